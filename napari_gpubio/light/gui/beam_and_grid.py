@@ -48,13 +48,7 @@ class BeamBox(QWidget):
 
     @property
     def beam(self) -> Beam | None:
-        """The beam; None is a pencil beam.
-
-        Raises
-        ------
-        InvalidInput
-            If its radius is 0.
-        """
+        """The beam, or None for a pencil beam; `InvalidInput` if its radius is 0."""
         kind = self._kind.currentData()
         return None if kind == PENCIL else Beam(kind=kind, radius_mm=self._radius.value())
 
@@ -113,13 +107,7 @@ class GridBox(QWidget):
             box.edited.connect(self._on_changed)
 
     def applied_to(self, settings: LayeredSettings) -> LayeredSettings:
-        """Return settings with this grid.
-
-        Raises
-        ------
-        InvalidInput
-            If a width is 0, or the grid too large.
-        """
+        """Return settings with this grid; `InvalidInput` if a width is 0, or the grid too large."""
         return dataclasses.replace(settings, **self._values())
 
     def set_settings(self, settings: LayeredSettings) -> None:

@@ -113,13 +113,7 @@ class Strength:
 
 
 class DisplayBox(QWidget):
-    """Legend, power and energy of the source, decades and noise.
-
-    Parameters
-    ----------
-    element
-        What a value belongs to: ``voxel`` or ``bin``.
-    """
+    """Legend, power and energy of the source, decades and noise; ``element`` is ``voxel`` or ``bin``."""
 
     strength_changed = Signal()
     changed = Signal()

@@ -35,14 +35,8 @@ MOST_LABEL = 65535
 class Sight:
     """Where the mouse points.
 
-    Parameters
-    ----------
-    position
-        Viewer position (z, y, x).
-    direction
-        In 3-D the direction of view (z, y, x), None in 2-D.
-    hidden
-        In 2-D the viewer axis (0, 1, 2 for z, y, x) that the slice cuts; None in 3-D.
+    In 3-D it has the ``direction`` of view (z, y, x); in 2-D ``hidden``, the viewer axis (0, 1, 2 for z, y, x) that the
+    slice cuts.
     """
 
     position: Position
@@ -56,28 +50,14 @@ class Sight:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tissue:
-    """The volume of a labels layer.
-
-    Parameters
-    ----------
-    labels
-        Shape (X, Y, Z).
-    affine
-        Voxel to world, mm.
-    """
+    """The volume of a labels layer: labels (X, Y, Z), and the affine from voxels to world mm."""
 
     labels: npt.NDArray[Any]
     affine: npt.NDArray[np.float64]
 
     @classmethod
     def of(cls, layer: Any) -> "Tissue":
-        """Return what a labels layer shows now.
-
-        Raises
-        ------
-        InvalidInput
-            If it is no volume.
-        """
+        """Return what a labels layer shows now; `InvalidInput` if it is not a volume."""
         return cls(volume_of(layer), grid_of(layer)[0])
 
     @property
@@ -101,14 +81,10 @@ class Tissue:
         return to_viewer(points_mm, self.affine, self.labels.shape)
 
     def surface_under(self, sight: Sight) -> Position | None:
-        """Return the point of the surface that a click means, world mm, or None if it means none.
+        """Return the surface point (world mm) that a click means, or None if it means none.
 
-        In 2-D it is the nearest point in the slice, in 3-D the first tissue along the line of sight.
-
-        Raises
-        ------
-        InvalidInput
-            In 2-D, if the slice has no tissue or the click is beside the volume.
+        In 2-D it is the nearest point in the slice, in 3-D the first tissue along the line of sight. `InvalidInput` in
+        2-D if the slice has no tissue or the click is beside the volume.
         """
         start = self.to_world(sight.position)
         if sight.direction is not None:
@@ -119,12 +95,9 @@ class Tissue:
 
 
 def labels_in(array: npt.NDArray[Any]) -> tuple[int, ...]:
-    """Labels that occur in a volume (X, Y, Z), without the outside; slice by slice, to save memory.
+    """Labels that occur in a volume (X, Y, Z), except the outside; slice by slice, to save memory.
 
-    Raises
-    ------
-    InvalidInput
-        If a value is no label.
+    `InvalidInput` if a value is not a label.
     """
     counts = np.zeros(MOST_LABEL + 1, np.int64)
     for plane in np.moveaxis(array, int(np.argmax(array.strides)), 0):
@@ -149,8 +122,8 @@ _EVENTS = ("data", "labels_update", "paint")
 class LabelSource(QObject):
     """Follows one labels layer.
 
-    ``chosen`` comes with another layer, ``counted`` when its labels are known (in a worker, because volumes are large),
-    ``painted`` a moment after the user has painted, ``recolored`` when labels have other colors.
+    ``chosen``: it is another layer. ``counted``: its labels are known (from a worker, because volumes are large).
+    ``painted``: the user has painted and paused. ``recolored``: labels have other colors.
     """
 
     chosen = Signal()
@@ -258,13 +231,7 @@ _NARROWEST = 150  # pixels
 
 
 class LabelBox(QWidget):
-    """Choose a labels layer.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Choose a labels layer."""
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -293,15 +260,7 @@ def _is_volume(layer: Any) -> bool:
 
 
 class LoadedResults(QObject):
-    """Finds the layer of a fluence that came, in one file, with the labels that are chosen.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    domain
-        Gives what the chosen labels carry, or None.
-    """
+    """Finds the fluence layer that came from the same file as the chosen labels."""
 
     found = Signal(object)
 

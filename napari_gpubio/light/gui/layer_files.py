@@ -122,15 +122,9 @@ OPENED = "MCML (*.mci *.mco);;All files (*)"
 
 
 class McmlFiles(QObject):
-    """Reads runs and results, writes runs.
+    """Reads runs and results, and writes runs.
 
-    ``runs_read`` carries a path and its runs, ``result_read`` a result, ``status_changed`` and ``error_occurred``
-    sentences.
-
-    Parameters
-    ----------
-    read
-        Returns the inputs as they stand; raises InvalidInput.
+    ``runs_read`` carries a path and its runs, ``result_read`` a result.
     """
 
     runs_read = Signal(object, object)

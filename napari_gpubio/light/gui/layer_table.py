@@ -41,13 +41,7 @@ class LayerTable(OpticalTable):
     # -- what the panel needs -------------------------------------------------------------------------------------
 
     def medium(self) -> LayeredMedium:
-        """Return the layers.
-
-        Raises
-        ------
-        InvalidInput
-            With the first thing that is wrong, as a sentence for the user.
-        """
+        """Return the layers; `InvalidInput` with the first problem."""
         return medium_of(self.model.rows, self.n_above.value(), self.n_below.value(), self._name, self.model.unit)
 
     def set_medium(self, medium: LayeredMedium, *, undoable: bool = True) -> None:

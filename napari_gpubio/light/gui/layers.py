@@ -39,15 +39,7 @@ Value = TypeVar("Value")
 
 
 class LayerMode(Mode[LayeredResult]):
-    """Inputs and results of light in planar layers.
-
-    Parameters
-    ----------
-    panel, plots
-        See `Mode`.
-    simulate_phantom
-        Called with a labels layer that is to be simulated in voxels.
-    """
+    """Inputs and results of light in planar layers; ``simulate_phantom`` gets labels to simulate in voxels."""
 
     run_box: LayerRunBox
     display_box: LayerDisplayBox

@@ -33,13 +33,6 @@ class Mode(QWidget, Generic[Result]):
     """Inputs and results of one mode.
 
     A subclass makes ``run_box``, ``display_box``, ``results``, ``view`` and further inputs, and calls `_connect_parts`.
-
-    Parameters
-    ----------
-    panel
-        The panel that runs, shows messages, and has a device.
-    plots
-        Where results are plotted.
     """
 
     run_box: RunBox
@@ -60,13 +53,7 @@ class Mode(QWidget, Generic[Result]):
     # -- what a mode gives ----------------------------------------------------------------------------------------
 
     def request(self) -> Any:
-        """Return the inputs.
-
-        Raises
-        ------
-        InvalidInput
-            With the first thing that is wrong.
-        """
+        """Return the inputs; `InvalidInput` with the first problem."""
         raise NotImplementedError
 
     def run_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
@@ -88,13 +75,7 @@ class Mode(QWidget, Generic[Result]):
         raise NotImplementedError
 
     def requested_options(self) -> DisplayOptions:
-        """Return the display options as they stand.
-
-        Raises
-        ------
-        InvalidInput
-            If one is wrong.
-        """
+        """Return the display options as they stand; `InvalidInput` if one is wrong."""
         raise NotImplementedError
 
     def colors(self, result: Result) -> Mapping[int, Any]:
@@ -157,13 +138,7 @@ class Mode(QWidget, Generic[Result]):
             self.panel.run()
 
     def needed_result(self) -> Displayed[Result]:
-        """The displayed result.
-
-        Raises
-        ------
-        InvalidInput
-            If there is none.
-        """
+        """The displayed result; `InvalidInput` if there is none."""
         if self.results.displayed is None:
             raise InvalidInput("there is no result yet; press Run first")
         return self.results.displayed

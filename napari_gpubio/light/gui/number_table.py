@@ -62,15 +62,7 @@ class NumberTable(QTreeWidget):
         return self._rows
 
     def show_rows(self, rows: Sequence[NumberRow], colors: Mapping[int, Any] | None = None) -> None:
-        """Show these rows.
-
-        Parameters
-        ----------
-        rows
-            Their groups become headings, in the order in which they come.
-        colors
-            Color of each label, as Qt or as red, green, blue 0 to 1; a row of a label has it as a chip.
-        """
+        """Show rows; their groups become headings, and a row of a label has a chip in that label's color."""
         rows = tuple(rows)
         if _names(rows) != _names(self._rows):
             self._build(rows)
@@ -192,17 +184,7 @@ class ResultHead(QWidget):
         return self._findings.text()
 
     def show_result(self, result: Any, findings: Sequence[Finding], *, can_continue: bool) -> None:
-        """Describe a result in voxels or in layers.
-
-        Parameters
-        ----------
-        result
-            Has ``launched`` photons, and ``parameters`` with seconds and device.
-        findings
-            What to think of it.
-        can_continue
-            Whether more photons of it can be traced now.
-        """
+        """Describe a result in voxels or in layers."""
         self._findings.setText("<br>".join(_LINE.format(STATUS_COLORS[f.status], escape(f.sentence)) for f in findings))
         self._made.setText(made_text(result))
         self._continue.setEnabled(can_continue)

@@ -19,10 +19,7 @@ _STYLES = {"error": theme.ERROR_STYLE, "missing": theme.MISSING_STYLE, "note": t
 
 
 class TableMessage(QWidget):
-    """Two sentences under a table: what is wrong, and where the current row's numbers come from.
-
-    ``problem_clicked`` carries row and column of the cell that is wrong.
-    """
+    """Below a table: the source of the current row's numbers, and what is wrong (a click leads to the cell)."""
 
     problem_clicked = Signal(int, int)
 
@@ -80,18 +77,9 @@ class TableMessage(QWidget):
 
 
 class OpticalTable(QWidget):
-    """A table of optical properties; ``changed`` says that what it gives may be something else.
+    """A table of optical properties; ``changed``: what it gives may be different.
 
-    A subclass lays out the parts: ``unit_box``, ``empty``, ``view``, ``message``, ``preset_button``, ``undo_button``.
-
-    Parameters
-    ----------
-    model, view
-        The table.
-    empty_text
-        Shown while there are no rows.
-    row_word
-        What a row is called: ``label`` or ``layer``.
+    A subclass lays out ``unit_box``, ``empty``, ``view``, ``message``, ``preset_button`` and ``undo_button``.
     """
 
     changed = Signal()

@@ -50,14 +50,9 @@ class ModeSwitch(QWidget):
 
 
 class LightPanel(EnginePanel):
-    """Simulate light in voxels or in layers; who switches loses nothing typed.
+    """Simulate light in voxels or in layers; switching loses nothing typed.
 
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    mode
-        ``voxels`` or ``layers``: with which to begin. The other one is made when it is first chosen.
+    ``mode`` is the one to begin with, ``voxels`` or ``layers``; the other one is made when it is first chosen.
     """
 
     warms = ("light",)

@@ -87,14 +87,9 @@ class PhantomBox(QWidget):
         self._show_note()
 
     def show_inputs(self, medium: LayeredMedium | None, grid: LayeredSettings | None) -> None:
-        """Describe these layers; sizes are proposed for other thicknesses, and as long as they were not typed.
+        """Describe the layers (None while they are invalid) on a grid that the phantom should cover.
 
-        Parameters
-        ----------
-        medium
-            The layers, or None while something is wrong with them.
-        grid
-            What the phantom should show as well, or None while something is wrong with it.
+        Sizes are proposed for other thicknesses, and until they are typed.
         """
         self._medium, self._grid = medium, grid
         if medium is not None and grid is not None:
@@ -152,15 +147,7 @@ MADE = "Added {!r} with its optical properties; choose Voxels above to simulate 
 
 @dataclass(frozen=True, kw_only=True)
 class PhantomRequest:
-    """Everything that a phantom is made of, read in the GUI thread.
-
-    Parameters
-    ----------
-    medium, sizes, source
-        As `voxel_phantom` takes them.
-    beam, photons, seed, cyclic
-        As `voxel_case` takes them.
-    """
+    """Arguments of `voxel_phantom` and `voxel_case`, read in the GUI thread."""
 
     medium: LayeredMedium
     sizes: Mapping[str, Any]
@@ -172,18 +159,9 @@ class PhantomRequest:
 
 
 class PhantomController(QObject):
-    """Makes phantoms; ``noted`` and ``error_occurred`` carry sentences.
+    """Makes phantoms.
 
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    read
-        Returns what is to be made; raises InvalidInput.
-    make_room
-        Called before a phantom is added.
-    simulate
-        Called with the phantom's layer if it is to be simulated.
+    ``make_room`` is called before a phantom is added, ``simulate`` with its layer if it is to be simulated.
     """
 
     noted = Signal(str)

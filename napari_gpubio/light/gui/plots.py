@@ -19,15 +19,7 @@ VOXELS, LAYERS = "voxels", "layers"  # the two modes of the panel
 
 
 class PlotWindow(QWidget):
-    """Tabs of plots for each mode; a plot is drawn only while it is on screen.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer, in which a line can be drawn.
-    mode
-        Whose tabs are shown first.
-    """
+    """Tabs of plots for each mode; a plot is drawn only while it is on screen."""
 
     def __init__(self, viewer: Any, mode: str = VOXELS, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -117,13 +109,7 @@ class PlotWindow(QWidget):
 
 
 class PlotController(DockWindow):
-    """Opens the plots, and keeps them in step with the displayed results of both modes.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Opens the plots, and keeps them in step with the displayed results of both modes."""
 
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
         super().__init__(viewer, TITLE, self._new_window, parent)

@@ -32,14 +32,9 @@ LayerDisplay = Displayed[LayeredResult]
 
 
 class Pane(QWidget):
-    """A plot under a line of choices.
+    """A plot under a row of choices.
 
-    Parameters
-    ----------
-    title
-        What is plotted.
-    read
-        Returns the curves of a result and what is worth saying of them; raises `InvalidInput` if it has none.
+    ``read`` returns the curves of a result and a remark on them, or raises `InvalidInput` if it has none.
     """
 
     needs_map = False

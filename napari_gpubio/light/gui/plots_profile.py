@@ -28,13 +28,7 @@ Ends = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 class ProfileLine(QObject):
-    """Follows a layer of shapes; the last line in it is the one that counts.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Follows a shapes layer; the last line in it is the profile's."""
 
     changed = Signal()
 
@@ -142,13 +136,7 @@ X_TEXTS = {DEPTH: "Depth along the source's direction (mm)", DRAWN: "Distance al
 
 
 class ProfilePlot(QWidget):
-    """Shows fluence along a line that the user chooses.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer, in which a line can be drawn.
-    """
+    """Fluence along a line that the user chooses, beside diffusion theory."""
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -42,13 +42,7 @@ _FIRST, _KNOWN = 2, 2 + len(_NUMBERS)  # columns of the first number, and of the
 
 
 class TissueList(QWidget):
-    """The presets with their numbers at a wavelength; those that are not known there are dim and last.
-
-    Parameters
-    ----------
-    unit
-        Of the coefficients, ``1/mm`` or ``1/cm``.
-    """
+    """The presets with their numbers at a wavelength; those unknown there are dim and last."""
 
     changed = Signal()
     accepted = Signal()
@@ -197,13 +191,7 @@ class CompositionForm(QWidget):
         self._law.activated.connect(self._on_law)
 
     def value(self) -> Composition:
-        """Return the tissue.
-
-        Raises
-        ------
-        InvalidInput
-            If the fractions fill more than the whole.
-        """
+        """Return the tissue; `InvalidInput` if the fractions add up to more than the whole."""
         chromophores, law = self._absorption.value(), self._power_law()
         numbers = dataclasses.replace(self._rest.value(), name="", chromophores=chromophores, scattering=law, source="")
         if numbers == dataclasses.replace(self._given, name="", source=""):
@@ -295,17 +283,10 @@ _Numbers = tuple[float, float, float, float]
 
 
 def origins(media: Iterable[Medium], wavelength_nm: float) -> tuple[dict[int, Preset | Composition], float]:
-    """Say which presets gave properties, and for which wavelength.
+    """Return the presets that gave properties, by label, and the wavelength that most are for.
 
-    They are a preset's if the numbers are, to the last digit, and the source begins with the preset's. Wavelengths
-    that are looked at are those of the presets' tables and the given one.
-
-    Returns
-    -------
-    recipes
-        By label; only those for the wavelength.
-    wavelength_nm
-        What most of the recognized properties are for; the given one where none is.
+    Properties are a preset's if the numbers are, to the last digit, and the source begins with the preset's. Only the
+    wavelengths of the presets' tables and the given one are searched; without a match, the given one is returned.
     """
     found = {medium.label: dict(_origins_of(medium, wavelength_nm)) for medium in media}
     votes = Counter(nm for by_wavelength in found.values() for nm in by_wavelength)

@@ -40,11 +40,7 @@ Rows = dict[int, PropertyRow]
 
 
 class OpticalModel(CellModel):
-    """Rows of optical properties, coefficients in 1/mm or in 1/cm.
-
-    A subclass gives `row`, `first_problem`, `title`, `chip` and `tip` besides what `CellModel` asks for. ``changed``
-    says that the rows may be others, ``validity_changed`` that what is wrong with them may be.
-    """
+    """Rows of optical properties, coefficients in 1/mm or in 1/cm."""
 
     units = UNITS
 
@@ -129,10 +125,7 @@ class OpticalModel(CellModel):
 
 
 class PropertyModel(OpticalModel):
-    """Rows of optical properties for the labels of a layer.
-
-    A row is kept when its label goes and shown again when it comes back.
-    """
+    """Rows for the labels of a layer; a row is kept when its label goes, and comes back with it."""
 
     columns = COLUMNS
 
@@ -175,26 +168,15 @@ class PropertyModel(OpticalModel):
         self._tell_all()
 
     def media(self) -> tuple[Medium, ...]:
-        """Return the properties of the labels that are shown.
-
-        Raises
-        ------
-        InvalidInput
-            With the first thing that is wrong, or if there are no labels.
-        """
+        """Return the properties of the labels on show; `InvalidInput` with the first problem."""
         if not self._labels:
             raise InvalidInput(f"there are no labels; {NO_LABELS}")
         return tuple(row.medium() for row in self.rows)
 
     def set_media(self, media: Iterable[Medium], recipes: Mapping[int, Recipe] | None = None) -> None:
-        """Take properties over; labels that are not among them keep theirs. `reset` comes back to them.
+        """Take over properties, which `reset` restores; other labels keep theirs.
 
-        Parameters
-        ----------
-        media
-            Properties of some labels, shown or not.
-        recipes
-            What gave the properties of a label, where they shall follow the wavelength.
+        ``recipes`` are those of labels that shall follow the wavelength.
         """
         recipes = recipes or {}
         self._given = {m.label: dataclasses.replace(PropertyRow.of(m), recipe=recipes.get(m.label)) for m in media}

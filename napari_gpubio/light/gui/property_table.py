@@ -22,10 +22,7 @@ FILES = "Optical properties (*.csv *.json)"
 
 
 class PropertyTable(OpticalTable):
-    """One row of optical properties for each label of a layer.
-
-    ``changed`` says that `media` may give something else, ``label_selected`` which row the user went to.
-    """
+    """One row of optical properties for each label of a layer."""
 
     label_selected = Signal(int)
 
@@ -42,39 +39,20 @@ class PropertyTable(OpticalTable):
     # -- what the panel needs -------------------------------------------------------------------------------------
 
     def set_labels(self, labels: Sequence[int], colors: Mapping[int, Rgba | None]) -> None:
-        """Show a row for each label; what the user typed for a label that was there before is still there.
-
-        Parameters
-        ----------
-        labels
-            Labels that occur; 0 is outside and left out.
-        colors
-            Their colors in the layer, RGBA from 0 to 1.
-        """
+        """Show a row for each label except 0, the outside; ``colors`` are RGBA from 0 to 1."""
         label = self.selected_label
         self.model.set_labels(labels, colors)
         if self.selected_label is None and self.model.labels:
             self.select_label(label if label in self.model.labels else self.model.labels[0])
 
     def media(self) -> tuple[Medium, ...]:
-        """Return the properties of the labels.
-
-        Raises
-        ------
-        InvalidInput
-            With the first thing that is wrong, as a sentence for the user.
-        """
+        """Return the properties of the labels; `InvalidInput` with the first problem."""
         return self.model.media()
 
     def set_media(self, media: Iterable[Medium]) -> None:
-        """Fill rows with properties; labels that are not among them keep theirs.
+        """Fill rows with properties, also of labels that come later; other labels keep theirs.
 
-        Properties that are recognized as a preset's follow the wavelength from now on, and the wavelength is theirs.
-
-        Parameters
-        ----------
-        media
-            Properties, also of labels that are not there yet.
+        Properties recognized as a preset's follow the wavelength from now on, and the wavelength is theirs.
         """
         media = tuple(media)
         recipes, wavelength_nm = origins(media, self.wavelength_nm)

@@ -17,13 +17,7 @@ _STARTING = "starting … (the first run on a machine compiles, up to a minute)"
 class QuickRuns(QObject):
     """Runs few photons for the newest request.
 
-    ``displayed`` carries a result with its layers, ``status_changed`` and ``failed`` sentences.
-
-    Parameters
-    ----------
-    run
-        Returns the steps of a request; called with the request, the event that ends the run, and a function that says
-        whether a newer request waits.
+    ``run`` gets the request, the event that ends the run, and a function that tells whether a newer request waits.
     """
 
     displayed = Signal(object)

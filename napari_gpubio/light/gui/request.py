@@ -39,20 +39,9 @@ Preview = TypeVar("Preview")
 class DisplayOptions:
     """How a result is displayed.
 
-    Parameters
-    ----------
-    unit
-        Of fluence.
-    decades
-        Powers of ten that the colors span.
-    hide_uncertain
-        Hide voxels or bins whose relative standard error is more than 50 %.
-    show_error
-        Add the relative standard error as a layer; voxels only.
-    quantity
-        ``fluence`` or ``absorbed``; layers only.
-    beam
-        Profile that the response to a pencil beam is convolved with, or None; layers only.
+    ``hide_uncertain`` hides voxels or bins with a relative standard error above 50 %. ``show_error`` adds the error as
+    a layer (voxels only). ``quantity`` is ``fluence`` or ``absorbed``, ``beam`` the profile that the response to a
+    pencil beam is convolved with (layers only).
     """
 
     unit: FluenceUnit = PER_PHOTON
@@ -67,18 +56,8 @@ class DisplayOptions:
 class Displayed(Generic[Result]):
     """A result with its layers, made in a worker so that the GUI thread only hands arrays over.
 
-    Parameters
-    ----------
-    traced
-        What was simulated.
-    result
-        What is displayed: the same, or convolved with a beam.
-    options
-        How.
-    layers
-        Layers by name of the part: ``fluence``, ``error``; none where the run kept no map.
-    problem
-        Why it could not be displayed as requested, or an empty text.
+    ``traced`` was simulated; ``result`` is displayed: the same, or convolved with a beam. ``layers`` are by part
+    (``fluence``, ``error``), none where the run kept no map. ``problem``: why it could not be displayed as requested.
     """
 
     traced: Result
@@ -93,18 +72,10 @@ class Displayed(Generic[Result]):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Volume:
-    """What a domain is made of: labels and their optical properties.
+    """Labels and their optical properties.
 
-    Parameters
-    ----------
-    study
-        Name of the labels, with which the names of layers and files begin.
-    tissue
-        The labels and where they are.
-    media
-        Their optical properties.
-    carried
-        The domain that came with the labels, for what the panel does not show, or None.
+    ``study`` begins the names of layers and files. ``carried`` is the domain that came with the labels, for what the
+    panel does not show.
     """
 
     study: str
@@ -139,13 +110,7 @@ class Domains:
         self._lock = threading.Lock()  # a quick run may still be ending while the next run begins
 
     def of(self, volume: Volume) -> Domain:
-        """Return the domain of a volume.
-
-        Raises
-        ------
-        InvalidInput
-            If labels and properties do not make one.
-        """
+        """Return the domain of a volume; `InvalidInput` if labels and properties do not make one."""
         with self._lock:
             if self._domain is None or self._tissue is not volume.tissue or self._media != volume.media:
                 self._domain = _domain_of(volume)
@@ -183,20 +148,10 @@ def voxel_steps(
     *,
     outdated: Callable[[], bool] | None = None,
 ) -> Generator[Step, None, Displayed[LightResult]]:
-    """Simulate in voxels.
+    """Simulate in voxels; Stop makes what was done the result.
 
-    Parameters
-    ----------
-    request
-        What to simulate.
-    domains
-        Where the domain is kept for the next run.
-    stop
-        Ends the run; what was done is the result.
-    options
-        Returns how to display the result; called for each preview, because the user may change them during a run.
-    outdated
-        Says whether a newer request waits; the run then ends with its first preview.
+    ``options`` is called for each preview, because the user may change them during a run. ``outdated`` tells whether a
+    newer request waits; the run then ends with its first preview.
     """
     yield Step(0, request.settings.photons, "reading the labels …")
     domain = domains.of(request.volume)
@@ -305,17 +260,7 @@ def with_previews(
     display: Callable[[Any], Preview],
     outdated: Callable[[], bool] | None = None,
 ) -> Generator[Step, None, Preview]:
-    """Drive a simulation, with displayed results in place of results, as often as they can be looked at.
-
-    Parameters
-    ----------
-    steps
-        Of the engine; closed at the end.
-    display
-        Makes the layers of a result, which takes a moment.
-    outdated
-        Says whether a newer request waits; the run then ends with its first preview.
-    """
+    """Replace the results of a simulation by displayed ones, as often as making their layers (``display``) allows."""
     shown, cost = -math.inf, 0.0
     try:
         while True:

@@ -38,10 +38,7 @@ Write = Callable[[Path, Any], Any]
 
 
 class ResultFiles(QObject):
-    """Writes files in workers.
-
-    ``status_changed`` and ``error_occurred`` carry sentences.
-    """
+    """Writes files in workers."""
 
     status_changed = Signal(str)
     error_occurred = Signal(str)
@@ -84,13 +81,7 @@ class ResultFiles(QObject):
 class ResultBox(QWidget, Generic[Result]):
     """Findings, numbers, plots and files of the displayed result; a subclass for each mode.
 
-    ``status_changed`` and ``error_occurred`` carry sentences, ``unit_changed`` the unit of fluence, ``result_read`` a
-    path and what was read from it.
-
-    Parameters
-    ----------
-    plots
-        Where the result is plotted.
+    ``unit_changed`` carries the unit of fluence, ``result_read`` a path and what was read from it.
     """
 
     empty_text = "No result yet: press Run."
@@ -174,18 +165,9 @@ class ResultBox(QWidget, Generic[Result]):
         colors: Mapping[int, Any] | None = None,
         running: bool = False,
     ) -> None:
-        """Show another result; its numbers follow from a worker.
+        """Show another result, or None; its numbers follow from a worker.
 
-        Parameters
-        ----------
-        displayed
-            What a simulation gave, or has so far; None: nothing yet.
-        strength
-            Of the source, which gives further units.
-        colors
-            Color of each label.
-        running
-            Whether more photons of it are being traced.
+        The source's strength gives further units. ``running``: more photons are being traced.
         """
         if displayed is None or displayed.result is not self.result:
             self._added_rows = ()

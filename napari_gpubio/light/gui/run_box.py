@@ -57,13 +57,7 @@ class PhotonBox(QWidget):
         self.set_value(photons)
 
     def value(self) -> int:
-        """Return the number of photons.
-
-        Raises
-        ------
-        InvalidInput
-            If what was typed is no such number.
-        """
+        """Return the number of photons; `InvalidInput` if the text is not one."""
         return photons_of(self._text.text())
 
     def set_value(self, photons: int) -> None:
@@ -91,10 +85,7 @@ class PhotonBox(QWidget):
 def photons_of(text: str) -> int:
     """Return the number that a text such as ``2e6``, ``2,000,000`` or ``2M`` means.
 
-    Raises
-    ------
-    InvalidInput
-        If it is no integer from 1 to the most that can be run.
+    `InvalidInput` if it is not an integer from 1 to the most that can be run.
     """
     plain = text.replace(",", "").replace("_", "").replace(" ", "").strip()
     factor = _SUFFIXES.get(plain[-1:], 1.0)
@@ -175,17 +166,7 @@ class FacesBox(Folded):
 
 
 class RunBox(QWidget):
-    """Photons, quick runs, and a form of engine settings.
-
-    Parameters
-    ----------
-    defaults
-        The settings to begin with.
-    skip
-        Settings that the form leaves out.
-    live_tip
-        What a quick run does.
-    """
+    """Photons, quick runs, and a form of engine settings; ``live_tip`` says what a quick run does."""
 
     changed = Signal()
 
@@ -263,13 +244,7 @@ class VoxelRunBox(RunBox):
 
     @property
     def settings(self) -> LightSettings:
-        """The settings as shown.
-
-        Raises
-        ------
-        InvalidInput
-            If they cannot be run.
-        """
+        """The settings as shown; `InvalidInput` if they cannot be run."""
         settings: LightSettings = self.form.value()
         return dataclasses.replace(
             settings, photons=self.photons.value(), time_gates_ns=self._edges(), faces=self.faces.faces
@@ -316,13 +291,7 @@ class LayerRunBox(RunBox):
 
     @property
     def settings(self) -> LayeredSettings:
-        """The settings as shown, with some grid.
-
-        Raises
-        ------
-        InvalidInput
-            If they cannot be run.
-        """
+        """The settings as shown, with some grid; `InvalidInput` if they cannot be run."""
         settings: LayeredSettings = self.form.value()
         return dataclasses.replace(settings, photons=self.photons.value())
 

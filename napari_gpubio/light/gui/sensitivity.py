@@ -26,19 +26,7 @@ PART = "sensitivity"
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class SensitivityMap:
-    """The sensitivity to one detector, ready to be shown.
-
-    Parameters
-    ----------
-    source_run
-        The result of the source that it belongs to.
-    detector
-        Name of the detector.
-    sensitivity
-        Of each voxel.
-    layer
-        It as a layer.
-    """
+    """The sensitivity to one detector as a layer, with the source's result that it belongs to."""
 
     source_run: LightResult
     detector: str
@@ -47,13 +35,7 @@ class SensitivityMap:
 
 
 def adjoint_source(result: LightResult, detector: Detector) -> Source:
-    """Return the source that stands where a detector is: a pencil along the inward normal.
-
-    Raises
-    ------
-    InvalidInput
-        If there is no surface near it.
-    """
+    """Return the source at a detector's place: a pencil along the inward normal."""
     domain = result.domain
     normal = inward_normal(domain.labels, domain.affine, detector.position_mm)
     return Source(position_mm=detector.position_mm, direction=vector(normal))
@@ -62,19 +44,7 @@ def adjoint_source(result: LightResult, detector: Detector) -> Source:
 def sensitivity_steps(
     result: LightResult, detector: Detector, name: str, device: str, stop: threading.Event, options: DisplayOptions
 ) -> Generator[Step, None, SensitivityMap]:
-    """Simulate light from a detector with as many photons as a result has, and combine both.
-
-    Parameters
-    ----------
-    result
-        Of the source.
-    detector, name
-        Where the light starts, and what it is called.
-    device, stop
-        See `simulate_steps`.
-    options
-        How the layer is drawn.
-    """
+    """Simulate light from a detector with as many photons as a result has, and combine both."""
     # other photons than the source's, because the errors of both runs are taken as independent
     settings = dataclasses.replace(
         result.settings, photons=result.launched, seed=result.settings.seed + 1, halves=False, exit_map=False

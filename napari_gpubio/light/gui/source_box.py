@@ -73,13 +73,7 @@ _WARNING, _NOTE = theme.text_style(theme.WARNING), theme.MUTED_STYLE
 
 
 class SourceBox(QWidget):
-    """What the source is, in numbers.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer, for images that can be the pattern of a source.
-    """
+    """The source in numbers; 2-D images of the viewer can be its pattern."""
 
     changed = Signal()  # kind, sizes, pattern, turn
     moved = Signal(object)  # position, world mm
@@ -109,13 +103,7 @@ class SourceBox(QWidget):
         return dataclasses.replace(placed, width_axis=tuple(np.cos(turn) * u + np.sin(turn) * v))
 
     def complete_source(self, placement: Placement) -> Source:
-        """Return the source with all that a run needs.
-
-        Raises
-        ------
-        InvalidInput
-            If a pattern is wanted and no image is chosen, or the image cannot be one.
-        """
+        """Return the source with all that a run needs; `InvalidInput` if its pattern has no suitable image."""
         source = self.source_at(placement)
         if source.kind != "pattern":
             return dataclasses.replace(source, pattern=None)
@@ -134,12 +122,7 @@ class SourceBox(QWidget):
     def show_optodes(self, optodes: Optodes, start: Placement | None = None) -> None:
         """Show where the active source is, and the list of sources if there are several.
 
-        Parameters
-        ----------
-        optodes
-            All sources and detectors.
-        start
-            Where light of the active one starts, if that is not where the source was put.
+        ``start``: where its light starts, if that is not where it was put.
         """
         placement = optodes.source
         self._hint.setVisible(placement is None)

@@ -29,16 +29,8 @@ _MOST_UNDO = 100
 class SourceController(QObject):
     """Keeps sources, detectors, the boxes and the drawing in step.
 
-    ``changed`` says that another run would give something else; ``dragged`` the same while the mouse is still down.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    bar, source_box, detector_box
-        The parts of the panel.
-    tissue
-        Gives the labels that are simulated, or None.
+    ``changed``: another run would give something else; ``dragged``: the same while the mouse is still down. ``tissue``
+    returns the labels to simulate, or None.
     """
 
     changed = Signal()
@@ -69,13 +61,7 @@ class SourceController(QObject):
     # -- what a run needs -----------------------------------------------------------------------------------------
 
     def source(self) -> Source:
-        """Return the source that shines, where it is now (even if it is being dragged).
-
-        Raises
-        ------
-        InvalidInput
-            If none is placed, or it is not complete.
-        """
+        """Return the source that shines, even while it is dragged; `InvalidInput` if none is placed or complete."""
         if self.shown.source is None:
             raise InvalidInput(NO_SOURCE)
         return self._source_box.complete_source(self._start_of(self.shown.source))
@@ -88,13 +74,7 @@ class SourceController(QObject):
     # -- placing --------------------------------------------------------------------------------------------------
 
     def place_source(self, position_mm: Any, *, snap: bool = True) -> None:
-        """Put the source at a world position, mm, or at the nearest point of the surface.
-
-        Raises
-        ------
-        InvalidInput
-            If there are no labels or no surface.
-        """
+        """Put the source at a world position, mm, or at the nearest point of the surface."""
         if snap:
             tissue = self._needed_tissue()
             position_mm = nearest_surface(tissue.labels, tissue.affine, position_mm)
@@ -103,13 +83,7 @@ class SourceController(QObject):
             self._take(self.optodes.with_source(self._placement().at(np.asarray(position_mm, np.float64))))
 
     def add_detector(self, position_mm: Any) -> None:
-        """Add a detector at the point of the surface nearest to a world position, mm.
-
-        Raises
-        ------
-        InvalidInput
-            If there are no labels or no surface.
-        """
+        """Add a detector at the point of the surface nearest to a world position, mm."""
         tissue = self._needed_tissue()
         point = nearest_surface(tissue.labels, tissue.affine, position_mm)
         self._take(self.optodes.add_detector(lifted(tissue, point), tissue))

@@ -84,18 +84,8 @@ class OpticalRow:
 class PropertyRow(OpticalRow):
     """Optical properties of one label as they stand in the table, right or wrong.
 
-    Parameters
-    ----------
-    label
-        The voxels' value.
-    name, source
-        As in `Medium`.
-    mua_per_mm, mus_per_mm, g, n
-        A number (1/mm where it has a unit), the text that was typed where that is no number, or None.
-    recipe
-        What gives the numbers at a wavelength, or None.
-    warning
-        Why the numbers are not those of the chosen wavelength, or an empty text.
+    A property is a number (1/mm where it has a unit), the typed text if that is not a number, or None. ``recipe`` gives
+    the numbers at a wavelength; ``warning`` says why they are not those of the chosen one.
     """
 
     figures: ClassVar[int] = 4
@@ -164,13 +154,7 @@ class PropertyRow(OpticalRow):
         return next((problem for field in NUMBERS if (problem := self.problem(field, unit))), "")
 
     def medium(self) -> Medium:
-        """Return the row's properties.
-
-        Raises
-        ------
-        InvalidInput
-            With the first thing that is wrong.
-        """
+        """Return the row's properties; `InvalidInput` with the first problem."""
         if problem := self.first_problem():
             raise InvalidInput(problem)
         return Medium(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Medium)})
@@ -178,15 +162,7 @@ class PropertyRow(OpticalRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerRow(OpticalRow):
-    """A layer as it stands in the table, right or wrong; lengths in mm.
-
-    Parameters
-    ----------
-    name
-        What it is.
-    n, mua_per_mm, mus_per_mm, g, thickness_mm
-        A number, the text that was typed where that is no number, or None.
-    """
+    """A layer as it stands in the table, right or wrong (cells as in `PropertyRow`); lengths in mm."""
 
     numbers: ClassVar[tuple[str, ...]] = ("n", "mua_per_mm", "mus_per_mm", "g", THICKNESS)
     name: str = ""
@@ -203,13 +179,7 @@ class LayerRow(OpticalRow):
         return dataclasses.replace(row, thickness_mm=math.inf) if layer.is_endless else row
 
     def filled(self, recipe: Recipe, wavelength_nm: float) -> "LayerRow":
-        """Return the row with the numbers of a recipe; its name and its thickness stay.
-
-        Raises
-        ------
-        InvalidInput
-            If the recipe has none at this wavelength.
-        """
+        """Return the row with the numbers of a recipe; its name and its thickness stay."""
         medium = recipe.medium(wavelength_nm)
         numbers = {field: getattr(medium, field) for field in NUMBERS}
         return dataclasses.replace(self, name=self.name or medium.name, **numbers)
@@ -297,13 +267,7 @@ def first_layer_problem(rows: Sequence[LayerRow], unit: str = "1/mm") -> tuple[i
 
 
 def medium_of(rows: Sequence[LayerRow], n_above: float, n_below: float, name: str, unit: str = "1/mm") -> LayeredMedium:
-    """Return the medium that the rows describe.
-
-    Raises
-    ------
-    InvalidInput
-        With the first thing that is wrong.
-    """
+    """Return the medium that the rows describe; `InvalidInput` with the first problem."""
     if not rows:
         raise InvalidInput("there are no layers; press Add, or choose a preset")
     if len(rows) > MOST_LAYERS:

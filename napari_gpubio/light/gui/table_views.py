@@ -30,17 +30,10 @@ def text_of(model: OpticalModel, cells: Collection[Place]) -> str:
 def placed(
     model: OpticalModel, text: str, cells: Collection[Place], *, grows: bool = False
 ) -> tuple[dict[Place, str], int]:
-    """Return where the parts of a text go when it is pasted onto cells.
+    """Return where the parts of a text go when it is pasted onto cells, and how many lie beyond the table.
 
     The block begins at the first of the cells. A single line goes into each of the rows, a single value into each of
-    the cells. ``grows``: rows may be added.
-
-    Returns
-    -------
-    texts
-        Text by place, for cells that can be edited.
-    left_out
-        How many values of the text lie beyond the table.
+    the cells. Parts for cells that cannot be edited are left out; ``grows``: rows may be added.
     """
     lines = [line.split("\t") for line in text.rstrip("\r\n").splitlines()]
     if not cells or not lines:

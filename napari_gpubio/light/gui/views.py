@@ -36,15 +36,7 @@ _VOXEL_STYLE: dict[str, dict[str, Any]] = {
 
 
 class ResultView:
-    """Layers that belong to a panel, marked in their metadata by the part that they show.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    parts
-        Marks of all parts, the most important first.
-    """
+    """Layers that belong to a panel, marked in their metadata by part; ``parts`` has the most important one first."""
 
     def __init__(self, viewer: Any, parts: tuple[str, ...]) -> None:
         self._viewer, self._parts = viewer, parts
@@ -119,15 +111,7 @@ class ResultView:
 
 
 class VoxelView(ResultView):
-    """Fluence of a volume, and its relative error.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    show_legend
-        Called with the fluence layer (or None) and the time gate on screen whenever they may be others.
-    """
+    """Fluence of a volume, and its relative error; ``show_legend`` gets the layer (or None) and the time gate."""
 
     def __init__(self, viewer: Any, show_legend: Callable[[Any, str], None]) -> None:
         super().__init__(viewer, tuple(_VOXEL_STYLE))
@@ -225,14 +209,7 @@ class VoxelView(ResultView):
 class LayerView(ResultView):
     """Fluence or absorbed energy over r and z, and the borders of the layers.
 
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    show_legend
-        Called with the layer of the map (or None) whenever it may be another.
-    borders
-        Says whether the borders are to be drawn.
+    ``show_legend`` gets the layer of the map (or None); ``borders`` tells whether the borders are to be drawn.
     """
 
     def __init__(self, viewer: Any, show_legend: Callable[[Any], None], borders: Callable[[], bool]) -> None:
@@ -330,7 +307,7 @@ class LayerView(ResultView):
             layers.selection.active = self.layer()
 
     def _agree_on_units(self) -> tuple[str, str]:
-        """Millimeters, but none beside layers without units, which napari would warn of; the same for all of ours.
+        """Millimeters, but no unit beside layers without units, which napari would warn of; the same for all of ours.
 
         A scale bar is shown as long as it can be labeled in millimeters.
         """

@@ -378,13 +378,7 @@ class VoxelMode(Mode[LightResult]):
         return voxel_script(request, self.results.unit, labels_path, None if pattern is None else saved[pattern.name])
 
     def painted_layers(self) -> list[Any]:
-        """The labels, if no file holds them as they are, and the image of a source's pattern.
-
-        Raises
-        ------
-        InvalidInput
-            If something is missing for a script, before a folder is asked for.
-        """
+        """The labels, if no file holds them as they are, and the image of a source's pattern."""
         self.request()
         layer, pattern = self._labels.layer, self.source_box.pattern_layer
         painted = [layer] if layer is not None and saved_path(layer) is None else []
