@@ -133,13 +133,16 @@ def muted_label(parent: QWidget, text: str = "") -> QLabel:
     return label
 
 
-def row_of(*widgets: QWidget) -> QHBoxLayout:
-    """Return widgets side by side; the first one takes the remaining width."""
+def row_of(*widgets: QWidget | None) -> QHBoxLayout:
+    """Return widgets side by side; None is a gap that takes the remaining width, without which the first one does."""
     row = QHBoxLayout()
     row.setContentsMargins(0, 0, 0, 0)
     row.setSpacing(SPACING)
     for number, widget in enumerate(widgets):
-        row.addWidget(widget, 0 if number else 1)
+        if widget is None:
+            row.addStretch(1)
+        else:
+            row.addWidget(widget, int(number == 0 and None not in widgets))
     return row
 
 

@@ -21,8 +21,8 @@ from qtpy.QtWidgets import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.light.gui.optical_rows import PropertyRow, unit_factor
 from napari_gpubio.light.gui.preset_tissues import CompositionForm, TissueList
-from napari_gpubio.light.gui.table_rows import PropertyRow, unit_factor
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import Composition, Preset, preset_names
 

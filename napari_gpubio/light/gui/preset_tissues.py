@@ -24,7 +24,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.panel import heading
-from napari_gpubio.light.gui.table_rows import PropertyRow
+from napari_gpubio.light.gui.optical_rows import PropertyRow
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import (
     Chromophores,

@@ -10,7 +10,7 @@ from qtpy.QtGui import QColor, QFont, QLinearGradient, QPainter, QPen, QPolygonF
 from qtpy.QtWidgets import QSizePolicy, QWidget
 
 from napari_gpubio.gui import theme
-from napari_gpubio.light.gui.table_rows import LayerRow
+from napari_gpubio.light.gui.optical_rows import LayerRow
 from napari_gpubio.light.layers.napari_io import layer_colors
 
 _SIDE, _LETTERS = 4, 11  # pixels
@@ -31,7 +31,6 @@ class StackDrawing(QWidget):
         self._rows: Sequence[LayerRow] = ()
         self._colors: Sequence[str] = ()
         self._n = (1.0, 1.0)
-        self._unit = "1/mm"
         self._current: int | None = None
         self._grid_mm: float | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -40,17 +39,12 @@ class StackDrawing(QWidget):
             "where the grid ends. Click a layer to go to its row"
         )
 
-    def show_stack(self, rows: Sequence[LayerRow], n_above: float, n_below: float, unit: str) -> None:
-        """Draw other layers."""
-        self._rows, self._n, self._unit = rows, (n_above, n_below), unit
+    def show_stack(self, rows: Sequence[LayerRow], n_above: float, n_below: float, current: int | None) -> None:
+        """Draw other layers, with a frame around the current one."""
+        self._rows, self._n, self._current = rows, (n_above, n_below), current
         self._colors = layer_colors([row.name for row in rows])
         self.setVisible(bool(rows))
         self.setFixedHeight(2 * _AMBIENT + _ROW * min(max(len(rows), _FEWEST), _MOST))
-        self.update()
-
-    def show_current(self, index: int | None) -> None:
-        """Mark a layer."""
-        self._current = index
         self.update()
 
     def show_grid(self, depth_mm: float | None) -> None:

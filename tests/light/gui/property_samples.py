@@ -4,10 +4,9 @@ from qtpy.QtCore import QItemSelectionModel, Qt
 from qtpy.QtWidgets import QDialog, QLineEdit, QPushButton
 
 from napari_gpubio.light.gui import optical_table
-from napari_gpubio.light.gui.property_model import FIELDS
 from napari_gpubio.light.model import Medium
 
-MUA, MUS, G, N, SOURCE, NAME = (FIELDS.index(f) for f in ("mua_per_mm", "mus_per_mm", "g", "n", "source", "name"))
+LABEL, NAME, MUA, MUS, G, N, MUSP, SOURCE = range(8)  # columns
 COLORS = {1: (1.0, 0.0, 0.0, 1.0), 2: (0.0, 1.0, 0.0, 1.0), 3: (0.0, 0.0, 1.0, 1.0)}
 CONTROL, NO_KEY = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.NoModifier
 

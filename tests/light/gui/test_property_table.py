@@ -1,18 +1,17 @@
 """The widget with the table of optical properties: labels, media, presets, and its end."""
 
 import dataclasses
-import gc
 import weakref
 
 import pytest
-from qtpy.QtCore import QCoreApplication, QEvent
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui import property_table
-from napari_gpubio.light.gui.property_model import NO_LABELS
+from napari_gpubio.light.gui.optical_model import NO_LABELS
 from napari_gpubio.light.gui.property_table import PropertyTable
 from napari_gpubio.light.tissue import HEAD_TABLES, head_media, preset, preset_recipe
+from tests.dock_widgets import ended
 from tests.light.gui.property_samples import COLORS, MUA, MUS, NAME, answer, button, choose, medium, open_editor
 
 
@@ -143,10 +142,7 @@ def test_a_table_that_goes_away_is_gone(qtbot):
     panel.close()
     panel.deleteLater()
     del table, layout, panel
-    for _ in range(3):  # the panel, its parts, then what their signals were connected to
-        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    gc.collect()
-    assert [ref() for ref in gone] == [None, None, None]
+    assert ended(qtbot, *gone)
 
 
 @pytest.mark.display

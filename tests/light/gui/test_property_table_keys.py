@@ -7,8 +7,8 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui.property_model import FIELDS
-from napari_gpubio.light.gui.table_rows import TYPED
+from napari_gpubio.light.gui.optical_model import LABEL_COLUMNS
+from napari_gpubio.light.gui.optical_rows import TYPED
 from napari_gpubio.light.model import Medium
 from tests.light.gui.property_samples import (
     COLORS,
@@ -77,7 +77,7 @@ def test_painting_labels_does_not_close_the_editor(table):
     table.set_labels([1, 2, 3], COLORS)
     QTest.keyClicks(editor, "7")
     enter(editor)
-    assert table.model.row(2).mua_per_mm == 0.07
+    assert table.model.rows[2].mua_per_mm == 0.07
 
 
 def test_tab_goes_through_the_cells_that_can_be_edited(table):
@@ -101,7 +101,7 @@ def test_copy_and_paste_by_keys(table):
     QTest.keyClick(table.view, Qt.Key.Key_V, CONTROL)
     assert table.media()[2] == Medium(label=3, mua_per_mm=0.0101, mus_per_mm=12.5, g=0.92, n=1.37, source=TYPED)
     QTest.keyClick(table.view, Qt.Key.Key_Z, CONTROL)
-    assert table.model.row(2).is_empty
+    assert table.model.rows[2].is_empty
     choose(table, (0, MUA), (1, MUA))
     QTest.keyClick(table.view, Qt.Key.Key_Delete)
     assert [row.mua_per_mm for row in table.model.rows] == [None] * 3
@@ -128,7 +128,7 @@ def test_undo_button(table):
     table.model.type_in({(0, NAME): "x"})
     assert undo.isEnabled()
     undo.click()
-    assert table.model.row(0).name == ""
+    assert table.model.rows[0].name == ""
     assert not undo.isEnabled()
 
 
@@ -139,7 +139,7 @@ def test_a_narrow_dock_shows_all_numbers_and_a_wide_one_the_sources(table):
         assert table.view.isColumnHidden(SOURCE) is not source_shown
         header = table.view.horizontalHeader()
         assert header.length() <= table.view.viewport().width()
-        assert all(header.sectionSize(c) >= 30 for c in range(len(FIELDS) - 1))
+        assert all(header.sectionSize(c) >= 30 for c in range(len(LABEL_COLUMNS) - 1))
 
 
 def test_numbers_are_never_cut(table):

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui.table_rows import NUMBERS, TYPED, PropertyRow
+from napari_gpubio.light.gui.optical_rows import NUMBERS, TYPED, PropertyRow
 from napari_gpubio.light.model import Medium
 
 SKULL = Medium(label=2, name="skull", mua_per_mm=0.0101, mus_per_mm=12.5, g=0.92, n=1.37, source="a book")

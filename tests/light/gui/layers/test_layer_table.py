@@ -9,9 +9,9 @@ from qtpy.QtWidgets import QApplication, QLineEdit
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui import optical_table
-from napari_gpubio.light.gui.layer_model import FIELDS
-from napari_gpubio.light.gui.layer_table import LayerTable
-from napari_gpubio.light.gui.table_rows import LayerRow, medium_of
+from napari_gpubio.light.gui.layer_table import LayerTable, medium_of
+from napari_gpubio.light.gui.optical_model import LAYER_COLUMNS
+from napari_gpubio.light.gui.optical_rows import LayerRow
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.napari_io import LAYER_COLORS
 from napari_gpubio.light.layers.presets import preset as layered_preset
@@ -61,7 +61,7 @@ def test_the_unit_changes_what_is_shown_and_not_what_is_meant(table, column):
     assert float(shown(table, 0, column)) == pytest.approx(in_mm / 10 if column == D else in_mm * 10)
     assert table.medium() == before
     type_in(table, 0, column, "0.7")
-    value = getattr(table.medium().layers[0], FIELDS[column])
+    value = getattr(table.medium().layers[0], LAYER_COLUMNS[column].field)
     assert value == (7.0 if column == D else 0.07)  # to the last digit
     headers = [table.model.headerData(c, Qt.Orientation.Horizontal) for c in range(6)]
     assert headers == ["Layer", "n", "µa\n1/cm", "µs\n1/cm", "g", "d\ncm"]
@@ -96,7 +96,7 @@ def test_a_comma_is_a_point(table):
         (0, D, "0", r"layer 1 \(top\): the thickness is 0 mm; it must be greater than 0"),
         (0, D, "-2", r"the thickness is -2 mm"),
         (0, D, "thick", r"the thickness is thick, which is not a number; type one, such as 0.5, or ∞"),
-        (0, D, "inf", r"layer 1 \(top\): only the last layer can be infinitely thick"),
+        (0, D, "inf", r"layer 1 \(top\): the thickness is ∞, and only the last layer can be infinitely thick"),
         (0, D, "nan", r"type a finite number"),
         (0, N, "1e999", r"n is"),
     ],
