@@ -22,7 +22,7 @@ class CpuTrace:
 
     def __init__(self, problem: RayProblem) -> None:
         self._run = cpu.Run(problem)
-        self._rays, self._output = self._run.allocate(0, len(problem.launch))
+        self._rays, self._output = self._run.allocate(problem.rays(0, len(problem.launch)))
 
     def timing(self, repeats: int) -> Timing:
         """Seconds of the call."""
@@ -44,7 +44,7 @@ class GpuTrace:
         self._device = device
         with cupy.cuda.Device(device.indices[0]):
             self._run = gpu.Run(problem, device=device)
-            self._rays, self._output = self._run.allocate(0, len(problem.launch))
+            self._rays, self._output = self._run.allocate(problem.rays(0, len(problem.launch)))
 
     def timing(self, repeats: int) -> Timing:
         """Seconds of the kernel."""

@@ -11,11 +11,11 @@ The machine code is kept in a user folder named after the hash of an engine's ke
 
 import functools
 import os
-from collections import deque
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from operator import length_hint
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numba as nb
@@ -86,41 +86,77 @@ def run_blocks(
         kernel(0, count, *arguments)
         return
     blocks = min(threads * BLOCKS_PER_THREAD, count // least)
-    todo, helpers = iter(range(blocks)), iter(range(threads - 1))  # next() of these is atomic under the GIL
-    jobs: deque[Future[None]] = deque()
+    _Blocks(kernel, count, arguments, blocks, helpers=threads - 1).run()
 
-    def work() -> None:
-        for block in todo:
-            kernel(block * count // blocks, (block + 1) * count // blocks, *arguments)
 
-    def wake_helpers() -> None:
+class _Blocks:
+    """The calls of one kernel, made by the caller and by helpers, which are threads that wait for work.
+
+    The caller wakes two helpers only, each of which wakes two more: waking all would take it longer than many a call.
+    An executor of the standard library does the same, but its futures take several times as long as a short call.
+    """
+
+    def __init__(self, kernel: Callable[..., Any], count: int, arguments: tuple[Any, ...], blocks: int, helpers: int):
+        self._kernel, self._count, self._arguments, self._blocks = kernel, count, arguments, blocks
+        self._todo, self._helpers = iter(range(blocks)), iter(range(helpers))  # next() is atomic under the GIL
+        self._busy = threading.Condition(threading.Lock())
+        self._helping, self._over = 0, False
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Take part until all is done; helpers that have not begun by then are not waited for."""
+        self._wake_helpers()
+        try:
+            self._work()
+        finally:
+            with self._busy:
+                self._over = True
+                self._busy.wait_for(lambda: not self._helping)
+            self._arguments = ()  # this may stay in the helpers' queue for a while
+        if self._error is not None:
+            raise self._error
+
+    def help(self) -> None:
+        """Take part, from another thread, unless all is done."""
+        with self._busy:
+            if self._over:
+                return
+            self._helping += 1
+        try:
+            self._wake_helpers()
+            self._work()
+        except BaseException as error:  # noqa: BLE001 - raised by the caller
+            self._error = error
+        with self._busy:
+            self._helping -= 1
+            self._busy.notify()
+
+    def _work(self) -> None:
+        count, blocks = self._count, self._blocks
+        for block in self._todo:
+            self._kernel(block * count // blocks, (block + 1) * count // blocks, *self._arguments)
+
+    def _wake_helpers(self) -> None:
         for _ in range(2):
-            if length_hint(todo) and next(helpers, None) is not None:
-                jobs.append(_pool().submit(help_work))
-
-    def help_work() -> None:
-        wake_helpers()
-        work()
-
-    # The caller takes part, and wakes two helpers only, each of which wakes two more: waking all would take it longer
-    # than many a call. Helpers that have not begun when all is done are not waited for.
-    wake_helpers()
-    try:
-        work()
-    finally:
-        while jobs:
-            job = jobs.popleft()
-            if not job.cancel():
-                job.result()
+            if length_hint(self._todo) and next(self._helpers, None) is not None:
+                _helpers().put(self)
 
 
 @functools.cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(thread_count(), thread_name_prefix="gpubio-cpu")
+def _helpers() -> SimpleQueue[_Blocks]:
+    queue: SimpleQueue[_Blocks] = SimpleQueue()
+    for number in range(thread_count() - 1):
+        threading.Thread(target=_help, args=(queue,), name=f"gpubio-cpu-{number}", daemon=True).start()
+    return queue
 
 
-def _forget_pool() -> None:
-    _pool.cache_clear()
+def _help(queue: SimpleQueue[_Blocks]) -> None:
+    while True:
+        queue.get().help()
+
+
+def _forget_helpers() -> None:
+    _helpers.cache_clear()
 
 
 class _Compilations(event.Listener):
@@ -154,4 +190,4 @@ def on_compilation(report: Callable[[], object] | None) -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_forget_helpers)  # threads do not survive a fork

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.gui.fields import ElidedComboBox
+from napari_gpubio.gui.layer_listener import LayerListener
 
 _CHARACTERS = 12
 
@@ -35,7 +37,9 @@ class LayerBox(ElidedComboBox):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(_CHARACTERS, parent)
-        self._viewer, self._accepts, self._nothing = viewer, accepts, nothing
+        self._nothing = nothing
+        self._listener = LayerListener(viewer, accepts, layers_changed=self._fill)
+        self.attach, self.refresh = self._listener.attach, self._listener.refresh
         self.setPlaceholderText(empty)
 
     @property
@@ -45,41 +49,28 @@ class LayerBox(ElidedComboBox):
 
     def choose(self, layer: Any) -> None:
         """Choose a layer, if it is in the list."""
-        for index in range(self.count()):
-            if self.itemData(index) is layer or self.itemText(index) == layer.name:
-                self.setCurrentIndex(index)
-                return
-
-    def refresh(self, *_: Any) -> None:
-        """Read the viewer's layers again; the newest is chosen if none was."""
-        chosen = self.layer
-        was = self.blockSignals(True)
-        self.clear()
-        if self._nothing is not None:
-            self.addItem(self._nothing, None)
-        for layer in reversed(self._viewer.layers):
-            if self._accepts(layer):
-                self.addItem(layer.name, layer)
-        names = [self.itemText(i) for i in range(self.count())]
-        self.setCurrentIndex(names.index(chosen.name) if chosen is not None and chosen.name in names else 0)
-        if not names:
-            self.setCurrentIndex(-1)
-        self.blockSignals(was)
-        if self.layer is not chosen:
-            self.currentIndexChanged.emit(self.currentIndex())
-
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        for event in self._events():
-            event.connect(self.refresh)
-        self.refresh()
+        index = self._index_of(layer)
+        if index >= 0:
+            self.setCurrentIndex(index)
 
     def detach(self) -> None:
-        """Hear no more of the viewer, and hold none of its layers."""
-        for event in self._events():
-            event.disconnect(self.refresh)
+        """Stop following the viewer, and hold none of its layers."""
+        self._listener.detach()
         self.clear()
 
-    def _events(self) -> list[Any]:
-        events = self._viewer.layers.events
-        return [events.inserted, events.removed, events.reordered, events.renamed]
+    def _index_of(self, layer: Any) -> int:
+        """Where a layer is in the list; two proxies of one layer are equal."""
+        return next((index for index in range(self.count()) if self.itemData(index) == layer), -1)
+
+    def _fill(self) -> None:
+        """List the layers, the newest first; it is chosen if the one that was is gone."""
+        chosen = self.layer
+        with QSignalBlocker(self):
+            self.clear()
+            if self._nothing is not None:
+                self.addItem(self._nothing, None)
+            for layer in reversed(self._listener.layers):
+                self.addItem(layer.name, layer)
+            self.setCurrentIndex(max(self._index_of(chosen), 0) if self.count() else -1)
+        if self.layer != chosen:
+            self.currentIndexChanged.emit(self.currentIndex())

@@ -251,7 +251,7 @@ class CellDelegate(QStyledItemDelegate):
         super().initStyleOption(option, index)
         color = index.data(Qt.ItemDataRole.DecorationRole)
         if color is not None:
-            option.icon = _chip(color)
+            option.icon = color_chip(color)
             option.decorationSize = QSize(CHIP_PIXELS, CHIP_PIXELS)
 
     def paint(self, painter: QPainter, option: Any, index: QModelIndex) -> None:
@@ -282,9 +282,10 @@ class CellEditor(QLineEdit):
         self.validity_changed.emit(problem)
 
 
-def _chip(color: QColor) -> QIcon:
+def color_chip(color: Any) -> QIcon:
+    """Return a small square of a color, given as Qt or as red, green, blue 0 to 1; it keeps it in a selected row."""
     pixmap = QPixmap(CHIP_PIXELS, CHIP_PIXELS)
-    pixmap.fill(color)
+    pixmap.fill(QColor(color) if isinstance(color, (str, QColor)) else QColor.fromRgbF(*map(float, color[:3])))
     icon = QIcon()
     for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):
         icon.addPixmap(pixmap, mode)

@@ -19,6 +19,7 @@ EVENT = "#fff176"
 WHITE = "#ffffff"
 MARKER_BORDER = "#000000"
 INVALID_INPUT = "#8a3a34"  # the background of an input that holds nonsense
+STATUS_COLORS = {"ok": GOOD, "warning": WARNING, "error": ERROR}
 TRANSPARENT = "#00000000"
 TABLE_LINE, TABLE_HEADER = "rgba(128, 128, 128, 60)", "rgba(128, 128, 128, 45)"
 

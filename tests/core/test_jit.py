@@ -1,8 +1,10 @@
 """Compiled CPU functions: results for any blocks, and where the machine code is kept."""
 
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import numba as nb
@@ -61,6 +63,18 @@ def test_an_error_in_a_block_is_raised():
         jit.run_blocks(fail, 8, threads=1)
     with pytest.raises(ValueError, match=" to "):
         jit.run_blocks(fail, 8, threads=2)
+
+
+def test_what_was_given_is_let_go_at_once_without_the_garbage_collector():
+    given = np.zeros(1000)
+    gone = weakref.ref(given)
+    gc.disable()
+    try:
+        jit.run_blocks(fill, len(given), given, threads=2)
+        del given
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_threads_may_call_at_the_same_time():

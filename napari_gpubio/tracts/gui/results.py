@@ -1,17 +1,20 @@
-"""Results of the tracking panel: numbers, drift, colors, a filter, the picked fiber, Save."""
+"""Results of the tracking panel: numbers, drift, colors, a filter, the picked fiber."""
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyqtgraph
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QImage, QPixmap
-from qtpy.QtWidgets import QComboBox, QFormLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QFormLayout, QLabel, QWidget
 from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.layer_listener import LayerListener
+from napari_gpubio.gui.results import Number, ResultBox
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.settings import StopReason
 
@@ -42,62 +45,82 @@ REASON_TEXT = {
 }
 
 
-class ResultBox(QWidget):
-    """Numbers and display options of one bundle's fibers."""
+class FiberBox(ResultBox):
+    """Numbers and display options of one bundle's fibers; empty again when the user deletes their layer.
 
-    save_clicked = Signal()
-    open_clicked = Signal()
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__("Click in the brain to see the fibers that pass there.", parent)
         self.layer: Any | None = None
+        self._picked: tuple[Number, ...] = ()
+        self._listener = LayerListener(
+            viewer, lambda layer: layer == self.layer, layers_changed=self._on_layers, colors_changed=self._on_colors
+        )
         self._build()
-        self.describe_layer(None)
 
     def describe_layer(self, layer: Any | None) -> None:
         """Show the display options and numbers of a fiber layer, which the controls then apply to."""
         self.layer = layer
-        self._options.setVisible(layer is not None)
-        self._save.setEnabled(layer is not None)
-        self._fiber.hide()
+        self._picked = ()
+        self._listener.refresh()
         if layer is None:
-            self._numbers.setText("Click in the brain to see the fibers that pass there.")
-            self._plot.hide()
+            self.clear()
             return
-        was = self._color.blockSignals(True)
-        self._color.clear()
-        for name in layer.color_choices:
-            self._color.addItem(READABLE.get(name, name), name)
-        self._color.setCurrentIndex(self._color.findData(layer.color_by))
-        self._color.blockSignals(was)
-        self._show_bar()
+        with QSignalBlocker(self._color):
+            self._color.clear()
+            for name in layer.color_choices:
+                self._color.addItem(READABLE.get(name, name), name)
+        self._on_colors(layer)
         self._show_filter()
-        self._show_numbers(layer.metadata[KEY]["tractogram"])
-
-    def _show_numbers(self, fibers: Tractogram) -> None:
-        """Show counts, lengths, time and the histogram of drifts."""
-        self._numbers.setText(numbers_text(fibers))
-        self._show_drift(fibers)
+        self._show_numbers()
+        self._show_drift(layer.metadata[KEY]["tractogram"])
 
     def describe_fiber(self, layer: Any, fiber: int) -> None:
-        """Show the numbers of a picked fiber."""
-        numbers = {name: values[fiber] for name, values in layer.per_fiber.items()}
-        lines = [f"<b>{layer.name}, fiber {fiber}</b>"]
-        for name, value in numbers.items():
-            if name == "stop_reason":
-                lines.append(f"ended: {REASON_TEXT.get(StopReason(int(value)), '?')}")
-            else:
-                lines.append(f"{READABLE.get(name, name)}: {value:.3g}")
-        self._fiber.setText("<br>".join(lines))
-        self._fiber.show()
+        """Show the numbers of a picked fiber of a layer below those of the described one."""
+        if self.layer is None:
+            self.describe_layer(layer)
+        group = f"{layer.name}, fiber {fiber}"
+        self._picked = tuple(
+            Number(group=group, name="ended", text=REASON_TEXT.get(StopReason(int(values[fiber])), "?"))
+            if name == "stop_reason"
+            else Number(group=group, name=READABLE.get(name, name), text=f"{values[fiber]:.3g}")
+            for name, values in layer.per_fiber.items()
+        )
+        self._show_numbers()
+
+    def attach(self) -> None:
+        """Follow the layer that is described."""
+        self._listener.attach()
+
+    def detach(self) -> None:
+        """Stop following it; what is being written comes to its end."""
+        self._listener.detach()
+        super().detach()
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
+    def _on_layers(self) -> None:
+        if self.layer is not None and not self._listener.layers:
+            self.describe_layer(None)
+
+    def _on_colors(self, layer: Any) -> None:
+        """Show how the fibers are colored, here or in napari's controls of the layer."""
+        with QSignalBlocker(self._color):
+            self._color.setCurrentIndex(self._color.findData(layer.color_by))
+        self._show_bar()
+
+    def _show_numbers(self) -> None:
+        if self.layer is not None:
+            fibers = self.layer.metadata[KEY]["tractogram"]
+            stopped = () if fibers.complete else (("warning", "The run was stopped early: fibers are missing."),)
+            self.show_numbers((*fiber_numbers(fibers), *self._picked), stopped)
+
     def _build(self) -> None:
-        self._numbers = QLabel(self)
-        self._numbers.setWordWrap(True)
-        self._fiber = QLabel(self)
-        self._fiber.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._plot = pyqtgraph.PlotWidget(self, background=None)
         self._plot.setFixedHeight(_PLOT_HEIGHT)
         self._plot.plotItem.layout.setContentsMargins(1, 1, 1, 8)  # the title of the axis hangs out at the bottom
@@ -116,29 +139,14 @@ class ResultBox(QWidget):
         self._measure.currentIndexChanged.connect(lambda *_: self._show_range())
         self._range = QLabeledDoubleRangeSlider(Qt.Orientation.Horizontal, self)
         self._range.valueChanged.connect(self._on_filter)
-        self._options = QWidget(self)
-        form = QFormLayout(self._options)
-        form.setContentsMargins(0, 0, 0, 0)
+        form = QFormLayout()
         form.addRow("Color by", self._color)
         form.addRow(self._bar)
         form.addRow(self._limits)
         form.addRow("Show by", self._measure)
         form.addRow(self._range)
-        self._save = QPushButton("Save fibers…", self)
-        self._save.setToolTip("Write the current bundle as trk, tck, trx or vtk")
-        self._save.clicked.connect(lambda: self.save_clicked.emit())
-        opening = QPushButton("Open fibers…", self)
-        opening.setToolTip("Show a trk, tck, trx or vtk file beside the bundles")
-        opening.clicked.connect(lambda: self.open_clicked.emit())
-        row = QHBoxLayout()
-        row.addStretch(1)
-        row.addWidget(opening)
-        row.addWidget(self._save)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 6, 0, 0)
-        for part in (self._numbers, self._plot, self._options, self._fiber):
-            layout.addWidget(part)
-        layout.addLayout(row)
+        self.content.addWidget(self._plot)
+        self.content.addLayout(form)
 
     def _show_drift(self, fibers: Tractogram) -> None:
         drift = fibers.per_fiber.get("drift")
@@ -154,7 +162,6 @@ class ResultBox(QWidget):
     def _on_color(self, *_: Any) -> None:
         if self.layer is not None and self._color.currentData() is not None:
             self.layer.color_by = self._color.currentData()
-            self._show_bar()
 
     def _show_bar(self) -> None:
         image = None if self.layer is None else self.layer.color_bar_image(10, 240)
@@ -172,9 +179,8 @@ class ResultBox(QWidget):
         """Show the filter that the layer has, or one that lets everything through."""
         ours = self._filter_of_layer()
         if ours is not None:
-            was = self._measure.blockSignals(True)
-            self._measure.setCurrentIndex(self._measure.findData(ours[0]))
-            self._measure.blockSignals(was)
+            with QSignalBlocker(self._measure):
+                self._measure.setCurrentIndex(self._measure.findData(ours[0]))
         self._show_range()
 
     def _show_range(self) -> None:
@@ -204,18 +210,26 @@ class ResultBox(QWidget):
             self.layer.metadata[KEY]["filter"] = (self._measure.currentData(), tuple(limits))
 
 
-def numbers_text(fibers: Tractogram) -> str:
-    """Summarize fibers: how many, how long, how fast, how far g(v, v) drifted."""
+def fiber_numbers(fibers: Tractogram) -> list[Number]:
+    """Return how many fibers, how long, how fast, how far g(v, v) drifted."""
     launched, seconds = fibers.parameters.get("launched", len(fibers)), fibers.parameters.get("seconds", 0.0)
     device = str(fibers.parameters.get("device", "")).split(" (")[0]
-    made = f" of {launched:,} fibers · {seconds:.2f} s on {device}" if device else " fibers"
-    text = f"<b>{len(fibers):,}</b>{made}"
+    number = functools.partial(Number, group="Fibers")
+    rows = [number(name="number", text=f"{len(fibers):,} of {launched:,}" if device else f"{len(fibers):,}")]
+    if device:
+        rows.append(number(name=f"time on {device}", text=f"{seconds:.2f}", unit="s"))
     if len(fibers):
         lengths, drift = fibers.lengths_mm(), fibers.per_fiber.get("drift")
-        text += f"<br>mean length {lengths.mean():.0f} mm, longest {lengths.max():.0f} mm"
+        rows += [
+            number(name="mean length", text=f"{lengths.mean():.0f}", unit="mm"),
+            number(name="longest", text=f"{lengths.max():.0f}", unit="mm"),
+        ]
         if drift is not None and drift.max() > 0:
-            text += f" · drift: median {np.median(drift):.1e}, 99 % below {np.percentile(drift, 99):.1e}"
-    return text + ("" if fibers.complete else " · stopped early")
+            rows += [
+                number(name="drift of g(v, v), median", text=f"{np.median(drift):.1e}"),
+                number(name="drift of g(v, v), 99 % below", text=f"{np.percentile(drift, 99):.1e}"),
+            ]
+    return rows
 
 
 def notes_text(notes: Iterable[str]) -> str:

@@ -2,18 +2,19 @@
 
 import threading
 from collections.abc import Generator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFormLayout, QWidget
 
-from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, grid_of, save_layer, saved_path, volume_of
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layer_box import LayerBox
@@ -26,7 +27,7 @@ from napari_gpubio.tracts.gui.controller import NO_TENSORS, SeedController
 from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox
 from napari_gpubio.tracts.gui.layers import key_of
 from napari_gpubio.tracts.gui.request import PartialFibers, Position, Region, Request, Traced, thinned, traced_steps
-from napari_gpubio.tracts.gui.results import ResultBox, notes_text
+from napari_gpubio.tracts.gui.results import FiberBox, notes_text
 from napari_gpubio.tracts.gui.script import tracking_script
 from napari_gpubio.tracts.gui.seed_tool import volume_to_click
 from napari_gpubio.tracts.io.dwi import read_volume
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 PREVIEW_FIBERS = 200
 RETRACK_MS = 300
+TRACTOGRAMS = "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)"
 WIDGET_DIRECTIONS = Directions(count=10, cone_half_angle_deg=15.0)
 
 
@@ -65,7 +67,7 @@ class TrackingPanel(EnginePanel):
         self._fill()
         self.controller = SeedController(viewer, self.seed_box, lambda: self.source, self._clicked_layer, self)
         self._connect()
-        for part in (self.source_box, self.seed_box, self.view_box, self.controller):
+        for part in (self.source_box, self.seed_box, self.view_box, self.results, self.controller):
             self.own(part)
         self._on_source()
 
@@ -81,7 +83,12 @@ class TrackingPanel(EnginePanel):
         self.seed_box = SeedBox(self.viewer, self)
         self.directions_form = ParamForm(WIDGET_DIRECTIONS, parent=self)
         self.settings_form = ParamForm(TrackSettings(), parent=self)
-        self.results = ResultBox(self)
+        self.results = FiberBox(self.viewer, self)
+        self.results.add_button(
+            "Open fibers…", "Show a trk, tck, trx or vtk file beside the bundles", self._ask_to_open, needs_result=False
+        )
+        self.results.add_button("Save fibers…", "Write the current bundle as trk, tck, trx or vtk", self._ask_to_save)
+        self.results.add_button("Copy numbers", self.results.table.toolTip(), self.results.table.copy)
         self.view_box = ViewBox(self.viewer, self)
         self.context_box = ContextBox(self)
         top = QFormLayout()
@@ -113,8 +120,8 @@ class TrackingPanel(EnginePanel):
                 (self.directions_form.changed, self._on_settings),
                 (self.seed_box.form.changed, self._on_settings),
                 (self._retrack.timeout, self.track_again),
-                (results.save_clicked, self._on_save),
-                (results.open_clicked, self._on_open),
+                (results.files.status_changed, self.show_status),
+                (results.files.error_occurred, self.show_error),
                 (self.context_box.changed, self._show_context),
                 (self._preview.finished, self._on_preview),
             )
@@ -316,43 +323,30 @@ class TrackingPanel(EnginePanel):
         layer.select_fiber(fiber)
         self.results.describe_fiber(layer, fiber)
 
-    def _on_save(self) -> None:
+    def _ask_to_save(self) -> None:
         layer = self.results.layer
-        fibers = None if layer is None else layer.metadata.get(KEY, {}).get("tractogram")
-        if layer is None or fibers is None:
-            self.show_error("there are no fibers to save; click a seed first")
-            return
-        if not layer.shown.all():
-            fibers = fibers.select(layer.shown)
-        title = f"Save the {len(fibers):,} fibers that are shown"
-        path = save_path(self, title, "Tractograms (*.trk *.tck *.trx *.vtk)", name=file_name(layer.name) + ".trk")
-        if path:
-            self.save(fibers, path)
+        if layer is not None:
+            fibers = layer.metadata[KEY]["tractogram"].select(layer.shown)
+            title = f"Save the {len(fibers):,} fibers that are shown"
+            name = file_name(layer.name) + ".trk"
+            self.results.files.ask_to_write(title, TRACTOGRAMS, name, lambda: partial(_save, fibers))
 
-    def _on_open(self) -> None:
-        path = open_path(self, "Open fibers", "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)")
-        if path:
+    def save(self, fibers: Tractogram, path: str | Path) -> None:
+        """Write fibers to a file, in a worker; what goes wrong is shown as a sentence."""
+        self.results.files.write(Path(path), partial(_save, fibers))
+
+    def _ask_to_open(self) -> None:
+        if path := open_path(self, "Open fibers", TRACTOGRAMS):
             self.open_fibers(path)
 
     def open_fibers(self, path: str | Path) -> None:
-        """Show the fibers of a file in a layer of their own; what goes wrong is shown as a sentence."""
+        """Show the fibers of a file in a layer of their own, once read; what goes wrong is shown as a sentence."""
         source = self.source
-        try:
-            reference = None if source is None else (source.affine, source.shape)
-            fibers = read_tractogram(path, reference=reference)
-        except GpuBioError as error:
-            self.show_error(str(error))
-            return
-        self.results.describe_layer(self.controller.layers.set_fibers(str(path), Path(path).name, fibers))
+        read = partial(read_tractogram, reference=None if source is None else (source.affine, source.shape))
+        self.results.files.read(Path(path), read, partial(self._show_file, Path(path)))
 
-    def save(self, fibers: Tractogram, path: str | Path) -> None:
-        """Write fibers to a file; what goes wrong is shown as a sentence."""
-        try:
-            fibers.save(path)
-        except (GpuBioError, OSError) as error:
-            self.show_error(f"The fibers could not be saved: {error}")
-        else:
-            self.show_status(f"saved {len(fibers):,} fibers in {Path(path).name}")
+    def _show_file(self, path: Path, fibers: Tractogram) -> None:
+        self.results.describe_layer(self.controller.layers.set_fibers(str(path), path.name, fibers))
 
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that tracks the current bundle as the panel would."""
@@ -377,6 +371,11 @@ class TrackingPanel(EnginePanel):
         if self.field is not None:
             self.field.cache.clear()
         super().teardown()
+
+
+def _save(fibers: Tractogram, path: Path) -> str:
+    fibers.save(path)
+    return f"saved {len(fibers):,} fibers in {path.name}"
 
 
 def _is_source(layer: Any) -> bool:

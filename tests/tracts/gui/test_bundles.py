@@ -24,6 +24,7 @@ from tests.tracts.gui.tracking_samples import (
     rename_in_list,
     seed_from,
     settle,
+    shown_numbers,
     shown_texts,
     tractogram,
 )
@@ -37,9 +38,9 @@ def test_choosing_a_bundle_shows_its_numbers(viewer, two, qtbot):
         choose_in_list(two, row)
         fibers = tractogram(fibers_layers(viewer)[f"bundle {row + 1}"])
         assert two.results.layer.name == f"bundle {row + 1}"
-        numbers.setdefault(row, shown_texts(two)[0])
-        assert f"<b>{len(fibers)}</b>" in shown_texts(two)[0]
-        assert shown_texts(two)[0] == numbers[row]
+        numbers.setdefault(row, shown_numbers(two))
+        assert shown_numbers(two)["number"].startswith(f"{len(fibers)} of ")
+        assert shown_numbers(two) == numbers[row]
     assert numbers[0] != numbers[1]
 
 

@@ -26,6 +26,7 @@ from tests.tracts.gui.tracking_samples import (
     names_in_list,
     on_screen,
     settle,
+    shown_numbers,
     shown_texts,
     tractogram,
 )
@@ -65,9 +66,8 @@ def test_a_click_puts_the_seed_there_and_shows_what_the_api_gives(viewer, panel,
     assert np.allclose(layer.data_to_world(layer.points[0]), on_screen(tractogram(layer).points[0]), atol=1e-4)
     assert viewer.layers.selection.active is active
     assert viewer.layers[-1].name == "seeds"
-    text = shown_texts(panel)[0]
-    assert f"<b>{len(tractogram(layer))}</b> of 50 fibers" in text
-    assert "mm" in text
+    assert shown_numbers(panel)["number"] == f"{len(tractogram(layer))} of 50"
+    assert shown_numbers(panel)["longest"] == f"{tractogram(layer).lengths_mm().max():.0f}"
     assert panel.message == ""
 
 
@@ -122,7 +122,7 @@ def test_a_click_where_nothing_is_long_enough_says_so(viewer, panel, qtbot):
     click(viewer, CALLOSUM)
     settle(qtbot, panel)
     assert "None of 50 fibers is longer than 900 mm" in panel.message
-    assert any("<b>0</b> of 50" in text for text in shown_texts(panel))
+    assert shown_numbers(panel)["number"] == "0 of 50"
 
 
 def test_only_a_left_click_that_does_not_move_seeds(viewer, panel, qtbot):

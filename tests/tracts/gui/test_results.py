@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from qtpy.QtWidgets import QComboBox, QLabel
+from qtpy.QtWidgets import QComboBox
 from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio import tracts
@@ -17,6 +17,7 @@ from tests.tracts.gui.tracking_samples import (
     go_to,
     on_screen,
     settle,
+    shown_numbers,
     shown_texts,
     tractogram,
 )
@@ -44,6 +45,20 @@ def test_color_by(viewer, panel, qtbot):
     click(viewer, moved(CALLOSUM, 0.0, -8.0, 0.0))
     settle(qtbot, panel)
     assert box.currentData() == panel.results.layer.color_by == "direction"
+
+
+def test_the_box_follows_the_layer_in_napari(viewer, panel, qtbot):
+    """Another color in napari's controls, and a layer that the user deletes."""
+    click(viewer, CALLOSUM)
+    settle(qtbot, panel)
+    layer, box = panel.results.layer, combo_with(panel, "mean_fa")
+    layer.color_by = "mean_fa"
+    assert box.currentData() == "mean_fa"
+    assert any(" to " in text for text in shown_texts(panel))
+    viewer.layers.remove(layer)
+    assert panel.results.layer is None
+    assert not button(panel, "Save fibers…").isEnabled()
+    assert any("Click in the brain" in text for text in shown_texts(panel))
 
 
 def filter_slider(panel):
@@ -92,14 +107,14 @@ def test_a_picked_fiber_shows_its_numbers(viewer, panel, qtbot):
     Mouse(viewer, "Control", zoom=20.0).click(on_screen(fibers.points[far]))
     picked = layer.selected_fiber
     assert picked is not None
-    text = next(text for text in shown_texts(panel) if "fiber" in text and "ended" in text)
-    assert f"bundle 1, fiber {picked}" in text
-    assert f"length (mm): {fibers.per_fiber['length_mm'][picked]:.3g}" in text
-    assert f"mean FA: {fibers.per_fiber['mean_fa'][picked]:.3g}" in text
+    rows = {row.name: row.text for row in panel.results.table.rows if row.group == f"bundle 1, fiber {picked}"}
+    assert "ended" in rows
+    assert rows["length (mm)"] == f"{fibers.per_fiber['length_mm'][picked]:.3g}"
+    assert rows["mean FA"] == f"{fibers.per_fiber['mean_fa'][picked]:.3g}"
     assert np.allclose(panel.bundles.current.center_mm, CALLOSUM, atol=1e-4)
     click(viewer, moved(CALLOSUM, 0.0, -8.0, 0.0))
     settle(qtbot, panel)
-    assert not any("ended" in text for text in shown_texts(panel))
+    assert "ended" not in shown_numbers(panel)
 
 
 @pytest.mark.parametrize("suffix", [".trk", ".tck", ".trx", ".vtk"])
@@ -109,6 +124,7 @@ def test_saving(viewer, panel, qtbot, tmp_path, monkeypatch, suffix):
     path = tmp_path / f"fibers{suffix}"
     monkeypatch.setattr(SAVE_DIALOG, lambda *_, **__: (str(path), ""))
     button(panel, "Save fibers…").click()
+    settle(qtbot, panel)
     back = tracts.read_tractogram(path)
     fibers = tractogram(panel.results.layer)
     assert len(back) == len(fibers)
@@ -120,7 +136,8 @@ def test_saving_says_that_it_is_done(viewer, panel, qtbot, tmp_path):
     click(viewer, CALLOSUM)
     settle(qtbot, panel)
     panel.save(tractogram(panel.results.layer), str(tmp_path / "fibers.trk"))
-    assert any("fibers.trk" in label.text() for label in panel.findChildren(QLabel))
+    settle(qtbot, panel)
+    assert "fibers.trk" in panel.status
 
 
 def test_saving_what_cannot_be_saved_is_a_sentence(viewer, panel, qtbot, tmp_path, monkeypatch):
@@ -134,6 +151,7 @@ def test_saving_what_cannot_be_saved_is_a_sentence(viewer, panel, qtbot, tmp_pat
         )
         panel.clear_message()
         button(panel, "Save fibers…").click()
+        settle(qtbot, panel)
         assert "could not be saved" in panel.message
     monkeypatch.setattr(SAVE_DIALOG, lambda *_, **__: ("", ""))
     panel.clear_message()
@@ -146,10 +164,12 @@ def test_opening_fibers(viewer, panel, qtbot, tmp_path):
     path = tmp_path / "mine.tck"
     made.save(path)
     panel.open_fibers(str(path))
+    settle(qtbot, panel)
     layer = fibers_layers(viewer)["mine.tck"]
     assert len(layer.lines) == len(made)
     assert np.allclose(layer.data_to_world(layer.points[0]), on_screen(made.points[0]), atol=1e-3)
     panel.open_fibers(str(tmp_path / "missing.trk"))
+    settle(qtbot, panel)
     assert "missing.trk" in panel.message
 
 
@@ -157,6 +177,7 @@ def test_a_changed_setting_leaves_opened_fibers_alone(viewer, panel, qtbot, tmp_
     path = tmp_path / "mine.trk"
     by_api(panel, CALLOSUM).save(path)
     panel.open_fibers(str(path))
+    settle(qtbot, panel)
     panel.settings_form.widget("fa_stop").value = 0.25
     settle(qtbot, panel)
     assert panel.message == ""

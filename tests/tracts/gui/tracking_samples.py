@@ -79,7 +79,12 @@ def settle(qtbot, panel):
     """Wait until nothing runs or waits to run."""
 
     def still():
-        return not panel.running and not panel._retrack.isActive() and panel._preview._running is None
+        return (
+            not panel.running
+            and not panel.results.files.is_busy
+            and not panel._retrack.isActive()
+            and panel._preview._running is None
+        )
 
     wait_until(qtbot, still)
 
@@ -130,6 +135,10 @@ def combo_with(panel, data):
 
 def shown_texts(panel):
     return texts(panel.results)
+
+
+def shown_numbers(panel):
+    return {row.name: row.text for row in panel.results.table.rows}
 
 
 class HeldTracking(HeldAtItsEnd):

@@ -71,16 +71,16 @@ class Run:
         """Bytes of the buffers that one fiber takes."""
         return 2 * self._problem.settings.ray_points * 4 * np.dtype(self._problem.real).itemsize
 
-    def allocate(self, start: int, count: int) -> tuple[Rays, RayOutput]:
-        """Rays of the fibers ``start`` to ``start + count - 1``, and memory for their points."""
-        p, rows = self._problem, count * self._problem.rays_per_fiber
+    def allocate(self, rays: Rays) -> tuple[Rays, RayOutput]:
+        """Return the rays, and memory for their points."""
+        p, rows = self._problem, len(rays.seeds) * rays.per_fiber
         output = RayOutput(
             points=np.empty((rows, p.settings.ray_points, 4), p.real),
             written=np.empty(rows, np.int32),
             reasons=np.empty(rows, np.uint8),
             stats=np.empty((rows, STATS), p.real),
         )
-        return Rays(*p.rays(start, count), p.rays_per_fiber), output
+        return rays, output
 
     def launch(self, rays: Rays, output: RayOutput) -> None:
         """Trace rays, one row of the output for each."""
@@ -88,7 +88,7 @@ class Run:
 
     def advance(self, start: int, count: int) -> None:
         """Trace the fibers ``start`` to ``start + count - 1``."""
-        rays, output = self.allocate(start, count)
+        rays, output = self.allocate(self._problem.rays(start, count))
         self.launch(rays, output)
         self._parts.append(self._packed(start, rays, output))
 

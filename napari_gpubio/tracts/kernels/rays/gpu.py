@@ -1,5 +1,6 @@
 """Ray tracing in CUDA, the counterpart of ``cpu.py``; kernels: ``geodesic.cu`` and ``geodesic_texture.cu``."""
 
+import functools
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ _SCHEDULERS = 4  # of a processor; each works on one warp at a time
 _PACK_THREADS = 64
 
 
+@functools.cache
 def layouts(real: type[np.floating[Any]]) -> dict[str, np.dtype[Any]]:
     """Layouts of the structs of ``geodesic.cuh`` and ``geodesic_texture.cu``; the tuples are those of `problem`."""
     return {
@@ -139,19 +141,18 @@ class Run:
         """Let the device arrays go; those that the tensor field keeps for the next run stay with it."""
         self._field = self._guide = self._mask = self._textures = None
 
-    def allocate(self, start: int, count: int) -> tuple[Rays, RayOutput]:
-        """Rays of the fibers ``start`` to ``start + count - 1``, and memory for their points, on the device."""
+    def allocate(self, rays: Rays) -> tuple[Rays, RayOutput]:
+        """Copy rays to the device, and allocate memory for their points there."""
         import cupy
 
-        p, rows = self._problem, count * self._problem.rays_per_fiber
-        seeds, directions = p.rays(start, count)
+        p, rows = self._problem, len(rays.seeds) * rays.per_fiber
         output = RayOutput(
             points=cupy.empty((rows, p.settings.ray_points, 4), p.real),
             written=cupy.empty(rows, np.int32),
             reasons=cupy.empty(rows, np.uint8),
             stats=cupy.empty((rows, STATS), p.real),
         )
-        return Rays(cupy.asarray(seeds), cupy.asarray(directions), p.rays_per_fiber), output
+        return Rays(cupy.asarray(rays.seeds), cupy.asarray(rays.directions), rays.per_fiber), output
 
     def launch(self, rays: Rays, output: RayOutput) -> None:
         """Start the tracing kernel on device arrays, one row a ray; it returns at once."""
@@ -176,15 +177,14 @@ class Run:
         import cupy
 
         p = self._problem
-        rays, output = self.allocate(start, count)
+        host_rays = p.rays(start, count)
+        rays, output = self.allocate(host_rays)
         self.launch(rays, output)
+        seed_fa = cupy.asarray(p.fa_at(host_rays.seeds))  # alive until the kernel is done, as are the offsets
         per_ray = to_host(output.written).astype(np.int64).reshape(count, -1)
         offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
         points, fa = cupy.empty((int(offsets[-1]), 3), np.float32), cupy.empty(int(offsets[-1]), np.float32)
-        on_device, seed_fa = (
-            cupy.asarray(offsets),
-            cupy.asarray(p.fa_at(to_host(rays.seeds))),
-        )  # alive until the kernel is done
+        on_device = cupy.asarray(offsets)
         fibers = struct(
             self._layouts["Fibers"],
             offsets=on_device,

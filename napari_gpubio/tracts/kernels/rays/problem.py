@@ -149,13 +149,14 @@ class RayProblem:
         g = a.T @ a
         return np.array([g[0, 0], g[1, 1], g[2, 2], g[0, 1], g[0, 2], g[1, 2]])
 
-    def rays(self, start: int, count: int) -> tuple[Array, Array]:
-        """Start points in voxel coordinates and directions (voxels per mm) of a range of fibers, each (count, 3)."""
+    def rays(self, start: int, count: int) -> "Rays":
+        """Where the fibers ``start`` to ``start + count - 1`` begin."""
         points, directions = self.launch.rays(start, count)
         m = self.to_voxel
-        return (
+        return Rays(
             np.ascontiguousarray(points @ m[:3, :3].T + m[:3, 3], self.real),
             np.ascontiguousarray(directions @ m[:3, :3].T, self.real),
+            self.rays_per_fiber,
         )
 
     @cached_property

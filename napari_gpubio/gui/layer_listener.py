@@ -1,0 +1,133 @@
+"""Which layers of a kind a viewer has, and what changes in them."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from napari.layers import Image, Labels
+
+from napari_gpubio.gui.connections import Connection, Connections
+
+Box = tuple[slice, ...]  # along the axes of a layer's data
+_PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
+_COLORS = ("colormap", "contrast_limits", "coloring")
+
+
+def _ignore(*_: Any) -> None:
+    """Stand for a callback that was not given."""
+
+
+class LayerListener:
+    """Follows those layers of a viewer that are of a kind, and only as far as a callback is given.
+
+    A panel owns it (`EnginePanel.own`), or the part that it belongs to passes `attach` and `detach` on.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    accepts
+        Whether a layer is of the kind; `refresh` asks again where the answer depends on more than the layer.
+    layers_changed
+        Called when other layers are of the kind, or in another order, or under another name, and after attaching.
+    data_changed
+        Called with a layer and the box of its array in which values may have changed; None: anywhere. napari reports
+        strokes with a box, but not undo, redo and fill; a point or shape that is dragged is reported as it moves.
+    place_changed
+        Called with a layer that was moved, scaled, or got other units.
+    colors_changed
+        Called with a layer whose colors or limits have changed.
+    """
+
+    def __init__(
+        self,
+        viewer: Any,
+        accepts: Callable[[Any], bool],
+        *,
+        layers_changed: Callable[[], Any] = _ignore,
+        data_changed: Callable[[Any, Box | None], Any] = _ignore,
+        place_changed: Callable[[Any], Any] = _ignore,
+        colors_changed: Callable[[Any], Any] = _ignore,
+    ) -> None:
+        self.layers: list[Any] = []  # in the viewer's order: the topmost last
+        self._viewer, self._accepts = viewer, accepts
+        self._layers_changed, self._data_changed = layers_changed, data_changed
+        self._place_changed, self._colors_changed = place_changed, colors_changed
+        self._names: list[str] | None = None  # None: not attached
+        self._slices: dict[Any, object] = {}  # what was on screen when a layer was last redrawn
+        self._list = Connections(self._list_pairs)
+        self._each = Connections(self._layer_pairs)
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        self._names = None
+        self._list.attach()
+        self.refresh()
+
+    def detach(self) -> None:
+        """Stop following, and hold no layer."""
+        self._list.detach()
+        self._each.detach()
+        self.layers, self._names = [], None
+        self._slices.clear()
+
+    def refresh(self, *_: Any) -> None:
+        """Read the viewer's layers again."""
+        before, self.layers = self.layers, [layer for layer in self._viewer.layers if self._accepts(layer)]
+        names = [layer.name for layer in self.layers]
+        is_same = names == self._names and self.layers == before
+        self._names = names
+        if not is_same:
+            self._each.attach()
+            self._layers_changed()
+
+    def _list_pairs(self) -> list[Connection]:
+        events = self._viewer.layers.events
+        return [(event, self.refresh) for event in (events.inserted, events.removed, events.reordered, events.renamed)]
+
+    def _layer_pairs(self) -> Iterator[Connection]:
+        self._slices = {layer: self._slice() for layer in self.layers}
+        for layer in self.layers:
+            events = layer.events
+            if self._data_changed is not _ignore:
+                yield events.data, self._on_data
+                if not isinstance(layer, Image):  # where it comes with other contrast limits, too
+                    yield events.set_data, self._on_redrawn
+                if isinstance(layer, Labels):
+                    yield events.labels_update, self._on_stroke
+            if self._place_changed is not _ignore:
+                yield from ((getattr(events, name), self._on_place) for name in _PLACE)
+            if self._colors_changed is not _ignore:
+                yield from ((getattr(events, name), self._on_colors) for name in _COLORS if hasattr(events, name))
+
+    def _layer_of(self, event: Any) -> Any:
+        """Return the layer of an event as the viewer gives it, which may be a proxy."""
+        return next(layer for layer in self.layers if layer == event.source)
+
+    def _on_data(self, event: Any) -> None:
+        self._data_changed(self._layer_of(event), None)
+
+    def _on_redrawn(self, event: Any) -> None:
+        """Undo, fill, a drag: napari emits the same event for another slice."""
+        layer = self._layer_of(event)
+        before, self._slices[layer] = self._slices[layer], self._slice()
+        if before == self._slices[layer]:
+            self._data_changed(layer, None)
+
+    def _on_stroke(self, event: Any) -> None:
+        """A stroke of the brush: the event has its box on the canvas; it may be anywhere along the other axes."""
+        layer, dims = self._layer_of(event), self._viewer.dims
+        box = [slice(0, length) for length in layer.data.shape]
+        displayed = [axis - (dims.ndim - layer.ndim) for axis in dims.displayed]
+        for axis, first, length in zip(displayed, event.offset, event.data.shape, strict=False):
+            box[axis] = slice(max(int(first), 0), min(int(first) + length, box[axis].stop))
+        self._data_changed(layer, tuple(box))
+
+    def _on_place(self, event: Any) -> None:
+        self._place_changed(self._layer_of(event))
+
+    def _on_colors(self, event: Any) -> None:
+        self._colors_changed(self._layer_of(event))
+
+    def _slice(self) -> object:
+        dims = self._viewer.dims
+        return dims.point, dims.order, dims.ndisplay

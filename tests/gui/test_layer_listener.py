@@ -1,0 +1,187 @@
+"""Layers of a kind in a real window: which there are, and what changes in them."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from napari.layers import Image, Labels, Shapes
+from napari.utils._proxies import PublicOnlyProxy
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+
+from napari_gpubio.gui.layer_listener import LayerListener
+
+pytestmark = pytest.mark.display
+SHAPE = (5, 6, 7)
+
+
+class Recorder:
+    """A listener, and what it has reported."""
+
+    def __init__(self, viewer, accepts):
+        self.reports = []
+        self.listener = LayerListener(
+            viewer,
+            accepts,
+            layers_changed=lambda: self.reports.append([layer.name for layer in self.listener.layers]),
+            data_changed=lambda layer, box: self.reports.append((layer.name, box)),
+            place_changed=lambda layer: self.reports.append((layer.name, "place")),
+            colors_changed=lambda layer: self.reports.append((layer.name, "colors")),
+        )
+        self.listener.attach()
+
+    def take(self):
+        """What was reported since the last time."""
+        reports, self.reports = self.reports, []
+        return reports
+
+
+def is_labels(layer):
+    return isinstance(layer, Labels)
+
+
+@pytest.fixture
+def recorder(viewer):
+    """Follows the labels of a viewer with an image and one layer of labels; napari gives plugins a proxy."""
+    viewer.add_image(np.zeros(SHAPE), name="image")
+    viewer.add_labels(np.zeros(SHAPE, int), name="brain")
+    recorder = Recorder(PublicOnlyProxy(viewer), is_labels)
+    assert recorder.take() == [["brain"]]
+    yield recorder
+    recorder.listener.detach()
+
+
+def test_layers_that_come_go_move_and_get_names(viewer, recorder):
+    viewer.add_image(np.zeros(SHAPE))
+    viewer.layers["image"].name = "T1"
+    assert recorder.take() == []
+    tumor = viewer.add_labels(np.zeros(SHAPE, int), name="tumor")
+    assert recorder.take() == [["brain", "tumor"]]
+    tumor.name = "GTV"
+    viewer.layers.move(viewer.layers.index(tumor), 0)
+    assert recorder.take() == [["brain", "GTV"], ["GTV", "brain"]]
+    viewer.layers.remove(viewer.layers["brain"])
+    assert recorder.take() == [["GTV"]]
+    viewer.layers.clear()
+    assert recorder.take()[-1] == []
+
+
+def test_strokes_come_with_their_box(viewer, recorder):
+    brain = viewer.layers["brain"]
+    viewer.dims.set_point(0, 2)
+    assert recorder.take() == []  # another slice is no change
+    brain.brush_size = 1
+    brain.paint((2, 3, 4), 1)
+    ((name, box),) = recorder.take()
+    assert name == "brain"
+    outside = brain.data.copy()
+    outside[box] = 0
+    assert not outside.any()
+    assert brain.data[2, 3, 4] == 1
+
+
+@pytest.mark.parametrize("change", ["undo", "fill", "data"])
+def test_changes_anywhere(viewer, recorder, change):
+    brain = viewer.layers["brain"]
+    brain.paint((0, 3, 4), 1)
+    recorder.take()
+    if change == "data":
+        brain.data = np.ones(SHAPE, int)
+    elif change == "undo":
+        brain.undo()
+    else:
+        brain.fill((0, 0, 0), 2)
+    reports = recorder.take()
+    assert reports
+    assert all(name == "brain" for name, _ in reports)
+
+
+def test_places_and_colors(viewer, recorder):
+    brain = viewer.layers["brain"]
+    brain.translate = (1, 2, 3)
+    assert ("brain", "place") in recorder.take()
+    brain.colormap = {1: "red", None: "blue"}
+    assert ("brain", "colors") in recorder.take()
+    viewer.layers["image"].scale = (2, 2, 2)
+    viewer.layers["image"].colormap = "viridis"
+    assert recorder.take() == []
+
+
+def test_layers_that_are_gone_and_listeners_that_were_detached(viewer, recorder):
+    brain, tumor = viewer.layers["brain"], viewer.add_labels(np.zeros(SHAPE, int), name="tumor")
+    viewer.layers.remove(brain)
+    recorder.take()
+    brain.data = np.ones(SHAPE, int)
+    assert recorder.take() == []
+    recorder.listener.detach()
+    tumor.data = np.ones(SHAPE, int)
+    tumor.translate = (1, 1, 1)
+    viewer.add_labels(np.zeros(SHAPE, int))
+    assert recorder.take() == []
+    recorder.listener.attach()
+    assert recorder.take() == [["tumor", "Labels"]]
+    tumor.data = np.zeros(SHAPE, int)
+    assert set(recorder.take()) == {("tumor", None)}
+
+
+def test_a_kind_that_depends_on_more_than_the_layer(viewer):
+    """As a panel follows the layer that is chosen in it."""
+    first, second = (viewer.add_image(np.zeros(SHAPE), name=name) for name in ("first", "second"))
+    chosen = [first]
+    recorder = Recorder(viewer, lambda layer: layer in chosen)
+    chosen[:] = [second]
+    assert recorder.take() == [["first"]]
+    recorder.listener.refresh()
+    assert recorder.take() == [["second"]]
+    first.data = second.data = np.ones(SHAPE)
+    assert recorder.take() == [("second", None)]
+    second.contrast_limits = (0, 2)
+    assert set(recorder.take()) == {("second", "colors")}
+    recorder.listener.detach()
+
+
+def test_a_shape_that_is_dragged_is_reported_as_it_moves(viewer):
+    shapes = viewer.add_shapes([[[1, 1], [1, 4]]], shape_type="line", name="line")
+    recorder = Recorder(viewer, lambda layer: isinstance(layer, Shapes))
+    recorder.take()
+    shapes._data_view.shift(0, np.array([1.0, 0.0]))
+    shapes.refresh()
+    assert set(recorder.take()) == {("line", None)}
+    recorder.listener.detach()
+
+
+def test_only_what_has_a_callback_is_connected(viewer):
+    image = viewer.add_image(np.zeros(SHAPE))
+    before = [len(getattr(image.events, name).callbacks) for name in ("data", "scale", "colormap")]
+    places = []
+    listener = LayerListener(viewer, lambda layer: isinstance(layer, Image), place_changed=places.append)
+    listener.attach()
+    after = [len(getattr(image.events, name).callbacks) for name in ("data", "scale", "colormap")]
+    assert np.subtract(after, before).tolist() == [0, 1, 0]
+    image.scale = (2, 2, 2)
+    assert places == [image]
+    gone = weakref.ref(listener)
+    listener.detach()
+    del listener
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_stroke_with_the_mouse(viewer, recorder, qtbot):
+    """The whole way: the canvas, napari's brush, the event."""
+    brain = viewer.layers["brain"]
+    viewer.layers.selection.active = brain
+    brain.mode, brain.brush_size = "paint", 2
+    viewer.reset_view()
+    qtbot.wait(50)
+    recorder.take()
+    canvas = viewer.window._qt_viewer.canvas.native
+    QTest.mouseClick(canvas, Qt.MouseButton.LeftButton, pos=canvas.rect().center())
+    qtbot.waitUntil(lambda: brain.data.any(), timeout=5000)
+    boxes = [box for name, box in recorder.take() if name == "brain" and box is not None]
+    assert boxes
+    touched = np.zeros(SHAPE, bool)
+    for box in boxes:
+        touched[box] = True
+    assert touched[brain.data > 0].all()

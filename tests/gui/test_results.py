@@ -1,0 +1,192 @@
+"""Results in a panel, in a real window: numbers, findings, and files that are written and read in workers."""
+
+import gc
+import threading
+import weakref
+
+import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.results import Number, ResultBox
+from tests.dock_widgets import button, docked, texts
+
+pytestmark = pytest.mark.display
+DIALOG = "napari_gpubio.gui.file_dialogs.QFileDialog"
+ROWS = (
+    Number(group="Energy", name="absorbed", text="0.61", unit="", note="all labels"),
+    Number(group="Energy", name="escaped", text="0.39", status="warning"),
+    Number(group="Time", name="run", text="1.2", unit="s", color="#ff0000"),
+)
+
+
+@pytest.fixture
+def box(viewer, qtbot):
+    box = ResultBox("No result yet: press Run.")
+    box.reports = []
+    box.files.status_changed.connect(lambda text: box.reports.append(("status", text)))
+    box.files.error_occurred.connect(lambda text: box.reports.append(("error", text)))
+    docked(viewer, box, "results")
+    yield box
+    box.detach()
+
+
+def finish(qtbot, box):
+    qtbot.waitUntil(lambda: not box.files.is_busy, timeout=10_000)
+
+
+def answer(monkeypatch, dialog, path):
+    monkeypatch.setattr(f"{DIALOG}.{dialog}", lambda *_, **__: (str(path), "All files (*)"))
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_result_and_none(box):
+    save, always = box.add_button("Save…", "", lambda: None), box.add_button("Open…", "", needs_result=False)
+    assert texts(box)[0] == "No result yet: press Run."
+    assert not save.isEnabled()
+    assert always.isEnabled()
+    box.show_numbers(ROWS, [("warning", "Few photons < 100."), ("ok", "Energy is conserved.")])
+    assert box.table.isVisible()
+    assert save.isEnabled()
+    assert not any("No result" in text for text in texts(box) if text)
+    findings = next(text for text in texts(box) if "Energy is conserved" in text)
+    assert "Few photons &lt; 100." in findings
+    assert theme.WARNING in findings
+    box.clear()
+    assert box.table.rows == ()
+    assert not box.table.isVisible()
+    assert not save.isEnabled()
+
+
+def test_the_table_shows_all_of_a_row(box):
+    box.show_numbers(ROWS)
+    energy, time = (box.table.topLevelItem(index) for index in range(2))
+    assert [energy.text(0), time.text(0)] == ["Energy", "Time"]
+    assert [time.child(0).text(column) for column in range(3)] == ["run", "1.2", "s"]
+    assert energy.child(0).toolTip(0) == "all labels"
+    assert energy.child(1).foreground(1).color().name() == theme.WARNING
+    assert time.child(0).icon(0).pixmap(4).toImage().pixelColor(1, 1).name() == "#ff0000"
+    assert energy.child(0).icon(0).isNull()
+
+
+def test_other_numbers_leave_what_is_folded_or_selected(box, qtbot):
+    box.show_numbers(ROWS)
+    box.table.topLevelItem(0).setExpanded(False)
+    box.table.topLevelItem(1).child(0).setSelected(True)
+    height = box.table.height()
+    box.show_numbers([Number(group=row.group, name=row.name, text="2") for row in ROWS])
+    assert not box.table.topLevelItem(0).isExpanded()
+    assert box.table.copied_text() == "Time\trun\t2\t"
+    assert box.table.height() == height
+    box.table.topLevelItem(0).setExpanded(True)
+    assert box.table.height() > height
+    box.table.topLevelItem(0).setExpanded(False)
+    box.show_numbers([*ROWS, Number(group="Time", name="compile", text="3")])
+    assert not box.table.topLevelItem(0).isExpanded()
+
+
+def test_copying(box):
+    box.show_numbers(ROWS)
+    copied = "Energy\tabsorbed\t0.61\t\nEnergy\tescaped\t0.39\t\nTime\trun\t1.2\ts"
+    assert box.table.copied_text() == copied
+    box.table.topLevelItem(1).child(0).setSelected(True)
+    QTest.keyClick(box.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QApplication.clipboard().text() == "Time\trun\t1.2\ts"
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_writing_in_a_worker(box, qtbot, tmp_path, monkeypatch):
+    threads = []
+
+    def write(path):
+        threads.append(threading.current_thread())
+        path.write_text("numbers")
+        return "1 number saved"
+
+    answer(monkeypatch, "getSaveFileName", tmp_path / "a.csv")
+    entries = [("CSV…", lambda: box.files.ask_to_write("Save", "Tables (*.csv)", "a.csv", lambda: write))]
+    menu = box.add_menu("Export", "", entries).menu()
+    menu.actions()[0].trigger()
+    assert box.files.is_busy
+    finish(qtbot, box)
+    assert (tmp_path / "a.csv").read_text() == "numbers"
+    assert threads[0] is not threading.main_thread()
+    assert [kind for kind, _ in box.reports] == ["status"] * 3
+    assert box.reports[-1] == ("status", "1 number saved")
+
+
+@pytest.mark.parametrize("error", [InvalidInput("the disk is full"), PermissionError(13, "Permission denied")])
+def test_a_file_that_cannot_be_written_is_a_sentence(box, qtbot, tmp_path, error):
+    def write(path):
+        raise error
+
+    box.files.write(tmp_path / "a.csv", write)
+    finish(qtbot, box)
+    kind, text = box.reports[-1]
+    assert kind == "error"
+    assert "a.csv" in text
+    assert ("disk is full" in text) or ("Permission denied" in text)
+    assert ("status", "") in box.reports
+
+
+def test_what_cannot_be_written_opens_no_dialog(box, monkeypatch):
+    def make():
+        raise InvalidInput("there is no result; press Run first")
+
+    monkeypatch.setattr(f"{DIALOG}.getSaveFileName", lambda *_, **__: pytest.fail("a dialog"))
+    box.files.ask_to_write("Save", "", "a", make)
+    assert box.reports == [("error", "there is no result; press Run first")]
+
+
+def test_a_cancelled_dialog_does_nothing(box, monkeypatch):
+    for dialog in ("getSaveFileName", "getOpenFileName"):
+        answer(monkeypatch, dialog, "")
+    box.files.ask_to_write("Save", "", "a", lambda: print)
+    box.files.ask_to_read("Open", "", print, print)
+    assert not box.files.is_busy
+    assert box.reports == []
+
+
+def test_reading_in_a_worker(box, qtbot, tmp_path, monkeypatch):
+    path, shown = tmp_path / "a.txt", []
+    path.write_text("numbers")
+    answer(monkeypatch, "getOpenFileName", path)
+    opened = box.add_button(
+        "Open…", "", lambda: box.files.ask_to_read("Open", "", lambda p: p.read_text(), shown.append)
+    )
+    box.show_numbers(ROWS)
+    button(box, opened.text()).click()
+    finish(qtbot, box)
+    assert shown == ["numbers"]
+    path.unlink()
+    opened.click()
+    finish(qtbot, box)
+    assert shown == ["numbers"]
+    assert box.reports[-1][0] == "error"
+
+
+def test_a_panel_that_closes_lets_files_come_to_their_end(viewer, qtbot, tmp_path):
+    go, box, reports = threading.Event(), ResultBox("nothing"), []
+    box.files.status_changed.connect(reports.append)
+
+    def write(path):
+        go.wait(10)
+        path.write_text("all")
+
+    box.files.write(tmp_path / "a.txt", write)
+    threading.Timer(0.1, go.set).start()
+    box.detach()
+    assert (tmp_path / "a.txt").read_text() == "all"
+    qtbot.wait(20)
+    assert len(reports) == 1
+    gone = weakref.ref(box)
+    del box
+    gc.collect()
+    assert gone() is None
