@@ -5,14 +5,14 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from magicgui.widgets import CheckBox, ComboBox, FloatSpinBox, SpinBox
-from magicgui.widgets.bases import ValueWidget
+from magicgui.widgets import CheckBox, ComboBox, SpinBox
 from qtpy.QtCore import QEvent, Qt, Signal
 from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 from superqt import QCollapsible
 
 from napari_gpubio.core.parameters import ParamInfo, param_info
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.fields import NumberBox
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -22,6 +22,7 @@ SPACING = 6  # pixels between widgets side by side
 _FOLDED_MARGIN = 3  # pixels
 LABEL_WIDTH = 130  # pixels, so that the rows of several forms line up
 _MOST = 2**31 - 1  # that a whole-number input of Qt can hold
+_FEWEST_DIGITS = 4  # that a number can be typed with
 
 
 class ParamForm(QWidget, Generic[Settings]):
@@ -40,7 +41,7 @@ class ParamForm(QWidget, Generic[Settings]):
     def __init__(self, settings: Settings, *, skip: tuple[str, ...] = (), parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._settings = settings
-        self._widgets: dict[str, ValueWidget] = {}
+        self._widgets: dict[str, Any] = {}
         self._rows: dict[str, tuple[QFormLayout, int]] = {}
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -68,13 +69,12 @@ class ParamForm(QWidget, Generic[Settings]):
         self._settings = settings
         was = self.blockSignals(True)
         for name, widget in self._widgets.items():
-            _show_all_digits(widget, getattr(settings, name))
             widget.value = getattr(settings, name)
         self.blockSignals(was)
         self.changed.emit()
 
-    def widget(self, name: str) -> ValueWidget:
-        """The input of one field."""
+    def widget(self, name: str) -> Any:
+        """The input of one field: one of magicgui's, or a `NumberInput`."""
         return self._widgets[name]
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
@@ -170,8 +170,8 @@ class Folded(QCollapsible):
         self.collapse(animate=False)
 
 
-def _input(value: Any, info: ParamInfo) -> ValueWidget:
-    """Make the magicgui input that suits a value."""
+def _input(value: Any, info: ParamInfo) -> Any:
+    """Make the input that suits a value."""
     if info.choices is not None:
         return ComboBox(value=value, choices=list(info.choices))
     if isinstance(value, bool):
@@ -180,18 +180,26 @@ def _input(value: Any, info: ParamInfo) -> ValueWidget:
     if isinstance(value, int):
         limits = {"min": int(low) if low is not None else -_MOST, "max": min(int(info.maximum or _MOST), _MOST)}
         return SpinBox(value=value, step=int(info.step or 1), **limits)
-    step = info.step or _step_for(value)
-    box = FloatSpinBox(min=low if low is not None else -1e9, max=info.maximum or 1e9, step=step)
-    box.native.setDecimals(_digits(step) + 2)  # finer values than a click on the arrows makes can be typed
-    _show_all_digits(box, value)
-    box.value = value
-    return box
+    return NumberInput(value, low if low is not None else -1e9, info.maximum or 1e9, info.step or _step_for(value))
 
 
-def _show_all_digits(widget: ValueWidget, value: Any) -> None:
-    """Give an input as many digits behind the point as a value has, so that it keeps it as it is."""
-    if isinstance(widget, FloatSpinBox):
-        widget.native.setDecimals(max(widget.native.decimals(), _digits(value)))
+class NumberInput:
+    """A number field with the attributes that magicgui's inputs have; it keeps and shows the digits that count."""
+
+    def __init__(self, value: float, low: float, high: float, step: float) -> None:
+        self.min, self.max, self.step = low, high, step
+        decimals = max(_digits(step) + 2, _FEWEST_DIGITS)  # finer values than a click on the arrows makes can be typed
+        self.native = NumberBox(low, high, value, decimals, step=step, arrows=True)
+        self.changed = self.native.edited
+
+    @property
+    def value(self) -> float:
+        """The number."""
+        return float(self.native.value())
+
+    @value.setter
+    def value(self, value: float) -> None:
+        self.native.setValue(value)
 
 
 def _digits(value: float) -> int:

@@ -69,6 +69,20 @@ def test_the_limits_are_those_of_the_parameters(form):
     assert (form.widget("leak").min, form.widget("leak").max) == (0, 1e-3)
 
 
+def test_numbers_show_the_digits_that_count_and_arrows_make_the_parameter_s_step(form):
+    """As many as they have, without zeros at the end."""
+    heat, leak = form.widget("heat").native, form.widget("leak").native
+    assert [heat.text(), leak.text()] == ["180", "1e-6"]
+    QTest.keyClick(heat, Qt.Key.Key_Up)
+    assert (heat.text(), form.value().heat) == ("190", 190.0)
+    form.widget("heat").value = 299.5
+    QTest.keyClick(heat, Qt.Key.Key_Up)
+    assert form.value().heat == 300.0
+    form.set_value(Oven(heat=123.456789))
+    assert heat.text() == "123.4568"
+    assert form.value().heat == 123.456789
+
+
 def test_what_is_typed_is_what_value_gives(form):
     form.widget("kind").value = "wood"
     form.widget("heat").value = 205.0
