@@ -25,7 +25,7 @@ from napari_gpubio.light.gui.request import (
     layered_steps,
     total_photons,
 )
-from napari_gpubio.light.gui.result_boxes import LayerResultBox
+from napari_gpubio.light.gui.results import LayerResultBox
 from napari_gpubio.light.gui.run_box import LayerRunBox
 from napari_gpubio.light.gui.script import layered_script
 from napari_gpubio.light.gui.views import LayerView

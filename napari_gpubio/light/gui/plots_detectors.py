@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QWidget as Widget
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.light.gui.number_table import chip
+from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.statistics import DetectorNumbers, TimeSpread, detector_numbers, label_name, time_spread
@@ -126,7 +126,7 @@ class DetectorTable(QTableWidget):
                 item = QTableWidgetItem(text)
                 item.setTextAlignment(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight)
                 self.setItem(row, column, item)
-            self.item(row, 0).setIcon(chip(color_of(row)))
+            self.item(row, 0).setIcon(color_chip(color_of(row)))
             self.item(row, 0).setTextAlignment(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft)
         self._fit()
 

@@ -35,7 +35,7 @@ from napari_gpubio.light.gui.request import (
     total_photons,
     voxel_steps,
 )
-from napari_gpubio.light.gui.result_boxes import VoxelResultBox
+from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.gui.script import save_input, voxel_script
 from napari_gpubio.light.gui.sensitivity import SensitivityMap, sensitivity_steps, show_sensitivity
