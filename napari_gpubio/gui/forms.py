@@ -1,13 +1,13 @@
 """A form made from a settings dataclass: one row for each `param` field, the advanced ones folded away."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magicgui.widgets import CheckBox, ComboBox, SpinBox
 from qtpy.QtCore import QEvent, Qt, Signal
-from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QButtonGroup, QFormLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 from superqt import QCollapsible
 
 from napari_gpubio.core.parameters import ParamInfo, param_info
@@ -153,6 +153,40 @@ def text_button(text: str, tip: str, parent: QWidget, act: Callable[[], object] 
     if act is not None:
         button.clicked.connect(lambda *_: act())
     return button
+
+
+class ChoiceButtons(QWidget):
+    """Buttons side by side, one of them down; ``changed`` carries its name.
+
+    Parameters
+    ----------
+    choices
+        Text and tool tip by name.
+    """
+
+    changed = Signal(str)
+
+    def __init__(self, choices: Mapping[str, tuple[str, str]], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._group = QButtonGroup(self)
+        self._buttons = {name: text_button(text, tip, self) for name, (text, tip) in choices.items()}
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(_FOLDED_MARGIN)
+        for name, button in self._buttons.items():
+            button.setCheckable(True)
+            button.toggled.connect(lambda down, name=name: self.changed.emit(name) if down else None)
+            self._group.addButton(button)
+            row.addWidget(button, 1)
+
+    @property
+    def choice(self) -> str:
+        """The name of the button that is down; empty while none is."""
+        return next((name for name, button in self._buttons.items() if button.isChecked()), "")
+
+    def choose(self, name: str) -> None:
+        """Press a button down."""
+        self._buttons[name].setChecked(True)
 
 
 class Folded(QCollapsible):

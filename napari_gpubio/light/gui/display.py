@@ -12,7 +12,6 @@ from qtpy.QtWidgets import (
     QComboBox,
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QSizePolicy,
     QSpinBox,
     QWidget,
@@ -21,7 +20,7 @@ from qtpy.QtWidgets import (
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.forms import aligned_form, row_label, text_button
 from napari_gpubio.light.napari_io import DECADES
 from napari_gpubio.light.result import UNITS
 
@@ -135,10 +134,8 @@ class DisplayBox(QWidget):
         )
         self.form.addRow(row_label("Noise", self._hide_uncertain.toolTip(), self), self._hide_uncertain)
         self.add_rows()
-        keep = QPushButton("Keep these layers", self)
-        keep.setToolTip("Leave the layers of this result as they are; the next run adds new ones, to compare")
-        keep.clicked.connect(lambda: self.keep_requested.emit())
-        self.form.addRow("", keep)
+        tip = "Leave the layers of this result as they are; the next run adds new ones, to compare"
+        self.form.addRow("", text_button("Keep these layers", tip, self, self.keep_requested.emit))
         self._power.edited.connect(lambda _: self._on_power())
         self._exposure.edited.connect(lambda _: self._on_power())
         self._energy.edited.connect(self._on_energy)

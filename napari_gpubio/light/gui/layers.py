@@ -10,9 +10,8 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.light.gui.beam_and_grid import BeamBox, GridBox
 from napari_gpubio.light.gui.display import LayerDisplayBox
-from napari_gpubio.light.gui.layer_files import McmlFiles, PresetBox, runs_text
+from napari_gpubio.light.gui.layer_inputs import BeamBox, GridBox, McmlFiles, PresetBox, runs_text
 from napari_gpubio.light.gui.layer_table import LayerTable
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
 from napari_gpubio.light.gui.phantom import PhantomBox, PhantomController, PhantomRequest
@@ -45,6 +44,7 @@ class LayerMode(Mode[LayeredResult]):
     display_box: LayerDisplayBox
     results: LayerResultBox
     view: LayerView
+    make_layers = staticmethod(display_layers)
 
     def __init__(self, panel: EnginePanel, plots: PlotController, simulate_phantom: Callable[[Any], None]) -> None:
         super().__init__(panel, plots)
@@ -82,7 +82,7 @@ class LayerMode(Mode[LayeredResult]):
                 (self.presets.open_requested, self.files.ask_to_open),
                 (self.presets.save_requested, self.files.ask_to_save),
                 (self.files.runs_read, self._on_runs),
-                (self.files.result_read, self._show_read),
+                (self.files.result_read, self._display_read),
                 (self.files.status_changed, panel.show_status),
                 (self.files.error_occurred, panel.show_error),
                 (self.table.changed, self._on_layers),
@@ -150,14 +150,10 @@ class LayerMode(Mode[LayeredResult]):
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def run_steps(self, stop: threading.Event) -> Generator[Step, None, Displayed[LayeredResult]]:
-        """Return the run of the inputs."""
-        return layered_steps(self.request(), stop, lambda: self.options)
-
-    def quick_steps(
-        self, request: LayerRequest, stop: threading.Event, outdated: Callable[[], bool]
+    def steps(
+        self, request: LayerRequest, stop: threading.Event, outdated: Callable[[], bool] | None = None
     ) -> Generator[Step, None, Displayed[LayeredResult]]:
-        """Return a quick run."""
+        """Return the run of the inputs, or a quick one."""
         return layered_steps(request, stop, lambda: self.options, outdated=outdated)
 
     def continue_steps(
@@ -187,10 +183,6 @@ class LayerMode(Mode[LayeredResult]):
             self.panel.clear_message()
         super().update_options()
 
-    def make_layers(self, traced: LayeredResult, options: DisplayOptions) -> Displayed[LayeredResult]:
-        """Make the layers of a result, in a worker."""
-        return display_layers(traced, options)
-
     def colors(self, result: LayeredResult) -> Mapping[int, Any]:
         """Colors of the layers of a result, counted from 1."""
         return dict(enumerate(layer_colors([layer.name for layer in result.medium.layers]), start=1))
@@ -204,8 +196,8 @@ class LayerMode(Mode[LayeredResult]):
         if text := runs_text(path, runs):
             self.panel.show_note(text)
 
-    def _show_read(self, result: LayeredResult) -> None:
-        """Show a result that was read from a file."""
+    def _display_read(self, result: LayeredResult) -> None:
+        """Display a result that was read from a file."""
         self._quick.cancel()
         self.display(display_layers(result, self.options))
         self.panel.show_status("")
@@ -217,7 +209,7 @@ class LayerMode(Mode[LayeredResult]):
             return
         output = result.medium.name or path.stem
         self.presets.offer_runs(path, (MciRun(medium=result.medium, settings=result.settings, output=output),))
-        self._show_read(result)
+        self._display_read(result)
 
     def _phantom_request(self) -> PhantomRequest:
         settings = self.run_box.settings

@@ -122,9 +122,9 @@ class Mode(QWidget, Generic[Result]):
         super().__init__(panel)
         self.panel, self.viewer, self.plots = panel, panel.viewer, plots
         self.options = DisplayOptions()
-        self._quick = QuickRuns(self.quick_steps, self)
+        self._quick = QuickRuns(self.steps, self)
         self._redraw = LatestJob(self)
-        self._make_run: MakeRun = self.run_steps  # what the next run does
+        self._make_run: MakeRun | None = None  # what the next run does instead of simulating the inputs
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
 
@@ -134,14 +134,10 @@ class Mode(QWidget, Generic[Result]):
         """Return the inputs; `InvalidInput` with the first problem."""
         raise NotImplementedError
 
-    def run_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
-        """Return the run of the inputs."""
-        raise NotImplementedError
-
-    def quick_steps(
-        self, request: Any, stop: threading.Event, outdated: Callable[[], bool]
+    def steps(
+        self, request: Any, stop: threading.Event, outdated: Callable[[], bool] | None = None
     ) -> Generator[Step, None, Displayed[Result]]:
-        """Return a quick run."""
+        """Return the run of the inputs; a quick one ends with its first preview if it is outdated."""
         raise NotImplementedError
 
     def continue_steps(self, result: Result, stop: threading.Event) -> Generator[Step, None, Displayed[Result]]:
@@ -199,9 +195,9 @@ class Mode(QWidget, Generic[Result]):
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
         """Read the inputs and return the run; that of the inputs, unless another one was requested."""
-        make, self._make_run = self._make_run, self.run_steps
+        make, self._make_run = self._make_run, None
         self.options = self.requested_options()
-        steps = make(stop)
+        steps = self.steps(self.request(), stop) if make is None else make(stop)
         self._quick.cancel()
         return steps
 
@@ -223,8 +219,8 @@ class Mode(QWidget, Generic[Result]):
 
     # -- displaying -----------------------------------------------------------------------------------------------
 
-    def show_run(self, result: Any) -> None:
-        """Show what a run gave."""
+    def display_run(self, result: Any) -> None:
+        """Display what a run gave."""
         self.display(result)
 
     def display(self, displayed: Displayed[Result]) -> None:

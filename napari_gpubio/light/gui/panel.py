@@ -5,10 +5,11 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QWidget
+from qtpy.QtCore import QSignalBlocker
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.forms import ChoiceButtons
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.gui.layers import LayerMode
 from napari_gpubio.light.gui.mode import Mode
@@ -22,31 +23,6 @@ MODES = {
     VOXELS: ("Voxels", "Light in a segmented volume, from a source that is placed on its surface"),
     LAYERS: ("Layers", "Light in planar layers under a beam, as MCML has it; results over depth and radius"),
 }
-
-
-class ModeSwitch(QWidget):
-    """Two buttons, one of them down; ``chosen`` carries the mode."""
-
-    chosen = Signal(str)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._group = QButtonGroup(self)
-        self._buttons: dict[str, QPushButton] = {}
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(3)
-        for mode, (text, tip) in MODES.items():
-            button = self._buttons[mode] = QPushButton(text, self)
-            button.setCheckable(True)
-            button.setToolTip(tip)
-            button.clicked.connect(lambda _=False, mode=mode: self.chosen.emit(mode))
-            self._group.addButton(button)
-            row.addWidget(button, 1)
-
-    def show_mode(self, mode: str) -> None:
-        """Press the button of a mode; ``chosen`` is not emitted."""
-        self._buttons[mode].setChecked(True)
 
 
 class LightPanel(EnginePanel):
@@ -63,8 +39,8 @@ class LightPanel(EnginePanel):
         self._modes: dict[str, Mode[Any]] = {}
         self._current = mode
         self._running_mode: Mode[Any] | None = None
-        self.switch = ModeSwitch(self)
-        self.switch.chosen.connect(self.set_mode)
+        self.switch = ChoiceButtons(MODES, self)
+        self.switch.changed.connect(self.set_mode)
         self.inputs.addWidget(self.switch)
         self.own(self.plots)
         self.set_mode(mode)
@@ -92,7 +68,8 @@ class LightPanel(EnginePanel):
         """Bring another mode on screen."""
         left, entered = self._modes.get(self._current), self._mode(mode)
         self._current = mode
-        self.switch.show_mode(mode)
+        with QSignalBlocker(self.switch):
+            self.switch.choose(mode)
         self.plots.set_mode(mode)
         if left is not None and left is not entered:
             left.hide()
@@ -141,7 +118,7 @@ class LightPanel(EnginePanel):
     def show_result(self, result: Any) -> None:
         """Show what a run gave, in the mode that began it."""
         if self._running_mode is not None:
-            self._running_mode.show_run(result)
+            self._running_mode.display_run(result)
 
     # -- the script -----------------------------------------------------------------------------------------------
 
@@ -163,11 +140,3 @@ class LightPanel(EnginePanel):
             for job in mode.jobs():
                 job.abandon()
         super().teardown()
-        if VOXELS in self._modes:
-            self.voxels.teardown()
-
-    def revive(self) -> None:
-        """Follow the viewer again."""
-        super().revive()
-        if VOXELS in self._modes:
-            self.voxels.revive()

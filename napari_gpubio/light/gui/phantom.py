@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QWidget
+from qtpy.QtWidgets import QCheckBox, QLabel, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import LayerData, carried
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.layers.beams import Beam
@@ -43,28 +42,22 @@ class PhantomBox(QWidget):
         self._cyclic.setToolTip(
             "Light that leaves through a side comes in at the other one: layers and beams without end"
         )
-        self._note = QLabel(self)
-        self._note.setWordWrap(True)
-        self._note.setStyleSheet(theme.MUTED_STYLE)
-        sizes, width, buttons = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
-        for box, text in ((self._height, "high"), (self._across, "wide")):
-            sizes.addWidget(box, 1)
-            sizes.addWidget(QLabel(text, self))
-        width.addWidget(self._width, 1)
-        width.addWidget(QLabel("in x and in y", self), 1)
+        self._note = muted_label(self)
+        sizes = row_of(self._height, QLabel("high", self), self._across, QLabel("wide", self))
+        sizes.setStretch(2, 1)
+        width = row_of(self._width, QLabel("in x and in y", self))
+        width.setStretch(1, 1)
         form = aligned_form(self)
         form.addRow(row_label("Voxel (mm)", "Height of a voxel in depth, and its width across", self), sizes)
         form.addRow(row_label("Width (mm)", "Extent of the phantom in x and y", self), width)
         form.addRow("", self._cyclic)
         form.addRow(self._note)
-        for text, tip, simulate in (
-            ("Make voxel phantom", "Add a labels layer with these optical properties", False),
-            ("… and simulate it", "Add it, and choose it in Voxels, with the same beam and photons", True),
-        ):
-            button = QPushButton(text, self)
-            button.setToolTip(tip)
-            button.clicked.connect(lambda _=False, simulate=simulate: self.requested.emit(simulate))
-            buttons.addWidget(button, 1)
+        tip = "Add a labels layer with these optical properties"
+        make = text_button("Make voxel phantom", tip, self, lambda: self.requested.emit(False))
+        tip = "Add it, and choose it in Voxels, with the same beam and photons"
+        simulate = text_button("… and simulate it", tip, self, lambda: self.requested.emit(True))
+        buttons = row_of(make, simulate)
+        buttons.setStretch(1, 1)
         form.addRow(buttons)
         for box in (self._height, self._across, self._width):
             box.edited.connect(lambda _: self._show_note())

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import (
     QComboBox,
@@ -62,8 +62,8 @@ class TissueList(QWidget):
         self._tree.setHeaderLabels(["Tissue", "From", f"µa {unit}", f"µs′ {unit}", "g", "n", "Known at (nm)"])
         self._tree.header().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self._tree.header().setSectionResizeMode(_KNOWN, QHeaderView.ResizeMode.Stretch)
-        self._tree.currentItemChanged.connect(self._on_current)
-        self._tree.itemDoubleClicked.connect(self._on_double_click)
+        self._tree.currentItemChanged.connect(lambda *_: self.changed.emit())
+        self._tree.itemDoubleClicked.connect(lambda *_: self.accepted.emit())
         layout = QVBoxLayout(self)
         layout.addWidget(self._search)
         layout.addWidget(self._tree)
@@ -121,12 +121,6 @@ class TissueList(QWidget):
         except InvalidInput:
             return [""] * len(_NUMBERS)
         return [row.short_text(field, self._unit) for field in _NUMBERS]
-
-    def _on_current(self, *_: Any) -> None:
-        self.changed.emit()
-
-    def _on_double_click(self, *_: Any) -> None:
-        self.accepted.emit()
 
     def _filter(self, *_: Any) -> None:
         words = self._search.text().lower().split()
@@ -201,12 +195,11 @@ class CompositionForm(QWidget):
     def set_value(self, tissue: Composition) -> None:
         """Show another tissue; ``changed`` is emitted once."""
         self._given = tissue
-        was = self.blockSignals(True)
-        self._absorption.set_value(tissue.chromophores)
-        self._rest.set_value(tissue)
-        self._law.setCurrentIndex(max(self._law.findData(tissue.scattering.name), 0))
-        self._scattering.set_value(_rounded(tissue.scattering))
-        self.blockSignals(was)
+        with QSignalBlocker(self):
+            self._absorption.set_value(tissue.chromophores)
+            self._rest.set_value(tissue)
+            self._law.setCurrentIndex(max(self._law.findData(tissue.scattering.name), 0))
+            self._scattering.set_value(_rounded(tissue.scattering))
         self._on_form()
 
     # -- the inside -----------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import QModelIndex, Signal
+from qtpy.QtCore import QModelIndex, QSignalBlocker, Signal
 from qtpy.QtWidgets import QAbstractItemView, QLabel, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
@@ -129,9 +129,8 @@ class PropertyTable(OpticalTable):
     def select_label(self, label: int) -> None:
         """Go to a label's row, if it has one; ``label_selected`` is not emitted."""
         if label in self.model.labels and label != self.selected_label:
-            was = self.blockSignals(True)
-            self.view.go_to(self.model.labels.index(label))
-            self.blockSignals(was)
+            with QSignalBlocker(self):
+                self.view.go_to(self.model.labels.index(label))
 
     def preset_rows(self, rows: Sequence[int]) -> list[PropertyRow]:
         """Return rows as the dialog of presets takes them."""

@@ -17,7 +17,7 @@ from napari_gpubio.gui.forms import row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.results import Number, ResultBox
 from napari_gpubio.light.gui.display import Strength
-from napari_gpubio.light.gui.plots import PlotController
+from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
 from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.io import save_result, write_fluence
 from napari_gpubio.light.io.mco import write_mco
@@ -48,6 +48,7 @@ class LightResultBox(ResultBox, Generic[Result]):
     ``unit_changed`` carries the unit of fluence, ``result_read`` a path and what was read from it.
     """
 
+    mode: str
     empty_text = "No result yet: press Run."
     plot_tip = ""
     save_name = "light_result.npz"
@@ -84,10 +85,6 @@ class LightResultBox(ResultBox, Generic[Result]):
 
     def make_rows(self, result: Result) -> Callable[[], Iterable[NumberRow]]:
         """Return what a worker calls for the numbers of a result."""
-        raise NotImplementedError
-
-    def plot(self, displayed: Displayed[Result] | None) -> None:
-        """Plot a result."""
         raise NotImplementedError
 
     def choices(self) -> tuple[QWidget, ...]:
@@ -144,7 +141,7 @@ class LightResultBox(ResultBox, Generic[Result]):
             self._made.setText(made_text(displayed.result))
             self._continue.setEnabled(not running and self.can_continue(displayed.traced))
             self._count()
-        self.plot(displayed)
+        self.plots.display(self.mode, displayed)
 
     def offer_units(self, strength: Strength) -> None:
         """Offer the units that the source's power and energy allow; also before there is a result."""
@@ -235,6 +232,7 @@ class LightResultBox(ResultBox, Generic[Result]):
 class VoxelResultBox(LightResultBox[LightResult]):
     """Numbers and files of a result in voxels."""
 
+    mode = VOXELS
     empty_text = "No result yet: place a source and press Run."
     plot_tip = "Profiles beside diffusion theory, and what the detectors detected"
 
@@ -251,10 +249,6 @@ class VoxelResultBox(LightResultBox[LightResult]):
         """Return what a worker calls for the numbers of a result."""
         unit, threshold = self.unit, self.threshold
         return lambda: energy_rows(result) + fluence_rows(result, unit=unit, threshold=threshold)
-
-    def plot(self, displayed: Displayed[LightResult] | None) -> None:
-        """Plot a result."""
-        self.plots.display_voxels(displayed)
 
     def choices(self) -> tuple[QWidget, ...]:
         """Make the threshold."""
@@ -312,6 +306,7 @@ class VoxelResultBox(LightResultBox[LightResult]):
 class LayerResultBox(LightResultBox[LayeredResult]):
     """Numbers and files of a result in layers."""
 
+    mode = LAYERS
     plot_tip = "Profiles in depth and along the radius, and what escapes by radius and by angle"
     save_name = "layered_result.npz"
 
@@ -326,10 +321,6 @@ class LayerResultBox(LightResultBox[LayeredResult]):
     def make_rows(self, result: LayeredResult) -> Callable[[], Iterable[NumberRow]]:
         """Return what a worker calls for the numbers of a result."""
         return lambda: fraction_rows(result)
-
-    def plot(self, displayed: Displayed[LayeredResult] | None) -> None:
-        """Plot a result."""
-        self.plots.display_layers(displayed)
 
     def exports(self) -> tuple[Export, ...]:
         """Return numbers, curves, and MCML output, which holds the response to a pencil beam, as CONV expects it."""

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import numpy as np
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -14,16 +14,14 @@ from qtpy.QtWidgets import (
     QLabel,
     QLineEdit,
     QSlider,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox, share_width
-from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, row_label
-from napari_gpubio.light.gui.beam_and_grid import FIELDS
+from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, muted_label, row_label
+from napari_gpubio.light.gui.layer_inputs import FIELDS
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, LightSettings
 
@@ -76,9 +74,8 @@ class PhotonBox(QWidget):
             pass  # it stays as it is typed, and the run says what is wrong
         else:
             self._text.setText(f"{photons:,}")
-            was = self._slider.blockSignals(True)
-            self._slider.setValue(round(math.log10(photons) * _TICKS))
-            self._slider.blockSignals(was)
+            with QSignalBlocker(self._slider):
+                self._slider.setValue(round(math.log10(photons) * _TICKS))
         self.changed.emit()
 
 
@@ -134,9 +131,8 @@ class FacesBox(Folded):
     def set_faces(self, faces: tuple[str, ...]) -> None:
         """Show other rules, without a word; they are unfolded if they are not the usual ones."""
         for box, rule in zip(self._boxes, faces, strict=True):
-            was = box.blockSignals(True)
-            box.setCurrentText(rule)
-            box.blockSignals(was)
+            with QSignalBlocker(box):
+                box.setCurrentText(rule)
         if set(faces) != {FACE_RULES[0]}:
             self.expand(animate=False)
 
@@ -159,9 +155,8 @@ class FacesBox(Folded):
         """The opposite face follows into a cycle, and out of it."""
         opposite = self._boxes[index ^ 1]
         if (rule == CYCLIC) != (opposite.currentText() == CYCLIC):
-            was = opposite.blockSignals(True)
-            opposite.setCurrentText(rule)
-            opposite.blockSignals(was)
+            with QSignalBlocker(opposite):
+                opposite.setCurrentText(rule)
         self.changed.emit()
 
 
@@ -214,7 +209,7 @@ class VoxelRunBox(RunBox):
         super().__init__(LightSettings(), (), tip, parent)
         self._given = LightSettings().time_gates_ns  # kept to the last digit, equal or not, until the user changes them
         self.set_live(True)
-        for signal in (self.faces.changed, self._end.edited, self._gates.valueChanged):
+        for signal in (self.faces.changed, self._end.edited, self._gates.edited):
             signal.connect(lambda *_: self.changed.emit())
 
     def add_rows(self, form: QFormLayout) -> None:
@@ -225,7 +220,7 @@ class VoxelRunBox(RunBox):
         row.setContentsMargins(0, 0, 0, 0)
         self._end = NumberBox(0.0, 1000.0, LightSettings().time_gates_ns[-1], 4, self, arrows=True)
         self._end.setToolTip("End of the last time gate")
-        self._gates = _Count(1, MOST_GATES, self)
+        self._gates = NumberBox(1, MOST_GATES, 1, 0, self, arrows=True)
         self._gates.setToolTip("Number of equal time gates; a slider below the view steps through several")
         for box, text in ((self._end, "in"), (self._gates, "gates")):
             share_width(box)
@@ -236,9 +231,7 @@ class VoxelRunBox(RunBox):
     def parts_below(self) -> tuple[QWidget, ...]:
         """Make the outer faces, and what a run needs."""
         self.faces = FacesBox(self)
-        self._need = QLabel(self)
-        self._need.setStyleSheet(theme.MUTED_STYLE)
-        self._need.setWordWrap(True)
+        self._need = muted_label(self)
         self._need.hide()
         return self.faces, self._need
 
@@ -252,14 +245,13 @@ class VoxelRunBox(RunBox):
 
     def set_settings(self, settings: LightSettings) -> None:
         """Show other settings; ``changed`` is emitted once."""
-        was = self.blockSignals(True)
-        self._given = settings.time_gates_ns
-        self._end.setValue(settings.time_gates_ns[-1])
-        self._gates.setValue(settings.gate_count)
-        self.photons.set_value(settings.photons)
-        self.form.set_value(settings)
-        self.faces.set_faces(settings.faces)
-        self.blockSignals(was)
+        with QSignalBlocker(self):
+            self._given = settings.time_gates_ns
+            self._end.setValue(settings.time_gates_ns[-1])
+            self._gates.setValue(settings.gate_count)
+            self.photons.set_value(settings.photons)
+            self.form.set_value(settings)
+            self.faces.set_faces(settings.faces)
         self.changed.emit()
 
     def set_gates(self, end_ns: float, count: int) -> None:
@@ -273,7 +265,7 @@ class VoxelRunBox(RunBox):
         self._need.setVisible(bool(text))
 
     def _edges(self) -> tuple[float, ...]:
-        end, count = self._end.value(), self._gates.value()
+        end, count = self._end.value(), int(self._gates.value())
         if count == len(self._given) - 1 and end == self._given[-1]:
             return self._given
         if not end > 0:
@@ -297,23 +289,6 @@ class LayerRunBox(RunBox):
 
     def set_settings(self, settings: LayeredSettings) -> None:
         """Show other settings; ``changed`` is not emitted."""
-        was = self.blockSignals(True)
-        self.photons.set_value(settings.photons)
-        self.form.set_value(settings)
-        self.blockSignals(was)
-
-
-class _Count(QSpinBox):
-    """An integer that the wheel leaves alone unless it was clicked before."""
-
-    def __init__(self, low: int, high: int, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setRange(low, high)
-        self.setKeyboardTracking(False)
-
-    def wheelEvent(self, event: Any) -> None:
-        """Qt: the wheel was turned over it."""
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
+        with QSignalBlocker(self):
+            self.photons.set_value(settings.photons)
+            self.form.set_value(settings)

@@ -9,13 +9,13 @@ import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.tables import typed_number
 from napari_gpubio.gui.views import SliceGuide
-from napari_gpubio.light.gui.detector_box import DetectorBox
 from napari_gpubio.light.gui.labels import Sight, Tissue
+from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
 from napari_gpubio.light.gui.optode_layers import OptodeLayers
 from napari_gpubio.light.gui.optodes import Optodes, OptodeTool, Placement, lifted
-from napari_gpubio.light.gui.source_box import PlaceBar, SourceBox
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import clearance_mm, nearest_surface, source_problem
 
@@ -56,6 +56,9 @@ class SourceController(QObject):
         self._before: deque[Optodes] = deque(maxlen=_MOST_UNDO)  # to take changes back
         self._while_dragged: Optodes | None = None
         self._slices = SliceGuide(viewer, self._source_on_screen, self)
+        dims = viewer.dims.events
+        events = (dims.point, dims.order, dims.ndisplay)
+        self._dims = Connections(lambda: [(event, self.layers.follow_slice) for event in events])
         self._connect()
 
     # -- what a run needs -----------------------------------------------------------------------------------------
@@ -99,7 +102,7 @@ class SourceController(QObject):
         start = None if optodes.source is None else self._start_of(optodes.source)
         self._source_box.show_optodes(optodes, start)
         self._detector_box.show_optodes(optodes)
-        self._bar.show_undo(possible=bool(self._before))
+        self._bar.enable_undo(possible=bool(self._before))
         if tissue is None:
             self.layers.clear()
             self._source_box.warn("")
@@ -121,37 +124,37 @@ class SourceController(QObject):
 
     def attach(self) -> None:
         """Take the mouse, and follow the slice."""
-        self.tool.attach()
-        for event in self._dims_events():
-            event.connect(self.layers.follow_slice)
-        self._slices.attach()
+        for part in (self.tool, self._dims, self._slices):
+            part.attach()
 
     def detach(self) -> None:
         """Give the mouse back."""
-        self.tool.detach()
-        for event in self._dims_events():
-            event.disconnect(self.layers.follow_slice)
-        self._slices.detach()
+        for part in (self.tool, self._dims, self._slices):
+            part.detach()
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        self.tool.placed.connect(self._guarded(self._on_placed))
-        self.tool.dragged.connect(self._guarded(self._on_dragged))
-        self.tool.dropped.connect(self._guarded(self._on_dropped))
-        self.tool.grabbed.connect(self._on_grabbed)
-        self._bar.changed.connect(self._on_choice)
-        self._bar.undo_requested.connect(self._on_undo)
-        box = self._source_box
-        box.changed.connect(self._on_sizes)
-        box.moved.connect(self._guarded(self._on_typed))
-        box.turned.connect(self._guarded(lambda direction: self._turn(self._placement().toward(direction))))
-        box.deepened.connect(lambda mm: self._turn(dataclasses.replace(self._placement(), depth_mm=mm)))
-        box.normal_requested.connect(self._guarded(self._on_normal))
-        box.flip_requested.connect(self._on_flip)
-        box.chosen.connect(self._on_chosen)
-        self._detector_box.changed.connect(self._guarded(self._on_detector))
-        self._detector_box.remove_requested.connect(lambda rows: self._take(self.optodes.remove_detectors(rows)))
+        tool, bar, box, detectors = self.tool, self._bar, self._source_box, self._detector_box
+        connect_all(
+            (
+                (tool.placed, self._guarded(self._on_placed)),
+                (tool.dragged, self._guarded(self._on_dragged)),
+                (tool.dropped, self._guarded(self._on_dropped)),
+                (tool.grabbed, self._on_grabbed),
+                (bar.changed, self._on_choice),
+                (bar.undo_requested, self._on_undo),
+                (box.changed, self._on_sizes),
+                (box.moved, self._guarded(self._on_typed)),
+                (box.turned, self._guarded(lambda direction: self._turn(self._placement().toward(direction)))),
+                (box.deepened, lambda mm: self._turn(dataclasses.replace(self._placement(), depth_mm=mm))),
+                (box.normal_requested, self._guarded(self._on_normal)),
+                (box.flip_requested, self._on_flip),
+                (box.chosen, self._on_chosen),
+                (detectors.changed, self._guarded(self._on_detector)),
+                (detectors.remove_requested, lambda rows: self._take(self.optodes.remove_detectors(rows))),
+            )
+        )
 
     def _guarded(self, act: Callable[..., None]) -> Callable[..., None]:
         """What the user does: if it cannot be done, a sentence is shown and everything stays as it was."""
@@ -165,10 +168,6 @@ class SourceController(QObject):
                 self.error_occurred.emit(str(error))
 
         return guarded
-
-    def _dims_events(self) -> list[Any]:
-        events = self._viewer.dims.events
-        return [events.point, events.order, events.ndisplay]
 
     def _placement(self) -> Placement:
         return self.optodes.source or Placement(entry_mm=(0.0, 0.0, 0.0), direction=(0.0, 0.0, -1.0))

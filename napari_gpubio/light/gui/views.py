@@ -7,6 +7,7 @@ import numpy as np
 from napari.utils.colormaps import Colormap, ensure_colormap
 
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
+from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.layers.napari_io import AXIS_UNITS, border_layers
@@ -118,6 +119,7 @@ class VoxelView(ResultView):
         self._show_legend = show_legend
         self._aside = False
         self.displayed: Displayed[LightResult] | None = None
+        self._connections = Connections(self._list_events, self._update_legend)
 
     def display(self, displayed: Displayed[LightResult]) -> bool:
         """Display a result in place of the last one; returns whether a layer was added."""
@@ -157,16 +159,17 @@ class VoxelView(ResultView):
 
     def attach(self) -> None:
         """Follow the time gate on screen, and layers that the user removes."""
-        self._viewer.dims.events.point.connect(self._update_legend)
-        self._viewer.layers.events.removed.connect(self._on_removed)
-        self._update_legend()
+        self._connections.attach()
 
     def detach(self) -> None:
         """Stop following the viewer, and hold none of its layers."""
-        self._viewer.dims.events.point.disconnect(self._update_legend)
-        self._viewer.layers.events.removed.disconnect(self._on_removed)
+        self._connections.detach()
         self._hidden = []
         self._show_legend(None, "")
+
+    def _list_events(self) -> tuple[Connection, ...]:
+        layers, dims = self._viewer.layers.events, self._viewer.dims.events
+        return (dims.point, self._update_legend), (layers.removed, self._on_removed)
 
     def _needed_layer(self) -> Any:
         layer = self.layer()
@@ -217,6 +220,7 @@ class LayerView(ResultView):
         self._show_legend, self._borders = show_legend, borders
         self._bordered: tuple[Any, ...] | None = None  # what the borders were drawn of
         self.displayed: Displayed[LayeredResult] | None = None
+        self._connections = Connections(self._list_events, lambda: self._show_legend(self.layer()))
 
     def display(self, displayed: Displayed[LayeredResult]) -> bool:
         """Display a result in place of the last one; returns whether a layer was added."""
@@ -272,18 +276,17 @@ class LayerView(ResultView):
 
     def attach(self) -> None:
         """Follow layers that come and go, and the zoom."""
-        self._viewer.layers.events.inserted.connect(self._on_inserted)
-        self._viewer.layers.events.removed.connect(self._on_removed)
-        camera_of(self._viewer).events.zoom.connect(self._on_zoom)
-        self._show_legend(self.layer())
+        self._connections.attach()
 
     def detach(self) -> None:
         """Stop following the viewer, and hold none of its layers."""
-        self._viewer.layers.events.inserted.disconnect(self._on_inserted)
-        self._viewer.layers.events.removed.disconnect(self._on_removed)
-        camera_of(self._viewer).events.zoom.disconnect(self._on_zoom)
+        self._connections.detach()
         self._hidden = []
         self._show_legend(None)
+
+    def _list_events(self) -> tuple[Connection, ...]:
+        layers, camera = self._viewer.layers.events, camera_of(self._viewer).events
+        return (layers.inserted, self._on_inserted), (layers.removed, self._on_removed), (camera.zoom, self._on_zoom)
 
     def _display_map(self, made: LayerData) -> None:
         data, keywords, _ = made

@@ -10,15 +10,15 @@ import numpy as np
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import carried, saved_path
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.gui.detector_box import DetectorBox
 from napari_gpubio.light.gui.display import VoxelDisplayBox
-from napari_gpubio.light.gui.labels import LabelBox, LabelSource, LoadedResults
+from napari_gpubio.light.gui.labels import LabelBox, LabelSource
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
+from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
 from napari_gpubio.light.gui.optodes import Optodes, read_montage
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.property_table import PropertyTable
@@ -39,7 +39,6 @@ from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.gui.script import save_input, voxel_script
 from napari_gpubio.light.gui.sensitivity import SensitivityMap, sensitivity_steps, show_sensitivity
-from napari_gpubio.light.gui.source_box import PlaceBar, SourceBox
 from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
 from napari_gpubio.light.gui.views import VoxelView
 from napari_gpubio.light.napari_io import result_of
@@ -56,13 +55,15 @@ class VoxelMode(Mode[LightResult]):
     display_box: VoxelDisplayBox
     results: VoxelResultBox
     view: VoxelView
+    make_layers = staticmethod(display_voxels)
 
     def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
         super().__init__(panel, plots)
         self._domains = Domains()
         self._labels = LabelSource(self)
         self._need, self._load = LatestJob(self), LatestJob(self)
-        self._loaded = LoadedResults(self.viewer, lambda: self._labels.domain, self)
+        inserted = self.viewer.layers.events.inserted
+        self._loaded = Connections(lambda: ((inserted, self._find_loaded),))
         self._taking = False  # inputs over from a file, which are no change
         self._fill()
         self.view = VoxelView(self.viewer, self.display_box.show_legend)
@@ -107,7 +108,6 @@ class VoxelMode(Mode[LightResult]):
                 (controller.error_occurred, panel.show_error),
                 (self.detector_box.load_requested, self._ask_for_optodes),
                 (self.detector_box.sensitivity_requested, self.find_sensitivity),
-                (self._loaded.found, self._on_loaded),
                 (self._load.finished, self._on_loaded_layers),
                 (self._need.finished, lambda outcome: self.run_box.show_need(outcome.result or "")),
             )
@@ -119,7 +119,7 @@ class VoxelMode(Mode[LightResult]):
     def parts(self) -> Sequence[Any]:
         """Parts that follow the viewer."""
         followers = (self.label_box.view_box, self.source_box, self.controller)
-        return (*followers, *super().parts(), self._loaded, self.labels_box)
+        return (*followers, *super().parts(), self._labels, self._loaded, self.labels_box)
 
     def jobs(self) -> Sequence[Any]:
         """What may run in the background."""
@@ -134,14 +134,6 @@ class VoxelMode(Mode[LightResult]):
         """Leave clicks alone."""
         super().leave()
         self.controller.set_active(active=False)
-
-    def teardown(self) -> None:
-        """Let the labels go."""
-        self._labels.teardown()
-
-    def revive(self) -> None:
-        """Follow the labels again."""
-        self._labels.follow(self.labels_box.layer)
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
@@ -197,7 +189,7 @@ class VoxelMode(Mode[LightResult]):
         case = None if self._labels.layer is None else carried(self._labels.layer, "case")
         if isinstance(case, LightCase):
             self._set_inputs(case.source, case.detectors, case.settings)
-        self._loaded.look()
+        self._find_loaded()
         notes = case.notes if isinstance(case, LightCase) else () if domain is None else domain.notes
         if notes:
             self.panel.show_note(" ".join(notes))
@@ -264,14 +256,10 @@ class VoxelMode(Mode[LightResult]):
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def run_steps(self, stop: threading.Event) -> Generator[Step, None, Displayed[LightResult]]:
-        """Return the run of the inputs."""
-        return voxel_steps(self.request(), self._domains, stop, lambda: self.options)
-
-    def quick_steps(
-        self, request: VoxelRequest, stop: threading.Event, outdated: Callable[[], bool]
+    def steps(
+        self, request: VoxelRequest, stop: threading.Event, outdated: Callable[[], bool] | None = None
     ) -> Generator[Step, None, Displayed[LightResult]]:
-        """Return a quick run."""
+        """Return the run of the inputs, or a quick one."""
         return voxel_steps(request, self._domains, stop, lambda: self.options, outdated=outdated)
 
     def continue_steps(
@@ -305,10 +293,6 @@ class VoxelMode(Mode[LightResult]):
             show_error=box.show_error,
         )
 
-    def make_layers(self, traced: LightResult, options: DisplayOptions) -> Displayed[LightResult]:
-        """Make the layers of a result, in a worker."""
-        return display_voxels(traced, options)
-
     def colors(self, result: LightResult) -> Mapping[int, Any]:
         """Colors of the labels of a result."""
         return self._labels.colors(result.domain.labels_present)
@@ -317,16 +301,16 @@ class VoxelMode(Mode[LightResult]):
         """Keep sources and detectors on top."""
         self.controller.layers.bring_to_front()
 
-    def show_run(self, result: Displayed[LightResult] | SensitivityMap) -> None:
-        """Show what a run gave."""
+    def display_run(self, result: Displayed[LightResult] | SensitivityMap) -> None:
+        """Display what a run gave."""
         if isinstance(result, SensitivityMap):
-            self._show_sensitivity(result)
+            self._display_sensitivity(result)
             return
         self.display(result)
         if not result.traced.complete:
             self.panel.show_status(f"stopped after {result.traced.launched:,} photons; Continue adds photons")
 
-    def _show_sensitivity(self, found: SensitivityMap) -> None:
+    def _display_sensitivity(self, found: SensitivityMap) -> None:
         show_sensitivity(self.viewer, found)
         self.view.set_aside()
         self.controller.layers.bring_to_front()
@@ -344,11 +328,17 @@ class VoxelMode(Mode[LightResult]):
         for layer in added:
             self.labels_box.choose(layer)
 
-    def _on_loaded(self, layer: Any) -> None:
+    def _find_loaded(self, *_: Any) -> None:
+        """Continue with the fluence layer that came from the same file as the labels, if no panel has it yet."""
+        domain = self._labels.domain
+        for layer in self.viewer.layers if domain is not None else ():
+            result = result_of(layer)
+            if result is not None and result.domain is domain and carried(layer, "panel") is None:
+                self._continue_loaded(layer, result)
+                return
+
+    def _continue_loaded(self, layer: Any, result: LightResult) -> None:
         """Continue where a result was saved: its inputs, its layers, its numbers."""
-        result = result_of(layer)
-        if result is None:
-            return
         self._quick.cancel()
         self.view.adopt(layer)
         self._taking = True

@@ -35,7 +35,7 @@ BESIDE = tuple(np.asarray(CENTER) + 20.0 * np.array([-0.8, 0.6, 0.0]))
 
 
 def judgment(panel):
-    return panel.voxels.results.head.text
+    return panel.voxels.results.findings
 
 
 def press(qtbot, panel, text):
@@ -44,7 +44,7 @@ def press(qtbot, panel, text):
 
 
 def numbers(panel):
-    return [row for row in panel.voxels.results.table.rows if row.group.startswith("Sensitivity")]
+    return [row for row in panel.voxels.results.rows if row.group.startswith("Sensitivity")]
 
 
 @pytest.fixture

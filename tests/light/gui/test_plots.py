@@ -13,8 +13,8 @@ from qtpy.QtWidgets import QApplication, QComboBox
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.gui.theme import CURVES
 from napari_gpubio.light.gui.plots import PlotWindow
-from napari_gpubio.light.gui.plots_detectors import NONE, NOTHING, few_text
-from napari_gpubio.light.gui.plots_profile import DRAW, DRAWN, EMPTY
+from napari_gpubio.light.gui.plots_voxels import NONE, NOTHING, few_text
+from napari_gpubio.light.gui.plots_voxels import DRAW, DRAWN, EMPTY
 from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.napari_io import fluence_layer
@@ -42,7 +42,7 @@ def window(qtbot, viewer):
 
 
 def plot(window, result, unit):
-    window.display_voxels(display_voxels(result, DisplayOptions(unit=unit)))
+    window.display("voxels", display_voxels(result, DisplayOptions(unit=unit)))
 
 
 def curves(plot):
@@ -249,7 +249,7 @@ def test_no_detectors_and_nothing_detected(qtbot, window, result):
     qtbot.waitUntil(lambda: window.detectors.hint == NOTHING, timeout=MILLISECONDS)
     assert window.detectors.table.item(0, 2).text() == "0"
     assert window.detectors.table.item(0, 4).text() == "–"
-    window.display_voxels(None)
+    window.display("voxels", None)
     assert window.detectors.hint == EMPTY
 
 

@@ -8,11 +8,11 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QDockWidget
 
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.light.gui.number_table import NumberTable
+from napari_gpubio.gui.results import NumberTable
 from napari_gpubio.light.gui.plots import TITLE, PlotController
-from napari_gpubio.light.gui.plots_profile import DRAWN
+from napari_gpubio.light.gui.plots_voxels import DRAWN
 from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
-from napari_gpubio.light.gui.result_boxes import VoxelResultBox
+from napari_gpubio.light.gui.results import VoxelResultBox
 from tests.dock_widgets import MILLISECONDS
 from tests.light.plot_samples import draw
 
@@ -23,7 +23,7 @@ def displayed(result):
 
 def test_nothing_is_made_before_it_is_asked_for(qtbot, viewer, result):
     controller = PlotController(viewer)
-    controller.display_voxels(displayed(result))
+    controller.display("voxels", displayed(result))
     assert controller.window is None
     controller.open()
     qtbot.waitExposed(controller.window)
@@ -41,7 +41,7 @@ def test_what_is_not_on_screen_is_drawn_when_it_comes(qtbot, viewer, result):
     controller = PlotController(viewer)
     controller.open()
     controller.window.hide()
-    controller.display_voxels(displayed(result))
+    controller.display("voxels", displayed(result))
     assert controller.window.profile.profile is None
     controller.open()
     assert controller.window.profile.profile is not None
@@ -50,7 +50,7 @@ def test_what_is_not_on_screen_is_drawn_when_it_comes(qtbot, viewer, result):
 
 def test_plots_that_are_gone_are_let_go(qtbot, viewer, result):
     controller = PlotController(viewer)
-    controller.display_voxels(displayed(result))
+    controller.display("voxels", displayed(result))
     controller.open()
     controller.window.profile.choose(DRAWN)
     draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5))
@@ -66,7 +66,7 @@ def test_plots_that_are_gone_are_let_go(qtbot, viewer, result):
 def test_they_are_docked_below_and_come_back(make_napari_viewer_proxy, qtbot, result):
     viewer = make_napari_viewer_proxy()
     controller = PlotController(viewer)
-    controller.display_voxels(displayed(result))
+    controller.display("voxels", displayed(result))
     controller.open()
     dock = controller.window.parentWidget()
     assert isinstance(dock, QDockWidget)

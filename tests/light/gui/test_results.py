@@ -15,12 +15,13 @@ from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit, QPus
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import read_volume
-from napari_gpubio.light.gui import result_boxes
+from napari_gpubio.light.gui import results
 from napari_gpubio.light.gui.display import Strength
-from napari_gpubio.light.gui.number_table import STATUS_COLORS, NumberTable
+from napari_gpubio.gui.results import NumberTable
+from napari_gpubio.gui.theme import STATUS_COLORS
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.request import Displayed, DisplayOptions
-from napari_gpubio.light.gui.result_boxes import VoxelResultBox
+from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.io import load_result
 from napari_gpubio.light.statistics import fluence_units
 from napari_gpubio.light.summary import energy_rows, fluence_rows, number_rows
@@ -83,7 +84,7 @@ def type_threshold(box, text):
 
 
 def light(box):
-    return box.head.text
+    return box.findings
 
 
 # -------------------------------------------------------------------------------------------------------- numbers
@@ -116,7 +117,7 @@ def test_the_numbers_are_found_in_a_worker(qtbot, box, result, monkeypatch):
         go.wait(20)
         return fluence_rows(*args, **keywords)
 
-    monkeypatch.setattr(result_boxes, "fluence_rows", watched)
+    monkeypatch.setattr(results, "fluence_rows", watched)
     fresh = dataclasses.replace(result, gates=np.repeat(result.gates, 2, axis=3))
     display(box, fresh)
     assert "fluence" not in fresh.__dict__  # the sum over the gates takes a while, and is the worker's
@@ -166,7 +167,7 @@ def test_what_goes_wrong_is_a_sentence(qtbot, box, result, monkeypatch):
     def broken(*_args, **_keywords):
         raise InvalidInput("the numbers are gone; run again")
 
-    monkeypatch.setattr(result_boxes, "fluence_rows", broken)
+    monkeypatch.setattr(results, "fluence_rows", broken)
     with qtbot.waitSignal(box.error_occurred, timeout=MILLISECONDS) as said:
         display(box, result)
     assert said.args == ["the numbers are gone; run again"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.light.gui import LightPanel
-from napari_gpubio.light.gui.result_boxes import LayerResultBox
+from napari_gpubio.light.gui.results import LayerResultBox
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.napari_io import mirrored
 from napari_gpubio.light.layers.presets import preset as layered_preset
@@ -56,7 +56,7 @@ def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
     known = np.isfinite(layer.data)
     assert np.allclose(layer.data[known], logarithm[known], atol=1e-5)
     assert known[:, 40].all()
-    rows = {row.name: row for row in panel.layers.results.table.rows}
+    rows = {row.name: row for row in panel.layers.results.rows}
     assert rows["Diffuse reflectance Rd"].value == expected.diffuse_reflectance.value
     assert rows["bottom"].value == expected.A_l.value[1]
     assert viewer.layers.selection.active is layer

@@ -133,7 +133,7 @@ def test_without_the_absorption_map_there_are_numbers_and_no_picture(viewer, pan
     assert picture(viewer) is None
     assert "layer borders" not in viewer.layers
     assert panel.layers.results.displayed.result.A_rz is None
-    assert panel.layers.results.table.rows
+    assert panel.layers.results.rows
     panel.layers.run_box.form.widget("absorption").value = True
     run(qtbot, panel)
     assert picture(viewer) is not None

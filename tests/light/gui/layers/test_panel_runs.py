@@ -127,12 +127,12 @@ def test_while_it_runs_nothing_is_called_stopped(panel, qtbot, held):
     held.go.set()
     qtbot.waitUntil(lambda: panel.layers.results.displayed is not None, timeout=MILLISECONDS)
     assert panel.running
-    assert "Running:" in panel.layers.results.head.text
-    assert "Stopped" not in panel.layers.results.head.text
+    assert "Running:" in panel.layers.results.findings
+    assert "Stopped" not in panel.layers.results.findings
     assert not button(panel, "Continue").isEnabled()
     panel.stop()
     settle(qtbot, panel)
-    assert "Stopped after" in panel.layers.results.head.text
+    assert "Stopped after" in panel.layers.results.findings
     assert button(panel, "Continue").isEnabled()
 
 

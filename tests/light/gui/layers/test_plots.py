@@ -58,13 +58,13 @@ def axes(pane):
 
 def test_without_a_result_it_says_what_to_do(window):
     window.tabs.setCurrentIndex(3)
-    for pane in window.panes:
+    for pane in window.plots["layers"]:
         assert pane.hint == EMPTY
         assert not curves(pane)
 
 
 def test_depth_shows_a_broad_beam_with_its_error_and_the_borders(window, traced):
-    window.display_layers(display_layers(traced, DisplayOptions()))
+    window.display("layers", display_layers(traced, DisplayOptions()))
     drawn = curves(window.depth)["Fluence / incident of a broad beam"]
     assert close(drawn[1], traced.fluence_z().value)
     assert np.allclose(drawn[0], traced.z_mm)
@@ -74,7 +74,7 @@ def test_depth_shows_a_broad_beam_with_its_error_and_the_borders(window, traced)
 
 
 def test_depth_at_a_radius_in_the_chosen_unit(window, traced):
-    window.display_layers(display_layers(traced, DisplayOptions(unit=JOULES)))
+    window.display("layers", display_layers(traced, DisplayOptions(unit=JOULES)))
     window.depth.choose(AT_RADIUS, 0.26)
     ((name, drawn),) = curves(window.depth).items()
     assert name == "Fluence at r = 0.275 mm"
@@ -88,14 +88,14 @@ def test_depth_at_a_radius_in_the_chosen_unit(window, traced):
 
 
 def test_absorbed_energy_follows_the_picture(window, traced):
-    window.display_layers(display_layers(traced, DisplayOptions(quantity="absorbed")))
+    window.display("layers", display_layers(traced, DisplayOptions(quantity="absorbed")))
     assert close(curves(window.depth)["Absorbed / incident of a broad beam"][1], traced.A_z.value)
     assert axes(window.depth)[1] == "Absorbed / incident (1/mm)"
     assert close(curves(window.radial)["Absorbed at z = 0.025 mm"][1], traced.A_rz.value[:-1, 0])
 
 
 def test_radial_profile_names_the_layer(window, traced):
-    window.display_layers(display_layers(traced, DisplayOptions()))
+    window.display("layers", display_layers(traced, DisplayOptions()))
     assert window.radial.hint == "top"
     window.radial.depth.setValue(0.5)
     assert window.radial.hint == "bottom"
@@ -103,7 +103,7 @@ def test_radial_profile_names_the_layer(window, traced):
 
 
 def test_what_escapes_by_radius_and_by_angle(window, traced):
-    window.display_layers(display_layers(traced, DisplayOptions(unit=JOULES)))
+    window.display("layers", display_layers(traced, DisplayOptions(unit=JOULES)))
     window.tabs.setCurrentIndex(3)
     drawn = curves(window.escape)
     assert close(drawn["Diffuse reflectance Rd"][1], 50 * traced.Rd_r.value[:-1])
@@ -119,7 +119,7 @@ def test_what_escapes_by_radius_and_by_angle(window, traced):
 
 
 def test_a_beam_changes_what_is_drawn_along_r_only(window, traced):
-    window.display_layers(display_layers(traced, DisplayOptions(beam=Beam(kind="flat", radius_mm=0.5))))
+    window.display("layers", display_layers(traced, DisplayOptions(beam=Beam(kind="flat", radius_mm=0.5))))
     window.tabs.setCurrentIndex(3)
     rd = curves(window.escape)["Diffuse reflectance Rd"][1]
     assert rd[0] < 0.5 * traced.Rd_r.value[0]
@@ -129,7 +129,7 @@ def test_a_beam_changes_what_is_drawn_along_r_only(window, traced):
 def test_nothing_that_escapes_is_said(window):
     black = LayeredMedium(layers=(Layer(n=1.0, mua_per_mm=100.0, thickness_mm=10.0),))
     result = simulate(black, dataclasses.replace(SETTINGS, photons=500), device="cpu")
-    window.display_layers(display_layers(result, DisplayOptions()))
+    window.display("layers", display_layers(result, DisplayOptions()))
     window.tabs.setCurrentIndex(3)
     assert window.escape.hint == NOTHING
     assert window.angle.hint == NOTHING
@@ -137,7 +137,7 @@ def test_nothing_that_escapes_is_said(window):
 
 def test_without_the_map_the_inside_says_so(window):
     flat = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=500, absorption=False), device="cpu")
-    window.display_layers(display_layers(flat, DisplayOptions()))
+    window.display("layers", display_layers(flat, DisplayOptions()))
     for pane in (window.depth, window.radial):
         assert pane.hint == NO_MAP
     window.tabs.setCurrentIndex(3)
