@@ -90,7 +90,7 @@ class PresetBox(QWidget):
 
     @property
     def citation(self) -> str:
-        """Where the layers come from; says so if they were changed since."""
+        """Where the layers come from, and whether they were changed since."""
         return self._citation.text()
 
     def _widen_list(self) -> None:
@@ -187,7 +187,7 @@ _KINDS = {"pencil beam": PENCIL, "Gaussian (1/e²)": "gaussian", "flat-top": "fl
 
 
 class BeamBox(QWidget):
-    """Beam profile; ``changed`` says that the result is to be convolved with another one. Nothing is traced again."""
+    """Beam profile; ``changed``: the result is to be convolved with another one, without tracing again."""
 
     changed = Signal()
 

@@ -103,7 +103,7 @@ class LayerMode(Mode[LayeredResult]):
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def request(self) -> LayerRequest:
-        """Return the inputs; `InvalidInput` says what is wrong."""
+        """Return the inputs; `InvalidInput` with the first problem."""
         settings = self.grid_box.applied_to(self.run_box.settings)
         return LayerRequest(medium=self.table.medium(), settings=settings, device=self.panel.device)
 
@@ -125,7 +125,7 @@ class LayerMode(Mode[LayeredResult]):
         self._on_change()
 
     def _on_change(self) -> None:
-        """Follow a change of the inputs with a quick run, or say that the displayed result is older."""
+        """Follow a change of the inputs with a quick run, or report that the displayed result is older."""
         if self.panel.running:
             self.panel.show_note(STILL_RUNNING)
             return
@@ -133,7 +133,7 @@ class LayerMode(Mode[LayeredResult]):
         try:
             request = self.request()
         except GpuBioError:
-            self._quick.cancel()  # what is wrong is said where it is
+            self._quick.cancel()  # the problem is shown beside its input
             return
         if self.run_box.live:
             self._quick.submit(request)
@@ -167,7 +167,7 @@ class LayerMode(Mode[LayeredResult]):
     # -- displaying -----------------------------------------------------------------------------------------------
 
     def requested_options(self) -> DisplayOptions:
-        """Return the display options as they stand; `InvalidInput` says what is wrong with the beam."""
+        """Return the display options as they stand; `InvalidInput` if the beam is wrong."""
         box = self.display_box
         return DisplayOptions(
             unit=self.results.unit,

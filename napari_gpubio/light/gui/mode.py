@@ -117,6 +117,7 @@ class Mode(QWidget, Generic[Result]):
     display_box: DisplayBox
     results: LightResultBox[Result]
     view: VoxelView | LayerView
+    make_layers: Callable[[Any, DisplayOptions], Displayed[Any]]  # of a result, in a worker
 
     def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
         super().__init__(panel)
@@ -142,10 +143,6 @@ class Mode(QWidget, Generic[Result]):
 
     def continue_steps(self, result: Result, stop: threading.Event) -> Generator[Step, None, Displayed[Result]]:
         """Return a run that continues a result with its own inputs."""
-        raise NotImplementedError
-
-    def make_layers(self, traced: Result, options: DisplayOptions) -> Displayed[Result]:
-        """Make the layers of a result, in a worker."""
         raise NotImplementedError
 
     def requested_options(self) -> DisplayOptions:

@@ -199,7 +199,7 @@ class PropertyModel(OpticalModel[PropertyRow]):
     def set_media(self, media: Iterable[Medium], recipes: Mapping[int, Recipe] | None = None) -> None:
         """Take over properties, which `reset` restores; other labels keep theirs.
 
-        ``recipes`` are those of labels that shall follow the wavelength.
+        ``recipes`` are those of labels that follow the wavelength.
         """
         recipes = recipes or {}
         self._given = {m.label: dataclasses.replace(PropertyRow.of(m), recipe=recipes.get(m.label)) for m in media}

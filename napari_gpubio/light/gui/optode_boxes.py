@@ -89,7 +89,7 @@ class SourceBox(QWidget):
     deepened = Signal(float)
     normal_requested = Signal(bool)
     flip_requested = Signal()
-    chosen = Signal(int)  # another source shall shine
+    chosen = Signal(int)  # the source that shines from now on
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -217,7 +217,7 @@ class SourceBox(QWidget):
         flip = text_button("Flip", "Turn the direction round", self, self.flip_requested.emit)
         flip.setMaximumWidth(52)
         form.addRow(row_label("Position (mm)", "Where the light starts: x right, y front, z up.", self), self._position)
-        form.addRow(row_label("Direction", "Whereto it shines: x right, y front, z up.", self), self._direction)
+        form.addRow(row_label("Direction", "Where it shines: x right, y front, z up.", self), self._direction)
         form.addRow("", row_of(self._normal, flip))
         tip = "How far beyond the surface it is, along its direction, as a fiber in the brain; negative: before it."
         form.addRow(row_label("Depth (mm)", tip, self), self._depth)

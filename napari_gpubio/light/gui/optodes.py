@@ -181,7 +181,7 @@ class OptodeTool(MarkerTool):
     placed = Signal(object, bool)  # sight; whether Shift was held
 
     def may_begin(self) -> bool:
-        """Nothing is placed or moved while the user wants to look only."""
+        """Whether a press may place or move something."""
         return self.placing
 
     def clicked(self, event: Any) -> None:
@@ -220,7 +220,7 @@ FAR_MM = 15.0  # further from the surface than a cap can be: the file is in othe
 
 @dataclass(frozen=True, slots=True)
 class Montage:
-    """Sources and detectors on the surface, and what to say of them."""
+    """Sources and detectors on the surface, and a summary for the user."""
 
     optodes: Optodes
     summary: str

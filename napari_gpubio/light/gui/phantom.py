@@ -27,7 +27,7 @@ _MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the 
 
 
 class PhantomBox(QWidget):
-    """Sizes of a voxel phantom, and what becomes of the layers in it; ``requested`` says whether to simulate it too."""
+    """Sizes of a voxel phantom, and how the layers fit in; ``requested`` carries whether to simulate it too."""
 
     requested = Signal(bool)
 
@@ -178,7 +178,7 @@ class PhantomController(QObject):
         """Add the layers as labels with their optical properties, and optionally simulate them."""
         try:
             request = self._read()
-            plan_phantom(request.medium, **request.sizes)  # what is wrong is said before anything is made
+            plan_phantom(request.medium, **request.sizes)  # problems are shown before anything is made
         except GpuBioError as error:
             self.error_occurred.emit(str(error))
             return

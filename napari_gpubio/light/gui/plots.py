@@ -49,7 +49,7 @@ class PlotWindow(QWidget):
         layout.addWidget(self.tabs)
         self.setMinimumSize(320, 220)
         self.set_mode(mode)
-        self.tabs.currentChanged.connect(lambda _: self._draw())
+        self.tabs.currentChanged.connect(self._draw)
 
     def sizeHint(self) -> QSize:
         """Qt: the size to begin with."""
@@ -81,7 +81,7 @@ class PlotWindow(QWidget):
         self.detectors.finish()
         self.profile.line.detach()
 
-    def _draw(self) -> None:
+    def _draw(self, *_: Any) -> None:
         for mode, plots in self.plots.items():
             displayed = self._displayed[mode]
             for plot in plots:

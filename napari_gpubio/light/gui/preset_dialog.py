@@ -171,7 +171,7 @@ class PresetDialog(QDialog):
 
     @property
     def text(self) -> str:
-        """What is said of the choice."""
+        """The choice in numbers, or why there are none."""
         return self._text.text()
 
     def show_tab(self, *, chromophores: bool) -> None:

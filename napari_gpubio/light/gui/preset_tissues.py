@@ -234,7 +234,7 @@ class CompositionForm(QWidget):
         return next(same, PowerLaw(a_per_mm=shown.a_per_mm, b=shown.b))
 
     def _on_form(self) -> None:
-        """The numbers are others now; say so in the boxes that had filled them in."""
+        """Update the boxes that had filled in the numbers."""
         self._law.setCurrentIndex(max(self._law.findData(self._power_law().name), 0))
         self._tissue.setCurrentIndex(max(self._tissue.findData(self._name()), 0))
         self.changed.emit()

@@ -135,6 +135,7 @@ class LightResultBox(ResultBox, Generic[Result]):
         if displayed is None:
             self._counting.cancel()
             self.rows = ()
+            self._continue.setEnabled(False)
             self.clear()
         else:
             self.show_numbers(self.table.rows, self.find(displayed.traced, running=running))

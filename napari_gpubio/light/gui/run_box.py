@@ -71,7 +71,7 @@ class PhotonBox(QWidget):
         try:
             photons = self.value()
         except InvalidInput:
-            pass  # it stays as it is typed, and the run says what is wrong
+            pass  # the text stays, and the run reports the problem
         else:
             self._text.setText(f"{photons:,}")
             with QSignalBlocker(self._slider):
@@ -161,7 +161,7 @@ class FacesBox(Folded):
 
 
 class RunBox(QWidget):
-    """Photons, quick runs, and a form of engine settings; ``live_tip`` says what a quick run does."""
+    """Photons, quick runs, and a form of engine settings; ``live_tip`` describes a quick run."""
 
     changed = Signal()
 

@@ -22,7 +22,7 @@ _ALWAYS_OF_LAYERS = ("photons", "thickness_mm", "n", "kind", "radius_mm")
 
 
 def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pattern_path: Path | None = None) -> str:
-    """Return the script that does what a request says, with files of the labels and of the source's pattern (``.npy``).
+    """Return the script of a request, with files of the labels and of the source's pattern (``.npy``).
 
     `InvalidInput` if the coefficients are given voxel by voxel.
     """
@@ -58,7 +58,7 @@ def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pa
 
 
 def layered_script(request: LayerRequest, options: DisplayOptions) -> str:
-    """Return the script that does what a request says, for the beam on display.
+    """Return the script of a request, for the beam on display.
 
     It writes the numbers, the curves in the unit on display, and an MCML output file.
     """
@@ -100,7 +100,7 @@ def save_input(layer: Any, folder: Path) -> Path:
 
 
 def _source_lines(source: Source, pattern_path: Path | None) -> list[str]:
-    """The source with its own sizes only; those of other kinds say nothing."""
+    """The source with the sizes of its own kind only."""
     own = ("kind", "position_mm", "direction", "width_axis", *KINDS[source.kind])
     if pattern_path is None:
         return [f"source = {_call(source, own)}"]

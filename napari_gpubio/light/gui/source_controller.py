@@ -220,7 +220,7 @@ class SourceController(QObject):
             self._take(self.optodes.add_detector(lifted(tissue, point), tissue))
         else:
             self._take(self.optodes.with_source(self._placement().on_surface(tissue, point)))
-            if sight.direction is not None:  # in 3-D: back in 2-D the slice shall show it
+            if sight.direction is not None:  # in 3-D: back in 2-D the slice shows it
                 self.go_to_source()
 
     def _on_typed(self, position_mm: Any) -> None:

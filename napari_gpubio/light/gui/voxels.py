@@ -138,7 +138,7 @@ class VoxelMode(Mode[LightResult]):
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def request(self) -> VoxelRequest:
-        """Return the inputs; `InvalidInput` says what is wrong."""
+        """Return the inputs; `InvalidInput` with the first problem."""
         return VoxelRequest(
             volume=self._volume(),
             source=self.controller.source(),
@@ -238,7 +238,7 @@ class VoxelMode(Mode[LightResult]):
         self._quick.submit(request)
 
     def on_quick_failed(self, sentence: str) -> None:
-        """A quick run failed; what the source box says already is not repeated."""
+        """A quick run failed; what the source box already shows is not repeated."""
         if self.source_box.warning and self.source_box.warning in sentence:
             self._on_run_finished()
         else:

@@ -110,10 +110,6 @@ def test_continue_adds_photons_to_a_whole_result(viewer, ran, qtbot):
     assert more.energy.absorbed.value == pytest.approx(once.energy.absorbed.value, rel=1e-9)
 
 
-def test_continue_without_a_result_cannot_be_pressed(panel):
-    assert not button(panel, "Continue").isEnabled()
-
-
 # ----------------------------------------------------------------------------------------------------- saved files
 
 

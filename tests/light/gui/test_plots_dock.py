@@ -7,13 +7,9 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QDockWidget
 
-from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.gui.results import NumberTable
 from napari_gpubio.light.gui.plots import TITLE, PlotController
 from napari_gpubio.light.gui.plots_voxels import DRAWN
 from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
-from napari_gpubio.light.gui.results import VoxelResultBox
-from tests.dock_widgets import MILLISECONDS
 from tests.light.plot_samples import draw
 
 
@@ -83,33 +79,3 @@ def test_they_are_docked_below_and_come_back(make_napari_viewer_proxy, qtbot, re
     controller.detach()
     qtbot.wait(20)
     assert TITLE not in [one.name for one in main.findChildren(QDockWidget)]
-
-
-class Panel(EnginePanel):
-    """A panel with the results only."""
-
-    def __init__(self, viewer):
-        super().__init__(viewer)
-        self.plots = self.own(PlotController(viewer, self))
-        self.box = self.own(VoxelResultBox(self.plots, self))
-        self.inputs.addWidget(self.box)
-
-
-@pytest.mark.display
-@pytest.mark.parametrize("what", ["viewer", "panel"])
-def test_viewer_or_panel_may_be_closed_with_the_plots_open(make_napari_viewer_proxy, qtbot, result, what):
-    viewer = make_napari_viewer_proxy()
-    panel = Panel(viewer)
-    viewer.window.add_dock_widget(panel, name="Light transport")
-    panel.box.display(displayed(result))
-    panel.plots.open()
-    window = panel.plots.window
-    window.profile.choose(DRAWN)
-    qtbot.waitUntil(lambda: panel.box.findChild(NumberTable).rows != (), timeout=MILLISECONDS)
-    if what == "viewer":
-        viewer.close()
-    else:
-        viewer.window.remove_dock_widget(panel)
-        assert not window.isVisible()
-    assert panel.plots.window is None
-    qtbot.wait(20)

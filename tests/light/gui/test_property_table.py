@@ -28,15 +28,6 @@ def test_without_labels_it_says_what_to_do(empty_table):
     assert not empty_table.view.isVisible()
 
 
-def test_media(table):
-    with pytest.raises(InvalidInput, match="label 3 has no optical properties; fill its row or choose a preset"):
-        table.media()
-    table.set_media([medium(3, "brain")])
-    assert table.media() == (medium(1, "scalp"), medium(2), medium(3, "brain"))
-    assert table.message.text == ""
-    assert len(table.heard) == 1
-
-
 def numbers(media):
     return [(m.label, m.name, m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in media]
 
@@ -53,15 +44,6 @@ def test_the_sample_of_a_head_fills_the_table_and_follows_the_wavelength(empty_t
     empty_table.set_wavelength(555)
     assert "is not for 555 nm" in empty_table.message.text
     assert numbers(empty_table.media()) == numbers(head_media(other, sample))  # nothing better is known
-
-
-def test_the_unit_is_that_of_the_screen_alone(table):
-    before = [row.medium() for row in table.model.rows[:2]]
-    table.set_unit("1/cm")
-    assert table.unit == "1/cm"
-    assert table.model.data(table.model.index(0, MUA)) == "0.101"
-    assert [row.medium() for row in table.model.rows[:2]] == before
-    assert not table.heard
 
 
 def test_selecting_a_row_tells_its_label_once(table):
@@ -143,13 +125,3 @@ def test_a_table_that_goes_away_is_gone(qtbot):
     panel.deleteLater()
     del table, layout, panel
     assert ended(qtbot, *gone)
-
-
-@pytest.mark.display
-def test_it_goes_with_the_dock_of_a_viewer(make_napari_viewer_proxy, qtbot):
-    viewer = make_napari_viewer_proxy()  # its own checks fail if a widget or a thread is left behind
-    table = PropertyTable()
-    viewer.window.add_dock_widget(table, name="Light transport")
-    table.set_labels([1, 2], COLORS)
-    table.set_media(head_media(690)[:2])
-    assert len(table.media()) == 2

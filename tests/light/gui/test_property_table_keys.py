@@ -20,7 +20,6 @@ from tests.light.gui.property_samples import (
     SOURCE,
     G,
     N,
-    button,
     choose,
     medium,
     open_editor,
@@ -58,17 +57,6 @@ def test_what_is_wrong_stays_in_the_cell_and_below(table):
         table.media()
     QTest.mouseClick(table.message._problem, Qt.MouseButton.LeftButton)
     assert (table.view.currentIndex().row(), table.view.currentIndex().column()) == (1, N)
-
-
-def test_an_editor_that_is_left_by_escape_changes_nothing(table):
-    table.set_media([medium(3)])
-    before = table.media()
-    editor = open_editor(table, 0, MUA)
-    QTest.keyClicks(editor, "many")
-    assert "not a number" in table.message.text
-    QTest.keyClick(editor, Qt.Key.Key_Escape)
-    assert table.media() == before
-    assert table.message.text == ""
 
 
 def test_painting_labels_does_not_close_the_editor(table):
@@ -118,18 +106,6 @@ def test_a_shortcut_of_the_window_does_not_take_our_keys(table):
         event.ignore()
         QApplication.sendEvent(table.view, event)
         assert event.isAccepted() is ours
-
-
-def test_undo_button(table):
-    while table.model.can_undo:
-        table.model.undo()
-    undo = button(table, "Undo")
-    assert not undo.isEnabled()
-    table.model.type_in({(0, NAME): "x"})
-    assert undo.isEnabled()
-    undo.click()
-    assert table.model.rows[0].name == ""
-    assert not undo.isEnabled()
 
 
 def test_a_narrow_dock_shows_all_numbers_and_a_wide_one_the_sources(table):

@@ -94,13 +94,6 @@ def test_new_colors_of_the_same_labels_do_not_reset_the_view(model):
     assert not model.heard
 
 
-def test_media_of_labels_that_come_later(model):
-    model.set_media([medium(8, "later")])
-    assert model.labels == (1, 2, 3)
-    model.set_labels([8], {})
-    assert model.media() == (medium(8, "later"),)
-
-
 # ------------------------------------------------------------------------------------------------------------ typing
 
 

@@ -18,7 +18,8 @@ from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.presets import preset
 from napari_gpubio.light.layers.run import simulate
 from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, button, press_and_wait, run_script, script_of
-from tests.light.gui.layers.panel_samples import FEW, MEDIUM, SETTINGS, held_run, picture, result, run, settle
+from tests.light.gui.layers.panel_samples import FEW, MEDIUM, SETTINGS, held_run, picture, result
+from tests.light.gui.panel_samples import run, settle
 
 ENDLESS = LayeredMedium(
     name="half space", layers=(Layer(name="deep", n=1.37, mua_per_mm=1.0, mus_per_mm=5.0, thickness_mm=math.inf),)
@@ -33,7 +34,8 @@ def rows_of(path):
 def export(qtbot, panel, monkeypatch, text, path):
     """Choose an entry of the Export menu, and this file."""
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
-    action = next(action for action in panel.layers.results._menu.actions() if action.text().startswith(text))
+    actions = button(panel.layers.results, "Export").menu().actions()
+    action = next(action for action in actions if action.text().startswith(text))
     action.trigger()
     qtbot.waitUntil(lambda: not panel.layers.results.files.is_busy, timeout=MILLISECONDS)
 

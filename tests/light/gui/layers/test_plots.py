@@ -7,17 +7,15 @@ import pyqtgraph
 import pytest
 from napari.components import ViewerModel
 from napari.utils._proxies import PublicOnlyProxy
-from qtpy.QtWidgets import QDockWidget
 
-from napari_gpubio.light.gui.plots import LAYERS, TITLE, PlotWindow
+from napari_gpubio.light.gui.plots import LAYERS, PlotWindow
 from napari_gpubio.light.gui.plots_layers import AT_RADIUS, BROAD, EMPTY, NO_MAP, NOTHING
 from napari_gpubio.light.gui.request import DisplayOptions, display_layers
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.statistics import fluence_units
-from tests.dock_widgets import button
-from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS, add_panel, run, settle
+from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS
 from tests.light.plot_samples import axis_texts, close, drawn_curves
 
 JOULES = fluence_units(energy_j=0.5)[1]
@@ -142,26 +140,3 @@ def test_without_the_map_the_inside_says_so(window):
         assert pane.hint == NO_MAP
     window.tabs.setCurrentIndex(3)
     assert curves(window.escape)
-
-
-@pytest.mark.display
-def test_the_plots_are_docked_and_follow_the_picture(viewer, qtbot):
-    panel = add_panel(viewer)
-    run(qtbot, panel)
-    viewer.window._qt_window.show()
-    button(panel, "Plots…").click()
-    window = panel.plots.window
-    qtbot.waitUntil(window.isVisible)
-    dock = window.parentWidget()
-    assert isinstance(dock, QDockWidget)
-    assert dock.windowTitle() == TITLE
-    assert curves(window.depth)
-    panel.layers.display_box.set_quantity("absorbed")
-    settle(qtbot, panel)
-    assert "Absorbed / incident of a broad beam" in curves(window.depth)
-    dock.close()
-    button(panel, "Plots…").click()
-    assert panel.plots.window is window
-    assert window.isVisible()
-    panel.teardown()
-    assert panel.plots.window is None
