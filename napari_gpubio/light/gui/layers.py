@@ -168,14 +168,7 @@ class LayerMode(Mode[LayeredResult]):
 
     def requested_options(self) -> DisplayOptions:
         """Return the display options as they stand; `InvalidInput` if the beam is wrong."""
-        box = self.display_box
-        return DisplayOptions(
-            unit=self.results.unit,
-            decades=box.decades,
-            hide_uncertain=box.hide_uncertain,
-            quantity=box.quantity,
-            beam=self.beam_box.beam,
-        )
+        return dataclasses.replace(super().requested_options(), beam=self.beam_box.beam)
 
     def update_options(self) -> None:
         """Draw the displayed result with the options as they stand."""

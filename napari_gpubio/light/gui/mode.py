@@ -147,7 +147,7 @@ class Mode(QWidget, Generic[Result]):
 
     def requested_options(self) -> DisplayOptions:
         """Return the display options as they stand; `InvalidInput` if one is wrong."""
-        raise NotImplementedError
+        return self.display_box.options(self.results.unit)
 
     def colors(self, result: Result) -> Mapping[int, Any]:
         """Colors of the rows of a result."""
@@ -168,9 +168,6 @@ class Mode(QWidget, Generic[Result]):
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save one of `painted_layers` into a folder."""
         raise NotImplementedError
-
-    def on_layers_added(self) -> None:
-        """Called when a result has new layers, which lie above all others."""
 
     def parts(self) -> Sequence[Any]:
         """Parts that follow the viewer: with ``attach`` and ``detach``."""
@@ -222,8 +219,7 @@ class Mode(QWidget, Generic[Result]):
 
     def display(self, displayed: Displayed[Result]) -> None:
         """Display a result and its numbers."""
-        if self.view.display(displayed):  # type: ignore[arg-type] # the view of this mode's results
-            self.on_layers_added()
+        self.view.display(displayed)  # type: ignore[arg-type] # the view of this mode's results
         self._show_numbers(displayed)
         if displayed.problem:
             self.panel.show_error(f"This is {displayed.problem}.")

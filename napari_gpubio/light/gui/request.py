@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import LayerData
+from napari_gpubio.core.napari_io import LayerData, volume_layer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.gui.labels import Tissue
+from napari_gpubio.light.gui.labels import Tissue, vector
 from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import picture_layer
@@ -21,12 +21,15 @@ from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate_steps as simulate_layer_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.napari_io import DECADES, error_layer, fluence_layer
+from napari_gpubio.light.napari_io import DECADES, decade_limits, error_layer, fluence_layer, log_name
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate_steps
+from napari_gpubio.light.sensitivity import Sensitivity
+from napari_gpubio.light.sensitivity import sensitivity as combine
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.surface import inward_normal
 
 VOXEL_QUICK_PHOTONS, LAYER_QUICK_PHOTONS = 100_000, 10_000
 PREVIEW_SECONDS = 0.2  # between two previews of a run
@@ -278,3 +281,59 @@ def with_previews(
                 return preview
     finally:
         steps.close()
+
+
+# -- sensitivity ------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SensitivityMap:
+    """The sensitivity to one detector as a layer, with the source's result that it belongs to."""
+
+    source_run: LightResult
+    detector: str
+    sensitivity: Sensitivity
+    layer: LayerData
+
+
+def adjoint_source(result: LightResult, detector: Detector) -> Source:
+    """Return the source at a detector's place: a pencil along the inward normal."""
+    domain = result.domain
+    normal = inward_normal(domain.labels, domain.affine, detector.position_mm)
+    return Source(position_mm=detector.position_mm, direction=vector(normal))
+
+
+def sensitivity_steps(
+    result: LightResult, detector: Detector, name: str, device: str, stop: threading.Event, options: DisplayOptions
+) -> Generator[Step, None, SensitivityMap]:
+    """Simulate light from a detector with as many photons as a result has, and combine both."""
+    # other photons than the source's, because the errors of both runs are taken as independent
+    settings = dataclasses.replace(
+        result.settings, photons=result.launched, seed=result.settings.seed + 1, halves=False, exit_map=False
+    )
+    steps = simulate_steps(result.domain, adjoint_source(result, detector), settings, device=device, stop=stop)
+    try:
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                found = combine(result, end.value)
+                return SensitivityMap(result, name, found, sensitivity_layer(found, name, options))
+            yield dataclasses.replace(step, message=f"photons from {name}", make_preview=None)
+    finally:
+        steps.close()
+
+
+def sensitivity_layer(found: Sensitivity, name: str, options: DisplayOptions) -> LayerData:
+    """Return the image layer of log10 of a sensitivity's size, mm; voxels without light are NaN."""
+    values = -(found.masked_mm() if options.hide_uncertain else found.jacobian_mm)
+    shown = np.full(values.shape, np.nan, np.float32)
+    np.log10(values, out=shown, where=values > 0)
+    metadata = {"quantity": "log10 sensitivity", "unit": "mm"}
+    return volume_layer(
+        shown,
+        found.domain.affine,
+        log_name("", f"sensitivity to {name}", "mm"),
+        metadata=metadata,
+        contrast_limits=decade_limits(shown, options.decades),
+    )

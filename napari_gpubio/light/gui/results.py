@@ -213,17 +213,18 @@ class LightResultBox(ResultBox, Generic[Result]):
 
     def _export(self, export: Export) -> None:
         text, name, filters, make = export
-        if (displayed := self.displayed) is not None:
-            write = make()
-            title = text.removesuffix("…")
-            self.files.ask_to_write(title, filters, name, lambda: lambda path: write(path, displayed))
+        self._ask_to_write(text.removesuffix("…"), filters, name, make())
 
     def _ask_to_save(self) -> None:
-        if (displayed := self.displayed) is not None:
-            write = self.save
-            self.files.ask_to_write(
-                "Save the result", RESULTS, self.save_name, lambda: lambda path: write(path, displayed)
-            )
+        self._ask_to_write("Save the result", RESULTS, self.save_name, self.save)
+
+    def _ask_to_write(self, title: str, filters: str, name: str, write: Write) -> None:
+        displayed = self.displayed
+
+        def write_displayed(path: Path) -> None:
+            write(path, displayed)
+
+        self.files.ask_to_write(title, filters, name, lambda: write_displayed)
 
     def _ask_to_open(self) -> None:
         if path := open_path(self, "Open a result", RESULTS):

@@ -34,6 +34,7 @@ _VOXEL_STYLE: dict[str, dict[str, Any]] = {
     "fluence": {"blending": "translucent_no_depth", "opacity": 0.85, "colormap": fading("inferno")},
     "error": {"blending": "translucent_no_depth", "opacity": 0.7},
 }
+SENSITIVITY_STYLE = _VOXEL_STYLE["fluence"] | {"colormap": fading("viridis")}
 
 
 class ResultView:
@@ -114,15 +115,17 @@ class ResultView:
 class VoxelView(ResultView):
     """Fluence of a volume, and its relative error; ``show_legend`` gets the layer (or None) and the time gate."""
 
-    def __init__(self, viewer: Any, show_legend: Callable[[Any, str], None]) -> None:
+    def __init__(
+        self, viewer: Any, show_legend: Callable[[Any, str], None], bring_marks_to_front: Callable[[], None]
+    ) -> None:
         super().__init__(viewer, tuple(_VOXEL_STYLE))
-        self._show_legend = show_legend
+        self._show_legend, self._bring_marks_to_front = show_legend, bring_marks_to_front
         self._aside = False
         self.displayed: Displayed[LightResult] | None = None
         self._connections = Connections(self._list_events, self._update_legend)
 
-    def display(self, displayed: Displayed[LightResult]) -> bool:
-        """Display a result in place of the last one; returns whether a layer was added."""
+    def display(self, displayed: Displayed[LightResult]) -> None:
+        """Display a result in place of the last one; sources and detectors stay above it."""
         added = False
         for part in self._parts:
             if part in displayed.layers:
@@ -133,7 +136,8 @@ class VoxelView(ResultView):
             self._aside, self._needed_layer().visible = False, True
         self.displayed = displayed  # at the end: a layer that is replaced counts as removed by the user
         self._update_legend()
-        return added
+        if added:
+            self._bring_marks_to_front()
 
     def keep(self) -> str:
         """Leave the layers to the user; returns the name of the fluence, or an empty text."""
@@ -222,8 +226,8 @@ class LayerView(ResultView):
         self.displayed: Displayed[LayeredResult] | None = None
         self._connections = Connections(self._list_events, lambda: self._show_legend(self.layer()))
 
-    def display(self, displayed: Displayed[LayeredResult]) -> bool:
-        """Display a result in place of the last one; returns whether a layer was added."""
+    def display(self, displayed: Displayed[LayeredResult]) -> None:
+        """Display a result in place of the last one."""
         before = self.layer()
         if (made := displayed.layers.get("fluence")) is None:
             self.remove(_MAP)
@@ -235,7 +239,6 @@ class LayerView(ResultView):
         self._show_legend(layer)
         if before is not None and layer is not None and layer is not before:
             self._viewer.reset_view()  # it lies elsewhere
-        return layer is not before
 
     def update_borders(self) -> None:
         """Draw the borders of the layers, or take them away."""

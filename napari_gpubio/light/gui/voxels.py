@@ -24,23 +24,23 @@ from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.property_table import PropertyTable
 from napari_gpubio.light.gui.request import (
     Displayed,
-    DisplayOptions,
     Domains,
+    SensitivityMap,
     Volume,
     VoxelRequest,
     continue_voxel_steps,
     display_steps,
     display_voxels,
     needed_memory_steps,
+    sensitivity_steps,
     total_photons,
     voxel_steps,
 )
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.gui.script import save_input, voxel_script
-from napari_gpubio.light.gui.sensitivity import SensitivityMap, sensitivity_steps, show_sensitivity
 from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
-from napari_gpubio.light.gui.views import VoxelView
+from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase, LightSettings
@@ -66,10 +66,10 @@ class VoxelMode(Mode[LightResult]):
         self._loaded = Connections(lambda: ((inserted, self._find_loaded),))
         self._taking = False  # inputs over from a file, which are no change
         self._fill()
-        self.view = VoxelView(self.viewer, self.display_box.show_legend)
         self.controller = SourceController(
             self.viewer, self.place_bar, self.source_box, self.detector_box, lambda: self._labels.tissue, self
         )
+        self.view = VoxelView(self.viewer, self.display_box.show_legend, self.controller.layers.bring_to_front)
         self.labels_box = self.label_box.choice
         self._connect_parts()
         self._connect()
@@ -283,23 +283,9 @@ class VoxelMode(Mode[LightResult]):
 
     # -- displaying -----------------------------------------------------------------------------------------------
 
-    def requested_options(self) -> DisplayOptions:
-        """Return the display options as they stand."""
-        box = self.display_box
-        return DisplayOptions(
-            unit=self.results.unit,
-            decades=box.decades,
-            hide_uncertain=box.hide_uncertain,
-            show_error=box.show_error,
-        )
-
     def colors(self, result: LightResult) -> Mapping[int, Any]:
         """Colors of the labels of a result."""
         return self._labels.colors(result.domain.labels_present)
-
-    def on_layers_added(self) -> None:
-        """Keep sources and detectors on top."""
-        self.controller.layers.bring_to_front()
 
     def display_run(self, result: Displayed[LightResult] | SensitivityMap) -> None:
         """Display what a run gave."""
@@ -311,7 +297,9 @@ class VoxelMode(Mode[LightResult]):
             self.panel.show_status(f"stopped after {result.traced.launched:,} photons; Continue adds photons")
 
     def _display_sensitivity(self, found: SensitivityMap) -> None:
-        show_sensitivity(self.viewer, found)
+        part = f"sensitivity {found.detector}"
+        self.view.remove(part)
+        self.view.add(part, found.layer, **SENSITIVITY_STYLE)
         self.view.set_aside()
         self.controller.layers.bring_to_front()
         if self.results.result is found.source_run:

@@ -194,7 +194,7 @@ def test_the_sensitivity_is_that_of_two_runs(viewer, ran, qtbot):
 
 
 def test_the_sensitivity_agrees_with_the_api(viewer, ran, qtbot):
-    from napari_gpubio.light.gui.sensitivity import adjoint_source
+    from napari_gpubio.light.gui.request import adjoint_source
 
     ran.voxels.controller.add_detector(BESIDE)
     press(qtbot, ran, "Sensitivity to D1")

@@ -8,7 +8,7 @@ from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.napari_io import result_of
 from tests.dock_widgets import button
-from tests.light.gui.panel_samples import LEFT, fluence, result, run, settle, tick
+from tests.light.gui.panel_samples import LEFT, fluence, result, settle, tick
 
 
 @pytest.fixture
@@ -64,20 +64,6 @@ def test_power_and_exposure_give_the_users_units(viewer, shown, qtbot):
     assert np.allclose(layer.data, per_photon + np.log10(200.0), atol=1e-5, equal_nan=True)
     values = result(viewer).fluence_j_per_cm2(2.0)
     assert np.allclose(layer.data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
-
-
-def test_the_users_limits_follow_the_unit(viewer, shown, qtbot):
-    layer = fluence(viewer)
-    layer.contrast_limits = (-4.5, -1.25)
-    give(shown, qtbot, power=1000.0)
-    assert np.allclose(layer.contrast_limits, (-1.5, 1.75))
-
-
-def test_the_next_run_is_drawn_in_the_chosen_unit(viewer, shown, qtbot):
-    give(shown, qtbot, power=10.0)
-    run(qtbot, shown)
-    values = result(viewer).irradiance_mw_per_mm2(10.0)
-    assert np.allclose(fluence(viewer).data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
 
 
 def test_a_power_that_was_given_first_counts_for_the_first_picture(viewer, panel, qtbot):

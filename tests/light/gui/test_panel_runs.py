@@ -6,7 +6,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.gui import request
-from napari_gpubio.light.gui.plots_voxels import DRAWN
+from napari_gpubio.light.gui.plots_profile import DRAWN
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings

@@ -13,7 +13,8 @@ from qtpy.QtWidgets import QApplication, QComboBox
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.gui.theme import CURVES
 from napari_gpubio.light.gui.plots import PlotWindow
-from napari_gpubio.light.gui.plots_voxels import DRAW, DRAWN, EMPTY, NONE, NOTHING, few_text
+from napari_gpubio.light.gui.plots_detectors import NONE, NOTHING, few_text
+from napari_gpubio.light.gui.plots_profile import DRAW, DRAWN, EMPTY
 from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.napari_io import fluence_layer

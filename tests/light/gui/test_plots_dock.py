@@ -1,16 +1,11 @@
 """The dock that the plots of a light result open in."""
 
-import gc
-import weakref
-
 import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QDockWidget
 
 from napari_gpubio.light.gui.plots import TITLE, PlotController
-from napari_gpubio.light.gui.plots_voxels import DRAWN
 from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
-from tests.light.plot_samples import draw
 
 
 def displayed(result):
@@ -42,20 +37,6 @@ def test_what_is_not_on_screen_is_drawn_when_it_comes(qtbot, viewer, result):
     controller.open()
     assert controller.window.profile.profile is not None
     controller.detach()
-
-
-def test_plots_that_are_gone_are_let_go(qtbot, viewer, result):
-    controller = PlotController(viewer)
-    controller.display("voxels", displayed(result))
-    controller.open()
-    controller.window.profile.choose(DRAWN)
-    draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5))
-    gone = weakref.ref(controller.window)
-    controller.detach()
-    qtbot.wait(20)
-    gc.collect()
-    assert gone() is None
-    draw(viewer, result, (0.5, 0.5, -1.5), (0.5, 9.5, -1.5))  # nobody hears
 
 
 @pytest.mark.display

@@ -1,18 +1,14 @@
 """The widget with the table of optical properties: labels, media, presets, and its end."""
 
 import dataclasses
-import weakref
 
 import pytest
-from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui import property_table
 from napari_gpubio.light.gui.optical_model import NO_LABELS
-from napari_gpubio.light.gui.property_table import PropertyTable
 from napari_gpubio.light.tissue import HEAD_TABLES, head_media, preset, preset_recipe
-from tests.dock_widgets import ended
-from tests.light.gui.property_samples import COLORS, MUA, MUS, NAME, answer, button, choose, medium, open_editor
+from tests.light.gui.property_samples import COLORS, MUA, MUS, NAME, answer, button, choose, medium
 
 
 def test_without_labels_it_says_what_to_do(empty_table):
@@ -109,19 +105,3 @@ def test_a_cancelled_preset_changes_nothing(table, monkeypatch):
     assert not button(table, "Preset").isEnabled()
     table.choose_preset()
     assert table.model.rows == before
-
-
-def test_a_table_that_goes_away_is_gone(qtbot):
-    panel = QWidget()
-    layout = QVBoxLayout(panel)
-    table = PropertyTable(panel)
-    layout.addWidget(table)
-    table.set_labels([1, 2], COLORS)
-    table.set_media([medium(1)])
-    panel.show()
-    open_editor(table, 0, MUA)
-    gone = weakref.ref(table), weakref.ref(table.model), weakref.ref(table.view)
-    panel.close()
-    panel.deleteLater()
-    del table, layout, panel
-    assert ended(qtbot, *gone)

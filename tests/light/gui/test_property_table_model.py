@@ -10,25 +10,10 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.tables import MISSING, WRONG, copied_text, pasted_cells
 from napari_gpubio.light.gui.optical_model import LABEL_COLUMNS, NO_LABELS, PropertyModel
 from napari_gpubio.light.gui.optical_rows import TYPED
-from napari_gpubio.light.model import Medium
-from tests.light.gui.property_samples import MUA, MUS, MUSP, NAME, SOURCE, G, N
+from tests.light.gui.property_samples import MUA, MUS, MUSP, NAME, SOURCE, G, Linear, N, medium
 
 Role = Qt.ItemDataRole
 RED, CLEAR = (1.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 0.0)
-
-
-def medium(label, name="skull", mua=0.0101, source="a book"):
-    return Medium(label=label, name=name, mua_per_mm=mua, mus_per_mm=12.5, g=0.92, n=1.37, source=source)
-
-
-@dataclasses.dataclass(frozen=True)
-class Linear:
-    """mu_a grows with the wavelength, up to 900 nm."""
-
-    def medium(self, wavelength_nm):
-        if wavelength_nm > 900:
-            raise InvalidInput("there is nothing above 900 nm")
-        return medium(1, "blood", wavelength_nm / 1000, f"a law at {wavelength_nm:g} nm")
 
 
 @pytest.fixture

@@ -219,14 +219,6 @@ def test_a_file_that_is_no_result_is_a_sentence(panel, qtbot, tmp_path, monkeypa
     assert panel.layers.request() == before
 
 
-def test_a_result_that_cannot_be_saved_is_a_sentence(panel, qtbot, tmp_path, monkeypatch):
-    run(qtbot, panel)
-    save_result(qtbot, panel, monkeypatch, tmp_path / "no" / "r.npz")
-    assert "r.npz could not be saved" in panel.message
-    save_result(qtbot, panel, monkeypatch, "")  # the question was cancelled
-    assert not list(tmp_path.iterdir())
-
-
 def test_no_result_is_opened_into_a_run(panel, qtbot, tmp_path, monkeypatch, held):
     path = tmp_path / "other.npz"
     save_layered_result(path, simulate(ENDLESS, SETTINGS, device="cpu"))
@@ -256,10 +248,3 @@ def test_numbers_curves_and_mcml_output_are_exported(viewer, panel, qtbot, tmp_p
     export(qtbot, panel, monkeypatch, "Result", tmp_path / "r.mco")
     pencil = simulate(MEDIUM, SETTINGS, device="cpu")
     assert np.allclose(read_mco(tmp_path / "r.mco").Rd_r.value, pencil.Rd_r.value, rtol=1e-3)  # what CONV takes
-
-
-def test_an_export_that_fails_is_a_sentence(panel, qtbot, tmp_path, monkeypatch):
-    run(qtbot, panel)
-    export(qtbot, panel, monkeypatch, "Numbers", tmp_path / "no" / "n.csv")
-    assert "n.csv could not be saved" in panel.message
-    assert not button(panel, "Export").isHidden()

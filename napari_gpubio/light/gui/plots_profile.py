@@ -1,4 +1,4 @@
-"""Plots of a result in voxels: fluence along a line beside diffusion theory, and the detected light over time."""
+"""Plot of fluence along a line, beside diffusion theory, and the line that is drawn in the viewer."""
 
 from collections.abc import Generator
 from threading import Event
@@ -7,20 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from napari.layers import Shapes
-from qtpy.QtCore import QObject, Qt, Signal
-from qtpy.QtGui import QKeySequence
+from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import (
-    QApplication,
     QComboBox,
     QHBoxLayout,
-    QHeaderView,
     QLabel,
-    QTableWidget,
-    QTableWidgetItem,
     QVBoxLayout,
     QWidget,
 )
-from qtpy.QtWidgets import QWidget as Widget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried
@@ -28,8 +22,7 @@ from napari_gpubio.core.space import slice_steps_mm, viewer_to_world, world_to_v
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections
-from napari_gpubio.gui.jobs import Job, LatestJob, Outcome
-from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.gui.jobs import Job
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.model import OUTSIDE, Domain
@@ -37,13 +30,8 @@ from napari_gpubio.light.profile import Profile, depth_profile, detector_profile
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.statistics import (
     PER_PHOTON,
-    DetectorNumbers,
-    TimeSpread,
-    detector_numbers,
     label_name,
-    time_spread,
 )
-from napari_gpubio.light.summary import number_text
 
 NAME = "profile line"
 WIDTH = 0.008  # share of the longest side of the volume
@@ -280,161 +268,3 @@ class ProfilePlot(QWidget):
         name = theory.text.replace("\n", "<br>")
         self.plot.add_curve(profile.distance_mm, shown, color=theme.CURVES[1], name=name, dashed=True)
         return shown
-
-
-NONE = "There are no detectors: place some on the surface and press Run."
-NOTHING = "The detectors detected no photon; run more photons, or make them larger."
-FEW = 30  # photons, from which on the spread of the times means something
-MOST_ROWS = 5  # at once; more scroll
-Detected = tuple[tuple[DetectorNumbers, ...], tuple[TimeSpread, ...]]
-
-
-class DetectorPlot(Widget):
-    """Shows the temporal point spread function of every detector, and a table of their numbers."""
-
-    def __init__(self, parent: Widget | None = None) -> None:
-        super().__init__(parent)
-        self._result: LightResult | None = None
-        self._work = LatestJob(self)
-        self._work.finished.connect(self._on_counted)
-        self._hint = QLabel(EMPTY, self)
-        self._hint.setWordWrap(True)
-        self.plot = LogPlot("Time of flight (ns)", "Detected weight (1/ns)", self)
-        self.table = DetectorTable(self)
-        self._found = Widget(self)
-        inside = QVBoxLayout(self._found)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.addWidget(self.plot, 1)
-        inside.addWidget(self.table)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(4, 4, 4, 4)
-        layout.addWidget(self._hint)
-        layout.addWidget(self._found, 1)
-        layout.addStretch()
-        self.plot_result(None)
-
-    @property
-    def hint(self) -> str:
-        """The sentence above the plot."""
-        return "" if self._hint.isHidden() else self._hint.text()
-
-    def plot_result(self, displayed: Displayed[LightResult] | None) -> None:
-        """Plot the detected light of a result; the numbers follow from a worker."""
-        result = self._result = None if displayed is None else displayed.result
-        if result is not None and result.detectors:
-            self._work.submit(lambda _stop: _counting(result))
-            return
-        self._work.cancel()
-        self._show_hint(EMPTY if result is None else NONE)
-        self._found.hide()
-
-    def finish(self) -> None:
-        """End what runs."""
-        self._work.abandon()
-
-    def _show_hint(self, sentence: str) -> None:
-        self._hint.setText(sentence)
-        self._hint.setVisible(bool(sentence))
-
-    def _on_counted(self, outcome: Outcome) -> None:
-        if outcome.error or self._result is None:
-            self._show_hint(outcome.error)
-            return
-        numbers, spreads = outcome.result
-        self._found.show()
-        self._show_hint(few_text(numbers) if any(one.photons for one in numbers) else NOTHING)
-        self.table.show_numbers(self._result, numbers)
-        self._draw(numbers, spreads)
-
-    def _draw(self, numbers: tuple[DetectorNumbers, ...], spreads: tuple[TimeSpread, ...]) -> None:
-        self.plot.empty()
-        for index, (one, spread) in enumerate(zip(numbers, spreads, strict=True)):
-            if len(spread.time_ns):
-                self.plot.add_curve(
-                    spread.time_ns, spread.weight, error=spread.error, color=color_of(index), name=one.name, dots=True
-                )
-        weights = np.concatenate([spread.weight[spread.weight > 0] for spread in spreads])
-        if len(weights):
-            times = np.concatenate([spread.time_ns for spread in spreads])
-            self.plot.frame(np.append(times, 0.0), float(weights.min()))
-
-
-class DetectorTable(QTableWidget):
-    """One row for each detector; Ctrl+C copies the selected rows, or all."""
-
-    def __init__(self, parent: Widget | None = None) -> None:
-        super().__init__(parent)
-        self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
-        self.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
-        self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(22)
-        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        self.setToolTip("Weighted means ± standard errors; Ctrl+C copies the selected rows, or all")
-
-    def show_numbers(self, result: LightResult, numbers: tuple[DetectorNumbers, ...]) -> None:
-        """Show the numbers of all detectors of a result."""
-        labels = result.detected.labels
-        titles = ["Detector", "Photons"]
-        titles += [f"{name} ({unit})" if unit else name for name, _, unit in (numbers[0].parts() if numbers else ())]
-        titles += [f"Path in {label_name(result.domain, label)} (mm)" for label in labels]
-        self.setColumnCount(len(titles))
-        self.setHorizontalHeaderLabels(titles)
-        self.setRowCount(len(numbers))
-        for row, one in enumerate(numbers):
-            texts = [one.name, f"{one.photons:,}"]
-            texts += [number_text(*part) for _, part, _ in one.parts()]
-            texts += [number_text(*one.path_mm[label]) for label in labels]
-            for column, text in enumerate(texts):
-                item = QTableWidgetItem(text)
-                item.setTextAlignment(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight)
-                self.setItem(row, column, item)
-            self.item(row, 0).setIcon(color_chip(color_of(row)))
-            self.item(row, 0).setTextAlignment(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft)
-        self._fit()
-
-    def resizeEvent(self, event: Any) -> None:
-        """Qt: another size; with another width, the scroll bar comes or goes."""
-        super().resizeEvent(event)
-        self._fit()
-
-    def _fit(self) -> None:
-        """Be as high as a few rows."""
-        row = self.verticalHeader().defaultSectionSize()
-        bar = self.horizontalScrollBar()
-        below = bar.sizeHint().height() if bar.maximum() > 0 else 0
-        rows = min(max(1, self.rowCount()), MOST_ROWS)
-        self.setFixedHeight(self.horizontalHeader().sizeHint().height() + rows * row + below + 4)
-
-    def copied_text(self) -> str:
-        """Return titles and the selected rows, or all, as lines with tabs."""
-        columns = range(self.columnCount())
-        rows = sorted({index.row() for index in self.selectedIndexes()}) or range(self.rowCount())
-        lines = [[self.horizontalHeaderItem(column).text() for column in columns]]
-        lines += [[self.item(row, column).text() for column in columns] for row in rows]
-        return "\n".join("\t".join(line) for line in lines)
-
-    def keyPressEvent(self, event: Any) -> None:
-        """Qt: a key."""
-        if event.matches(QKeySequence.StandardKey.Copy):
-            QApplication.clipboard().setText(self.copied_text())
-        else:
-            super().keyPressEvent(event)
-
-
-def color_of(detector: int) -> str:
-    """Color of a detector's curve."""
-    return theme.CURVES[detector % len(theme.CURVES)]
-
-
-def few_text(numbers: tuple[DetectorNumbers, ...]) -> str:
-    """What to do about detectors with few photons, or an empty text."""
-    few = [one.name for one in numbers if one.photons < FEW]
-    if not few:
-        return ""
-    return f"{', '.join(few)}: fewer than {FEW} photons, indicative only; run more photons, or make them larger."
-
-
-def _counting(result: LightResult) -> Generator[Step, None, Detected]:
-    yield Step(0, 1, "detectors")
-    spreads = tuple(time_spread(result.detected.of(index)) for index in range(len(result.detectors)))
-    return detector_numbers(result), spreads
