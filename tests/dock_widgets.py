@@ -258,10 +258,13 @@ def hide_and_show(qtbot, panel):
 
 
 def ended(qtbot, *gone):
-    """Whether nothing is left of these weak references, once the event loop had its turn."""
-    qtbot.wait(50)
-    gc.collect()
-    return all(reference() is None for reference in gone)
+    """Whether nothing is left of these weak references, once the event loop had its turns."""
+    for _ in range(20):
+        qtbot.wait(50)
+        gc.collect()
+        if all(reference() is None for reference in gone):
+            return True
+    return False
 
 
 def hears_the_mouse(viewer):
