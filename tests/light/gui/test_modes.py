@@ -1,5 +1,6 @@
 """The dock widget "Light transport" and its two modes: who switches loses nothing."""
 
+import numpy as np
 import pytest
 
 from napari_gpubio.light.gui import LightPanel
@@ -97,3 +98,19 @@ def test_copy_as_python_is_of_the_mode_on_screen(panel, mode):
     layered = "LayeredMedium(" in (panel.script({}) if mode == "layers" else "")
     assert layered is (mode == "layers")
     assert [layer.name for layer in panel.painted_layers()] == ([] if layered else ["ball"])
+
+
+def test_a_saved_result_is_opened_with_its_inputs(viewer, panel, qtbot, tmp_path):
+    panel.voxels.run_box.set_live(False)
+    panel.voxels.place_source(LEFT)
+    run(qtbot, panel)
+    saved, path = result(viewer), tmp_path / "mine.npz"
+    panel.voxels.results.save(path, panel.voxels.results.displayed)
+    viewer.layers.clear()
+    settle(qtbot, panel)
+    panel.voxels.results.open_result(path)
+    qtbot.waitUntil(lambda: fluence(viewer) is not None, timeout=20_000)
+    settle(qtbot, panel)
+    assert np.array_equal(result(viewer).fluence, saved.fluence)
+    assert panel.voxels.results.result.launched == saved.launched
+    assert panel.voxels.controller.optodes.source.position_mm == saved.source.position_mm
