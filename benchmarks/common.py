@@ -4,6 +4,7 @@ Importing it makes `napari_gpubio` importable, so import it first.
 """
 # ruff: noqa: E402 - the package is made importable before it is imported
 
+import gc
 import importlib.util
 import json
 import os
@@ -11,10 +12,12 @@ import shutil
 import subprocess
 import sys
 import time
+import traceback
 import types
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +70,7 @@ def _free_bytes() -> int:
 make_importable()
 
 from napari_gpubio import __version__
-from napari_gpubio.core.device import Device, machine
+from napari_gpubio.core.device import Device, free_gpu_pool, machine
 
 Array = npt.NDArray[Any]
 Row = dict[str, Any]
@@ -132,6 +135,53 @@ def timed_on(device: Device, work: Callable[[], object], repeats: int) -> Timing
         return timed(finished, repeats)
 
 
+def timed_by_events(device: Device, work: Callable[[], object], repeats: int, launches: int = 1) -> Timing:
+    """Time what is launched on the current stream by the GPU's own clock; each time is the mean of some launches."""
+    import cupy
+
+    with cupy.cuda.Device(device.indices[0]):
+        for _ in range(3):
+            work()
+        seconds = []
+        for _ in range(repeats):
+            first, last = cupy.cuda.Event(), cupy.cuda.Event()
+            first.record()
+            for _ in range(launches):
+                work()
+            last.record()
+            last.synchronize()
+            seconds.append(1e-3 * cupy.cuda.get_elapsed_time(first, last) / launches)
+    return Timing(min(seconds), sorted(seconds)[len(seconds) // 2])
+
+
+class PoolBytes:
+    """Bytes of a GPU's pool: how many more are in use, and by how much the pool has grown, since this was made."""
+
+    def __init__(self, device: Device) -> None:
+        gc.collect()
+        free_gpu_pool(device)
+        self._device = device
+        self._before = self._now()
+
+    def used_and_grown(self) -> tuple[int, int]:
+        """Both, now."""
+        used, grown = (now - before for now, before in zip(self._now(), self._before, strict=True))
+        return used, grown
+
+    def _now(self) -> tuple[int, int]:
+        import cupy
+
+        with cupy.cuda.Device(self._device.indices[0]):
+            pool = cupy.get_default_memory_pool()
+            return int(pool.used_bytes()), int(pool.total_bytes())
+
+
+def gpu_counts(device: Device) -> list[int]:
+    """1, 2, 4, ... and all of the GPUs that were asked for."""
+    most = len(device.indices)
+    return sorted({most, *(2**n for n in range(6) if 2**n < most)})
+
+
 def thread_counts() -> list[int]:
     """1, 2, 4, ... and all of Numba's threads."""
     most = numba.config.NUMBA_NUM_THREADS
@@ -162,7 +212,9 @@ def ends_after(minutes: float | None) -> float:
 
 # ---------------------------------------------------------------------------------------------------------------- rows
 def row(name: str, device: Device, timing: Timing, amount: float, unit: str, **more: Any) -> Row:
-    """One line of the results; ``rate`` is ``amount`` (in ``unit``) per second of the best run."""
+    """A line of the results; ``rate`` is ``amount`` (in ``unit``) per best second; on a CPU with the load."""
+    if not device.is_gpu:
+        more = {"load_average": load_average()[:1], **more}
     return {
         "name": name,
         "device": device.describe(),
@@ -182,6 +234,22 @@ def skipped(name: str, why: str) -> Row:
     return {"name": name, "skipped": why}
 
 
+def missing(packages: Mapping[str, Sequence[str]], name: str) -> str | None:
+    """Why a peer is not there, or None if it is; packages have a module, and the distributions it may come from."""
+    module, distribution, *_ = packages[name]
+    return None if importlib.util.find_spec(module) is not None else f"{distribution} is not installed"
+
+
+def versions(packages: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Versions of the peers that are there."""
+    found = {}
+    for name, (module, *distributions) in packages.items():
+        for distribution in distributions if importlib.util.find_spec(module) is not None else ():
+            with suppress(metadata.PackageNotFoundError):
+                found.setdefault(name, metadata.version(distribution))
+    return found
+
+
 def compact(number: float) -> str:
     """A number of three digits with its power of ten."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -196,7 +264,6 @@ def table(columns: Sequence[str], lines: Sequence[str]) -> list[str]:
 
 
 def line(*cells: object) -> str:
-    """One line of a Markdown table."""
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
@@ -254,3 +321,32 @@ def save(path: Path, everything: dict[str, Any], text: str) -> None:
 def written(path: Path) -> str:
     """What `save` wrote, to print."""
     return f"written: {path} and {path.with_suffix('.md').name}"
+
+
+class Report:
+    """Parts of a benchmark of quality: everything for the JSON file, and tables to read; written after each part."""
+
+    def __init__(self, path: Path, title: str, facts: dict[str, Any], *lines: str) -> None:
+        self.path, self.everything = path, facts
+        self._lines = [f"# {title}", "", *header_lines(facts), *lines]
+
+    def add(self, name: str, title: str, found: Any, *lines: str) -> None:
+        """Add a part and write everything."""
+        self.everything[name] = found
+        self.everything["load_average_end"] = load_average()
+        self._lines += ["", f"## {title}", "", *lines]
+        print("\n".join(["", f"## {title}", *lines]), flush=True)
+        save(self.path, self.everything, "\n".join(self._lines) + "\n")
+
+    def run(self, parts: Mapping[str, Callable[[], object]], is_over: Callable[[], bool] = lambda: False) -> None:
+        """Do the parts, each of which adds to this; one that fails says so, and the others go on."""
+        for name, work in parts.items():
+            if is_over():
+                self.add(name, name, None, "No time left.")
+                continue
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - a machine is lent for minutes
+                traceback.print_exc()
+                self.add(f"{name} failed", name, None, f"Failed: {type(error).__name__}: {error}")
+        print(written(self.path))

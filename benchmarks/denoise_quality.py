@@ -13,21 +13,21 @@ pictures need Pillow.
 
 import argparse
 import importlib.util
-import time
-import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Array, compact, ends_after, header, header_lines, load_average, result_path, save, table, written
+import speed
+from common import Array, Report, compact, ends_after, header, result_path, table, versions
 from denoise import mri, peers, picture
 from denoise.domains import DOMAINS, Runs, SimulatedRuns, StoredRuns, store, tissue_of
 from denoise.filters import Filter, make_filters
-from denoise.fluence_rows import COLUMNS, FEWEST_RUNS, Comparison, equivalent_photons, quality_line
+from denoise.metrics import COLUMNS, FEWEST_RUNS, Comparison, equivalent_photons, quality_line
 
-from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.device import choose_device
 
 PARTS = ("fluence", "mri", "pictures")
 TRUTH_PHOTONS = {"cpu": 10**7, "cuda": 10**9}
@@ -42,11 +42,10 @@ PICTURED_FILTERS = ("anlm", "fluence")
 MRI_PICTURED = "the same, mean of both patches"
 
 
-@dataclass
-class Plan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(speed.Plan):
     """What to run, where, and until when."""
 
-    device: Device
     runs: Runs
     count: int
     photons: tuple[int, ...]
@@ -54,39 +53,14 @@ class Plan:
     only: tuple[str, ...]
     mni: Path | None
     realizations: int
-    ends: float = field(default=float("inf"))
-
-    @property
-    def time_is_up(self) -> bool:
-        """Whether to begin nothing more."""
-        return time.monotonic() > self.ends
 
     def chosen(self, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Filters whose names hold one of the words that were asked for."""
         return {name: made for name, made in filters.items() if not self.only or any(w in name for w in self.only)}
 
 
-class Report:
-    """What was found so far, written after each part."""
-
-    def __init__(self, path: Path, facts: dict[str, Any]) -> None:
-        self.path, self._everything = path, facts
-        self._lines = ["# Quality of the denoise engine", "", *header_lines(facts)]
-        told = ", ".join(f"{name} {version}" for name, version in facts["peers"].items())
-        self._lines.append(f"Device: {facts['device']}. Peers: {told or 'none is installed'}.")
-
-    def add(self, name: str, title: str, found: Any, *lines: str) -> None:
-        """Add a part and write everything."""
-        self._everything[name] = found
-        self._everything["load_average_end"] = load_average()
-        self._lines += ["", f"## {title}", "", *lines]
-        print("\n".join(["", f"## {title}", *lines]), flush=True)
-        save(self.path, self._everything, "\n".join(self._lines) + "\n")
-
-
 # ------------------------------------------------------------------------------------------------------------- fluence
 def run_fluence(report: Report, plan: Plan) -> None:
-    """Every domain with every number of photons."""
     filters = plan.chosen(make_filters(plan.device))
     report.add("how", "Fluence", {"columns": COLUMNS}, HOW_TO_READ)
     for domain in plan.domains:
@@ -118,7 +92,6 @@ def _compare(report: Report, plan: Plan, filters: Mapping[str, Filter], domain: 
 
 # ---------------------------------------------------------------------------------------------------------------- scan
 def run_mri(report: Report, plan: Plan) -> None:
-    """The scan, where the template is."""
     scan = _scan(plan)
     if scan is None:
         report.add("mri", "Scan", None, "No template: --mni, or pip install nilearn.")
@@ -193,9 +166,6 @@ def draw_again(path: Path) -> Path:
 
 
 # ---------------------------------------------------------------------------------------------------------------- main
-WORKS = {"fluence": run_fluence, "mri": run_mri, "pictures": run_pictures}
-
-
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", help="cpu, cuda:0 or cuda:all; of ours")
@@ -217,7 +187,6 @@ def parsed() -> argparse.Namespace:
 
 
 def make_plan(arguments: argparse.Namespace) -> Plan:
-    """What the arguments ask for."""
     device = choose_device(arguments.device)
     truth_photons = int(arguments.truth_photons or TRUTH_PHOTONS[device.kind])
     return Plan(
@@ -233,18 +202,6 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     )
 
 
-def measure(plan: Plan, parts: tuple[str, ...], path: Path) -> None:
-    """Do the parts; one that fails says so, and the others go on."""
-    report = Report(path, header(quick=False) | {"device": plan.device.describe(), "peers": peers.versions()})
-    for part in parts:
-        try:
-            WORKS[part](report, plan)
-        except Exception as error:  # noqa: BLE001 - a machine is lent for minutes, so the other parts go on
-            traceback.print_exc()
-            report.add(f"{part} failed", part, None, f"Failed: {type(error).__name__}: {error}")
-    print(written(path))
-
-
 def main() -> None:
     arguments = parsed()
     plan = make_plan(arguments)
@@ -258,8 +215,13 @@ def main() -> None:
         for domain in plan.domains:
             print(f"written: {store(plan.runs, domain, plan.photons, plan.count, arguments.store)}", flush=True)
     else:
-        path = result_path(arguments.json, "denoise_quality", time.strftime("%Y-%m-%d"), plan.device)
-        measure(plan, tuple(arguments.parts), path)
+        facts = header(quick=False) | {"device": plan.device.describe(), "peers": versions(peers.PACKAGES)}
+        path = result_path(arguments.json, "denoise_quality", facts["date"], plan.device)
+        told = ", ".join(f"{name} {version}" for name, version in facts["peers"].items())
+        ours = f"Device: {facts['device']}. Peers: {told or 'none is installed'}."
+        report = Report(path, "Quality of the denoise engine", facts, ours)
+        works = {"fluence": run_fluence, "mri": run_mri, "pictures": run_pictures}
+        report.run({part: partial(works[part], report, plan) for part in arguments.parts})
 
 
 if __name__ == "__main__":

@@ -9,39 +9,62 @@ Run from anywhere::
 A GPU machine needs NumPy, SciPy, Numba and CuPy only; DIPY and ANTs take part where they can be imported (rows g).
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
-
-from common import ends_after
+from common import Row, compact, versions
 from denoise import peers
 from denoise.beside_rows import beside, end_to_end, optimization
 from denoise.fluence_speed import fluence
-from denoise.plan import Plan
-from denoise.report import REPORT
 from denoise.speed_rows import memory, processors, radii, settings, sizes
-from jobs import Benchmark, Job, rows_of_jobs, speed_parser
+from speed import Benchmark, Part, rate_cell, seconds_cells
 
-from napari_gpubio.core.device import choose_device
+STEPS = (
+    "Seconds before, in and after the kernels. *Differ*: share of voxels that differ from the engine's by more than "
+    "1e-5, and the largest relative difference."
+)
+CHAIN = (
+    "From photons to the denoised volume on the host. *Worth*: photons that an unfiltered run needs for the same "
+    "relative squared error where the raw signal / noise is 0 to 30 dB."
+)
+PARTS = {
+    "a": Part(
+        sizes, "Sizes",
+        "Search radius 3, patch radii 1 and 2, mixing. *Resident*: on buffers made beforehand, without transfers.",
+    ),
+    "b": Part(radii, "Search radius", "Resident."),
+    "c": Part(settings, "Settings", "Resident."),
+    "d": Part(processors, "Processors", "In brackets the efficiency.", on_all=True),
+    "e": Part(
+        memory, "Memory",
+        "In volumes of float32: declared by the engine, and the growth of CuPy's pool in a whole call.", gpu_only=True,
+    ),
+    "f": Part(optimization, "Steps of optimization", STEPS, gpu_only=True),
+    "g": Part(beside, "Beside others", "Whole calls in one run. Peers use the CPU."),
+    "h": Part(end_to_end, "Monte Carlo and filter", CHAIN),
+    "i": Part(
+        fluence, "Fluence", "`denoise_fluence` on the halves of B1. *Sweeps alone*: what a whole call spends in them."
+    ),
+}  # fmt: skip
+EXPLAINED = (
+    "Best of several runs. *cpu s*: processor time summed over threads, which other people's load spoils "
+    "least. *Load*: processes that wanted a core in the minute before, this one included. *x*: times as fast."
+)
 
-PARTS: dict[str, Callable[[Plan], Iterator[Job]]] = {
-    "a": sizes,
-    "b": radii,
-    "c": settings,
-    "d": processors,
-    "e": memory,
-    "f": optimization,
-    "g": beside,
-    "h": end_to_end,
-    "i": fluence,
-}
-BENCHMARK = Benchmark("denoise_speed", partial(rows_of_jobs, PARTS, on_all="d"), REPORT.told, REPORT.markdown)
+
+def notes(r: Row) -> list[str]:
+    found = []
+    if "parts" in r:
+        before, kernels, after = (1e3 * r["parts"][part] for part in ("before", "kernels", "after"))
+        found.append(f"{before:.3g} + {kernels:.3g} + {after:.3g} ms")
+        found.append(f"differ {100 * r['share_beyond_rounding']:.3g} %, at most {r['largest_difference']:.1g}")
+    if "tracing" in r:
+        found.append(f"tracing {r['tracing']:.4g} s, filter {r['filtering']:.4g} s")
+    if r.get("equivalent_photons"):
+        found.append(f"worth {compact(r['equivalent_photons'])}photons")
+    return found
 
 
-def main() -> None:
-    arguments = speed_parser(__doc__, PARTS, quick="fewer repeats").parse_args()
-    plan = Plan(choose_device(arguments.device), arguments.quick, ends=ends_after(arguments.minutes))
-    BENCHMARK.run(arguments.rows, plan, BENCHMARK.path(arguments.json, plan.device), peers=peers.versions())
-
+BENCHMARK = Benchmark(
+    "denoise_speed", "Speed of the denoise engine", EXPLAINED, PARTS, {**seconds_cells(), "voxels/s": rate_cell}, notes
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main(BENCHMARK.parser(__doc__).parse_args(), facts={"peers": versions(peers.PACKAGES)})

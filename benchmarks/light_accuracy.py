@@ -12,13 +12,13 @@ A GPU machine needs NumPy, SciPy, Numba and CuPy only; the picture needs Pillow.
 
 import argparse
 import importlib.util
-import traceback
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import ends_after, header, header_lines, load_average, result_path, save, table, written
+from common import Report, ends_after, header, result_path, table
 from light import checks, estimates, head, picture
 from light.plan import Plan
 
@@ -57,20 +57,6 @@ def amounts(arguments: argparse.Namespace, *, is_gpu: bool) -> Amounts:
         energy=int(20_000 * more),
         head=arguments.head_photons or int((100_000_000 if is_gpu else 500_000) / less),
     )
-
-
-class Report:
-    """What was found so far: everything for the JSON file, and lines for the table to read."""
-
-    def __init__(self, head_facts: dict[str, Any]) -> None:
-        self.everything = head_facts
-        self.lines = ["# Accuracy of the light engine", "", *header_lines(head_facts)]
-
-    def add(self, name: str, title: str, found: Any, *lines: str) -> None:
-        """Add a part."""
-        self.everything[name] = found
-        self.lines += ["", f"## {title}", "", *lines]
-        print("\n".join(["", f"## {title}", *lines]), flush=True)
 
 
 def run_checks(report: Report, plan: Plan, told: Amounts) -> None:
@@ -129,10 +115,10 @@ def run_energy(report: Report, plan: Plan, told: Amounts) -> None:
     report.add("energy", "Where the energy goes", found, sentence, "", *lines)
 
 
-def run_head(report: Report, plan: Plan, told: Amounts, path: Path, volume: Path | None) -> None:
+def run_head(report: Report, plan: Plan, told: Amounts, volume: Path | None) -> None:
     result = head.trace_head(plan, told.head)
     found, figures = head.planes(result), head.figures(result)
-    npz = path.with_name(path.stem.replace("accuracy", "head") + ".npz")
+    npz = report.path.with_name(report.path.stem.replace("accuracy", "head") + ".npz")
     npz.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(npz, **found)
     if volume is not None:
@@ -155,7 +141,6 @@ def _known(figures: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
 
 
 def draw_again(path: Path) -> None:
-    """Draw the picture of an earlier run."""
     with np.load(path) as found:
         picture.draw(dict(found), path.with_suffix(".png"))
     print(f"written: {path.with_suffix('.png')}")
@@ -185,27 +170,16 @@ def main() -> None:
     if arguments.draw is not None:
         draw_again(arguments.draw)
         return
-    ends = ends_after(arguments.minutes)
-    plan = Plan(choose_device(arguments.device), arguments.quick, ends=ends)
+    plan = Plan(choose_device(arguments.device), arguments.quick, ends_after(arguments.minutes))
     told = amounts(arguments, is_gpu=plan.device.is_gpu)
-    report = Report(header(arguments.quick) | {"device": plan.device.describe()})
-    path = result_path(arguments.json, "light_accuracy", report.everything["date"], plan.device)
+    facts = header(arguments.quick) | {"device": plan.device.describe()}
+    path = result_path(arguments.json, "light_accuracy", facts["date"], plan.device)
+    report = Report(path, "Accuracy of the light engine", facts, f"Device: {facts['device']}.")
     works = {
         "checks": run_checks, "skin": run_skin, "spread": run_spread, "scaling": run_scaling, "energy": run_energy,
-        "head": lambda *three: run_head(*three, path, arguments.head_volume),
+        "head": partial(run_head, volume=arguments.head_volume),
     }  # fmt: skip
-    for part in arguments.parts:
-        if plan.time_is_up:
-            report.add(part, part, None, "Not run: no time left.")
-            continue
-        try:
-            works[part](report, plan, told)
-        except Exception as error:  # noqa: BLE001 - a machine is lent for minutes, so the other parts go on
-            traceback.print_exc()
-            report.add(part, part, None, f"Failed: {type(error).__name__}: {error}")
-        report.everything["load_average_end"] = load_average()
-        save(path, report.everything, "\n".join(report.lines) + "\n")
-    print(written(path))
+    report.run({part: partial(works[part], report, plan, told) for part in arguments.parts}, lambda: plan.time_is_up)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,6 @@ def spread(calls: list[tuple[float, float]]) -> dict[str, float]:
 
 
 def draw_regions(panel: SpecklePanel, size: tuple[int, int], count: int) -> None:
-    """Draw squares side by side."""
     panel.draw_regions()
     edge = size[0] // (2 * count + 1)
     corner = np.array([[0, 0], [0, edge], [edge, edge], [edge, 0]])
@@ -116,7 +115,6 @@ def measure(viewer: napari.Viewer, options: argparse.Namespace) -> dict[str, Any
 
 
 def report(results: dict[str, Any]) -> str:
-    """The tables to read."""
     figures, size = results["live"], results["live"]["size"]
     pieces = figures["pieces"]
     kept = {

@@ -14,10 +14,9 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from common import Array, Row, header, line, result_path, save, table, written
+from common import Array, Report, Row, header, line, result_path, table, written
 from tracts.brain import load_brain, white_matter_seeds
 
 from napari_gpubio.core.device import CPU, Device, choose_device
@@ -29,6 +28,7 @@ from napari_gpubio.tracts.settings import Directions, TrackSettings
 SEEDS = 600
 PATH_VOXELS = 60.0  # 300 steps of 0.2 voxel
 STEPS_VOXELS = (0.2, 0.1, 0.05)
+PRECISIONS = ("double", "single")
 FORWARD = Directions(kind="principal", both_ways=False)
 SCHEMES = {
     "seed's scheme": TrackSettings(method="vanaart2011"),
@@ -145,43 +145,15 @@ def deviation_rows(field: TensorField, seeds: Array, device: Device, fa_stop: fl
 
 
 def drift_line(r: Row) -> str:
-    """One line of the drift table."""
     reference = "" if r["reference_p50"] is None else f"{r['reference_p50']:.2g} / {r['reference_p99']:.2g}"
     settings = (r[name] for name in ("tensors", "scheme", "integrator", "step_voxels", "precision"))
     return line(*settings, f"{r['p50']:.2g}", f"{r['p99']:.2g}", f"{r['max']:.2g}", reference)
 
 
 def deviation_line(r: Row) -> str:
-    """One line of the deviation table."""
     distances = (f"{r[name]:.2g}" for name in ("p50_voxels", "p99_voxels", "max_voxels"))
     shares = (f"{100 * r[name]:.1f} %" for name in ("within_1e-3_voxel", "same_length"))
     return line(r["compared"], r["scheme"], r["integrator"], *distances, *shares)
-
-
-def markdown(head: dict[str, Any], drifts: list[Row], deviations: list[Row]) -> str:
-    """Both tables to read."""
-    first = drifts[0]
-    told = (
-        f"napari-gpubio {head['napari_gpubio']}, commit {head['commit']}, {head['date']}. Metric D^-1, "
-        f"{first['rays']} seeds in white matter, along v1, {PATH_VOXELS:g} voxels at most, brain mask, "
-        f"FA stop {first['fa_stop']:g}, {first['device']}. Capped: eigenvalues of at most {CEILING:g} mm^2/s."
-    )
-    return "\n".join(
-        [
-            "# Accuracy of the tracts engine on the real brain",
-            "",
-            told,
-            "",
-            "## Drift: largest relative change of g(v, v) along a ray, over the rays",
-            "",
-            *table(DRIFT_COLUMNS, [drift_line(r) for r in drifts]),
-            "",
-            "## Deviation over 300 steps of 0.2 voxel, capped tensors: largest distance along a ray in voxels",
-            "",
-            *table(DEVIATION_COLUMNS, [deviation_line(r) for r in deviations]),
-            "",
-        ]
-    )
 
 
 def main() -> None:
@@ -192,21 +164,24 @@ def main() -> None:
     parser.add_argument("--brain", type=Path, metavar="NPZ", help="see tracts_speed.py --export-brain")
     parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by device and date")
     arguments = parser.parse_args()
-    brain = load_brain(arguments.brain)
+    brain, stop = load_brain(arguments.brain), arguments.fa_stop
     if isinstance(brain, str):
         raise SystemExit(brain)
     device, seeds = choose_device(arguments.device), white_matter_seeds(brain.field, arguments.seeds)
-    head, drifts, deviations = header(quick=False), [], []
-    fields = (("as fitted", brain.field, ("double", "single")), ("capped", capped(brain.field), ("double", "single")))
-    for label, field, precisions in fields:
-        for made in drift_rows(label, field, seeds, device, arguments.fa_stop, precisions):
-            drifts.append(made)
-            print(drift_line(made), flush=True)
-    for made in deviation_rows(capped(brain.field), seeds, device, arguments.fa_stop):
-        deviations.append(made)
-        print(deviation_line(made), flush=True)
-    path = result_path(arguments.json, "tracts_accuracy", head["date"], device)
-    save(path, head | {"drift": drifts, "deviation": deviations}, markdown(head, drifts, deviations))
+    told = (
+        f"Metric D^-1, {len(seeds)} seeds in white matter, along v1, {PATH_VOXELS:g} voxels at most, brain mask, FA "
+        f"stop {stop:g}, {device.describe()}. Capped: eigenvalues of at most {CEILING:g} mm^2/s."
+    )
+    facts = header(quick=False)
+    path = result_path(arguments.json, "tracts_accuracy", facts["date"], device)
+    report = Report(path, "Accuracy of the tracts engine on the real brain", facts, told)
+    fields = {"as fitted": brain.field, "capped": capped(brain.field)}
+    drifts = [r for name, field in fields.items() for r in drift_rows(name, field, seeds, device, stop, PRECISIONS)]
+    title = "Drift: largest relative change of g(v, v) along a ray, over the rays"
+    report.add("drift", title, drifts, *table(DRIFT_COLUMNS, [drift_line(r) for r in drifts]))
+    deviations = list(deviation_rows(fields["capped"], seeds, device, stop))
+    title = "Deviation over 300 steps of 0.2 voxel, capped tensors: largest distance along a ray in voxels"
+    report.add("deviation", title, deviations, *table(DEVIATION_COLUMNS, [deviation_line(r) for r in deviations]))
     print(written(path))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from common import Array, header, line, result_path, save, table, written
+from common import Array, Report, header, line, result_path, table, written
 from scipy import ndimage
 from tracts.brain import BRAIN, load_brain
 from tracts_accuracy import CEILING, capped
@@ -53,22 +53,12 @@ REFERENCE: dict[str, tuple[tuple[float, float], ...]] = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Bundle:
-    """One bundle of the silver standard.
-
-    Parameters
-    ----------
-    starts
-        Voxels of the end region that seeds may lie in, shape (n, 3).
-    target
-        The other end region.
-    near
-        The bundle, one voxel wider.
-    """
+    """One bundle of the silver standard."""
 
     name: str
-    starts: Array
-    target: Array
-    near: Array
+    starts: Array  # voxels of the end region that seeds may lie in, shape (n, 3)
+    target: Array  # the other end region
+    near: Array  # the bundle, one voxel wider
 
 
 def load_bundle(name: str, field: TensorField, start: str) -> Bundle:
@@ -216,7 +206,6 @@ def beside_reference(cell: Cell, reference: tuple[float, float]) -> Cell:
 
 
 def rows(field: TensorField, methods: dict[str, Tracer], count: int, draws: int) -> Iterator[tuple[str, list[Cell]]]:
-    """Every method in every bundle."""
     bundles = [load_bundle(name, field, start) for name, start in START.items()]
     for label, tracer in methods.items():
         cells = [measured(tracer, field, bundle, count, draws) for bundle in bundles]
@@ -235,7 +224,6 @@ def both_ends(field: TensorField, count: int) -> Iterator[tuple[str, list[Cell]]
 
 # -------------------------------------------------------------------------------------------------------------- report
 def without_nan(made: dict[str, list[Cell]]) -> dict[str, list[dict[str, float | None]]]:
-    """Cells as JSON can hold them."""
     return {
         label: [{k: None if math.isnan(v) else v for k, v in cell.items()} for cell in cells]
         for label, cells in made.items()
@@ -243,7 +231,6 @@ def without_nan(made: dict[str, list[Cell]]) -> dict[str, list[dict[str, float |
 
 
 def percent(value: float) -> str:
-    """A percentage, or a dash."""
     return "-" if math.isnan(value) else f"{value:.0f}"
 
 
@@ -257,33 +244,6 @@ def cell_text(cell: Cell) -> str:
     return text
 
 
-def bundle_line(label: str, cells: list[Cell]) -> str:
-    """One line of a table."""
-    return line(label, *map(cell_text, cells))
-
-
-def bundle_table(made: dict[str, list[Cell]]) -> list[str]:
-    """One table."""
-    return table(["", *START], [bundle_line(label, cells) for label, cells in made.items()])
-
-
-def markdown(head: dict[str, Any], parts: dict[str, dict[str, list[Cell]]], draws: int) -> str:
-    """All tables to read."""
-    starts = ", ".join(f"{name} _{start}" for name, start in START.items())
-    told = (
-        f"napari-gpubio {head['napari_gpubio']}, commit {head['commit']}, {head['date']}. {SEEDS} seeds in each of "
-        f"{draws} draws, random in the end region ({starts}) where FA > {FA_STOP}; both ways along v1; step 0.5 mm, "
-        f"stops: brain mask and FA {FA_STOP}. Cells: share of seeds whose fiber enters the other end region, % ± the "
-        f"spread of the draws / share of those with {100 * IN_BUNDLE:g} % of their points in the bundle widened by one "
-        "voxel, % (the reference's figures; z of the reach from binomial errors). The start end of each bundle was "
-        "chosen as the one that comes nearest to the reference, so the agreement is partly fitted; both ends are below."
-    )
-    lines = ["# Reach of five bundles by method and metric", "", told]
-    for title, made in parts.items():
-        lines += ["", f"## {title}", "", *bundle_table(made)]
-    return "\n".join(lines) + "\n"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=3, help="independent draws of the 1000 seeds")
@@ -294,24 +254,29 @@ def main() -> None:
     if isinstance(brain, str):
         raise SystemExit(brain)
     draws = 1 if arguments.quick else arguments.draws
-    head, parts = header(arguments.quick), {}
-    wanted: dict[str, Iterator[tuple[str, list[Cell]]]] = {
-        "The reference's table": rows(brain.field, METHODS, SEEDS, draws)
-    }
+    wanted = {"The reference's table": rows(brain.field, METHODS, SEEDS, draws)}
     if not arguments.quick:
         wanted["What changes it"] = rows(brain.field, VARIANTS, SEEDS, draws)
         wanted["Seeds in either end"] = both_ends(brain.field, SEEDS)
         wanted["Fans: a seed counts if one fiber of its fan arrives, the best by alignment x FA"] = rows(
             brain.field, FANS, SEEDS, 1
         )
+    starts = ", ".join(f"{name} _{start}" for name, start in START.items())
+    told = (
+        f"{SEEDS} seeds in each of {draws} draws, random in the end region ({starts}) where FA > {FA_STOP}; both ways "
+        f"along v1; step 0.5 mm, stops: brain mask and FA {FA_STOP}. Cells: share of seeds whose fiber enters the "
+        f"other end region, % ± the spread of the draws / share of those with {100 * IN_BUNDLE:g} % of their points in "
+        "the bundle widened by one voxel, % (the reference's figures; z of the reach from binomial errors). The start "
+        "end of each bundle was chosen as the one that comes nearest to the reference, so the agreement is partly "
+        "fitted; both ends are below."
+    )
+    facts = header(arguments.quick) | {"start": START}
+    path = result_path(arguments.json, "tracts_reach", facts["date"])
+    report = Report(path, "Reach of five bundles by method and metric", facts, told)
     for title, made in wanted.items():
-        parts[title] = {}
-        for label, cells in made:
-            parts[title][label] = cells
-            print(bundle_line(label, cells), flush=True)
-    path = result_path(arguments.json, "tracts_reach", head["date"])
-    tables = {title: without_nan(made) for title, made in parts.items()}
-    save(path, head | {"start": START, "tables": tables}, markdown(head, parts, draws))
+        cells = dict(made)
+        lines = [line(label, *map(cell_text, found)) for label, found in cells.items()]
+        report.add(title, title, without_nan(cells), *table(["", *START], lines))
     print(written(path))
 
 

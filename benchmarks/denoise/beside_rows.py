@@ -6,16 +6,14 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from common import Array, Row, Stopwatch, Timing, skipped, timed_on
-from jobs import Job
+from common import Array, Row, Stopwatch, Timing, missing, row, skipped, timed_on
 from light.plan import case, with_settings
 from scipy import ndimage
+from speed import Job, Plan
 
 from denoise import figure6, peers
-from denoise.domains import CROP, TRUTH_SEED
-from denoise.metrics import symmetrised
-from denoise.plan import Plan, cube, make_problem
-from denoise.speed_rows import SMALL, timed_call, voxel_row
+from denoise.domains import CROP, TRUTH_SEED, symmetrised
+from denoise.speed_rows import SMALL, cube, make_problem, timed_call
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.run import denoise
 from napari_gpubio.light.run import simulate
@@ -42,15 +40,13 @@ def optimization(plan: Plan) -> Iterator[Job]:
 
 
 def _variant(variant: figure6.Variant | None, plan: Plan, name: str) -> Row:
-    if not plan.device.is_gpu:
-        return skipped(name, "needs a GPU: --device cuda:0")
     volume = make_problem(cube(SMALL)).values
     expected = denoise(volume, device=plan.device).image
     found = figure6.measured(volume, plan.device, variant, expected, 2 if plan.quick else 5)
     timing = Timing(found.pop("seconds"), found.pop("median_seconds"))
     paper = figure6.PAPER.get(variant.name, "") if variant else ""
     base = f"f 100^3, {figure6.VARIANTS[0].name}"
-    return voxel_row(name, plan.device, timing, volume.size, **found, paper=paper, compared_with=base)
+    return row(name, plan.device, timing, volume.size, "voxels", **found, paper=paper, compared_with=base)
 
 
 # -------------------------------------------------------------------------------------------------------- rows g: peers
@@ -70,16 +66,16 @@ def beside(plan: Plan) -> Iterator[Job]:
 
 def _ours(device: Device, plan: Plan, name: str) -> Row:
     volume = cube(SMALL)
-    return voxel_row(name, device, timed_call(volume, device, plan), volume.size, compared_with="g 100^3, ours")
+    return row(name, device, timed_call(volume, device, plan), volume.size, "voxels", compared_with="g 100^3, ours")
 
 
 def _peer(package: str, apply: Callable[[Array], Array], name: str) -> Row:
-    if (why := peers.missing(package)) is not None:
+    if (why := missing(peers.PACKAGES, package)) is not None:
         return skipped(name, why)
     volume, watch = cube(SMALL), Stopwatch()
     with watch.running():  # once: they compile nothing, and ANTs takes minutes
         apply(volume)
-    return voxel_row(name, CPU, watch.timing(), volume.size, compared_with="g 100^3, ours")
+    return row(name, CPU, watch.timing(), volume.size, "voxels", compared_with="g 100^3, ours")
 
 
 # ------------------------------------------------------------------------------------------------- rows h: Monte Carlo
@@ -108,7 +104,7 @@ def _chain(domain: str, photons: int, plan: Plan, name: str) -> Row:
         told["paper"] = PAPER_SECONDS.get(photons, "")
         told["target"] = END_TO_END_TARGET if photons == 10**6 and device.is_gpu else ""
         told["equivalent_photons"] = photons * 10 ** (_error_gain(volume, device) / 10) if device.is_gpu else None
-    return voxel_row(name, device, chain, volume.size, **told)
+    return row(name, device, chain, volume.size, "voxels", **told)
 
 
 def _error_gain(volume: Array, device: Device) -> float:

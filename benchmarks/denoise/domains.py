@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from common import Array
 
-from denoise.metrics import symmetrised
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phantom import benchmarks
@@ -97,16 +96,15 @@ def tissue_of(name: str) -> Tissue:
     return Tissue(labels, attenuation[labels])
 
 
-class SimulatedRuns:
-    """Runs traced here and now.
+def symmetrised(volume: Array) -> Array:
+    """Mean over the eight mirrorings and swaps of the first two axes, under which the domains do not change."""
+    volume = (volume + volume[::-1]) / 2
+    volume = (volume + volume[:, ::-1]) / 2
+    return (volume + np.swapaxes(volume, 0, 1)) / 2
 
-    Parameters
-    ----------
-    device
-        Where photons are traced.
-    truth_photons
-        Of the run that all others are compared with; symmetry makes eight times as many of them.
-    """
+
+class SimulatedRuns:
+    """Runs traced here and now."""
 
     def __init__(self, device: Device, truth_photons: int) -> None:
         self._device, self._truth_photons = device, truth_photons

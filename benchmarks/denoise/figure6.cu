@@ -44,34 +44,39 @@ __device__ __forceinline__ bool alike(float2 i, float2 j, float maximum)
     return a || (b && i.y > ALIKE * j.y && j.y > ALIKE * i.y);
 }
 
+struct Frame {
+    int nx, ny, nz;
+    float maximum;
+};
+
+// A voxel, and how far apart the neighbors of a center are along x and y where patches are read.
+struct Voxel {
+    int x, y, z, step_x, step_y;
+};
+
 // Calls use(offset in values, sums of both patches) for every candidate of a voxel.
 template <class Use>
 __device__ __forceinline__ void for_all_candidates(
-    const float* center, int step_x, int step_y, const float2* moments, float maximum, int x, int y, int z, int nx,
-    int ny, int nz, Use use)
+    const float* center, const Voxel& voxel, const Frame& frame, const float2* moments, Use use)
 {
+    const int x = voxel.x, y = voxel.y, z = voxel.z, nx = frame.nx, ny = frame.ny, nz = frame.nz;
+    const int step_x = voxel.step_x, step_y = voxel.step_y;
     const float2 mine = moments[((size_t)x * ny + y) * nz + z];
     for (int dx = max(-SEARCH, -x); dx <= min(SEARCH, nx - 1 - x); ++dx)
         for (int dy = max(-SEARCH, -y); dy <= min(SEARCH, ny - 1 - y); ++dy)
             for (int dz = max(-SEARCH, -z); dz <= min(SEARCH, nz - 1 - z); ++dz) {
                 if (dx == 0 && dy == 0 && dz == 0) continue;
-                if (!alike(mine, moments[((size_t)(x + dx) * ny + y + dy) * nz + z + dz], maximum)) continue;
+                if (!alike(mine, moments[((size_t)(x + dx) * ny + y + dy) * nz + z + dz], frame.maximum)) continue;
                 const int offset = dx * step_x + dy * step_y + dz;
                 use(offset, compare(center, center + offset, step_x, step_y));
             }
 }
-
-struct Frame {
-    int nx, ny, nz;
-    float maximum;
-};
 
 extern "C" __global__ void __launch_bounds__(THREADS) filter_voxels(
     const float* __restrict__ values, const float* __restrict__ residuals, const float2* __restrict__ moments,
     const Frame frame, float* __restrict__ small, float* __restrict__ large)
 {
     const int nx = frame.nx, ny = frame.ny, nz = frame.nz;
-    const float maximum = frame.maximum;
     const int z = blockIdx.x * BLOCK_Z + threadIdx.x, y = blockIdx.y * BLOCK_Y + threadIdx.y;
     const int x = blockIdx.z * BLOCK_X + threadIdx.z;
     const int wide_z = nz + 2 * HALO, wide_y = ny + 2 * HALO;
@@ -100,14 +105,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) filter_voxels(
 #endif
     if (x >= nx || y >= ny || z >= nz) return;
 
+    const Voxel voxel = {x, y, z, step_x, step_y};
     Sums least = {NOTHING, NOTHING};
-    for_all_candidates(r, step_x, step_y, moments, maximum, x, y, z, nx, ny, nz, [&](int, Sums found) {
+    for_all_candidates(r, voxel, frame, moments, [&](int, Sums found) {
         least.small = fminf(least.small, found.small);
         least.large = fminf(least.large, found.large);
     });
     const Sums inverse = {1.0f / fmaxf(least.small, TINY), 1.0f / fmaxf(least.large, TINY)};
     Sums differences = {0.0f, 0.0f}, weights = {1.0f, 1.0f};
-    for_all_candidates(u, step_x, step_y, moments, maximum, x, y, z, nx, ny, nz, [&](int offset, Sums found) {
+    for_all_candidates(u, voxel, frame, moments, [&](int offset, Sums found) {
         const float difference = u[offset] - u[0];
         const float one = expf(-found.large * inverse.large);
         differences.large += one * difference;

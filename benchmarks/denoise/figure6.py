@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import Array, Row, Stopwatch, Timing
 
-from denoise.plan import make_problem
+from denoise.speed_rows import make_problem
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.kernels import kernel, struct, struct_layout
 from napari_gpubio.denoise.kernels.anlm import cpu, gpu, tally
@@ -34,28 +34,14 @@ PAPER = {  # seconds of a 980 Ti, 100^3, from the text: 2.5 s to 1.0 s in all
 
 
 class Variant(NamedTuple):
-    """A way to filter.
+    """A way to filter."""
 
-    Parameters
-    ----------
-    name
-        What it adds to the one before.
-    block
-        Voxels of a block.
-    shared
-        Whether a block keeps its surroundings in shared memory.
-    gpu_before, gpu_after
-        Whether moments are computed, and patches mixed, on the GPU.
-    at_once
-        Whether one launch does both patch radii.
-    """
-
-    name: str
-    block: tuple[int, int, int]
-    shared: bool = True
-    gpu_before: bool = False
+    name: str  # what it adds to the one before
+    block: tuple[int, int, int]  # voxels of a block
+    shared: bool = True  # whether a block keeps its surroundings in shared memory
+    gpu_before: bool = False  # whether moments are computed, and patches mixed, on the GPU
     gpu_after: bool = False
-    at_once: bool = False
+    at_once: bool = False  # whether one launch does both patch radii
 
 
 VARIANTS = (
@@ -106,7 +92,6 @@ def measured(volume: Array, device: Device, variant: Variant | None, expected: A
 
 
 def engine_form(problem: Problem, device: Device, parts: Parts) -> Array:
-    """Filter as the engine does."""
     import cupy
 
     here = cupy.cuda.Device(device.indices[0])
@@ -123,8 +108,6 @@ def engine_form(problem: Problem, device: Device, parts: Parts) -> Array:
 
 
 def made(variant: Variant) -> Callable[[Problem, Device, Parts], Array]:
-    """The filter of a variant."""
-
     def filtered(problem: Problem, device: Device, parts: Parts) -> Array:
         import cupy
 

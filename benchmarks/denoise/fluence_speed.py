@@ -8,13 +8,12 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from common import Array, Row, Timing, skipped, timed_on
-from jobs import Job
+from common import Array, Row, Timing, row, skipped, timed_on
 from light.plan import case, with_settings
+from speed import Job, Plan
 
 from denoise.filters import FLUENCE_MODULE
-from denoise.plan import Plan
-from denoise.speed_rows import LARGE, SMALL, repeats_of, voxel_row
+from denoise.speed_rows import LARGE, SMALL, repeats_of
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.run import simulate
 
@@ -34,7 +33,7 @@ def _whole(n: int, plan: Plan, name: str) -> Row:
     pair, device = _halves(n, plan.device), plan.device
     denoise_fluence = importlib.import_module(FLUENCE_MODULE).denoise_fluence
     timing = timed_on(device, lambda: denoise_fluence(*pair, device=device), repeats_of(pair[0], device, plan))
-    return voxel_row(name, device, timing, pair[0].size, target=_target(n, device) if not device.is_gpu else "")
+    return row(name, device, timing, pair[0].size, "voxels", target=_target(n, device) if not device.is_gpu else "")
 
 
 def _sweeps(n: int, plan: Plan, name: str) -> Row:
@@ -50,7 +49,7 @@ def _sweeps(n: int, plan: Plan, name: str) -> Row:
     if not any(seconds):
         return skipped(name, "Run.advance was not called")
     timing = Timing(min(seconds[1:]), sorted(seconds[1:])[len(seconds[1:]) // 2])
-    return voxel_row(name, device, timing, pair[0].size, target=_target(n, device) if device.is_gpu else "")
+    return row(name, device, timing, pair[0].size, "voxels", target=_target(n, device) if device.is_gpu else "")
 
 
 class _Clock:

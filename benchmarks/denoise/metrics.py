@@ -1,14 +1,18 @@
-"""Gain and bias of a filter over independent runs, by the signal / noise of the raw fluence.
+"""Gain and bias of filters over many independent runs of a domain, by the signal / noise of the raw fluence.
 
 All figures are in dB of 20 log10 of fluence over its standard deviation. Noise is the spread over runs, never a model.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import Array, Row
+from common import Array, Row, line
 from scipy import ndimage
+
+from denoise.domains import Runs, symmetrised, tissue_of
+from denoise.filters import Filter
 
 BINS = ((0, 10), (10, 20), (20, 30), (30, 60))  # dB of the raw fluence
 WHOLE = (0, 60)
@@ -18,13 +22,7 @@ _SMOOTHING = 1.5  # voxels; a variance over few runs says little by itself
 
 
 class Tally:
-    """Mean, variance and squared error of a volume over runs.
-
-    Parameters
-    ----------
-    truth
-        What each run would be without noise.
-    """
+    """Mean, variance and squared error of a volume over runs."""
 
     def __init__(self, truth: Array) -> None:
         self.count = 0
@@ -53,37 +51,14 @@ class Tally:
 
 
 class Figures(NamedTuple):
-    """What a filter does in one bin; dB.
+    """What a filter does in one bin; dB."""
 
-    Parameters
-    ----------
-    voxels
-        How many there are.
-    gain
-        Of signal / noise, from relative variances pooled over the bin.
-    bias
-        20 log10 of the mean ratio to the truth.
-    error_gain
-        Of the relative mean squared error, which sees variance and bias together.
-    median_gain
-        Median over voxels of their own gains, as in the paper.
-    median_effective
-        The same over voxels that gain more than 3 dB.
-    """
-
-    voxels: int
-    gain: float
-    bias: float
-    error_gain: float
-    median_gain: float
-    median_effective: float
-
-
-def symmetrised(volume: Array) -> Array:
-    """Mean over the eight mirrorings and swaps of the first two axes, under which the domains do not change."""
-    volume = (volume + volume[::-1]) / 2
-    volume = (volume + volume[:, ::-1]) / 2
-    return (volume + np.swapaxes(volume, 0, 1)) / 2
+    voxels: int  # how many there are
+    gain: float  # of signal / noise, from relative variances pooled over the bin
+    bias: float  # 20 log10 of the mean ratio to the truth
+    error_gain: float  # of the relative mean squared error, which sees variance and bias together
+    median_gain: float  # median over voxels of their own gains, as in the paper
+    median_effective: float  # the same over voxels that gain more than 3 dB
 
 
 def signal_to_noise(raw: Tally, truth: Array) -> Array:
@@ -98,7 +73,6 @@ def signal_to_noise(raw: Tally, truth: Array) -> Array:
 
 
 def figures_of(filtered: Tally, raw: Tally, truth: Array, where: Array) -> Figures:
-    """Figures in some voxels."""
     t = truth[where]
     with np.errstate(divide="ignore", invalid="ignore"):
         gains = 10 * np.log10(
@@ -128,3 +102,70 @@ def by_bin(filtered: Tally, raw: Tally, truth: Array, ratio_db: Array) -> Iterat
         if row["voxels"] >= FEWEST_VOXELS:
             row |= figures_of(filtered, raw, truth, where)._asdict()
         yield row
+
+
+FEWEST_RUNS = 2
+COLUMNS = (
+    "filter", *(f"{low}-{high} dB" for low, high in BINS), "all", "median (> 3 dB)", "seconds a run",
+)  # fmt: skip
+
+
+class Comparison:
+    """Filters side by side on the same runs."""
+
+    def __init__(self, filters: Mapping[str, Filter], truth: Array) -> None:
+        self._truth = truth
+        self._missing = {name: made.missing for name, made in filters.items() if made.missing}
+        self._filters = {name: made for name, made in filters.items() if not made.missing}
+        self.raw = Tally(truth)
+        self._tallies = {name: Tally(truth) for name in self._filters}
+        self._seconds: dict[str, list[float]] = {name: [] for name in self._filters}
+
+    def run(self, runs: Runs, domain: str, photons: int, index: int) -> None:
+        """Take in a run; a filter that fails is dropped and its error told."""
+        pair, tissue = runs.run(domain, photons, index), tissue_of(domain)
+        self.raw.add(pair.whole.astype(np.float64))
+        for name in list(self._filters):
+            begun = time.perf_counter()
+            try:
+                found = self._filters[name].apply(pair, tissue)
+            except Exception as error:  # noqa: BLE001 - a peer may dislike a volume, and the others go on
+                del self._filters[name]
+                self._missing[name] = f"failed: {type(error).__name__}: {error}"
+                continue
+            self._seconds[name].append(time.perf_counter() - begun)
+            self._tallies[name].add(np.asarray(found, np.float64))
+
+    def rows(self) -> list[Row]:
+        """What each filter does in each bin."""
+        ratio = signal_to_noise(self.raw, self._truth)
+        untouched = list(by_bin(self.raw, self.raw, self._truth, ratio))
+        found: list[Row] = [{"filter": "raw, beside the truth", "bins": untouched}]
+        for name in self._filters:
+            bins = list(by_bin(self._tallies[name], self.raw, self._truth, ratio))
+            found.append({"filter": name, "bins": bins, "seconds": float(np.median(self._seconds[name]))})
+        return found + [{"filter": name, "skipped": why} for name, why in self._missing.items()]
+
+
+def quality_line(row: Row) -> str:
+    if "skipped" in row:
+        return line(row["filter"], *[""] * (len(COLUMNS) - 2), f"skipped: {row['skipped']}")
+    whole = row["bins"][-1]
+    medians = f"{whole['median_gain']:.1f} ({whole['median_effective']:.1f})" if "gain" in whole else ""
+    seconds = f"{row['seconds']:.3g}" if "seconds" in row else ""
+    return line(row["filter"], *map(_cell, row["bins"]), medians, seconds)
+
+
+def _cell(found: Row) -> str:
+    if "gain" not in found:
+        return f"({found['voxels']} voxels)"
+    return f"{found['gain']:.1f} / {found['bias']:+.2f} / {found['error_gain']:.1f}"
+
+
+def equivalent_photons(rows: Sequence[Row], photons: int) -> dict[str, float]:
+    """Photons that an unfiltered run would need for the same squared error (all bins): its error falls as 1 / N."""
+    return {
+        row["filter"]: photons * 10 ** (row["bins"][-1]["error_gain"] / 10)
+        for row in rows
+        if "skipped" not in row and "gain" in row["bins"][-1]
+    }

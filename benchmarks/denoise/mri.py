@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import Array, Row, line
+from common import Array, Row, line, missing
 from scipy import ndimage
 
 from denoise import peers
@@ -141,7 +141,7 @@ def _theirs() -> dict[str, Apply | str]:
         "BM4D, rms sigma": ("BM4D", lambda u, sigma: peers.bm4d_denoise(u, rms(sigma))),
         "BM4D, true map": ("BM4D", peers.bm4d_denoise),
     }  # fmt: skip
-    return {name: peers.missing(package) or apply for name, (package, apply) in wanted.items()}
+    return {name: missing(peers.PACKAGES, package) or apply for name, (package, apply) in wanted.items()}
 
 
 def rows(scan: Scan, filters: Mapping[str, Apply | str], realizations: int) -> Iterator[Row]:
@@ -181,7 +181,6 @@ def psnr(squares: Array) -> float:
 
 
 def mri_line(row: Row) -> str:
-    """One line of the table."""
     if "skipped" in row:
         return line(row["filter"], *[""] * (len(COLUMNS) - 2), f"skipped: {row['skipped']}")
     told = [f"reference {REFERENCES[row['filter']]}"] if row["filter"] in REFERENCES else []

@@ -1,8 +1,6 @@
 """Other filters, where they can be imported: DIPY, ANTs, BM4D (whose license is non-commercial: a benchmark only)."""
 
-import importlib.util
 from collections.abc import Callable
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -12,19 +10,6 @@ PACKAGES = {"DIPY": ("dipy", "dipy"), "ANTs": ("ants", "antspyx"), "BM4D": ("bm4
 SEARCH = 3  # voxels, as ours
 ANTS_SCALE = 1e12  # ANTs leaves voxels of less than 1e-5 as they are
 Denoiser = Callable[[Array, Any], Array]  # (volume, sigma: a number, a map, or None for unknown) -> denoised
-
-
-def missing(package: str) -> str | None:
-    """Why a peer is not there, or None if it is."""
-    module, distribution = PACKAGES[package]
-    if importlib.util.find_spec(module) is None:
-        return f"{distribution} is not installed"
-    return None
-
-
-def versions() -> dict[str, str]:
-    """Versions of the peers that are there."""
-    return {name: metadata.version(PACKAGES[name][1]) for name in PACKAGES if missing(name) is None}
 
 
 def dipy_nlmeans(volume: Array, sigma: Any, *, patch: int = 1, rician: bool = False) -> Array:

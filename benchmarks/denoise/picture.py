@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from common import Array
-from light.picture import GRAY, INK, MARGIN, PALE, colored, draw_bar
+from light.picture import GRAY, INK, MARGIN, PALE, colored, draw_bar, edges, magnified
 from scipy import ndimage
 
 MAGNIFIED = 5  # pixels of a voxel
@@ -16,15 +16,7 @@ RESIDUAL = 30.0  # most that is shown of what was taken off; black and white are
 
 
 def draw_fluence(found: Mapping[str, Array], path: Path) -> None:
-    """Draw a plane through the beam for each name: log10 fluence with an iso-line per decade.
-
-    Parameters
-    ----------
-    found
-        ``titles``, and ``planes`` of shape (titles, lateral, depth).
-    path
-        Where the picture goes.
-    """
+    """Draw a plane through the beam for each title, (titles, lateral, depth): log10 fluence, an iso-line per decade."""
     panels = [(title, _fluence_panel(plane)) for title, plane in _panels(found)]
     heading = "log10 fluence, 1/mm^2 per photon; a line per decade; gray: no light; the beam comes from above"
     _draw(panels, f"{found['heading']}. {heading}", path, DECADES)
@@ -45,24 +37,16 @@ def _fluence_panel(plane: Array) -> Array:
         log = np.log10(plane)
     pixels = colored(log, DECADES)
     pixels[~(plane > 0)] = GRAY
-    large = _magnified(pixels)
+    large = magnified(pixels, MAGNIFIED)
     fine = ndimage.zoom(np.where(plane > 0, log, DECADES[0] - 3), MAGNIFIED, order=1, grid_mode=True, mode="nearest")
-    steps = np.floor(fine)
-    lines = np.zeros(steps.shape, bool)
-    lines[:-1] |= steps[:-1] != steps[1:]
-    lines[:, :-1] |= steps[:, :-1] != steps[:, 1:]
-    large[lines & _magnified(plane > 0)] = PALE
+    large[edges(np.floor(fine)) & magnified(plane > 0, MAGNIFIED)] = PALE
     return np.ascontiguousarray(np.swapaxes(large, 0, 1))  # depth downwards
 
 
 def _scan_panel(title: str, plane: Array) -> Array:
     shown = 127.5 + plane * 127.5 / RESIDUAL if title.startswith("removed") else plane
     gray = np.clip(shown, 0, 255).astype(np.uint8)
-    return np.ascontiguousarray(np.swapaxes(_magnified(np.stack([gray] * 3, axis=-1)), 0, 1)[::-1])
-
-
-def _magnified(pixels: Array) -> Array:
-    return pixels.repeat(MAGNIFIED, axis=0).repeat(MAGNIFIED, axis=1)
+    return np.ascontiguousarray(np.swapaxes(magnified(np.stack([gray] * 3, axis=-1), MAGNIFIED), 0, 1)[::-1])
 
 
 def _draw(

@@ -1,30 +1,58 @@
-"""Rows a to e: sizes, radii, settings, processors, memory."""
+"""Rows a to e: sizes, radii, settings, processors, memory; volumes and targets of all rows."""
 
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 from unittest import mock
 
+import numpy as np
 from common import (
     Array,
+    PoolBytes,
     Row,
     Timing,
     limited_threads,
-    load_average,
     row,
-    skipped,
     thread_counts,
     threads_told,
     timed_on,
 )
-from jobs import Job
+from speed import Job, Plan
 
-from denoise.plan import MOST_FLOAT_VOLUMES, SEED_SECONDS, TARGETS, Plan, cube, make_problem
-from napari_gpubio.core.device import CPU, Device, free_gpu_pool
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.denoise.checks import head_volume
 from napari_gpubio.denoise.kernels.anlm import gpu
-from napari_gpubio.denoise.kernels.anlm.problem import Problem
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, calibrate, make_windows, scale_of
 from napari_gpubio.denoise.run import denoise, make_runs
 from napari_gpubio.denoise.settings import DenoiseSettings
+
+TARGETS = {  # seconds: 100^3 and 256^3 with data resident on one H200, and on two cores of a CPU
+    ("cuda", 100): 5e-3,
+    ("cuda", 256): 70e-3,
+    ("cpu", 100): 1.7,
+    ("cpu", 256): 27.0,
+}
+SEED_SECONDS = "GPU-ANLM 1.1 s on a 980 Ti"
+MOST_FLOAT_VOLUMES = 6  # of memory, and slabs
+
+
+def make_problem(volume: Array, settings: DenoiseSettings | None = None) -> Problem:
+    """What the engine makes of a volume before it filters."""
+    chosen = settings or DenoiseSettings()
+    windows = make_windows(chosen)
+    return Problem(
+        values=np.ascontiguousarray(volume / scale_of(volume), np.float32),
+        usable=np.ones(volume.shape, np.uint8),
+        windows=windows,
+        settings=chosen,
+        calibration=calibrate(windows, chosen),
+    )
+
+
+def cube(n: int) -> Array:
+    """The noisy head, cut or mirrored to n^3 voxels."""
+    return head_volume(n, n, n)
+
 
 SMALL, LARGE = 100, 256  # voxels along each axis
 RADII = (1, 2, 3, 4, 5)
@@ -41,15 +69,7 @@ LONG_SECONDS = 10.0  # what takes longer on a CPU is timed once
 
 
 class Resident:
-    """A volume on its device, ready to be filtered; mixing included, transfers left out.
-
-    Parameters
-    ----------
-    problem
-        What is filtered.
-    device
-        A CPU or one GPU.
-    """
+    """A volume on its device, ready to be filtered; mixing included, transfers left out."""
 
     def __init__(self, problem: Problem, device: Device) -> None:
         self._problem = problem
@@ -69,19 +89,18 @@ class Resident:
         with mock.patch.object(gpu, "to_host", lambda array, _: array):  # the image stays on the GPU
             self._run.finish()
 
-    def close(self) -> None:
-        """Free the buffers."""
+    def __enter__(self) -> "Resident":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._run.close()
 
 
 def timed_resident(problem: Problem, device: Device, plan: Plan, part: str = "filter") -> Timing:
     """Time a part of the filtering."""
-    resident = Resident(problem, device)
-    try:
+    with Resident(problem, device) as resident:
         resident.kernels()
         return timed_on(device, getattr(resident, part), repeats_of(problem.values, device, plan))
-    finally:
-        resident.close()
 
 
 def timed_call(volume: Array, device: Device, plan: Plan, settings: DenoiseSettings | None = None) -> Timing:
@@ -95,13 +114,6 @@ def repeats_of(volume: Array, device: Device, plan: Plan) -> int:
         return 3 if plan.quick else 10
     expected = TARGETS["cpu", SMALL] * volume.size / SMALL**3
     return 1 if expected > LONG_SECONDS else plan.repeats
-
-
-def voxel_row(name: str, device: Device, timing: Timing, voxels: int, **more: Any) -> Row:
-    """A row that counts voxels."""
-    if not device.is_gpu:
-        more = {"load_average": load_average()[:1], **more}
-    return row(name, device, timing, voxels, "voxels", **more)
 
 
 # -------------------------------------------------------------------------------------------------------- rows a: sizes
@@ -118,13 +130,13 @@ def _resident(n: int, part: str, plan: Plan, name: str) -> Row:
     volume = cube(n)
     timing = timed_resident(make_problem(volume), plan.device, plan, part)
     target = f"target {TARGETS[plan.device.kind, n]:g} s" if part == "filter" else ""
-    return voxel_row(name, plan.device, timing, volume.size, target=target)
+    return row(name, plan.device, timing, volume.size, "voxels", target=target)
 
 
 def _whole(n: int, plan: Plan, name: str) -> Row:
     volume = cube(n)
     told = {"paper": SEED_SECONDS} if n == SMALL else {}
-    return voxel_row(name, plan.device, timed_call(volume, plan.device, plan), volume.size, **told)
+    return row(name, plan.device, timed_call(volume, plan.device, plan), volume.size, "voxels", **told)
 
 
 # ----------------------------------------------------------------------------------------------- rows b and c: settings
@@ -145,7 +157,7 @@ def _with(options: dict[str, Any], base: str, plan: Plan, name: str) -> Row:
     volume = cube(SMALL)
     problem = make_problem(volume, DenoiseSettings(**options))
     timing = timed_resident(problem, plan.device, plan)
-    return voxel_row(name, plan.device, timing, volume.size, compared_with=base)
+    return row(name, plan.device, timing, volume.size, "voxels", compared_with=base)
 
 
 # --------------------------------------------------------------------------------------------------- rows d: processors
@@ -164,14 +176,14 @@ def _on_threads(count: int, plan: Plan, name: str) -> Row:
     volume = cube(SMALL)
     with limited_threads(count):
         timing = timed_resident(make_problem(volume), CPU, plan)
-        return voxel_row(name, CPU, timing, volume.size, compared_with="d 100^3, 1 thread", processors=count)
+        return row(name, CPU, timing, volume.size, "voxels", compared_with="d 100^3, 1 thread", processors=count)
 
 
 def _on_gpus(device: Device, plan: Plan, name: str) -> Row:
     volume = cube(LARGE)
     timing = timed_call(volume, device, plan)
     more = {"compared_with": "d 256^3, 1 GPU, whole call", "processors": len(device.indices)}
-    return voxel_row(name, device, timing, volume.size, **more)
+    return row(name, device, timing, volume.size, "voxels", **more)
 
 
 # ------------------------------------------------------------------------------------------------------- rows e: memory
@@ -182,38 +194,10 @@ def memory(plan: Plan) -> Iterator[Job]:
 
 
 def _memory(n: int, plan: Plan, name: str) -> Row:
-    if not plan.device.is_gpu:
-        return skipped(name, "needs a GPU: --device cuda:0")
-    volume = cube(n)
-    problem, most = make_problem(volume), MostBytes(plan.device)
-    volumes = 4 * volume.size
-    with most:
-        denoise(volume, device=plan.device)
-    return {
-        "name": name,
-        "declared": problem.resident_bytes / volumes,
-        "most": most.bytes / volumes,
-        "bytes": most.bytes,
-        "target": f"{MOST_FLOAT_VOLUMES} volumes of float32 and slabs",
-    }
-
-
-class MostBytes:
-    """Most bytes that were taken from a GPU's pool inside the block, as the pool itself grew to."""
-
-    def __init__(self, device: Device) -> None:
-        self._device, self.bytes = device, 0
-
-    def __enter__(self) -> "MostBytes":
-        free_gpu_pool(self._device)
-        self._before = self._held()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bytes = self._held() - self._before
-
-    def _held(self) -> int:
-        import cupy
-
-        with cupy.cuda.Device(self._device.indices[0]):
-            return int(cupy.get_default_memory_pool().total_bytes())
+    volume, pool = cube(n), PoolBytes(plan.device)
+    denoise(volume, device=plan.device)
+    _, most = pool.used_and_grown()
+    declared, volumes = make_problem(volume).resident_bytes, 4 * volume.size
+    told = f"declared {declared / volumes:.1f}, most {most / volumes:.1f} ({most / 1e6:.0f} MB)"
+    target = f"{MOST_FLOAT_VOLUMES} volumes of float32 and slabs"
+    return {"name": name, "declared_bytes": declared, "bytes": most, "told": f"{told}; target {target}"}

@@ -6,20 +6,23 @@
 //   COPIES    sub-histograms of a block, 1 to 32
 //   TEXTURE   whether the texture unit interpolates, with weights of 9 bits, or the arithmetic units
 //   BINS      of equal width
-#include "../../napari_gpubio/dose/histogram/sampling.cuh"
+#include "../../napari_gpubio/dose/kernels/histogram/sampling.cuh"
 
-#if TEXTURE
-#define SOURCE cudaTextureObject_t
-#else
-#define SOURCE const float* __restrict__
-#endif
+// A dose, as a texture and as values of a grid, and points in its voxel indices.
+struct Points {
+    cudaTextureObject_t texture;
+    const float* values;
+    const float* points;
+    int shape[3];
+    float inverse_width;  // of a bin
+};
 
-__device__ __forceinline__ float look_up(SOURCE source, int nx, int ny, int nz, Place place)
+__device__ __forceinline__ float look_up(const Points& p, Place place)
 {
 #if TEXTURE
-    return tex3D<float>(source, place.z + 0.5f, place.y + 0.5f, place.x + 0.5f);
+    return tex3D<float>(p.texture, place.z + 0.5f, place.y + 0.5f, place.x + 0.5f);
 #else
-    return dose_at({source, nx, ny, nz}, place);
+    return dose_at({p.values, p.shape[0], p.shape[1], p.shape[2]}, place);
 #endif
 }
 
@@ -29,18 +32,17 @@ __device__ __forceinline__ Place place_of(const float* points, long long n)
 }
 
 // Points first to end - 1, of one organ.
-extern "C" __global__ void count_points(
-    SOURCE source, int nx, int ny, int nz, const float* __restrict__ points, long long first, long long end,
-    float inverse_width, unsigned* __restrict__ counts)
+extern "C" __global__ void count_points(const Points p, long long first, long long end, unsigned* __restrict__ counts)
 {
+    const float* __restrict__ const points = p.points;
     __shared__ unsigned bins[BINS * COPIES];
     for (int n = threadIdx.x; n < BINS * COPIES; n += blockDim.x) bins[n] = 0;
     __syncthreads();
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long n = first + (long long)blockIdx.x * blockDim.x + threadIdx.x; n < end; n += step) {
-        const float value = look_up(source, nx, ny, nz, place_of(points, n));
+        const float value = look_up(p, place_of(points, n));
         if (value < 0.0f) continue;
-        const int bin = min((int)(value * inverse_width), BINS - 1);
+        const int bin = min((int)(value * p.inverse_width), BINS - 1);
         atomicAdd(&bins[bin * COPIES + threadIdx.x % COPIES], 1u);
     }
     __syncthreads();
@@ -52,9 +54,8 @@ extern "C" __global__ void count_points(
 }
 
 // Doses alone, to see how far both ways of interpolation are apart, and how fast they are without votes.
-extern "C" __global__ void look_up_points(
-    SOURCE source, int nx, int ny, int nz, const float* __restrict__ points, long long count, float* __restrict__ found)
+extern "C" __global__ void look_up_points(const Points p, long long count, float* __restrict__ found)
 {
     const long long n = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (n < count) found[n] = look_up(source, nx, ny, nz, place_of(points, n));
+    if (n < count) found[n] = look_up(p, place_of(p.points, n));
 }

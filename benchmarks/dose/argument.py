@@ -13,7 +13,7 @@ from common import Array
 from dose.plan import seed_case, with_values
 from dose.resident import pinned
 from napari_gpubio.core.device import Device
-from napari_gpubio.core.kernels import kernel
+from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.dose.structures.raster import inside
 
@@ -21,6 +21,9 @@ SOURCE = Path(__file__).with_suffix(".cu")
 THREADS, BINS = 256, 100
 COPIES = (1, 2, 4, 8, 16, 32)
 PATENT_COPIES = 8  # the best on its GTX 650 Ti
+POINTS = struct_layout(
+    {"texture": np.uint64, "values": POINTER, "points": POINTER, "shape": (np.int32, 3), "inverse_width": np.float32}
+)  # as struct Points in argument.cu
 _BLOCKS_PER_PROCESSOR = 4
 _STEP_MM, _SLICE_MM = 2.0, 3.0
 
@@ -44,15 +47,7 @@ def host_points() -> tuple[Array, ...]:
 
 
 class Points:
-    """Points and a dose on a GPU.
-
-    Parameters
-    ----------
-    kind
-        Of the dose, see `dose.plan.with_values`.
-    device
-        One GPU.
-    """
+    """Points and a dose on one GPU; for the kind of dose see `dose.plan.with_values`."""
 
     def __init__(self, kind: str, device: Device) -> None:
         import cupy
@@ -88,10 +83,7 @@ class Points:
 
     def _count_part(self, organ: int, first: int, end: int, copies: int, texture: bool) -> None:
         blocks = max(min(self._blocks, -(-(end - first) // THREADS)), 1)
-        arguments = (
-            *self._dose(texture), self._points, np.int64(first), np.int64(end), self._inverse_width,
-            self._counts[organ],
-        )  # fmt: skip
+        arguments = (self._struct(), np.int64(first), np.int64(end), self._counts[organ])
         _kernel("count_points", copies, texture)((blocks,), (THREADS,), arguments)
 
     def tally_from_host(self, *, streams: bool) -> Any:
@@ -109,13 +101,19 @@ class Points:
         import cupy
 
         found = cupy.empty(self.count, np.float32)
-        arguments = (*self._dose(texture), self._points, np.int64(self.count), found)
+        arguments = (self._struct(), np.int64(self.count), found)
         _kernel("look_up_points", 1, texture)((-(-self.count // THREADS),), (THREADS,), arguments)
         return found
 
-    def _dose(self, texture: bool) -> tuple[Any, ...]:
-        source = self._texture if texture else self._values
-        return source, *map(np.int32, self._values.shape)
+    def _struct(self) -> np.void:
+        return struct(
+            POINTS,
+            texture=np.uint64(self._texture.ptr),
+            values=self._values,
+            points=self._points,
+            shape=self._values.shape,
+            inverse_width=self._inverse_width,
+        )
 
 
 def _kernel(name: str, copies: int, texture: bool) -> Any:

@@ -5,14 +5,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import Row, Timing, skipped, timed_on
-from jobs import Job
+from common import Row, Timing, row, timed_by_events, timed_on
+from speed import Job, Plan
 
 from dose.argument import COPIES, PATENT_COPIES, Points, host_points
-from dose.plan import Plan, seed_case
+from dose.plan import seed_case
 from dose.resident import Resident
-from dose.speed_rows import repeats, sample_row
-from napari_gpubio.core.device import Device
+from dose.speed_rows import repeats
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import PointStructure
 
@@ -43,21 +42,17 @@ def texture_rows(plan: Plan) -> Iterator[Job]:
 
 
 def _points_row(name: str, timing: Timing, plan: Plan, **more: Any) -> Row:
-    return sample_row(name, plan.device, timing, sum(map(len, host_points())), "samples", **more)
+    return row(name, plan.device, timing, sum(map(len, host_points())), "samples", **more)
 
 
 def _copies(kind: str, copies: int, plan: Plan, name: str) -> Row:
-    if not plan.device.is_gpu:
-        return skipped(name, "needs a GPU: --device cuda:0")
     points = Points(kind, plan.device)
     timing = timed_on(plan.device, lambda: points.tally(copies=copies), repeats(plan))
-    kernels = kernel_seconds(lambda: points.tally(copies=copies), plan.device, repeats(plan))
+    kernels = timed_by_events(plan.device, lambda: points.tally(copies=copies), repeats(plan)).seconds
     return _points_row(name, timing, plan, kernel_seconds=kernels, compared_with=f"e {kind}, {PATENT_COPIES} copies")
 
 
 def _streams(streams: bool, from_host: bool, plan: Plan, name: str) -> Row:
-    if not plan.device.is_gpu:
-        return skipped(name, "needs a GPU: --device cuda:0")
     points = Points("near-degenerate", plan.device)
     work = points.tally_from_host if from_host else points.tally
     timing = timed_on(plan.device, lambda: work(streams=streams), repeats(plan))
@@ -77,17 +72,12 @@ def _one_pass(plan: Plan, name: str) -> Row:
         )
         for part, structure in named
     ]
-    resident = Resident(dose, organs, DvhSettings(bins=100), plan.device)
-    try:
+    with Resident(dose, organs, DvhSettings(bins=100), plan.device) as resident:
         timing, kernels = resident.timed("count", repeats(plan)), resident.kernel_seconds(repeats(plan))
-    finally:
-        resident.close()
     return _points_row(name, timing, plan, kernel_seconds=kernels, compared_with="f one stream, points resident")
 
 
 def _doses(texture: bool, plan: Plan, name: str) -> Row:
-    if not plan.device.is_gpu:
-        return skipped(name, "needs a GPU: --device cuda:0")
     points = Points("near-degenerate", plan.device)
     timing = timed_on(plan.device, lambda: points.doses(texture=texture), repeats(plan))
     more: dict[str, Any] = {"compared_with": "g software, doses alone"}
@@ -98,24 +88,7 @@ def _doses(texture: bool, plan: Plan, name: str) -> Row:
 
 
 def _votes(texture: bool, plan: Plan, name: str) -> Row:
-    if not plan.device.is_gpu:
-        return skipped(name, "needs a GPU: --device cuda:0")
     points = Points("near-degenerate", plan.device)
     timing = timed_on(plan.device, lambda: points.tally(texture=texture), repeats(plan))
-    kernels = kernel_seconds(lambda: points.tally(texture=texture), plan.device, repeats(plan))
+    kernels = timed_by_events(plan.device, lambda: points.tally(texture=texture), repeats(plan)).seconds
     return _points_row(name, timing, plan, kernel_seconds=kernels, compared_with="g software, with votes")
-
-
-def kernel_seconds(work: Any, device: Device, count: int) -> float:
-    """Best time by CUDA events on the current stream."""
-    import cupy
-
-    begin, end, times = cupy.cuda.Event(), cupy.cuda.Event(), []
-    with cupy.cuda.Device(device.indices[0]):
-        for _ in range(count + 1):
-            begin.record()
-            work()
-            end.record()
-            end.synchronize()
-            times.append(1e-3 * cupy.cuda.get_elapsed_time(begin, end))
-    return min(times[1:])

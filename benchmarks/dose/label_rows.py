@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Row, skipped, timed_on
-from jobs import Job
+from common import PoolBytes, Row, row, skipped, timed_on
+from speed import Job, Plan
 
-from dose.plan import BIG_SHAPE, SMALL_BIG_SHAPE, Plan, big_case, told_target
+from dose.plan import BIG_SHAPE, SMALL_BIG_SHAPE, big_case, told_target
 from dose.resident import Resident, pinned
-from dose.speed_rows import DEFAULT, FINE, ONE_EACH, repeats, sample_row
-from napari_gpubio.core.device import Device, free_gpu_pool
+from dose.speed_rows import DEFAULT, FINE, ONE_EACH, repeats
 from napari_gpubio.dose.kernels.histogram.problem import Problem, make_problem
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.model import Dose
@@ -42,14 +41,11 @@ def _shape(plan: Plan) -> tuple[int, int, int]:
 
 def _big_resident(settings: DvhSettings, plan: Plan, name: str) -> Row:
     dose, labels = big_case(_shape(plan))
-    resident = Resident(dose, [labels], settings, plan.device)
-    try:
+    with Resident(dose, [labels], settings, plan.device) as resident:
         timing, kernels = resident.timed("count", plan.repeats), resident.kernel_seconds(plan.repeats)
-    finally:
-        resident.close()
     target = told_target(plan.device.kind, "big, resident")
     inside = float((labels.labels > 0).mean())
-    return sample_row(
+    return row(
         name, plan.device, timing, labels.labels.size, "voxels", target=target, kernel_seconds=kernels, inside=inside
     )
 
@@ -70,7 +66,7 @@ def _big_upload(memory: str, plan: Plan, name: str) -> Row:
     timing = timed_on(plan.device, work, plan.repeats)
     voxels = int(np.prod(_shape(plan)))
     target = told_target(plan.device.kind, "big, pinned") if memory == "pinned" else ""
-    return sample_row(name, plan.device, timing, voxels, "voxels", target=target)
+    return row(name, plan.device, timing, voxels, "voxels", target=target)
 
 
 def _in_memory(problem: Problem, memory: str) -> Problem:
@@ -91,33 +87,26 @@ def _big_whole(plan: Plan, name: str) -> Row:
         dvh(own, LabelStructures(labels=labels.labels, affine=labels.affine), device=plan.device)
 
     timing = timed_on(plan.device, work, plan.repeats)
-    return sample_row(name, plan.device, timing, labels.labels.size, "voxels")
+    return row(name, plan.device, timing, labels.labels.size, "voxels")
 
 
 def _big_memory(plan: Plan, name: str) -> Row:
     dose, labels = big_case(_shape(plan))
     declared = make_problem(dose, [labels], DEFAULT).resident_bytes
-    grown = (_gpu_growth if plan.device.is_gpu else _host_growth)(
-        lambda: dvh(dose, labels, device=plan.device), plan.device
-    )
-    if grown is None:
+    if plan.device.is_gpu:
+        pool = PoolBytes(plan.device)
+        dvh(dose, labels, device=plan.device)
+        grown = pool.used_and_grown()[1]
+    elif (on_host := _host_growth(lambda: dvh(dose, labels, device=plan.device))) is None:
         return skipped(name, "this system does not tell the most memory that a process had")
+    else:
+        grown = on_host
     inputs = dose.values.nbytes + labels.labels.nbytes
-    return {"name": name, "declared": declared, "bytes": grown, "inputs": inputs, "target": "target < 1 GB"}
+    told = f"{grown / 1e6:.0f} MB beyond inputs of {inputs / 1e6:.0f} MB; target < 1 GB"
+    return {"name": name, "declared": declared, "bytes": grown, "inputs": inputs, "told": told}
 
 
-def _gpu_growth(work: Callable[[], object], device: Device) -> int:
-    """Bytes that CuPy's pool grew by."""
-    import cupy
-
-    free_gpu_pool(device)
-    with cupy.cuda.Device(device.indices[0]):
-        before = cupy.get_default_memory_pool().total_bytes()
-        work()
-        return int(cupy.get_default_memory_pool().total_bytes() - before)
-
-
-def _host_growth(work: Callable[[], object], _: Device) -> int | None:
+def _host_growth(work: Callable[[], object]) -> int | None:
     """Bytes by which the most memory of this process exceeded what it had before; Linux only."""
     status, clear = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     if not status.exists() or not clear.exists():
@@ -152,7 +141,7 @@ def _paint(size: int, plan: Plan, name: str) -> Row:
             live.dvhs()
 
         timing = timed_on(plan.device, work, repeats(plan))
-    return sample_row(name, plan.device, timing, size**3, "voxels", target=told_target(plan.device.kind, "painting"))
+    return row(name, plan.device, timing, size**3, "voxels", target=told_target(plan.device.kind, "painting"))
 
 
 def _stroke(size: int, plan: Plan, name: str) -> Row:
@@ -171,4 +160,4 @@ def _stroke(size: int, plan: Plan, name: str) -> Row:
 
         timing = timed_on(plan.device, work, repeats(plan))
     amount = int(np.count_nonzero(ball))
-    return sample_row(name, plan.device, timing, amount, "voxels", target=told_target(plan.device.kind, "painting"))
+    return row(name, plan.device, timing, amount, "voxels", target=told_target(plan.device.kind, "painting"))

@@ -84,7 +84,6 @@ def _range(values: Any) -> list[float] | None:
 
 
 def lines_of(measured: dict[str, Any]) -> list[str]:
-    """The tables."""
     return [
         "## Clinical parameters",
         "",

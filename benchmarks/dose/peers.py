@@ -12,18 +12,10 @@ Task = tuple[Path, Path, int]  # RTSTRUCT, RTDOSE, number of the structure
 
 
 class Answers(NamedTuple):
-    """What dicompyler-core found.
+    """What dicompyler-core found."""
 
-    Parameters
-    ----------
-    told
-        Its version, or why there is none of it.
-    found
-        One for each task; empty where it is not there.
-    """
-
-    told: str
-    found: list[dict[str, Any]]
+    told: str  # its version, or why there is none of it
+    found: list[dict[str, Any]]  # one for each task; empty where it is not there
 
 
 def missing(python: str | None) -> str | None:
@@ -34,15 +26,7 @@ def missing(python: str | None) -> str | None:
 
 
 def ask_dicompyler(tasks: list[Task], python: str | None = None) -> Answers:
-    """Let dicompyler-core make histograms.
-
-    Parameters
-    ----------
-    tasks
-        What to count.
-    python
-        An interpreter that has it; None: this one.
-    """
+    """Let dicompyler-core make histograms, in an interpreter that has it; None: this one."""
     if (why := missing(python)) is not None:
         return Answers(why, [])
     jobs = json.dumps([[str(rtss), str(rtdose), number] for rtss, rtdose, number in tasks])

@@ -4,7 +4,6 @@ from functools import cache
 
 import numpy as np
 from common import Array
-from light import plan
 
 from napari_gpubio.dose.kernels.histogram.problem import Problem
 from napari_gpubio.dose.kernels.histogram.slices import find_segments
@@ -14,7 +13,6 @@ from napari_gpubio.dose.samples import treatment_dose, treatment_structures
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
 
-Plan = plan.Plan  # its photons are not used
 PATENT = "patent 436.56 ms (Celeron E3300)"
 TARGETS = {  # seconds
     ("cpu", "contours to curves"): 50e-3,

@@ -49,7 +49,6 @@ def _values(found: Dvh) -> dict[str, float]:
 
 
 def lines_of(measured: dict[str, Any] | None) -> list[str]:
-    """The table."""
     head = ["", "## A real plan", ""]
     if measured is None:
         return [*head, f"{FOLDER} is absent."]

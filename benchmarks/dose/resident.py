@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from common import Timing, timed_on
+from common import Timing, timed_by_events, timed_on
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.dose.kernels.histogram.problem import Problem, make_problem
@@ -14,15 +14,7 @@ from napari_gpubio.dose.settings import DvhSettings
 
 
 class Resident:
-    """A problem on its device.
-
-    Parameters
-    ----------
-    dose, structures, settings
-        See `napari_gpubio.dose.dvh_steps`.
-    device
-        A CPU or one GPU.
-    """
+    """A problem on its device, a CPU or one GPU."""
 
     def __init__(self, dose: Dose, structures: Any, settings: DvhSettings, device: Device) -> None:
         self.problem: Problem = make_problem(dose, structures, settings)
@@ -53,21 +45,17 @@ class Resident:
         """Best time of the counting kernels alone by CUDA events; None on a CPU."""
         if not self._device.is_gpu:
             return None
-        import cupy
 
-        begin, end, times = cupy.cuda.Event(), cupy.cuda.Event(), []
-        with cupy.cuda.Device(self._device.indices[0]):
-            for _ in range(repeats + 1):
-                self._run.restart()
-                begin.record()
-                self._run.advance(0, self.problem.items)
-                end.record()
-                end.synchronize()
-                times.append(1e-3 * cupy.cuda.get_elapsed_time(begin, end))
-        return min(times[1:])
+        def work() -> None:
+            self._run.restart()
+            self._run.advance(0, self.problem.items)
 
-    def close(self) -> None:
-        """Free the device."""
+        return timed_by_events(self._device, work, repeats).seconds
+
+    def __enter__(self) -> "Resident":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._run.close()
 
 

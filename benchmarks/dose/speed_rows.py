@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from common import Row, Timing, limited_threads, load_average, row, skipped, thread_counts, threads_told, timed_on
-from jobs import Job
+from common import Row, Timing, limited_threads, row, skipped, thread_counts, threads_told, timed_on
+from speed import Job, Plan
 
 from dose.plan import (
     DOSES,
     PATENT,
     PATENT_SPACING_MM,
     SMALL_BIG_SHAPE,
-    Plan,
     big_case,
     loops_of,
     samples_of,
@@ -21,7 +20,7 @@ from dose.plan import (
     with_values,
 )
 from dose.resident import Resident
-from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.device import CPU
 from napari_gpubio.dose.kernels.histogram.problem import make_problem
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.resident import ResidentDvh
@@ -35,17 +34,8 @@ LIKE_THE_PATENT = DvhSettings(spacing_mm=PATENT_SPACING_MM, bins=100)
 MANY = {"cpu": 20, "cuda": 200}  # repeats of what takes milliseconds
 
 
-def sample_row(name: str, device: Device, timing: Timing, amount: float, unit: str, **more: Any) -> Row:
-    """A row; on a CPU with the load."""
-    if not device.is_gpu:
-        more = {"load_average": load_average()[:1], **more}
-    return row(name, device, timing, amount, unit, **more)
-
-
-def repeats(plan: Plan, many: bool = True) -> int:
-    """How often a thing is timed."""
-    if not many:
-        return plan.repeats
+def repeats(plan: Plan) -> int:
+    """How often a thing is timed that takes milliseconds."""
     return MANY[plan.device.kind] // (4 if plan.quick else 1)
 
 
@@ -63,7 +53,7 @@ def seed_rows(plan: Plan) -> Iterator[Job]:
 
 def _seed_row(name: str, timing: Timing, settings: DvhSettings, plan: Plan, **more: Any) -> Row:
     samples = samples_of(make_problem(*seed_case(), settings))
-    return sample_row(name, plan.device, timing, samples, "samples", **more)
+    return row(name, plan.device, timing, samples, "samples", **more)
 
 
 def _from_contours(settings: DvhSettings, plan: Plan, name: str) -> Row:
@@ -106,12 +96,9 @@ def _new_dose(settings: DvhSettings, plan: Plan, name: str) -> Row:
 
 
 def _resident(part: str, settings: DvhSettings, plan: Plan, name: str) -> Row:
-    resident = Resident(*seed_case(), settings, plan.device)
-    try:
+    with Resident(*seed_case(), settings, plan.device) as resident:
         timing = resident.timed(part, repeats(plan))
         kernels = resident.kernel_seconds(repeats(plan)) if part == "count" else None
-    finally:
-        resident.close()
     target = told_target(plan.device.kind, "counting") if part == "count" else ""
     return _seed_row(name, timing, settings, plan, target=target, kernel_seconds=kernels)
 
@@ -127,24 +114,18 @@ def degenerate_rows(plan: Plan) -> Iterator[Job]:
 
 def _degenerate(kind: str, plan: Plan, name: str) -> Row:
     dose, structures = seed_case()
-    resident = Resident(with_values(dose, kind), structures, LIKE_THE_PATENT, plan.device)
-    try:
+    with Resident(with_values(dose, kind), structures, LIKE_THE_PATENT, plan.device) as resident:
         timing, kernels = resident.timed("count", repeats(plan)), resident.kernel_seconds(repeats(plan))
-    finally:
-        resident.close()
     more = {"kernel_seconds": kernels, "compared_with": "b contours, spread", "target": "target >= 0.5 x spread"}
     return _seed_row(name, timing, LIKE_THE_PATENT, plan, **more)
 
 
 def _degenerate_labels(kind: str, plan: Plan, name: str) -> Row:
     dose, labels = big_case(SMALL_BIG_SHAPE)
-    resident = Resident(with_values(dose, kind), [labels], ONE_EACH, plan.device)
-    try:
+    with Resident(with_values(dose, kind), [labels], ONE_EACH, plan.device) as resident:
         timing, kernels = resident.timed("count", repeats(plan)), resident.kernel_seconds(repeats(plan))
-    finally:
-        resident.close()
     more = {"kernel_seconds": kernels, "compared_with": "b labels, spread", "target": "target >= 0.5 x spread"}
-    return sample_row(name, plan.device, timing, labels.labels.size, "voxels", **more)
+    return row(name, plan.device, timing, labels.labels.size, "voxels", **more)
 
 
 # --------------------------------------------------------------------------------------------------- rows h: threads
@@ -158,9 +139,7 @@ def thread_rows(plan: Plan) -> Iterator[Job]:
 
 
 def _on_threads(count: int, plan: Plan, name: str) -> Row:
-    with limited_threads(count):
-        resident = Resident(*seed_case(), LIKE_THE_PATENT, CPU)
+    with limited_threads(count), Resident(*seed_case(), LIKE_THE_PATENT, CPU) as resident:
         timing = resident.timed("count", repeats(plan))
-        resident.close()
     more = {"compared_with": "h 1.73 M samples, 1 thread", "processors": count}
     return _seed_row(name, timing, LIKE_THE_PATENT, plan, **more)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from common import Array, Row, line, skipped
-from jobs import Job
+from speed import Job
 
 from layered import picture
 from layered.plan import SKIN_GRID, Plan, skin_case
@@ -72,7 +72,6 @@ class ErrorMaps:
 
 
 def error_maps(plan: Plan) -> Iterator[Job]:
-    """Rows g."""
     return ErrorMaps(plan).jobs()
 
 
@@ -135,9 +134,6 @@ def draw_again(path: Path) -> Path:
 
 
 def map_line(r: Row) -> str:
-    """One line of the table."""
-    if "skipped" in r:
-        return line(r["name"], *[""] * (len(COLUMNS) - 2), f"skipped: {r['skipped']}")
     if "within" not in r:
         return line(r["name"], *[""] * (len(COLUMNS) - 2), "no bin has an error below 5 % in both: too few photons")
     return line(

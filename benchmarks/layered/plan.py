@@ -36,20 +36,10 @@ CORE_TARGET = 40_000  # photons/s
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan):
-    """What to run, and where.
+    """What to run, and where."""
 
-    Parameters
-    ----------
-    device, quick, photons, ends
-        See `light.plan.Plan`.
-    maps
-        Where the error maps are written.
-    reference
-        File with A(r, z) of CPU-MCML and 8e8 photons.
-    """
-
-    maps: Path = Path("layered_error_maps.npz")
-    reference: Path = REFERENCE
+    maps: Path = Path("layered_error_maps.npz")  # where the error maps are written
+    reference: Path = REFERENCE  # file with A(r, z) of CPU-MCML and 8e8 photons
 
     def count(self, name: str) -> int:
         """Photons of a case."""
@@ -96,5 +86,4 @@ CASES: dict[str, Callable[..., Case]] = {"skin": skin_case, "intralipid": intral
 
 
 def with_photons(made: Case, photons: int) -> Case:
-    """The same case with another number of photons."""
     return made._replace(settings=dataclasses.replace(made.settings, photons=photons))

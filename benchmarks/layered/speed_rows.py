@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from common import Row, limited_threads, skipped, thread_counts, threads_told
-from jobs import Job
+from common import Row, gpu_counts, limited_threads, skipped, thread_counts, threads_told
+from speed import Job
 
 from layered.plan import (
     CASES,
@@ -57,7 +57,7 @@ def by_gpus(plan: Plan) -> Iterator[Job]:
     for label, times in GPU_COUNT_PHOTONS.items():
         made = skin_case(times * plan.count("skin"), **LIKE_GPU_MCML)
         alone = f"e skin, {label}, 1 GPU"
-        for count in sorted({*(2**n for n in range(6) if 2**n < most), most}):
+        for count in gpu_counts(plan.device):
             name = alone if count == 1 else f"e skin, {label}, {count} GPUs"
             yield Job(name, partial(_on_gpus, made, plan, count, alone))
 

@@ -5,17 +5,16 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from common import Row, Stopwatch, Timing, load_average, row
+from common import Row, Stopwatch, Timing, row
+from light.tracing import Resident
 
 from layered.plan import Case, with_photons
-from napari_gpubio.core.chunks import advance_in_pieces
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.kernels.layers.gpu import Run, Variant
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.run import make_runs, simulate
 from napari_gpubio.light.result import Estimate
-from napari_gpubio.light.scheduling import FIRST_CHUNK, joined
 
 WARM_UP = {"cpu": 200, "cuda": 1 << 20}  # photons at least; fewer do not fill a GPU, and tell nothing of more
 WARM_UP_SHARE = 100  # else that part of the photons
@@ -31,47 +30,12 @@ class Timed(NamedTuple):
     reflectance: Estimate
 
 
-class Tracing:
-    """All photons of a case, ready to be traced once.
-
-    Parameters
-    ----------
-    made
-        The case; its settings say how many photons.
-    device
-        A CPU, one GPU, or several.
-    variant
-        How a single GPU tallies; None: as `simulate` does it.
-    """
-
-    def __init__(self, made: Case, device: Device, variant: Variant | None = None) -> None:
-        self.problem = LayeredProblem(made.medium, made.settings)
-        one = variant is not None
-        self._runs = [Run(self.problem, device=device, variant=variant)] if one else make_runs(self.problem, device)
-        self._pieces = joined(LayerTally.empty(self.problem).missing(self.problem), self._runs[0].span)
-        self._first_chunk = FIRST_CHUNK[device.kind]
-
-    def in_chunks(self) -> None:
-        """Trace them as `simulate` does: in chunks of about a tenth of a second, the cache's pilot included."""
-        for _ in advance_in_pieces(self._runs, self._pieces, first_chunk=self._first_chunk):
-            pass
-
-    def at_once(self) -> None:
-        """Trace them in one launch for each processor, without a pause for previews and Stop."""
-        for _ in advance_in_pieces(self._runs, self._pieces, first_chunk=self.problem.settings.photons):
-            pass
-
-    def tallies(self) -> LayerTally:
-        """What was traced."""
-        partial = LayerTally.empty(self.problem)
-        for run in self._runs:
-            partial.add(run.snapshot(), self.problem)
-        return partial
-
-    def close(self) -> None:
-        """Free the buffers."""
-        for run in self._runs:
-            run.close()
+def resident(made: Case, device: Device, variant: Variant | None = None) -> Resident:
+    """A case on a CPU, one GPU, or several; ``variant`` says how a single GPU tallies, if not as `simulate` does it."""
+    problem = LayeredProblem(made.medium, made.settings)
+    one = variant is not None
+    runs = [Run(problem, device=device, variant=variant)] if one else make_runs(problem, device)
+    return Resident(problem, runs, LayerTally, device)
 
 
 def reflectance_of(problem: LayeredProblem, partial: LayerTally) -> Estimate:
@@ -87,13 +51,10 @@ def trace_once(
     made: Case, device: Device, watch: Stopwatch, variant: Variant | None = None, *, at_once: bool = False
 ) -> Estimate:
     """Trace a case, timing only the tracing."""
-    tracing = Tracing(made, device, variant)
-    try:
-        with watch.running():
-            tracing.at_once() if at_once else tracing.in_chunks()
-        return reflectance_of(tracing.problem, tracing.tallies())
-    finally:
-        tracing.close()
+    with resident(made, device, variant) as photons:
+        with watch.running():  # in one launch for each processor, or with pauses for previews and Stop
+            photons.trace(made.settings.photons if at_once else None)
+        return reflectance_of(photons.problem, photons.tallies())
 
 
 def affordable(made: Case, device: Device, variant: Variant | None = None) -> Case:
@@ -140,8 +101,7 @@ def _timed(once: Callable[[Stopwatch], Estimate], made: Case, repeats: int) -> T
 
 
 def photon_row(name: str, device: Device, timed: Timed, **more: Any) -> Row:
-    """A row that counts photons."""
+    told = {"reflectance": timed.reflectance.value, "reflectance_error": timed.reflectance.error, **more}
     if not device.is_gpu:
-        more = {"threads": numba.get_num_threads(), "load_average": load_average()[:1], **more}
-    told = {"reflectance": timed.reflectance.value, "reflectance_error": timed.reflectance.error}
-    return row(name, device, timed.timing, timed.photons, "photons", **told, **more)
+        told["threads"] = numba.get_num_threads()
+    return row(name, device, timed.timing, timed.photons, "photons", **told)

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from common import Array, Row, skipped
-from jobs import Job
+from speed import Job
 
 from layered.plan import LIKE_GPU_MCML, Case, Plan, intralipid_case, skin_case
-from layered.tracing import Tracing, photon_row, timed_tracing
+from layered.tracing import photon_row, resident, timed_tracing
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.kernels.layers.gpu import PILOT_PHOTONS, Variant, hot_corner
 
@@ -99,14 +99,11 @@ def _share(absorbed: Array, shape: tuple[int, int]) -> float:
 def _pilot(device: Device) -> Array:
     """A(r, z) of skin as the engine's own pilot sees it, in quanta, shape (radial, depth)."""
     made = skin_case(PILOT_PHOTONS, **LIKE_GPU_MCML)
-    tracing = Tracing(made, device, Variant())
-    try:
-        tracing.in_chunks()
-        numbers = np.sum([batch.numbers for batch in tracing.tallies().batches.values()], axis=0, dtype=np.float64)
-    finally:
-        tracing.close()
+    with resident(made, device, Variant()) as photons:
+        photons.trace()
+        numbers = np.sum([batch.numbers for batch in photons.tallies().batches.values()], axis=0, dtype=np.float64)
     s = made.settings
-    return numbers[: tracing.problem.absorption_cells].reshape(s.radial_bins, s.depth_bins)
+    return numbers[: photons.problem.absorption_cells].reshape(s.radial_bins, s.depth_bins)
 
 
 def most_cache_bytes(device: Device) -> int:

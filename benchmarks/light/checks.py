@@ -50,7 +50,6 @@ def more_photons(module: ModuleType, name: str, factor: int, seed: int) -> Itera
 
 
 def check_line(r: Row) -> str:
-    """One line of the table."""
     return line(
         r["case"], r["seed"], r["quantity"], f"{r['reference']:.6g}", f"{r['result']:.6g}", f"{r['error']:+.2g}",
         f"{r['tolerance']:g}", "" if r["passed"] else "**FAILED**",

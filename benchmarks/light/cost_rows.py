@@ -1,17 +1,14 @@
 """Rows d and e: what each extra costs in time, and what a large head takes of a GPU's memory."""
 
 import dataclasses
-import gc
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from common import Row, Stopwatch, Timing, skipped
+from common import PoolBytes, Row, Stopwatch, skipped
 
 from light.plan import Plan, case, with_settings
 from light.speed_rows import photon_row
-from light.tracing import Tracing, trace_once, warm_up
-from napari_gpubio.core.device import free_gpu_pool
+from light.tracing import resident, trace_once, warm_up
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.phantom.benchmarks import Case
@@ -67,16 +64,8 @@ def extras(plan: Plan) -> Iterator[Row]:
             for label, variant in made.items():
                 trace_once(variant, plan.device, watches[label])
         for label, variant in made.items():
-            timing = watches[label].timing()
-            relative = cost(timing, watches["plain"].timing(), is_gpu=plan.device.is_gpu)
-            yield photon_row(f"d {name}, {label}: tracing", variant, plan.device, timing, relative_to_plain=relative)
-
-
-def cost(timing: Timing, plain: Timing, *, is_gpu: bool) -> float:
-    """Time relative to plain; on a CPU processor seconds, which other people's load leaves."""
-    if is_gpu or not timing.cpu_seconds or not plain.cpu_seconds:
-        return timing.seconds / plain.seconds
-    return timing.cpu_seconds / plain.cpu_seconds
+            more = {"compared_with": f"d {name}, plain: tracing"}
+            yield photon_row(f"d {name}, {label}: tracing", variant, plan.device, watches[label].timing(), **more)
 
 
 # -------------------------------------------------------------------------------------------------------------- memory
@@ -97,27 +86,20 @@ def memory(plan: Plan) -> Iterator[Row]:
     head = large_head()
     for label, (settings, target) in MEMORY.items():
         made = with_settings(head, photons=MEMORY_PHOTONS, **settings)
-        told = {"bytes_declared": needed_memory_mb(made.domain, made.settings, plan.device) * 2**20}
+        found = {"declared": needed_memory_mb(made.domain, made.settings, plan.device) * 2**20}
         if plan.device.is_gpu:
-            told |= measured_bytes(made, plan)
+            found |= measured_bytes(made, plan)
+        told = [f"{amount / 1e6:.0f} MB {what}" for what, amount in found.items()] + [f"target {target}"] * bool(target)
         name = f"e memory, head {LARGE}^3 {made.domain.labels.dtype}, {label}"
-        yield {"name": name, "device": plan.device.describe(), "target": target} | told
+        yield {"name": name, "device": plan.device.describe(), "bytes": found, "told": "; ".join(told)}
     if not plan.device.is_gpu:
         yield skipped("e memory in use", "needs a GPU; the figures above are what the engine says that it needs")
 
 
-def measured_bytes(made: Case, plan: Plan) -> dict[str, Any]:
+def measured_bytes(made: Case, plan: Plan) -> dict[str, float]:
     """Bytes of the GPU's pool while a run is resident, and the most that it had to take meanwhile."""
-    import cupy
-
-    gc.collect()
-    free_gpu_pool(plan.device)
-    with cupy.cuda.Device(plan.device.indices[0]):
-        pool = cupy.get_default_memory_pool()
-        used, taken = pool.used_bytes(), pool.total_bytes()
-        tracing = Tracing(made, plan.device)
-        resident = pool.used_bytes() - used
-        tracing.in_chunks()
-        most = pool.total_bytes() - taken
-        tracing.close()
-    return {"bytes_used": resident, "bytes_at_most": most}
+    pool = PoolBytes(plan.device)
+    with resident(made, plan.device) as photons:
+        used, _ = pool.used_and_grown()
+        photons.trace()
+        return {"resident": used, "at most": pool.used_and_grown()[1]}

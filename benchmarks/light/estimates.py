@@ -37,7 +37,6 @@ SKIN_COLUMNS = ("layer", "reference", "±", "ours", "±", "difference", "z")
 
 
 def repeated(name: str, plan: Plan, photons: int, seeds: Sequence[int]) -> list[LightResult]:
-    """The same case with several seeds."""
     made = case(name)
     return [call(with_settings(made, photons=photons, seed=seed), plan.device)() for seed in seeds]
 
@@ -76,7 +75,6 @@ def _spread(name: str, quantity: str, values: Array, errors: Array) -> Row:
 
 
 def spread_line(r: Row) -> str:
-    """One line of the table."""
     expected = "1" if r["ratio_error"] is None else f"1 ± {r['ratio_error']:.2f}"
     numbers = (f"{r[what]:.3g}" for what in ("mean", "reported", "spread"))
     return line(r["case"], r["quantity"], *numbers, f"{r['ratio']:.3f}", expected)
@@ -121,7 +119,6 @@ def region(result: LightResult) -> Array:
 
 
 def diffusion_lines(found: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Columns and lines of the table."""
     edges, depths = found["rho_mm"], found["depth_mm"]
     columns = ["depth \\ rho (mm)", *(f"{a:g} to {b:g}" for a, b in itertools.pairwise(edges))]
     lines = [
@@ -155,7 +152,6 @@ def scaling_exponent(rows: Sequence[Row]) -> float:
 
 
 def scaling_line(r: Row) -> str:
-    """One line of the table."""
     value, error = r["brightest"]
     return line(
         f"{r['photons']:,}", f"{100 * r['relative_error']:.4g} %", f"{r['relative_error'] * r['photons'] ** 0.5:.2f}",
@@ -184,7 +180,6 @@ def energy_rows(plan: Plan, photons: int) -> Iterator[Row]:
 
 
 def energy_line(r: Row) -> str:
-    """One line of the table."""
     if "failed" in r:
         return line(r["case"], f"{r['threshold']:g}", f"**{r['failed']}**", *[""] * (len(ENERGY_COLUMNS) - 3))
     parts = [f"{value:.6f}" if value else "0" for value, _ in list(r["parts"].values())[:-1]]
@@ -223,7 +218,6 @@ def _skin_row(layer: str, reference: Estimate, found: Estimate) -> Row:
 
 
 def skin_line(r: Row) -> str:
-    """One line of the table."""
     (reference, its_error), (value, error) = r["reference"], r["ours"]
     return line(
         r["layer"], f"{reference:.7f}", f"{its_error:.1e}", f"{value:.7f}", f"{error:.1e}",

@@ -90,7 +90,6 @@ def best(runs: list[PeerRun]) -> dict[str, float]:
 
 
 def vars_of(run: PeerRun) -> dict[str, float]:
-    """The times of one run."""
     return {"kernel": run.kernel_seconds, "runtime": run.runtime_seconds, "call": run.call_seconds}
 
 
@@ -120,9 +119,6 @@ def absorbed(ours: LightResult, theirs: list[float], photons: int) -> dict[str, 
 
 
 def peer_line(r: Row) -> str:
-    """One line of the table of comparisons."""
-    if "skipped" in r:
-        return line(r["name"], *[""] * (len(COLUMNS) - 2), f"skipped: {r['skipped']}")
 
     def speed(who: str, roulette: str, what: str) -> str:
         return compact(r["photons"] / r["best_seconds"][who][roulette][what]) + "/s"

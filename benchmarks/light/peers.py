@@ -23,34 +23,16 @@ MCX_FACES = (0, 2, 4, 1, 3, 5)  # MCX: -x -y -z +x +y +z; ours: -i +i -j +j -k +
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerRun:
-    """One run of MCX.
+    """One run of MCX."""
 
-    Parameters
-    ----------
-    kernel_seconds
-        Photons over the speed that it prints; without that line, its own ``runtime``.
-    runtime_seconds
-        ``stat["runtime"]``: until the kernel's end, with what it prepares on the GPU.
-    call_seconds
-        From call to result.
-    absorbed
-        Fraction of the energy that entered, from the fluence.
-    """
-
-    kernel_seconds: float
-    runtime_seconds: float
-    call_seconds: float
-    absorbed: float
+    kernel_seconds: float  # photons over the speed that it prints; without that line, its own ``runtime``
+    runtime_seconds: float  # ``stat["runtime"]``: until the kernel's end, with what it prepares on the GPU
+    call_seconds: float  # from call to result
+    absorbed: float  # fraction of the energy that entered, from the fluence
 
 
 class Peer:
-    """An installed MCX.
-
-    Parameters
-    ----------
-    package
-        ``"pmcx"`` or ``"pmcxcl"``.
-    """
+    """An installed MCX."""
 
     def __init__(self, package: str) -> None:
         self._module = importlib.import_module(package)

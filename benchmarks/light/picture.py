@@ -50,10 +50,10 @@ def _fluence_panel(labels: Array, log: Array, relative: Array) -> Array:
     pixels = colored(log, DECADES)
     pixels[~(relative < TRUSTED)] = GRAY
     pixels[labels == 0] = PALE
-    large = _magnified(pixels)
+    large = magnified(pixels)
     fine = ndimage.zoom(np.where(np.isfinite(log), log, -99.0), MAGNIFIED, order=1, grid_mode=True, mode="nearest")
-    lines = _edges(np.floor(fine)) & _magnified((relative < SURE) & (labels > 0))
-    large[_edges(_magnified(labels))] = OUTLINE
+    lines = edges(np.floor(fine)) & magnified((relative < SURE) & (labels > 0))
+    large[edges(magnified(labels))] = OUTLINE
     large[lines] = PALE
     return _upright(large)
 
@@ -63,8 +63,8 @@ def _error_panel(labels: Array, relative: Array) -> Array:
         pixels = colored(np.log10(relative), ERROR_DECADES)
     pixels[~(relative < 1.0)] = GRAY
     pixels[labels == 0] = PALE
-    large = _magnified(pixels)
-    large[_edges(_magnified(labels))] = OUTLINE
+    large = magnified(pixels)
+    large[edges(magnified(labels))] = OUTLINE
     return _upright(large)
 
 
@@ -76,11 +76,11 @@ def colored(values: Array, limits: tuple[float, float]) -> Array:
     return np.stack([np.interp(place, at, ramp[:, channel]) for channel in range(3)], -1).astype(np.uint8)
 
 
-def _magnified(pixels: Array) -> Array:
-    return pixels.repeat(MAGNIFIED, axis=0).repeat(MAGNIFIED, axis=1)
+def magnified(pixels: Array, times: int = MAGNIFIED) -> Array:
+    return pixels.repeat(times, axis=0).repeat(times, axis=1)
 
 
-def _edges(regions: Array) -> Array:
+def edges(regions: Array) -> Array:
     """Pixels whose neighbor ahead along an axis belongs to another region."""
     found = np.zeros(regions.shape, bool)
     found[:-1] |= regions[:-1] != regions[1:]

@@ -1,12 +1,12 @@
 """What to simulate, where, and for how long."""
 
 import dataclasses
-import time
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from napari_gpubio.core.device import Device
+import speed
+
 from napari_gpubio.light.phantom import benchmarks
 from napari_gpubio.light.phantom.benchmarks import Case
 
@@ -25,40 +25,10 @@ ROULETTE = 1e-4  # the engine's default threshold
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What to run, and where.
+class Plan(speed.Plan):
+    """What to run, and where."""
 
-    Parameters
-    ----------
-    device
-        Where the photons are traced.
-    quick
-        A tenth of the photons, and fewer repeats.
-    photons
-        The same number of photons for every case, instead of the tables above.
-    ends
-        When to begin no further row, by `time.monotonic`.
-    """
-
-    device: Device
-    quick: bool = False
-    photons: int | None = None
-    ends: float = float("inf")
-
-    @property
-    def repeats(self) -> int:
-        """How often each thing is timed."""
-        return 2 if self.quick or self.device.is_gpu else 3
-
-    @property
-    def time_is_up(self) -> bool:
-        """Whether to begin no further row."""
-        return time.monotonic() > self.ends
-
-    @property
-    def on_one(self) -> "Plan":
-        """The same on the first of several GPUs."""
-        return dataclasses.replace(self, device=dataclasses.replace(self.device, indices=self.device.indices[:1]))
+    photons: int | None = None  # the same number for every case, instead of the tables above
 
     def count(self, name: str) -> int:
         """Photons of a case."""
@@ -74,7 +44,6 @@ def case(name: str) -> Case:
 
 
 def with_settings(made: Case, **settings: Any) -> Case:
-    """The same case with other settings."""
     return dataclasses.replace(made, settings=dataclasses.replace(made.settings, **settings))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import numba
-from common import Row, Timing, limited_threads, load_average, row, skipped, thread_counts, threads_told
+from common import Row, Timing, gpu_counts, limited_threads, row, skipped, thread_counts, threads_told
 
 from light.plan import CPU_PHOTONS, ROULETTE, Plan, case, roulette_told, with_settings
 from light.tracing import timed_call, timed_tracing
@@ -11,17 +11,16 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.light.phantom.benchmarks import Case
 from napari_gpubio.light.result import LightResult
 
-CORE_TARGETS = {"cube60": "1e5 photons/s per core", "B1": "1e4 photons/s per core"}
-CLICK_TARGET = {("B1", 1_000_000): "<= 25 ms on one H200"}
+CORE_TARGETS = {"cube60": "target 1e5 photons/s per core", "B1": "target 1e4 photons/s per core"}
+CLICK_TARGET = {("B1", 1_000_000): "target <= 25 ms on one H200"}
 SCALING = ("cube60", "B1")
 GPU_COUNTS = (10**5, 10**6, 10**7, 10**8, 10**9)
 CPU_COUNTS = (10**3, 10**4, 10**5)
 
 
 def photon_row(name: str, made: Case, device: Device, timing: Timing, **more: object) -> Row:
-    """A row that counts photons."""
     if not device.is_gpu:
-        more = {"threads": numba.get_num_threads(), "load_average": load_average()[:1], **more}
+        more = {"threads": numba.get_num_threads(), **more}
     settings = {"roulette_threshold": made.settings.roulette_threshold, "time_gates_ns": made.settings.time_gates_ns}
     return row(name, device, timing, made.settings.photons, "photons", settings=settings, **more)
 
@@ -59,26 +58,22 @@ def by_processors(plan: Plan) -> Iterator[Row]:
 
 
 def _by_threads(plan: Plan, name: str, made: Case) -> Iterator[Row]:
-    alone = 0.0
     for count in thread_counts():
         with limited_threads(count):
             timing, _ = timed_tracing(made, plan.device, plan.repeats)
-        alone = alone or timing.seconds
-        told = {"threads": count, "speed_up": alone / timing.seconds}
+        told = {"threads": count, "processors": count, "compared_with": f"b {name}, 1 thread: tracing"}
         yield photon_row(f"b {name}, {threads_told(count)}: tracing", made, plan.device, timing, **told)
 
 
 def _by_gpus(plan: Plan, name: str, made: Case) -> Iterator[Row]:
-    most = len(plan.device.indices)
-    if most == 1:
+    if len(plan.device.indices) == 1:
         yield skipped(f"b {name}, several GPUs", "one GPU was asked for; --device cuda:all takes all of them")
         return
-    alone = 0.0
-    for count in sorted({*(2**n for n in range(6) if 2**n < most), most}):
+    for count in gpu_counts(plan.device):
         device = Device("cuda", plan.device.indices[:count])
         timing, _ = timed_tracing(made, device, plan.repeats)
-        alone = alone or timing.seconds
-        told = {"gpus": count, "speed_up": alone / timing.seconds, "target": "2 GPUs >= 1.9 x one" * (count == 2)}
+        told = {"processors": count, "compared_with": f"b {name}, 1 GPU: tracing"}
+        told["target"] = "target 2 GPUs >= 1.9 x one" * (count == 2)
         yield photon_row(f"b {name}, {count} GPU{'s' * (count > 1)}: tracing", made, device, timing, **told)
 
 

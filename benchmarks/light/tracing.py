@@ -1,8 +1,9 @@
 """Photons on buffers made beforehand, as `simulate` traces them, and the whole call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from common import Stopwatch, Timing
+from common import Stopwatch, Timing, timed
 
 from light.plan import with_settings
 from napari_gpubio.core.chunks import advance_in_pieces
@@ -18,50 +19,46 @@ from napari_gpubio.light.scheduling import FIRST_CHUNK, joined
 WARM_UP = {"cpu": 160, "cuda": 10_000}  # photons
 
 
-class Tracing:
-    """All photons of a case, ready to be traced once.
+class Resident:
+    """All photons of a problem on buffers made beforehand, ready to be traced once."""
 
-    Parameters
-    ----------
-    made
-        The case; its settings say how many photons.
-    device
-        A CPU, one GPU, or several.
-    """
-
-    def __init__(self, made: Case, device: Device) -> None:
-        self.problem = VoxelProblem(made.domain, made.source, made.settings, made.detectors)
-        self._runs = make_runs(self.problem, device)
-        self._pieces = joined(VoxelTally.empty(self.problem).missing(self.problem), self._runs[0].span)
+    def __init__(self, problem: Any, runs: Sequence[Any], tally: Any, device: Device) -> None:
+        self.problem, self._runs, self._tally = problem, runs, tally
+        self._pieces = joined(tally.empty(problem).missing(problem), runs[0].span)
         self._first_chunk = FIRST_CHUNK[device.kind]
 
-    def in_chunks(self) -> None:
+    def trace(self, first_chunk: int | None = None) -> None:
         """Trace them as `simulate` does: in chunks of about a tenth of a second, the folding of batches included."""
-        for _ in advance_in_pieces(self._runs, self._pieces, first_chunk=self._first_chunk):
+        for _ in advance_in_pieces(self._runs, self._pieces, first_chunk=first_chunk or self._first_chunk):
             pass
 
-    def result(self) -> LightResult:
+    def tallies(self) -> Any:
         """What was traced."""
-        partial = VoxelTally.empty(self.problem)
+        partial = self._tally.empty(self.problem)
         for run in self._runs:
             partial.add(run.snapshot(), self.problem)
-        return assemble(self.problem, partial, {})
+        return partial
 
-    def close(self) -> None:
-        """Free the buffers."""
+    def __enter__(self) -> "Resident":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         for run in self._runs:
             run.close()
 
 
+def resident(made: Case, device: Device) -> Resident:
+    """A case on a CPU, one GPU, or several."""
+    problem = VoxelProblem(made.domain, made.source, made.settings, made.detectors)
+    return Resident(problem, make_runs(problem, device), VoxelTally, device)
+
+
 def trace_once(made: Case, device: Device, watch: Stopwatch) -> LightResult:
     """Trace a case, timing only the tracing."""
-    tracing = Tracing(made, device)
-    try:
+    with resident(made, device) as photons:
         with watch.running():
-            tracing.in_chunks()
-        return tracing.result()
-    finally:
-        tracing.close()
+            photons.trace()
+        return assemble(photons.problem, photons.tallies(), {})
 
 
 def warm_up(made: Case, device: Device) -> None:
@@ -86,10 +83,5 @@ def timed_tracing(made: Case, device: Device, repeats: int) -> tuple[Timing, Lig
 
 
 def timed_call(made: Case, device: Device, repeats: int) -> Timing:
-    """Time the whole call several times after a warm-up."""
-    warm_up(made, device)
-    watch, work = Stopwatch(), call(made, device)
-    for _ in range(repeats):
-        with watch.running():
-            work()
-    return watch.timing()
+    """Time the whole call several times after one that does not count."""
+    return timed(call(made, device), repeats)

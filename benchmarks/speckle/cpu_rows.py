@@ -1,40 +1,19 @@
 """Rows a and b: one frame on the CPU compared with SciPy and OpenCV; windows and modes on any device."""
 
-import importlib.metadata
-import importlib.util
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-from common import Array, Row, skipped, thread_counts, threads_told, timed
-from jobs import Job
+from common import Array, Row, missing, row, skipped, thread_counts, threads_told, timed
 from scipy.ndimage import uniform_filter
+from speed import Job
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.speckle.settings import ContrastSettings
-from speckle.plan import CORE_TARGET_NS, SEED_SHAPE, Plan, frames_of, pixel_row, recipe_of, timed_resident
+from speckle.plan import CORE_TARGET_NS, SEED_SHAPE, Plan, frames_of, recipe_of, timed_resident
 
-PACKAGES = {"scipy": "scipy", "cv2": "opencv-python-headless"}
-
-
-def versions() -> dict[str, str]:
-    """Versions of the peers that are installed."""
-    found = {}
-    for module, package in PACKAGES.items():
-        if importlib.util.find_spec(module) is not None:
-            for name in (package, "opencv-python", module):
-                try:
-                    found[module] = importlib.metadata.version(name)
-                    break
-                except importlib.metadata.PackageNotFoundError:
-                    continue
-    return found
-
-
-def missing(module: str) -> str | None:
-    """Why a peer cannot take part, or None."""
-    return None if importlib.util.find_spec(module) is not None else f"pip install {PACKAGES[module]}"
+PACKAGES = {"SciPy": ("scipy", "scipy"), "OpenCV": ("cv2", "opencv-python-headless", "opencv-python")}
 
 
 def _indices(mean: Array, squares: Array, window: int, exposure_s: float) -> tuple[Array, Array]:
@@ -87,26 +66,27 @@ def beside(plan: Plan) -> Iterator[Job]:
         yield Job(f"a ours, {threads_told(threads)}", partial(_ours, threads, {}, plan))
     yield Job(MASKED, partial(_ours, 1, {"mask": True}, plan))
     theirs: dict[str, tuple[str, Callable[[type], Any]]] = {
-        "SciPy uniform_filter": ("scipy", scipy_contrast),
-        "OpenCV boxFilter": ("cv2", opencv_contrast),
+        "SciPy uniform_filter": ("SciPy", scipy_contrast),
+        "OpenCV boxFilter": ("OpenCV", opencv_contrast),
     }
-    for told, (module, make) in theirs.items():
+    for told, (package, make) in theirs.items():
         for kind in (np.float64, np.float32):
-            yield Job(f"a {told}, {kind.__name__}", partial(_peer, module, make, kind, plan))
+            yield Job(f"a {told}, {kind.__name__}", partial(_peer, package, make, kind, plan))
 
 
 def _ours(threads: int, options: dict[str, Any], plan: Plan, name: str) -> Row:
     recipe = recipe_of(ContrastSettings(**{"mask": False, **options}))
     timing = timed_resident(recipe, 1, Plan(CPU, plan.quick), threads or None)
     target = f"target {CORE_TARGET_NS:g} ns a pixel" if name in (OURS, MASKED) else ""
-    return pixel_row(name, CPU, timing, _PIXELS, target=target, compared_with=OURS)
+    return row(name, CPU, timing, _PIXELS, "pixels", target=target, compared_with=OURS)
 
 
-def _peer(module: str, make: Callable[[type], Any], kind: type, plan: Plan, name: str) -> Row:
-    if (why := missing(module)) is not None:
+def _peer(package: str, make: Callable[[type], Any], kind: type, plan: Plan, name: str) -> Row:
+    if (why := missing(PACKAGES, package)) is not None:
         return skipped(name, why)
     work, frame = make(kind), frames_of(1)[0]
-    return pixel_row(name, CPU, timed(lambda: work(frame), plan.repeats), _PIXELS, compared_with=OURS)
+    timing = timed(lambda: work(frame), plan.repeats)
+    return row(name, CPU, timing, _PIXELS, "pixels", compared_with=OURS)
 
 
 # ------------------------------------------------------------------------------------------- rows b: windows and modes
@@ -121,4 +101,4 @@ def windows(plan: Plan) -> Iterator[Job]:
 def _resident(options: dict[str, Any], plan: Plan, name: str) -> Row:
     maps = 64 if plan.device.is_gpu else 8 if "mode" in options else 1
     timing = timed_resident(recipe_of(ContrastSettings(**{"mask": False, **options})), maps, plan)
-    return pixel_row(name, plan.device, timing, maps * _PIXELS, maps=maps, compared_with="b 5 x 5")
+    return row(name, plan.device, timing, maps * _PIXELS, "pixels", maps=maps, compared_with="b 5 x 5")

@@ -5,8 +5,8 @@ from functools import partial
 from unittest import mock
 
 import numpy as np
-from common import Row, row, timed
-from jobs import Job
+from common import Row, row, timed, timed_by_events
+from speed import Job
 
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.speckle.kernels.contrast import gpu
@@ -21,9 +21,7 @@ from speckle.plan import (
     SEED_TABLE,
     Plan,
     frames_of,
-    pixel_row,
     recipe_of,
-    timed_by_events,
     timed_resident,
 )
 
@@ -54,7 +52,7 @@ def _frame(shape: tuple[int, int], paper: str, copied: bool, plan: Plan, name: s
 
         timing = timed(work, plan.repeats)
     target = f"target {FRAME_TARGET_MS:g} ms" if shape == SEED_SHAPE and plan.device.is_gpu else ""
-    return pixel_row(name, plan.device, timing, frame.size, paper=paper, target=target)
+    return row(name, plan.device, timing, frame.size, "pixels", paper=paper, target=target)
 
 
 def _registration(shift: tuple[int, int], plan: Plan, name: str) -> Row:
@@ -69,7 +67,7 @@ def _registration(shift: tuple[int, int], plan: Plan, name: str) -> Row:
     found = finder.find(frame)
     assert found == (-shift[0], -shift[1])
     timing = timed(lambda: shift_frame(frame, finder.find(frame) or (0, 0)), plan.repeats)
-    return pixel_row(name, CPU, timing, frame.size, target=f"target {REGISTRATION_TARGET_MS:g} ms")
+    return row(name, CPU, timing, frame.size, "pixels", target=f"target {REGISTRATION_TARGET_MS:g} ms")
 
 
 # ------------------------------------------------------------------------------------------------ rows d: whole stacks
@@ -111,18 +109,12 @@ def _copy(plan: Plan, name: str) -> Row:
 
     with cupy.cuda.Device(plan.device.indices[0]):
         source, target = (cupy.zeros(_COPY_BYTES, np.uint8) for _ in range(2))
+        here = cupy.cuda.get_current_stream()
         timing = timed_by_events(
-            lambda: target.data.copy_from_device_async(source.data, _COPY_BYTES, _here()), plan.repeats
+            plan.device, lambda: target.data.copy_from_device_async(source.data, _COPY_BYTES, here), plan.repeats, 10
         )
-    return pixel_row(
-        name, plan.device, timing, 2 * _COPY_BYTES // BYTES_PER_PIXEL, bandwidth=2 * _COPY_BYTES / timing.seconds
-    )
-
-
-def _here() -> object:
-    import cupy
-
-    return cupy.cuda.get_current_stream()
+    moved = 2 * _COPY_BYTES
+    return row(name, plan.device, timing, moved // BYTES_PER_PIXEL, "pixels", bandwidth=moved / timing.seconds)
 
 
 def _kernels(frames: int, window: int, ieee: int, plan: Plan, name: str) -> Row:
@@ -131,4 +123,4 @@ def _kernels(frames: int, window: int, ieee: int, plan: Plan, name: str) -> Row:
     pixels = frames * _PIXELS
     target = f"target {100 * COPY_SHARE_TARGET:g} % of a copy" if frames == _BATCH and not ieee else ""
     told = {"bandwidth": BYTES_PER_PIXEL * pixels / timing.seconds, "target": target, "compared_with": COPY}
-    return pixel_row(name, plan.device, timing, pixels, **told)
+    return row(name, plan.device, timing, pixels, "pixels", **told)

@@ -1,15 +1,12 @@
 """What to measure and where, how frames are timed, and times of others to compare with."""
 
-import dataclasses
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from common import Array, Row, Timing, load_average, row, timed
+import speed
+from common import Array, Timing, timed, timed_by_events
 
-from napari_gpubio.core.device import Device
 from napari_gpubio.speckle.checks import speckle_frames
 from napari_gpubio.speckle.kernels.contrast import cpu
 from napari_gpubio.speckle.kernels.contrast.problem import Recipe
@@ -33,37 +30,13 @@ REGISTRATION_TARGET_MS = 33.0  # a frame of a camera of 30 frames/s
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What to run, and where.
-
-    Parameters
-    ----------
-    device
-        Where contrast is computed.
-    quick
-        Fewer repeats.
-    ends
-        When to begin no further row, by `time.monotonic`.
-    """
-
-    device: Device
-    quick: bool = False
-    ends: float = float("inf")
+class Plan(speed.Plan):
+    """What to run, and where."""
 
     @property
     def repeats(self) -> int:
         """How often each thing is timed; often, since others share the machine and a frame takes a millisecond."""
         return 10 if self.quick else 60
-
-    @property
-    def time_is_up(self) -> bool:
-        """Whether to begin no further row."""
-        return time.monotonic() > self.ends
-
-    @property
-    def on_one(self) -> "Plan":
-        """The same on the first of several GPUs."""
-        return dataclasses.replace(self, device=dataclasses.replace(self.device, indices=self.device.indices[:1]))
 
 
 def recipe_of(
@@ -74,18 +47,10 @@ def recipe_of(
 
 
 def frames_of(count: int, shape: tuple[int, int] = SEED_SHAPE) -> Array:
-    """Speckle frames, the same one again and again."""
     return np.ascontiguousarray(np.broadcast_to(speckle_frames(1, shape), (count, *shape)))
 
 
 _LAUNCHES = 10  # that one timing on a GPU is the mean of
-
-
-def pixel_row(name: str, device: Device, timing: Timing, pixels: int, **more: Any) -> Row:
-    """A row that counts pixels of the maps."""
-    if not device.is_gpu:
-        more = {"load_average": load_average()[:1], **more}
-    return row(name, device, timing, pixels, "pixels", **more)
 
 
 def timed_resident(recipe: Recipe, maps: int, plan: Plan, threads: int | None = None) -> Timing:
@@ -107,22 +72,4 @@ def timed_on_gpu(recipe: Recipe, frames: Any, maps: int, plan: Plan) -> Timing:
     with cupy.cuda.Device(plan.device.indices[0]):
         maker, there = Maker(recipe, plan.device), cupy.asarray(frames)
         made = map_buffer(cupy.empty(bytes_of(recipe, maps), np.uint8), recipe, maps).maps
-        return timed_by_events(lambda: maker.fill(there, made), plan.repeats)
-
-
-def timed_by_events(work: Callable[[], object], repeats: int) -> Timing:
-    """Time what is launched on the current stream, by the GPU's own clock."""
-    import cupy
-
-    for _ in range(3):
-        work()
-    seconds = []
-    for _ in range(repeats):
-        first, last = cupy.cuda.Event(), cupy.cuda.Event()
-        first.record()
-        for _ in range(_LAUNCHES):
-            work()
-        last.record()
-        last.synchronize()
-        seconds.append(1e-3 * cupy.cuda.get_elapsed_time(first, last) / _LAUNCHES)
-    return Timing(min(seconds), sorted(seconds)[len(seconds) // 2])
+        return timed_by_events(plan.device, lambda: maker.fill(there, made), plan.repeats, _LAUNCHES)

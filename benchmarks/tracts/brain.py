@@ -1,13 +1,15 @@
-"""The real brain that lies beside the repository, and places in it."""
+"""The real brain that lies beside the repository, places in it, and what to run on it."""
 
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import speed
 from common import ROOT, Array
 from scipy import ndimage
 
+from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
@@ -86,3 +88,20 @@ def white_matter_seeds(field: TensorField, count: int) -> Array:
     voxels = np.argwhere(fa_map(field) > 0.3)
     u = uniform(5, 0, count, 4).astype(np.float64)
     return apply_affine(field.affine, voxels[(u[:, 0] * len(voxels)).astype(int)] + u[:, 1:] - 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(speed.Plan):
+    """What to run, and where."""
+
+    brain: Brain | str = ""
+
+    @property
+    def repeats(self) -> int:
+        """How often each thing is timed."""
+        return 3 if self.quick else 5
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The device asked for, and the CPU beside a GPU."""
+        return (self.device, CPU) if self.device.is_gpu else (CPU,)

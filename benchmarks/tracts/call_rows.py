@@ -1,13 +1,11 @@
 """Rows c, d, e and g: making the field ready, the tensor fit, a click, and the memory of a GPU."""
 
-import gc
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from common import Array, Row, Timing, row, skipped, timed_on
+from common import Array, PoolBytes, Row, Stopwatch, Timing, row, skipped, timed_on
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.tracts.kernels.rays import cpu
@@ -20,8 +18,7 @@ from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
-from tracts.brain import callosum_click
-from tracts.plan import Plan
+from tracts.brain import Plan, callosum_click
 from tracts.problems import FREE, random_field
 from tracts.tracing import told
 
@@ -118,26 +115,16 @@ def _first_click(field: TensorField, click: Array, device: Device) -> None:
 def gpu_memory(plan: Plan) -> Iterator[Row]:
     """Row g: GPU bytes that a brain of 145 x 174 x 145 takes in the default scheme."""
     name = "g GPU memory, 145 x 174 x 145, default scheme"
-    if not plan.device.is_gpu:
-        yield skipped(name, "needs a GPU")
-        return
-    import cupy
-
     from napari_gpubio.tracts.kernels.rays import gpu
 
-    gc.collect()
     field = random_field((145, 174, 145))
     problem = RayProblem(field, make_launch(field, [(70.0, 80.0, 70.0)], Directions()), TrackSettings())
-    with cupy.cuda.Device(plan.device.indices[0]):
-        pool = cupy.get_default_memory_pool()
-        pool.free_all_blocks()
-        before, before_total = pool.used_bytes(), pool.total_bytes()
-        begun = time.perf_counter()
+    pool, watch = PoolBytes(plan.device), Stopwatch()
+    with watch.running():
         run = gpu.Run(problem, device=plan.device)
-        seconds = time.perf_counter() - begun
-        used, peak = pool.used_bytes() - before, pool.total_bytes() - before_total
+    used, peak = pool.used_and_grown()
     yield row(
-        name, plan.device, Timing(seconds, seconds), used, "bytes", target="< 1e9 bytes", bytes_used=used,
+        name, plan.device, watch.timing(), used, "bytes", target="< 1e9 bytes", bytes_used=used,
         bytes_taken_while_preparing=peak, bytes_for_1000_fibers=1000 * run.bytes_per_item(),
         settings=told(TrackSettings()),
     )  # fmt: skip

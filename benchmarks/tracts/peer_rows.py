@@ -13,8 +13,7 @@ from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.scalars import fa_map
-from tracts.brain import white_matter_seeds
-from tracts.plan import Plan
+from tracts.brain import Plan, white_matter_seeds
 from tracts.tracing import told
 
 

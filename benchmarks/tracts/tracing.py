@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from common import Array, Row, Timing, limited_threads, row, timed
+from common import Array, Row, Timing, limited_threads, row, timed, timed_by_events
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.tracts.kernels.rays import cpu
@@ -48,19 +48,7 @@ class GpuTrace:
 
     def timing(self, repeats: int) -> Timing:
         """Seconds of the kernel."""
-        import cupy
-
-        with cupy.cuda.Device(self._device.indices[0]):
-            seconds = []
-            for _ in range(repeats + 1):
-                begun, ended = cupy.cuda.Event(), cupy.cuda.Event()
-                begun.record()
-                self._run.launch(self._rays, self._output)
-                ended.record()
-                ended.synchronize()
-                seconds.append(cupy.cuda.get_elapsed_time(begun, ended) / 1e3)
-        warm = sorted(seconds[1:])
-        return Timing(warm[0], warm[len(warm) // 2])
+        return timed_by_events(self._device, lambda: self._run.launch(self._rays, self._output), repeats)
 
     def outcome(self) -> tuple[Array, Array]:
         """Points written and stop reason of each ray."""

@@ -10,8 +10,7 @@ from napari_gpubio.core.device import CPU
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from tracts.brain import callosum_click
-from tracts.plan import Plan
+from tracts.brain import Plan, callosum_click
 from tracts.problems import (
     CUBIC_RK4,
     FREE,

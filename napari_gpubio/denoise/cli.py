@@ -17,6 +17,8 @@ from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denois
 from napari_gpubio.denoise.io import (
     NiftiImage,
     from_log10,
+    in_place,
+    mean_of_halves,
     read_image,
     read_mask,
     read_on_grid,
@@ -152,10 +154,7 @@ class _Inputs(NamedTuple):
     @property
     def whole(self) -> Array:
         """Values that the result is compared with."""
-        if self.second is None:
-            return self.values
-        # integers may overflow
-        return np.add(self.values, self.second, dtype=np.result_type(self.values, self.second, np.float32)) / 2
+        return self.values if self.second is None else mean_of_halves(self.values, self.second)
 
 
 def _read(image: NiftiImage, options: argparse.Namespace) -> _Inputs:
@@ -227,8 +226,5 @@ def _write(
 
 def _in_place(image: NiftiImage, denoised: Array, options: argparse.Namespace) -> Array:
     """The whole image, with the denoised volumes in their place, and gaps as they were."""
-    whole = image.array.astype(denoised.dtype)
-    chosen = (..., _volumes(image, options)) if whole.ndim == 4 else ...
-    keeps = options.skip_gaps and not options.log10
-    whole[chosen] = np.where(np.isfinite(whole[chosen]), denoised, whole[chosen]) if keeps else denoised
-    return whole
+    chosen = _volumes(image, options) if image.array.ndim == 4 else None
+    return in_place(image.array, denoised, chosen, keeps_gaps=options.skip_gaps and not options.log10)

@@ -115,12 +115,7 @@ def checked_mask(mask: npt.ArrayLike | None, shape: tuple[int, ...]) -> npt.NDAr
 def checked_noise(noise: npt.ArrayLike | None, shape: tuple[int, ...]) -> Array | None:
     """Standard deviation of the noise for every voxel of the image, or None if it is not known, or InvalidInput.
 
-    Parameters
-    ----------
-    noise
-        One number, one for each volume of a series, a map (X, Y, Z), or a map of the image's shape.
-    shape
-        Of the image.
+    It is given as one number, one for each volume of a series, a map (X, Y, Z), or a map of the image's shape.
     """
     if noise is None:
         return None

@@ -172,3 +172,16 @@ def without_gaps(image: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> tup
         return array, given
     inside = np.asarray(finite.reshape(*array.shape[:3], -1).all(axis=3))
     return np.where(finite, array, array.dtype.type(0)), inside if given is None else inside & given
+
+
+def mean_of_halves(first: Array, second: Array) -> Array:
+    """Fluence of all photons, from that of both halves, of any type: integers do not overflow."""
+    return np.add(first, second, dtype=np.result_type(first, second, np.float32)) / 2
+
+
+def in_place(before: Array, denoised: Array, volumes: slice | None, *, keeps_gaps: bool) -> Array:
+    """Return a whole image with the denoised volumes (None: all of it) in their place, and gaps as they were."""
+    whole = before.astype(denoised.dtype)
+    where: Any = ... if volumes is None else (..., volumes)
+    whole[where] = np.where(np.isfinite(whole[where]), denoised, whole[where]) if keeps_gaps else denoised
+    return whole

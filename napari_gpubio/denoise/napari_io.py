@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried, grid_of, volume_of
+from napari_gpubio.core.napari_io import carried, grid_of
 from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
 from napari_gpubio.denoise.io import from_log10
 
@@ -23,17 +23,7 @@ _PLACE = ("scale", "translate", "rotate", "shear")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """A part of an image.
-
-    Parameters
-    ----------
-    box
-        Which voxels.
-    volumes
-        Which volumes of a series, or None: all of them.
-    axes
-        Order of the axes of the part.
-    """
+    """A part of an image: some voxels, some volumes of a series (None: all of them), and another order of the axes."""
 
     box: Box = EVERYTHING
     volumes: slice | None = None
@@ -46,15 +36,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """Numbers of a layer, in the file's order of axes, and whether they are logarithms.
-
-    Parameters
-    ----------
-    array
-        Shape (X, Y, Z) or (X, Y, Z, N).
-    is_log
-        Whether they are decimal logarithms of what is meant.
-    """
+    """Numbers of a layer, shape (X, Y, Z) or (X, Y, Z, N), and whether they are decimal logarithms of what is meant."""
 
     array: Any
     is_log: bool = False
@@ -73,39 +55,17 @@ class Values:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LayerVolume:
-    """An image layer as it was when it was read; the layer itself may be gone since.
-
-    Parameters
-    ----------
-    name
-        Of the layer.
-    key
-        The layer's own, which no other has, whatever their names.
-    values
-        Its numbers.
-    affine
-        Voxel to world, mm, of the stored order.
-    order
-        Order of the stored axes in which they follow x, y, z: how the layer shows them.
-    place
-        Where its layer lies: keywords of a napari layer.
-    display
-        How its layer is drawn: keywords of a napari layer.
-    carried
-        What its layer carries for the engines.
-    unit
-        Of the values, as far as it is known.
-    """
+    """An image layer as it was when it was read; the layer itself may be gone since."""
 
     name: str
-    key: str
+    key: str  # the layer's own, which no other has, whatever their names
     values: Values
-    affine: Array
-    order: tuple[int, int, int]
-    place: dict[str, Any]
-    display: dict[str, Any]
+    affine: Array  # voxel to world, mm, of the stored order
+    order: tuple[int, int, int]  # of the stored axes in which they follow x, y, z: how the layer shows them
+    place: dict[str, Any]  # keywords that put a napari layer where this one is
+    display: dict[str, Any]  # keywords that draw a napari layer as this one is
     carried: dict[str, Any]
-    unit: str = ""
+    unit: str = ""  # of the values, as far as it is known
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -200,8 +160,3 @@ def place_of_part(place: dict[str, Any], first: tuple[int, ...]) -> dict[str, An
     shift[:ndim, ndim] = first
     matrix = layer_matrix(place, ndim) @ shift
     return {"affine": matrix, "axis_labels": place["axis_labels"], "units": place["units"]}
-
-
-def mask_array(layer: Any) -> npt.NDArray[np.bool_]:
-    """Return the array (X, Y, Z) of a mask layer: True where it is not 0."""
-    return np.asarray(volume_of(layer) != 0)

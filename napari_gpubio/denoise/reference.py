@@ -57,9 +57,7 @@ def _candidates(
         window = tuple(slice(max(0, n - search), n + search + 1) for n in i)
         chosen = _alike(mean, variance, u.max(), i, window) if preselection == "seed" else np.ones_like(u[window], bool)
         chosen[tuple(n - part.start for n, part in zip(i, window, strict=True))] = False
-        found: Any = tuple(
-            index + part.start for index, part in zip(np.nonzero(chosen), window, strict=True)
-        )  # fmt: skip
+        found: Any = tuple(index + part.start for index, part in zip(np.nonzero(chosen), window, strict=True))
         yield i, found
 
 

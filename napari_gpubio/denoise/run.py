@@ -1,8 +1,9 @@
 """Denoising on any device."""
 
+import functools
 import threading
-from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,6 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.denoise.calibration import calibrate
 from napari_gpubio.denoise.inputs import (
     check_windows,
     checked_image,
@@ -20,13 +20,12 @@ from napari_gpubio.denoise.inputs import (
     checked_noise,
     checked_voxel_size,
 )
-from napari_gpubio.denoise.kernels.anlm.problem import Problem, Windows, make_windows, scale_of
-from napari_gpubio.denoise.kernels.anlm.tally import Filtered, reached
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, Windows, calibrate, make_windows, scale_of
+from napari_gpubio.denoise.kernels.anlm.tally import reached
 from napari_gpubio.denoise.model import DenoiseResult, provenance
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Array = npt.NDArray[Any]
-_MESSAGE = "denoising"
 
 
 def denoise(
@@ -105,7 +104,9 @@ def denoise_steps(
     volumes = _as_series(array)
     chosen = choose_device(device)
     series = _Series(volumes, usable, None if sigma is None else _as_series(sigma), windows, settings)
-    complete = yield from series.filter(chosen, stop)
+    count = volumes.shape[3]
+    opened = (series.open_volume(n, chosen) for n in range(count))
+    complete = yield from denoise_volumes(opened, count, "denoising", stop)
     image_found, noise_found = series.results()
     return DenoiseResult(
         image=image_found.reshape(array.shape),
@@ -125,8 +126,50 @@ def _as_series(array: Array) -> Array:
     return array.reshape((*array.shape[:3], -1))
 
 
+class OpenVolume(NamedTuple):
+    """A volume that is being denoised.
+
+    Parameters
+    ----------
+    runs
+        One `Run` of a backend for each processor.
+    items
+        How many items there are to do.
+    first_chunk
+        How many a run does at first.
+    keep
+        Stores the result, given how many items are done.
+    preview
+        Makes a preview of what is done.
+    """
+
+    runs: Sequence[Any]
+    items: int
+    first_chunk: int
+    keep: Callable[[int], None]
+    preview: Callable[[], Any] | None = None
+
+
+def denoise_volumes(
+    volumes: Iterable[OpenVolume], count: int, message: str, stop: threading.Event | None
+) -> Generator[Step, None, bool]:
+    """Denoise ``count`` volumes, each of which is opened when it is its turn; returns whether the end was reached."""
+    for number, volume in enumerate(volumes):
+        done, total = 0, volume.items
+        try:
+            for done in advance_in_chunks(volume.runs, total, stop=stop, first_chunk=volume.first_chunk):
+                yield Step(number * total + done, count * total, message, volume.preview)
+            volume.keep(done)
+        finally:
+            for run in volume.runs:
+                run.close()
+        if done < total:
+            return False
+    return True
+
+
 class _Series:
-    """The volumes of an image, denoised one after another."""
+    """The volumes of an image, and what was made of them so far."""
 
     def __init__(
         self,
@@ -145,27 +188,11 @@ class _Series:
         """Denoised volumes and their noise, of the shape of all volumes; what was not reached is as it was, noise 0."""
         return self._kept or (self._volumes.copy(), np.zeros_like(self._volumes))
 
-    def filter(self, device: Device, stop: threading.Event | None) -> Generator[Step, None, bool]:
-        """Denoise all volumes; returns whether the end was reached."""
-        count = self._volumes.shape[3]
-        for n in range(count):
-            problem, scale = self._problem(n)
-            done = 0
-            for done, result in _filter_volume(problem, device, stop):
-                if result is not None:
-                    self._put(n, result, scale)
-                yield Step(n * problem.bricks + done, count * problem.bricks, _MESSAGE)
-            if done < problem.bricks:
-                return False
-        return True
-
-    def _problem(self, n: int) -> tuple[Problem, float]:
-        """One volume, scaled, and what it was divided by."""
+    def open_volume(self, n: int, device: Device) -> OpenVolume:
+        """Scale a volume and put it on the processors."""
         volume = self._volumes[..., n]
         scale = scale_of(volume)
-        variance = None
-        if self._sigma is not None:
-            variance = np.square(self._sigma[..., n] / scale).astype(np.float32)
+        variance = None if self._sigma is None else np.square(self._sigma[..., n] / scale).astype(np.float32)
         problem = Problem(
             values=np.ascontiguousarray(volume / scale, np.float32),
             usable=self._usable,
@@ -174,56 +201,36 @@ class _Series:
             calibration=self._calibration,
             variance=variance,
         )
-        return problem, scale
+        runs = make_runs(problem, device)
+        first_chunk = -(-(problem.bricks if device.is_gpu else 8) // len(runs))
+        return OpenVolume(runs, problem.bricks, first_chunk, functools.partial(self._keep, n, problem, scale, runs))
 
-    def _put(self, n: int, result: Filtered, scale: float) -> None:
-        """Keep a denoised volume in the image's own scale; what was not filtered keeps its bits."""
+    def _keep(self, n: int, problem: Problem, scale: float, runs: Sequence[Any], done: int) -> None:
+        """Store a denoised volume in the image's own scale; what was not filtered keeps its bits."""
+        if not done:
+            return
+        first, *others = runs
+        for other in others:
+            first.merge(other.part())
+        values, noise = first.finish()
         before, factor = self._volumes[..., n], self._volumes.dtype.type(scale)
-        inside = (self._usable != 0) & (result.noise >= 0)
-        image = _scaled(result.values, factor)
-        noise = _scaled(result.noise, factor) if self._sigma is None else self._sigma[..., n].astype(before.dtype)
+        image = _scaled(values, factor)
+        noise = _scaled(noise, factor) if self._sigma is None else self._sigma[..., n].astype(before.dtype)
+        inside = self._usable != 0
+        if done < problem.bricks:
+            inside &= reached(problem, first.done)
         if not inside.all():
             image, noise = np.where(inside, image, before), np.where(inside, noise, before.dtype.type(0))
-        self._keep(n, image, noise)
-
-    def _keep(self, n: int, image: Array, noise: Array) -> None:
         if self._volumes.shape[3] == 1:  # not copied: new pages take longer than the numbers on them
             self._kept = image[..., np.newaxis], noise[..., np.newaxis]
-            return
-        self._kept = self.results()
-        self._kept[0][..., n], self._kept[1][..., n] = image, noise
+        else:
+            self._kept = self.results()
+            self._kept[0][..., n], self._kept[1][..., n] = image, noise
 
 
 def _scaled(values: Array, factor: Any) -> Array:
     """Values times a factor of the result's type, in their own place where that can be."""
     return np.multiply(values, factor, out=values if values.dtype == factor.dtype else None)
-
-
-def _filter_volume(
-    problem: Problem, device: Device, stop: threading.Event | None
-) -> Generator[tuple[int, Filtered | None], None, None]:
-    """Yield the number of bricks done, and at the end the denoised volume with noise -1 where it was not reached."""
-    runs, done = make_runs(problem, device), 0
-    try:
-        first_chunk = problem.bricks if device.is_gpu else 8
-        for done in advance_in_chunks(runs, problem.bricks, stop=stop, first_chunk=-(-first_chunk // len(runs))):
-            if done < problem.bricks:
-                yield done, None
-        for other in runs[1:]:
-            runs[0].merge(other.part())
-        if done == problem.bricks:
-            yield done, runs[0].finish()
-        elif done:
-            yield done, _unfinished(problem, runs[0])
-    finally:
-        for run in runs:
-            run.close()
-
-
-def _unfinished(problem: Problem, run: Any) -> Filtered:
-    """What can be said of a volume that was not done to its end; its noise is -1 where it was not reached."""
-    values, noise = run.finish()
-    return Filtered(values, np.where(reached(problem, run.done), noise, np.float32(-1.0)))
 
 
 def make_runs(problem: Problem, device: Device) -> list[Any]:
@@ -239,8 +246,7 @@ def make_runs(problem: Problem, device: Device) -> list[Any]:
             f"the volume has {problem.values.size:,} voxels and a GPU takes {gpu.MOST_VOXELS:,} at most; denoise it in "
             "parts, or with device='cpu'"
         )
-    return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
-
-
-def _on_gpu(run: Any, problem: Problem, gpu: Device) -> Any:
-    return open_run(lambda: run(problem, device=gpu), gpu, problem.resident_bytes, "denoising this volume")
+    return [
+        open_run(functools.partial(gpu.Run, problem, device=one), one, problem.resident_bytes, "denoising this volume")
+        for one in (Device("cuda", (i,)) for i in device.indices)
+    ]

@@ -50,6 +50,7 @@ class EnginePanel(QWidget):
 
     warms: tuple[str, ...] = ()  # the engines whose CPU backends are compiled while the panel is open
     run_finished = Signal()
+    warmed = Signal()  # the CPU backend has been compiled, or could not be
 
     def __init__(self, viewer: Any, *, run_text: str = "Run", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -315,11 +316,18 @@ class EnginePanel(QWidget):
         self._bar.setRange(0, 0 if running else 1000)
         self._bar.setValue(0)
 
-    def _waits_for_warmup(self) -> bool:
-        """Put a run on the CPU off until the backend is compiled; it then starts by itself."""
+    def must_warm_up(self) -> bool:
+        """Whether the chosen device is a CPU whose backend is not compiled yet; that begins, and ends with `warmed`."""
         if not self._device.uses_cpu or not self._warmup.is_needed:
             return False
         self._warmup.start()
+        self._show_warmup()
+        return True
+
+    def _waits_for_warmup(self) -> bool:
+        """Put a run on the CPU off until the backend is compiled; it then starts by itself."""
+        if not self.must_warm_up():
+            return False
         self._runs_when_warm = True
         self._set_running(running=True)
         self._show_warmup()
@@ -338,6 +346,7 @@ class EnginePanel(QWidget):
         if self._runs_when_warm:
             self._end_waiting()
             self._start_run()
+        self.warmed.emit()
 
     def _end_waiting(self) -> None:
         if self._runs_when_warm:

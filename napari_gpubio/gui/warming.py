@@ -29,6 +29,7 @@ class BackgroundWarmup(QObject):
     def __init__(self, engines: Sequence[str], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.engines, self.compiled = tuple(engines), 0
+        self._has_failed = False  # then functions are compiled where they are used
         self.process: QProcess | None = None
 
     @property
@@ -38,8 +39,10 @@ class BackgroundWarmup(QObject):
 
     @property
     def is_needed(self) -> bool:
-        """Whether the machine code is not there yet."""
-        return os.environ.get(DISABLED) != "1" and not all(map(warmup.is_warm, self.engines))
+        """Whether the machine code is not there yet, and can be made ahead."""
+        if self._has_failed or os.environ.get(DISABLED) == "1":
+            return False
+        return not all(map(warmup.is_warm, self.engines))
 
     @property
     def progress_text(self) -> str:
@@ -77,7 +80,7 @@ class BackgroundWarmup(QObject):
 
     def _on_finished(self, status: int, *_: Any) -> None:
         process: Any = self.process
-        self.process = None
+        self.process, self._has_failed = None, status != 0
         message = bytes(process.readAllStandardError()).decode(sys.getdefaultencoding(), "replace").strip()
         process.deleteLater()
         self.finished.emit("" if status == 0 else message.rsplit("\n", 1)[-1] or f"the process ended with {status}")

@@ -91,7 +91,7 @@ def _reduction(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in (
+_REDUCTIONS = (
     "sum",
     "min",
     "max",
@@ -105,7 +105,8 @@ for _name in (
     "take",
     "dot",
     "prod",
-):
+)
+for _name in _REDUCTIONS:
     setattr(DeviceArray, _name, _reduction(_name))
 
 

@@ -35,29 +35,14 @@ OutOfMemoryError.__module__ = "cupy.cuda.memory"
 
 @dataclass
 class FakeGpu:
-    """The pretended machine, and what a test may do to it.
+    """The pretended machine, and what a test may do to it."""
 
-    Parameters
-    ----------
-    count
-        Number of GPUs.
-    total_bytes
-        Memory of each.
-    driver
-        False for a machine without GPU and driver.
-    kernel_error
-        Raised by every launch, when not None.
-    dead_kernels
-        Launches do nothing at all, when true.
-    log
-        ``(device, kernel name, grid, block)`` of every launch.
-    """
-
-    count: int = 1
-    total_bytes: int = 1 << 30
-    driver: bool = True
-    kernel_error: Exception | None = None
-    dead_kernels: bool = False
+    count: int = 1  # number of GPUs
+    total_bytes: int = 1 << 30  # memory of each
+    driver: bool = True  # false for a machine without GPU and driver
+    kernel_error: Exception | None = None  # raised by every launch, when not None
+    dead_kernels: bool = False  # launches do nothing at all, when true
+    # ``(device, kernel name, grid, block)`` of every launch
     log: list[tuple[int, str, Any, Any]] = field(default_factory=list)
     used_bytes: dict[int, int] = field(default_factory=dict)
     allocations: int = 0
@@ -203,10 +188,6 @@ class _Event:
         pass
 
 
-def _new_module(name: str) -> Any:
-    return types.ModuleType(name)
-
-
 def _device_class(gpu: FakeGpu) -> type:
     class Device:
         """A context that makes a device the current one of the thread."""
@@ -243,7 +224,11 @@ def _device_class(gpu: FakeGpu) -> type:
 
 
 def _cuda_module(gpu: FakeGpu) -> Any:
-    cuda, memory, runtime, compiler = (_new_module(name) for name in _MODULES[1:])
+    cuda: Any
+    memory: Any
+    runtime: Any
+    compiler: Any
+    cuda, memory, runtime, compiler = (types.ModuleType(name) for name in _MODULES[1:])
     cuda.memory, cuda.runtime, cuda.compiler = memory, runtime, compiler
     cuda.Device, cuda.Stream, cuda.Event = _device_class(gpu), _Stream, _Event
     _Stream.null = _Stream()
@@ -356,7 +341,7 @@ def _other(gpu: FakeGpu) -> Callable[[str], Any]:
 
 
 def _build_module(gpu: FakeGpu) -> Any:
-    module = _new_module("cupy")
+    module: Any = types.ModuleType("cupy")
     module.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
     module.__path__ = []
     module.__version__ = "14.2.0+fake"

@@ -70,13 +70,7 @@ def can_fuse() -> bool:
 
 @contextlib.contextmanager
 def thread_order(seed: int) -> Iterator[None]:
-    """Run every launch in the block with another order of threads and blocks.
-
-    Parameters
-    ----------
-    seed
-        `NATURAL`, `REVERSED`, or any other number for a shuffle.
-    """
+    """Run every launch in the block with another order of threads: `NATURAL`, `REVERSED`, or a number for a shuffle."""
     global _order
     before, _order = _order, seed
     try:
@@ -88,42 +82,19 @@ def thread_order(seed: int) -> Iterator[None]:
 def load(path: Path, *, defines: tuple[str, ...] = (), sanitize: bool = False, fused: bool = False) -> "CpuModule":
     """Compile one of the project's ``.cu`` files: the text and the defines that CuPy would be given.
 
-    Parameters
-    ----------
-    path
-        The ``.cu`` file.
-    defines
-        As in `napari_gpubio.core.kernels.kernel`.
-    sanitize
-        With g++'s checks for undefined behavior, which print ``runtime error`` to stderr.
-    fused
-        With products and sums fused, as a GPU does unless told ``--fmad=false``. Explicitly rounded operations stay
-        as they are.
+    ``sanitize`` adds g++'s checks for undefined behavior, which print ``runtime error`` to stderr. With ``fused``,
+    products and sums are fused, as on a GPU without ``--fmad=false``; explicitly rounded operations stay as they are.
     """
     options = kernels.options(defines=defines)
     return compile_text(kernels.source(path), options=options, name=path.name, sanitize=sanitize, fused=fused)
 
 
 def compile_text(
-    text: str,
-    *,
-    options: Sequence[str] = (),
-    name: str = "kernel.cu",
-    sanitize: bool = False,
-    fused: bool = False,
+    text: str, *, options: Sequence[str] = (), name: str = "kernel.cu", sanitize: bool = False, fused: bool = False
 ) -> "CpuModule":
-    """Compile CUDA source text, or take it from the cache; see `load`.
+    """Compile CUDA source text with its includes spliced in, or take it from the cache; see `load`.
 
-    Parameters
-    ----------
-    text
-        Source with its includes spliced in.
-    options
-        NVRTC options; g++ gets ``-D``, ``-U`` and ``-std`` of them.
-    name
-        Name for the compiler's messages.
-    sanitize, fused
-        See `load`.
+    Of NVRTC's options g++ gets ``-D``, ``-U`` and ``-std``.
     """
     flags = [*_FLAGS, *_QUIET, *_gxx_options(options)]
     flags += ["-mfma", "-ffp-contract=fast"] if fused else ["-ffp-contract=off"]
@@ -204,15 +175,7 @@ def _run(command: list[str], text: str) -> subprocess.CompletedProcess[str]:
 
 
 class CpuModule:
-    """The kernels of one source file, as `cupy.RawModule` gives them.
-
-    Attributes
-    ----------
-    kernels
-        Names of the ``__global__`` functions.
-    warnings
-        What g++ said.
-    """
+    """The kernels of one source file, as `cupy.RawModule` gives them, and what g++ warned of."""
 
     def __init__(self, library: ctypes.CDLL, names: tuple[str, ...], warnings: str) -> None:
         self._library = library
@@ -249,13 +212,7 @@ class CpuKernel:
             self.signature: tuple[str, ...] = tuple(describe().decode().split())
 
     def __call__(
-        self,
-        grid: Sequence[int],
-        block: Sequence[int],
-        args: Sequence[Any],
-        shared_mem: int = 0,
-        *,
-        stream: Any = None,
+        self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_mem: int = 0, *, stream: Any = None
     ) -> None:
         """Launch on NumPy arrays and NumPy scalars and wait for the end.
 

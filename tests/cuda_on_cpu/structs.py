@@ -20,16 +20,9 @@ _TYPES = {
 
 
 def struct_in(text: str, name: str, **aliases: type) -> np.dtype:
-    """Read the layout of ``struct name { ... };`` from CUDA source text.
+    """Read the layout of ``struct name { ... };`` from CUDA source text with its includes spliced in.
 
-    Parameters
-    ----------
-    text
-        Source with its includes spliced in.
-    name
-        Of the struct.
-    **aliases
-        Types behind a file's own names, for instance ``REAL=np.float32``.
+    The aliases are the types behind a file's own names, for instance ``REAL=np.float32``.
     """
     body = re.search(rf"struct\s+{name}\s*\{{(.*?)\n\}};", text, re.DOTALL)
     if body is None:

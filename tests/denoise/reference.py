@@ -16,10 +16,15 @@ def window(radii):
     return list(itertools.product(*(range(-r, r + 1) for r in radii)))
 
 
+def moving(volume, reach):
+    """A function that returns the volume at every voxel + d, mirrored at its borders, for d up to a reach."""
+    padded = np.pad(volume, reach, mode="symmetric")
+    return lambda d: padded[tuple(slice(reach + n, reach + n + size) for n, size in zip(d, volume.shape, strict=True))]
+
+
 def moved(volume, d):
     """The volume at every voxel + d, mirrored at its borders."""
-    padded = np.pad(volume, [(abs(n), abs(n)) for n in d], mode="symmetric")
-    return padded[tuple(slice(abs(n) + n, abs(n) + n + size) for n, size in zip(d, volume.shape, strict=True))]
+    return moving(volume, max(map(abs, d)))(d)
 
 
 class Reference:
@@ -32,17 +37,17 @@ class Reference:
         self.u, self.s, self.windows, self.calibration = np.float64(values), settings, windows, calibration
         self.usable = np.ones(self.u.shape, bool) if usable is None else usable
         self.sigma = sigma
-        boxes = np.stack([moved(self.u, d) for d in window(windows.box)])
+        boxes = np.stack([*map(moving(self.u, max(windows.box)), window(windows.box))])
         self.mean, self.variance = boxes.mean(axis=0), boxes.var(axis=0, ddof=1)
         self.displacements = [d for d in window(windows.search) if any(d)]
         self.candidates = np.stack([self.alike(d) for d in self.displacements])
 
     def distances(self, volume, radii):
         """Mean squared differences of the patches around voxels i and i + d, which may read beyond the border."""
-        total = np.zeros(self.candidates.shape)
+        total, at = np.zeros(self.candidates.shape), moving(volume, max(radii) + max(self.windows.search))
         for n, d in enumerate(self.displacements):
             for p in window(radii):
-                total[n] += (moved(volume, p) - moved(volume, np.add(p, d))) ** 2
+                total[n] += (at(p) - at(np.add(p, d))) ** 2
         return total / len(window(radii))
 
     def alike(self, d):
@@ -71,7 +76,7 @@ class Reference:
         weights = np.where(h2 > 0, np.exp(-d / np.where(h2 > 0, h2, 1)), d == 0) * self.candidates
         if self.s.cutoff:
             weights[d > self.s.cutoff * h2] = 0
-        there = np.stack([moved(self.u, d) for d in self.displacements])
+        there = np.stack([*map(moving(self.u, max(self.windows.search)), self.displacements)])
         if self.s.skip_zeros:
             weights[there <= 0] = 0
         largest = weights.max(axis=0)

@@ -3,8 +3,7 @@
 import numpy as np
 
 from napari_gpubio.denoise import DenoiseSettings
-from napari_gpubio.denoise.calibration import calibrate
-from napari_gpubio.denoise.kernels.anlm.problem import Problem, make_windows
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, calibrate, make_windows
 
 
 def steps_and_noise(shape, seed=0, sigma=4.0, empty=0.0):

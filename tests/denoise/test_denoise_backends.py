@@ -43,14 +43,23 @@ def check_backends(problem):
     return whole
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+LONG = ("small", "rician-simple")  # whose code other options have, too
+
+
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(one, id=name, marks=[pytest.mark.validate] * (name in LONG)) for name, one in OPTIONS.items()],
+)
 def test_kernels_have_the_bits_of_their_backend(fake_gpu, options):
     fake_gpu()
     values = steps_and_noise(SHAPE, seed=1, empty=0.05) / 100
     check_backends(problem_of(values, DenoiseSettings(**{"search_radius": 1, **options})))
 
 
-@pytest.mark.parametrize("one", gpu.BUILDS[1:])
+LEAN, *OTHERS = gpu.BUILDS[:0:-1]
+
+
+@pytest.mark.parametrize("one", [LEAN, *(pytest.param(other, marks=pytest.mark.validate) for other in OTHERS)])
 def test_every_build_has_the_same_bits(fake_gpu, monkeypatch, one):
     fake_gpu()
     monkeypatch.setattr(gpu, "BUILDS", (one,))
@@ -82,6 +91,7 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, order):
         check_backends(problem_of(steps_and_noise((5, 5, 5), seed=3) / 100, DenoiseSettings(search_radius=1)))
 
 
+@pytest.mark.validate
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
@@ -90,7 +100,11 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
 
 
 @pytest.mark.skipif(not loader.can_fuse(), reason="this processor has no fused multiply-add")
-@pytest.mark.parametrize("options", [{}, {"noise_model": "rician", "center": "largest"}], ids=["gaussian", "rician"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, pytest.param({"noise_model": "rician", "center": "largest"}, marks=pytest.mark.validate)],
+    ids=["gaussian", "rician"],
+)
 def test_fused_products_change_hardly_anything(fake_gpu, monkeypatch, options):
     """As a GPU compiles it; only a voxel at the very edge of pre-selection may differ by more than rounding."""
     fake_gpu()

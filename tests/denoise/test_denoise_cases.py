@@ -31,12 +31,6 @@ def test_every_check_passes(check, device):
     assert failed(check, device) == []
 
 
-def test_names_differ_and_sources_are_told():
-    assert len(set(NAMES)) == len(NAMES)
-    assert all(check.source for check in checks.CHECKS)
-    assert len({speed.name for speed in checks.SPEEDS}) == len(checks.SPEEDS)
-
-
 @pytest.mark.parametrize("check", [c for c in checks.CHECKS if c.name not in BLIND], ids=lambda check: check.name)
 def test_a_filter_that_does_nothing_fails(check, monkeypatch):
     monkeypatch.setattr(checks, "denoise", lambda image, *args, **options: denoise_nothing(image))

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.denoise import DenoiseSettings, denoise
+from napari_gpubio.denoise import DenoiseSettings, FluenceSettings, denoise, denoise_fluence
 from napari_gpubio.denoise.kernels.anlm import gpu
+from tests.denoise.fluence import test_fluence_backends as fluence
+from tests.denoise.fluence.samples import diffuse, poisson_halves
+from tests.denoise.fluence.samples import problem_of as fluence_problem_of
 from tests.denoise.samples import problem_of, steps_and_noise
 from tests.denoise.test_denoise_backends import OPTIONS
 
@@ -68,3 +71,27 @@ def test_all_gpus_together_have_the_bits_of_one():
     image = steps_and_noise((40, 50, 60), seed=7)
     one, together = (denoise(image, device=device).image for device in ("cuda:0", "cuda:all"))
     np.testing.assert_array_equal(one, together)
+
+
+# -- fluence: the bits of the CPU -------------------------------------------------------------------------------------
+
+LEAST = 1e-28  # of volumes near 1: faint, see cpu.py
+
+
+@pytest.mark.parametrize("options", fluence.OPTIONS.values(), ids=fluence.OPTIONS)
+def test_kernels_of_fluence_have_the_bits_of_their_backend(options):
+    fluence.check_backends(fluence_problem_of(fluence.HALVES, **options), LEAST)
+
+
+@pytest.mark.parametrize("shape", [(70, 60, 83), (40, 130, 200), (130, 40, 33)])
+def test_all_scales_of_larger_fluence_have_the_bits_of_their_backend(shape):
+    halves = poisson_halves(diffuse(shape), 500)
+    labels = (np.indices(shape)[2] > 20).astype(np.int64)
+    for more in ({}, {"labels": labels}):
+        fluence.check_backends(fluence_problem_of(halves, FluenceSettings(), **more), LEAST)
+
+
+def test_gates_and_a_single_buffer_have_the_bits_of_the_cpu():
+    gates = np.stack([poisson_halves(diffuse((30, 40, 50)), counts)[0] for counts in (100, 1000)], axis=-1)
+    expected, found = (denoise_fluence(gates, device=device) for device in ("cpu", "cuda"))
+    fluence.check_same_bits(found, expected, ("image", "noise", "raw_noise", "scale_mm"), LEAST)

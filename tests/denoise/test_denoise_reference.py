@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.denoise import DenoiseSettings, denoise
-from napari_gpubio.denoise.calibration import calibrate
-from napari_gpubio.denoise.kernels.anlm.problem import make_windows
+from napari_gpubio.denoise.kernels.anlm.problem import calibrate, make_windows
 from tests.denoise.reference import Reference
 from tests.denoise.samples import steps_and_noise
 

@@ -5,9 +5,8 @@ import pytest
 from scipy.stats import rice
 
 from napari_gpubio.denoise import DenoiseSettings, denoise
-from napari_gpubio.denoise.calibration import calibrate, simulate_measure
 from napari_gpubio.denoise.kernels.anlm import cpu, tally
-from napari_gpubio.denoise.kernels.anlm.problem import make_windows
+from napari_gpubio.denoise.kernels.anlm.problem import calibrate, make_windows, simulate_measure
 from napari_gpubio.denoise.kernels.anlm.tally import (
     _koay_table,
     koay,

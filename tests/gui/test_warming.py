@@ -104,3 +104,13 @@ def test_a_gpu_does_not_wait_for_the_cpu(qtbot, panel):
 def test_the_real_process_can_be_started():
     done = subprocess.run([*warmup.command("no such engine")], capture_output=True, text=True, check=False)
     assert done.returncode != 0
+
+
+def test_other_work_may_wait_too(qtbot, panel, cold):
+    """A preview, for instance: until the backend is compiled, or could not be."""
+    assert panel.must_warm_up()
+    assert "of 15 functions" in panel.status
+    with qtbot.waitSignal(panel.warmed, timeout=1000 * SECONDS):
+        panel.warmup_process.kill()
+    assert not panel.must_warm_up()
+    assert panel.warmup_process is None

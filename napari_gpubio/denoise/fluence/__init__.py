@@ -6,8 +6,7 @@ From the fluence of even and of odd photons to a clean volume in one call::
     result.image, result.noise, result.photon_multiplier
 """
 
-from napari_gpubio.denoise.fluence.model import FluenceResult
+from napari_gpubio.denoise.fluence.model import FluenceResult, FluenceSettings
 from napari_gpubio.denoise.fluence.run import denoise_fluence, denoise_fluence_steps
-from napari_gpubio.denoise.fluence.settings import FluenceSettings
 
 __all__ = ["FluenceResult", "FluenceSettings", "denoise_fluence", "denoise_fluence_steps"]

@@ -14,10 +14,7 @@ _FEWEST = 5  # voxels along an axis
 def checked_fluence(values: npt.ArrayLike, name: str) -> tuple[Float, tuple[str, ...]]:
     """Fluence as float32 or float64, and what was changed, in sentences.
 
-    Raises
-    ------
-    InvalidInput
-        If it is not a volume, or a series of gates, of finite numbers that are not negative.
+    InvalidInput if it is not a volume, or a series of gates, of finite numbers that are not negative.
     """
     _check_dimensions(np.shape(values), name)
     array, notes = checked_reals(values, name)
@@ -102,16 +99,7 @@ def split_in_two(whole: npt.NDArray[np.floating], seed: int, noise: Double | Non
 
     With u = m + n and a random w of the covariance of n, the halves u + w and u - w have the mean m and independent
     noise, if that is Gaussian (the coupled bootstrap of Oliveira, Lei and Tibshirani 2021). Their mean is u. Two real
-    half-buffers are better, since they need no measure of the noise.
-
-    Parameters
-    ----------
-    whole
-        Fluence, shape (X, Y, Z).
-    seed
-        Of the random numbers.
-    noise
-        Its standard error where that is known; None: measured.
+    half-buffers are better, since they need no measure of the noise: its standard error, measured where it is None.
     """
     from scipy.ndimage import correlate1d
 

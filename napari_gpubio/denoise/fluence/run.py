@@ -2,13 +2,13 @@
 
 import functools
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import advance_in_chunks, open_run
+from napari_gpubio.core.chunks import open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
@@ -20,14 +20,13 @@ from napari_gpubio.denoise.fluence.inputs import (
     checked_second,
     split_in_two,
 )
-from napari_gpubio.denoise.fluence.model import FluenceResult
-from napari_gpubio.denoise.fluence.settings import FluenceSettings
+from napari_gpubio.denoise.fluence.model import FluenceResult, FluenceSettings
 from napari_gpubio.denoise.inputs import checked_mask, checked_noise, checked_voxel_size
-from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Smoothed, limit_of, scale_of, segments_of
+from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, limit_of, scale_of, segments_of
 from napari_gpubio.denoise.model import provenance
+from napari_gpubio.denoise.run import OpenVolume, denoise_volumes
 
 Array = npt.NDArray[Any]
-_MESSAGE = "denoising fluence"
 _SINGLE = "there is one buffer only: its noise was {}, and it was split in two with random numbers"
 
 
@@ -169,19 +168,14 @@ class _Gates:
 
     def denoise(self, device: Device, stop: threading.Event | None) -> Generator[Step, None, bool]:
         """Denoise all gates; returns whether the end was reached."""
-        for done, (n, pair) in enumerate(lit := list(self._lit())):
-            problem, scale = self._problem(pair)
-            run, total, tried = _open(problem, device), len(problem.candidates), 0
-            try:
-                for tried in advance_in_chunks([run], total, stop=stop, first_chunk=1):
-                    preview = functools.partial(self._preview, run, n, scale)
-                    yield Step(done * total + tried, len(lit) * total, _MESSAGE, preview)
-                self._put(n, run.snapshot(), scale)
-            finally:
-                run.close()
-            if tried < total:
-                return False
-        return True
+        lit: list[Any] = []
+        for n in np.ndindex(self._first.shape[3:]):
+            if self._first[(..., *n)].any():
+                lit.append((..., *n))
+            else:
+                self._notes += (f"gate {n[0]} of the first buffer is zero everywhere and was left as it is",)
+        opened = (self._open_gate(where, device) for where in lit)
+        return (yield from denoise_volumes(opened, len(lit), "denoising fluence", stop))
 
     def result(self, parameters: dict[str, Any], *, complete: bool) -> FluenceResult:
         """The gates as they are now."""
@@ -195,20 +189,13 @@ class _Gates:
             complete=complete,
         )
 
-    def _lit(self) -> Iterator[tuple[Any, tuple[Array, Array]]]:
-        """Where each gate that light has reached is in the arrays, and its halves."""
-        for n in np.ndindex(self._first.shape[3:]):
-            where = (..., *n)
-            if not self._first[where].any():
-                self._notes += (f"gate {n[0]} of the first buffer is zero everywhere and was left as it is",)
-            elif self._second is not None:
-                yield where, (self._first[where], self._second[where])
-            else:
-                noise = None if self._noise is None else self._noise[where]
-                yield where, split_in_two(self._first[where], self._settings.seed, noise)
-
-    def _problem(self, pair: tuple[Array, Array]) -> tuple[FluenceProblem, float]:
-        """One gate, scaled, and what it was divided by."""
+    def _open_gate(self, where: Any, device: Device) -> OpenVolume:
+        """Scale the halves of a gate and put them on the device; ``where`` it is in the arrays."""
+        first = self._first[where]
+        if self._second is not None:
+            pair = first, self._second[where]
+        else:
+            pair = split_in_two(first, self._settings.seed, None if self._noise is None else self._noise[where])
         scale = scale_of(*pair)
         first, second = (np.ascontiguousarray(half / scale, np.float32) for half in pair)
         problem = FluenceProblem(
@@ -219,28 +206,28 @@ class _Gates:
             voxel_size_mm=self.voxel_size_mm,
             settings=self._settings,
         )
-        return problem, scale
+        run = _open(problem, device)
+        keep = functools.partial(self._keep, run, where, scale)
+        preview = functools.partial(self._preview, run, where, scale)
+        return OpenVolume([run], len(problem.candidates), 1, keep, preview)
 
     def _preview(self, run: Any, where: Any, scale: float) -> Array:
         """All gates as they are now."""
         images = self._images.copy()
-        images[where] = self._inside(run.values() * np.float64(scale), images[where])
+        new, old = run.values() * np.float64(scale), images[where]
+        images[where] = new if self._mask is None else np.where(self._mask, new, old)
         return images
 
-    def _inside(self, new: Array, old: Array) -> Array:
-        """The new values inside the mask, the old ones outside."""
-        return new if self._mask is None else np.where(self._mask, new, old)
-
-    def _put(self, where: Any, found: Smoothed, scale: float) -> None:
-        """Keep a denoised gate in its own unit; outside the mask nothing changes."""
-        inside = self._mask
+    def _keep(self, run: Any, where: Any, scale: float, _: int) -> None:
+        """Store a denoised gate in its own unit; outside the mask nothing changes."""
+        found, inside = run.snapshot(), True if self._mask is None else self._mask
         for kept, values, factor in (
             (self._images, found.values, scale),
             (self._errors, found.error, scale),
             (self._raw_errors, found.raw_error, scale),
             (self._scales, found.scale, 1.0),
         ):
-            np.multiply(values, kept.dtype.type(factor), out=kept[where], where=True if inside is None else inside)
+            np.multiply(values, kept.dtype.type(factor), out=kept[where], where=inside)
 
 
 def _open(problem: FluenceProblem, device: Device) -> Any:
@@ -252,4 +239,6 @@ def _open(problem: FluenceProblem, device: Device) -> Any:
     from napari_gpubio.denoise.kernels.fluence import gpu
 
     only = Device("cuda", device.indices[:1])
-    return open_run(lambda: gpu.Run(problem, device=only), only, problem.resident_bytes, "denoising this fluence")
+    return open_run(
+        functools.partial(gpu.Run, problem, device=only), only, problem.resident_bytes, "denoising this fluence"
+    )

@@ -2,34 +2,28 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from napari.layers import Image, Labels
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried
-from napari_gpubio.denoise.napari_io import LayerVolume, layer_volume, mask_array, says_log
-from napari_gpubio.gui.forms import Folded, aligned_form, row_label
+from napari_gpubio.core.napari_io import carried, volume_of
+from napari_gpubio.denoise.napari_io import LayerVolume, key_of, layer_volume, says_log
+from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
 from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.gui.theme import MUTED_STYLE
+from napari_gpubio.gui.layer_listener import LayerListener
 
-# ResultTexts that distinguish the halves, in their order.
+# Words that distinguish the halves, in their order.
 _HALVES = (("a", "b"), ("even", "odd"), ("first", "second"), ("1", "2"), ("0", "1"))
 PANEL = "panel"  # the key under which our own layers carry what they are
 NO_IMAGE = "there is no image; open a volume or a series of volumes, for instance a NIfTI file"
-_GAPS = "Leave out voxels that are NaN or infinite; they stay as they are"
 
 
 class ImageBox(QWidget):
-    """Image, volumes, mask, and in a folded part how gaps are treated.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Image, volumes, mask, and in a folded part how gaps are treated; ``parts`` follow the viewer."""
 
     changed = Signal()
 
@@ -40,12 +34,19 @@ class ImageBox(QWidget):
         self.log = QCheckBox("log10 (what they mean is filtered)", self)
         self.gaps = QCheckBox("skip voxels that are NaN or infinite", self)
         self.first, self.last = QSpinBox(self), QSpinBox(self)
-        self.sizes = QLabel(self)
+        self.sizes = muted_label(self)
         self._viewer = viewer
-        self._is_own_choice = False  # of the user
-        self._followed: Any = None
+        self._own_choice = ""  # key of the image that the user has chosen
+        images = LayerListener(
+            viewer, _is_image, layers_changed=self._prefer_visible, place_changed=lambda _: self._show_sizes()
+        )
+        self.parts = (self.layer_box, self.mask_box, images)
         self._fill()
-        self._connect()
+        self.layer_box.currentIndexChanged.connect(self._on_layer)
+        self.layer_box.activated.connect(self.keep_choice)
+        signals = [self.mask_box.currentIndexChanged, self.log.toggled, self.gaps.toggled]
+        signals += [self.first.valueChanged, self.last.valueChanged]
+        connect_all((signal, lambda *_: self.changed.emit()) for signal in signals)
         self._on_layer()
 
     @property
@@ -64,86 +65,50 @@ class ImageBox(QWidget):
         return None if (first, last) == (0, self.last.maximum()) else slice(first, last + 1)
 
     def read_image(self) -> LayerVolume:
-        """Read the image.
-
-        Raises
-        ------
-        InvalidInput
-            If there is none.
-        """
+        """Read the image; InvalidInput if there is none."""
         if self.layer is None:
             raise InvalidInput(NO_IMAGE)
         return layer_volume(self.layer, is_log=self.log.isChecked())
 
-    def keep_choice(self) -> None:
-        """Treat the image as the user's own choice, since it is denoised: its result hides it."""
-        self._is_own_choice = True
-
     def read_mask(self, image: LayerVolume) -> Any | None:
-        """Return the mask, shape (X, Y, Z), or None.
-
-        Raises
-        ------
-        InvalidInput
-            If it lies on another grid than the image.
-        """
+        """Return the mask, shape (X, Y, Z), or None; InvalidInput if it lies on another grid than the image."""
         layer = self.mask_box.layer
         if layer is None:
             return None
         image.check_same_grid(layer, "mask")
-        return mask_array(layer)
+        return volume_of(layer) != 0
 
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        self.layer_box.attach()
-        self.mask_box.attach()
-        self._viewer.layers.events.inserted.connect(self._prefer_visible)
-        self._prefer_visible()
-
-    def detach(self) -> None:
-        """Stop following the viewer's layers, and release the image."""
-        self._viewer.layers.events.inserted.disconnect(self._prefer_visible)
-        self.layer_box.detach()
-        self.mask_box.detach()
-        self._follow_layer(None)
+    def keep_choice(self, *_: Any) -> None:
+        """Treat the image as the user's own choice, since it is denoised: its result hides it."""
+        self._own_choice = "" if self.layer is None else key_of(self.layer)
 
     def _fill(self) -> None:
         self._rows = aligned_form(self)
         self._series = QWidget(self)
         row = QHBoxLayout(self._series)
         row.setContentsMargins(0, 0, 0, 0)
-        for widget in (self.first, QLabel("to", self), self.last):
-            row.addWidget(widget, 0 if isinstance(widget, QLabel) else 1)
-        self.sizes.setStyleSheet(MUTED_STYLE)
-        self.sizes.setWordWrap(True)
+        row.addWidget(self.first, 1)
+        row.addWidget(QLabel("to", self))
+        row.addWidget(self.last, 1)
         more = Folded("Missing values", self)
         more.fold(self.gaps)
+        lengths = "Edges of a voxel as the layer has them; windows are equally long in mm along every axis"
         for text, tip, widget in (
             ("Image", "A volume, or a series of volumes: an image layer with 3 or 4 dimensions", self.layer_box),
-            (
-                "",
-                "Edges of a voxel as the layer has them; windows are equally long in mm along every axis",
-                self.sizes,
-            ),
+            ("", lengths, self.sizes),
             ("Values", "The layer shows logarithms: their powers of ten are denoised, and shown as log10", self.log),
             ("Volumes", "Which volumes are denoised; the others stay as they are", self._series),
             ("Mask", "Voxels to denoise; the others stay as they are and are not averaged", self.mask_box),
         ):
             widget.setToolTip(tip)
             self._rows.addRow(row_label(text, tip, self), widget)
-        self.gaps.setToolTip(_GAPS)
+        self.gaps.setToolTip("Leave out voxels that are NaN or infinite; they stay as they are")
         self._rows.addRow(more)
 
-    def _connect(self) -> None:
-        self.layer_box.currentIndexChanged.connect(self._on_layer)
-        self.layer_box.activated.connect(lambda *_: self.keep_choice())
-        signals = (self.mask_box.currentIndexChanged, self.log.toggled, self.gaps.toggled)
-        for signal in (*signals, self.first.valueChanged, self.last.valueChanged):
-            signal.connect(lambda *_: self.changed.emit())
-
-    def _prefer_visible(self, *_: Any) -> None:
-        """While the user has not chosen an image, take one that is seen: samples come with hidden truths."""
-        if self._is_own_choice or (self.layer is not None and self.layer.visible):
+    def _prefer_visible(self) -> None:
+        """Unless the user has chosen the image, take one that is seen: samples come with hidden truths."""
+        self.layer_box.refresh()
+        if self.layer is not None and (self.layer.visible or key_of(self.layer) == self._own_choice):
             return
         seen = [layer for layer in self._viewer.layers if layer.visible and _is_image(layer)]
         if seen:
@@ -152,7 +117,6 @@ class ImageBox(QWidget):
     def _on_layer(self, *_: Any) -> None:
         """Show the properties of another image."""
         layer = self.layer
-        self._follow_layer(layer)
         was = [(widget, widget.blockSignals(True)) for widget in (self.log, self.first, self.last)]
         self.log.setChecked(layer is not None and says_log(layer))
         count = layer.data.shape[0] if layer is not None and layer.ndim == 4 else 1
@@ -166,17 +130,7 @@ class ImageBox(QWidget):
         self._show_sizes()
         self.changed.emit()
 
-    def _follow_layer(self, layer: Any | None) -> None:
-        """Follow changes of the place of a layer."""
-        if self._followed is not None:
-            self._followed.events.scale.disconnect(self._show_sizes)
-            self._followed.events.affine.disconnect(self._show_sizes)
-        self._followed = layer
-        if layer is not None:
-            layer.events.scale.connect(self._show_sizes)
-            layer.events.affine.connect(self._show_sizes)
-
-    def _show_sizes(self, *_: Any) -> None:
+    def _show_sizes(self) -> None:
         self._rows.setRowVisible(self.sizes, self.layer is not None)
         if self.layer is not None:
             image = self.read_image()
@@ -190,25 +144,22 @@ def is_ours(layer: Any) -> bool:
     return str(carried(layer, PANEL) or "").startswith("denoise")
 
 
+def is_volume(layer: Any) -> bool:
+    """Whether a layer is a volume or a series of volumes."""
+    return isinstance(layer, Image) and layer.ndim in (3, 4) and not (layer.rgb or layer.multiscale)
+
+
 def _is_image(layer: Any) -> bool:
-    is_volume = isinstance(layer, Image) and layer.ndim in (3, 4) and not (layer.rgb or layer.multiscale)
-    return is_volume and not is_ours(layer)
+    return is_volume(layer) and not is_ours(layer)
 
 
 def _is_mask(layer: Any) -> bool:
     if isinstance(layer, Labels):
         return layer.ndim >= 3  # labels drawn while a series is open have its axis too
-    return isinstance(layer, Image) and layer.ndim == 3 and not (layer.rgb or layer.multiscale or is_ours(layer))
+    return layer.ndim == 3 and _is_image(layer)
 
 
 # -- names of halves --------------------------------------------------------------------------------------------------
-
-
-class _Pair(NamedTuple):
-    """Names of two halves, the first of which is known, and of both."""
-
-    other: str
-    both: str
 
 
 def other_half(name: str, names: Iterable[str]) -> str | None:
@@ -220,7 +171,7 @@ def other_half(name: str, names: Iterable[str]) -> str | None:
     'fluence odd, log10'
     """
     known = set(names)
-    return next((pair.other for pair in _pairs(name) if pair.other in known), None)
+    return next((other for other, _ in _pairs(name) if other in known), None)
 
 
 def both_halves(name: str, other: str) -> str:
@@ -231,18 +182,18 @@ def both_halves(name: str, other: str) -> str:
     >>> both_halves("fluence odd, log10", "fluence even, log10")
     'fluence even + odd, log10'
     """
-    return next((pair.both for pair in _pairs(name) if pair.other == other), f"{name} + {other}")
+    return next((both for known, both in _pairs(name) if known == other), f"{name} + {other}")
 
 
-def _pairs(name: str) -> Iterator[_Pair]:
-    """Every way in which a word of a name may stand for a half."""
+def _pairs(name: str) -> Iterator[tuple[str, str]]:
+    """Every way in which a word of a name may stand for a half: the name of the other half, and of both together."""
     for halves in _HALVES:
         for number, word in enumerate(halves):
             for found in re.finditer(rf"(?<![^\W_]){word}(?![^\W_])", name, re.IGNORECASE):
                 before, after = name[: found.start()], name[found.end() :]
                 own, counterpart = found.group(), _in_case_of(found.group(), halves[1 - number])
-                first, second = (own, counterpart) if number == 0 else (counterpart, own)
-                yield _Pair(f"{before}{counterpart}{after}", f"{before}{first} + {second}{after}")
+                both = f"{own} + {counterpart}" if number == 0 else f"{counterpart} + {own}"
+                yield f"{before}{counterpart}{after}", f"{before}{both}{after}"
 
 
 def _in_case_of(model: str, word: str) -> str:

@@ -5,19 +5,22 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from napari.layers import Labels
 from qtpy.QtGui import QKeySequence, QShortcut
-from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QLabel, QWidget
 
 from napari_gpubio.core.napari_io import save_layer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import MODES, Mode
 from napari_gpubio.denoise.gui.preview import LivePreview
-from napari_gpubio.denoise.gui.request import Denoised, Request, run_steps
-from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, ResultBox, ResultLayers
+from napari_gpubio.denoise.gui.request import Request
+from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, DenoisedBox, ResultLayers
+from napari_gpubio.denoise.gui.run import Denoised, run_steps
 from napari_gpubio.denoise.gui.script import painted, save_image, script_text
 from napari_gpubio.denoise.napari_io import key_of
-from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
+from napari_gpubio.gui.connections import Connection, connect_all
+from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label, row_of, text_button
 from napari_gpubio.gui.panel import EnginePanel
 
 if TYPE_CHECKING:
@@ -40,12 +43,17 @@ class DenoisePanel(EnginePanel):
         self.image_box = ImageBox(viewer, self)
         self.modes = [mode(viewer, self) for mode in MODES]
         self.mode_box = QComboBox(self)
-        self.result_box = ResultBox(self)
+        self.result_box = DenoisedBox(self)
         self.results = ResultLayers(viewer)
-        self.preview = LivePreview(viewer, self._request, self)
+        self.preview = LivePreview(viewer, self._request, self.must_warm_up, self)
+        self.preview_button = text_button(
+            "Preview this slice", f"Denoise the slice on screen; {KEY_TEXT} hides and shows the preview", self
+        )
+        self.live_box = QCheckBox("live", self)
+        self.live_box.setToolTip("The preview follows the slider and every setting")
         self._fill()
-        self._connect()
-        for part in (*self.modes, self.image_box, self.preview):
+        connect_all(self._connections())
+        for part in (*(part for mode in self.modes for part in mode.parts), *self.image_box.parts, self.preview):
             self.own(part)
 
     @property
@@ -66,7 +74,7 @@ class DenoisePanel(EnginePanel):
         for mode in self.modes:
             mode.setVisible(mode is self.mode)
             self.inputs.addWidget(mode)
-        self.inputs.addLayout(self._preview_row())
+        self.inputs.addLayout(row_of(self.preview_button, self.live_box))
         self.inputs.addWidget(self.result_box)
         self._labels = [label for label in self.findChildren(QLabel) if label.minimumWidth() == LABEL_WIDTH]
 
@@ -77,29 +85,24 @@ class DenoisePanel(EnginePanel):
             label.setMinimumWidth(max(LABEL_WIDTH, widest))
         super().showEvent(event)
 
-    def _preview_row(self) -> QHBoxLayout:
-        self.preview_button = QPushButton("Preview this slice", self)
-        self.preview_button.setToolTip(f"Denoise the slice on screen; {KEY_TEXT} hides and shows the preview")
-        self.live_box = QCheckBox("live", self)
-        self.live_box.setToolTip("The preview follows the slider and every setting")
-        row = QHBoxLayout()
-        row.addWidget(self.preview_button, 1)
-        row.addWidget(self.live_box)
-        return row
-
-    def _connect(self) -> None:
-        self.mode_box.currentIndexChanged.connect(self._on_mode)
-        for signal in (self.image_box.changed, *(mode.changed for mode in self.modes)):
-            signal.connect(self._on_change)
-        self.image_box.layer_box.currentIndexChanged.connect(self._on_image)
-        self.preview_button.clicked.connect(self._on_preview)
-        self.live_box.toggled.connect(self._on_live)
-        self.preview.status_changed.connect(self.show_status)
-        self.preview.error_occurred.connect(self.show_error)
-        self.preview.shown.connect(self.clear_message)
-        self.result_box.part_chosen.connect(self.show_only)
-        self.result_box.keep_requested.connect(self._on_keep)
-        QShortcut(QKeySequence(KEY_TEXT), self).activated.connect(self.toggle_before_after)
+    def _connections(self) -> list[Connection]:
+        """All signals of the parts, and what they call."""
+        before_after = QShortcut(QKeySequence(KEY_TEXT), self)
+        return [
+            (self.mode_box.currentIndexChanged, self._on_mode),
+            (self.image_box.changed, self._on_change),
+            *((mode.changed, self._on_change) for mode in self.modes),
+            (self.image_box.layer_box.currentIndexChanged, self._on_image),
+            (self.preview_button.clicked, self._on_preview),
+            (self.live_box.toggled, self._on_live),
+            (self.warmed, self.preview.resume),
+            (self.preview.status_changed, self.show_status),
+            (self.preview.error_occurred, self.show_error),
+            (self.preview.shown, self.clear_message),
+            (self.result_box.part_chosen, self.show_only),
+            (self.result_box.keep_requested, self._on_keep),
+            (before_after.activated, self.toggle_before_after),
+        ]
 
     def _on_mode(self, *_: Any) -> None:
         for mode in self.modes:
@@ -119,7 +122,7 @@ class DenoisePanel(EnginePanel):
         if self.image_box.layer is not None and not self.running:
             self.preview.request_update()
 
-    def _on_preview(self) -> None:
+    def _on_preview(self, *_: Any) -> None:
         if not self.running:
             self.preview.start()
 
@@ -156,7 +159,7 @@ class DenoisePanel(EnginePanel):
         self.preview.remove()
         self.live_box.setChecked(False)
         self.results.show_result(result)
-        self.result_box.show_numbers(result)
+        self.result_box.show_result(result)
         self.show_only(AFTER)
         if not result.result.complete:
             self.show_status(result.request.recipe.texts.stopped)
@@ -193,5 +196,5 @@ class DenoisePanel(EnginePanel):
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save an input layer as NIfTI into a folder."""
-        is_volume = layer is self.image_box.mask_box.layer or layer in self.mode.labels()
+        is_volume = layer is self.image_box.mask_box.layer or isinstance(layer, Labels)
         return save_layer(layer, folder) if is_volume else save_image(layer, folder)

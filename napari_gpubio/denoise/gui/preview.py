@@ -13,9 +13,10 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.gui.inputs import PANEL
-from napari_gpubio.denoise.gui.request import Request, after
+from napari_gpubio.denoise.gui.request import Request
 from napari_gpubio.denoise.kernels.anlm.problem import Triple
 from napari_gpubio.denoise.napari_io import Array, Box, LayerVolume, Part, place_of_part
+from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.debounce import Debouncer
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.views import camera_of
@@ -29,24 +30,12 @@ NO_SLICE = "the preview is of a slice; switch the view to 2-D"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShownSlice:
-    """A slice of an image, or a part of it, in stored axes.
+    """A slice of an image, or a part of it, in stored axes."""
 
-    Parameters
-    ----------
-    axis
-        The stored axis across the slice.
-    part
-        The slice itself: one voxel thick along the axis.
-    reach
-        How many voxels around it are read.
-    volume
-        Which volume of a series is on screen; 0 of a single one.
-    """
-
-    axis: int
-    part: Box
-    reach: Triple
-    volume: int = 0
+    axis: int  # across the slice
+    part: Box  # the slice itself: one voxel thick along the axis
+    reach: Triple  # how many voxels around it are read
+    volume: int = 0  # of a series, which is on screen
 
     @property
     def axes(self) -> tuple[int, int, int]:
@@ -86,27 +75,13 @@ class ShownSlice:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Preview:
-    """A denoised slice, ready to be shown.
+    """A denoised slice, ready to be shown."""
 
-    Parameters
-    ----------
-    request
-        What is denoised and how.
-    data
-        With the axes of the image's layer.
-    place
-        Keywords that put a layer where it lies.
-    is_whole
-        Whether it is all of the slice.
-    speed
-        Voxels denoised in a second.
-    """
-
-    request: Request
-    data: Array
-    place: dict[str, Any]
-    is_whole: bool
-    speed: float
+    image: LayerVolume
+    data: Array  # with the axes of the image's layer
+    place: dict[str, Any]  # keywords that put a layer where it lies
+    is_whole: bool  # whether it is all of the slice
+    speed: float  # voxels denoised in a second
 
 
 def preview_steps(
@@ -127,24 +102,17 @@ def preview_steps(
             return None
         denoised = result.image
     inner = tuple(slice(p.start - b.start, p.stop - b.start) for p, b in zip(shown.part, box, strict=True))
-    data = image.shown(after(request, part.back(denoised)[inner]))
+    data = image.shown(request.as_shown(part.back(denoised)[inner]))
+    first = [shown.part[image.stored_axis(axis)].start for axis in (-3, -2, -1)]
+    place = place_of_part(image.place, (shown.volume, *first)[-len(image.shape) :])
     speed = shown.cost(image.shape) / (time.perf_counter() - begun)
-    return Preview(request=request, data=data, place=_place(image, shown), is_whole=is_whole, speed=speed)
+    return Preview(image=image, data=data, place=place, is_whole=is_whole, speed=speed)
 
 
 def slice_at(image: LayerVolume, index: tuple[float, ...], across: int, reach: Triple) -> ShownSlice | None:
     """Return the slice at an index of the image's layer, or None if it lies outside.
 
-    Parameters
-    ----------
-    image
-        The image.
-    index
-        In the layer's axes.
-    across
-        The layer's axis across the slice, counted from its end: -3, -2 or -1.
-    reach
-        How many voxels around the slice are read, along the stored axes.
+    The layer's axis across the slice is counted from its end: -3, -2 or -1; ``reach`` is along the stored axes.
     """
     axis = image.stored_axis(across)
     at, volume = round(index[across]), round(index[0]) if len(index) == 4 else 0
@@ -153,12 +121,6 @@ def slice_at(image: LayerVolume, index: tuple[float, ...], across: int, reach: T
     part = [slice(0, n) for n in image.shape[:3]]
     part[axis] = slice(at, at + 1)
     return ShownSlice(axis, (part[0], part[1], part[2]), reach, volume)
-
-
-def _place(image: LayerVolume, shown: ShownSlice) -> dict[str, Any]:
-    first = [shown.part[image.stored_axis(axis)].start for axis in (-3, -2, -1)]
-    is_series = len(image.shape) == 4
-    return place_of_part(image.place, (shown.volume, *first) if is_series else tuple(first))
 
 
 class LivePreview(QObject):
@@ -170,22 +132,30 @@ class LivePreview(QObject):
         The napari viewer.
     read_request
         Returns what the panel is set to; raises InvalidInput where that is not possible.
+    must_wait
+        Whether the filter is still being compiled; a preview then starts at the next `resume`.
     """
 
     status_changed = Signal(str)
     error_occurred = Signal(str)
     shown = Signal()
 
-    def __init__(self, viewer: Any, read_request: Callable[[], Request], parent: QObject | None = None) -> None:
+    def __init__(
+        self, viewer: Any, read_request: Callable[[], Request], must_wait: Callable[[], bool], parent: QObject
+    ) -> None:
         super().__init__(parent)
         self.live = False
-        self._viewer, self._read_request = viewer, read_request
-        self._warm, self._in_two = False, False
+        self._viewer, self._read_request, self._must_wait = viewer, read_request, must_wait
+        self._waits, self._warm, self._in_two = False, False, False
         self._speed = 5e5  # voxels per second, as measured by the last preview that was to be quick
         self._next: tuple[Request, ShownSlice] | None = None  # the whole slice, once its middle is seen
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
         self._debouncer = Debouncer(self.start, self)  # several axes and settings may change at once
+        events = viewer.dims.events
+        changes = (events.current_step, events.order, events.ndisplay)
+        self._slices = Connections(lambda: [(event, self.request_update) for event in changes])
+        self.attach = self._slices.attach
 
     @property
     def layer(self) -> Any | None:
@@ -198,9 +168,12 @@ class LivePreview(QObject):
         return self._debouncer.is_due or self._job.is_busy
 
     def start(self) -> None:
-        """Denoise the slice on screen."""
+        """Denoise the slice on screen, as soon as the filter is compiled."""
         self._job.cancel()
         self._next = None
+        self._waits = self._must_wait()
+        if self._waits:
+            return
         try:
             request = self._read_request()
             found = self._slice(request)
@@ -220,6 +193,11 @@ class LivePreview(QObject):
         if may_be_quick:
             self._job.wait(QUICK_SECONDS)
 
+    def resume(self) -> None:
+        """Start what has waited."""
+        if self._waits:
+            self.start()
+
     def request_update(self, *_: Any) -> None:
         """Denoise the slice on screen soon, if the preview is live."""
         if self.live:
@@ -228,7 +206,7 @@ class LivePreview(QObject):
     def cancel(self) -> None:
         """Show nothing more of what is under way."""
         self._debouncer.cancel()
-        self._next = None
+        self._waits, self._next = False, None
         self._job.cancel()
 
     def remove(self) -> None:
@@ -237,28 +215,14 @@ class LivePreview(QObject):
         if (layer := self.layer) is not None:
             self._viewer.layers.remove(layer.name)
 
-    def attach(self) -> None:
-        """Follow the slices on screen."""
-        for event in self._events():
-            event.connect(self.request_update)
-
     def detach(self) -> None:
         """Cancel what runs, and stop following the viewer."""
-        for event in self._events():
-            event.disconnect(self.request_update)
-        self._debouncer.cancel()
-        self._next = None
+        self._slices.detach()
+        self.cancel()
         self._job.abandon()
 
-    def _events(self) -> list[Any]:
-        events = self._viewer.dims.events
-        return [events.current_step, events.order, events.ndisplay]
-
     def _submit(self, request: Request, shown: ShownSlice, *, is_whole: bool) -> None:
-        def steps(stop: threading.Event) -> Generator[Step, None, Preview | None]:
-            return (yield from preview_steps(request, shown, stop, is_whole=is_whole))
-
-        self._job.submit(steps)
+        self._job.submit(lambda stop: preview_steps(request, shown, stop, is_whole=is_whole))
 
     def _slice(self, request: Request) -> tuple[ShownSlice, ShownSlice | None] | None:
         """The slice on screen, and its middle if all of it takes a while; None if there is none."""
@@ -304,7 +268,7 @@ class LivePreview(QObject):
         if not (preview.is_whole and self._in_two):  # the rest of a slice is denoised faster than its middle
             self._speed = preview.speed
         self._warm = True
-        layer, image = self.layer, preview.request.image
+        layer, image = self.layer, preview.image
         if layer is not None and layer.ndim == preview.data.ndim and carried(layer, "source") == image.key:
             layer.affine = preview.place["affine"]
             layer.data = preview.data

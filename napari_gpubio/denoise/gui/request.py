@@ -1,45 +1,184 @@
-"""A request of the panel, read in the GUI thread, and the run that answers it in a worker."""
+"""A request of the panel, read in the GUI thread: what is denoised, and how; a worker takes its steps."""
 
 import dataclasses
 import threading
-from collections.abc import Generator
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.steps import Step
-from napari_gpubio.denoise.gui.numbers import Numbers
-from napari_gpubio.denoise.gui.recipes import Recipe, Result
-from napari_gpubio.denoise.io import to_log10, without_gaps
-from napari_gpubio.denoise.napari_io import Array, LayerVolume, Part
+from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
+from napari_gpubio.denoise.io import in_place, mean_of_halves, to_log10, without_gaps
+from napari_gpubio.denoise.kernels.anlm.problem import Triple, make_windows
+from napari_gpubio.denoise.model import DenoiseResult
+from napari_gpubio.denoise.napari_io import EVERYTHING, Array, LayerVolume, Part, Values
+from napari_gpubio.denoise.run import denoise_steps
+from napari_gpubio.denoise.settings import DenoiseSettings
+
+Result = DenoiseResult | FluenceResult
+# Largest scales around a voxel: what lies farther away changes fluence of 100 000 photons by < 2 %.
+_FLUENCE_REACH = 2.5
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ResultTexts:
+    """Texts about the results of a mode."""
+
+    noise_title: str  # name of the layer of the noise, with a place for that of the image
+    noise: str  # what that layer holds
+    gain: str
+    gain_tip: str  # where the gain comes from
+    times: str  # what so many times more of would do the same without a filter
+    about: str = "≈"  # before the gain: about so much, or at most
+    stopped: str  # status after a run that was stopped
+
+
+_ANLM_TEXTS = ResultTexts(
+    noise_title="noise σ of {}",
+    noise="standard deviation of the noise",
+    gain="Gain (estimate)",
+    times="photons or averages",
+    gain_tip=(
+        "From what the filter leaves of a little noise that is added to a block of the image; about 1 dB uncertain. A "
+        "change of bias is not seen."
+    ),
+    stopped="stopped; what was not reached is as it was",
+)
+_FLUENCE_TEXTS = ResultTexts(
+    noise_title="noise left in {}",
+    noise="standard error that is left",
+    gain="Gain",
+    times="photons",
+    gain_tip=(
+        "From the noise before and after, by the two halves, median over voxels with more signal than noise. A "
+        "change of bias is not seen; with it the gain is about 2 dB less on the sample, whose truth is known."
+    ),
+    stopped="stopped; wider windows were not tried",
+)
+_FLUENCE_ALONE_TEXTS = dataclasses.replace(
+    _FLUENCE_TEXTS,
+    noise="standard error that is left, at least",
+    gain="Gain, at most",
+    gain_tip=(
+        "From the noise before and after, as it was measured in one buffer, which shows only part of what is left: "
+        "on the sample, whose truth is known, the gain is about 5 dB less."
+    ),
+    about="≤",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Recipe(ABC):
+    """How an image is denoised: settings, and the inputs beside the image by their keywords in the API."""
+
+    settings: Any
+    inputs: Mapping[str, float | Values]
+    partner: str = ""  # name of the layer that is the other half of the image; empty if the image is the whole
+    is_part: bool = False  # whether the inputs are those of a part of the image
+
+    @property
+    @abstractmethod
+    def texts(self) -> ResultTexts:
+        """Texts about its results."""
+
+    @abstractmethod
+    def reach(self, voxel_size_mm: tuple[float, ...]) -> Triple:
+        """How many voxels around a voxel its result depends on, along each axis; what changes little aside."""
+
+    def near(self, voxel_size_mm: tuple[float, ...]) -> Triple:
+        """How many of them a first preview needs."""
+        return self.reach(voxel_size_mm)
+
+    def cut(self, part: Part) -> "Recipe":
+        """Return the recipe for a part of the image."""
+        inputs = {name: value.cut(part) if isinstance(value, Values) else value for name, value in self.inputs.items()}
+        return dataclasses.replace(self, inputs=inputs, is_part=self.is_part or part.box != EVERYTHING)
+
+    def steps(self, values: Array, **known: Any) -> Generator[Step, None, Result]:
+        """Denoise linear values of shape (X, Y, Z) or (X, Y, Z, N) by the API, which takes what else is known."""
+        for name, value in self.inputs.items():
+            known[name] = value.linear() if isinstance(value, Values) else value
+        if isinstance(self.settings, DenoiseSettings):
+            return (yield from denoise_steps(values, settings=self.settings, **known))
+        second = known.get("second")
+        if self.is_part and second is not None and not (values.any() and second.any()):
+            return _as_it_is(
+                mean_of_halves(values, second)
+            )  # no photon of one half came here; elsewhere there may be some
+        return (yield from denoise_fluence_steps(values, settings=self.settings, **known))
+
+    def before(self, values: Array) -> Array | None:
+        """Return the mean of the image and its other half, if there is one of the same shape: that is denoised."""
+        if not isinstance(second := self.inputs.get("second"), Values):
+            return None
+        other = second.linear()
+        return mean_of_halves(values, other) if other.shape == values.shape else None
+
+
+class AnlmRecipe(Recipe):
+    """Adaptive non-local means; the noise is shown as it was before."""
+
+    __slots__ = ()
+
+    @property
+    def texts(self) -> ResultTexts:
+        """Texts about its results."""
+        return _ANLM_TEXTS
+
+    def reach(self, voxel_size_mm: tuple[float, ...]) -> Triple:
+        """Search, patch, and the box in which residuals are taken."""
+        return self._beside(voxel_size_mm, patches=1)
+
+    def near(self, voxel_size_mm: tuple[float, ...]) -> Triple:
+        """All candidates; patches that go beyond are mirrored, which changes a result by some 2 % of the noise."""
+        return self._beside(voxel_size_mm, patches=0)
+
+    def _beside(self, voxel_size_mm: tuple[float, ...], *, patches: int) -> Triple:
+        """Candidates, with so many patches around them, and at a border room for a patch."""
+        windows = make_windows(self.settings, voxel_size_mm)
+        x, y, z = (
+            max(search + box + patches * patch, 2 * max(patch, box), 1)
+            for search, patch, box in zip(windows.search, windows.largest_patch, windows.box, strict=True)
+        )
+        return x, y, z
+
+
+class FluenceRecipe(Recipe):
+    """Fluence; the noise is shown as it is after denoising, and from one buffer only part of it is known."""
+
+    __slots__ = ()
+
+    @property
+    def texts(self) -> ResultTexts:
+        """Texts about its results."""
+        return _FLUENCE_TEXTS if self.partner else _FLUENCE_ALONE_TEXTS
+
+    def reach(self, voxel_size_mm: tuple[float, ...]) -> Triple:
+        """Nearly all of the widest window; with less, whole scales would be missing."""
+        settings: FluenceSettings = self.settings
+        widest = _FLUENCE_REACH * settings.largest_scale * min(voxel_size_mm)
+        x, y, z = (int(np.ceil(widest / size)) for size in voxel_size_mm)
+        return x, y, z
+
+
+def _as_it_is(image: Array) -> FluenceResult:
+    """The result where there is nothing to denoise."""
+    zero = np.zeros_like(image)
+    return FluenceResult(image=image, noise=zero, raw_noise=zero, scale_mm=np.zeros(image.shape, np.float32))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Request:
-    """Everything that one run needs.
-
-    Parameters
-    ----------
-    image
-        What is denoised.
-    recipe
-        How.
-    volumes
-        Which volumes of a series, or None: all of them.
-    mask
-        Voxels to denoise, shape (X, Y, Z), or None.
-    skips_gaps
-        Whether voxels that are not finite are left out, instead of being an error.
-    device
-        As the API takes it.
-    """
+    """Everything that one run needs."""
 
     image: LayerVolume
     recipe: Recipe
-    volumes: slice | None
-    mask: npt.NDArray[np.bool_] | None
-    skips_gaps: bool
+    volumes: slice | None  # of a series; None: all of them
+    mask: npt.NDArray[np.bool_] | None  # voxels to denoise, shape (X, Y, Z)
+    skips_gaps: bool  # whether voxels that are not finite are left out, instead of being an error
     device: str
 
     def cut(self, part: Part) -> "Request":
@@ -60,118 +199,27 @@ class Request:
     def filter_steps(
         self, values: Array, mask: npt.NDArray[np.bool_] | None, stop: threading.Event
     ) -> Generator[Step, None, Result]:
-        """Denoise values of the image's shape."""
-        sizes = self.image.voxel_size_mm
-        steps = self._recipe().steps(values, mask, voxel_size_mm=sizes, device=self.device, stop=stop)
-        return (yield from _without_previews(steps))
+        """Denoise values of the image's shape; without previews, which the GUI thread would make meanwhile."""
+        recipe = self.recipe.cut(Part(volumes=self.volumes))
+        known = {"mask": mask, "voxel_size_mm": self.image.voxel_size_mm, "device": self.device, "stop": stop}
+        steps = recipe.steps(values, **known)
+        try:
+            while True:
+                yield next(steps).showing(None)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        finally:
+            steps.close()
 
     def before(self, values: Array) -> Array | None:
         """Return what is denoised, if that is not the image itself but made of it and other inputs."""
-        return self._recipe().before(values)
+        return self.recipe.cut(Part(volumes=self.volumes)).before(values)
 
-    def _recipe(self) -> Recipe:
-        """The recipe for the chosen volumes."""
-        return self.recipe.cut(Part(volumes=self.volumes))
+    def as_shown(self, linear: Array) -> Array:
+        """Return linear values as the input's layer shows them."""
+        return to_log10(linear) if self.image.values.is_log else linear
 
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Denoised:
-    """Result of a run, ready to be shown: arrays with the axes of the input's layer and its logarithm.
-
-    Parameters
-    ----------
-    request
-        What was denoised and how.
-    result
-        Of the engine.
-    clean, residual, noise
-        Denoised image, what was denoised minus that, and the standard deviation of the noise.
-    before
-        What was denoised, if that is not the image itself.
-    scale
-        How far voxels were smoothed, mm, if the mode chooses that.
-    stored
-        The denoised image in the order of the file.
-    residual_limit
-        Largest absolute residual that the colors resolve.
-    numbers
-        Noise and gain.
-    """
-
-    request: Request
-    result: Result
-    clean: Array
-    residual: Array
-    noise: Array
-    before: Array | None
-    scale: Array | None
-    stored: Array
-    residual_limit: float
-    numbers: Numbers
-
-
-def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Denoised]:
-    """Denoise what is requested, and make the layers of it."""
-    yield Step(0, 1, "reading the image")
-    values, mask = request.linear()
-    result = yield from request.filter_steps(values, mask, stop)
-    numbers = yield from request.recipe.numbers_steps(request, result, stop)
-    return _denoised(request, request.before(values), result, numbers)
-
-
-def _denoised(request: Request, whole: Array | None, result: Result, numbers: Numbers) -> Denoised:
-    image, scale = request.image, request.recipe.scale(result)
-    before = np.asarray(image.values.array)
-    if whole is not None:
-        before = in_place(request, before, after(request, whole))
-    clean = in_place(request, before, after(request, result.image))
-    noise = in_place(request, np.zeros_like(clean), after(request, result.noise))
-    with np.errstate(invalid="ignore"):
-        residual = (before - clean).astype(np.float32)
-    return Denoised(
-        request=request,
-        result=result,
-        clean=image.shown(clean),
-        residual=image.shown(residual),
-        noise=image.shown(noise),
-        before=None if whole is None else image.shown(before),
-        scale=None if scale is None else image.shown(in_place(request, np.zeros(before.shape, scale.dtype), scale)),
-        stored=clean,
-        residual_limit=_limit(residual),
-        numbers=numbers,
-    )
-
-
-def _without_previews(steps: Generator[Step, None, Result]) -> Generator[Step, None, Result]:
-    """The same steps without previews, which the GUI thread would make while the worker goes on."""
-    try:
-        while True:
-            yield next(steps).showing(None)
-    except StopIteration as end:
-        result: Result = end.value
-        return result
-    finally:
-        steps.close()
-
-
-def after(request: Request, linear: Array) -> Array:
-    """Return linear values as the input's layer shows them."""
-    return to_log10(linear) if request.image.values.is_log else linear
-
-
-def in_place(request: Request, before: Array, denoised: Array) -> Array:
-    """Return the whole image, with the denoised volumes in their place, and gaps as they were."""
-    whole = before.astype(denoised.dtype)
-    where: Any = ... if request.volumes is None else (..., request.volumes)
-    if request.skips_gaps and not request.image.values.is_log:
-        denoised = np.where(np.isfinite(whole[where]), denoised, whole[where])
-    whole[where] = denoised
-    return whole
-
-
-def _limit(residual: Array) -> float:
-    """Nearly the largest absolute residual, of those that are not 0."""
-    sizes = np.abs(residual[np.isfinite(residual) & (residual != 0)])
-    if not sizes.size:
-        return 1.0
-    return float(np.percentile(sizes[:: max(1, sizes.size // 1_000_000)], 99))
+    def in_place(self, before: Array, denoised: Array) -> Array:
+        """Return the whole image, with the denoised volumes in their place, and gaps as they were."""
+        return in_place(before, denoised, self.volumes, keeps_gaps=self.skips_gaps and not self.image.values.is_log)

@@ -1,20 +1,20 @@
 """A result in the panel: its layers, which of them is seen, and its numbers."""
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import numpy as np
 from napari.utils.colormaps import Colormap
-from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QWidget
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.denoise.gui.inputs import PANEL, both_halves
-from napari_gpubio.denoise.gui.numbers import number_texts
-from napari_gpubio.denoise.gui.request import Denoised
+from napari_gpubio.denoise.gui.run import Denoised, number_texts
 from napari_gpubio.denoise.napari_io import Array, LayerVolume, key_of
-from napari_gpubio.gui.forms import aligned_form, row_label
-from napari_gpubio.gui.panel import heading
+from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.results import Number, ResultBox
 
 BEFORE, AFTER, RESIDUAL, NOISE, SCALE = "before", "after", "residual", "noise", "scale"
 _INPUT = "input"  # the image, where not it but the mean of both halves was denoised
@@ -37,18 +37,13 @@ _TIPS = {
     NOISE: "Standard deviation of the noise",
     SCALE: "Standard deviation of the window that was chosen in each voxel, mm",
 }
+_GROUP = f"Result  ({KEY_TEXT}: before / after)"
 _NOISE_TIP = "Median over voxels with more signal than noise"
 _TIMES_TIP = "10 to the power of gain / 10: so many times as many would do the same unfiltered"
 
 
 class ResultLayers:
-    """Shows results in layers of the panel; another run of the same image changes them in place.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Shows results in layers of the panel; another run of the same image changes them in place."""
 
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
@@ -195,27 +190,26 @@ def _is_like(layer: Any, image: LayerVolume, expected: dict[str, Any]) -> bool:
     return all(same) and np.allclose(layer.affine.affine_matrix, image.place["affine"])
 
 
-class ResultBox(QWidget):
+class DenoisedBox(ResultBox):
     """Numbers, before / after, and Keep; hidden until there is a result."""
 
     part_chosen = Signal(str)
     keep_requested = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("", parent)
         self._buttons: dict[str, QPushButton] = {}
-        self._group = QButtonGroup(self)
-        self._numbers: dict[str, QLabel] = {}
-        self._noise_label, self._gain_label = row_label("", _NOISE_TIP, self), row_label("", "", self)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(heading(f"Result  ({KEY_TEXT}: before / after)", self))
-        layout.addLayout(self._switch())
-        layout.addLayout(self._table())
-        keep = QPushButton("Keep these layers", self)
-        keep.setToolTip("The next run makes new layers, instead of changing these")
-        keep.clicked.connect(lambda: self.keep_requested.emit())
-        layout.addWidget(keep)
+        group, row = QButtonGroup(self), QHBoxLayout()
+        row.setSpacing(1)
+        for part, tip in _TIPS.items():
+            button = text_button(part.capitalize(), f"{tip}\n{_FLIPS}", self, partial(self.part_chosen.emit, part))
+            button.setCheckable(True)
+            group.addButton(button)
+            self._buttons[part] = button
+            row.addWidget(button)
+        self.content.addLayout(row)
+        keep_tip = "The next run makes new layers, instead of changing these"
+        self.add_button("Keep these layers", keep_tip, self.keep_requested.emit)
         self.hide()
 
     def mark_part(self, part: str) -> None:
@@ -223,49 +217,18 @@ class ResultBox(QWidget):
         if part in self._buttons:
             self._buttons[part].setChecked(True)
 
-    def show_numbers(self, done: Denoised) -> None:
+    def show_result(self, done: Denoised) -> None:
         """Show the numbers of a result."""
-        texts = done.request.recipe.texts
-        for name, text in number_texts(done.numbers, done.request.image, texts.times, texts.about).items():
-            self._numbers[name].setText(text)
-        self._noise_label.setText("Noise / signal" if done.request.image.values.is_log else "Noise σ")
-        self._gain_label.setText(texts.gain)
-        for widget in (self._gain_label, self._numbers["gain"]):
-            widget.setToolTip(texts.gain_tip)
-        self._numbers["times"].setToolTip(f"{_TIMES_TIP}. {texts.gain_tip}")
+        texts, image = done.request.recipe.texts, done.request.image
+        shown = number_texts(done.numbers, image, texts.times, texts.about)
+        rows = (
+            ("noise", "Noise / signal" if image.values.is_log else "Noise σ", _NOISE_TIP),
+            ("before", "Signal / noise before", _NOISE_TIP),
+            ("gain", texts.gain, texts.gain_tip),
+            ("times", "As good as", f"{_TIMES_TIP}. {texts.gain_tip}"),
+        )
+        self.show_numbers(Number(group=_GROUP, name=name, text=shown[key], note=tip) for key, name, tip in rows)
         what = f"{texts.noise[:1].upper()}{texts.noise[1:]}"
         self._buttons[NOISE].setToolTip(f"{what}, as it was found or given\n{_FLIPS}")
         self._buttons[SCALE].setVisible(done.scale is not None)
         self.show()
-
-    def text(self, name: str) -> str:
-        """A number as it is shown: ``noise``, ``before``, ``gain`` or ``times``."""
-        return self._numbers[name].text()
-
-    def _switch(self) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.setSpacing(1)
-        for part, tip in _TIPS.items():
-            button = QPushButton(part.capitalize(), self)
-            button.setCheckable(True)
-            button.setToolTip(f"{tip}\n{_FLIPS}")
-            button.clicked.connect(lambda _=False, part=part: self.part_chosen.emit(part))
-            self._group.addButton(button)
-            self._buttons[part] = button
-            row.addWidget(button)
-        return row
-
-    def _table(self) -> Any:
-        form = aligned_form(None)
-        for name, title, tip in (
-            ("noise", self._noise_label, _NOISE_TIP),
-            ("before", "Signal / noise before", _NOISE_TIP),
-            ("gain", self._gain_label, ""),
-            ("times", "As good as", _TIMES_TIP),
-        ):
-            label = QLabel("", self)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            label.setToolTip(tip)
-            form.addRow(row_label(title, tip, self) if isinstance(title, str) else title, label)
-            self._numbers[name] = label
-        return form

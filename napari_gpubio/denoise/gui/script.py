@@ -5,70 +5,59 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from napari.layers import Labels
 
 from napari_gpubio.core.napari_io import grid_of, saved_path
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import Mode
-from napari_gpubio.denoise.napari_io import stored_array
-from napari_gpubio.gui.script import file_name, nifti_file_of
+from napari_gpubio.denoise.napari_io import says_log, stored_array
+from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 
 def painted(box: ImageBox, mode: Mode) -> list[Any]:
     """Input layers that no file holds as they are."""
-    images = [layer for layer in (box.layer, *mode.layers()) if layer is not None and file_of(layer) is None]
-    masks = [layer for layer in (box.mask_box.layer, *mode.labels()) if layer is not None]
-    return images + [layer for layer in masks if saved_path(layer) is None]
+    layers = [given for given in (box.layer, *mode.inputs().values()) if given is not None and not _is_number(given)]
+    mask = [] if box.mask_box.layer is None else [box.mask_box.layer]
+    return [layer for layer in layers if _file_of(layer) is None] + [layer for layer in mask if not saved_path(layer)]
 
 
 def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: str) -> str:
-    """Return the script.
-
-    Parameters
-    ----------
-    box, mode
-        Where the inputs are read from.
-    saved
-        Where layers that no file holds have been saved, by their name.
-    device
-        As the API takes it.
-    """
-    image, mask = box.read_image(), box.mask_box.layer
-    files = {layer.name: saved.get(layer.name) or file_of(layer) for layer in (box.layer, *mode.layers())}
-    files |= {layer.name: saved.get(layer.name) or saved_path(layer) for layer in mode.labels()}
-    lines = [f"image = denoise.io.read_image({str(files[image.name])!r})"]
+    """Return the script; ``saved`` says where layers that no file holds have been saved, by their name."""
+    image, mask, part = box.read_image(), box.mask_box.layer, _part(box)
+    lines = [f"image = denoise.io.read_image({_path(box.layer, saved)})"]
     if mask is not None:
-        path = saved.get(mask.name) or saved_path(mask)
-        lines.append(f"mask = denoise.io.read_mask({str(path)!r}, image)")
-    own, call = mode.script_lines({name: path for name, path in files.items() if path is not None}, _part(box))
-    lines += [*own, *_values(box, has_mask=mask is not None)]
+        lines.append(f"mask = denoise.io.read_mask({str(saved.get(mask.name) or saved_path(mask))!r}, image)")
+    call = f"result = denoise.{mode.verb}(values, settings={call_text('denoise', mode.form.value())}"
+    for keyword, given in mode.inputs().items():
+        if _is_number(given):
+            call += f", {keyword}={given!r}"
+            continue
+        is_image = not isinstance(given, Labels)
+        read = f"denoise.io.read_on_grid({_path(given, saved)}, image){part if is_image and given.ndim == 4 else ''}"
+        lines.append(f"{keyword} = {f'denoise.io.from_log10({read})' if is_image and says_log(given) else read}")
+        call += f", {keyword}={keyword}"
+    values = f"image.array{part}"
+    lines.append(f"values = {f'denoise.io.from_log10({values})' if box.log.isChecked() else values}")
+    if box.gaps.isChecked():
+        lines.append(f"values, mask = denoise.io.without_gaps(values{', mask' if mask is not None else ''})")
     has_mask = ", mask=mask" if mask is not None or box.gaps.isChecked() else ""
-    lines.append(f"result = {call}{has_mask}, voxel_size_mm=image.voxel_size_mm, device={device!r})")
+    lines.append(f"{call}{has_mask}, voxel_size_mm=image.voxel_size_mm, device={device!r})")
     lines += _written(box, file_name(image.name))
     return "\n".join(["from napari_gpubio import denoise", "", *lines]) + "\n"
 
 
-def _values(box: ImageBox, *, has_mask: bool) -> list[str]:
-    """Lines that make ``values`` of ``image``."""
-    part = _part(box)
-    values = f"image.array{part}"
-    lines = [f"values = denoise.io.from_log10({values})" if box.log.isChecked() else f"values = {values}"]
-    if box.gaps.isChecked():
-        lines.append(f"values, mask = denoise.io.without_gaps(values{', mask' if has_mask else ''})")
-    return lines
-
-
 def _written(box: ImageBox, name: str) -> list[str]:
     """Lines that write the results."""
-    back = ["clean", "noise"]
+    clean, part = "clean", _part(box)
     lines = ["clean, noise = result.image, result.noise"]
     if box.log.isChecked():
         lines.append("clean, noise = denoise.io.to_log10(clean), denoise.io.to_log10(noise)")
-    if part := _part(box):
+    if part:
         lines += ["whole = image.array.astype(clean.dtype)", f"whole{part} = clean"]
-        back[0] = "whole"
-    lines.append(f"denoise.io.write_image({f'denoised {name}.nii.gz'!r}, {back[0]}, image)")
-    lines.append(f"denoise.io.write_image({f'noise of {name}.nii.gz'!r}, {back[1]}, image)")
+        clean = "whole"
+    lines.append(f"denoise.io.write_image({f'denoised {name}.nii.gz'!r}, {clean}, image)")
+    lines.append(f"denoise.io.write_image({f'noise of {name}.nii.gz'!r}, noise, image)")
     return lines
 
 
@@ -78,8 +67,18 @@ def _part(box: ImageBox) -> str:
     return "" if volumes is None else f"[..., {volumes.start}:{volumes.stop}]"
 
 
-def file_of(layer: Any) -> Path | None:
-    """Return the NIfTI file that holds exactly what an image layer shows, or None."""
+def _is_number(given: Any) -> bool:
+    return isinstance(given, float)
+
+
+def _path(layer: Any, saved: Mapping[str, Path]) -> str:
+    return repr(str(saved.get(layer.name) or _file_of(layer)))
+
+
+def _file_of(layer: Any) -> Path | None:
+    """The NIfTI file that holds exactly what a layer shows, or None."""
+    if isinstance(layer, Labels):
+        return saved_path(layer)
     return nifti_file_of(layer, np.asarray(stored_array(layer)))
 
 

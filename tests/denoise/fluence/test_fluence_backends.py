@@ -74,6 +74,7 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, order):
         check_backends(problem_of(tuple(half[:6, :7, :9] for half in HALVES)))
 
 
+@pytest.mark.validate
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))

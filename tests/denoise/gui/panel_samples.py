@@ -57,3 +57,43 @@ def look(qtbot, panel):
 def settle(qtbot, panel):
     """Wait until no preview is under way."""
     wait_until(qtbot, lambda: not panel.preview.is_busy)
+
+
+def execute(text, folder, monkeypatch):
+    """Run a script in a folder, in this process."""
+    monkeypatch.chdir(folder)
+    exec(text, {})
+
+
+def number(panel, name):
+    """A number of the result, as it is shown."""
+    return next(row.text for row in panel.result_box.table.rows if row.name.startswith(name))
+
+
+# -- fluence -----------------------------------------------------------------------------------------------------------
+
+HALF_SHAPE = (24, 22, 20)
+BOTH = "fluence even + odd"
+SIZES = (1, 1, 2)  # of AFFINE
+
+
+def half(seed, shape=HALF_SHAPE):
+    """Counts of half of the photons of a beam along z."""
+    x, y, z = np.indices(shape)
+    truth = np.exp(-0.12 * z - 0.01 * (np.square(x - shape[0] / 2) + np.square(y - shape[1] / 2)))
+    return (np.random.default_rng(seed).poisson(20 * truth) / 20).astype(np.float32)
+
+
+EVEN, ODD = half(0), half(1)
+
+
+def add_halves(viewer, affine=AFFINE, even=EVEN, odd=ODD):
+    """The odd half, hidden, and the even one, which is the image."""
+    add_volume(viewer, odd, affine, "fluence odd", visible=False)
+    return add_volume(viewer, even, affine, "fluence even")
+
+
+def made(viewer, name=BOTH):
+    """The denoised image, the residual, the noise that is left and the scale."""
+    titles = ("denoised {}", "residual {}", "noise left in {}", "scale (mm) of {}")
+    return [viewer.layers[title.format(name)] for title in titles]

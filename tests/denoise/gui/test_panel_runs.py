@@ -11,7 +11,17 @@ from napari_gpubio.denoise.gui import DenoisePanel
 from napari_gpubio.denoise.napari_io import stored_array
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.napari_io import scan_layer, scan_of
-from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_series, add_volume, names, noisy, result_layers, run
+from tests.denoise.gui.panel_samples import (
+    AFFINE,
+    SAGITTAL,
+    add_series,
+    add_volume,
+    names,
+    noisy,
+    number,
+    result_layers,
+    run,
+)
 
 SMALL = denoise.DenoiseSettings(patches="small")
 
@@ -33,7 +43,7 @@ def test_from_the_sample_to_a_clean_head(viewer, panel, qtbot):
     body = head.truth > 50
     before, after = ((x - head.truth)[body].std() for x in (head.noisy, volume_of(clean)))
     assert 20 * np.log10(before / after) > 6
-    assert panel.result_box.text("gain") != "not known"
+    assert number(panel, "Gain") != "not known"
 
 
 @pytest.mark.parametrize("affine", [AFFINE, SAGITTAL], ids=["anisotropic, from right to left", "sagittal"])
@@ -129,7 +139,7 @@ def test_fluence_is_filtered_as_it_is_and_shown_as_its_logarithm(viewer, panel, 
     assert carried(clean, "quantity") == "log10 fluence"
     assert np.isnan(volume_of(residual)[0]).all()
     relative = np.median((expected.noise / expected.image)[(expected.image > expected.noise) & (expected.noise > 0)])
-    assert panel.result_box.text("noise") == f"{100 * relative:.3g} %"
+    assert number(panel, "Noise") == f"{100 * relative:.3g} %"
 
 
 def test_logarithms_can_be_filtered_as_they_are(viewer, panel, qtbot):
@@ -204,27 +214,19 @@ def test_a_noise_level_of_ones_own(viewer, panel, qtbot):
     assert np.all(volume_of(noise) == 2.5)
 
 
-def test_a_noise_map_of_ones_own(viewer, panel, qtbot):
+def test_a_noise_map_of_ones_own_and_a_mask(viewer, panel, qtbot):
     levels = np.linspace(1, 8, noisy().size).reshape(noisy().shape).astype(np.float32)
-    map_layer = add_volume(viewer, levels, name="levels")
-    panel.image_box.layer_box.choose(add_volume(viewer))
+    map_layer, image = add_volume(viewer, levels, name="levels"), add_volume(viewer)
+    mask = np.zeros(noisy().shape, int)
+    mask[4:16, 3:15, 2:14] = 1
+    layer = viewer.add_labels(mask.T, affine=image.affine.affine_matrix, metadata=image.metadata, name="mask")
+    panel.image_box.layer_box.choose(image)
+    panel.image_box.mask_box.choose(layer)
     panel.mode.level.setCurrentText("a map")
     panel.mode.map_box.choose(map_layer)
     use(panel, patches="small")
     run(qtbot, panel)
-    expected = denoise.denoise(noisy(), SMALL, noise=levels, voxel_size_mm=(1, 1, 2), device="cpu")
-    assert np.array_equal(volume_of(result_layers(viewer)[0]), expected.image)
-
-
-def test_a_mask(viewer, panel, qtbot):
-    image = add_volume(viewer)
-    mask = np.zeros(noisy().shape, int)
-    mask[4:16, 3:15, 2:14] = 1
-    layer = viewer.add_labels(mask.T, affine=image.affine.affine_matrix, metadata=image.metadata, name="mask")
-    panel.image_box.mask_box.choose(layer)
-    use(panel, patches="small")
-    run(qtbot, panel)
-    expected = denoise.denoise(noisy(), SMALL, mask=mask, voxel_size_mm=(1, 1, 2), device="cpu")
+    expected = denoise.denoise(noisy(), SMALL, mask=mask, noise=levels, voxel_size_mm=(1, 1, 2), device="cpu")
     clean = volume_of(result_layers(viewer)[0])
     assert np.array_equal(clean, expected.image)
     assert np.array_equal(clean[mask == 0], noisy()[mask == 0])
@@ -292,9 +294,9 @@ def test_before_and_after(viewer, panel, qtbot):
     run(qtbot, panel)
     layers = [image, *result_layers(viewer)]
     buttons = panel.result_box._buttons
-    for number, part in enumerate(("before", "after", "residual", "noise")):
+    for shown, part in enumerate(("before", "after", "residual", "noise")):
         buttons[part].click()
-        assert [layer.visible for layer in layers] == [n == number for n in range(4)]
+        assert [layer.visible for layer in layers] == [n == shown for n in range(4)]
         assert buttons[part].isChecked()
     for part in ("before", "after", "before"):
         panel.toggle_before_after()
@@ -311,6 +313,15 @@ def test_a_renamed_image_is_still_the_one_before(viewer, panel, qtbot):
     run(qtbot, panel)
     assert len(viewer.layers) == 4
     assert not image.visible
+
+
+def test_a_visible_image_is_chosen_once_the_denoised_one_is_gone(viewer, panel, qtbot):
+    add_volume(viewer)
+    run(qtbot, panel)
+    viewer.layers.clear()
+    add_volume(viewer, name="truth", visible=False)
+    add_volume(viewer, name="noisy")
+    assert panel.image_box.layer.name == "noisy"
 
 
 def test_results_are_no_images_to_denoise(viewer, panel, qtbot):

@@ -1,11 +1,16 @@
 """The dock widget "Denoise": the preview of the slice on screen."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from napari_gpubio import denoise
+from napari_gpubio.core import warmup
+from napari_gpubio.core.device import CPU
 from napari_gpubio.core.napari_io import volume_of
-from napari_gpubio.denoise.gui import preview
+from napari_gpubio.denoise.gui import checks, preview
+from napari_gpubio.gui import warming
 from tests.denoise.gui.panel_samples import (
     SAGITTAL,
     add_series,
@@ -17,6 +22,7 @@ from tests.denoise.gui.panel_samples import (
     run,
     settle,
 )
+from tests.dock_widgets import MILLISECONDS, visible_windows
 
 SHAPE = (34, 30, 28)
 
@@ -216,3 +222,32 @@ def test_a_run_has_the_machine_for_itself(viewer, panel, qtbot, held):
     assert held.runs == 1
     held.go.set()
     qtbot.waitUntil(lambda: not panel.running)
+
+
+def test_it_waits_until_the_filter_is_compiled(viewer, panel, qtbot, monkeypatch):
+    """With a cold cache it compiles nothing itself: a process does, and then the preview comes."""
+    warm, process = [], "import sys; print(3, flush=True); sys.stdin.read()"
+    monkeypatch.delenv(warming.DISABLED, raising=False)
+    monkeypatch.setattr(warmup, "is_warm", lambda _: bool(warm))
+    monkeypatch.setattr(warmup, "command", lambda *_: [sys.executable, "-c", process])
+    add_volume(viewer)
+    panel.live_box.setChecked(True)
+    viewer.dims.set_point(0, 20.0)
+    qtbot.waitUntil(lambda: "3 of" in panel.status, timeout=MILLISECONDS)
+    assert not panel.preview.is_busy
+    assert panel.preview.layer is None
+    warm.append(True)
+    with qtbot.waitSignal(panel.preview.shown, timeout=MILLISECONDS):
+        panel.warmup_process.closeWriteChannel()
+
+
+@pytest.mark.display
+@pytest.mark.usefixtures("mock_app_model")  # commands are registered once in a process
+def test_the_reference_case_times_every_step(qtbot, monkeypatch):
+    before = visible_windows()
+    took = checks.preview_ms(CPU, slices=2, side=24)
+    assert len(took) == 2
+    assert min(took) > 0
+    qtbot.waitUntil(lambda: visible_windows() <= before)
+    monkeypatch.setattr(checks, "preview_ms", lambda _: (10.0, 190.0))
+    assert [finding.passed for finding in checks.CHECKS[0].run(CPU)] == [True, False]

@@ -6,8 +6,8 @@ import pytest
 
 from napari_gpubio import denoise
 from napari_gpubio.denoise.gui import panel as panel_module
-from napari_gpubio.denoise.gui.modes import MODES, AnlmMode, Mode
-from napari_gpubio.denoise.gui.recipes import AnlmRecipe
+from napari_gpubio.denoise.gui.modes import MODES, AnlmMode
+from napari_gpubio.denoise.gui.request import AnlmRecipe
 from napari_gpubio.denoise.napari_io import stored_array
 from tests.denoise.gui.panel_samples import (
     AFFINE,
@@ -15,6 +15,7 @@ from tests.denoise.gui.panel_samples import (
     add_panel,
     add_series,
     add_volume,
+    execute,
     noisy,
     result_layers,
     run,
@@ -79,20 +80,20 @@ def test_inputs_without_a_file_are_saved_beside_the_script(viewer, panel, qtbot,
     save_scripts_as(monkeypatch, folder / "script.py")
     text = script_of(panel)
     assert "SHA-256" in text
-    run_script(text, tmp_path)
+    execute(text, tmp_path, monkeypatch)
     clean, noise = made(tmp_path, "series")
     assert same(clean, result_layers(viewer, "series")[0])
     shown = stored_array(result_layers(viewer, "series")[2])
     assert np.array_equal(np.asarray(noise.dataobj), shown[..., 1:])
 
 
-def test_the_script_of_logarithms(viewer, panel, qtbot, tmp_path):
+def test_the_script_of_logarithms(viewer, panel, qtbot, tmp_path, monkeypatch):
     shown = np.log10(1e-9 * noisy())
     shown[0] = np.nan
     add_volume(viewer, shown, metadata={**saved(shown, tmp_path / "a.nii"), "quantity": "log10 fluence"})
     panel.mode.form.widget("patches").value = "small"
     run(qtbot, panel)
-    run_script(script_of(panel), tmp_path)
+    execute(script_of(panel), tmp_path, monkeypatch)
     clean, noise = made(tmp_path)
     assert same(clean, result_layers(viewer)[0])
     assert same(noise, result_layers(viewer)[2])
@@ -106,25 +107,19 @@ def test_a_script_without_an_image_is_a_sentence(panel):
 # -- modes ------------------------------------------------------------------------------------------------------------
 
 
-class Halved(Mode):
-    """A mode of another kind."""
-
-    title = "halves"
-
-    def read_recipe(self, image):
-        return HalvedRecipe(settings=denoise.DenoiseSettings(patches="small"))
-
-    def script_lines(self, files, part):
-        return [], "half(values"
-
-
 class HalvedRecipe(AnlmRecipe):
     """Denoises, and halves."""
 
-    def steps(self, values, mask, **keywords):
-        result = yield from super().steps(values, mask, **keywords)
+    def steps(self, values, **known):
+        result = yield from super().steps(values, **known)
         result.image[:] *= 0.5
         return result
+
+
+class Halved(AnlmMode):
+    """A mode of another kind."""
+
+    title, recipe = "halves", HalvedRecipe
 
 
 @pytest.fixture
@@ -136,9 +131,10 @@ def two_modes(viewer, qtbot, monkeypatch):
 def test_another_mode_is_one_more_class(viewer, two_modes, qtbot):
     panel = two_modes
     add_volume(viewer, affine=np.eye(4))
-    assert isinstance(panel.mode, AnlmMode)
+    assert panel.mode is panel.modes[0]
     panel.mode_box.setCurrentText("halves")
     assert isinstance(panel.mode, Halved)
+    panel.mode.form.widget("patches").value = "small"
     assert panel.modes[0].isHidden()
     assert not panel.mode.isHidden()
     run(qtbot, panel)

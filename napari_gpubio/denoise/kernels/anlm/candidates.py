@@ -151,20 +151,10 @@ def visit_candidates(
 ) -> None:
     """Visit all candidates of a brick's voxels: find the least sums of squares, or average by what they are.
 
-    Parameters
-    ----------
-    compared
-        Tile that patches are compared by: residuals, whose sums give the local noise, or values.
-    tiles, layout, rule
-        What is filtered and how.
-    patches
-        Radii, shape (patches, 3).
-    scratch
-        Room to work in.
-    out
-        Sums of squared differences over patches, shape (patches, x, flat plane), and totals, shape (patches, x, 3,
-        flat plane). Without totals (no patches), the sums become the least of a voxel's candidates. With totals, the
-        sums are the inverse of the noise's measure, and the candidates are added to the totals, see `_add`.
+    Patches of radii (patches, 3) are ``compared`` by residuals, whose sums give the local noise, or by values. ``out``
+    holds sums of squared differences over patches, shape (patches, x, flat plane), and totals, shape (patches, x, 3,
+    flat plane). Without totals (no patches), the sums become the least of a voxel's candidates. With totals, the sums
+    are the inverse of the noise's measure, and the candidates are added to the totals, see `_add`.
     """
     sums, totals = out
     squares, rows, gate = scratch

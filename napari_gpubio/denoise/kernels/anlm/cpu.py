@@ -221,12 +221,8 @@ def local_moments(start: int, stop: int, padded: Array, usable: Array, mean: Arr
 def filter_lines(start: int, stop: int, source: Array, taps: Array, out: Array) -> None:
     """Filter along the middle axis of (before, line, behind), zero beyond the ends.
 
-    Parameters
-    ----------
-    start, stop
-        Lines in one piece where nothing is behind, else places on lines, of (before, line) one after another.
-    taps
-        Of even and odd positions, shape (2, distances).
+    Items are lines in one piece where nothing is behind, else places on lines, of (before, line) one after another.
+    Taps of even and odd positions have the shape (2, distances).
     """
     n, behind = source.shape[1], source.shape[2]
     reach = taps.shape[1] // 2

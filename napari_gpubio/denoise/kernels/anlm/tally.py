@@ -20,12 +20,7 @@ _LEAD = 5  # coefficient n of a line x is the sum over k of h[k] x[2 n + 5 - k]
 
 
 def projection_taps(bank: Array = LOW_PASS) -> npt.NDArray[np.float32]:
-    """Weights of x[i - 9 ... i + 9] in the projection of a line x on one half of the bank, for even and for odd i.
-
-    Returns
-    -------
-    Shape (2, 19), float32.
-    """
+    """Weights of x[i - 9 ... i + 9] in the projection of a line on half of the bank, for even and odd i: (2, 19)."""
     reach = len(bank) - 1
     taps = np.zeros((2, 2 * reach + 1))
     for parity in (0, 1):
@@ -49,20 +44,9 @@ def mix(small: Any, large: Any, filter_axis: FilterAxis, xp: Any = np) -> Any:
 
         P_low d = C + L_z (A + B - 2 C),   A = L_x d,  B = L_y d,  C = L_y A,
 
-    so four passes along lines do it all. Beyond the volume d is zero, as in a bank with zero padding.
-
-    Parameters
-    ----------
-    small, large
-        Estimates with patch radius 1 and 2, shape (X, Y, Z), float32, on the host or a GPU.
-    filter_axis
-        Filters along lines of one axis, where the arrays are.
-    xp
-        NumPy or CuPy.
-
-    Returns
-    -------
-    The mixed estimate. Where it would be negative and the small patch's is not, the latter is kept.
+    so four passes along lines do it all. Beyond the volume d is zero, as in a bank with zero padding. Where the mixed
+    estimate would be negative and the small patch's is not, the latter is kept. Arrays are (X, Y, Z), float32, and
+    ``filter_axis`` works where they are, on the host or a GPU.
     """
     difference = large - small
     a = filter_axis(difference, 0, _LOW_TAPS)
@@ -150,24 +134,13 @@ class Filtered(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Partial:
-    """Bricks that are done.
+    """Bricks that are done."""
 
-    Parameters
-    ----------
-    sums
-        Least sums of squared differences of residual patches, shape (patches, planes, Y, Z).
-    estimates
-        Weighted means of values, or of their squares, of the same shape; elsewhere the values themselves.
-    done
-        Ranges (start, count) of bricks.
-    first_plane
-        Where along x the arrays begin; they hold all planes, or those of the bricks that are done.
-    """
-
-    sums: Float
+    sums: Float  # least sums of squared differences of residual patches, shape (patches, planes, Y, Z)
+    # Weighted means of values, or of their squares, of the same shape; elsewhere the values themselves
     estimates: Float
-    done: list[tuple[int, int]] = field(default_factory=list)
-    first_plane: int = 0
+    done: list[tuple[int, int]] = field(default_factory=list)  # ranges (start, count) of bricks
+    first_plane: int = 0  # where along x the arrays begin; they hold all planes, or those of the bricks that are done
 
     @staticmethod
     def empty(problem: Problem) -> "Partial":
@@ -217,35 +190,15 @@ class Arrays(NamedTuple):
 
 
 class Operations(NamedTuple):
-    """Operations that `finish` needs on the device of its arrays.
+    """Operations that `finish` needs on the device of its arrays."""
 
-    Parameters
-    ----------
-    filter_axis
-        Filters along lines of one axis.
-    interpolate
-        Looks places up in a table, between its entries along straight lines.
-    xp
-        NumPy or CuPy.
-    """
-
-    filter_axis: FilterAxis
-    interpolate: Interpolate
-    xp: Any = np
+    filter_axis: FilterAxis  # filters along lines of one axis
+    interpolate: Interpolate  # looks places up in a table, between its entries along straight lines
+    xp: Any = np  # NumPy or CuPy
 
 
 def finish(problem: Problem, arrays: Arrays, operations: Operations) -> Filtered:
-    """Turn sums and estimates of all bricks into the denoised volume, on the host or a GPU.
-
-    Parameters
-    ----------
-    problem
-        What was filtered.
-    arrays
-        The problem's own and those of all bricks (see `Partial`).
-    operations
-        Of the device that the arrays are on.
-    """
+    """Turn sums and estimates of all bricks into the denoised volume, on the host or a GPU where the arrays are."""
     xp = operations.xp
     usable = arrays.usable != 0
     if problem.settings.is_rician:

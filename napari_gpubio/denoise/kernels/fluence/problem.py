@@ -7,14 +7,14 @@ negative, and fluence, which falls by decades over them, would not stay positive
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.denoise.fluence.settings import FluenceSettings
+from napari_gpubio.denoise.fluence.model import FluenceSettings
 
 Float = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]
@@ -29,22 +29,13 @@ _EVIDENCE = 1.5  # voxels: the narrowest window over which errors are compared
 
 
 class Taps(NamedTuple):
-    """A window along one axis.
+    """A window along one axis."""
 
-    Parameters
-    ----------
-    weights
-        g(0) to g(reach), shape (reach + 1,).
-    gains, slopes
-        What makes a window whole again that ends after a voxels below and b voxels above, shape (reach + 1,) * 2.
-    is_sloped
-        Whether slopes matter at all.
-    """
-
-    weights: Float
+    weights: Float  # g(0) to g(reach), shape (reach + 1,)
+    # What makes a window whole again that ends after a voxels below and b voxels above, shape (reach + 1,) * 2
     gains: Float
     slopes: Float
-    is_sloped: bool
+    is_sloped: bool  # whether slopes matter at all
 
     @property
     def reach(self) -> int:
@@ -58,24 +49,12 @@ Window = tuple[Taps | None, Taps | None, Taps | None]  # None: nothing is done a
 
 
 class Candidate(NamedTuple):
-    """An estimate that may replace the current best.
+    """An estimate that may replace the current best."""
 
-    Parameters
-    ----------
-    scale_mm
-        Its standard deviation.
-    window
-        What it smooths with, twice.
-    evidence
-        What errors are compared over.
-    is_flat
-        Whether it leaves an axis alone.
-    """
-
-    scale_mm: float
-    window: Window
-    evidence: Window
-    is_flat: bool
+    scale_mm: float  # its standard deviation
+    window: Window  # what it smooths with, twice
+    evidence: Window  # what errors are compared over
+    is_flat: bool  # whether it leaves an axis alone
 
 
 @functools.lru_cache(maxsize=256)
@@ -103,16 +82,9 @@ def make_taps(scale: float, *, is_sloped: bool) -> Taps | None:
 def make_window(
     scale: float, steps: Sequence[float], *, is_sloped: bool = False, flat_along: int | None = None
 ) -> Window:
-    """A window of ``scale`` voxels of the finest axis.
+    """A window of ``scale`` voxels of the finest axis, in units of which ``steps`` are the voxel's edges.
 
-    Parameters
-    ----------
-    steps
-        Voxel size along each axis, in units of the finest.
-    is_sloped
-        Whether it has no first moment at faces.
-    flat_along
-        An axis along which nothing is done.
+    If it is sloped, it has no first moment at faces; along the axis that it is flat along, nothing is done.
     """
     x, y, z = (
         None if axis == flat_along else make_taps(scale / step, is_sloped=is_sloped) for axis, step in enumerate(steps)
@@ -128,19 +100,16 @@ def scales_of(settings: FluenceSettings) -> list[float]:
 
 def make_candidates(settings: FluenceSettings, voxel_size_mm: Sequence[float]) -> list[Candidate]:
     """All candidates in the order of trial, from fine to coarse."""
-    return list(_candidates(settings, voxel_size_mm))
-
-
-def _candidates(settings: FluenceSettings, voxel_size_mm: Sequence[float]) -> Iterator[Candidate]:
     finest = min(voxel_size_mm)
     steps = [size / finest for size in voxel_size_mm]
-    scales = scales_of(settings)
+    scales, found = scales_of(settings), []
     for scale in scales:
         evidence = make_window(max(_EVIDENCE, scale), steps)
         # the widest window is for what is homogeneous, and the finest is too small to be worth flattening
         for axis in (None, 0, 1, 2) if settings.flat and scales[0] < scale < scales[-1] else (None,):
             window = make_window(scale, steps, is_sloped=scale <= WIDEST_SLOPED, flat_along=axis)
-            yield Candidate(scale * finest, window, evidence, axis is not None)
+            found.append(Candidate(scale * finest, window, evidence, axis is not None))
+    return found
 
 
 class Smoothed(NamedTuple):
@@ -154,29 +123,14 @@ class Smoothed(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FluenceProblem:
-    """Scaled half-buffers and everything that a backend needs to know to denoise them.
+    """Scaled half-buffers and everything that a backend needs to know to denoise them."""
 
-    Parameters
-    ----------
-    halves
-        Fluence of even and of odd photons, shape (X, Y, Z), float32, divided by a power of two so that the largest
-        value is near 1.
-    segments
-        See `measure_segments`; None where all of a line is one segment.
-    is_masked
-        Whether there are voxels that nothing is known of.
-    limit
-        The largest scale in mm that is allowed in each voxel, shape (X, Y, Z), or None.
-    voxel_size_mm
-        Edge lengths of a voxel.
-    settings
-        What the user chose.
-    """
-
+    # Fluence of even and of odd photons, shape (X, Y, Z), float32, divided by a power of two so that the largest
+    # value is near 1
     halves: tuple[Float, Float]
-    segments: Bytes | None
-    is_masked: bool
-    limit: Float | None
+    segments: Bytes | None  # see `measure_segments`; None where all of a line is one segment
+    is_masked: bool  # whether there are voxels that nothing is known of
+    limit: Float | None  # the largest scale in mm that is allowed in each voxel, shape (X, Y, Z), or None
     voxel_size_mm: tuple[float, ...]
     settings: FluenceSettings
 

@@ -29,48 +29,24 @@ _SHARE = 0.03  # of the background that the reference is at least
 
 
 class Comparison(NamedTuple):
-    """Inputs and output of the pass `evaluate`; volumes of both halves have shape (2, X, Y, Z).
+    """Inputs and output of the pass `evaluate`; volumes of both halves have shape (2, X, Y, Z)."""
 
-    Parameters
-    ----------
-    pilot, halves, best
-        The halves smoothed once, the halves, and the current best estimate made of each of them.
-    reference
-        What errors are relative to, above 0, shape (X, Y, Z).
-    difference
-        Where the candidate's error less that of the current best goes, shape (X, Y, Z).
-    noise
-        A quarter of the weight of the variance.
-    """
-
-    pilot: Any
+    pilot: Any  # the halves smoothed once
     halves: Any
-    best: Any
-    reference: Any
-    difference: Any
-    noise: np.float32
+    best: Any  # the current best estimate made of each of them
+    reference: Any  # what errors are relative to, above 0, shape (X, Y, Z)
+    difference: Any  # where the candidate's error less that of the current best goes, shape (X, Y, Z)
+    noise: np.float32  # a quarter of the weight of the variance
 
 
 class Update(NamedTuple):
-    """Inputs and outputs of the pass `update_best`.
+    """Inputs and outputs of the pass `update_best`."""
 
-    Parameters
-    ----------
-    limit
-        The largest scale that is allowed, shape (X, Y, Z), where ``is_limited`` is not 0; else it is not read.
-    candidate, best
-        Estimates of both halves, shape (2, X, Y, Z).
-    scales
-        Scale of the current best in mm, shape (X, Y, Z).
-    scale
-        That of the candidate.
-    """
-
-    limit: Any
-    candidate: Any
+    limit: Any  # the largest scale that is allowed, shape (X, Y, Z), where ``is_limited`` is not 0; else it is not read
+    candidate: Any  # estimates of both halves, shape (2, X, Y, Z)
     best: Any
-    scales: Any
-    scale: np.float32
+    scales: Any  # scale of the current best in mm, shape (X, Y, Z)
+    scale: np.float32  # that of the candidate
     is_limited: np.int32
 
 
@@ -122,24 +98,10 @@ class ScaleSelection(ABC):
 
     @abstractmethod
     def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
-        """Smooth volumes along x, y, z, within segments if ``is_cut``, and do with them what comes at the end.
+        """Smooth one volume or both halves along x, y, z, within segments if ``is_cut``, and do the pass at the end.
 
-        Parameters
-        ----------
-        source
-            One volume or both halves.
-        window
-            What to smooth with.
-        rooms
-            Two arrays of the source's shape to work in; the second one may be the source, which is then lost.
-        is_cut
-            Whether windows end where segments do.
-        end
-            A pass over the smoothed volume.
-
-        Returns
-        -------
-        The one of the rooms that the result is in.
+        The rooms are two arrays of the source's shape to work in, one of which is returned with the result; the second
+        one may be the source, which is then lost.
         """
 
     @abstractmethod

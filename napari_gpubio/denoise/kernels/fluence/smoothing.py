@@ -93,14 +93,9 @@ def _cut_sum(values: Array, center: int, stride: int, taps: Weights, below: Any,
 def smooth_across(
     start: int, stop: int, source: Array, taps: Weights, segments: Segments, out: Array, room: Array, sums: Array
 ) -> None:
-    """Smooth strips along the middle axis of (before, line, behind); ``out`` may be the source.
+    """Smooth strips along the middle axis of (before, line, behind), plane by plane; ``out`` may be the source.
 
-    Parameters
-    ----------
-    start, stop
-        Strips, of the first plane, then of the second, and so on.
-    room, sums
-        To work in; the room is zero, and stays so around the middle.
+    ``room`` and ``sums`` are to work in; the room is zero, and stays so around the middle.
     """
     n, behind = source.shape[1], source.shape[2]
     strips, reach = (behind + STRIP - 1) // STRIP, len(taps.weights) - 1
@@ -141,12 +136,7 @@ def smooth_along(
 ) -> None:
     """Smooth lines of (lines, 1, n) that lie in one piece; ``out`` may be the source.
 
-    Parameters
-    ----------
-    start, stop
-        Lines.
-    room, totals
-        To work in; the room is zero, with space for eight more, and stays so around the middle.
+    ``room`` and ``totals`` are to work in; the room is zero, with space for eight more, and stays so around the middle.
     """
     n, reach = source.shape[2], len(taps.weights) - 1
     gain = taps.gains[reach, reach]

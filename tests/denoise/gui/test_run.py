@@ -9,9 +9,8 @@ from scipy.ndimage import gaussian_filter
 from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import volume_layer
 from napari_gpubio.core.steps import drive
-from napari_gpubio.denoise.gui.numbers import Numbers, number_texts
-from napari_gpubio.denoise.gui.recipes import AnlmRecipe
-from napari_gpubio.denoise.gui.request import Request, run_steps
+from napari_gpubio.denoise.gui.request import AnlmRecipe, Request
+from napari_gpubio.denoise.gui.run import Numbers, number_texts, run_steps
 from napari_gpubio.denoise.napari_io import layer_volume
 
 NAN = float("nan")
@@ -24,7 +23,12 @@ def denoised(array, affine, settings, name="scan", **metadata):
     layer = image_class(data, **keywords)
     image = layer_volume(layer, is_log="quantity" in metadata)
     request = Request(
-        image=image, recipe=AnlmRecipe(settings=settings), volumes=None, mask=None, skips_gaps=False, device="cpu"
+        image=image,
+        recipe=AnlmRecipe(settings=settings, inputs={}),
+        volumes=None,
+        mask=None,
+        skips_gaps=False,
+        device="cpu",
     )
     return drive(run_steps(request, threading.Event()))
 
