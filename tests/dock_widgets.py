@@ -233,6 +233,20 @@ def check_closing_ends_a_run(qtbot, viewer, add_panel, held, how):
     assert ended(qtbot, gone)
 
 
+def check_nothing_is_left(qtbot, viewer, use_panel, how):
+    """Closing frees the panel and the results that ``use_panel(viewer)`` returns, and ends their threads."""
+    panel, *results = use_panel(viewer)
+    gone = [weakref.ref(panel), *map(weakref.ref, results)]
+    threads = [thread for thread in threading.enumerate() if "napari-gpubio" in thread.name]
+    close(viewer, panel, how)
+    if how == "the dock":
+        viewer.layers.clear()
+    del panel, results
+    assert ended(qtbot, *gone)
+    assert not any(thread.is_alive() for thread in threads)
+    assert not hears_the_mouse(viewer)
+
+
 def hide_and_show(qtbot, panel):
     """What the eye in the title of a floating dock does, and then the Window menu."""
     dock = panel.parent()
@@ -244,10 +258,13 @@ def hide_and_show(qtbot, panel):
 
 
 def ended(qtbot, *gone):
-    """Whether nothing is left of these weak references, once the event loop had its turn."""
-    qtbot.wait(50)
-    gc.collect()
-    return all(reference() is None for reference in gone)
+    """Whether nothing is left of these weak references, once the event loop had its turns."""
+    for _ in range(20):
+        qtbot.wait(50)
+        gc.collect()
+        if all(reference() is None for reference in gone):
+            return True
+    return False
 
 
 def hears_the_mouse(viewer):

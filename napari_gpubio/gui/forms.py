@@ -1,13 +1,22 @@
 """A form made from a settings dataclass: one row for each `param` field, the advanced ones folded away."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magicgui.widgets import CheckBox, ComboBox, SpinBox
 from qtpy.QtCore import QEvent, QSignalBlocker, Qt, Signal
-from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLabel, QLayout, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import (
+    QButtonGroup,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 from superqt import QCollapsible
 
 from napari_gpubio.core.parameters import ParamInfo, param_info
@@ -124,13 +133,16 @@ def muted_label(parent: QWidget, text: str = "") -> QLabel:
     return label
 
 
-def row_of(*widgets: QWidget) -> QHBoxLayout:
-    """Return widgets side by side; the first one takes the remaining width."""
+def row_of(*widgets: QWidget | None) -> QHBoxLayout:
+    """Return widgets side by side; None is a gap that takes the remaining width, without which the first one does."""
     row = QHBoxLayout()
     row.setContentsMargins(0, 0, 0, 0)
     row.setSpacing(SPACING)
     for number, widget in enumerate(widgets):
-        row.addWidget(widget, 0 if number else 1)
+        if widget is None:
+            row.addStretch(1)
+        else:
+            row.addWidget(widget, int(number == 0 and None not in widgets))
     return row
 
 
@@ -153,6 +165,40 @@ def text_button(text: str, tip: str, parent: QWidget, act: Callable[[], object] 
     if act is not None:
         button.clicked.connect(lambda *_: act())
     return button
+
+
+class ChoiceButtons(QWidget):
+    """Buttons side by side, one of them down; ``changed`` carries its name.
+
+    Parameters
+    ----------
+    choices
+        Text and tool tip by name.
+    """
+
+    changed = Signal(str)
+
+    def __init__(self, choices: Mapping[str, tuple[str, str]], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._group = QButtonGroup(self)
+        self._buttons = {name: text_button(text, tip, self) for name, (text, tip) in choices.items()}
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(_FOLDED_MARGIN)
+        for name, button in self._buttons.items():
+            button.setCheckable(True)
+            button.toggled.connect(lambda down, name=name: self.changed.emit(name) if down else None)
+            self._group.addButton(button)
+            row.addWidget(button, 1)
+
+    @property
+    def choice(self) -> str:
+        """The name of the button that is down; empty while none is."""
+        return next((name for name, button in self._buttons.items() if button.isChecked()), "")
+
+    def choose(self, name: str) -> None:
+        """Press a button down."""
+        self._buttons[name].setChecked(True)
 
 
 class Folded(QCollapsible):

@@ -279,7 +279,7 @@ class ResultBox(QWidget):
         super().__init__(parent)
         self.files = ResultFiles(self)
         self.table = NumberTable(self)
-        self.content = QVBoxLayout()  # between numbers and buttons; visible with them
+        self.above, self.content = QVBoxLayout(), QVBoxLayout()  # around the numbers; visible with them
         self._empty, self._findings = QLabel(empty_text, self), QLabel(self)
         for label in (self._empty, self._findings):
             label.setWordWrap(True)
@@ -287,6 +287,7 @@ class ResultBox(QWidget):
         self._shown = QWidget(self)
         inside = QVBoxLayout(self._shown)
         inside.addWidget(self._findings)
+        inside.addLayout(self.above)
         inside.addWidget(self.table)
         inside.addLayout(self.content)
         self._grid = QGridLayout()
@@ -298,6 +299,11 @@ class ResultBox(QWidget):
         layout.addWidget(self._shown)
         layout.addLayout(self._grid)
         self.clear()
+
+    @property
+    def findings(self) -> str:
+        """What the box says of the result, as rich text."""
+        return self._findings.text()
 
     def show_numbers(self, rows: Iterable[Number], findings: Iterable[tuple[str, str]] = ()) -> None:
         """Show a result.

@@ -11,6 +11,7 @@ from qtpy.QtCore import QAbstractTableModel, QEvent, QModelIndex, QRect, QSize, 
 from qtpy.QtGui import QColor, QIcon, QKeySequence, QPainter, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
+    QApplication,
     QHeaderView,
     QLineEdit,
     QSizePolicy,
@@ -165,6 +166,50 @@ class CellModel(QAbstractTableModel):
             self.dataChanged.emit(self.index(0, 0), self.index(self.rowCount() - 1, len(self.columns) - 1))
 
 
+def copied_text(model: CellModel, cells: Collection[Place]) -> str:
+    """Return the smallest block that holds the cells, with all digits, in the unit on screen."""
+    if not cells:
+        return ""
+    lines = [[_cell_text(model, (row, column), cells) for column in _span(cells, 1)] for row in _span(cells, 0)]
+    return "\n".join("\t".join(line) for line in lines) + "\n"
+
+
+def pasted_cells(
+    model: CellModel, text: str, cells: Collection[Place], *, grows: bool = False
+) -> tuple[dict[Place, str], int]:
+    """Return where the parts of a text go when it is pasted onto cells, and how many lie beyond the table.
+
+    The block begins at the first of the cells. A single line goes into each of the rows, a single value into each of
+    the cells. Parts for cells that cannot be edited are left out; ``grows``: rows may be added.
+    """
+    lines = [line.split("\t") for line in text.rstrip("\r\n").splitlines()]
+    if not cells or not lines:
+        return {}, 0
+    columns = model.columns
+    if len(lines) == len(lines[0]) == 1:
+        return {cell: lines[0][0] for cell in cells if columns[cell[1]].editable}, 0
+    rows = sorted({row for row, _ in cells})
+    if len(lines) == 1:
+        lines *= len(rows)
+    else:
+        rows = list(range(rows[0], rows[0] + len(lines)))
+    left = min(column for _, column in cells)
+    block = {(row, left + step): part for row, line in zip(rows, lines, strict=True) for step, part in enumerate(line)}
+    inside = {
+        cell: part for cell, part in block.items() if (grows or cell[0] < model.rowCount()) and cell[1] < len(columns)
+    }
+    return {cell: part for cell, part in inside.items() if columns[cell[1]].editable}, len(block) - len(inside)
+
+
+def _span(cells: Collection[Place], axis: int) -> range:
+    numbers = [cell[axis] for cell in cells]
+    return range(min(numbers), max(numbers) + 1)
+
+
+def _cell_text(model: CellModel, cell: Place, cells: Collection[Place]) -> str:
+    return " ".join(str(model.data(model.index(*cell), _Role.EditRole)).split()) if cell in cells else ""
+
+
 def aligned(*, left: bool) -> Qt.AlignmentFlag:
     """Where the text of a cell stands: words to the left, numbers to the right."""
     side = Qt.AlignmentFlag.AlignLeft if left else Qt.AlignmentFlag.AlignRight
@@ -251,12 +296,14 @@ _Trigger = QAbstractItemView.EditTrigger
 class CellView(QTableView):
     """Shows a `CellModel`, with room for ``fewest_rows`` to ``most_rows``; more are scrolled.
 
-    A subclass implements `copy`, `paste` and `measure`, and calls `measure` when it is made. ``typing`` carries what is
-    wrong with what is being typed; ``typed`` is emitted when the editor is gone.
+    A subclass implements `measure`, and calls it when it is made. ``typing`` carries what is wrong with what is being
+    typed; ``typed`` is emitted when the editor is gone; ``left_out`` carries how many pasted values lay beyond the table.
     """
 
+    grows = False  # whether pasting adds rows
     typing = Signal(str)
     typed = Signal()
+    left_out = Signal(int)
 
     def __init__(self, model: CellModel, fewest_rows: int, most_rows: int, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -277,21 +324,21 @@ class CellView(QTableView):
         self.horizontalHeader().setMinimumSectionSize(24)
         model.validity_changed.connect(self.measure)
 
-    # -- what a subclass gives ------------------------------------------------------------------------------------
-
-    def copy(self) -> None:
-        """Put the selected cells on the clipboard."""
-        raise NotImplementedError
-
-    def paste(self) -> None:
-        """Put the clipboard into the cells from the selected ones on."""
-        raise NotImplementedError
-
     def measure(self) -> None:
         """Give rows and columns the size that their text needs."""
         raise NotImplementedError
 
-    # -- cells ----------------------------------------------------------------------------------------------------
+    def copy(self) -> None:
+        """Put the selected cells on the clipboard."""
+        if text := copied_text(self._cells, self.selected_cells()):
+            QApplication.clipboard().setText(text)
+
+    def paste(self) -> None:
+        """Put the clipboard into the cells from the selected ones on."""
+        cells = self.selected_cells() or ([(0, 0)] if self.grows else [])
+        texts, beyond = pasted_cells(self._cells, QApplication.clipboard().text(), cells, grows=self.grows)
+        self._cells.type_in(texts)
+        self.left_out.emit(beyond)
 
     def selected_cells(self) -> list[Place]:
         """Places of the selected cells, in order."""

@@ -1,7 +1,7 @@
 """How results are displayed: a legend of powers of ten, the strength of the source, colors and noise."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from qtpy.QtWidgets import (
     QComboBox,
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QSizePolicy,
     QSpinBox,
     QWidget,
@@ -21,9 +20,11 @@ from qtpy.QtWidgets import (
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.forms import aligned_form, row_label, text_button
+from napari_gpubio.light.gui.request import DisplayOptions
 from napari_gpubio.light.napari_io import DECADES
 from napari_gpubio.light.result import UNITS
+from napari_gpubio.light.statistics import FluenceUnit
 
 NOT_GIVEN = "not given"
 MOST_DECADES = 15
@@ -113,13 +114,7 @@ class Strength:
 
 
 class DisplayBox(QWidget):
-    """Legend, power and energy of the source, decades and noise.
-
-    Parameters
-    ----------
-    element
-        What a value belongs to: ``voxel`` or ``bin``.
-    """
+    """Legend, power and energy of the source, decades and noise; ``element`` is ``voxel`` or ``bin``."""
 
     strength_changed = Signal()
     changed = Signal()
@@ -141,10 +136,8 @@ class DisplayBox(QWidget):
         )
         self.form.addRow(row_label("Noise", self._hide_uncertain.toolTip(), self), self._hide_uncertain)
         self.add_rows()
-        keep = QPushButton("Keep these layers", self)
-        keep.setToolTip("Leave the layers of this result as they are; the next run adds new ones, to compare")
-        keep.clicked.connect(lambda: self.keep_requested.emit())
-        self.form.addRow("", keep)
+        tip = "Leave the layers of this result as they are; the next run adds new ones, to compare"
+        self.form.addRow("", text_button("Keep these layers", tip, self, self.keep_requested.emit))
         self._power.edited.connect(lambda _: self._on_power())
         self._exposure.edited.connect(lambda _: self._on_power())
         self._energy.edited.connect(self._on_energy)
@@ -169,15 +162,10 @@ class DisplayBox(QWidget):
             box.show_value(value or 0.0)
         self.strength_changed.emit()
 
-    @property
-    def decades(self) -> int:
-        """How many powers of ten the colors span."""
-        return int(self._decades.value())
-
-    @property
-    def hide_uncertain(self) -> bool:
-        """Whether noisy values are hidden."""
-        return self._hide_uncertain.isChecked()
+    def options(self, unit: FluenceUnit) -> DisplayOptions:
+        """Return the display options as they stand."""
+        hide_uncertain = self._hide_uncertain.isChecked()
+        return DisplayOptions(unit=unit, decades=int(self._decades.value()), hide_uncertain=hide_uncertain)
 
     def _strength_row(self, label: str, unit: str, tip: str) -> NumberBox:
         box = NumberBox(0.0, 1e9, 0.0, 6, self, unit=unit, arrows=True)
@@ -223,10 +211,9 @@ class VoxelDisplayBox(DisplayBox):
         self._show_error.toggled.connect(lambda _: self.changed.emit())
         self.form.addRow("", self._show_error)
 
-    @property
-    def show_error(self) -> bool:
-        """Whether the relative error is to be a layer."""
-        return self._show_error.isChecked()
+    def options(self, unit: FluenceUnit) -> DisplayOptions:
+        """Return the display options as they stand."""
+        return replace(super().options(unit), show_error=self._show_error.isChecked())
 
     def show_legend(self, layer: Any | None, gate: str = "") -> None:
         """Describe the colors of a layer, and the time gate on screen."""
@@ -256,10 +243,9 @@ class LayerDisplayBox(DisplayBox):
         self.form.addRow(row_label("Show", self._quantity.toolTip(), self), self._quantity)
         self.form.addRow(row_label("Borders", "Lines where layers meet, and their names", self), self._borders)
 
-    @property
-    def quantity(self) -> str:
-        """``fluence`` or ``absorbed``."""
-        return str(self._quantity.currentData())
+    def options(self, unit: FluenceUnit) -> DisplayOptions:
+        """Return the display options as they stand, but for the beam."""
+        return replace(super().options(unit), quantity=str(self._quantity.currentData()))
 
     def set_quantity(self, quantity: str) -> None:
         """Display another quantity."""

@@ -1,8 +1,7 @@
 """The labels layer that is simulated: chosen in the panel, read as a volume, and followed while it is painted."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -12,18 +11,19 @@ from qtpy.QtCore import QObject, Qt, QTimer, Signal
 from qtpy.QtWidgets import QLabel, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.napari_io import carried, grid_of, volume_of
+from napari_gpubio.core.napari_io import grid_of, volume_of
 from napari_gpubio.core.space import viewer_to_world as to_world
 from napari_gpubio.core.space import voxel_sizes_mm, world_axes_of
 from napari_gpubio.core.space import world_to_viewer as to_viewer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.light.model import OUTSIDE, Domain
-from napari_gpubio.light.napari_io import domain_of, result_of
+from napari_gpubio.light.napari_io import domain_of
 from napari_gpubio.light.surface import first_tissue, nearest_surface
 
 Position = npt.NDArray[np.float64]
@@ -35,14 +35,8 @@ MOST_LABEL = 65535
 class Sight:
     """Where the mouse points.
 
-    Parameters
-    ----------
-    position
-        Viewer position (z, y, x).
-    direction
-        In 3-D the direction of view (z, y, x), None in 2-D.
-    hidden
-        In 2-D the viewer axis (0, 1, 2 for z, y, x) that the slice cuts; None in 3-D.
+    In 3-D it has the ``direction`` of view (z, y, x); in 2-D ``hidden``, the viewer axis (0, 1, 2 for z, y, x) that the
+    slice cuts.
     """
 
     position: Position
@@ -56,28 +50,14 @@ class Sight:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tissue:
-    """The volume of a labels layer.
-
-    Parameters
-    ----------
-    labels
-        Shape (X, Y, Z).
-    affine
-        Voxel to world, mm.
-    """
+    """The volume of a labels layer: labels (X, Y, Z), and the affine from voxels to world mm."""
 
     labels: npt.NDArray[Any]
     affine: npt.NDArray[np.float64]
 
     @classmethod
     def of(cls, layer: Any) -> "Tissue":
-        """Return what a labels layer shows now.
-
-        Raises
-        ------
-        InvalidInput
-            If it is no volume.
-        """
+        """Return what a labels layer shows now; `InvalidInput` if it is not a volume."""
         return cls(volume_of(layer), grid_of(layer)[0])
 
     @property
@@ -101,14 +81,10 @@ class Tissue:
         return to_viewer(points_mm, self.affine, self.labels.shape)
 
     def surface_under(self, sight: Sight) -> Position | None:
-        """Return the point of the surface that a click means, world mm, or None if it means none.
+        """Return the surface point (world mm) that a click means, or None if it means none.
 
-        In 2-D it is the nearest point in the slice, in 3-D the first tissue along the line of sight.
-
-        Raises
-        ------
-        InvalidInput
-            In 2-D, if the slice has no tissue or the click is beside the volume.
+        In 2-D it is the nearest point in the slice, in 3-D the first tissue along the line of sight. `InvalidInput` in
+        2-D if the slice has no tissue or the click is beside the volume.
         """
         start = self.to_world(sight.position)
         if sight.direction is not None:
@@ -119,12 +95,9 @@ class Tissue:
 
 
 def labels_in(array: npt.NDArray[Any]) -> tuple[int, ...]:
-    """Labels that occur in a volume (X, Y, Z), without the outside; slice by slice, to save memory.
+    """Labels that occur in a volume (X, Y, Z), except the outside; slice by slice, to save memory.
 
-    Raises
-    ------
-    InvalidInput
-        If a value is no label.
+    `InvalidInput` if a value is not a label.
     """
     counts = np.zeros(MOST_LABEL + 1, np.int64)
     for plane in np.moveaxis(array, int(np.argmax(array.strides)), 0):
@@ -149,8 +122,8 @@ _EVENTS = ("data", "labels_update", "paint")
 class LabelSource(QObject):
     """Follows one labels layer.
 
-    ``chosen`` comes with another layer, ``counted`` when its labels are known (in a worker, because volumes are large),
-    ``painted`` a moment after the user has painted, ``recolored`` when labels have other colors.
+    ``chosen``: it is another layer. ``counted``: its labels are known (from a worker, because volumes are large).
+    ``painted``: the user has painted and paused. ``recolored``: labels have other colors.
     """
 
     chosen = Signal()
@@ -165,6 +138,7 @@ class LabelSource(QObject):
         self.tissue: Tissue | None = None
         self._count = LatestJob(self)
         self._count.finished.connect(self._on_counted)
+        self._events = Connections(self._list_events)
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.setInterval(PAINTED_MS)
@@ -179,11 +153,8 @@ class LabelSource(QObject):
         """Follow another layer, or none."""
         if layer is self.layer:
             return
-        self._let_go()
         self.layer = layer
-        if layer is not None:
-            for event, slot in self._slots(layer):
-                event.connect(slot)
+        self._events.attach()
         self._read()
         self.chosen.emit()
 
@@ -196,19 +167,17 @@ class LabelSource(QObject):
         """Color of each label on screen, RGBA from 0 to 1."""
         return {} if self.layer is None else {label: self.layer.get_color(label) for label in labels}
 
-    def teardown(self) -> None:
+    def attach(self) -> None:
+        """Do nothing: `follow` is called when the list of layers has one."""
+
+    def detach(self) -> None:
         """End what runs and let the layer go."""
         self._later.stop()
         self._count.abandon()
-        self._let_go()
+        self._events.detach()
         self.layer = self.tissue = None
 
     # -- the inside -----------------------------------------------------------------------------------------------
-
-    def _let_go(self) -> None:
-        if self.layer is not None:
-            for event, slot in self._slots(self.layer):
-                event.disconnect(slot)
 
     def _read(self) -> None:
         """Look at the layer's volume as it is now."""
@@ -221,11 +190,13 @@ class LabelSource(QObject):
         except GpuBioError as error:
             self.error_occurred.emit(str(error))
             return
-        self._count.submit(_counting(self.tissue))
+        tissue = self.tissue
+        self._count.submit(lambda _stop: _counting(tissue))
 
-    def _slots(self, layer: Any) -> list[tuple[Any, Callable[..., None]]]:
-        """Events of a layer, and what they call."""
-        events = layer.events
+    def _list_events(self) -> list[Connection]:
+        if self.layer is None:
+            return []
+        events = self.layer.events
         known = [(getattr(events, name), self._on_data) for name in _EVENTS if hasattr(events, name)]
         return [*known, (events.colormap, self._on_colors)]
 
@@ -246,25 +217,16 @@ class LabelSource(QObject):
             self.counted.emit(outcome.result)
 
 
-def _counting(tissue: Tissue) -> Callable[[Event], Generator[Step, None, tuple[int, ...]]]:
-    def steps(_stop: Event) -> Generator[Step, None, tuple[int, ...]]:
-        yield Step(0, 1, "counting labels")
-        return labels_in(tissue.labels)
-
-    return steps
+def _counting(tissue: Tissue) -> Generator[Step, None, tuple[int, ...]]:
+    yield Step(0, 1, "counting labels")
+    return labels_in(tissue.labels)
 
 
 _NARROWEST = 150  # pixels
 
 
 class LabelBox(QWidget):
-    """Choose a labels layer.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Choose a labels layer."""
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -290,38 +252,3 @@ class LabelBox(QWidget):
 
 def _is_volume(layer: Any) -> bool:
     return isinstance(layer, Labels) and layer.ndim >= 3
-
-
-class LoadedResults(QObject):
-    """Finds the layer of a fluence that came, in one file, with the labels that are chosen.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    domain
-        Gives what the chosen labels carry, or None.
-    """
-
-    found = Signal(object)
-
-    def __init__(self, viewer: Any, domain: Callable[[], Domain | None], parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._viewer, self._domain = viewer, domain
-
-    def look(self, *_: Any) -> None:
-        """Report such a layer if there is one that no panel has yet."""
-        domain = self._domain()
-        for layer in self._viewer.layers if domain is not None else ():
-            result = result_of(layer)
-            if result is not None and result.domain is domain and carried(layer, "panel") is None:
-                self.found.emit(layer)
-                return
-
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        self._viewer.layers.events.inserted.connect(self.look)
-
-    def detach(self) -> None:
-        """Stop following the viewer."""
-        self._viewer.layers.events.inserted.disconnect(self.look)

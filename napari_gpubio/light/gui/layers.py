@@ -10,9 +10,8 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.light.gui.beam_and_grid import BeamBox, GridBox
 from napari_gpubio.light.gui.display import LayerDisplayBox
-from napari_gpubio.light.gui.layer_files import McmlFiles, PresetBox, runs_text
+from napari_gpubio.light.gui.layer_inputs import BeamBox, GridBox, McmlFiles, PresetBox, runs_text
 from napari_gpubio.light.gui.layer_table import LayerTable
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
 from napari_gpubio.light.gui.phantom import PhantomBox, PhantomController, PhantomRequest
@@ -25,7 +24,7 @@ from napari_gpubio.light.gui.request import (
     layered_steps,
     total_photons,
 )
-from napari_gpubio.light.gui.result_boxes import LayerResultBox
+from napari_gpubio.light.gui.results import LayerResultBox
 from napari_gpubio.light.gui.run_box import LayerRunBox
 from napari_gpubio.light.gui.script import layered_script
 from napari_gpubio.light.gui.views import LayerView
@@ -39,20 +38,13 @@ Value = TypeVar("Value")
 
 
 class LayerMode(Mode[LayeredResult]):
-    """Inputs and results of light in planar layers.
-
-    Parameters
-    ----------
-    panel, plots
-        See `Mode`.
-    simulate_phantom
-        Called with a labels layer that is to be simulated in voxels.
-    """
+    """Inputs and results of light in planar layers; ``simulate_phantom`` gets labels to simulate in voxels."""
 
     run_box: LayerRunBox
     display_box: LayerDisplayBox
     results: LayerResultBox
     view: LayerView
+    make_layers = staticmethod(display_layers)
 
     def __init__(self, panel: EnginePanel, plots: PlotController, simulate_phantom: Callable[[Any], None]) -> None:
         super().__init__(panel, plots)
@@ -90,7 +82,7 @@ class LayerMode(Mode[LayeredResult]):
                 (self.presets.open_requested, self.files.ask_to_open),
                 (self.presets.save_requested, self.files.ask_to_save),
                 (self.files.runs_read, self._on_runs),
-                (self.files.result_read, self._show_read),
+                (self.files.result_read, self._display_read),
                 (self.files.status_changed, panel.show_status),
                 (self.files.error_occurred, panel.show_error),
                 (self.table.changed, self._on_layers),
@@ -111,7 +103,7 @@ class LayerMode(Mode[LayeredResult]):
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def request(self) -> LayerRequest:
-        """Return the inputs; `InvalidInput` says what is wrong."""
+        """Return the inputs; `InvalidInput` with the first problem."""
         settings = self.grid_box.applied_to(self.run_box.settings)
         return LayerRequest(medium=self.table.medium(), settings=settings, device=self.panel.device)
 
@@ -133,7 +125,7 @@ class LayerMode(Mode[LayeredResult]):
         self._on_change()
 
     def _on_change(self) -> None:
-        """Follow a change of the inputs with a quick run, or say that the displayed result is older."""
+        """Follow a change of the inputs with a quick run, or report that the displayed result is older."""
         if self.panel.running:
             self.panel.show_note(STILL_RUNNING)
             return
@@ -141,7 +133,7 @@ class LayerMode(Mode[LayeredResult]):
         try:
             request = self.request()
         except GpuBioError:
-            self._quick.cancel()  # what is wrong is said where it is
+            self._quick.cancel()  # the problem is shown beside its input
             return
         if self.run_box.live:
             self._quick.submit(request)
@@ -158,14 +150,10 @@ class LayerMode(Mode[LayeredResult]):
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def run_steps(self, stop: threading.Event) -> Generator[Step, None, Displayed[LayeredResult]]:
-        """Return the run of the inputs."""
-        return layered_steps(self.request(), stop, lambda: self.options)
-
-    def quick_steps(
-        self, request: LayerRequest, stop: threading.Event, outdated: Callable[[], bool]
+    def steps(
+        self, request: LayerRequest, stop: threading.Event, outdated: Callable[[], bool] | None = None
     ) -> Generator[Step, None, Displayed[LayeredResult]]:
-        """Return a quick run."""
+        """Return the run of the inputs, or a quick one."""
         return layered_steps(request, stop, lambda: self.options, outdated=outdated)
 
     def continue_steps(
@@ -179,25 +167,14 @@ class LayerMode(Mode[LayeredResult]):
     # -- displaying -----------------------------------------------------------------------------------------------
 
     def requested_options(self) -> DisplayOptions:
-        """Return the display options as they stand; `InvalidInput` says what is wrong with the beam."""
-        box = self.display_box
-        return DisplayOptions(
-            unit=self.results.unit,
-            decades=box.decades,
-            hide_uncertain=box.hide_uncertain,
-            quantity=box.quantity,
-            beam=self.beam_box.beam,
-        )
+        """Return the display options as they stand; `InvalidInput` if the beam is wrong."""
+        return dataclasses.replace(super().requested_options(), beam=self.beam_box.beam)
 
     def update_options(self) -> None:
         """Draw the displayed result with the options as they stand."""
         if not self.panel.running:
             self.panel.clear_message()
         super().update_options()
-
-    def make_layers(self, traced: LayeredResult, options: DisplayOptions) -> Displayed[LayeredResult]:
-        """Make the layers of a result, in a worker."""
-        return display_layers(traced, options)
 
     def colors(self, result: LayeredResult) -> Mapping[int, Any]:
         """Colors of the layers of a result, counted from 1."""
@@ -212,8 +189,8 @@ class LayerMode(Mode[LayeredResult]):
         if text := runs_text(path, runs):
             self.panel.show_note(text)
 
-    def _show_read(self, result: LayeredResult) -> None:
-        """Show a result that was read from a file."""
+    def _display_read(self, result: LayeredResult) -> None:
+        """Display a result that was read from a file."""
         self._quick.cancel()
         self.display(display_layers(result, self.options))
         self.panel.show_status("")
@@ -225,7 +202,7 @@ class LayerMode(Mode[LayeredResult]):
             return
         output = result.medium.name or path.stem
         self.presets.offer_runs(path, (MciRun(medium=result.medium, settings=result.settings, output=output),))
-        self._show_read(result)
+        self._display_read(result)
 
     def _phantom_request(self) -> PhantomRequest:
         settings = self.run_box.settings

@@ -5,18 +5,18 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.jobs import LatestJob, MakeSteps, Outcome
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.light.gui.display import DisplayBox
 from napari_gpubio.light.gui.plots import PlotController
-from napari_gpubio.light.gui.quick_runs import QuickRuns
 from napari_gpubio.light.gui.request import Displayed, DisplayOptions, display_steps
-from napari_gpubio.light.gui.results import ResultBox
+from napari_gpubio.light.gui.results import LightResultBox
 from napari_gpubio.light.gui.run_box import RunBox
 from napari_gpubio.light.gui.views import LayerView, VoxelView
 from napari_gpubio.light.layers.result import LayeredResult
@@ -29,73 +29,125 @@ Result = TypeVar("Result", bound=LightResult | LayeredResult)
 MakeRun = Callable[[threading.Event], Generator[Step, None, Any]]
 
 
+RunQuickly = Callable[[Any, threading.Event, Callable[[], bool]], Generator[Step, None, Displayed[Any]]]
+_STARTING = "starting … (the first run on a machine compiles, up to a minute)"
+
+
+class QuickRuns(QObject):
+    """Runs few photons for the newest request.
+
+    ``run`` gets the request, the event that ends the run, and a function that tells whether a newer request waits.
+    """
+
+    displayed = Signal(object)
+    status_changed = Signal(str)
+    failed = Signal(str)
+    _stepped = Signal(object)  # from the worker: number of the run, step
+
+    def __init__(self, run: RunQuickly, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.busy = False
+        self._run = run
+        self._newest = 0
+        self._rest = ""  # what the last quick run left to do
+        self._warm = False
+        self._job = LatestJob(self)
+        self._job.finished.connect(self._on_finished)
+        self._stepped.connect(self._on_step)
+
+    def submit(self, request: Any) -> None:
+        """Run this; one that is under way ends as soon as it has something to show."""
+        self._newest += 1
+        self.busy = True
+        quick = request.quick()
+        self._rest = "; press Run for all of them" if quick.settings != request.settings else ", which is all"
+        self._job.submit(self._steps(quick, self._newest))
+
+    def cancel(self) -> None:
+        """End what runs and show nothing more of it."""
+        self._newest += 1
+        self.busy = False
+        self._job.cancel()
+
+    def abandon(self) -> None:
+        """As `cancel`, and wait for the worker."""
+        self.cancel()
+        self._job.abandon()
+
+    def _steps(self, request: Any, number: int) -> MakeSteps:
+        def steps(stop: threading.Event) -> Generator[Step, None, tuple[int, Displayed[Any]]]:
+            inner = self._run(request, stop, lambda: self._newest != number)
+            while True:
+                try:
+                    step = next(inner)
+                except StopIteration as end:
+                    return number, end.value
+                self._stepped.emit((number, step))
+                yield step
+
+        return steps
+
+    def _on_step(self, numbered: tuple[int, Step]) -> None:
+        number, step = numbered
+        if number == self._newest and self.busy:
+            far = f"{step.done:,} of {step.total:,} photons" if step.done or self._warm else _STARTING
+            self.status_changed.emit(f"quick run: {far}")
+            if step.preview is not None:
+                self.displayed.emit(step.preview)
+
+    def _on_finished(self, outcome: Outcome) -> None:
+        self._warm |= outcome.result is not None
+        number, displayed = outcome.result or (self._newest, None)
+        self.busy = number != self._newest
+        if displayed is None:
+            self.status_changed.emit("")
+            self.failed.emit(outcome.error)
+        else:
+            self.displayed.emit(displayed)
+            self.status_changed.emit(f"quick run with {displayed.traced.launched:,} photons{self._rest}")
+
+
 class Mode(QWidget, Generic[Result]):
     """Inputs and results of one mode.
 
     A subclass makes ``run_box``, ``display_box``, ``results``, ``view`` and further inputs, and calls `_connect_parts`.
-
-    Parameters
-    ----------
-    panel
-        The panel that runs, shows messages, and has a device.
-    plots
-        Where results are plotted.
     """
 
     run_box: RunBox
     display_box: DisplayBox
-    results: ResultBox[Result]
+    results: LightResultBox[Result]
     view: VoxelView | LayerView
+    make_layers: Callable[[Any, DisplayOptions], Displayed[Any]]  # of a result, in a worker
 
     def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
         super().__init__(panel)
         self.panel, self.viewer, self.plots = panel, panel.viewer, plots
         self.options = DisplayOptions()
-        self._quick = QuickRuns(self.quick_steps, self)
+        self._quick = QuickRuns(self.steps, self)
         self._redraw = LatestJob(self)
-        self._make_run: MakeRun = self.run_steps  # what the next run does
+        self._make_run: MakeRun | None = None  # what the next run does instead of simulating the inputs
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
 
     # -- what a mode gives ----------------------------------------------------------------------------------------
 
     def request(self) -> Any:
-        """Return the inputs.
-
-        Raises
-        ------
-        InvalidInput
-            With the first thing that is wrong.
-        """
+        """Return the inputs; `InvalidInput` with the first problem."""
         raise NotImplementedError
 
-    def run_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
-        """Return the run of the inputs."""
-        raise NotImplementedError
-
-    def quick_steps(
-        self, request: Any, stop: threading.Event, outdated: Callable[[], bool]
+    def steps(
+        self, request: Any, stop: threading.Event, outdated: Callable[[], bool] | None = None
     ) -> Generator[Step, None, Displayed[Result]]:
-        """Return a quick run."""
+        """Return the run of the inputs; a quick one ends with its first preview if it is outdated."""
         raise NotImplementedError
 
     def continue_steps(self, result: Result, stop: threading.Event) -> Generator[Step, None, Displayed[Result]]:
         """Return a run that continues a result with its own inputs."""
         raise NotImplementedError
 
-    def make_layers(self, traced: Result, options: DisplayOptions) -> Displayed[Result]:
-        """Make the layers of a result, in a worker."""
-        raise NotImplementedError
-
     def requested_options(self) -> DisplayOptions:
-        """Return the display options as they stand.
-
-        Raises
-        ------
-        InvalidInput
-            If one is wrong.
-        """
-        raise NotImplementedError
+        """Return the display options as they stand; `InvalidInput` if one is wrong."""
+        return self.display_box.options(self.results.unit)
 
     def colors(self, result: Result) -> Mapping[int, Any]:
         """Colors of the rows of a result."""
@@ -117,9 +169,6 @@ class Mode(QWidget, Generic[Result]):
         """Save one of `painted_layers` into a folder."""
         raise NotImplementedError
 
-    def on_layers_added(self) -> None:
-        """Called when a result has new layers, which lie above all others."""
-
     def parts(self) -> Sequence[Any]:
         """Parts that follow the viewer: with ``attach`` and ``detach``."""
         return (self.results, self.view)
@@ -140,9 +189,9 @@ class Mode(QWidget, Generic[Result]):
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
         """Read the inputs and return the run; that of the inputs, unless another one was requested."""
-        make, self._make_run = self._make_run, self.run_steps
+        make, self._make_run = self._make_run, None
         self.options = self.requested_options()
-        steps = make(stop)
+        steps = self.steps(self.request(), stop) if make is None else make(stop)
         self._quick.cancel()
         return steps
 
@@ -157,27 +206,20 @@ class Mode(QWidget, Generic[Result]):
             self.panel.run()
 
     def needed_result(self) -> Displayed[Result]:
-        """The displayed result.
-
-        Raises
-        ------
-        InvalidInput
-            If there is none.
-        """
+        """The displayed result; `InvalidInput` if there is none."""
         if self.results.displayed is None:
             raise InvalidInput("there is no result yet; press Run first")
         return self.results.displayed
 
     # -- displaying -----------------------------------------------------------------------------------------------
 
-    def show_run(self, result: Any) -> None:
-        """Show what a run gave."""
+    def display_run(self, result: Any) -> None:
+        """Display what a run gave."""
         self.display(result)
 
     def display(self, displayed: Displayed[Result]) -> None:
         """Display a result and its numbers."""
-        if self.view.display(displayed):  # type: ignore[arg-type] # the view of this mode's results
-            self.on_layers_added()
+        self.view.display(displayed)  # type: ignore[arg-type] # the view of this mode's results
         self._show_numbers(displayed)
         if displayed.problem:
             self.panel.show_error(f"This is {displayed.problem}.")
@@ -223,8 +265,9 @@ class Mode(QWidget, Generic[Result]):
                 (results.unit_changed, lambda _: self.update_options()),
                 (results.continue_requested, self.continue_run),
                 (results.result_read, self.on_result_read),
-                (results.status_changed, panel.show_status),
                 (results.error_occurred, panel.show_error),
+                (results.files.status_changed, panel.show_status),
+                (results.files.error_occurred, panel.show_error),
                 (self._quick.displayed, self.display),
                 (self._quick.status_changed, panel.show_status),
                 (self._quick.failed, self.on_quick_failed),

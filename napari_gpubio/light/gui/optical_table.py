@@ -1,49 +1,67 @@
-"""What the tables of labels and of layers share: unit, presets, undo, the clipboard, and messages below."""
+"""What the tables of labels and of layers share: unit, presets, undo, column widths, and messages below."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from qtpy.QtCore import QPoint, Qt, Signal
-from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QLayout, QMenu, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.tables import Place
+from napari_gpubio.gui.forms import muted_label, text_button
+from napari_gpubio.gui.tables import CellView, Place
+from napari_gpubio.light.gui.optical_model import OpticalModel
+from napari_gpubio.light.gui.optical_rows import NUMBERS, THICKNESS, UNITS, PropertyRow, Recipe
 from napari_gpubio.light.gui.preset_dialog import PresetDialog
-from napari_gpubio.light.gui.property_model import OpticalModel
-from napari_gpubio.light.gui.table_rows import UNITS, PropertyRow, Recipe
-from napari_gpubio.light.gui.table_views import OpticalView
 
 _STYLES = {"error": theme.ERROR_STYLE, "missing": theme.MISSING_STYLE, "note": theme.NOTE_STYLE}
+_PADDING = 9  # pixels on both sides of a cell
+_LONGEST, _MOST_MEASURED = 10, 500  # characters of a number, and rows, that determine a column's width
+_MEASURED = (*NUMBERS, "musp_per_mm", THICKNESS)
+
+
+class OpticalView(CellView):
+    """Shows an `OpticalModel`."""
+
+    def __init__(self, model: OpticalModel[Any], fewest_rows: int, most_rows: int) -> None:
+        super().__init__(model, fewest_rows, most_rows)
+        self.properties = model
+        self.widths: dict[str, int] = {}  # that the texts need, pixels
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+
+    def measure(self) -> None:
+        """Give rows and columns the size that their text needs."""
+        metrics, rows = self.fontMetrics(), self.properties.rows[:_MOST_MEASURED]
+        for number, column in enumerate(self.properties.columns):
+            texts = [column.widest]
+            if column.field in _MEASURED:
+                texts += [row.short_text(column.field, self.properties.unit)[:_LONGEST] for row in rows]
+            self.widths[column.field] = max(map(metrics.horizontalAdvance, texts)) + _PADDING
+            self.horizontalHeader().resizeSection(number, self.widths[column.field])
+        self.verticalHeader().setDefaultSectionSize(metrics.height() + 8)
+        self.updateGeometry()
 
 
 class TableMessage(QWidget):
-    """Two sentences under a table: what is wrong, and where the current row's numbers come from.
+    """Below a table: the source of the current row's numbers, and what is wrong (a click leads to the cell)."""
 
-    ``problem_clicked`` carries row and column of the cell that is wrong.
-    """
+    problem_clicked = Signal(int, int)  # row and column
 
-    problem_clicked = Signal(int, int)
-
-    def __init__(self, model: OpticalModel, parent: QWidget | None = None) -> None:
+    def __init__(self, model: OpticalModel[Any], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._model = model
         self._place: Place | None = None
-        self._text = ""
-        self._problem, self._detail = _line(self), _line(self)
-        self._detail.setStyleSheet(theme.MUTED_STYLE)
+        self.text = ""  # what is wrong or worth knowing
+        self._problem, self._detail = muted_label(self), muted_label(self)
         self._problem.installEventFilter(self)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
-        layout.addWidget(self._detail)
-        layout.addWidget(self._problem)
-
-    @property
-    def text(self) -> str:
-        """What is wrong or worth knowing, or an empty text."""
-        return self._text
+        for label in (self._detail, self._problem):
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.hide()
+            layout.addWidget(label)
 
     @property
     def detail(self) -> str:
@@ -52,24 +70,23 @@ class TableMessage(QWidget):
 
     def show_sentence(self, sentence: str, kind: str = "note") -> None:
         """Show a sentence: ``error``, ``missing`` or ``note``."""
-        self._place, self._text = None, sentence
+        self._place, self.text = None, sentence
         self._problem.setStyleSheet(_STYLES[kind])
         self._problem.setText(sentence.replace(" 1/", "\u00a01/\u2060"))  # a unit is not broken across lines
         self._problem.setVisible(bool(sentence))
 
     def update_text(self, current: Place | None) -> None:
-        """Describe the current cell (row, column), or else the first that is wrong."""
+        """Describe the current cell (row, column), or else the first problem."""
         source = "" if current is None else self._model.source(current[0])
-        self._detail.setText(f"{self._model.title(current[0])}: {source}" if current is not None and source else "")
+        self._detail.setText(f"{self._model.rows[current[0]].title}: {source}" if current and source else "")
         self._detail.setVisible(bool(self.detail))
         place = current if current is not None and self._model.problem(*current) else self._model.first_problem()
         if place is None:
             warnings = self._model.warnings()
             self.show_sentence(warnings[0] + _more(len(warnings) - 1, "like it") if warnings else "", "missing")
             return
-        missing = self._model.is_missing(*place)
         more = _more(self._model.problem_count - 1, "to fill or mend")
-        self.show_sentence(self._model.problem(*place) + more, "missing" if missing else "error")
+        self.show_sentence(self._model.problem(*place) + more, "missing" if self._model.is_missing(*place) else "error")
         self._place = place
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
@@ -80,42 +97,34 @@ class TableMessage(QWidget):
 
 
 class OpticalTable(QWidget):
-    """A table of optical properties; ``changed`` says that what it gives may be something else.
+    """A table of optical properties; ``changed``: what it gives may be different.
 
-    A subclass lays out the parts: ``unit_box``, ``empty``, ``view``, ``message``, ``preset_button``, ``undo_button``.
-
-    Parameters
-    ----------
-    model, view
-        The table.
-    empty_text
-        Shown while there are no rows.
-    row_word
-        What a row is called: ``label`` or ``layer``.
+    A subclass lays out ``unit_box``, ``empty``, ``view``, ``message``, ``preset_button`` and ``undo_button``;
+    ``row_word`` is ``label`` or ``layer``.
     """
 
     changed = Signal()
 
     def __init__(
-        self, model: OpticalModel, view: OpticalView, empty_text: str, row_word: str, parent: QWidget | None = None
+        self, model: OpticalModel[Any], view: OpticalView, empty_text: str, row_word: str, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
+        self.model: OpticalModel[Any] = model
+        self.view = view
         self._word = row_word
+        model.setParent(self)
         self.message = TableMessage(model, self)
         self.unit_box = WheelSafeChoice(self)
         self.unit_box.addItems(list(UNITS))
-        self.empty = QLabel(empty_text, self)
-        self.empty.setWordWrap(True)
+        self.empty = muted_label(self, empty_text)
         self.empty.setStyleSheet(f"{theme.MUTED_STYLE} padding: 12px;")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.preset_button, self.undo_button = QPushButton("Preset…", self), QPushButton("Undo", self)
-        self.preset_button.setToolTip("Fill the selected rows by tissue and wavelength, or from chromophores")
-        self.undo_button.setToolTip("Take the last change of the table back (Ctrl+Z)")
-        self._optical_model, self._optical_view = model, view
+        tip = "Fill the selected rows by tissue and wavelength, or from chromophores"
+        self.preset_button = text_button("Preset…", tip, self, self.choose_preset)
+        self.undo_button = text_button("Undo", "Undo the last change of the table (Ctrl+Z)", self, model.undo)
+        self.menu = QMenu(self)
         connect_all(
             (
-                (self.preset_button.clicked, self.choose_preset),
-                (self.undo_button.clicked, model.undo),
                 (self.unit_box.currentTextChanged, model.set_unit),
                 (model.validity_changed, self.update_state),
                 (view.selectionModel().selectionChanged, self.update_state),
@@ -139,11 +148,7 @@ class OpticalTable(QWidget):
         raise NotImplementedError
 
     def fill(self, rows: Sequence[int], recipe: Recipe, wavelength_nm: float) -> None:
-        """Give rows the properties of a preset; InvalidInput where it has none."""
-        raise NotImplementedError
-
-    def menu(self) -> QMenu:
-        """The menu of the right mouse button."""
+        """Give rows the properties of a preset; `InvalidInput` where it has none."""
         raise NotImplementedError
 
     # -- unit and presets -----------------------------------------------------------------------------------------
@@ -151,7 +156,7 @@ class OpticalTable(QWidget):
     @property
     def unit(self) -> str:
         """The unit of the coefficients on screen."""
-        return self._optical_model.unit
+        return self.model.unit
 
     def set_unit(self, unit: str) -> None:
         """Show coefficients in 1/mm or 1/cm; the properties stay."""
@@ -159,7 +164,7 @@ class OpticalTable(QWidget):
 
     def choose_preset(self) -> None:
         """Let the user choose a preset for the selected rows."""
-        rows = self._optical_view.selected_rows()
+        rows = self.view.selected_rows()
         if not rows:
             return
         dialog = PresetDialog(self.preset_rows(rows), self.wavelength_nm, self.unit, self, word=self._word)
@@ -174,11 +179,22 @@ class OpticalTable(QWidget):
 
     def update_state(self, *_: Any) -> None:
         """Show what the model holds: what is wrong, and which buttons can be used."""
-        index = self._optical_view.currentIndex()
+        index = self.view.currentIndex()
         self.message.update_text((index.row(), index.column()) if index.isValid() else None)
-        rows = self._optical_view.selected_rows()
-        self.preset_button.setEnabled(bool(rows))
-        self.undo_button.setEnabled(self._optical_model.can_undo)
+        self.preset_button.setEnabled(bool(self.view.selected_rows()))
+        self.undo_button.setEnabled(self.model.can_undo)
+
+    def _fill_menu(self, before: Iterable[tuple[str, Callable[[], Any]]] = ()) -> None:
+        """Fill the menu of the right mouse button."""
+        for text, act in before:
+            self.menu.addAction(text, act)
+        self.menu.addSeparator()
+        for text, act in (
+            ("Copy cells", self.view.copy),
+            ("Paste cells", self.view.paste),
+            ("Clear cells", self.view.clear_cells),
+        ):
+            self.menu.addAction(text, act)
 
     def _on_typing(self, problem: str) -> None:
         if problem:
@@ -191,7 +207,7 @@ class OpticalTable(QWidget):
             self.message.show_sentence(f"{count} pasted values lie beyond the table and were left out", "missing")
 
     def _on_context_menu(self, at: QPoint) -> None:
-        self.menu().exec(self._optical_view.viewport().mapToGlobal(at))
+        self.menu.exec(self.view.viewport().mapToGlobal(at))
 
 
 class WheelSafeChoice(QComboBox):
@@ -205,27 +221,14 @@ class WheelSafeChoice(QComboBox):
             event.ignore()
 
 
-def row_of(*parts: QWidget | None, stretch_first: bool = False) -> QWidget:
-    """Return widgets side by side; None is a gap."""
-    whole = QWidget()
-    row = QHBoxLayout(whole)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(4)
-    for index, part in enumerate(parts):
-        if part is None:
-            row.addStretch(1)
-        else:
-            row.addWidget(part, int(stretch_first and index == 0))
-    return whole
+def stacked(owner: QWidget, *parts: QWidget | QLayout) -> None:
+    """Put widgets and rows below each other."""
+    layout = QVBoxLayout(owner)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(4)
+    for part in parts:
+        layout.addWidget(part) if isinstance(part, QWidget) else layout.addLayout(part)
 
 
 def _more(count: int, what: str) -> str:
     return f" ({count} more row{'s' if count > 1 else ''} {what})" if count else ""
-
-
-def _line(parent: QWidget) -> QLabel:
-    label = QLabel(parent)
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.hide()
-    return label

@@ -55,7 +55,7 @@ NOTHING: Strokes = np.empty((0, 2, 3))
 def arrow(source: Source, tail_mm: float) -> Strokes:
     """The arrow that ends where light starts; it lies before the source, so that it hides no light.
 
-    A source that shines to every side has no arrow but a star.
+    A source that shines to every side has a star instead.
     """
     position, (u, v, w) = np.asarray(source.position_mm), source.frame()
     if source.kind == "isotropic":
@@ -118,17 +118,7 @@ def closed(corners: Position) -> Strokes:
 
 
 def in_slice(strokes: Strokes, axis: int, position: float, reach: float) -> Strokes:
-    """Strokes laid flat into a slice across an axis, or none if no part of them comes near it.
-
-    Parameters
-    ----------
-    strokes
-        In viewer axes (z, y, x).
-    axis, position
-        Which axis the slice cuts, and where.
-    reach
-        How far from the slice strokes may be.
-    """
+    """Strokes (z, y, x) laid flat into a slice across an axis, or none if all are farther from it than ``reach``."""
     if not len(strokes):
         return strokes
     along = strokes[..., axis]
@@ -149,13 +139,7 @@ _TEXT = {"string": "{name}", "size": 11, "color": "white", "anchor": "upper_left
 
 
 class OptodeLayers:
-    """Draws sources and detectors.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Draws sources and detectors."""
 
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer

@@ -24,22 +24,11 @@ MOST_DETECTOR_SHARE = 0.05  # of the volume's longest side, so that a detector o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where a source is and whereto it shines.
+    """Where a source is, and where it shines (unit vector); positions in world mm.
 
-    Parameters
-    ----------
-    entry_mm
-        Where its axis passes the surface, world mm.
-    direction
-        Unit vector, world.
-    depth_mm
-        How far the source lies beyond the entry along its direction; negative: before it.
-    follows_normal
-        Whether the direction is the inward normal wherever the source is put.
-    touches
-        Whether it was put on the surface, not at numbers of the user's: a wide beam then starts before it.
-    name
-        For the list.
+    The source lies ``depth_mm`` beyond the entry along its direction (negative: before it). With ``follows_normal`` the
+    direction is the inward normal wherever the source is put. ``touches``: it was put on the surface, not at typed
+    numbers; a wide beam then starts before it.
     """
 
     entry_mm: Vector
@@ -67,26 +56,14 @@ class Placement:
         return cls(entry_mm=source.position_mm, direction=direction, follows_normal=False, touches=False)
 
     def on_surface(self, tissue: Tissue, point_mm: Position) -> "Placement":
-        """Return it put on a point of the surface, along the normal there if it follows the normal.
-
-        Raises
-        ------
-        InvalidInput
-            If there is no surface.
-        """
+        """Return it on a surface point, along the normal there if it follows the normal."""
         normal = inward_normal(tissue.labels, tissue.affine, point_mm)
         entry = vector(above_surface(tissue.affine, point_mm, normal))
         direction = vector(normal) if self.follows_normal else self.direction
         return dataclasses.replace(self, entry_mm=entry, direction=direction, touches=True)
 
     def along_normal(self, tissue: Tissue) -> "Placement":
-        """Return it shining along the inward normal at its entry.
-
-        Raises
-        ------
-        InvalidInput
-            If there is no surface near its entry.
-        """
+        """Return it shining along the inward normal at its entry."""
         normal = vector(inward_normal(tissue.labels, tissue.affine, self.entry_mm))
         return dataclasses.replace(self, direction=normal, follows_normal=True)
 
@@ -98,13 +75,7 @@ class Placement:
         return sight.moved(offset)
 
     def toward(self, direction: Any) -> "Placement":
-        """Return it shining in another direction from where it is.
-
-        Raises
-        ------
-        InvalidInput
-            If the direction is zero or not finite.
-        """
+        """Return it shining in another direction; `InvalidInput` if that is zero or not finite."""
         numbers = np.asarray(direction, np.float64)
         length = np.linalg.norm(numbers)
         if not (np.isfinite(length) and length > 0):
@@ -157,13 +128,7 @@ class Optodes:
         return dataclasses.replace(self, detectors=(*self.detectors, detector))
 
     def change_detector(self, index: int, **changes: Any) -> "Optodes":
-        """Return them with a detector's position, radius or name changed.
-
-        Raises
-        ------
-        InvalidInput
-            If a value is out of range.
-        """
+        """Return them with a detector's position, radius or name changed; `InvalidInput` if out of range."""
         changed = dataclasses.replace(self.detectors[index], **changes)
         detectors = (*self.detectors[:index], changed, *self.detectors[index + 1 :])
         return dataclasses.replace(self, detectors=detectors)
@@ -174,27 +139,11 @@ class Optodes:
         return dataclasses.replace(self, detectors=kept)
 
     def dragged(self, marker: int, sight: Sight, tissue: Tissue) -> "Optodes | None":
-        """Return them with one of them dragged on the surface to where the mouse points.
+        """Return them with one dragged on the surface to where the mouse points, or None beside the tissue.
 
-        A source is dragged by its entry, however deep the source itself is, and shines from then on.
-
-        Parameters
-        ----------
-        marker
-            Which one: its place among all positions.
-        sight
-            Where its marker would be.
-        tissue
-            The labels.
-
-        Returns
-        -------
-        The changed ones, or None beside the tissue.
-
-        Raises
-        ------
-        InvalidInput
-            If a slice has no tissue or the mouse is beside the volume.
+        A source is dragged by its entry, however deep the source itself is, and shines from then on. ``marker`` is its
+        place among all positions, ``sight`` where its marker would be. `InvalidInput` if a slice has no tissue or the
+        mouse is beside the volume.
         """
         detector = marker - len(self.sources)
         point = tissue.surface_under(sight if detector >= 0 else self.sources[marker].entry_sight(sight, tissue))
@@ -222,13 +171,7 @@ class Optodes:
 
 
 def lifted(tissue: Tissue, point_mm: Position) -> Position:
-    """A point of the surface, a hair outside it.
-
-    Raises
-    ------
-    InvalidInput
-        If there is no surface.
-    """
+    """A surface point, moved slightly outside."""
     return above_surface(tissue.affine, point_mm, inward_normal(tissue.labels, tissue.affine, point_mm))
 
 
@@ -238,7 +181,7 @@ class OptodeTool(MarkerTool):
     placed = Signal(object, bool)  # sight; whether Shift was held
 
     def may_begin(self) -> bool:
-        """Nothing is placed or moved while the user wants to look only."""
+        """Whether a press may place or move something."""
         return self.placing
 
     def clicked(self, event: Any) -> None:
@@ -277,7 +220,7 @@ FAR_MM = 15.0  # further from the surface than a cap can be: the file is in othe
 
 @dataclass(frozen=True, slots=True)
 class Montage:
-    """Sources and detectors on the surface, and what to say of them."""
+    """Sources and detectors on the surface, and a summary for the user."""
 
     optodes: Optodes
     summary: str
@@ -286,10 +229,7 @@ class Montage:
 def read_montage(path: str | Path, tissue: Tissue) -> Montage:
     """Read sources and detectors from a SNIRF file and snap them to the surface.
 
-    Raises
-    ------
-    InvalidInput
-        If the file cannot be read, holds no positions, or there is no surface.
+    `InvalidInput` if the file cannot be read, has no positions, or there is no surface.
     """
     read = read_snirf(path)
     sources = [

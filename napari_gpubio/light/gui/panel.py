@@ -5,10 +5,11 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QWidget
+from qtpy.QtCore import QSignalBlocker
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.forms import ChoiceButtons
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.gui.layers import LayerMode
 from napari_gpubio.light.gui.mode import Mode
@@ -24,40 +25,10 @@ MODES = {
 }
 
 
-class ModeSwitch(QWidget):
-    """Two buttons, one of them down; ``chosen`` carries the mode."""
-
-    chosen = Signal(str)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._group = QButtonGroup(self)
-        self._buttons: dict[str, QPushButton] = {}
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(3)
-        for mode, (text, tip) in MODES.items():
-            button = self._buttons[mode] = QPushButton(text, self)
-            button.setCheckable(True)
-            button.setToolTip(tip)
-            button.clicked.connect(lambda _=False, mode=mode: self.chosen.emit(mode))
-            self._group.addButton(button)
-            row.addWidget(button, 1)
-
-    def show_mode(self, mode: str) -> None:
-        """Press the button of a mode; ``chosen`` is not emitted."""
-        self._buttons[mode].setChecked(True)
-
-
 class LightPanel(EnginePanel):
-    """Simulate light in voxels or in layers; who switches loses nothing typed.
+    """Simulate light in voxels or in layers; switching loses nothing typed.
 
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    mode
-        ``voxels`` or ``layers``: with which to begin. The other one is made when it is first chosen.
+    ``mode`` is the one to begin with, ``voxels`` or ``layers``; the other one is made when it is first chosen.
     """
 
     warms = ("light",)
@@ -68,8 +39,8 @@ class LightPanel(EnginePanel):
         self._modes: dict[str, Mode[Any]] = {}
         self._current = mode
         self._running_mode: Mode[Any] | None = None
-        self.switch = ModeSwitch(self)
-        self.switch.chosen.connect(self.set_mode)
+        self.switch = ChoiceButtons(MODES, self)
+        self.switch.changed.connect(self.set_mode)
         self.inputs.addWidget(self.switch)
         self.own(self.plots)
         self.set_mode(mode)
@@ -97,7 +68,8 @@ class LightPanel(EnginePanel):
         """Bring another mode on screen."""
         left, entered = self._modes.get(self._current), self._mode(mode)
         self._current = mode
-        self.switch.show_mode(mode)
+        with QSignalBlocker(self.switch):
+            self.switch.choose(mode)
         self.plots.set_mode(mode)
         if left is not None and left is not entered:
             left.hide()
@@ -146,7 +118,7 @@ class LightPanel(EnginePanel):
     def show_result(self, result: Any) -> None:
         """Show what a run gave, in the mode that began it."""
         if self._running_mode is not None:
-            self._running_mode.show_run(result)
+            self._running_mode.display_run(result)
 
     # -- the script -----------------------------------------------------------------------------------------------
 
@@ -168,11 +140,3 @@ class LightPanel(EnginePanel):
             for job in mode.jobs():
                 job.abandon()
         super().teardown()
-        if VOXELS in self._modes:
-            self.voxels.teardown()
-
-    def revive(self) -> None:
-        """Follow the viewer again."""
-        super().revive()
-        if VOXELS in self._modes:
-            self.voxels.revive()

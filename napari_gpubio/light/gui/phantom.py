@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QWidget
+from qtpy.QtWidgets import QCheckBox, QLabel, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import LayerData, carried
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.layers.beams import Beam
@@ -28,7 +27,7 @@ _MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the 
 
 
 class PhantomBox(QWidget):
-    """Sizes of a voxel phantom, and what becomes of the layers in it; ``requested`` says whether to simulate it too."""
+    """Sizes of a voxel phantom, and how the layers fit in; ``requested`` carries whether to simulate it too."""
 
     requested = Signal(bool)
 
@@ -43,28 +42,22 @@ class PhantomBox(QWidget):
         self._cyclic.setToolTip(
             "Light that leaves through a side comes in at the other one: layers and beams without end"
         )
-        self._note = QLabel(self)
-        self._note.setWordWrap(True)
-        self._note.setStyleSheet(theme.MUTED_STYLE)
-        sizes, width, buttons = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
-        for box, text in ((self._height, "high"), (self._across, "wide")):
-            sizes.addWidget(box, 1)
-            sizes.addWidget(QLabel(text, self))
-        width.addWidget(self._width, 1)
-        width.addWidget(QLabel("in x and in y", self), 1)
+        self._note = muted_label(self)
+        sizes = row_of(self._height, QLabel("high", self), self._across, QLabel("wide", self))
+        sizes.setStretch(2, 1)
+        width = row_of(self._width, QLabel("in x and in y", self))
+        width.setStretch(1, 1)
         form = aligned_form(self)
         form.addRow(row_label("Voxel (mm)", "Height of a voxel in depth, and its width across", self), sizes)
         form.addRow(row_label("Width (mm)", "Extent of the phantom in x and y", self), width)
         form.addRow("", self._cyclic)
         form.addRow(self._note)
-        for text, tip, simulate in (
-            ("Make voxel phantom", "Add a labels layer with these optical properties", False),
-            ("… and simulate it", "Add it, and choose it in Voxels, with the same beam and photons", True),
-        ):
-            button = QPushButton(text, self)
-            button.setToolTip(tip)
-            button.clicked.connect(lambda _=False, simulate=simulate: self.requested.emit(simulate))
-            buttons.addWidget(button, 1)
+        tip = "Add a labels layer with these optical properties"
+        make = text_button("Make voxel phantom", tip, self, lambda: self.requested.emit(False))
+        tip = "Add it, and choose it in Voxels, with the same beam and photons"
+        simulate = text_button("… and simulate it", tip, self, lambda: self.requested.emit(True))
+        buttons = row_of(make, simulate)
+        buttons.setStretch(1, 1)
         form.addRow(buttons)
         for box in (self._height, self._across, self._width):
             box.edited.connect(lambda _: self._show_note())
@@ -87,14 +80,9 @@ class PhantomBox(QWidget):
         self._show_note()
 
     def show_inputs(self, medium: LayeredMedium | None, grid: LayeredSettings | None) -> None:
-        """Describe these layers; sizes are proposed for other thicknesses, and as long as they were not typed.
+        """Describe the layers (None while they are invalid) on a grid that the phantom should cover.
 
-        Parameters
-        ----------
-        medium
-            The layers, or None while something is wrong with them.
-        grid
-            What the phantom should show as well, or None while something is wrong with it.
+        Sizes are proposed for other thicknesses, and until they are typed.
         """
         self._medium, self._grid = medium, grid
         if medium is not None and grid is not None:
@@ -152,15 +140,7 @@ MADE = "Added {!r} with its optical properties; choose Voxels above to simulate 
 
 @dataclass(frozen=True, kw_only=True)
 class PhantomRequest:
-    """Everything that a phantom is made of, read in the GUI thread.
-
-    Parameters
-    ----------
-    medium, sizes, source
-        As `voxel_phantom` takes them.
-    beam, photons, seed, cyclic
-        As `voxel_case` takes them.
-    """
+    """Arguments of `voxel_phantom` and `voxel_case`, read in the GUI thread."""
 
     medium: LayeredMedium
     sizes: Mapping[str, Any]
@@ -172,18 +152,9 @@ class PhantomRequest:
 
 
 class PhantomController(QObject):
-    """Makes phantoms; ``noted`` and ``error_occurred`` carry sentences.
+    """Makes phantoms.
 
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    read
-        Returns what is to be made; raises InvalidInput.
-    make_room
-        Called before a phantom is added.
-    simulate
-        Called with the phantom's layer if it is to be simulated.
+    ``make_room`` is called before a phantom is added, ``simulate`` with its layer if it is to be simulated.
     """
 
     noted = Signal(str)
@@ -207,7 +178,7 @@ class PhantomController(QObject):
         """Add the layers as labels with their optical properties, and optionally simulate them."""
         try:
             request = self._read()
-            plan_phantom(request.medium, **request.sizes)  # what is wrong is said before anything is made
+            plan_phantom(request.medium, **request.sizes)  # problems are shown before anything is made
         except GpuBioError as error:
             self.error_occurred.emit(str(error))
             return

@@ -41,13 +41,7 @@ class DecadeAxis(pyqtgraph.AxisItem):
 
 
 class LogPlot(pyqtgraph.PlotWidget):
-    """Draws positive values over a linear axis, on a logarithmic scale.
-
-    Parameters
-    ----------
-    x_text, y_text
-        What is on the axes, with units.
-    """
+    """Positive values on a logarithmic scale over a linear axis."""
 
     def __init__(self, x_text: str, y_text: str, parent: QWidget | None = None) -> None:
         super().__init__(parent, background=None, axisItems={"left": DecadeAxis("left")})
@@ -86,18 +80,9 @@ class LogPlot(pyqtgraph.PlotWidget):
         dashed: bool = False,
         dots: bool = False,
     ) -> None:
-        """Draw a curve, with a band of plus and minus its error; values that are not positive leave gaps.
+        """Draw a curve with a band of plus and minus its error; values that are not positive leave gaps.
 
-        Parameters
-        ----------
-        x, y, error
-            What is drawn, shape (N,).
-        color, name
-            How, and what the legend says.
-        dashed
-            For what was not simulated.
-        dots
-            Mark every value, so that one between two gaps is seen.
+        ``dashed``: it was not simulated. ``dots`` mark every value, so that one between two gaps is seen.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             logarithm = np.where(y > 0, np.log10(y), np.nan)

@@ -1,22 +1,35 @@
 """Plot of the detected light over time, and a table of the numbers of each detector."""
 
-from collections.abc import Callable, Generator
-from threading import Event
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QKeySequence
-from qtpy.QtWidgets import QApplication, QHeaderView, QLabel, QTableWidget, QTableWidgetItem, QVBoxLayout
-from qtpy.QtWidgets import QWidget as Widget
+from qtpy.QtWidgets import (
+    QApplication,
+    QHeaderView,
+    QLabel,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.light.gui.number_table import chip
+from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.light.gui.plots_axes import LogPlot
+from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.statistics import DetectorNumbers, TimeSpread, detector_numbers, label_name, time_spread
+from napari_gpubio.light.statistics import (
+    DetectorNumbers,
+    TimeSpread,
+    detector_numbers,
+    label_name,
+    time_spread,
+)
 from napari_gpubio.light.summary import number_text
 
 EMPTY = "No result yet: place a source and press Run."
@@ -27,10 +40,10 @@ MOST_ROWS = 5  # at once; more scroll
 Detected = tuple[tuple[DetectorNumbers, ...], tuple[TimeSpread, ...]]
 
 
-class DetectorPlot(Widget):
+class DetectorPlot(QWidget):
     """Shows the temporal point spread function of every detector, and a table of their numbers."""
 
-    def __init__(self, parent: Widget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._result: LightResult | None = None
         self._work = LatestJob(self)
@@ -39,7 +52,7 @@ class DetectorPlot(Widget):
         self._hint.setWordWrap(True)
         self.plot = LogPlot("Time of flight (ns)", "Detected weight (1/ns)", self)
         self.table = DetectorTable(self)
-        self._found = Widget(self)
+        self._found = QWidget(self)
         inside = QVBoxLayout(self._found)
         inside.setContentsMargins(0, 0, 0, 0)
         inside.addWidget(self.plot, 1)
@@ -49,38 +62,38 @@ class DetectorPlot(Widget):
         layout.addWidget(self._hint)
         layout.addWidget(self._found, 1)
         layout.addStretch()
-        self.show_result(None)
+        self.plot_result(None)
 
     @property
     def hint(self) -> str:
         """The sentence above the plot."""
         return "" if self._hint.isHidden() else self._hint.text()
 
-    def show_result(self, result: LightResult | None) -> None:
-        """Show the detected light of a result; the numbers follow from a worker."""
-        self._result = result
+    def plot_result(self, displayed: Displayed[LightResult] | None) -> None:
+        """Plot the detected light of a result; the numbers follow from a worker."""
+        result = self._result = None if displayed is None else displayed.result
         if result is not None and result.detectors:
-            self._work.submit(_counting(result))
+            self._work.submit(lambda _stop: _counting(result))
             return
         self._work.cancel()
-        self._say(EMPTY if result is None else NONE)
+        self._show_hint(EMPTY if result is None else NONE)
         self._found.hide()
 
     def finish(self) -> None:
         """End what runs."""
         self._work.abandon()
 
-    def _say(self, sentence: str) -> None:
+    def _show_hint(self, sentence: str) -> None:
         self._hint.setText(sentence)
         self._hint.setVisible(bool(sentence))
 
     def _on_counted(self, outcome: Outcome) -> None:
         if outcome.error or self._result is None:
-            self._say(outcome.error)
+            self._show_hint(outcome.error)
             return
         numbers, spreads = outcome.result
         self._found.show()
-        self._say(few_text(numbers) if any(one.photons for one in numbers) else NOTHING)
+        self._show_hint(few_text(numbers) if any(one.photons for one in numbers) else NOTHING)
         self.table.show_numbers(self._result, numbers)
         self._draw(numbers, spreads)
 
@@ -100,7 +113,7 @@ class DetectorPlot(Widget):
 class DetectorTable(QTableWidget):
     """One row for each detector; Ctrl+C copies the selected rows, or all."""
 
-    def __init__(self, parent: Widget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
@@ -126,7 +139,7 @@ class DetectorTable(QTableWidget):
                 item = QTableWidgetItem(text)
                 item.setTextAlignment(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight)
                 self.setItem(row, column, item)
-            self.item(row, 0).setIcon(chip(color_of(row)))
+            self.item(row, 0).setIcon(color_chip(color_of(row)))
             self.item(row, 0).setTextAlignment(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft)
         self._fit()
 
@@ -172,10 +185,7 @@ def few_text(numbers: tuple[DetectorNumbers, ...]) -> str:
     return f"{', '.join(few)}: fewer than {FEW} photons, indicative only; run more photons, or make them larger."
 
 
-def _counting(result: LightResult) -> Callable[[Event], Generator[Step, None, Detected]]:
-    def steps(_stop: Event) -> Generator[Step, None, Detected]:
-        yield Step(0, 1, "detectors")
-        spreads = tuple(time_spread(result.detected.of(index)) for index in range(len(result.detectors)))
-        return detector_numbers(result), spreads
-
-    return steps
+def _counting(result: LightResult) -> Generator[Step, None, Detected]:
+    yield Step(0, 1, "detectors")
+    spreads = tuple(time_spread(result.detected.of(index)) for index in range(len(result.detectors)))
+    return detector_numbers(result), spreads

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.forms import muted_label
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.layers.curves import (
@@ -32,18 +32,12 @@ LayerDisplay = Displayed[LayeredResult]
 
 
 class Pane(QWidget):
-    """A plot under a line of choices.
+    """A plot under a row of choices.
 
-    Parameters
-    ----------
-    title
-        What is plotted.
-    read
-        Returns the curves of a result and what is worth saying of them; raises `InvalidInput` if it has none.
+    ``read`` returns the curves of a result and a remark on them, or raises `InvalidInput` if it has none.
     """
 
     needs_map = False
-    changed = Signal()
 
     def __init__(
         self, title: str, read: Callable[[LayerDisplay], tuple[Curves, str]], parent: QWidget | None = None
@@ -53,8 +47,7 @@ class Pane(QWidget):
         self._displayed: LayerDisplay | None = None
         self.curves: Curves = ()
         self.plot = LogPlot("", "", self)
-        self._hint = QLabel(EMPTY, self)
-        self._hint.setStyleSheet(theme.MUTED_STYLE)
+        self._hint = muted_label(self, EMPTY)
         self._top = QHBoxLayout()
         self._top.addWidget(QLabel(title, self))
         self._top.addWidget(self._hint, 1)
@@ -68,7 +61,7 @@ class Pane(QWidget):
         """The sentence above the plot."""
         return self._hint.text()
 
-    def show_result(self, displayed: LayerDisplay | None) -> None:
+    def plot_result(self, displayed: LayerDisplay | None) -> None:
         """Draw the curves of another result, or none."""
         self._displayed = displayed
         self.plot.empty()
@@ -95,8 +88,7 @@ class Pane(QWidget):
         self._top.insertWidget(self._top.count() - 1, widget)
 
     def _draw_again(self, *_: Any) -> None:
-        self.show_result(self._displayed)
-        self.changed.emit()
+        self.plot_result(self._displayed)
 
     def _draw(self, displayed: LayerDisplay) -> None:
         first = self.curves[0]

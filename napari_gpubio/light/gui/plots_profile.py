@@ -8,19 +8,30 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Shapes
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QVBoxLayout,
+    QWidget,
+)
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.space import slice_steps_mm, viewer_to_world, world_to_viewer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.jobs import Job
 from napari_gpubio.light.gui.plots_axes import LogPlot
+from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.profile import Profile, depth_profile, detector_profile, line_profile, theory_curve
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, label_name
+from napari_gpubio.light.statistics import (
+    PER_PHOTON,
+    label_name,
+)
 
 NAME = "profile line"
 WIDTH = 0.008  # share of the longest side of the volume
@@ -28,13 +39,7 @@ Ends = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 class ProfileLine(QObject):
-    """Follows a layer of shapes; the last line in it is the one that counts.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Follows a shapes layer; the last line in it is the profile's."""
 
     changed = Signal()
 
@@ -44,6 +49,9 @@ class ProfileLine(QObject):
         self._followed: Any | None = None
         self._known: Any = None
         self._warming: Job | None = None
+        layers = viewer.layers.events
+        events = (layers.inserted, layers.removed)
+        self._connections = Connections(lambda: [(event, self._on_layers) for event in events], self._on_layers)
 
     @property
     def layer(self) -> Any | None:
@@ -80,23 +88,17 @@ class ProfileLine(QObject):
 
     def attach(self) -> None:
         """Follow the viewer's layers."""
-        for event in self._events():
-            event.connect(self._on_layers)
-        self._on_layers()
+        self._connections.attach()
         self._warming = Job(_warm_up, self)
         self._warming.start()
 
     def detach(self) -> None:
         """Stop following the viewer."""
-        for event in self._events():
-            event.disconnect(self._on_layers)
+        self._connections.detach()
         self._follow(None)
         if self._warming is not None:
             self._warming.abandon()
             self._warming = None
-
-    def _events(self) -> list[Any]:
-        return [self._viewer.layers.events.inserted, self._viewer.layers.events.removed]
 
     def _on_layers(self, *_: Any) -> None:
         self._follow(self.layer)
@@ -142,13 +144,7 @@ X_TEXTS = {DEPTH: "Depth along the source's direction (mm)", DRAWN: "Distance al
 
 
 class ProfilePlot(QWidget):
-    """Shows fluence along a line that the user chooses.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer, in which a line can be drawn.
-    """
+    """Fluence along a line that the user chooses, beside diffusion theory."""
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -174,9 +170,10 @@ class ProfilePlot(QWidget):
         self._choice.activated.connect(self._on_chosen)
         self.line.changed.connect(self._on_line)
 
-    def show_result(self, result: LightResult | None, unit: FluenceUnit) -> None:
-        """Show a result's fluence in this unit."""
-        self._result, self._unit = result, unit
+    def plot_result(self, displayed: Displayed[LightResult] | None) -> None:
+        """Plot a result's fluence in the unit of its display."""
+        result = self._result = None if displayed is None else displayed.result
+        self._unit = PER_PHOTON if displayed is None else displayed.options.unit
         self._offer(() if result is None else tuple(detector.name for detector in result.detectors))
         self._draw()
 

@@ -21,8 +21,8 @@ from qtpy.QtWidgets import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.light.gui.optical_rows import PropertyRow, unit_factor
 from napari_gpubio.light.gui.preset_tissues import CompositionForm, TissueList
-from napari_gpubio.light.gui.table_rows import PropertyRow, unit_factor
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import Composition, Preset, preset_names
 
@@ -32,13 +32,7 @@ _EMPTY_NM, _EMPTY_DECADES = (400.0, 1000.0), (-3, 1)
 
 
 class PresetPlot(pyqtgraph.PlotWidget):
-    """mu_a and mu_s' of a recipe, with a line at the wavelength and dots where a table has its rows.
-
-    Parameters
-    ----------
-    unit
-        Of the coefficients, ``1/mm`` or ``1/cm``.
-    """
+    """µa and µs′ of a recipe, with a line at the wavelength and dots at tabulated wavelengths."""
 
     def __init__(self, unit: str, parent: QWidget | None = None) -> None:
         super().__init__(parent, background=None)
@@ -128,18 +122,9 @@ def wavelength_box(wavelength_nm: float, parent: QWidget) -> NumberBox:
 
 
 class PresetDialog(QDialog):
-    """Two tabs, what is chosen in numbers, and its spectrum.
+    """Two tabs, the choice in numbers, and its spectrum; ``word`` is ``label`` or ``layer``.
 
-    Parameters
-    ----------
-    rows
-        The rows that will be filled; the dialog opens at what fills them now, or at a tissue of their name.
-    wavelength_nm
-        The wavelength to begin with.
-    unit
-        Of the coefficients on screen, ``1/mm`` or ``1/cm``.
-    word
-        What a row is called: ``label`` or ``layer``.
+    It opens at what fills the rows now, or at a tissue of their name.
     """
 
     def __init__(
@@ -186,7 +171,7 @@ class PresetDialog(QDialog):
 
     @property
     def text(self) -> str:
-        """What is said of the choice."""
+        """The choice in numbers, or why there are none."""
         return self._text.text()
 
     def show_tab(self, *, chromophores: bool) -> None:

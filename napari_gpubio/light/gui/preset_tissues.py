@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import (
     QComboBox,
@@ -24,7 +24,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.panel import heading
-from napari_gpubio.light.gui.table_rows import PropertyRow
+from napari_gpubio.light.gui.optical_rows import PropertyRow
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import (
     Chromophores,
@@ -42,13 +42,7 @@ _FIRST, _KNOWN = 2, 2 + len(_NUMBERS)  # columns of the first number, and of the
 
 
 class TissueList(QWidget):
-    """The presets with their numbers at a wavelength; those that are not known there are dim and last.
-
-    Parameters
-    ----------
-    unit
-        Of the coefficients, ``1/mm`` or ``1/cm``.
-    """
+    """The presets with their numbers at a wavelength; those unknown there are dim and last."""
 
     changed = Signal()
     accepted = Signal()
@@ -68,8 +62,8 @@ class TissueList(QWidget):
         self._tree.setHeaderLabels(["Tissue", "From", f"µa {unit}", f"µs′ {unit}", "g", "n", "Known at (nm)"])
         self._tree.header().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self._tree.header().setSectionResizeMode(_KNOWN, QHeaderView.ResizeMode.Stretch)
-        self._tree.currentItemChanged.connect(self._on_current)
-        self._tree.itemDoubleClicked.connect(self._on_double_click)
+        self._tree.currentItemChanged.connect(lambda *_: self.changed.emit())
+        self._tree.itemDoubleClicked.connect(lambda *_: self.accepted.emit())
         layout = QVBoxLayout(self)
         layout.addWidget(self._search)
         layout.addWidget(self._tree)
@@ -127,12 +121,6 @@ class TissueList(QWidget):
         except InvalidInput:
             return [""] * len(_NUMBERS)
         return [row.short_text(field, self._unit) for field in _NUMBERS]
-
-    def _on_current(self, *_: Any) -> None:
-        self.changed.emit()
-
-    def _on_double_click(self, *_: Any) -> None:
-        self.accepted.emit()
 
     def _filter(self, *_: Any) -> None:
         words = self._search.text().lower().split()
@@ -197,13 +185,7 @@ class CompositionForm(QWidget):
         self._law.activated.connect(self._on_law)
 
     def value(self) -> Composition:
-        """Return the tissue.
-
-        Raises
-        ------
-        InvalidInput
-            If the fractions fill more than the whole.
-        """
+        """Return the tissue; `InvalidInput` if the fractions add up to more than the whole."""
         chromophores, law = self._absorption.value(), self._power_law()
         numbers = dataclasses.replace(self._rest.value(), name="", chromophores=chromophores, scattering=law, source="")
         if numbers == dataclasses.replace(self._given, name="", source=""):
@@ -213,12 +195,11 @@ class CompositionForm(QWidget):
     def set_value(self, tissue: Composition) -> None:
         """Show another tissue; ``changed`` is emitted once."""
         self._given = tissue
-        was = self.blockSignals(True)
-        self._absorption.set_value(tissue.chromophores)
-        self._rest.set_value(tissue)
-        self._law.setCurrentIndex(max(self._law.findData(tissue.scattering.name), 0))
-        self._scattering.set_value(_rounded(tissue.scattering))
-        self.blockSignals(was)
+        with QSignalBlocker(self):
+            self._absorption.set_value(tissue.chromophores)
+            self._rest.set_value(tissue)
+            self._law.setCurrentIndex(max(self._law.findData(tissue.scattering.name), 0))
+            self._scattering.set_value(_rounded(tissue.scattering))
         self._on_form()
 
     # -- the inside -----------------------------------------------------------------------------------------------
@@ -253,7 +234,7 @@ class CompositionForm(QWidget):
         return next(same, PowerLaw(a_per_mm=shown.a_per_mm, b=shown.b))
 
     def _on_form(self) -> None:
-        """The numbers are others now; say so in the boxes that had filled them in."""
+        """Update the boxes that had filled in the numbers."""
         self._law.setCurrentIndex(max(self._law.findData(self._power_law().name), 0))
         self._tissue.setCurrentIndex(max(self._tissue.findData(self._name()), 0))
         self.changed.emit()
@@ -295,17 +276,10 @@ _Numbers = tuple[float, float, float, float]
 
 
 def origins(media: Iterable[Medium], wavelength_nm: float) -> tuple[dict[int, Preset | Composition], float]:
-    """Say which presets gave properties, and for which wavelength.
+    """Return the presets that gave properties, by label, and the wavelength that most are for.
 
-    They are a preset's if the numbers are, to the last digit, and the source begins with the preset's. Wavelengths
-    that are looked at are those of the presets' tables and the given one.
-
-    Returns
-    -------
-    recipes
-        By label; only those for the wavelength.
-    wavelength_nm
-        What most of the recognized properties are for; the given one where none is.
+    Properties are a preset's if the numbers are, to the last digit, and the source begins with the preset's. Only the
+    wavelengths of the presets' tables and the given one are searched; without a match, the given one is returned.
     """
     found = {medium.label: dict(_origins_of(medium, wavelength_nm)) for medium in media}
     votes = Counter(nm for by_wavelength in found.values() for nm in by_wavelength)

@@ -4,77 +4,107 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import QModelIndex, Signal
-from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtCore import QModelIndex, QSignalBlocker, Signal
+from qtpy.QtWidgets import QAbstractItemView, QLabel, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.light.gui.optical_table import OpticalTable, row_of
+from napari_gpubio.gui.forms import row_of
+from napari_gpubio.gui.tables import CHIP_PIXELS
+from napari_gpubio.light.gui.optical_model import NO_LABELS, PropertyModel, Rgba
+from napari_gpubio.light.gui.optical_rows import PropertyRow, Recipe
+from napari_gpubio.light.gui.optical_table import OpticalTable, OpticalView, stacked
 from napari_gpubio.light.gui.preset_dialog import wavelength_box
 from napari_gpubio.light.gui.preset_tissues import origins
-from napari_gpubio.light.gui.property_model import NO_LABELS, PropertyModel, Rgba
-from napari_gpubio.light.gui.table_rows import PropertyRow, Recipe
-from napari_gpubio.light.gui.table_views import PropertyView
 from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.model import Medium
 
 FILES = "Optical properties (*.csv *.json)"
+_LEAST_NAME = 48  # pixels beside the width that a name has in any case
+_MOST_ROWS, _FEWEST_ROWS = 9, 3
+
+
+class PropertyView(OpticalView):
+    """Shows a `PropertyModel`."""
+
+    properties: PropertyModel
+
+    def __init__(self, model: PropertyModel) -> None:
+        super().__init__(model, _FEWEST_ROWS, _MOST_ROWS)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.verticalHeader().hide()
+        self.measure()
+
+    def moveCursor(self, action: Any, modifiers: Any) -> QModelIndex:
+        """Qt: where a key leads; Tab goes from one cell that can be edited to the next."""
+        steps = {QAbstractItemView.CursorAction.MoveNext: 1, QAbstractItemView.CursorAction.MovePrevious: -1}
+        if action not in steps or not self.currentIndex().isValid():
+            return super().moveCursor(action, modifiers)
+        columns = self.properties.columns
+        width, count = len(columns), len(columns) * self.properties.rowCount()
+        place = self.currentIndex().row() * width + self.currentIndex().column() + steps[action]
+        while not columns[place % width].editable or self.isColumnHidden(place % width):
+            place += steps[action]
+        return self.properties.index(place % count // width, place % width)
+
+    def resizeEvent(self, event: Any) -> None:
+        """Qt: another width; names and sources share what the numbers leave."""
+        super().resizeEvent(event)
+        self._share_width()
+
+    def measure(self) -> None:
+        """Give rows and columns the size that their text needs."""
+        super().measure()
+        largest = self.fontMetrics().horizontalAdvance(str(max(self.properties.labels, default=0)))
+        self.widths["label"] = max(self.widths["label"], largest + CHIP_PIXELS + 15)
+        self.horizontalHeader().resizeSection(0, self.widths["label"])
+        self._share_width()
+
+    def _share_width(self) -> None:
+        """Give the name and the source what is left; where that is too little for a source, the line below has it."""
+        spare = self.viewport().width() - sum(self.widths.values())
+        source_fits = spare >= 0
+        if not source_fits:
+            spare += self.widths["source"]
+        share = spare // 3 if source_fits else max(spare, _LEAST_NAME - self.widths["name"])
+        self.setColumnHidden(self.properties.column_of("source"), not source_fits)
+        for field, more in (("name", share), ("source", spare - share)):
+            self.horizontalHeader().resizeSection(self.properties.column_of(field), self.widths[field] + more)
 
 
 class PropertyTable(OpticalTable):
-    """One row of optical properties for each label of a layer.
+    """One row of optical properties for each label of a layer."""
 
-    ``changed`` says that `media` may give something else, ``label_selected`` which row the user went to.
-    """
-
-    label_selected = Signal(int)
+    label_selected = Signal(int)  # by the user
+    model: PropertyModel
 
     def __init__(self, parent: QWidget | None = None) -> None:
         model = PropertyModel()
-        view = PropertyView(model)
-        super().__init__(model, view, _sentence(NO_LABELS), "label", parent)
-        model.setParent(self)
-        self.model, self.view = model, view
+        empty_text = f"{NO_LABELS[0].upper()}{NO_LABELS[1:]}".replace("-", "\u2011")  # not broken at hyphens
+        super().__init__(model, PropertyView(model), empty_text, "label", parent)
         self._build()
-        self._connect()
+        model.changed.connect(self.changed)
+        self._wavelength.valueChanged.connect(model.set_wavelength)
+        self.view.selectionModel().currentRowChanged.connect(self._on_row)
         self.update_state()
 
     # -- what the panel needs -------------------------------------------------------------------------------------
 
     def set_labels(self, labels: Sequence[int], colors: Mapping[int, Rgba | None]) -> None:
-        """Show a row for each label; what the user typed for a label that was there before is still there.
-
-        Parameters
-        ----------
-        labels
-            Labels that occur; 0 is outside and left out.
-        colors
-            Their colors in the layer, RGBA from 0 to 1.
-        """
+        """Show a row for each label except 0, the outside; ``colors`` are RGBA from 0 to 1."""
         label = self.selected_label
         self.model.set_labels(labels, colors)
         if self.selected_label is None and self.model.labels:
             self.select_label(label if label in self.model.labels else self.model.labels[0])
 
     def media(self) -> tuple[Medium, ...]:
-        """Return the properties of the labels.
-
-        Raises
-        ------
-        InvalidInput
-            With the first thing that is wrong, as a sentence for the user.
-        """
+        """Return the properties of the labels; `InvalidInput` with the first problem."""
         return self.model.media()
 
     def set_media(self, media: Iterable[Medium]) -> None:
-        """Fill rows with properties; labels that are not among them keep theirs.
+        """Fill rows with properties, also of labels that come later; other labels keep theirs.
 
-        Properties that are recognized as a preset's follow the wavelength from now on, and the wavelength is theirs.
-
-        Parameters
-        ----------
-        media
-            Properties, also of labels that are not there yet.
+        Properties recognized as a preset's follow the wavelength from now on, and the wavelength is theirs.
         """
         media = tuple(media)
         recipes, wavelength_nm = origins(media, self.wavelength_nm)
@@ -99,24 +129,19 @@ class PropertyTable(OpticalTable):
     def select_label(self, label: int) -> None:
         """Go to a label's row, if it has one; ``label_selected`` is not emitted."""
         if label in self.model.labels and label != self.selected_label:
-            was = self.blockSignals(True)
-            self.view.go_to(self.model.labels.index(label))
-            self.blockSignals(was)
-
-    # -- presets and files ----------------------------------------------------------------------------------------
+            with QSignalBlocker(self):
+                self.view.go_to(self.model.labels.index(label))
 
     def preset_rows(self, rows: Sequence[int]) -> list[PropertyRow]:
         """Return rows as the dialog of presets takes them."""
-        return [self.model.row(row) for row in rows]
+        return [self.model.rows[row] for row in rows]
 
     def fill(self, rows: Sequence[int], recipe: Recipe, wavelength_nm: float) -> None:
         """Give rows the properties of a preset; every row that has one follows to the wavelength."""
         self.set_wavelength(wavelength_nm)
         self.model.fill(rows, recipe)
 
-    def menu(self) -> QMenu:
-        """The menu of the right mouse button."""
-        return self._menu
+    # -- files ----------------------------------------------------------------------------------------------------
 
     def load(self, path: str | Path) -> None:
         """Fill the table from a file; what goes wrong is shown as a sentence."""
@@ -152,53 +177,26 @@ class PropertyTable(OpticalTable):
         self._wavelength = wavelength_box(self.wavelength_nm, self)
         self._wavelength.setToolTip("Rows that came from presets follow the wavelength; typed ones stay")
         self.unit_box.setToolTip("Unit of µa, µs and µs′ on screen")
+        self._fill_menu((("Load…", self._on_load), ("Save…", self._on_save), ("Reset", self.model.reset)))
         more = QPushButton("More", self)
-        self._menu = self._make_menu()
-        more.setMenu(self._menu)
-        top = row_of(QLabel("Wavelength", self), self._wavelength, None, QLabel("Unit", self), self.unit_box)
-        buttons = row_of(self.preset_button, self.undo_button, more, stretch_first=True)
+        more.setMenu(self.menu)
         self._filled = QWidget(self)
-        for owner, parts in (
-            (self, (self.empty, self._filled)),
-            (self._filled, (top, self.view, self.message, buttons)),
-        ):
-            layout = QVBoxLayout(owner)
-            layout.setContentsMargins(0, 0, 0, 0)
-            layout.setSpacing(5)
-            for part in parts:
-                layout.addWidget(part)
-
-    def _make_menu(self) -> QMenu:
-        menu = QMenu(self)
-        for text, call in (
-            ("Load…", self._on_load),
-            ("Save…", self._on_save),
-            (None, None),
-            ("Copy cells", self.view.copy),
-            ("Paste cells", self.view.paste),
-            ("Clear cells", self.view.clear_cells),
-            (None, None),
-            ("Reset", self.model.reset),
-        ):
-            menu.addSeparator() if text is None else menu.addAction(text, call)
-        return menu
-
-    def _connect(self) -> None:
-        self.model.changed.connect(self.changed)
-        self._wavelength.valueChanged.connect(self.model.set_wavelength)
-        self.view.selectionModel().currentRowChanged.connect(self._on_row)
-
-    def _on_row(self, index: QModelIndex, *_: QModelIndex) -> None:
-        if index.isValid():
-            self.label_selected.emit(self.model.labels[index.row()])
+        top = row_of(QLabel("Wavelength", self), self._wavelength, None, QLabel("Unit", self), self.unit_box)
+        stacked(self._filled, top, self.view, self.message, row_of(self.preset_button, self.undo_button, more))
+        stacked(self, self.empty, self._filled)
 
     def update_state(self, *_: Any) -> None:
         """Show what the model holds: table or hint, what is wrong, which buttons can be used."""
         super().update_state()
-        filled = self.model.rowCount() > 0
+        filled, rows = self.model.rowCount() > 0, self.view.selected_rows()
         self.empty.setVisible(not filled)
         self._filled.setVisible(filled)
-        self.preset_button.setText(_preset_text([self.model.labels[row] for row in self.view.selected_rows()]))
+        target = f"label {self.model.labels[rows[0]]}" if len(rows) == 1 else f"{len(rows)} labels"
+        self.preset_button.setText(f"Preset for {target}…" if rows else "Preset…")
+
+    def _on_row(self, index: QModelIndex, *_: QModelIndex) -> None:
+        if index.isValid():
+            self.label_selected.emit(self.model.labels[index.row()])
 
     def _on_load(self) -> None:
         if path := open_path(self, "Load optical properties", FILES):
@@ -207,17 +205,6 @@ class PropertyTable(OpticalTable):
     def _on_save(self) -> None:
         if path := save_path(self, "Save optical properties", FILES, name="optical properties.csv"):
             self.save(path)
-
-
-def _sentence(text: str) -> str:
-    """A text with a large first letter, not broken at hyphens."""
-    return f"{text[0].upper()}{text[1:]}".replace("-", "\u2011")
-
-
-def _preset_text(labels: list[int]) -> str:
-    if not labels:
-        return "Preset…"
-    return f"Preset for label {labels[0]}…" if len(labels) == 1 else f"Preset for {len(labels)} labels…"
 
 
 def _listed(labels: Sequence[int]) -> str:

@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import LayerData
+from napari_gpubio.core.napari_io import LayerData, volume_layer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.gui.labels import Tissue
+from napari_gpubio.light.gui.labels import Tissue, vector
 from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import picture_layer
@@ -21,12 +21,15 @@ from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate_steps as simulate_layer_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.napari_io import DECADES, error_layer, fluence_layer
+from napari_gpubio.light.napari_io import DECADES, decade_limits, error_layer, fluence_layer, log_name
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate_steps
+from napari_gpubio.light.sensitivity import Sensitivity
+from napari_gpubio.light.sensitivity import sensitivity as combine
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.surface import inward_normal
 
 VOXEL_QUICK_PHOTONS, LAYER_QUICK_PHOTONS = 100_000, 10_000
 PREVIEW_SECONDS = 0.2  # between two previews of a run
@@ -39,20 +42,9 @@ Preview = TypeVar("Preview")
 class DisplayOptions:
     """How a result is displayed.
 
-    Parameters
-    ----------
-    unit
-        Of fluence.
-    decades
-        Powers of ten that the colors span.
-    hide_uncertain
-        Hide voxels or bins whose relative standard error is more than 50 %.
-    show_error
-        Add the relative standard error as a layer; voxels only.
-    quantity
-        ``fluence`` or ``absorbed``; layers only.
-    beam
-        Profile that the response to a pencil beam is convolved with, or None; layers only.
+    ``hide_uncertain`` hides voxels or bins with a relative standard error above 50 %. ``show_error`` adds the error as
+    a layer (voxels only). ``quantity`` is ``fluence`` or ``absorbed``, ``beam`` the profile that the response to a
+    pencil beam is convolved with (layers only).
     """
 
     unit: FluenceUnit = PER_PHOTON
@@ -67,18 +59,8 @@ class DisplayOptions:
 class Displayed(Generic[Result]):
     """A result with its layers, made in a worker so that the GUI thread only hands arrays over.
 
-    Parameters
-    ----------
-    traced
-        What was simulated.
-    result
-        What is displayed: the same, or convolved with a beam.
-    options
-        How.
-    layers
-        Layers by name of the part: ``fluence``, ``error``; none where the run kept no map.
-    problem
-        Why it could not be displayed as requested, or an empty text.
+    ``traced`` was simulated; ``result`` is displayed: the same, or convolved with a beam. ``layers`` are by part
+    (``fluence``, ``error``), none where the run kept no map. ``problem``: why it could not be displayed as requested.
     """
 
     traced: Result
@@ -93,18 +75,10 @@ class Displayed(Generic[Result]):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Volume:
-    """What a domain is made of: labels and their optical properties.
+    """Labels and their optical properties.
 
-    Parameters
-    ----------
-    study
-        Name of the labels, with which the names of layers and files begin.
-    tissue
-        The labels and where they are.
-    media
-        Their optical properties.
-    carried
-        The domain that came with the labels, for what the panel does not show, or None.
+    ``study`` begins the names of layers and files. ``carried`` is the domain that came with the labels, for what the
+    panel does not show.
     """
 
     study: str
@@ -139,13 +113,7 @@ class Domains:
         self._lock = threading.Lock()  # a quick run may still be ending while the next run begins
 
     def of(self, volume: Volume) -> Domain:
-        """Return the domain of a volume.
-
-        Raises
-        ------
-        InvalidInput
-            If labels and properties do not make one.
-        """
+        """Return the domain of a volume; `InvalidInput` if labels and properties do not make one."""
         with self._lock:
             if self._domain is None or self._tissue is not volume.tissue or self._media != volume.media:
                 self._domain = _domain_of(volume)
@@ -183,20 +151,10 @@ def voxel_steps(
     *,
     outdated: Callable[[], bool] | None = None,
 ) -> Generator[Step, None, Displayed[LightResult]]:
-    """Simulate in voxels.
+    """Simulate in voxels; Stop makes what was done the result.
 
-    Parameters
-    ----------
-    request
-        What to simulate.
-    domains
-        Where the domain is kept for the next run.
-    stop
-        Ends the run; what was done is the result.
-    options
-        Returns how to display the result; called for each preview, because the user may change them during a run.
-    outdated
-        Says whether a newer request waits; the run then ends with its first preview.
+    ``options`` is called for each preview, because the user may change them during a run. ``outdated`` tells whether a
+    newer request waits; the run then ends with its first preview.
     """
     yield Step(0, request.settings.photons, "reading the labels …")
     domain = domains.of(request.volume)
@@ -305,17 +263,7 @@ def with_previews(
     display: Callable[[Any], Preview],
     outdated: Callable[[], bool] | None = None,
 ) -> Generator[Step, None, Preview]:
-    """Drive a simulation, with displayed results in place of results, as often as they can be looked at.
-
-    Parameters
-    ----------
-    steps
-        Of the engine; closed at the end.
-    display
-        Makes the layers of a result, which takes a moment.
-    outdated
-        Says whether a newer request waits; the run then ends with its first preview.
-    """
+    """Replace the results of a simulation by displayed ones, as often as making their layers (``display``) allows."""
     shown, cost = -math.inf, 0.0
     try:
         while True:
@@ -333,3 +281,59 @@ def with_previews(
                 return preview
     finally:
         steps.close()
+
+
+# -- sensitivity ------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SensitivityMap:
+    """The sensitivity to one detector as a layer, with the source's result that it belongs to."""
+
+    source_run: LightResult
+    detector: str
+    sensitivity: Sensitivity
+    layer: LayerData
+
+
+def adjoint_source(result: LightResult, detector: Detector) -> Source:
+    """Return the source at a detector's place: a pencil along the inward normal."""
+    domain = result.domain
+    normal = inward_normal(domain.labels, domain.affine, detector.position_mm)
+    return Source(position_mm=detector.position_mm, direction=vector(normal))
+
+
+def sensitivity_steps(
+    result: LightResult, detector: Detector, name: str, device: str, stop: threading.Event, options: DisplayOptions
+) -> Generator[Step, None, SensitivityMap]:
+    """Simulate light from a detector with as many photons as a result has, and combine both."""
+    # other photons than the source's, because the errors of both runs are taken as independent
+    settings = dataclasses.replace(
+        result.settings, photons=result.launched, seed=result.settings.seed + 1, halves=False, exit_map=False
+    )
+    steps = simulate_steps(result.domain, adjoint_source(result, detector), settings, device=device, stop=stop)
+    try:
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                found = combine(result, end.value)
+                return SensitivityMap(result, name, found, sensitivity_layer(found, name, options))
+            yield dataclasses.replace(step, message=f"photons from {name}", make_preview=None)
+    finally:
+        steps.close()
+
+
+def sensitivity_layer(found: Sensitivity, name: str, options: DisplayOptions) -> LayerData:
+    """Return the image layer of log10 of a sensitivity's size, mm; voxels without light are NaN."""
+    values = -(found.masked_mm() if options.hide_uncertain else found.jacobian_mm)
+    shown = np.full(values.shape, np.nan, np.float32)
+    np.log10(values, out=shown, where=values > 0)
+    metadata = {"quantity": "log10 sensitivity", "unit": "mm"}
+    return volume_layer(
+        shown,
+        found.domain.affine,
+        log_name("", f"sensitivity to {name}", "mm"),
+        metadata=metadata,
+        contrast_limits=decade_limits(shown, options.decades),
+    )

@@ -1,144 +1,98 @@
 """Results in the panel: can they be trusted, their numbers, plots and files."""
 
-import functools
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import Any, Generic, TypeVar
 
-from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import (
-    QComboBox,
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QMenu,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtCore import QLocale, QSignalBlocker, Signal
+from qtpy.QtGui import QDoubleValidator
+from qtpy.QtWidgets import QComboBox, QLabel, QLineEdit, QWidget
 
+from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome
+from napari_gpubio.gui.file_dialogs import open_path
+from napari_gpubio.gui.forms import row_of, text_button
+from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.results import Number, ResultBox
 from napari_gpubio.light.gui.display import Strength
-from napari_gpubio.light.gui.number_table import NumberTable, ResultHead
-from napari_gpubio.light.gui.plots import PlotController
+from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
 from napari_gpubio.light.gui.request import Displayed
+from napari_gpubio.light.io import save_result, write_fluence
+from napari_gpubio.light.io.mco import write_mco
+from napari_gpubio.light.io.results import load_layered_result, save_layered_result
+from napari_gpubio.light.layers.curves import every_curve, write_curves
+from napari_gpubio.light.layers.numbers import fraction_rows, layered_findings, layered_rows
 from napari_gpubio.light.layers.result import LayeredResult
+from napari_gpubio.light.napari_io import read_layers
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.statistics import Finding, FluenceUnit, fluence_units
-from napari_gpubio.light.summary import NumberRow
+from napari_gpubio.light.statistics import Finding, FluenceUnit, findings, fluence_units
+from napari_gpubio.light.summary import NumberRow, energy_rows, fluence_rows, number_rows, write_csv
 
-RESULTS = "Light results (*.npz)"
+RESULTS, TABLES = "Light results (*.npz)", "Tables (*.csv)"
 UNIT_TEXTS = {"1/mm²": "1/mm² per photon", "mW/mm²": "mW/mm² at {:g} mW", "J/cm²": "J/cm² for {:g} J"}
+THRESHOLDS = {"1/mm²": 1e-3, "mW/mm²": 1.0, "J/cm²": 1.0}  # to begin with
+CONTINUE_TIP = (
+    "Continue this result with its own inputs: to its end if it was stopped, else with as many more photons as Photons "
+    "says"
+)
 Result = TypeVar("Result", bound=LightResult | LayeredResult)
-Write = Callable[[Path, Any], Any]
+Write = Callable[[Path, Any], Any]  # of a displayed result
+Export = tuple[str, str, str, Callable[[], Write]]  # text, file name, file filter, and what returns the writer
 
 
-class ResultFiles(QObject):
-    """Writes files in workers.
-
-    ``status_changed`` and ``error_occurred`` carry sentences.
-    """
-
-    status_changed = Signal(str)
-    error_occurred = Signal(str)
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._jobs: set[Job] = set()
-
-    def write(self, path: Path, thing: Any, write: Write) -> None:
-        """Call ``write(path, thing)`` in a worker."""
-        job = Job(_writing(path, thing, write), self)
-        self._jobs.add(job)
-        job.finished.connect(functools.partial(self._on_written, job, path))
-        self.status_changed.emit(f"saving {path.name} …")
-        job.start()
-
-    @property
-    def busy(self) -> bool:
-        """Whether something is being written."""
-        return bool(self._jobs)
-
-    def finish(self) -> None:
-        """Let what is being written come to its end, without further signals."""
-        for job in self._jobs:
-            job.abandon()
-        self._jobs.clear()
-
-    def _on_written(self, job: Job, path: Path, outcome: Outcome) -> None:
-        if job not in self._jobs:
-            return  # the panel has gone since
-        self._jobs.discard(job)
-        job.deleteLater()
-        if outcome.error:
-            self.status_changed.emit("")
-            self.error_occurred.emit(f"Not saved: {outcome.error}.")
-        else:
-            self.status_changed.emit(f"saved {path.name}")
-
-
-class ResultBox(QWidget, Generic[Result]):
+class LightResultBox(ResultBox, Generic[Result]):
     """Findings, numbers, plots and files of the displayed result; a subclass for each mode.
 
-    ``status_changed`` and ``error_occurred`` carry sentences, ``unit_changed`` the unit of fluence, ``result_read`` a
-    path and what was read from it.
-
-    Parameters
-    ----------
-    plots
-        Where the result is plotted.
+    ``unit_changed`` carries the unit of fluence, ``result_read`` a path and what was read from it.
     """
 
+    mode: str
     empty_text = "No result yet: press Run."
     plot_tip = ""
     save_name = "light_result.npz"
-    status_changed = Signal(str)
     error_occurred = Signal(str)
     unit_changed = Signal(str)
     continue_requested = Signal()
     result_read = Signal(object, object)
 
     def __init__(self, plots: PlotController, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(self.empty_text, parent)
         self.displayed: Displayed[Result] | None = None
+        self.rows: tuple[NumberRow, ...] = ()  # on show
         self.plots = plots
-        self.files = ResultFiles(self)
         self._colors: Mapping[int, Any] = {}
         self._units: dict[str, FluenceUnit] = {}
         self._added_rows: tuple[NumberRow, ...] = ()
-        self._counting, self._reading = LatestJob(self), LatestJob(self)
+        self._counting = LatestJob(self)
         self._build()
-        self._connect()
+        connect_all(
+            ((self._counting.finished, self._on_counted), (self._unit.currentIndexChanged, lambda *_: self._on_unit()))
+        )
         self._show_units(fluence_units())
         self.display(None)
 
     # -- what a mode gives ----------------------------------------------------------------------------------------
 
-    def find(self, result: Result, *, running: bool) -> tuple[Finding, ...]:
+    def find(self, result: Result, *, running: bool) -> Sequence[Finding]:
         """Return what to think of a result."""
         raise NotImplementedError
 
-    def can_continue(self, result: Result) -> bool:
+    def can_continue(self, _result: Result) -> bool:
         """Whether more photons of a result can be traced."""
-        raise NotImplementedError
+        return True
 
-    def make_rows(self, result: Result) -> Callable[[], tuple[NumberRow, ...]]:
+    def make_rows(self, result: Result) -> Callable[[], Iterable[NumberRow]]:
         """Return what a worker calls for the numbers of a result."""
         raise NotImplementedError
 
-    def plot(self, displayed: Displayed[Result] | None) -> None:
-        """Plot a result."""
-        raise NotImplementedError
+    def choices(self) -> tuple[QWidget, ...]:
+        """Make inputs beside the unit."""
+        return ()
 
-    def add_choices(self, row: QHBoxLayout) -> None:
-        """Add inputs beside the unit."""
-
-    def exports(self) -> tuple[tuple[str, str, str, Callable[[], Write]], ...]:
-        """Return text, suggested file name, file filter, and what makes the writer of each file of the menu."""
+    def exports(self) -> tuple[Export, ...]:
+        """Return the files of the Export menu."""
         raise NotImplementedError
 
     def save(self, path: Path, displayed: Displayed[Result]) -> None:
@@ -146,7 +100,7 @@ class ResultBox(QWidget, Generic[Result]):
         raise NotImplementedError
 
     def load(self, path: Path) -> Any:
-        """Load what `save` has saved."""
+        """Load a saved result."""
         raise NotImplementedError
 
     # -- what the panel needs -------------------------------------------------------------------------------------
@@ -161,11 +115,6 @@ class ResultBox(QWidget, Generic[Result]):
         """The unit of fluence."""
         return self._units[self._unit.currentData()]
 
-    @property
-    def busy(self) -> bool:
-        """Whether numbers are being found or a file is being read."""
-        return any(job._running is not None for job in (self._counting, self._reading))
-
     def display(
         self,
         displayed: Displayed[Result] | None,
@@ -174,38 +123,26 @@ class ResultBox(QWidget, Generic[Result]):
         colors: Mapping[int, Any] | None = None,
         running: bool = False,
     ) -> None:
-        """Show another result; its numbers follow from a worker.
+        """Show another result, or None; its numbers follow from a worker.
 
-        Parameters
-        ----------
-        displayed
-            What a simulation gave, or has so far; None: nothing yet.
-        strength
-            Of the source, which gives further units.
-        colors
-            Color of each label.
-        running
-            Whether more photons of it are being traced.
+        The source's strength gives further units. ``running``: more photons are being traced.
         """
         if displayed is None or displayed.result is not self.result:
             self._added_rows = ()
         self.displayed = displayed
         self._colors = colors or self._colors
         self.offer_units(strength or Strength())
-        self._numbers.setVisible(displayed is not None)
-        self._empty.setVisible(displayed is None)
-        for part in (self.head, self._choice, *self._buttons):
-            part.setEnabled(displayed is not None)
         if displayed is None:
             self._counting.cancel()
-            self.table.show_rows(())
+            self.rows = ()
+            self._continue.setEnabled(False)
+            self.clear()
         else:
-            found = self.find(displayed.traced, running=running)
-            self.head.show_result(
-                displayed.result, found, can_continue=not running and self.can_continue(displayed.traced)
-            )
+            self.show_numbers(self.table.rows, self.find(displayed.traced, running=running))
+            self._made.setText(made_text(displayed.result))
+            self._continue.setEnabled(not running and self.can_continue(displayed.traced))
             self._count()
-        self.plot(displayed)
+        self.plots.display(self.mode, displayed)
 
     def offer_units(self, strength: Strength) -> None:
         """Offer the units that the source's power and energy allow; also before there is a result."""
@@ -219,82 +156,31 @@ class ResultBox(QWidget, Generic[Result]):
 
     def open_result(self, path: Path) -> None:
         """Read a saved result in a worker; ``result_read`` follows."""
-        self.status_changed.emit(f"opening {path.name} …")
-        self._reading.submit(lambda _stop: _reading(path, self.load))
-
-    def attach(self) -> None:
-        """Do nothing yet: the plots follow the viewer from when they are opened."""
+        self.files.read(path, self.load, lambda result: self.result_read.emit(path, result))
 
     def detach(self) -> None:
-        """End what runs."""
+        """End what runs; what is being written comes to its end."""
         self._counting.abandon()
-        self._reading.abandon()
-        self.files.finish()
+        super().detach()
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self._empty = QLabel(self.empty_text, self)
-        self._empty.setWordWrap(True)
-        self.head, self.table = ResultHead(self), NumberTable(self)
-        self._numbers = QWidget(self)
-        inside = QVBoxLayout(self._numbers)
-        inside.setContentsMargins(0, 0, 0, 0)
-        for part in (self.head, self._build_choice(), self.table):
-            inside.addWidget(part)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self._empty)
-        layout.addWidget(self._numbers)
-        layout.addLayout(self._build_buttons())
-
-    def _build_choice(self) -> QWidget:
+        self._made = QLabel(self)
+        self._made.setWordWrap(True)
+        self._continue = text_button("Continue", CONTINUE_TIP, self, self.continue_requested.emit)
         self._unit = QComboBox(self)
         self._unit.setToolTip("The unit of fluence; power and energy of the source, under Display, give further ones")
         self._unit.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self._unit.setMinimumContentsLength(12)
-        self._choice = QWidget(self)
-        row = QHBoxLayout(self._choice)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self._unit, 1)
-        self.add_choices(row)
-        return self._choice
-
-    def _build_buttons(self) -> QGridLayout:
-        self._menu = QMenu(self)
-        for text, name, kinds, make in self.exports():
-            self._menu.addAction(text, functools.partial(self._export, text, name, kinds, make))
-        grid = QGridLayout()
-        self._buttons: list[QPushButton] = []
-        rows: tuple[tuple[str, str, Callable[[], object] | None], ...] = (
-            ("Plots…", self.plot_tip, self.plots.open),
-            ("Export", "Write numbers and maps for other programs", None),
-            ("Save result…", "Write the whole result, to be opened again or continued", self._ask_to_save),
-            ("Open result…", "Show a saved result with its inputs; Continue adds photons", self._ask_to_open),
-        )
-        for index, (text, tip, act) in enumerate(rows):
-            button = QPushButton(text, self)
-            button.setToolTip(tip)
-            if act is None:
-                button.setMenu(self._menu)
-            else:
-                button.clicked.connect(lambda _=False, act=act: act())
-            grid.addWidget(button, index // 2, index % 2)
-            self._buttons.append(button)
-        self._buttons.pop()  # results can always be opened
-        return grid
-
-    def _connect(self) -> None:
-        connect_all(
-            (
-                (self._counting.finished, self._on_counted),
-                (self._reading.finished, self._on_read),
-                (self.head.continue_requested, self.continue_requested),
-                (self._unit.currentIndexChanged, self._on_unit),
-                (self.files.error_occurred, self.error_occurred),
-                (self.files.status_changed, self.status_changed),
-            )
-        )
+        self.above.addLayout(row_of(self._made, self._continue))
+        self.above.addLayout(row_of(self._unit, *self.choices()))
+        self.add_button("Plots…", self.plot_tip, self.plots.open)
+        entries = [(export[0], partial(self._export, export)) for export in self.exports()]
+        self.add_menu("Export", "Write numbers and maps for other programs", entries)
+        self.add_button("Save result…", "Write the whole result, to be opened again or continued", self._ask_to_save)
+        tip = "Show a saved result with its inputs; Continue adds photons"
+        self.add_button("Open result…", tip, self._ask_to_open, needs_result=False)
 
     def _show_units(self, units: tuple[FluenceUnit, ...]) -> None:
         """Offer these units; the chosen one stays, and of new ones the user's own comes before that per photon."""
@@ -303,47 +189,187 @@ class ResultBox(QWidget, Generic[Result]):
         fresh = [name for name in self._units if name not in known and name != units[0].name]
         if chosen not in self._units or (chosen == units[0].name and fresh):
             chosen = fresh[0] if fresh else units[0].name
-        was = self._unit.blockSignals(True)
-        self._unit.clear()
-        for name, unit in self._units.items():
-            self._unit.addItem(_unit_text(unit), name)
-        self._unit.setCurrentIndex(self._unit.findData(chosen))
-        self._unit.blockSignals(was)
+        with QSignalBlocker(self._unit):
+            self._unit.clear()
+            for name, unit in self._units.items():
+                self._unit.addItem(_unit_text(unit), name)
+            self._unit.setCurrentIndex(self._unit.findData(chosen))
 
     def _count(self) -> None:
         if self.result is not None:
-            self._counting.submit(_counting(self.make_rows(self.result)))
+            make = self.make_rows(self.result)
+            self._counting.submit(lambda _stop: _counting(make))
 
     def _on_counted(self, outcome: Outcome) -> None:
         if outcome.error:
             self.error_occurred.emit(outcome.error)
         elif self.result is not None:
-            self.table.show_rows(outcome.result + self._added_rows, self._colors)
+            self.rows = (*outcome.result, *self._added_rows)
+            self.table.show_rows(_shown_row(row, self._colors) for row in self.rows)
 
-    def _on_unit(self, *_: Any) -> None:
+    def _on_unit(self) -> None:
         self._count()
         self.unit_changed.emit(self.unit.name)
 
-    # -- files ----------------------------------------------------------------------------------------------------
+    def _export(self, export: Export) -> None:
+        text, name, filters, make = export
+        self._ask_to_write(text.removesuffix("…"), filters, name, make())
 
     def _ask_to_save(self) -> None:
-        if self.displayed is not None and (path := save_path(self, "Save the result", RESULTS, name=self.save_name)):
-            self.files.write(path, self.displayed, self.save)
+        self._ask_to_write("Save the result", RESULTS, self.save_name, self.save)
+
+    def _ask_to_write(self, title: str, filters: str, name: str, write: Write) -> None:
+        displayed = self.displayed
+
+        def write_displayed(path: Path) -> None:
+            write(path, displayed)
+
+        self.files.ask_to_write(title, filters, name, lambda: write_displayed)
 
     def _ask_to_open(self) -> None:
         if path := open_path(self, "Open a result", RESULTS):
             self.open_result(path)
 
-    def _export(self, text: str, name: str, kinds: str, make: Callable[[], Write]) -> None:
-        if self.displayed is not None and (path := save_path(self, text.removesuffix("…"), kinds, name=name)):
-            self.files.write(path, self.displayed, make())
 
-    def _on_read(self, outcome: Outcome) -> None:
-        self.status_changed.emit("")
-        if outcome.error:
-            self.error_occurred.emit(f"Not opened: {outcome.error}.")
-        else:
-            self.result_read.emit(*outcome.result)
+class VoxelResultBox(LightResultBox[LightResult]):
+    """Numbers and files of a result in voxels."""
+
+    mode = VOXELS
+    empty_text = "No result yet: place a source and press Run."
+    plot_tip = "Profiles beside diffusion theory, and what the detectors detected"
+
+    @property
+    def threshold(self) -> float:
+        """Above which volumes are measured, in `unit`."""
+        return self._thresholds[self.unit.name]
+
+    def find(self, result: LightResult, *, running: bool) -> Sequence[Finding]:
+        """Return what to think of a result."""
+        return findings(result, running=running)
+
+    def make_rows(self, result: LightResult) -> Callable[[], Iterable[NumberRow]]:
+        """Return what a worker calls for the numbers of a result."""
+        unit, threshold = self.unit, self.threshold
+        return lambda: energy_rows(result) + fluence_rows(result, unit=unit, threshold=threshold)
+
+    def choices(self) -> tuple[QWidget, ...]:
+        """Make the threshold."""
+        self._thresholds = dict(THRESHOLDS)
+        self._above = QLineEdit(self)
+        self._above.setFixedWidth(64)
+        self._above.setToolTip("The volume of each label in which fluence reaches this")
+        positive = QDoubleValidator(0.0, 1e30, 12, self._above)
+        positive.setLocale(QLocale.c())
+        self._above.setValidator(positive)
+        self._above.editingFinished.connect(self._on_threshold)
+        return QLabel("volume above", self), self._above
+
+    def exports(self) -> tuple[Export, ...]:
+        """Return the numbers, and the fluence in the chosen unit."""
+        return (
+            ("Numbers as CSV…", "light_numbers.csv", TABLES, self._number_writer),
+            ("Fluence as NIfTI…", "fluence.nii.gz", "NIfTI (*.nii.gz *.nii)", self._fluence_writer),
+        )
+
+    def save(self, path: Path, displayed: Displayed[LightResult]) -> None:
+        """Save a result with all that continuing it needs."""
+        save_result(path, displayed.result)
+
+    def load(self, path: Path) -> list[LayerData]:
+        """Load labels and fluence of a saved result as layers."""
+        return read_layers(str(path))
+
+    def _show_units(self, units: tuple[FluenceUnit, ...]) -> None:
+        super()._show_units(units)
+        if not self._above.hasFocus():
+            self._above.setText(f"{self.threshold:g}")
+
+    def _on_unit(self) -> None:
+        self._above.setText(f"{self.threshold:g}")
+        super()._on_unit()
+
+    def _on_threshold(self) -> None:
+        was = self.threshold
+        if self._above.hasAcceptableInput():
+            self._thresholds[self.unit.name] = float(self._above.text())
+        self._above.setText(f"{self.threshold:g}")
+        if self.threshold != was:
+            self._count()
+
+    def _number_writer(self) -> Write:
+        unit, threshold, added = self.unit, self.threshold, self._added_rows
+        return lambda path, shown: write_csv(path, number_rows(shown.result, unit=unit, threshold=threshold) + added)
+
+    def _fluence_writer(self) -> Write:
+        unit = self.unit
+        return lambda path, shown: write_fluence(path, shown.result, unit=unit)
+
+
+class LayerResultBox(LightResultBox[LayeredResult]):
+    """Numbers and files of a result in layers."""
+
+    mode = LAYERS
+    plot_tip = "Profiles in depth and along the radius, and what escapes by radius and by angle"
+    save_name = "layered_result.npz"
+
+    def find(self, result: LayeredResult, *, running: bool) -> Sequence[Finding]:
+        """Return what to think of a result."""
+        return layered_findings(result, running=running)
+
+    def can_continue(self, result: LayeredResult) -> bool:
+        """Whether more photons of a result can be traced: not of one that came from an MCML file."""
+        return result.state is not None
+
+    def make_rows(self, result: LayeredResult) -> Callable[[], Iterable[NumberRow]]:
+        """Return what a worker calls for the numbers of a result."""
+        return lambda: fraction_rows(result)
+
+    def exports(self) -> tuple[Export, ...]:
+        """Return numbers, curves, and MCML output, which holds the response to a pencil beam, as CONV expects it."""
+
+        def write_numbers(path: Path, shown: Displayed[LayeredResult]) -> None:
+            write_csv(path, layered_rows(shown.result))
+
+        def write_all_curves(path: Path, shown: Displayed[LayeredResult]) -> None:
+            write_curves(path, every_curve(shown.result, unit=shown.options.unit))
+
+        def write_mcml(path: Path, shown: Displayed[LayeredResult]) -> None:
+            write_mco(path, shown.traced)
+
+        return (
+            ("Numbers as CSV…", "layers.csv", TABLES, lambda: write_numbers),
+            ("Curves as CSV…", "layers curves.csv", TABLES, lambda: write_all_curves),
+            ("Result as MCML output (.mco)…", "layers.mco", "MCML output (*.mco)", lambda: write_mcml),
+        )
+
+    def save(self, path: Path, displayed: Displayed[LayeredResult]) -> None:
+        """Save what was traced, the response to a pencil beam, with all that continuing it needs."""
+        save_layered_result(path, displayed.traced)
+
+    def load(self, path: Path) -> LayeredResult:
+        """Load a saved result."""
+        return load_layered_result(path)
+
+
+def made_text(result: Any) -> str:
+    """Return how many photons, how long, where; of a result in voxels or in layers."""
+    text = f"{result.launched:,} photons"
+    seconds, device = result.parameters.get("seconds"), str(result.parameters.get("device", "")).split(" (")[0]
+    if seconds:
+        text += f" in {seconds:.3g} s{device and ' on ' + device}, {result.launched / seconds:,.0f}/s"
+    return text
+
+
+def _shown_row(row: NumberRow, colors: Mapping[int, Any]) -> Number:
+    return Number(
+        group=row.group,
+        name=row.name,
+        text=row.text,
+        unit=row.unit or (row.note if row.note.startswith("z") else ""),
+        note=row.note,
+        status=row.status,
+        color=None if row.label is None else colors.get(row.label),
+    )
 
 
 def _unit_text(unit: FluenceUnit) -> str:
@@ -351,22 +377,6 @@ def _unit_text(unit: FluenceUnit) -> str:
     return UNIT_TEXTS[unit.name].format(amount)
 
 
-def _counting(make: Callable[[], tuple[NumberRow, ...]]) -> MakeSteps:
-    def steps(_stop: Event) -> Generator[Step, None, tuple[NumberRow, ...]]:
-        yield Step(0, 1, "numbers")
-        return make()
-
-    return steps
-
-
-def _reading(path: Path, load: Callable[[Path], Any]) -> Generator[Step, None, tuple[Path, Any]]:
-    yield Step(0, 1, "opening")
-    return path, load(path)
-
-
-def _writing(path: Path, thing: Any, write: Write) -> MakeSteps:
-    def steps(_stop: Event) -> Generator[Step, None, None]:
-        yield Step(0, 1, "saving")
-        write(path, thing)
-
-    return steps
+def _counting(make: Callable[[], Iterable[NumberRow]]) -> Generator[Step, None, Iterable[NumberRow]]:
+    yield Step(0, 1, "numbers")
+    return make()

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import numpy as np
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -14,16 +14,14 @@ from qtpy.QtWidgets import (
     QLabel,
     QLineEdit,
     QSlider,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox, share_width
-from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, row_label
-from napari_gpubio.light.gui.beam_and_grid import FIELDS
+from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, muted_label, row_label
+from napari_gpubio.light.gui.layer_inputs import FIELDS
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, LightSettings
 
@@ -57,13 +55,7 @@ class PhotonBox(QWidget):
         self.set_value(photons)
 
     def value(self) -> int:
-        """Return the number of photons.
-
-        Raises
-        ------
-        InvalidInput
-            If what was typed is no such number.
-        """
+        """Return the number of photons; `InvalidInput` if the text is not one."""
         return photons_of(self._text.text())
 
     def set_value(self, photons: int) -> None:
@@ -79,22 +71,18 @@ class PhotonBox(QWidget):
         try:
             photons = self.value()
         except InvalidInput:
-            pass  # it stays as it is typed, and the run says what is wrong
+            pass  # the text stays, and the run reports the problem
         else:
             self._text.setText(f"{photons:,}")
-            was = self._slider.blockSignals(True)
-            self._slider.setValue(round(math.log10(photons) * _TICKS))
-            self._slider.blockSignals(was)
+            with QSignalBlocker(self._slider):
+                self._slider.setValue(round(math.log10(photons) * _TICKS))
         self.changed.emit()
 
 
 def photons_of(text: str) -> int:
     """Return the number that a text such as ``2e6``, ``2,000,000`` or ``2M`` means.
 
-    Raises
-    ------
-    InvalidInput
-        If it is no integer from 1 to the most that can be run.
+    `InvalidInput` if it is not an integer from 1 to the most that can be run.
     """
     plain = text.replace(",", "").replace("_", "").replace(" ", "").strip()
     factor = _SUFFIXES.get(plain[-1:], 1.0)
@@ -143,9 +131,8 @@ class FacesBox(Folded):
     def set_faces(self, faces: tuple[str, ...]) -> None:
         """Show other rules, without a word; they are unfolded if they are not the usual ones."""
         for box, rule in zip(self._boxes, faces, strict=True):
-            was = box.blockSignals(True)
-            box.setCurrentText(rule)
-            box.blockSignals(was)
+            with QSignalBlocker(box):
+                box.setCurrentText(rule)
         if set(faces) != {FACE_RULES[0]}:
             self.expand(animate=False)
 
@@ -168,24 +155,13 @@ class FacesBox(Folded):
         """The opposite face follows into a cycle, and out of it."""
         opposite = self._boxes[index ^ 1]
         if (rule == CYCLIC) != (opposite.currentText() == CYCLIC):
-            was = opposite.blockSignals(True)
-            opposite.setCurrentText(rule)
-            opposite.blockSignals(was)
+            with QSignalBlocker(opposite):
+                opposite.setCurrentText(rule)
         self.changed.emit()
 
 
 class RunBox(QWidget):
-    """Photons, quick runs, and a form of engine settings.
-
-    Parameters
-    ----------
-    defaults
-        The settings to begin with.
-    skip
-        Settings that the form leaves out.
-    live_tip
-        What a quick run does.
-    """
+    """Photons, quick runs, and a form of engine settings; ``live_tip`` describes a quick run."""
 
     changed = Signal()
 
@@ -233,7 +209,7 @@ class VoxelRunBox(RunBox):
         super().__init__(LightSettings(), (), tip, parent)
         self._given = LightSettings().time_gates_ns  # kept to the last digit, equal or not, until the user changes them
         self.set_live(True)
-        for signal in (self.faces.changed, self._end.edited, self._gates.valueChanged):
+        for signal in (self.faces.changed, self._end.edited, self._gates.edited):
             signal.connect(lambda *_: self.changed.emit())
 
     def add_rows(self, form: QFormLayout) -> None:
@@ -244,7 +220,7 @@ class VoxelRunBox(RunBox):
         row.setContentsMargins(0, 0, 0, 0)
         self._end = NumberBox(0.0, 1000.0, LightSettings().time_gates_ns[-1], 4, self, arrows=True)
         self._end.setToolTip("End of the last time gate")
-        self._gates = _Count(1, MOST_GATES, self)
+        self._gates = NumberBox(1, MOST_GATES, 1, 0, self, arrows=True)
         self._gates.setToolTip("Number of equal time gates; a slider below the view steps through several")
         for box, text in ((self._end, "in"), (self._gates, "gates")):
             share_width(box)
@@ -255,21 +231,13 @@ class VoxelRunBox(RunBox):
     def parts_below(self) -> tuple[QWidget, ...]:
         """Make the outer faces, and what a run needs."""
         self.faces = FacesBox(self)
-        self._need = QLabel(self)
-        self._need.setStyleSheet(theme.MUTED_STYLE)
-        self._need.setWordWrap(True)
+        self._need = muted_label(self)
         self._need.hide()
         return self.faces, self._need
 
     @property
     def settings(self) -> LightSettings:
-        """The settings as shown.
-
-        Raises
-        ------
-        InvalidInput
-            If they cannot be run.
-        """
+        """The settings as shown; `InvalidInput` if they cannot be run."""
         settings: LightSettings = self.form.value()
         return dataclasses.replace(
             settings, photons=self.photons.value(), time_gates_ns=self._edges(), faces=self.faces.faces
@@ -277,14 +245,13 @@ class VoxelRunBox(RunBox):
 
     def set_settings(self, settings: LightSettings) -> None:
         """Show other settings; ``changed`` is emitted once."""
-        was = self.blockSignals(True)
-        self._given = settings.time_gates_ns
-        self._end.setValue(settings.time_gates_ns[-1])
-        self._gates.setValue(settings.gate_count)
-        self.photons.set_value(settings.photons)
-        self.form.set_value(settings)
-        self.faces.set_faces(settings.faces)
-        self.blockSignals(was)
+        with QSignalBlocker(self):
+            self._given = settings.time_gates_ns
+            self._end.setValue(settings.time_gates_ns[-1])
+            self._gates.setValue(settings.gate_count)
+            self.photons.set_value(settings.photons)
+            self.form.set_value(settings)
+            self.faces.set_faces(settings.faces)
         self.changed.emit()
 
     def set_gates(self, end_ns: float, count: int) -> None:
@@ -298,7 +265,7 @@ class VoxelRunBox(RunBox):
         self._need.setVisible(bool(text))
 
     def _edges(self) -> tuple[float, ...]:
-        end, count = self._end.value(), self._gates.value()
+        end, count = self._end.value(), int(self._gates.value())
         if count == len(self._given) - 1 and end == self._given[-1]:
             return self._given
         if not end > 0:
@@ -316,35 +283,12 @@ class LayerRunBox(RunBox):
 
     @property
     def settings(self) -> LayeredSettings:
-        """The settings as shown, with some grid.
-
-        Raises
-        ------
-        InvalidInput
-            If they cannot be run.
-        """
+        """The settings as shown, with some grid; `InvalidInput` if they cannot be run."""
         settings: LayeredSettings = self.form.value()
         return dataclasses.replace(settings, photons=self.photons.value())
 
     def set_settings(self, settings: LayeredSettings) -> None:
         """Show other settings; ``changed`` is not emitted."""
-        was = self.blockSignals(True)
-        self.photons.set_value(settings.photons)
-        self.form.set_value(settings)
-        self.blockSignals(was)
-
-
-class _Count(QSpinBox):
-    """An integer that the wheel leaves alone unless it was clicked before."""
-
-    def __init__(self, low: int, high: int, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setRange(low, high)
-        self.setKeyboardTracking(False)
-
-    def wheelEvent(self, event: Any) -> None:
-        """Qt: the wheel was turned over it."""
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
+        with QSignalBlocker(self):
+            self.photons.set_value(settings.photons)
+            self.form.set_value(settings)

@@ -22,23 +22,9 @@ _ALWAYS_OF_LAYERS = ("photons", "thickness_mm", "n", "kind", "radius_mm")
 
 
 def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pattern_path: Path | None = None) -> str:
-    """Return the script that does what a request says.
+    """Return the script of a request, with files of the labels and of the source's pattern (``.npy``).
 
-    Parameters
-    ----------
-    request
-        What to do.
-    unit
-        In which fluence is written.
-    labels_path
-        File of the labels.
-    pattern_path
-        File (``.npy``) of the source's pattern, if it has one.
-
-    Raises
-    ------
-    InvalidInput
-        If the coefficients are given voxel by voxel.
+    `InvalidInput` if the coefficients are given voxel by voxel.
     """
     if request.volume.carried is not None and request.volume.carried.is_continuous:
         raise InvalidInput(
@@ -72,9 +58,9 @@ def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pa
 
 
 def layered_script(request: LayerRequest, options: DisplayOptions) -> str:
-    """Return the script that does what a request says, for the beam that is displayed.
+    """Return the script of a request, for the beam on display.
 
-    It writes the numbers, the curves in the unit that is displayed, and an MCML output file.
+    It writes the numbers, the curves in the unit on display, and an MCML output file.
     """
     name, medium = file_name(request.medium.name or "layers"), request.medium
     endless = any(math.isinf(layer.thickness_mm) for layer in medium.layers)
@@ -114,7 +100,7 @@ def save_input(layer: Any, folder: Path) -> Path:
 
 
 def _source_lines(source: Source, pattern_path: Path | None) -> list[str]:
-    """The source with its own sizes only; those of other kinds say nothing."""
+    """The source with the sizes of its own kind only."""
     own = ("kind", "position_mm", "direction", "width_axis", *KINDS[source.kind])
     if pattern_path is None:
         return [f"source = {_call(source, own)}"]

@@ -9,13 +9,13 @@ import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.tables import typed_number
 from napari_gpubio.gui.views import SliceGuide
-from napari_gpubio.light.gui.detector_box import DetectorBox
 from napari_gpubio.light.gui.labels import Sight, Tissue
+from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
 from napari_gpubio.light.gui.optode_layers import OptodeLayers
 from napari_gpubio.light.gui.optodes import Optodes, OptodeTool, Placement, lifted
-from napari_gpubio.light.gui.source_box import PlaceBar, SourceBox
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import clearance_mm, nearest_surface, source_problem
 
@@ -29,16 +29,8 @@ _MOST_UNDO = 100
 class SourceController(QObject):
     """Keeps sources, detectors, the boxes and the drawing in step.
 
-    ``changed`` says that another run would give something else; ``dragged`` the same while the mouse is still down.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    bar, source_box, detector_box
-        The parts of the panel.
-    tissue
-        Gives the labels that are simulated, or None.
+    ``changed``: another run would give something else; ``dragged``: the same while the mouse is still down. ``tissue``
+    returns the labels to simulate, or None.
     """
 
     changed = Signal()
@@ -64,18 +56,15 @@ class SourceController(QObject):
         self._before: deque[Optodes] = deque(maxlen=_MOST_UNDO)  # to take changes back
         self._while_dragged: Optodes | None = None
         self._slices = SliceGuide(viewer, self._source_on_screen, self)
+        dims = viewer.dims.events
+        events = (dims.point, dims.order, dims.ndisplay)
+        self._dims = Connections(lambda: [(event, self.layers.follow_slice) for event in events])
         self._connect()
 
     # -- what a run needs -----------------------------------------------------------------------------------------
 
     def source(self) -> Source:
-        """Return the source that shines, where it is now (even if it is being dragged).
-
-        Raises
-        ------
-        InvalidInput
-            If none is placed, or it is not complete.
-        """
+        """Return the source that shines, even while it is dragged; `InvalidInput` if none is placed or complete."""
         if self.shown.source is None:
             raise InvalidInput(NO_SOURCE)
         return self._source_box.complete_source(self._start_of(self.shown.source))
@@ -88,13 +77,7 @@ class SourceController(QObject):
     # -- placing --------------------------------------------------------------------------------------------------
 
     def place_source(self, position_mm: Any, *, snap: bool = True) -> None:
-        """Put the source at a world position, mm, or at the nearest point of the surface.
-
-        Raises
-        ------
-        InvalidInput
-            If there are no labels or no surface.
-        """
+        """Put the source at a world position, mm, or at the nearest point of the surface."""
         if snap:
             tissue = self._needed_tissue()
             position_mm = nearest_surface(tissue.labels, tissue.affine, position_mm)
@@ -103,13 +86,7 @@ class SourceController(QObject):
             self._take(self.optodes.with_source(self._placement().at(np.asarray(position_mm, np.float64))))
 
     def add_detector(self, position_mm: Any) -> None:
-        """Add a detector at the point of the surface nearest to a world position, mm.
-
-        Raises
-        ------
-        InvalidInput
-            If there are no labels or no surface.
-        """
+        """Add a detector at the point of the surface nearest to a world position, mm."""
         tissue = self._needed_tissue()
         point = nearest_surface(tissue.labels, tissue.affine, position_mm)
         self._take(self.optodes.add_detector(lifted(tissue, point), tissue))
@@ -125,7 +102,7 @@ class SourceController(QObject):
         start = None if optodes.source is None else self._start_of(optodes.source)
         self._source_box.show_optodes(optodes, start)
         self._detector_box.show_optodes(optodes)
-        self._bar.show_undo(possible=bool(self._before))
+        self._bar.enable_undo(possible=bool(self._before))
         if tissue is None:
             self.layers.clear()
             self._source_box.warn("")
@@ -147,37 +124,37 @@ class SourceController(QObject):
 
     def attach(self) -> None:
         """Take the mouse, and follow the slice."""
-        self.tool.attach()
-        for event in self._dims_events():
-            event.connect(self.layers.follow_slice)
-        self._slices.attach()
+        for part in (self.tool, self._dims, self._slices):
+            part.attach()
 
     def detach(self) -> None:
         """Give the mouse back."""
-        self.tool.detach()
-        for event in self._dims_events():
-            event.disconnect(self.layers.follow_slice)
-        self._slices.detach()
+        for part in (self.tool, self._dims, self._slices):
+            part.detach()
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        self.tool.placed.connect(self._guarded(self._on_placed))
-        self.tool.dragged.connect(self._guarded(self._on_dragged))
-        self.tool.dropped.connect(self._guarded(self._on_dropped))
-        self.tool.grabbed.connect(self._on_grabbed)
-        self._bar.changed.connect(self._on_choice)
-        self._bar.undo_requested.connect(self._on_undo)
-        box = self._source_box
-        box.changed.connect(self._on_sizes)
-        box.moved.connect(self._guarded(self._on_typed))
-        box.turned.connect(self._guarded(lambda direction: self._turn(self._placement().toward(direction))))
-        box.deepened.connect(lambda mm: self._turn(dataclasses.replace(self._placement(), depth_mm=mm)))
-        box.normal_requested.connect(self._guarded(self._on_normal))
-        box.flip_requested.connect(self._on_flip)
-        box.chosen.connect(self._on_chosen)
-        self._detector_box.changed.connect(self._guarded(self._on_detector))
-        self._detector_box.remove_requested.connect(lambda rows: self._take(self.optodes.remove_detectors(rows)))
+        tool, bar, box, detectors = self.tool, self._bar, self._source_box, self._detector_box
+        connect_all(
+            (
+                (tool.placed, self._guarded(self._on_placed)),
+                (tool.dragged, self._guarded(self._on_dragged)),
+                (tool.dropped, self._guarded(self._on_dropped)),
+                (tool.grabbed, self._on_grabbed),
+                (bar.changed, self._on_choice),
+                (bar.undo_requested, self._on_undo),
+                (box.changed, self._on_sizes),
+                (box.moved, self._guarded(self._on_typed)),
+                (box.turned, self._guarded(lambda direction: self._turn(self._placement().toward(direction)))),
+                (box.deepened, lambda mm: self._turn(dataclasses.replace(self._placement(), depth_mm=mm))),
+                (box.normal_requested, self._guarded(self._on_normal)),
+                (box.flip_requested, self._on_flip),
+                (box.chosen, self._on_chosen),
+                (detectors.changed, self._guarded(self._on_detector)),
+                (detectors.remove_requested, lambda rows: self._take(self.optodes.remove_detectors(rows))),
+            )
+        )
 
     def _guarded(self, act: Callable[..., None]) -> Callable[..., None]:
         """What the user does: if it cannot be done, a sentence is shown and everything stays as it was."""
@@ -191,10 +168,6 @@ class SourceController(QObject):
                 self.error_occurred.emit(str(error))
 
         return guarded
-
-    def _dims_events(self) -> list[Any]:
-        events = self._viewer.dims.events
-        return [events.point, events.order, events.ndisplay]
 
     def _placement(self) -> Placement:
         return self.optodes.source or Placement(entry_mm=(0.0, 0.0, 0.0), direction=(0.0, 0.0, -1.0))
@@ -247,7 +220,7 @@ class SourceController(QObject):
             self._take(self.optodes.add_detector(lifted(tissue, point), tissue))
         else:
             self._take(self.optodes.with_source(self._placement().on_surface(tissue, point)))
-            if sight.direction is not None:  # in 3-D: back in 2-D the slice shall show it
+            if sight.direction is not None:  # in 3-D: back in 2-D the slice shows it
                 self.go_to_source()
 
     def _on_typed(self, position_mm: Any) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from napari.utils.colormaps import Colormap, ensure_colormap
 
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
+from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.layers.napari_io import AXIS_UNITS, border_layers
@@ -33,18 +34,11 @@ _VOXEL_STYLE: dict[str, dict[str, Any]] = {
     "fluence": {"blending": "translucent_no_depth", "opacity": 0.85, "colormap": fading("inferno")},
     "error": {"blending": "translucent_no_depth", "opacity": 0.7},
 }
+SENSITIVITY_STYLE = _VOXEL_STYLE["fluence"] | {"colormap": fading("viridis")}
 
 
 class ResultView:
-    """Layers that belong to a panel, marked in their metadata by the part that they show.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    parts
-        Marks of all parts, the most important first.
-    """
+    """Layers that belong to a panel, marked in their metadata by part; ``parts`` has the most important one first."""
 
     def __init__(self, viewer: Any, parts: tuple[str, ...]) -> None:
         self._viewer, self._parts = viewer, parts
@@ -119,24 +113,19 @@ class ResultView:
 
 
 class VoxelView(ResultView):
-    """Fluence of a volume, and its relative error.
+    """Fluence of a volume, and its relative error; ``show_legend`` gets the layer (or None) and the time gate."""
 
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    show_legend
-        Called with the fluence layer (or None) and the time gate on screen whenever they may be others.
-    """
-
-    def __init__(self, viewer: Any, show_legend: Callable[[Any, str], None]) -> None:
+    def __init__(
+        self, viewer: Any, show_legend: Callable[[Any, str], None], bring_marks_to_front: Callable[[], None]
+    ) -> None:
         super().__init__(viewer, tuple(_VOXEL_STYLE))
-        self._show_legend = show_legend
+        self._show_legend, self._bring_marks_to_front = show_legend, bring_marks_to_front
         self._aside = False
         self.displayed: Displayed[LightResult] | None = None
+        self._connections = Connections(self._list_events, self._update_legend)
 
-    def display(self, displayed: Displayed[LightResult]) -> bool:
-        """Display a result in place of the last one; returns whether a layer was added."""
+    def display(self, displayed: Displayed[LightResult]) -> None:
+        """Display a result in place of the last one; sources and detectors stay above it."""
         added = False
         for part in self._parts:
             if part in displayed.layers:
@@ -147,7 +136,8 @@ class VoxelView(ResultView):
             self._aside, self._needed_layer().visible = False, True
         self.displayed = displayed  # at the end: a layer that is replaced counts as removed by the user
         self._update_legend()
-        return added
+        if added:
+            self._bring_marks_to_front()
 
     def keep(self) -> str:
         """Leave the layers to the user; returns the name of the fluence, or an empty text."""
@@ -173,16 +163,17 @@ class VoxelView(ResultView):
 
     def attach(self) -> None:
         """Follow the time gate on screen, and layers that the user removes."""
-        self._viewer.dims.events.point.connect(self._update_legend)
-        self._viewer.layers.events.removed.connect(self._on_removed)
-        self._update_legend()
+        self._connections.attach()
 
     def detach(self) -> None:
         """Stop following the viewer, and hold none of its layers."""
-        self._viewer.dims.events.point.disconnect(self._update_legend)
-        self._viewer.layers.events.removed.disconnect(self._on_removed)
+        self._connections.detach()
         self._hidden = []
         self._show_legend(None, "")
+
+    def _list_events(self) -> tuple[Connection, ...]:
+        layers, dims = self._viewer.layers.events, self._viewer.dims.events
+        return (dims.point, self._update_legend), (layers.removed, self._on_removed)
 
     def _needed_layer(self) -> Any:
         layer = self.layer()
@@ -225,14 +216,7 @@ class VoxelView(ResultView):
 class LayerView(ResultView):
     """Fluence or absorbed energy over r and z, and the borders of the layers.
 
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    show_legend
-        Called with the layer of the map (or None) whenever it may be another.
-    borders
-        Says whether the borders are to be drawn.
+    ``show_legend`` gets the layer of the map (or None); ``borders`` tells whether the borders are to be drawn.
     """
 
     def __init__(self, viewer: Any, show_legend: Callable[[Any], None], borders: Callable[[], bool]) -> None:
@@ -240,9 +224,10 @@ class LayerView(ResultView):
         self._show_legend, self._borders = show_legend, borders
         self._bordered: tuple[Any, ...] | None = None  # what the borders were drawn of
         self.displayed: Displayed[LayeredResult] | None = None
+        self._connections = Connections(self._list_events, lambda: self._show_legend(self.layer()))
 
-    def display(self, displayed: Displayed[LayeredResult]) -> bool:
-        """Display a result in place of the last one; returns whether a layer was added."""
+    def display(self, displayed: Displayed[LayeredResult]) -> None:
+        """Display a result in place of the last one."""
         before = self.layer()
         if (made := displayed.layers.get("fluence")) is None:
             self.remove(_MAP)
@@ -254,7 +239,6 @@ class LayerView(ResultView):
         self._show_legend(layer)
         if before is not None and layer is not None and layer is not before:
             self._viewer.reset_view()  # it lies elsewhere
-        return layer is not before
 
     def update_borders(self) -> None:
         """Draw the borders of the layers, or take them away."""
@@ -295,18 +279,17 @@ class LayerView(ResultView):
 
     def attach(self) -> None:
         """Follow layers that come and go, and the zoom."""
-        self._viewer.layers.events.inserted.connect(self._on_inserted)
-        self._viewer.layers.events.removed.connect(self._on_removed)
-        camera_of(self._viewer).events.zoom.connect(self._on_zoom)
-        self._show_legend(self.layer())
+        self._connections.attach()
 
     def detach(self) -> None:
         """Stop following the viewer, and hold none of its layers."""
-        self._viewer.layers.events.inserted.disconnect(self._on_inserted)
-        self._viewer.layers.events.removed.disconnect(self._on_removed)
-        camera_of(self._viewer).events.zoom.disconnect(self._on_zoom)
+        self._connections.detach()
         self._hidden = []
         self._show_legend(None)
+
+    def _list_events(self) -> tuple[Connection, ...]:
+        layers, camera = self._viewer.layers.events, camera_of(self._viewer).events
+        return (layers.inserted, self._on_inserted), (layers.removed, self._on_removed), (camera.zoom, self._on_zoom)
 
     def _display_map(self, made: LayerData) -> None:
         data, keywords, _ = made
@@ -330,7 +313,7 @@ class LayerView(ResultView):
             layers.selection.active = self.layer()
 
     def _agree_on_units(self) -> tuple[str, str]:
-        """Millimeters, but none beside layers without units, which napari would warn of; the same for all of ours.
+        """Millimeters, but no unit beside layers without units, which napari would warn of; the same for all of ours.
 
         A scale bar is shown as long as it can be labeled in millimeters.
         """

@@ -10,38 +10,37 @@ import numpy as np
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import carried, saved_path
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.gui.detector_box import DetectorBox
 from napari_gpubio.light.gui.display import VoxelDisplayBox
-from napari_gpubio.light.gui.labels import LabelBox, LabelSource, LoadedResults
+from napari_gpubio.light.gui.labels import LabelBox, LabelSource
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
+from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
 from napari_gpubio.light.gui.optodes import Optodes, read_montage
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.property_table import PropertyTable
 from napari_gpubio.light.gui.request import (
     Displayed,
-    DisplayOptions,
     Domains,
+    SensitivityMap,
     Volume,
     VoxelRequest,
     continue_voxel_steps,
     display_steps,
     display_voxels,
     needed_memory_steps,
+    sensitivity_steps,
     total_photons,
     voxel_steps,
 )
-from napari_gpubio.light.gui.result_boxes import VoxelResultBox
+from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.gui.script import save_input, voxel_script
-from napari_gpubio.light.gui.sensitivity import SensitivityMap, sensitivity_steps, show_sensitivity
-from napari_gpubio.light.gui.source_box import PlaceBar, SourceBox
 from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
-from napari_gpubio.light.gui.views import VoxelView
+from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase, LightSettings
@@ -56,19 +55,21 @@ class VoxelMode(Mode[LightResult]):
     display_box: VoxelDisplayBox
     results: VoxelResultBox
     view: VoxelView
+    make_layers = staticmethod(display_voxels)
 
     def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
         super().__init__(panel, plots)
         self._domains = Domains()
         self._labels = LabelSource(self)
         self._need, self._load = LatestJob(self), LatestJob(self)
-        self._loaded = LoadedResults(self.viewer, lambda: self._labels.domain, self)
+        inserted = self.viewer.layers.events.inserted
+        self._loaded = Connections(lambda: ((inserted, self._find_loaded),))
         self._taking = False  # inputs over from a file, which are no change
         self._fill()
-        self.view = VoxelView(self.viewer, self.display_box.show_legend)
         self.controller = SourceController(
             self.viewer, self.place_bar, self.source_box, self.detector_box, lambda: self._labels.tissue, self
         )
+        self.view = VoxelView(self.viewer, self.display_box.show_legend, self.controller.layers.bring_to_front)
         self.labels_box = self.label_box.choice
         self._connect_parts()
         self._connect()
@@ -107,7 +108,6 @@ class VoxelMode(Mode[LightResult]):
                 (controller.error_occurred, panel.show_error),
                 (self.detector_box.load_requested, self._ask_for_optodes),
                 (self.detector_box.sensitivity_requested, self.find_sensitivity),
-                (self._loaded.found, self._on_loaded),
                 (self._load.finished, self._on_loaded_layers),
                 (self._need.finished, lambda outcome: self.run_box.show_need(outcome.result or "")),
             )
@@ -119,7 +119,7 @@ class VoxelMode(Mode[LightResult]):
     def parts(self) -> Sequence[Any]:
         """Parts that follow the viewer."""
         followers = (self.label_box.view_box, self.source_box, self.controller)
-        return (*followers, *super().parts(), self._loaded, self.labels_box)
+        return (*followers, *super().parts(), self._labels, self._loaded, self.labels_box)
 
     def jobs(self) -> Sequence[Any]:
         """What may run in the background."""
@@ -135,18 +135,10 @@ class VoxelMode(Mode[LightResult]):
         super().leave()
         self.controller.set_active(active=False)
 
-    def teardown(self) -> None:
-        """Let the labels go."""
-        self._labels.teardown()
-
-    def revive(self) -> None:
-        """Follow the labels again."""
-        self._labels.follow(self.labels_box.layer)
-
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def request(self) -> VoxelRequest:
-        """Return the inputs; `InvalidInput` says what is wrong."""
+        """Return the inputs; `InvalidInput` with the first problem."""
         return VoxelRequest(
             volume=self._volume(),
             source=self.controller.source(),
@@ -197,7 +189,7 @@ class VoxelMode(Mode[LightResult]):
         case = None if self._labels.layer is None else carried(self._labels.layer, "case")
         if isinstance(case, LightCase):
             self._set_inputs(case.source, case.detectors, case.settings)
-        self._loaded.look()
+        self._find_loaded()
         notes = case.notes if isinstance(case, LightCase) else () if domain is None else domain.notes
         if notes:
             self.panel.show_note(" ".join(notes))
@@ -246,7 +238,7 @@ class VoxelMode(Mode[LightResult]):
         self._quick.submit(request)
 
     def on_quick_failed(self, sentence: str) -> None:
-        """A quick run failed; what the source box says already is not repeated."""
+        """A quick run failed; what the source box already shows is not repeated."""
         if self.source_box.warning and self.source_box.warning in sentence:
             self._on_run_finished()
         else:
@@ -264,14 +256,10 @@ class VoxelMode(Mode[LightResult]):
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def run_steps(self, stop: threading.Event) -> Generator[Step, None, Displayed[LightResult]]:
-        """Return the run of the inputs."""
-        return voxel_steps(self.request(), self._domains, stop, lambda: self.options)
-
-    def quick_steps(
-        self, request: VoxelRequest, stop: threading.Event, outdated: Callable[[], bool]
+    def steps(
+        self, request: VoxelRequest, stop: threading.Event, outdated: Callable[[], bool] | None = None
     ) -> Generator[Step, None, Displayed[LightResult]]:
-        """Return a quick run."""
+        """Return the run of the inputs, or a quick one."""
         return voxel_steps(request, self._domains, stop, lambda: self.options, outdated=outdated)
 
     def continue_steps(
@@ -295,39 +283,23 @@ class VoxelMode(Mode[LightResult]):
 
     # -- displaying -----------------------------------------------------------------------------------------------
 
-    def requested_options(self) -> DisplayOptions:
-        """Return the display options as they stand."""
-        box = self.display_box
-        return DisplayOptions(
-            unit=self.results.unit,
-            decades=box.decades,
-            hide_uncertain=box.hide_uncertain,
-            show_error=box.show_error,
-        )
-
-    def make_layers(self, traced: LightResult, options: DisplayOptions) -> Displayed[LightResult]:
-        """Make the layers of a result, in a worker."""
-        return display_voxels(traced, options)
-
     def colors(self, result: LightResult) -> Mapping[int, Any]:
         """Colors of the labels of a result."""
         return self._labels.colors(result.domain.labels_present)
 
-    def on_layers_added(self) -> None:
-        """Keep sources and detectors on top."""
-        self.controller.layers.bring_to_front()
-
-    def show_run(self, result: Displayed[LightResult] | SensitivityMap) -> None:
-        """Show what a run gave."""
+    def display_run(self, result: Displayed[LightResult] | SensitivityMap) -> None:
+        """Display what a run gave."""
         if isinstance(result, SensitivityMap):
-            self._show_sensitivity(result)
+            self._display_sensitivity(result)
             return
         self.display(result)
         if not result.traced.complete:
             self.panel.show_status(f"stopped after {result.traced.launched:,} photons; Continue adds photons")
 
-    def _show_sensitivity(self, found: SensitivityMap) -> None:
-        show_sensitivity(self.viewer, found)
+    def _display_sensitivity(self, found: SensitivityMap) -> None:
+        part = f"sensitivity {found.detector}"
+        self.view.remove(part)
+        self.view.add(part, found.layer, **SENSITIVITY_STYLE)
         self.view.set_aside()
         self.controller.layers.bring_to_front()
         if self.results.result is found.source_run:
@@ -344,11 +316,17 @@ class VoxelMode(Mode[LightResult]):
         for layer in added:
             self.labels_box.choose(layer)
 
-    def _on_loaded(self, layer: Any) -> None:
+    def _find_loaded(self, *_: Any) -> None:
+        """Continue with the fluence layer that came from the same file as the labels, if no panel has it yet."""
+        domain = self._labels.domain
+        for layer in self.viewer.layers if domain is not None else ():
+            result = result_of(layer)
+            if result is not None and result.domain is domain and carried(layer, "panel") is None:
+                self._continue_loaded(layer, result)
+                return
+
+    def _continue_loaded(self, layer: Any, result: LightResult) -> None:
         """Continue where a result was saved: its inputs, its layers, its numbers."""
-        result = result_of(layer)
-        if result is None:
-            return
         self._quick.cancel()
         self.view.adopt(layer)
         self._taking = True
@@ -378,13 +356,7 @@ class VoxelMode(Mode[LightResult]):
         return voxel_script(request, self.results.unit, labels_path, None if pattern is None else saved[pattern.name])
 
     def painted_layers(self) -> list[Any]:
-        """The labels, if no file holds them as they are, and the image of a source's pattern.
-
-        Raises
-        ------
-        InvalidInput
-            If something is missing for a script, before a folder is asked for.
-        """
+        """The labels, if no file holds them as they are, and the image of a source's pattern."""
         self.request()
         layer, pattern = self._labels.layer, self.source_box.pattern_layer
         painted = [layer] if layer is not None and saved_path(layer) is None else []

@@ -8,7 +8,10 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QTableWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.space import viewer_to_world, world_to_viewer
+from napari_gpubio.gui.jobs import LatestJob
 from napari_gpubio.light.gui import LightPanel
+from napari_gpubio.light.gui.labels import LabelSource
+from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import labels_layer, result_of
 from napari_gpubio.light.surface import label_at
@@ -77,20 +80,13 @@ def click(viewer, world, *modifiers):
 
 
 def settle(qtbot, panel):
-    """Wait until nothing runs or waits to run."""
+    """Wait until nothing runs or waits to run in either mode."""
 
     def still():
-        jobs = (
-            panel.voxels._redraw,
-            panel.voxels._need,
-            panel.voxels._load,
-            panel.voxels._labels._count,
-            panel.voxels._quick._job,
-        )
-        timers = panel.voxels._labels._later.isActive()
-        return not (
-            panel.running or panel.voxels._quick.busy or timers or any(job._running is not None for job in jobs)
-        )
+        quick = any(runs.busy for runs in panel.findChildren(QuickRuns))
+        painted = any(labels._later.isActive() for labels in panel.findChildren(LabelSource))
+        jobs = any(job._running is not None for job in panel.findChildren(LatestJob))
+        return not (panel.running or quick or painted or jobs)
 
     wait_until(qtbot, still)
 

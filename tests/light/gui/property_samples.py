@@ -1,19 +1,31 @@
 """What the tests of the table of optical properties share: media, columns, and what a user does."""
 
+import dataclasses
+
 from qtpy.QtCore import QItemSelectionModel, Qt
 from qtpy.QtWidgets import QDialog, QLineEdit, QPushButton
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui import optical_table
-from napari_gpubio.light.gui.property_model import FIELDS
 from napari_gpubio.light.model import Medium
 
-MUA, MUS, G, N, SOURCE, NAME = (FIELDS.index(f) for f in ("mua_per_mm", "mus_per_mm", "g", "n", "source", "name"))
+LABEL, NAME, MUA, MUS, G, N, MUSP, SOURCE = range(8)  # columns
 COLORS = {1: (1.0, 0.0, 0.0, 1.0), 2: (0.0, 1.0, 0.0, 1.0), 3: (0.0, 0.0, 1.0, 1.0)}
 CONTROL, NO_KEY = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.NoModifier
 
 
-def medium(label, name="skull", mua=0.0101):
-    return Medium(label=label, name=name, mua_per_mm=mua, mus_per_mm=12.5, g=0.92, n=1.37, source="a book")
+def medium(label, name="skull", mua=0.0101, source="a book"):
+    return Medium(label=label, name=name, mua_per_mm=mua, mus_per_mm=12.5, g=0.92, n=1.37, source=source)
+
+
+@dataclasses.dataclass(frozen=True)
+class Linear:
+    """mu_a grows with the wavelength, up to 900 nm."""
+
+    def medium(self, wavelength_nm):
+        if wavelength_nm > 900:
+            raise InvalidInput("there is nothing above 900 nm")
+        return medium(1, "blood", wavelength_nm / 1000, f"a law at {wavelength_nm:g} nm")
 
 
 def button(table, start):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from qtpy.QtWidgets import QTableWidget
 
-from napari_gpubio.light.gui.optode_layers import DETECTOR_COLOR, SOURCE_COLOR
 from tests.dock_widgets import Mouse, button, moved
 from tests.light.gui.panel_samples import (
     FRONT,
@@ -87,7 +86,3 @@ def test_the_outline_of_a_detector_has_its_radius(viewer, placed):
     away = lines(viewer)[:, 0] - center
     assert np.allclose(np.linalg.norm(away, axis=1), placed.voxels.controller.optodes.detectors[0].radius_mm, atol=1e-3)
     assert np.abs(away @ outwards(center)).max() < 0.1
-
-
-def test_colors_tell_sources_from_detectors():
-    assert SOURCE_COLOR != DETECTOR_COLOR

@@ -6,7 +6,6 @@ import pytest
 from napari_gpubio.light.gui import LightPanel
 from tests.dock_widgets import button
 from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS, picture
-from tests.light.gui.layers.panel_samples import settle as settle_layers
 from tests.light.gui.panel_samples import FEW, LEFT, click, fluence, held_run, result, run, settle
 
 
@@ -47,7 +46,6 @@ def test_results_of_each_mode_are_hidden_and_come_back(viewer, panel, qtbot):
     panel.layers.run_box.set_settings(SETTINGS)
     panel.layers.table.set_medium(MEDIUM)
     run(qtbot, panel)
-    settle_layers(qtbot, panel)
     assert picture(viewer).visible
     assert panel.layers.results.result.launched == SETTINGS.photons
     panel.set_mode("voxels")
@@ -71,7 +69,6 @@ def test_a_run_shows_its_result_in_the_mode_that_began_it(viewer, panel, qtbot, 
     panel.set_mode("layers")
     held.go.set()
     settle(qtbot, panel)
-    settle_layers(qtbot, panel)
     assert panel.voxels.results.result.launched == FEW
     assert panel.layers.results.result is None
 
@@ -103,7 +100,7 @@ def test_copy_as_python_is_of_the_mode_on_screen(panel, mode):
     assert [layer.name for layer in panel.painted_layers()] == ([] if layered else ["ball"])
 
 
-def test_a_saved_result_is_opened_with_its_inputs(viewer, empty, qtbot, tmp_path, panel):
+def test_a_saved_result_is_opened_with_its_inputs(viewer, panel, qtbot, tmp_path):
     panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
     run(qtbot, panel)

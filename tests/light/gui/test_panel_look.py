@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui.display import DecadeBar
+from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.napari_io import result_of
 from tests.dock_widgets import button
-from tests.light.gui.panel_samples import LEFT, ball, fluence, result, run, settle, tick
+from tests.light.gui.panel_samples import LEFT, fluence, result, settle, tick
 
 
 @pytest.fixture
@@ -62,20 +64,6 @@ def test_power_and_exposure_give_the_users_units(viewer, shown, qtbot):
     assert np.allclose(layer.data, per_photon + np.log10(200.0), atol=1e-5, equal_nan=True)
     values = result(viewer).fluence_j_per_cm2(2.0)
     assert np.allclose(layer.data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
-
-
-def test_the_users_limits_follow_the_unit(viewer, shown, qtbot):
-    layer = fluence(viewer)
-    layer.contrast_limits = (-4.5, -1.25)
-    give(shown, qtbot, power=1000.0)
-    assert np.allclose(layer.contrast_limits, (-1.5, 1.75))
-
-
-def test_the_next_run_is_drawn_in_the_chosen_unit(viewer, shown, qtbot):
-    give(shown, qtbot, power=10.0)
-    run(qtbot, shown)
-    values = result(viewer).irradiance_mw_per_mm2(10.0)
-    assert np.allclose(fluence(viewer).data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
 
 
 def test_a_power_that_was_given_first_counts_for_the_first_picture(viewer, panel, qtbot):
@@ -167,37 +155,36 @@ def test_a_picture_can_be_kept_to_compare(viewer, shown, qtbot):
     assert names[-2:] == ["source beam", "source and detectors"]
 
 
-def test_numbers_speak_of_what_is_shown(viewer, shown, qtbot):
-    run(qtbot, shown)
-    assert shown.voxels.results.result is result(viewer)
-    assert result(viewer).domain.labels_present == ball().labels_present
+@pytest.fixture
+def run_box(qtbot):
+    box = VoxelRunBox()
+    qtbot.addWidget(box)
+    return box
+
+
+def type_photons(run_box, text):
+    run_box.photons._text.setText(text)
+    run_box.photons._text.editingFinished.emit()
 
 
 @pytest.mark.parametrize(
     ("text", "photons"),
     [("2e6", 2_000_000), ("2,000,000", 2_000_000), ("2M", 2_000_000), ("12345", 12345), (" 5k ", 5000), ("1e9", 10**9)],
 )
-def test_photons_can_be_typed(panel, text, photons):
-    box = panel.voxels.run_box.photons
-    box._text.setText(text)
-    box._text.editingFinished.emit()
-    assert panel.voxels.run_box.settings.photons == photons
-    assert box._slider.value() == round(10 * np.log10(photons).clip(4, 9))
+def test_photons_can_be_typed(run_box, text, photons):
+    type_photons(run_box, text)
+    assert run_box.settings.photons == photons
+    assert run_box.photons._slider.value() == round(10 * np.log10(photons).clip(4, 9))
 
 
 @pytest.mark.parametrize("text", ["many", "", "0", "-5", "nan", "1e15"])
-def test_photons_that_are_no_number_are_a_sentence(panel, text):
-    panel.voxels.run_box._live.setChecked(False)
-    panel.voxels.place_source(LEFT)
-    panel.voxels.run_box.photons._text.setText(text)
-    panel.voxels.run_box.photons._text.editingFinished.emit()
-    panel.run_button.click()
-    assert "photons is" in panel.message
-    assert repr(text) in panel.message
+def test_photons_that_are_no_number_are_a_sentence(run_box, text):
+    type_photons(run_box, text)
+    with pytest.raises(InvalidInput, match=f"photons is {text!r}"):
+        _ = run_box.settings
 
 
-def test_the_slider_goes_from_ten_thousand_to_a_billion(panel):
-    box = panel.voxels.run_box.photons
+def test_the_slider_goes_from_ten_thousand_to_a_billion(run_box):
     for tick_, photons in ((63, 2_000_000), (40, 10**4), (90, 10**9)):
-        box._slider.setValue(tick_)
-        assert box.value() == photons
+        run_box.photons._slider.setValue(tick_)
+        assert run_box.photons.value() == photons

@@ -1,19 +1,26 @@
 """The dock widget "Light transport": what may happen while something runs."""
 
-import threading
-import weakref
-
 import numpy as np
 import pytest
-from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.gui import request
+from napari_gpubio.light.gui.plots_profile import DRAWN
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, Mouse, close, ended, hears_the_mouse, hide_and_show, moved
+from tests.dock_widgets import (
+    MILLISECONDS,
+    WAYS_TO_CLOSE,
+    Mouse,
+    check_closing_ends_a_run,
+    check_nothing_is_left,
+    hears_the_mouse,
+    hide_and_show,
+    moved,
+)
+from tests.light.gui.layers.panel_samples import SETTINGS
 from tests.light.gui.panel_samples import (
     CENTER,
     FEW,
@@ -69,6 +76,7 @@ def test_the_picture_refines_and_keeps_what_the_user_set(viewer, panel, qtbot, m
     assert layer.opacity == 0.4
 
 
+@pytest.mark.validate
 def test_a_preview_is_an_unbiased_look_at_the_whole(viewer, panel, qtbot, monkeypatch, in_chunks_of):
     """Every preview is a result of its own: its absorbed share agrees with the final one within their errors."""
     in_chunks_of(MANY // 4)
@@ -119,15 +127,6 @@ def test_a_change_during_a_run_lets_it_go_on_and_says_so(viewer, panel, qtbot, h
     assert np.allclose(result(viewer).source.position_mm, panel.voxels.controller.optodes.source.position_mm)
 
 
-def test_the_newest_place_wins(viewer, panel, qtbot):
-    """Many moves in a row: the last one is what is shown."""
-    for angle in np.linspace(0, np.pi, 12):
-        panel.voxels.place_source(CENTER + 25.0 * np.array([np.cos(angle), np.sin(angle), 0.0]))
-    settle(qtbot, panel)
-    assert result(viewer).source.position_mm == panel.voxels.controller.optodes.source.position_mm
-    assert result(viewer).launched == FEW
-
-
 def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel, qtbot, monkeypatch):
     panel.voxels.run_box.photons.set_value(10**9)
     monkeypatch.setattr(request, "VOXEL_QUICK_PHOTONS", 10**9)  # as slow as can be
@@ -174,18 +173,6 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
     run(qtbot, panel)
     assert panel.message == ""
     assert result(viewer).complete
-
-
-def test_what_went_wrong_inside_is_a_sentence_too(viewer, panel, qtbot, monkeypatch):
-    def broken(*_, **__):
-        yield Step(0, 1)
-        raise ZeroDivisionError("inside")
-
-    panel.voxels.run_box._live.setChecked(False)
-    panel.voxels.place_source(LEFT)
-    monkeypatch.setattr(request, "simulate_steps", broken)
-    run(qtbot, panel)
-    assert "Something unexpected" in panel.message
 
 
 # ----------------------------------------------------------------------------------------- the world changes around it
@@ -236,18 +223,16 @@ def test_other_labels_start_anew(viewer, panel, qtbot):
 @pytest.mark.display
 @WAYS_TO_CLOSE
 def test_closing_during_a_run_frees_everything(make_napari_viewer, qtbot, held, errors, how):
+    def panel_with_a_source(viewer):
+        panel = add_panel(viewer)
+        add_ball(viewer)
+        settle(qtbot, panel)
+        panel.voxels.run_box.set_live(False)
+        panel.voxels.place_source(LEFT)
+        return panel
+
     viewer = make_napari_viewer(strict_qt="raise")
-    panel = add_panel(viewer)
-    add_ball(viewer)
-    settle(qtbot, panel)
-    held_run(qtbot, panel, held)
-    gone = weakref.ref(panel)
-    close(viewer, panel, how)
-    del panel
-    stopped = held.ended.wait(5)
-    held.go.set()
-    assert ended(qtbot, gone)
-    assert stopped
+    check_closing_ends_a_run(qtbot, viewer, panel_with_a_source, held, how)
     assert not hears_the_mouse(viewer)
     assert not errors()
 
@@ -255,20 +240,23 @@ def test_closing_during_a_run_frees_everything(make_napari_viewer, qtbot, held, 
 @pytest.mark.display
 @WAYS_TO_CLOSE
 def test_nothing_is_left_when_it_is_closed(make_napari_viewer, qtbot, how):
+    """After a run in each mode, with the plots open."""
+
+    def use_panel(viewer):
+        panel = add_panel(viewer)
+        add_ball(viewer)
+        settle(qtbot, panel)
+        click(viewer, LEFT)
+        settle(qtbot, panel)
+        panel.plots.open()
+        panel.plots.window.profile.choose(DRAWN)
+        panel.set_mode("layers")
+        panel.layers.run_box.set_settings(SETTINGS)
+        run(qtbot, panel)
+        return panel, result(viewer), panel.layers.results.result
+
     viewer = make_napari_viewer(strict_qt="raise")
-    panel = add_panel(viewer)
-    add_ball(viewer)
-    settle(qtbot, panel)
-    click(viewer, LEFT)
-    settle(qtbot, panel)
-    gone, kept = weakref.ref(panel), weakref.ref(result(viewer))
-    threads = [thread for thread in threading.enumerate() if "napari-gpubio" in thread.name]
-    close(viewer, panel, how)
-    if how == "the dock":
-        viewer.layers.clear()
-    del panel
-    assert ended(qtbot, gone, kept)
-    assert not any(thread.is_alive() for thread in threads)
+    check_nothing_is_left(qtbot, viewer, use_panel, how)
 
 
 @pytest.mark.display
@@ -278,18 +266,6 @@ def test_a_floating_panel_that_was_hidden_works_when_it_is_shown_again(viewer, p
     click(viewer, LEFT)
     settle(qtbot, panel)
     assert result(viewer).launched == FEW
-
-
-@pytest.mark.display
-def test_a_closed_panel_takes_no_more_clicks(viewer, qtbot):
-    panel = add_panel(viewer)
-    add_ball(viewer)
-    close(viewer, panel, "the dock")
-    QApplication.processEvents()
-    click(viewer, LEFT)
-    assert panel.voxels.controller.optodes.source is None
-    assert not panel.running
-    panel.teardown()
 
 
 def test_a_stale_marker_does_not_stay_when_a_layer_was_removed(viewer, panel, qtbot):

@@ -42,7 +42,7 @@ def window(qtbot, viewer):
 
 
 def plot(window, result, unit):
-    window.display_voxels(display_voxels(result, DisplayOptions(unit=unit)))
+    window.display("voxels", display_voxels(result, DisplayOptions(unit=unit)))
 
 
 def curves(plot):
@@ -249,7 +249,7 @@ def test_no_detectors_and_nothing_detected(qtbot, window, result):
     qtbot.waitUntil(lambda: window.detectors.hint == NOTHING, timeout=MILLISECONDS)
     assert window.detectors.table.item(0, 2).text() == "0"
     assert window.detectors.table.item(0, 4).text() == "–"
-    window.display_voxels(None)
+    window.display("voxels", None)
     assert window.detectors.hint == EMPTY
 
 

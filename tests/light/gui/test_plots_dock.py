@@ -1,20 +1,11 @@
 """The dock that the plots of a light result open in."""
 
-import gc
-import weakref
-
 import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QDockWidget
 
-from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.light.gui.number_table import NumberTable
 from napari_gpubio.light.gui.plots import TITLE, PlotController
-from napari_gpubio.light.gui.plots_profile import DRAWN
 from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
-from napari_gpubio.light.gui.result_boxes import VoxelResultBox
-from tests.dock_widgets import MILLISECONDS
-from tests.light.plot_samples import draw
 
 
 def displayed(result):
@@ -23,7 +14,7 @@ def displayed(result):
 
 def test_nothing_is_made_before_it_is_asked_for(qtbot, viewer, result):
     controller = PlotController(viewer)
-    controller.display_voxels(displayed(result))
+    controller.display("voxels", displayed(result))
     assert controller.window is None
     controller.open()
     qtbot.waitExposed(controller.window)
@@ -41,32 +32,18 @@ def test_what_is_not_on_screen_is_drawn_when_it_comes(qtbot, viewer, result):
     controller = PlotController(viewer)
     controller.open()
     controller.window.hide()
-    controller.display_voxels(displayed(result))
+    controller.display("voxels", displayed(result))
     assert controller.window.profile.profile is None
     controller.open()
     assert controller.window.profile.profile is not None
     controller.detach()
 
 
-def test_plots_that_are_gone_are_let_go(qtbot, viewer, result):
-    controller = PlotController(viewer)
-    controller.display_voxels(displayed(result))
-    controller.open()
-    controller.window.profile.choose(DRAWN)
-    draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5))
-    gone = weakref.ref(controller.window)
-    controller.detach()
-    qtbot.wait(20)
-    gc.collect()
-    assert gone() is None
-    draw(viewer, result, (0.5, 0.5, -1.5), (0.5, 9.5, -1.5))  # nobody hears
-
-
 @pytest.mark.display
 def test_they_are_docked_below_and_come_back(make_napari_viewer_proxy, qtbot, result):
     viewer = make_napari_viewer_proxy()
     controller = PlotController(viewer)
-    controller.display_voxels(displayed(result))
+    controller.display("voxels", displayed(result))
     controller.open()
     dock = controller.window.parentWidget()
     assert isinstance(dock, QDockWidget)
@@ -83,33 +60,3 @@ def test_they_are_docked_below_and_come_back(make_napari_viewer_proxy, qtbot, re
     controller.detach()
     qtbot.wait(20)
     assert TITLE not in [one.name for one in main.findChildren(QDockWidget)]
-
-
-class Panel(EnginePanel):
-    """A panel with the results only."""
-
-    def __init__(self, viewer):
-        super().__init__(viewer)
-        self.plots = self.own(PlotController(viewer, self))
-        self.box = self.own(VoxelResultBox(self.plots, self))
-        self.inputs.addWidget(self.box)
-
-
-@pytest.mark.display
-@pytest.mark.parametrize("what", ["viewer", "panel"])
-def test_viewer_or_panel_may_be_closed_with_the_plots_open(make_napari_viewer_proxy, qtbot, result, what):
-    viewer = make_napari_viewer_proxy()
-    panel = Panel(viewer)
-    viewer.window.add_dock_widget(panel, name="Light transport")
-    panel.box.display(displayed(result))
-    panel.plots.open()
-    window = panel.plots.window
-    window.profile.choose(DRAWN)
-    qtbot.waitUntil(lambda: panel.box.findChild(NumberTable).rows != (), timeout=MILLISECONDS)
-    if what == "viewer":
-        viewer.close()
-    else:
-        viewer.window.remove_dock_widget(panel)
-        assert not window.isVisible()
-    assert panel.plots.window is None
-    qtbot.wait(20)

@@ -1,17 +1,17 @@
 """The dialog that fills rows of the optical property table."""
 
 import dataclasses
-import gc
 import math
 import weakref
 
 import numpy as np
 import pytest
-from qtpy.QtCore import QCoreApplication, QEvent, Qt
+from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QComboBox, QDialog, QLineEdit, QPushButton, QTreeWidget
 
 from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.light.gui.optical_rows import PropertyRow
 from napari_gpubio.light.gui.preset_dialog import (
     CHOOSE,
     PresetDialog,
@@ -22,7 +22,6 @@ from napari_gpubio.light.gui.preset_dialog import (
     spectra,
 )
 from napari_gpubio.light.gui.preset_tissues import CompositionForm, source_text
-from napari_gpubio.light.gui.table_rows import PropertyRow
 from napari_gpubio.light.tissue import (
     Chromophores,
     Composition,
@@ -32,6 +31,7 @@ from napari_gpubio.light.tissue import (
     preset_names,
     preset_recipe,
 )
+from tests.dock_widgets import ended
 
 SCALP, BRAIN, MUSCLE = "scalp (Strangman 2003)", "brain (Strangman 2003)", "mouse muscle"
 
@@ -283,8 +283,5 @@ def test_a_closed_dialog_is_gone(qtbot):
     gone = weakref.ref(dialog)
     dialog.close()
     dialog.deleteLater()
-    for _ in range(2):  # the dialog, then what its signals were connected to
-        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     del dialog
-    gc.collect()
-    assert gone() is None
+    assert ended(qtbot, gone)

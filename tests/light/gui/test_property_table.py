@@ -1,19 +1,14 @@
 """The widget with the table of optical properties: labels, media, presets, and its end."""
 
 import dataclasses
-import gc
-import weakref
 
 import pytest
-from qtpy.QtCore import QCoreApplication, QEvent
-from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui import property_table
-from napari_gpubio.light.gui.property_model import NO_LABELS
-from napari_gpubio.light.gui.property_table import PropertyTable
+from napari_gpubio.light.gui.optical_model import NO_LABELS
 from napari_gpubio.light.tissue import HEAD_TABLES, head_media, preset, preset_recipe
-from tests.light.gui.property_samples import COLORS, MUA, MUS, NAME, answer, button, choose, medium, open_editor
+from tests.light.gui.property_samples import COLORS, MUA, MUS, NAME, answer, button, choose, medium
 
 
 def test_without_labels_it_says_what_to_do(empty_table):
@@ -27,15 +22,6 @@ def test_without_labels_it_says_what_to_do(empty_table):
     assert "label 1 has no optical properties" in empty_table.message.text
     empty_table.set_labels([], {})
     assert not empty_table.view.isVisible()
-
-
-def test_media(table):
-    with pytest.raises(InvalidInput, match="label 3 has no optical properties; fill its row or choose a preset"):
-        table.media()
-    table.set_media([medium(3, "brain")])
-    assert table.media() == (medium(1, "scalp"), medium(2), medium(3, "brain"))
-    assert table.message.text == ""
-    assert len(table.heard) == 1
 
 
 def numbers(media):
@@ -54,15 +40,6 @@ def test_the_sample_of_a_head_fills_the_table_and_follows_the_wavelength(empty_t
     empty_table.set_wavelength(555)
     assert "is not for 555 nm" in empty_table.message.text
     assert numbers(empty_table.media()) == numbers(head_media(other, sample))  # nothing better is known
-
-
-def test_the_unit_is_that_of_the_screen_alone(table):
-    before = [row.medium() for row in table.model.rows[:2]]
-    table.set_unit("1/cm")
-    assert table.unit == "1/cm"
-    assert table.model.data(table.model.index(0, MUA)) == "0.101"
-    assert [row.medium() for row in table.model.rows[:2]] == before
-    assert not table.heard
 
 
 def test_selecting_a_row_tells_its_label_once(table):
@@ -128,32 +105,3 @@ def test_a_cancelled_preset_changes_nothing(table, monkeypatch):
     assert not button(table, "Preset").isEnabled()
     table.choose_preset()
     assert table.model.rows == before
-
-
-def test_a_table_that_goes_away_is_gone(qtbot):
-    panel = QWidget()
-    layout = QVBoxLayout(panel)
-    table = PropertyTable(panel)
-    layout.addWidget(table)
-    table.set_labels([1, 2], COLORS)
-    table.set_media([medium(1)])
-    panel.show()
-    open_editor(table, 0, MUA)
-    gone = weakref.ref(table), weakref.ref(table.model), weakref.ref(table.view)
-    panel.close()
-    panel.deleteLater()
-    del table, layout, panel
-    for _ in range(3):  # the panel, its parts, then what their signals were connected to
-        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    gc.collect()
-    assert [ref() for ref in gone] == [None, None, None]
-
-
-@pytest.mark.display
-def test_it_goes_with_the_dock_of_a_viewer(make_napari_viewer_proxy, qtbot):
-    viewer = make_napari_viewer_proxy()  # its own checks fail if a widget or a thread is left behind
-    table = PropertyTable()
-    viewer.window.add_dock_widget(table, name="Light transport")
-    table.set_labels([1, 2], COLORS)
-    table.set_media(head_media(690)[:2])
-    assert len(table.media()) == 2

@@ -7,8 +7,8 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui.property_model import FIELDS
-from napari_gpubio.light.gui.table_rows import TYPED
+from napari_gpubio.light.gui.optical_model import LABEL_COLUMNS
+from napari_gpubio.light.gui.optical_rows import TYPED
 from napari_gpubio.light.model import Medium
 from tests.light.gui.property_samples import (
     COLORS,
@@ -20,7 +20,6 @@ from tests.light.gui.property_samples import (
     SOURCE,
     G,
     N,
-    button,
     choose,
     medium,
     open_editor,
@@ -60,24 +59,13 @@ def test_what_is_wrong_stays_in_the_cell_and_below(table):
     assert (table.view.currentIndex().row(), table.view.currentIndex().column()) == (1, N)
 
 
-def test_an_editor_that_is_left_by_escape_changes_nothing(table):
-    table.set_media([medium(3)])
-    before = table.media()
-    editor = open_editor(table, 0, MUA)
-    QTest.keyClicks(editor, "many")
-    assert "not a number" in table.message.text
-    QTest.keyClick(editor, Qt.Key.Key_Escape)
-    assert table.media() == before
-    assert table.message.text == ""
-
-
 def test_painting_labels_does_not_close_the_editor(table):
     editor = open_editor(table, 2, MUA)
     QTest.keyClicks(editor, "0.0")
     table.set_labels([1, 2, 3], COLORS)
     QTest.keyClicks(editor, "7")
     enter(editor)
-    assert table.model.row(2).mua_per_mm == 0.07
+    assert table.model.rows[2].mua_per_mm == 0.07
 
 
 def test_tab_goes_through_the_cells_that_can_be_edited(table):
@@ -101,7 +89,7 @@ def test_copy_and_paste_by_keys(table):
     QTest.keyClick(table.view, Qt.Key.Key_V, CONTROL)
     assert table.media()[2] == Medium(label=3, mua_per_mm=0.0101, mus_per_mm=12.5, g=0.92, n=1.37, source=TYPED)
     QTest.keyClick(table.view, Qt.Key.Key_Z, CONTROL)
-    assert table.model.row(2).is_empty
+    assert table.model.rows[2].is_empty
     choose(table, (0, MUA), (1, MUA))
     QTest.keyClick(table.view, Qt.Key.Key_Delete)
     assert [row.mua_per_mm for row in table.model.rows] == [None] * 3
@@ -120,18 +108,6 @@ def test_a_shortcut_of_the_window_does_not_take_our_keys(table):
         assert event.isAccepted() is ours
 
 
-def test_undo_button(table):
-    while table.model.can_undo:
-        table.model.undo()
-    undo = button(table, "Undo")
-    assert not undo.isEnabled()
-    table.model.type_in({(0, NAME): "x"})
-    assert undo.isEnabled()
-    undo.click()
-    assert table.model.row(0).name == ""
-    assert not undo.isEnabled()
-
-
 def test_a_narrow_dock_shows_all_numbers_and_a_wide_one_the_sources(table):
     for width, source_shown in ((360, False), (520, True), (360, False)):
         table.resize(width, 400)
@@ -139,7 +115,7 @@ def test_a_narrow_dock_shows_all_numbers_and_a_wide_one_the_sources(table):
         assert table.view.isColumnHidden(SOURCE) is not source_shown
         header = table.view.horizontalHeader()
         assert header.length() <= table.view.viewport().width()
-        assert all(header.sectionSize(c) >= 30 for c in range(len(FIELDS) - 1))
+        assert all(header.sectionSize(c) >= 30 for c in range(len(LABEL_COLUMNS) - 1))
 
 
 def test_numbers_are_never_cut(table):

@@ -7,30 +7,13 @@ from qtpy.QtCore import QModelIndex, Qt
 from qtpy.QtGui import QColor
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui.property_model import COLUMNS, FIELDS, MISSING, NO_LABELS, WRONG, PropertyModel
-from napari_gpubio.light.gui.table_rows import TYPED
-from napari_gpubio.light.gui.table_views import placed, text_of
-from napari_gpubio.light.model import Medium
+from napari_gpubio.gui.tables import MISSING, WRONG, copied_text, pasted_cells
+from napari_gpubio.light.gui.optical_model import LABEL_COLUMNS, NO_LABELS, PropertyModel
+from napari_gpubio.light.gui.optical_rows import TYPED
+from tests.light.gui.property_samples import MUA, MUS, MUSP, NAME, SOURCE, G, Linear, N, medium
 
 Role = Qt.ItemDataRole
-MUA, MUS, G, N, MUSP, SOURCE, NAME = (
-    FIELDS.index(field) for field in ("mua_per_mm", "mus_per_mm", "g", "n", "musp_per_mm", "source", "name")
-)
 RED, CLEAR = (1.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 0.0)
-
-
-def medium(label, name="skull", mua=0.0101, source="a book"):
-    return Medium(label=label, name=name, mua_per_mm=mua, mus_per_mm=12.5, g=0.92, n=1.37, source=source)
-
-
-@dataclasses.dataclass(frozen=True)
-class Linear:
-    """mu_a grows with the wavelength, up to 900 nm."""
-
-    def medium(self, wavelength_nm):
-        if wavelength_nm > 900:
-            raise InvalidInput("there is nothing above 900 nm")
-        return medium(1, "blood", wavelength_nm / 1000, f"a law at {wavelength_nm:g} nm")
 
 
 @pytest.fixture
@@ -82,7 +65,7 @@ def test_what_was_typed_stays_while_labels_come_and_go(model):
     model.set_labels([7], {})
     model.set_labels([1, 2, 3], {})
     assert [row.name for row in model.rows] == ["scalp", "skull", "brain"]
-    assert model.row(2).mua_per_mm == 0.02
+    assert model.rows[2].mua_per_mm == 0.02
 
 
 def test_new_colors_of_the_same_labels_do_not_reset_the_view(model):
@@ -96,13 +79,6 @@ def test_new_colors_of_the_same_labels_do_not_reset_the_view(model):
     assert not model.heard
 
 
-def test_media_of_labels_that_come_later(model):
-    model.set_media([medium(8, "later")])
-    assert model.labels == (1, 2, 3)
-    model.set_labels([8], {})
-    assert model.media() == (medium(8, "later"),)
-
-
 # ------------------------------------------------------------------------------------------------------------ typing
 
 
@@ -112,14 +88,18 @@ def test_typing_tells_the_row_the_views_and_the_panel(model):
     assert model.setData(model.index(2, MUA), "0.02", Role.EditRole)
     assert changes == [(0, 2)]
     assert len(model.heard) == 1
-    assert model.row(2).mua_per_mm == 0.02
+    assert model.rows[2].mua_per_mm == 0.02
     assert shown(model, 2, SOURCE) == TYPED
     model.setData(model.index(2, MUA), "0.02", Role.EditRole)
     assert len(model.heard) == 1  # nothing new
 
 
 def test_only_what_the_user_gives_can_be_edited(model):
-    editable = {FIELDS[c] for c in range(len(COLUMNS)) if model.flags(model.index(0, c)) & Qt.ItemFlag.ItemIsEditable}
+    editable = {
+        LABEL_COLUMNS[c].field
+        for c in range(len(LABEL_COLUMNS))
+        if model.flags(model.index(0, c)) & Qt.ItemFlag.ItemIsEditable
+    }
     assert editable == {"name", "mua_per_mm", "mus_per_mm", "g", "n", "source"}
     before = model.rows
     assert not model.setData(model.index(0, MUSP), "5", Role.EditRole)
@@ -147,7 +127,7 @@ def test_a_text_is_judged_before_it_is_kept(model):
     assert model.check_text(0, MUA, "1") == ""
     assert model.check_text(0, MUA, "") == "label 1 (scalp) has no µa; type it or choose a preset"
     assert model.check_text(0, NAME, "-1") == ""
-    assert model.row(0).mua_per_mm == 0.0101
+    assert model.rows[0].mua_per_mm == 0.0101
 
 
 # ------------------------------------------------------------------------------------------------------------ the unit
@@ -163,7 +143,7 @@ def test_the_unit_changes_what_is_shown_and_not_what_is_kept(model):
     assert model.headerData(MUA, Qt.Orientation.Horizontal) == "µa\n1/cm"
     assert model.headerData(G, Qt.Orientation.Horizontal) == "g"
     model.type_in({(0, MUA): "0.7"})
-    assert model.row(0).mua_per_mm == 0.07
+    assert model.rows[0].mua_per_mm == 0.07
     model.set_unit("1/mm")
     assert shown(model, 0, MUA) == "0.07"
     with pytest.raises(InvalidInput, match="1/m"):
@@ -188,13 +168,13 @@ def test_rows_from_recipes_follow_the_wavelength_and_typed_ones_stay(model):
     assert [row.source for row in model.rows] == ["a book", TYPED, "a law at 800 nm"]
     assert [row.name for row in model.rows] == ["scalp", "skull", "blood"]
     model.set_wavelength(950)
-    assert model.row(2).mua_per_mm == 0.8
+    assert model.rows[2].mua_per_mm == 0.8
     assert model.warnings() == ["label 3 (blood) is not for 950 nm: there is nothing above 900 nm"]
     assert shown(model, 2, MUA, Role.ForegroundRole) == MISSING
     model.set_wavelength(850)
     assert model.warnings() == []
     assert shown(model, 2, MUA, Role.ForegroundRole) is None
-    assert model.row(2).mua_per_mm == 0.85
+    assert model.rows[2].mua_per_mm == 0.85
 
 
 def test_every_change_can_be_taken_back(model):
@@ -221,7 +201,7 @@ def test_a_row_that_comes_back_by_undo_is_for_the_present_wavelength(model):
     model.type_in({(2, MUA): "5"})
     model.set_wavelength(800)
     model.undo()
-    assert model.row(2).mua_per_mm == 0.8
+    assert model.rows[2].mua_per_mm == 0.8
 
 
 def test_reset_comes_back_to_what_was_given(model):
@@ -230,8 +210,8 @@ def test_reset_comes_back_to_what_was_given(model):
     model.type_in({(0, MUA): "1", (2, NAME): "x", (1, N): "1.5"})
     model.reset()
     assert [row.name for row in model.rows] == ["scalp", "", "brain"]
-    assert model.row(0).medium() == given[0]
-    assert model.row(1).is_empty
+    assert model.rows[0].medium() == given[0]
+    assert model.rows[1].is_empty
 
 
 def test_media_may_come_with_their_recipes(model):
@@ -241,44 +221,44 @@ def test_media_may_come_with_their_recipes(model):
     assert [row.mua_per_mm for row in model.rows[:2]] == [0.75, 0.0101]
     model.type_in({(0, MUA): "9"})
     model.reset()
-    assert model.row(0).mua_per_mm == 0.75
+    assert model.rows[0].mua_per_mm == 0.75
 
 
 # --------------------------------------------------------------------------------------------------- tab-separated text
 
 
 def row_cells(*rows):
-    return [(row, column) for row in rows for column in range(len(COLUMNS))]
+    return [(row, column) for row in rows for column in range(len(LABEL_COLUMNS))]
 
 
 def test_copied_cells_have_all_their_digits(model):
     model.set_media([medium(1, "scalp", 1 / 3), medium(2, "two\twords\n")])
-    assert text_of(model, row_cells(0)) == f"1\tscalp\t{1 / 3!r}\t12.5\t0.92\t1.37\t{12.5 * (1 - 0.92)!r}\ta book\n"
-    assert text_of(model, [(0, NAME), (1, NAME)]) == "scalp\ntwo words\n"
-    assert text_of(model, [(0, N), (1, G)]) == "\t1.37\n0.92\t\n"  # the block that holds both
-    assert text_of(model, []) == ""
+    assert copied_text(model, row_cells(0)) == f"1\tscalp\t{1 / 3!r}\t12.5\t0.92\t1.37\t{12.5 * (1 - 0.92)!r}\ta book\n"
+    assert copied_text(model, [(0, NAME), (1, NAME)]) == "scalp\ntwo words\n"
+    assert copied_text(model, [(0, N), (1, G)]) == "\t1.37\n0.92\t\n"  # the block that holds both
+    assert copied_text(model, []) == ""
     model.set_unit("1/cm")
-    assert text_of(model, [(1, MUS)]) == "125\n"
+    assert copied_text(model, [(1, MUS)]) == "125\n"
 
 
 def test_a_pasted_row_is_the_copied_one(model):
-    texts, left_out = placed(model, text_of(model, row_cells(0, 1)), row_cells(1, 2))
+    texts, left_out = pasted_cells(model, copied_text(model, row_cells(0, 1)), row_cells(1, 2))
     model.type_in(texts)
     assert left_out == 0
     for source, target in ((1, 2), (2, 3)):
         copied = dataclasses.replace(medium(source, "scalp"), label=target)
-        assert model.row(target - 1).medium() == dataclasses.replace(copied, name=("scalp", "skull")[source - 1])
+        assert model.rows[target - 1].medium() == dataclasses.replace(copied, name=("scalp", "skull")[source - 1])
 
 
 def test_where_pasted_text_goes(model):
-    assert placed(model, "5\n", [(0, MUA), (1, MUA), (2, MUSP)]) == ({(0, MUA): "5", (1, MUA): "5"}, 0)
-    one_line = placed(model, "5\t6\r\n", [(0, MUA), (2, MUA)])
+    assert pasted_cells(model, "5\n", [(0, MUA), (1, MUA), (2, MUSP)]) == ({(0, MUA): "5", (1, MUA): "5"}, 0)
+    one_line = pasted_cells(model, "5\t6\r\n", [(0, MUA), (2, MUA)])
     assert one_line == ({(0, MUA): "5", (0, MUS): "6", (2, MUA): "5", (2, MUS): "6"}, 0)
-    block = placed(model, "1\t2\n3\t4", [(1, G)])
+    block = pasted_cells(model, "1\t2\n3\t4", [(1, G)])
     assert block == ({(1, G): "1", (1, N): "2", (2, G): "3", (2, N): "4"}, 0)
-    assert placed(model, "1\n2\n3", [(2, G)]) == ({(2, G): "1"}, 2)
-    assert placed(model, "5", []) == placed(model, "", [(0, MUA)]) == ({}, 0)
-    from_a_spreadsheet = placed(model, "0,5\t1\r\n0,25\t2\r\n", [(0, MUA)])[0]
+    assert pasted_cells(model, "1\n2\n3", [(2, G)]) == ({(2, G): "1"}, 2)
+    assert pasted_cells(model, "5", []) == pasted_cells(model, "", [(0, MUA)]) == ({}, 0)
+    from_a_spreadsheet = pasted_cells(model, "0,5\t1\r\n0,25\t2\r\n", [(0, MUA)])[0]
     model.type_in(from_a_spreadsheet)
     assert [row.mua_per_mm for row in model.rows[:2]] == [0.5, 0.25]
 

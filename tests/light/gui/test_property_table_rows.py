@@ -6,23 +6,11 @@ import math
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui.table_rows import NUMBERS, TYPED, PropertyRow
+from napari_gpubio.light.gui.optical_rows import NUMBERS, TYPED, PropertyRow
 from napari_gpubio.light.model import Medium
+from tests.light.gui.property_samples import Linear
 
 SKULL = Medium(label=2, name="skull", mua_per_mm=0.0101, mus_per_mm=12.5, g=0.92, n=1.37, source="a book")
-
-
-@dataclasses.dataclass(frozen=True)
-class Linear:
-    """mu_a grows with the wavelength, up to 900 nm."""
-
-    name: str = "blood"
-
-    def medium(self, wavelength_nm):
-        if wavelength_nm > 900:
-            raise InvalidInput("there is nothing above 900 nm")
-        mua = wavelength_nm / 1000
-        return Medium(label=1, name=self.name, mua_per_mm=mua, mus_per_mm=10.0, g=0.9, n=1.4, source="a law")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +124,7 @@ def test_a_typed_number_is_the_users_and_a_name_is_not_a_number():
 
 def test_a_recipe_fills_a_row_at_the_wavelength():
     row = PropertyRow(label=7).filled(Linear(), 700)
-    assert row.medium() == Medium(label=7, name="blood", mua_per_mm=0.7, mus_per_mm=10.0, g=0.9, n=1.4, source="a law")
+    assert row.medium() == dataclasses.replace(Linear().medium(700), label=7)
     assert dataclasses.replace(row, name="mine").filled(Linear(), 500).name == "mine"
 
 

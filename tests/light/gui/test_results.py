@@ -11,16 +11,17 @@ import pytest
 from napari.components import ViewerModel
 from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit, QPushButton
+from qtpy.QtWidgets import QComboBox, QFileDialog, QLineEdit, QPushButton
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import read_volume
-from napari_gpubio.light.gui import result_boxes
+from napari_gpubio.gui.results import NumberTable
+from napari_gpubio.gui.theme import STATUS_COLORS
+from napari_gpubio.light.gui import results
 from napari_gpubio.light.gui.display import Strength
-from napari_gpubio.light.gui.number_table import STATUS_COLORS, NumberTable
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.request import Displayed, DisplayOptions
-from napari_gpubio.light.gui.result_boxes import VoxelResultBox
+from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.io import load_result
 from napari_gpubio.light.statistics import fluence_units
 from napari_gpubio.light.summary import energy_rows, fluence_rows, number_rows
@@ -43,8 +44,9 @@ def box(qtbot, monkeypatch):
     qtbot.addWidget(box)
     box.attach()
     box.heard = []
-    box.status_changed.connect(lambda text: box.heard.append(("said", text)))
-    box.error_occurred.connect(lambda text: box.heard.append(("complained", text)))
+    box.files.status_changed.connect(lambda text: box.heard.append(("said", text)))
+    for source in (box, box.files):
+        source.error_occurred.connect(lambda text: box.heard.append(("complained", text)))
     yield box
     box.detach()
 
@@ -73,7 +75,7 @@ def expected_rows(result, box):
 
 def wait_for(qtbot, box, rows):
     """Wait for rows; one that has no error must not have one here either."""
-    qtbot.waitUntil(lambda: repr(table(box).rows) == repr(rows), timeout=MILLISECONDS)
+    qtbot.waitUntil(lambda: repr(box.rows) == repr(rows), timeout=MILLISECONDS)
 
 
 def type_threshold(box, text):
@@ -83,7 +85,7 @@ def type_threshold(box, text):
 
 
 def light(box):
-    return box.head.text
+    return box.findings
 
 
 # -------------------------------------------------------------------------------------------------------- numbers
@@ -93,16 +95,16 @@ def test_before_the_first_result_it_says_what_to_do(box):
     assert not box._empty.isHidden()
     assert box._empty.text() == VoxelResultBox.empty_text
     assert "Run" in VoxelResultBox.empty_text
-    assert box._numbers.isHidden()
+    assert not table(box).isVisibleTo(box)
     assert [b.text() for b in box.findChildren(QPushButton) if b.isEnabled()] == ["Open result…"]
-    assert table(box).rows == ()
+    assert box.rows == ()
 
 
 def test_it_shows_the_numbers_of_the_api(qtbot, box, result):
     show(qtbot, box, result)
     assert box._empty.isHidden()
     shown = [item.text(column) for item in table(box)._items for column in (0, 1)]
-    assert shown == [text for row in table(box).rows for text in (row.name, row.text)]
+    assert shown == [text for row in box.rows for text in (row.name, row.text)]
     assert all(b.isEnabled() for b in box.findChildren(QPushButton))
     assert f"{result.launched:,} photons" in " ".join(texts(box))
     assert box.heard == []
@@ -116,12 +118,12 @@ def test_the_numbers_are_found_in_a_worker(qtbot, box, result, monkeypatch):
         go.wait(20)
         return fluence_rows(*args, **keywords)
 
-    monkeypatch.setattr(result_boxes, "fluence_rows", watched)
+    monkeypatch.setattr(results, "fluence_rows", watched)
     fresh = dataclasses.replace(result, gates=np.repeat(result.gates, 2, axis=3))
     display(box, fresh)
     assert "fluence" not in fresh.__dict__  # the sum over the gates takes a while, and is the worker's
     go.set()
-    qtbot.waitUntil(lambda: table(box).rows != (), timeout=MILLISECONDS)
+    qtbot.waitUntil(lambda: box.rows != (), timeout=MILLISECONDS)
     assert threads
     assert threading.main_thread() not in threads
 
@@ -136,37 +138,20 @@ def test_the_light_of_the_energy_balance(box, sample, color, word):
     assert word in light(box)
 
 
-def test_a_warned_of_number_has_the_color(qtbot, box):
-    show(qtbot, box, sample_result((6, 6, 6), truncated=0.02))
-    colors = {item.text(0): item.foreground(0).color().name() for item in table(box)._items[:7]}
-    assert colors["Truncated"] == STATUS_COLORS["warning"]
-    assert colors["Absorbed"] != STATUS_COLORS["warning"]
-
-
 def test_the_newest_result_wins(qtbot, box, result):
     others = [sample_result((24, 24, 20), seed=seed) for seed in range(2, 6)]
     for one in others:
         display(box, one)
     wait_for(qtbot, box, expected_rows(others[-1], box))
     qtbot.wait(50)
-    assert repr(table(box).rows) == repr(expected_rows(others[-1], box))
-
-
-def test_no_result_takes_the_numbers_away_even_late_ones(qtbot, box, result):
-    show(qtbot, box, result)
-    display(box, sample_result((24, 24, 20), seed=2))
-    box.display(None)
-    qtbot.wait(100)
-    assert table(box).rows == ()
-    assert not box._empty.isHidden()
-    assert not button(box, "Save result…").isEnabled()
+    assert repr(box.rows) == repr(expected_rows(others[-1], box))
 
 
 def test_what_goes_wrong_is_a_sentence(qtbot, box, result, monkeypatch):
     def broken(*_args, **_keywords):
         raise InvalidInput("the numbers are gone; run again")
 
-    monkeypatch.setattr(result_boxes, "fluence_rows", broken)
+    monkeypatch.setattr(results, "fluence_rows", broken)
     with qtbot.waitSignal(box.error_occurred, timeout=MILLISECONDS) as said:
         display(box, result)
     assert said.args == ["the numbers are gone; run again"]
@@ -203,7 +188,7 @@ def test_a_threshold_is_kept_for_each_unit(qtbot, box, result):
     show(qtbot, box, result, power_mw=5.0)
     type_threshold(box, "2.5e-2")
     wait_for(qtbot, box, expected_rows(result, box))
-    assert any(row.group == "Volume above 0.025 mW/mm²" for row in table(box).rows)
+    assert any(row.group == "Volume above 0.025 mW/mm²" for row in box.rows)
     unit_box(box).setCurrentIndex(0)
     wait_for(qtbot, box, expected_rows(result, box))
     assert box.threshold == 1e-3
@@ -227,35 +212,9 @@ def test_a_threshold_that_is_no_number_is_not_taken(qtbot, box, result, text):
 # ----------------------------------------------------------------------------------------------------------- table
 
 
-def test_what_is_folded_or_selected_stays_so(qtbot, box, result):
-    show(qtbot, box, result)
-    shown = table(box)
-    shown.topLevelItem(1).setExpanded(False)
-    shown._items[2].setSelected(True)
-    height = shown.height()
-    show(qtbot, box, sample_result((24, 24, 20), seed=2))
-    assert not shown.topLevelItem(1).isExpanded()
-    assert shown._items[2].isSelected()
-    type_threshold(box, "0.5")  # another heading, so the table is made anew
-    wait_for(qtbot, box, expected_rows(box.result, box))
-    assert not shown.topLevelItem(1).isExpanded()
-    shown.topLevelItem(1).setExpanded(True)
-    assert shown.height() > height
-
-
-def test_numbers_are_copied_as_text(qtbot, box, result):
-    show(qtbot, box, result)
-    table(box).copy()
-    lines = [line.split("\t") for line in QApplication.clipboard().text().split("\n")]
-    assert [line[1:3] for line in lines] == [[row.name, row.text] for row in table(box).rows]
-    table(box)._items[3].setSelected(True)
-    qtbot.keyClick(table(box), Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
-    assert QApplication.clipboard().text().split("\t")[:2] == [table(box).rows[3].group, table(box).rows[3].name]
-
-
 def test_a_label_has_its_color(qtbot, box, result):
     show(qtbot, box, result, colors={1: (1.0, 0.0, 0.0, 1.0), 2: "#00ff00"})
-    icons = {(row.group, row.label): item.icon(0) for item, row in zip(table(box)._items, table(box).rows, strict=True)}
+    icons = {(row.group, row.label): item.icon(0) for item, row in zip(table(box)._items, box.rows, strict=True)}
     for label, color in ((1, "#ff0000"), (2, "#00ff00")):
         assert icons["Mean fluence", label].pixmap(8, 8).toImage().pixelColor(4, 4).name() == color
     assert icons["Mean fluence", 3].isNull()
@@ -300,7 +259,7 @@ def answer(monkeypatch):
 
 def press(box, text):
     """Press a button, or choose an entry of the Export menu."""
-    entry = next((action for action in box._menu.actions() if action.text() == text), None)
+    entry = next((action for action in button(box, "Export").menu().actions() if action.text() == text), None)
     (button(box, text).click if entry is None else entry.trigger)()
 
 
@@ -340,33 +299,6 @@ def test_every_number_is_exported(qtbot, box, result, answer, tmp_path):
     assert any(line["group"] == "Detector D1" for line in lines)
 
 
-@pytest.mark.parametrize("text", ["Save result…", "Fluence as NIfTI…", "Numbers as CSV…"])
-def test_what_cannot_be_saved_is_a_sentence(qtbot, box, result, answer, tmp_path, text):
-    show(qtbot, box, result)
-    answer(tmp_path / "no such folder" / "x.npz.nii.gz.csv")
-    with qtbot.waitSignal(box.error_occurred, timeout=MILLISECONDS) as said:
-        press(box, text)
-    assert said.args[0].startswith("Not saved: ")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_question_that_is_cancelled_saves_nothing(qtbot, box, result, answer):
-    show(qtbot, box, result)
-    answer("")
-    for text in ("Save result…", "Fluence as NIfTI…", "Numbers as CSV…"):
-        press(box, text)
-    assert box.heard == []
-
-
-def test_what_is_being_saved_is_saved_when_the_panel_goes(qtbot, box, result, answer, tmp_path):
-    show(qtbot, box, result)
-    answer(tmp_path / "mine.npz")
-    button(box, "Save result…").click()
-    box.detach()
-    assert np.array_equal(load_result(tmp_path / "mine.npz").gates, result.gates)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.npz"]
-
-
 # --------------------------------------------------------------------------------------------------------- memory
 
 
@@ -376,19 +308,6 @@ def test_an_older_result_is_let_go(qtbot, box):
     gone = weakref.ref(old)
     del old
     show(qtbot, box, sample_result((8, 8, 8), seed=2))
-    qtbot.wait(20)
-    gc.collect()
-    assert gone() is None
-
-
-def test_a_box_that_is_gone_is_let_go(qtbot, result):
-    box = VoxelResultBox(PlotController(ViewerModel()))
-    box.attach()
-    show(qtbot, box, result)
-    box.detach()
-    gone = weakref.ref(box)
-    box.deleteLater()
-    del box
     qtbot.wait(20)
     gc.collect()
     assert gone() is None

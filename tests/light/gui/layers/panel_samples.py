@@ -6,7 +6,7 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
-from tests.dock_widgets import docked, press_and_wait, wait_until
+from tests.dock_widgets import docked
 
 FEW = 2000  # photons of a run
 MEDIUM = LayeredMedium(
@@ -29,26 +29,6 @@ def add_panel(viewer):
     panel.layers.table.set_medium(MEDIUM)
     panel.show_status("")
     return panel
-
-
-def settle(qtbot, panel):
-    """Wait until nothing runs or waits to run."""
-
-    def still():
-        jobs = (
-            panel.layers._redraw,
-            panel.layers._quick._job,
-            panel.layers.phantoms._job,
-            panel.layers.results._counting,
-        )
-        return not (panel.running or panel.layers._quick.busy or any(job._running is not None for job in jobs))
-
-    wait_until(qtbot, still)
-
-
-def run(qtbot, panel):
-    press_and_wait(qtbot, panel, panel.run_button)
-    settle(qtbot, panel)
 
 
 def picture(viewer):

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from napari_gpubio.light.gui import LightPanel
-from napari_gpubio.light.gui.result_boxes import LayerResultBox
+from napari_gpubio.light.gui.results import LayerResultBox
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.napari_io import mirrored
 from napari_gpubio.light.layers.presets import preset as layered_preset
 from napari_gpubio.light.layers.presets import preset_names
 from napari_gpubio.light.layers.run import simulate
 from tests.dock_widgets import button, texts
-from tests.light.gui.layers.panel_samples import MEDIUM, MUA, SETTINGS, N, change, picture, result, run
+from tests.light.gui.layers.panel_samples import MEDIUM, MUA, SETTINGS, N, change, picture, result
+from tests.light.gui.panel_samples import run
 
 
 def test_a_new_panel_is_ready_to_run(viewer, qtbot):
@@ -30,14 +31,13 @@ def test_a_new_panel_is_ready_to_run(viewer, qtbot):
     panel.teardown()
 
 
-@pytest.mark.parametrize("name", preset_names())
-def test_a_preset_fills_everything(panel, name):
-    panel.layers.presets.choose(name)
-    preset = layered_preset(name)
-    asked = panel.layers.request()
-    assert (asked.medium, asked.settings) == (preset.medium, preset.settings)
-    assert panel.layers.presets.citation == preset.citation
-    assert "Borders inside" not in panel.layers.grid_box.note
+def test_a_preset_fills_everything(panel):
+    for name in preset_names():
+        panel.layers.presets.choose(name)
+        preset, request = layered_preset(name), panel.layers.request()
+        assert (request.medium, request.settings) == (preset.medium, preset.settings)
+        assert panel.layers.presets.citation == preset.citation
+        assert "Borders inside" not in panel.layers.grid_box.note
     change(panel, N, "1.6")
     assert panel.layers.presets.citation == f"Changed since; it was from {preset.citation}"
 
@@ -56,7 +56,7 @@ def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
     known = np.isfinite(layer.data)
     assert np.allclose(layer.data[known], logarithm[known], atol=1e-5)
     assert known[:, 40].all()
-    rows = {row.name: row for row in panel.layers.results.table.rows}
+    rows = {row.name: row for row in panel.layers.results.rows}
     assert rows["Diffuse reflectance Rd"].value == expected.diffuse_reflectance.value
     assert rows["bottom"].value == expected.A_l.value[1]
     assert viewer.layers.selection.active is layer

@@ -7,8 +7,8 @@ from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.phantom import plan_phantom
 from napari_gpubio.light.layers.presets import preset, preset_names
 from tests.dock_widgets import button
-from tests.light.gui.layers.panel_samples import FEW, MEDIUM, picture, run, settle
-from tests.light.gui.panel_samples import settle as settle_voxels
+from tests.light.gui.layers.panel_samples import FEW, MEDIUM, picture
+from tests.light.gui.panel_samples import run, settle
 
 
 def test_a_voxel_phantom_is_simulated_in_voxels_with_the_same_inputs(viewer, panel, qtbot):
@@ -27,7 +27,6 @@ def test_a_voxel_phantom_is_simulated_in_voxels_with_the_same_inputs(viewer, pan
     panel.voxels.run_box.set_live(False)
     button(panel, "… and simulate it").click()
     settle(qtbot, panel)
-    settle_voxels(qtbot, panel)
     assert panel.mode == "voxels"
     assert panel.voxels.labels_box.layer is viewer.layers["two layers in voxels"]
     for ours, theirs in zip(panel.voxels.table.media(), MEDIUM.layers, strict=True):

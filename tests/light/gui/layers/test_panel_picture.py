@@ -9,7 +9,8 @@ from napari_gpubio.light.gui.display import DecadeBar, Strength
 from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.napari_io import mirrored
 from tests.dock_widgets import button
-from tests.light.gui.layers.panel_samples import FEW, MUA, change, picture, result, run, settle
+from tests.light.gui.layers.panel_samples import FEW, MUA, change, picture, result
+from tests.light.gui.panel_samples import run, settle
 
 
 def test_another_beam_needs_no_new_run(viewer, panel, qtbot, monkeypatch):
@@ -133,7 +134,7 @@ def test_without_the_absorption_map_there_are_numbers_and_no_picture(viewer, pan
     assert picture(viewer) is None
     assert "layer borders" not in viewer.layers
     assert panel.layers.results.displayed.result.A_rz is None
-    assert panel.layers.results.table.rows
+    assert panel.layers.results.rows
     panel.layers.run_box.form.widget("absorption").value = True
     run(qtbot, panel)
     assert picture(viewer) is not None
@@ -147,3 +148,17 @@ def test_a_change_says_that_the_picture_is_older(panel, qtbot):
     assert panel._status.text() == ""
     panel.layers.run_box.photons.set_value(3 * FEW)  # more of the same
     assert panel._status.text() == ""
+
+
+def test_other_layers_without_units_get_no_complaint(viewer, panel, qtbot):
+    run(qtbot, panel)
+    assert viewer.canvas.overlays.scale_bar.visible
+    assert viewer.layers.extent.units is not None
+    viewer.add_image(np.zeros((5, 6)), name="photo")
+    assert viewer.layers.extent.units is not None  # all of them have none now
+    assert not viewer.canvas.overlays.scale_bar.visible
+    run(qtbot, panel)
+    viewer.layers.remove("photo")
+    panel.layers.grid_box._boxes["depth_bins"].setValue(10)
+    run(qtbot, panel)
+    assert str(viewer.layers.extent.units[0]) == "millimeter"

@@ -7,17 +7,15 @@ import pyqtgraph
 import pytest
 from napari.components import ViewerModel
 from napari.utils._proxies import PublicOnlyProxy
-from qtpy.QtWidgets import QDockWidget
 
-from napari_gpubio.light.gui.plots import LAYERS, TITLE, PlotWindow
+from napari_gpubio.light.gui.plots import LAYERS, PlotWindow
 from napari_gpubio.light.gui.plots_layers import AT_RADIUS, BROAD, EMPTY, NO_MAP, NOTHING
 from napari_gpubio.light.gui.request import DisplayOptions, display_layers
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.statistics import fluence_units
-from tests.dock_widgets import button
-from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS, add_panel, run, settle
+from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS
 from tests.light.plot_samples import axis_texts, close, drawn_curves
 
 JOULES = fluence_units(energy_j=0.5)[1]
@@ -58,13 +56,13 @@ def axes(pane):
 
 def test_without_a_result_it_says_what_to_do(window):
     window.tabs.setCurrentIndex(3)
-    for pane in window.panes:
+    for pane in window.plots["layers"]:
         assert pane.hint == EMPTY
         assert not curves(pane)
 
 
 def test_depth_shows_a_broad_beam_with_its_error_and_the_borders(window, traced):
-    window.display_layers(display_layers(traced, DisplayOptions()))
+    window.display("layers", display_layers(traced, DisplayOptions()))
     drawn = curves(window.depth)["Fluence / incident of a broad beam"]
     assert close(drawn[1], traced.fluence_z().value)
     assert np.allclose(drawn[0], traced.z_mm)
@@ -74,7 +72,7 @@ def test_depth_shows_a_broad_beam_with_its_error_and_the_borders(window, traced)
 
 
 def test_depth_at_a_radius_in_the_chosen_unit(window, traced):
-    window.display_layers(display_layers(traced, DisplayOptions(unit=JOULES)))
+    window.display("layers", display_layers(traced, DisplayOptions(unit=JOULES)))
     window.depth.choose(AT_RADIUS, 0.26)
     ((name, drawn),) = curves(window.depth).items()
     assert name == "Fluence at r = 0.275 mm"
@@ -88,14 +86,14 @@ def test_depth_at_a_radius_in_the_chosen_unit(window, traced):
 
 
 def test_absorbed_energy_follows_the_picture(window, traced):
-    window.display_layers(display_layers(traced, DisplayOptions(quantity="absorbed")))
+    window.display("layers", display_layers(traced, DisplayOptions(quantity="absorbed")))
     assert close(curves(window.depth)["Absorbed / incident of a broad beam"][1], traced.A_z.value)
     assert axes(window.depth)[1] == "Absorbed / incident (1/mm)"
     assert close(curves(window.radial)["Absorbed at z = 0.025 mm"][1], traced.A_rz.value[:-1, 0])
 
 
 def test_radial_profile_names_the_layer(window, traced):
-    window.display_layers(display_layers(traced, DisplayOptions()))
+    window.display("layers", display_layers(traced, DisplayOptions()))
     assert window.radial.hint == "top"
     window.radial.depth.setValue(0.5)
     assert window.radial.hint == "bottom"
@@ -103,7 +101,7 @@ def test_radial_profile_names_the_layer(window, traced):
 
 
 def test_what_escapes_by_radius_and_by_angle(window, traced):
-    window.display_layers(display_layers(traced, DisplayOptions(unit=JOULES)))
+    window.display("layers", display_layers(traced, DisplayOptions(unit=JOULES)))
     window.tabs.setCurrentIndex(3)
     drawn = curves(window.escape)
     assert close(drawn["Diffuse reflectance Rd"][1], 50 * traced.Rd_r.value[:-1])
@@ -119,7 +117,7 @@ def test_what_escapes_by_radius_and_by_angle(window, traced):
 
 
 def test_a_beam_changes_what_is_drawn_along_r_only(window, traced):
-    window.display_layers(display_layers(traced, DisplayOptions(beam=Beam(kind="flat", radius_mm=0.5))))
+    window.display("layers", display_layers(traced, DisplayOptions(beam=Beam(kind="flat", radius_mm=0.5))))
     window.tabs.setCurrentIndex(3)
     rd = curves(window.escape)["Diffuse reflectance Rd"][1]
     assert rd[0] < 0.5 * traced.Rd_r.value[0]
@@ -129,7 +127,7 @@ def test_a_beam_changes_what_is_drawn_along_r_only(window, traced):
 def test_nothing_that_escapes_is_said(window):
     black = LayeredMedium(layers=(Layer(n=1.0, mua_per_mm=100.0, thickness_mm=10.0),))
     result = simulate(black, dataclasses.replace(SETTINGS, photons=500), device="cpu")
-    window.display_layers(display_layers(result, DisplayOptions()))
+    window.display("layers", display_layers(result, DisplayOptions()))
     window.tabs.setCurrentIndex(3)
     assert window.escape.hint == NOTHING
     assert window.angle.hint == NOTHING
@@ -137,31 +135,8 @@ def test_nothing_that_escapes_is_said(window):
 
 def test_without_the_map_the_inside_says_so(window):
     flat = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=500, absorption=False), device="cpu")
-    window.display_layers(display_layers(flat, DisplayOptions()))
+    window.display("layers", display_layers(flat, DisplayOptions()))
     for pane in (window.depth, window.radial):
         assert pane.hint == NO_MAP
     window.tabs.setCurrentIndex(3)
     assert curves(window.escape)
-
-
-@pytest.mark.display
-def test_the_plots_are_docked_and_follow_the_picture(viewer, qtbot):
-    panel = add_panel(viewer)
-    run(qtbot, panel)
-    viewer.window._qt_window.show()
-    button(panel, "Plots…").click()
-    window = panel.plots.window
-    qtbot.waitUntil(window.isVisible)
-    dock = window.parentWidget()
-    assert isinstance(dock, QDockWidget)
-    assert dock.windowTitle() == TITLE
-    assert curves(window.depth)
-    panel.layers.display_box.set_quantity("absorbed")
-    settle(qtbot, panel)
-    assert "Absorbed / incident of a broad beam" in curves(window.depth)
-    dock.close()
-    button(panel, "Plots…").click()
-    assert panel.plots.window is window
-    assert window.isVisible()
-    panel.teardown()
-    assert panel.plots.window is None

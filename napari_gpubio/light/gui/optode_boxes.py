@@ -1,17 +1,35 @@
-"""Source inputs: kind and sizes, position and direction, and what a click in the viewer places."""
+"""Source and detector inputs: what a click places, the source in numbers, and the list of detectors."""
 
 import dataclasses
 from typing import Any
 
 import numpy as np
 from napari.layers import Image
-from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QButtonGroup, QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QCheckBox,
+    QComboBox,
+    QHeaderView,
+    QLabel,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox, NumberRow
-from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
+from napari_gpubio.gui.forms import (
+    ChoiceButtons,
+    ParamForm,
+    aligned_form,
+    muted_label,
+    row_label,
+    row_of,
+    text_button,
+)
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import KINDS, Source
@@ -24,45 +42,35 @@ CHOICES = {
 
 
 class PlaceBar(QWidget):
-    """Three buttons, one of them down, and one that takes a change back."""
+    """What a click places, and a button that undoes a change."""
 
     changed = Signal(str)
     undo_requested = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(3)
-        row.addWidget(QLabel("A click places", self))
-        self._group = QButtonGroup(self)
-        self._buttons: dict[str, QPushButton] = {}
-        for name, (text, tip) in CHOICES.items():
-            button = self._buttons[name] = QPushButton(text, self)
-            button.setCheckable(True)
-            button.setToolTip(tip)
-            button.toggled.connect(lambda down, name=name: self.changed.emit(name) if down else None)
-            self._group.addButton(button)
-            row.addWidget(button, 1)
-        self._buttons["source"].setChecked(True)
-        self._undo = QPushButton("Undo", self)
-        self._undo.setToolTip("Take the last change of source and detectors back")
-        self._undo.clicked.connect(lambda: self.undo_requested.emit())
-        row.addSpacing(6)
-        row.addWidget(self._undo)
+        self._choices = ChoiceButtons(CHOICES, self)
+        self._choices.choose("source")
+        self._choices.changed.connect(self.changed)
+        tip = "Undo the last change of source and detectors"
+        self._undo = text_button("Undo", tip, self, self.undo_requested.emit)
+        row = row_of(QLabel("A click places", self), self._choices, self._undo)
+        row.setStretch(0, 0)
+        row.setStretch(1, 1)
+        self.setLayout(row)
 
     @property
     def choice(self) -> str:
         """``source``, ``detector`` or ``nothing``."""
-        return next(name for name, button in self._buttons.items() if button.isChecked())
+        return self._choices.choice
 
-    def show_undo(self, *, possible: bool) -> None:
-        """Say whether there is something to take back."""
+    def enable_undo(self, *, possible: bool) -> None:
+        """Let a change be undone, or not."""
         self._undo.setEnabled(possible)
 
     def choose(self, name: str) -> None:
         """Let a click place something else."""
-        self._buttons[name].setChecked(True)
+        self._choices.choose(name)
 
 
 SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
@@ -73,13 +81,7 @@ _WARNING, _NOTE = theme.text_style(theme.WARNING), theme.MUTED_STYLE
 
 
 class SourceBox(QWidget):
-    """What the source is, in numbers.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer, for images that can be the pattern of a source.
-    """
+    """The source in numbers; 2-D images of the viewer can be its pattern."""
 
     changed = Signal()  # kind, sizes, pattern, turn
     moved = Signal(object)  # position, world mm
@@ -87,7 +89,7 @@ class SourceBox(QWidget):
     deepened = Signal(float)
     normal_requested = Signal(bool)
     flip_requested = Signal()
-    chosen = Signal(int)  # another source shall shine
+    chosen = Signal(int)  # the source that shines from now on
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -109,13 +111,7 @@ class SourceBox(QWidget):
         return dataclasses.replace(placed, width_axis=tuple(np.cos(turn) * u + np.sin(turn) * v))
 
     def complete_source(self, placement: Placement) -> Source:
-        """Return the source with all that a run needs.
-
-        Raises
-        ------
-        InvalidInput
-            If a pattern is wanted and no image is chosen, or the image cannot be one.
-        """
+        """Return the source with all that a run needs; `InvalidInput` if its pattern has no suitable image."""
         source = self.source_at(placement)
         if source.kind != "pattern":
             return dataclasses.replace(source, pattern=None)
@@ -134,30 +130,23 @@ class SourceBox(QWidget):
     def show_optodes(self, optodes: Optodes, start: Placement | None = None) -> None:
         """Show where the active source is, and the list of sources if there are several.
 
-        Parameters
-        ----------
-        optodes
-            All sources and detectors.
-        start
-            Where light of the active one starts, if that is not where the source was put.
+        ``start``: where its light starts, if that is not where it was put.
         """
         placement = optodes.source
         self._hint.setVisible(placement is None)
         self._place.setVisible(placement is not None)
         self._which_row.setVisible(len(optodes.sources) > 1)
-        was = self._which.blockSignals(True)
-        self._which.clear()
-        self._which.addItems([source.name for source in optodes.sources])
-        self._which.setCurrentIndex(optodes.active if optodes.sources else -1)
-        self._which.blockSignals(was)
+        with QSignalBlocker(self._which):
+            self._which.clear()
+            self._which.addItems([source.name for source in optodes.sources])
+            self._which.setCurrentIndex(optodes.active if optodes.sources else -1)
         if placement is None:
             return
         self._position.show_values((start or placement).position_mm)
         self._direction.show_values(placement.direction)
         self._depth.show_value(placement.depth_mm)
-        was = self._normal.blockSignals(True)
-        self._normal.setChecked(placement.follows_normal)
-        self._normal.blockSignals(was)
+        with QSignalBlocker(self._normal):
+            self._normal.setChecked(placement.follows_normal)
 
     @property
     def pattern_layer(self) -> Any | None:
@@ -190,11 +179,11 @@ class SourceBox(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(3)
-        self._hint = QLabel(_EMPTY, self)
-        self._hint.setWordWrap(True)
-        self._hint.setStyleSheet(theme.MUTED_STYLE)
+        self._hint = muted_label(self, _EMPTY)
         numbers = (self._which_part(), self.form, self._extra_part(), self._hint, self._place_part())
-        for part in (*numbers, self._warning_part()):
+        self._warning = muted_label(self)
+        self._warning.hide()
+        for part in (*numbers, self._warning):
             layout.addWidget(part)
         self.form.changed.connect(self._on_form)
         self.pattern_box.currentIndexChanged.connect(self._on_pattern)
@@ -225,29 +214,18 @@ class SourceBox(QWidget):
         self._depth = NumberBox(-1e4, 1e4, 0.0, 3, self, step=0.5, arrows=True)
         self._normal = QCheckBox("along inward normal", self)
         self._normal.setToolTip("The light enters at right angles to the surface, wherever the source is put")
-        flip = QPushButton("Flip", self)
-        flip.setToolTip("Turn the direction round")
+        flip = text_button("Flip", "Turn the direction round", self, self.flip_requested.emit)
         flip.setMaximumWidth(52)
-        row = QHBoxLayout()
-        row.addWidget(self._normal, 1)
-        row.addWidget(flip)
         form.addRow(row_label("Position (mm)", "Where the light starts: x right, y front, z up.", self), self._position)
-        form.addRow(row_label("Direction", "Whereto it shines: x right, y front, z up.", self), self._direction)
-        form.addRow("", row)
+        form.addRow(row_label("Direction", "Where it shines: x right, y front, z up.", self), self._direction)
+        form.addRow("", row_of(self._normal, flip))
         tip = "How far beyond the surface it is, along its direction, as a fiber in the brain; negative: before it."
         form.addRow(row_label("Depth (mm)", tip, self), self._depth)
         self._position.edited.connect(self.moved)
         self._direction.edited.connect(self.turned)
         self._depth.edited.connect(self.deepened)
         self._normal.toggled.connect(self.normal_requested)
-        flip.clicked.connect(lambda: self.flip_requested.emit())
         return self._place
-
-    def _warning_part(self) -> QWidget:
-        self._warning = QLabel(self)
-        self._warning.setWordWrap(True)
-        self._warning.hide()
-        return self._warning
 
     def _on_form(self) -> None:
         self._show_fitting_rows()
@@ -268,3 +246,93 @@ class SourceBox(QWidget):
 
 def _is_pattern(layer: Any) -> bool:
     return isinstance(layer, Image) and layer.ndim == 2 and not layer.rgb
+
+
+_COLUMNS = ("Detector", "Radius (mm)", "From source (mm)")
+_SENSITIVITY = (
+    "Where a change of absorption changes what the chosen detector sees: runs light from the detector with as many "
+    "photons as the result has, and combines both; shares by label are added to the numbers"
+)
+_ROW, _MOST_ROWS = 24, 6  # pixels; rows that are shown without scrolling
+_NO_DETECTORS = "No detectors. Choose Detector above and click the surface (or Shift+click), or load an optode montage."
+
+
+class DetectorBox(QWidget):
+    """Detectors: names, radii, distances."""
+
+    changed = Signal(int, object)  # which one, and what of it
+    remove_requested = Signal(object)  # set of indices
+    load_requested = Signal()
+    sensitivity_requested = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._build()
+        self.show_optodes(Optodes())
+
+    def show_optodes(self, optodes: Optodes) -> None:
+        """Show the list as it is."""
+        count = len(optodes.detectors)
+        with QSignalBlocker(self._table):
+            self._table.setRowCount(count)
+            for row, detector in enumerate(optodes.detectors):
+                separation = optodes.separation_mm(row)
+                texts = (detector.name, f"{detector.radius_mm:g}", "–" if separation is None else f"{separation:.1f}")
+                for column, text in enumerate(texts):
+                    self._table.setItem(row, column, _cell(text, editable=column < 2))
+                x, y, z = detector.position_mm
+                self._table.item(row, 0).setToolTip(f"at ({x:.1f}, {y:.1f}, {z:.1f}) mm; double-click to rename")
+        header = self._table.horizontalHeader().sizeHint().height()
+        self._table.setFixedHeight(header + _ROW * min(count, _MOST_ROWS) + 4)
+        self._table.setVisible(count > 0)
+        self._empty.setVisible(count == 0)
+        for button in (self._remove, self._sensitivity):
+            button.setEnabled(count > 0)
+        self._name_sensitivity_button()
+
+    def _build(self) -> None:
+        self._table = QTableWidget(0, len(_COLUMNS), self)
+        self._table.setHorizontalHeaderLabels(_COLUMNS)
+        self._table.verticalHeader().hide()
+        self._table.verticalHeader().setDefaultSectionSize(_ROW)
+        self._table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        self._table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self._table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._table.itemChanged.connect(self._on_edited)
+        self._table.itemSelectionChanged.connect(self._name_sensitivity_button)
+        self._empty = muted_label(self, _NO_DETECTORS)
+        tip = "Remove the chosen detectors, or the last one"
+        self._remove = text_button("Remove", tip, self, lambda: self.remove_requested.emit(self._chosen()))
+        tip = "Read sources and detectors of a SNIRF file, and snap them to the surface"
+        load = text_button("Load optodes…", tip, self, self.load_requested.emit)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        self._sensitivity = text_button(
+            "", _SENSITIVITY, self, lambda: self.sensitivity_requested.emit(max(self._chosen()))
+        )
+        for part in (self._empty, self._table):
+            layout.addWidget(part)
+        layout.addLayout(row_of(load, self._remove))
+        layout.addWidget(self._sensitivity)
+
+    def _chosen(self) -> set[int]:
+        rows = {index.row() for index in self._table.selectedIndexes()}
+        return rows or {self._table.rowCount() - 1}
+
+    def _name_sensitivity_button(self) -> None:
+        """Name the detector whose sensitivity the button finds: the chosen one, or the last."""
+        row = max(self._chosen())
+        item = self._table.item(row, 0) if row >= 0 else None
+        name = "a detector" if item is None else item.text() or f"detector {row + 1}"
+        self._sensitivity.setText(f"Sensitivity to {name}")
+
+    def _on_edited(self, item: Any) -> None:
+        what = ("name", "radius_mm")[item.column()]
+        self.changed.emit(item.row(), {what: item.text().strip()})
+
+
+def _cell(text: str, *, editable: bool) -> QTableWidgetItem:
+    item = QTableWidgetItem(text)
+    if not editable:
+        item.setFlags(item.flags() & ~Qt.ItemFlag.ItemIsEditable)
+    return item

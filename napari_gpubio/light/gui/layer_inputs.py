@@ -1,0 +1,363 @@
+"""Inputs of a layered simulation: presets and MCML files, beam, and tally grid."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import QObject, Signal
+from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.script import file_name
+from napari_gpubio.light.gui.request import LayerRequest
+from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
+from napari_gpubio.light.io.mco import read_mco
+from napari_gpubio.light.kernels.layers.problem import LayeredProblem
+from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.phantom import common_voxel_mm
+from napari_gpubio.light.layers.presets import preset as layered_preset
+from napari_gpubio.light.layers.presets import preset_names
+from napari_gpubio.light.layers.settings import LayeredSettings
+
+_LIST_MARGIN = 40  # pixels beside an entry of the open list
+
+
+class PresetBox(QWidget):
+    """Presets, and the runs of a file that was opened; ``chosen`` carries medium and settings."""
+
+    chosen = Signal(object, object)
+    open_requested = Signal()
+    save_requested = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._medium: LayeredMedium | None = None  # as it was chosen
+        self._origin = ""
+        self._box = QComboBox(self)
+        self._box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self._box.setMinimumContentsLength(12)
+        self._box.setToolTip("Fill the table and the grid from the literature, or with a run of an opened file")
+        for name in preset_names():
+            self._box.addItem(name, layered_preset(name))
+        self._widen_list()
+        self._box.activated.connect(lambda _: self._choose(self._box.currentData()))
+        self._citation = muted_label(self)
+        self._citation.setStyleSheet(f"{theme.MUTED_STYLE} font-size: 11px;")
+        top = QWidget(self)
+        aligned_form(top).addRow(row_label("Layers from", self._box.toolTip(), self), self._box)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        for part in (top, self._citation, self._files()):  # not in the form, which cuts long texts off
+            layout.addWidget(part)
+
+    def begin(self) -> None:
+        """Choose the first preset."""
+        self._choose(self._box.itemData(0))
+
+    def choose(self, name: str) -> None:
+        """Choose a preset, or a run of the opened file, by its name."""
+        index = self._box.findText(name)
+        if index >= 0:
+            self._box.setCurrentIndex(index)
+            self._choose(self._box.currentData())
+
+    def offer_runs(self, path: Path, runs: Sequence[MciRun]) -> None:
+        """Offer the runs of a file, in place of those of an earlier one, and choose the first."""
+        presets = len(preset_names())
+        while self._box.count() > presets:
+            self._box.removeItem(presets)
+        self._box.insertSeparator(presets)
+        for number, run in enumerate(runs, start=1):
+            which = f", run {number}" if len(runs) > 1 else ""
+            self._box.addItem(f"{path.name}{which}: {run.output}", run)
+        self._widen_list()
+        self._box.setCurrentIndex(presets + 1)
+        self._choose(self._box.currentData())
+
+    def show_medium(self, medium: LayeredMedium | None) -> None:
+        """Say whether what is in the table is still what was chosen."""
+        changed = self._medium is not None and medium != self._medium
+        self._citation.setText(f"Changed since; it was from {self._origin}" if changed else self._origin)
+
+    @property
+    def citation(self) -> str:
+        """Where the layers come from, and whether they were changed since."""
+        return self._citation.text()
+
+    def _widen_list(self) -> None:
+        """Let the open list be as wide as its longest entry, however narrow the box is."""
+        names = [self._box.itemText(index) for index in range(self._box.count())]
+        widest = max(map(self._box.fontMetrics().horizontalAdvance, names))
+        self._box.view().setMinimumWidth(widest + _LIST_MARGIN)
+
+    def _files(self) -> QWidget:
+        part = QWidget(self)
+        tip = "Write layers, grid and photons as an input file of MCML"
+        save = text_button("Save .mci…", tip, part, self.save_requested.emit)
+        tip = "Open an input file or a result of MCML"
+        part.setLayout(row_of(text_button("Open .mci or .mco…", tip, part, self.open_requested.emit), save))
+        return part
+
+    def _choose(self, entry: Any) -> None:
+        """Take a preset or a run over."""
+        if entry is None:
+            return
+        self._origin = getattr(entry, "citation", "") or self._box.currentText()
+        self._medium, settings = entry.medium, entry.settings
+        assert isinstance(settings, LayeredSettings)
+        self.chosen.emit(self._medium, settings)
+        self.show_medium(self._medium)
+
+
+OPENED = "MCML (*.mci *.mco);;All files (*)"
+
+
+class McmlFiles(QObject):
+    """Reads runs and results, and writes runs.
+
+    ``runs_read`` carries a path and its runs, ``result_read`` a result.
+    """
+
+    runs_read = Signal(object, object)
+    result_read = Signal(object)
+    status_changed = Signal(str)
+    error_occurred = Signal(str)
+
+    def __init__(self, read: Callable[[], LayerRequest], parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._read = read
+
+    def ask_to_open(self) -> None:
+        """Ask for a file and open it."""
+        if path := open_path(self._window(), "Open a file of MCML", OPENED):
+            self.open(path)
+
+    def ask_to_save(self) -> None:
+        """Ask for a file and write the inputs in it."""
+        if path := save_path(self._window(), "Save an input file of MCML", "MCML (*.mci)", name="layers.mci"):
+            self.save(path)
+
+    def _window(self) -> QWidget | None:
+        parent = self.parent()
+        return parent if isinstance(parent, QWidget) else None
+
+    def open(self, path: str | Path) -> None:
+        """Read the runs of an input file, or the result in an output file with what made it."""
+        path = Path(path)
+        try:
+            if path.suffix.lower() == ".mco":
+                result = read_mco(path)
+                run = MciRun(medium=result.medium, settings=result.settings, output=path.name)
+                self.runs_read.emit(path, (run,))
+                self.result_read.emit(result)
+            else:
+                self.runs_read.emit(path, read_mci(path))
+        except (GpuBioError, OSError) as error:
+            self.error_occurred.emit(f"{path.name} could not be opened: {error}")
+
+    def save(self, path: str | Path) -> None:
+        """Write the inputs as they stand as an input file."""
+        path = Path(path)
+        try:
+            request = self._read()
+            output = file_name(path.stem).replace(" ", "_") + ".mco"
+            write_mci(path, [MciRun(medium=request.medium, settings=request.settings, output=output)])
+        except (GpuBioError, OSError) as error:
+            self.error_occurred.emit(f"Not saved: {error}")
+        else:
+            self.status_changed.emit(f"saved {path.name}")
+
+
+def runs_text(path: Path, runs: Sequence[MciRun]) -> str:
+    """Say that there are several runs, or nothing."""
+    return f"{path.name} has {len(runs)} runs; choose one at the top." if len(runs) > 1 else ""
+
+
+PENCIL = "pencil"
+_KINDS = {"pencil beam": PENCIL, "Gaussian (1/e²)": "gaussian", "flat-top": "flat"}
+
+
+class BeamBox(QWidget):
+    """Beam profile; ``changed``: the result is to be convolved with another one, without tracing again."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._kind = QComboBox(self)
+        for text, kind in _KINDS.items():
+            self._kind.addItem(text, kind)
+        self._kind.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self._kind.setMinimumContentsLength(10)
+        self._radius = NumberBox(0.0, 1e6, 1.0, 6, self, step=0.1, unit="mm")
+        self._radius.setToolTip("Radius of the disk, or where a Gaussian beam has fallen to 1/e²")
+        row = QHBoxLayout()
+        row.addWidget(self._kind, 2)
+        row.addWidget(self._radius, 1)
+        tip = "Pencil-beam results are convolved with the profile; another beam needs no new run"
+        aligned_form(self).addRow(row_label("Beam", tip, self), row)
+        for signal in (self._kind.activated, self._radius.edited):
+            signal.connect(self._on_changed)
+        self._show_state()
+
+    @property
+    def beam(self) -> Beam | None:
+        """The beam, or None for a pencil beam; `InvalidInput` if its radius is 0."""
+        kind = self._kind.currentData()
+        return None if kind == PENCIL else Beam(kind=kind, radius_mm=self._radius.value())
+
+    def set_beam(self, beam: Beam | None) -> None:
+        """Show another beam."""
+        self._kind.setCurrentIndex(self._kind.findData(PENCIL if beam is None else beam.kind))
+        if beam is not None:
+            self._radius.show_value(beam.radius_mm)
+        self._on_changed()
+
+    def _on_changed(self, *_: Any) -> None:
+        self._show_state()
+        self.changed.emit()
+
+    def _show_state(self) -> None:
+        self._radius.setVisible(self._kind.currentData() != PENCIL)
+
+
+FIELDS = ("dr_mm", "dz_mm", "radial_bins", "depth_bins", "angle_bins")
+_MOST_FITTED, _FITTED = 2000, 500  # bins in depth
+_SAME = 1e-6  # of a bin
+
+
+class GridBox(QWidget):
+    """Bins in depth, radius and angle."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._medium: LayeredMedium | None = None
+        self._boxes = {
+            name: NumberBox(0.0, 1e6, 0.0, 9, self, step=0.01)
+            if name.endswith("_mm")
+            else NumberBox(1, 100_000, 1, 0, self, step=10)
+            for name in FIELDS
+        }
+        self._extents = {name: QLabel(self) for name in ("z", "r", "a")}
+        self._note = muted_label(self)
+        tip = "Let the grid end where the layers end, with their borders between bins"
+        self._fit = text_button("Fit", tip, self, self.fit)
+        self._fit.setMaximumWidth(40)
+        form = aligned_form(self)
+        for label, tip, parts in (
+            ("Depth Δz (mm)", "Height of a depth bin, and how many", ("dz_mm", "depth_bins", "z")),
+            ("Radius Δr (mm)", "Width of a radial bin, and how many", ("dr_mm", "radial_bins", "r")),
+            ("Angle bins", "Number of bins from 0° (the normal) to 90°", (None, "angle_bins", "a")),
+        ):
+            form.addRow(row_label(label, tip, self), self._row(*parts))
+        form.addRow(self._note)
+        self.set_settings(LayeredSettings())
+        for box in self._boxes.values():
+            box.edited.connect(self._on_changed)
+
+    def applied_to(self, settings: LayeredSettings) -> LayeredSettings:
+        """Return settings with this grid; `InvalidInput` if a width is 0, or the grid too large."""
+        return dataclasses.replace(settings, **self._values())
+
+    def set_settings(self, settings: LayeredSettings) -> None:
+        """Show the grid of settings; ``changed`` is not emitted."""
+        for name, box in self._boxes.items():
+            box.show_value(getattr(settings, name))
+        self._show_state()
+
+    def show_medium(self, medium: LayeredMedium | None) -> None:
+        """Describe how the grid fits these layers."""
+        self._medium = medium
+        self._show_state()
+
+    @property
+    def depth_mm(self) -> float:
+        """Where the grid ends."""
+        return float(self._boxes["dz_mm"].value() * self._boxes["depth_bins"].value())
+
+    @property
+    def note(self) -> str:
+        """What is worth knowing about the grid."""
+        return self._note.text()
+
+    def fit(self) -> None:
+        """Let the grid end where the layers end, their borders between bins where that takes not too many."""
+        if self._medium is None or self._medium.layers[-1].is_endless:
+            return
+        depth, height = float(self._medium.tops_mm[-1]), common_voxel_mm(self._medium)
+        bins = round(depth / height)
+        bins *= max(1, math.ceil(100 / bins))  # a single layer has no border inside
+        if bins > _MOST_FITTED:
+            bins = _FITTED
+        self._boxes["dz_mm"].show_value(depth / bins)
+        self._boxes["depth_bins"].show_value(bins)
+        self._on_changed()
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _row(self, width: str | None, count: str, extent: str) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        if width is not None:
+            row.addWidget(self._boxes[width], 3)
+            row.addWidget(QLabel("×", self))
+        row.addWidget(self._boxes[count], 2)
+        row.addWidget(self._extents[extent], 2)
+        if extent == "z":
+            row.addWidget(self._fit)
+        return row
+
+    def _values(self) -> dict[str, Any]:
+        return {n: box.value() if n.endswith("_mm") else int(box.value()) for n, box in self._boxes.items()}
+
+    def _on_changed(self, *_: Any) -> None:
+        self._show_state()
+        self.changed.emit()
+
+    def _show_state(self) -> None:
+        values = self._values()
+        self._extents["z"].setText(f"= {values['dz_mm'] * values['depth_bins']:.5g} mm")
+        self._extents["r"].setText(f"= {values['dr_mm'] * values['radial_bins']:.5g} mm")
+        self._extents["a"].setText(f"of {90 / values['angle_bins']:.4g}°")
+        self._fit.setEnabled(self._medium is not None and not self._medium.layers[-1].is_endless)
+        self._note.setText(" ".join(self._notes()))
+
+    def _notes(self) -> Iterator[str]:
+        if self._medium is None:
+            return
+        try:
+            problem = LayeredProblem(self._medium, self.applied_to(LayeredSettings()))
+        except GpuBioError as error:
+            yield str(error)
+            return
+        yield f"{problem.tally_size:,} numbers in {problem.batch_count} batches: {_memory(problem.resident_bytes)}."
+        yield from _fit_notes(self._medium, problem.settings)
+
+
+def _fit_notes(medium: LayeredMedium, settings: LayeredSettings) -> Iterator[str]:
+    """Sentences about what a grid does not show of the layers."""
+    depth, tops = settings.depth_bins * settings.dz_mm, medium.tops_mm
+    if depth < tops[-1] * (1 - _SAME) and not medium.layers[-1].is_endless:
+        yield f"The grid ends at {depth:g} mm, the layers at {tops[-1]:g} mm."
+    elif depth <= tops[-2]:
+        yield f"The grid ends at {depth:g} mm, before the last layer begins."
+    inside = tops[1:-1][tops[1:-1] < depth] / settings.dz_mm
+    between = np.abs(inside - np.rint(inside)) > _SAME * np.maximum(1.0, inside)
+    if between.any():
+        at = ", ".join(f"{z:g}" for z in (inside[between] * settings.dz_mm)[:4])
+        yield f"Borders inside a depth bin, whose fluence mixes two layers: {at}{' …' if between.sum() > 4 else ''} mm."
+
+
+def _memory(count: int) -> str:
+    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{max(1.0, count / 2**20):.0f} MB"
