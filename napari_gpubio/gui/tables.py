@@ -297,7 +297,7 @@ class CellView(QTableView):
     """Shows a `CellModel`, with room for ``fewest_rows`` to ``most_rows``; more are scrolled.
 
     A subclass implements `measure`, and calls it when it is made. ``typing`` carries what is wrong with what is being
-    typed; ``typed`` is emitted when the editor is gone; ``left_out`` carries how many pasted values lay beyond the table.
+    typed; ``typed`` is emitted when the editor is gone; ``left_out`` carries how many pasted values lay outside.
     """
 
     grows = False  # whether pasting adds rows

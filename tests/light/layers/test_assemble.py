@@ -9,8 +9,6 @@ from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import BatchTally, LayerTally
 from napari_gpubio.light.layers.assemble import assemble
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.batches import joined
-from napari_gpubio.light.batches import mean_error
 from tests.light.layers.samples import ARRAYS, GLASS, NUMBERS, TISSUE, medium
 
 GRID = {"radial_bins": 3, "depth_bins": 4, "angle_bins": 2, "dr_mm": 0.5, "dz_mm": 0.25}
