@@ -144,6 +144,7 @@ def moments_on_gpu(problem: Problem) -> Inputs:
     values, usable = cupy.asarray(problem.values), cupy.asarray(problem.usable)
     moments = cupy.empty((*problem.shape, 2), np.float32)
     chosen = {"values": values, "usable": usable, "moments": moments, "shape": problem.shape, "box": (1, 1, 1)}
+    chosen["search"] = (0, 0, 0)
     rest = dict.fromkeys(("weights", "chosen", "sums", "estimates")) | dict.fromkeys(gpu.SLAB.names[7:], 0)
     slab = struct(gpu.SLAB, **{**rest, **chosen, "planes": problem.shape[0]})
     kernel(ENGINE_SOURCE, "local_moments")((-(-values.size // 256),), (256,), (slab,))

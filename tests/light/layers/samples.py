@@ -4,8 +4,8 @@ import dataclasses
 import math
 from typing import Any
 
-import iadpython
 import numpy as np
+import pytest
 
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
@@ -90,5 +90,6 @@ def check_within(estimate, reference, reference_error=0.0):
 
 def adding_doubling(points, albedo, depth, g, n, slide):
     """Total reflectance and transmittance of a slab between two glass slides; without them where their n is 1."""
+    iadpython = pytest.importorskip("iadpython", reason="no iadpython: python -m pip install iadpython")
     sample = iadpython.Sample(a=albedo, b=depth, g=g, n=n, n_above=slide, n_below=slide, quad_pts=points)
     return np.array(sample.rt()[:2])
