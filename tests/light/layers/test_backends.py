@@ -12,7 +12,7 @@ import pytest
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.light import scheduling as work
+from napari_gpubio.light import batches as work
 from napari_gpubio.light.kernels.layers import cpu, gpu
 from napari_gpubio.light.kernels.layers.gpu import Variant, hot_corner
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
