@@ -27,16 +27,14 @@ STILL_RUNNING = "The current run uses the inputs as they were. Press Stop, then 
 NOTHING_KEPT = "there is no result yet"
 Result = TypeVar("Result", bound=LightResult | LayeredResult)
 MakeRun = Callable[[threading.Event], Generator[Step, None, Any]]
-
-
 RunQuickly = Callable[[Any, threading.Event, Callable[[], bool]], Generator[Step, None, Displayed[Any]]]
-_STARTING = "starting … (the first run on a machine compiles, up to a minute)"
 
 
 class QuickRuns(QObject):
     """Runs few photons for the newest request.
 
-    ``run`` gets the request, the event that ends the run, and a function that tells whether a newer request waits.
+    ``run`` takes the request, the event that ends the run, and a function that returns whether a newer request waits.
+    While ``must_wait`` returns True (the CPU backend is being compiled), a run is put off until `resume`.
     """
 
     displayed = Signal(object)
@@ -44,28 +42,38 @@ class QuickRuns(QObject):
     failed = Signal(str)
     _stepped = Signal(object)  # from the worker: number of the run, step
 
-    def __init__(self, run: RunQuickly, parent: QObject | None = None) -> None:
+    def __init__(self, run: RunQuickly, must_wait: Callable[[], bool], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.busy = False
-        self._run = run
+        self._run, self._must_wait = run, must_wait
+        self._put_off: Any = None
         self._newest = 0
         self._rest = ""  # what the last quick run left to do
-        self._warm = False
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
         self._stepped.connect(self._on_step)
 
     def submit(self, request: Any) -> None:
         """Run this; one that is under way ends as soon as it has something to show."""
+        if self._must_wait():
+            self._put_off = request
+            return
+        self._put_off = None
         self._newest += 1
         self.busy = True
         quick = request.quick()
         self._rest = "; press Run for all of them" if quick.settings != request.settings else ", which is all"
         self._job.submit(self._steps(quick, self._newest))
 
+    def resume(self) -> None:
+        """Run what was put off."""
+        if self._put_off is not None:
+            self.submit(self._put_off)
+
     def cancel(self) -> None:
         """End what runs and show nothing more of it."""
         self._newest += 1
+        self._put_off = None
         self.busy = False
         self._job.cancel()
 
@@ -90,13 +98,11 @@ class QuickRuns(QObject):
     def _on_step(self, numbered: tuple[int, Step]) -> None:
         number, step = numbered
         if number == self._newest and self.busy:
-            far = f"{step.done:,} of {step.total:,} photons" if step.done or self._warm else _STARTING
-            self.status_changed.emit(f"quick run: {far}")
+            self.status_changed.emit(f"quick run: {step.done:,} of {step.total:,} photons")
             if step.preview is not None:
                 self.displayed.emit(step.preview)
 
     def _on_finished(self, outcome: Outcome) -> None:
-        self._warm |= outcome.result is not None
         number, displayed = outcome.result or (self._newest, None)
         self.busy = number != self._newest
         if displayed is None:
@@ -123,7 +129,7 @@ class Mode(QWidget, Generic[Result]):
         super().__init__(panel)
         self.panel, self.viewer, self.plots = panel, panel.viewer, plots
         self.options = DisplayOptions()
-        self._quick = QuickRuns(self.steps, self)
+        self._quick = QuickRuns(self.steps, panel.must_warm_up, self)
         self._redraw = LatestJob(self)
         self._make_run: MakeRun | None = None  # what the next run does instead of simulating the inputs
         self._layout = QVBoxLayout(self)
@@ -268,6 +274,7 @@ class Mode(QWidget, Generic[Result]):
                 (results.error_occurred, panel.show_error),
                 (results.files.status_changed, panel.show_status),
                 (results.files.error_occurred, panel.show_error),
+                (panel.warmed, self._quick.resume),
                 (self._quick.displayed, self.display),
                 (self._quick.status_changed, panel.show_status),
                 (self._quick.failed, self.on_quick_failed),

@@ -1,16 +1,20 @@
 """The dock widget "Light transport": first steps, and that it gives what the API gives."""
 
+import sys
+
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
+from napari_gpubio.core import warmup
 from napari_gpubio.core.space import same_grid
+from napari_gpubio.gui import processors
 from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
-from tests.dock_widgets import Mouse, button, texts
+from tests.dock_widgets import MILLISECONDS, Mouse, button, texts
 from tests.light.gui.panel_samples import (
     CENTER,
     FEW,
@@ -262,3 +266,16 @@ def test_the_manifest_opens_it(viewer):
     assert isinstance(panel, LightPanel)
     assert dock is not None
     panel.teardown()
+
+
+def test_a_quick_run_waits_until_the_backend_is_compiled(viewer, panel, qtbot, monkeypatch):
+    warm, process = [], "import sys; print(3, flush=True); sys.stdin.read()"
+    monkeypatch.delenv(processors.DISABLED, raising=False)
+    monkeypatch.setattr(warmup, "is_warm", lambda _: bool(warm))
+    monkeypatch.setattr(warmup, "command", lambda *_: [sys.executable, "-c", process])
+    panel.voxels.place_source(LEFT)
+    qtbot.waitUntil(lambda: "3 of" in panel.status, timeout=MILLISECONDS)
+    assert panel.voxels.view.displayed is None
+    warm.append(True)
+    panel.warmup_process.closeWriteChannel()
+    qtbot.waitUntil(lambda: panel.voxels.view.displayed is not None, timeout=MILLISECONDS)
