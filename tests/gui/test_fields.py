@@ -6,7 +6,7 @@ from qtpy.QtGui import QWheelEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QHBoxLayout, QWidget
 
-from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, SliderRow
 
 THIRD = 1 / 3
 
@@ -244,3 +244,17 @@ def test_an_entry_without_room_ends_with_an_ellipsis(qtbot):
         box.resize(600, 24)
         assert box.displayed_text() == text
         assert not box.grab().isNull()
+
+
+@pytest.mark.parametrize(("logarithmic", "middle"), [(False, 550.0), (True, 316.2)])
+def test_a_slider_stands_where_its_number_lies_between_the_ends(qtbot, box_of, logarithmic, middle):
+    box = box_of(0.0, 1e6, 1.0, 4)
+    row = SliderRow(box, (100.0, 1000.0), logarithmic=logarithmic)
+    qtbot.addWidget(row)
+    for value, share in ((100.0, 0.0), (middle, 0.5), (1000.0, 1.0), (5e5, 1.0)):
+        box.setValue(value)
+        assert row.slider.value() == round(share * row.slider.maximum())
+    heard = heard_by(row.changed)
+    row.slider.setValue(row.slider.maximum() // 2)
+    assert heard == [middle]
+    assert box.value() == middle
