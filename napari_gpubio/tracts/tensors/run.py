@@ -128,7 +128,7 @@ def _usable_rows(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
     """Voxels whose signals are all finite, and one of them positive; from shape (M, N) to (M,)."""
     if not signals.size:
         return np.zeros(len(signals), bool)
-    sums = signals @ np.ones(signals.shape[1], np.float32)
+    sums = np.einsum("ij->i", signals)  # no matrix product: threads of BLAS would go on spinning beside the fit
     usable = np.asarray(np.isfinite(sums) & (sums > 0))  # so all are finite, and one is positive
     if not usable.all():
         rest = signals[~usable]
