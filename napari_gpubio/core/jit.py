@@ -72,7 +72,12 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def run_blocks(
-    kernel: Callable[..., Any], count: int, *arguments: Any, least: int = 1, threads: int | None = None
+    kernel: Callable[..., Any],
+    count: int,
+    *arguments: Any,
+    least: int = 1,
+    threads: int | None = None,
+    blocks_per_thread: int = BLOCKS_PER_THREAD,
 ) -> None:
     """Call ``kernel(start, stop, *arguments)`` for ranges that make up ``range(count)``; idle threads take the next.
 
@@ -88,12 +93,14 @@ def run_blocks(
         Fewest items worth a call of their own; a call should last a millisecond.
     threads
         At most so many; all of `thread_count` if left out.
+    blocks_per_thread
+        More for long calls whose items take unequal times, so that no thread waits long for another's last.
     """
     threads = max(1, min(threads or thread_count(), count // least))
     if threads == 1:
         kernel(0, count, *arguments)
         return
-    blocks = min(threads * BLOCKS_PER_THREAD, count // least)
+    blocks = min(threads * blocks_per_thread, count // least)
     _Blocks(kernel, count, arguments, blocks, helpers=threads - 1).run()
 
 

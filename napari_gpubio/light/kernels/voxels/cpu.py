@@ -12,6 +12,7 @@ from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, Vo
 from napari_gpubio.light.kernels.voxels.trace import Tallies, trace_photons
 
 _PHOTONS_AT_LEAST = 16  # worth a call
+_BLOCKS_PER_THREAD = 16
 
 
 class Run:
@@ -70,7 +71,8 @@ class Run:
             photons=photons,
             numbers=numbers,
         )
-        run_blocks(trace_photons, count, np.uint64(start), self._scene, tallies, least=_PHOTONS_AT_LEAST)
+        given = np.uint64(start), self._scene, tallies
+        run_blocks(trace_photons, count, *given, least=_PHOTONS_AT_LEAST, blocks_per_thread=_BLOCKS_PER_THREAD)
         if found := int(detected[0]):
             self._whole.detected.add(DetectedList(photons[:found], numbers[:found]), p.settings.max_detected)
 
