@@ -22,8 +22,8 @@ from dose.plan import (
 from dose.resident import Resident
 from napari_gpubio.core.device import CPU
 from napari_gpubio.dose.kernels.histogram.problem import make_problem
-from napari_gpubio.dose.live import ResidentDvh
 from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import dvh
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import contour_structure
