@@ -34,12 +34,45 @@ from napari_gpubio.gui.script import checksum
 logger = logging.getLogger(__name__)
 
 
-class EnginePanel(QWidget):
+class RunForm:
+    """Reads the inputs of a run: for the run, and for a script that does the same."""
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
+        """Read the inputs (in the GUI thread) and return the generator to run; InvalidInput is shown as a sentence."""
+        raise NotImplementedError
+
+    def script(self, saved: Mapping[str, Path]) -> str:
+        """Return a Python script that does what the inputs describe; ``saved``: files of painted layers, by name."""
+        raise NotImplementedError
+
+    def painted_layers(self) -> list[Any]:
+        """Input layers that no file holds as they are; a script needs them saved beside it."""
+        return []
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save a painted layer into a folder and return the path."""
+        raise NotImplementedError
+
+
+class RunDisplay:
+    """Shows what a run gives."""
+
+    def show_preview(self, preview: Any) -> None:
+        """Show a partial result."""
+
+    def show_result(self, result: Any) -> None:
+        """Show what the generator returned."""
+        raise NotImplementedError
+
+    def keep_result(self, result: Any) -> None:
+        """Take from the result of a run what is worth keeping although newer inputs are about to be run."""
+
+
+class EnginePanel(QWidget, RunForm, RunDisplay):
     """Base of the dock widgets.
 
-    A subclass fills ``self.inputs`` (a vertical layout), and implements `make_steps`, `script`, `show_result` and, if
-    it wants, `show_preview`; or it sets ``self.display`` to a part that shows what a run gives. The viewer is napari's
-    or its public proxy.
+    A subclass fills ``self.inputs`` (a vertical layout), and is the form and the display of its runs, or sets
+    ``self.run_form`` and ``self.run_display`` to parts that are. The viewer is napari's or its public proxy.
     """
 
     warms: tuple[str, ...] = ()  # the engines whose CPU backends are compiled while the panel is open
@@ -56,7 +89,9 @@ class EnginePanel(QWidget):
         self._rerun = False
         self._begun = 0.0
         self._parts: list[Any] = []
-        self.display: Any = self  # what shows previews and results: this panel, or a part of it with the same methods
+        self.run_form: RunForm = self
+        self.run_display: RunDisplay = self
+        self._current_display: RunDisplay = self  # that of the run under way
         self.inputs = QVBoxLayout()
         self._build()
         self._warmup = BackgroundWarmup(self.warms, self)
@@ -67,34 +102,6 @@ class EnginePanel(QWidget):
         self._guard.closing.connect(self.teardown)
         self._guard.stayed.connect(self.revive)
         self.own(Connections(lambda: [(viewer.events.theme, self._on_theme)], self._on_theme))
-
-    # -- what a subclass gives ------------------------------------------------------------------------------------
-
-    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
-        """Read the inputs (in the GUI thread) and return the generator to run; InvalidInput is shown as a sentence."""
-        raise NotImplementedError
-
-    def show_result(self, result: Any) -> None:
-        """Show what the generator returned."""
-        raise NotImplementedError
-
-    def show_preview(self, preview: Any) -> None:
-        """Show a partial result."""
-
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a Python script that does what the panel is set to do; ``saved``: files of painted layers, by name."""
-        raise NotImplementedError
-
-    def painted_layers(self) -> list[Any]:
-        """Input layers that no file holds as they are; a script needs them saved beside it."""
-        return []
-
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save a painted layer into a folder and return the path."""
-        raise NotImplementedError
-
-    def keep_result(self, result: Any) -> None:
-        """Take from the result of a run what is worth keeping although newer inputs are about to be run."""
 
     def own(self, part: Any) -> Any:
         """Call ``part.attach()`` now and ``part.detach()`` when the panel goes away; returns the part."""
@@ -143,10 +150,11 @@ class EnginePanel(QWidget):
     def _start_run(self) -> None:
         try:
             stop = threading.Event()
-            steps = self.make_steps(stop)
+            steps = self.run_form.make_steps(stop)
         except GpuBioError as error:
             self.show_error(str(error))
             return
+        self._current_display = self.run_display
         self._job = Job(lambda _: steps, self)
         self._job.stop_event = stop
         self._job.stepped.connect(self._on_step)
@@ -231,8 +239,8 @@ class EnginePanel(QWidget):
     def copy_script(self) -> None:
         """Put the script on the clipboard; if inputs were painted, save it with them beside it."""
         try:
-            painted = self.painted_layers()
-            text = self._script_with(painted) if painted else self.script({})
+            painted = self.run_form.painted_layers()
+            text = self._script_with(painted) if painted else self.run_form.script({})
         except (GpuBioError, OSError) as error:
             self.show_error(f"The script could not be made: {error}")
             return
@@ -248,9 +256,9 @@ class EnginePanel(QWidget):
 
     def save_script(self, path: Path, painted: list[Any]) -> str:
         """Write the script, and painted layers beside it with their checksums; returns the text."""
-        saved = {layer.name: self.save_painted(layer, path.parent) for layer in painted}
+        saved = {layer.name: self.run_form.save_painted(layer, path.parent) for layer in painted}
         sums = "".join(f"# {file.name}: SHA-256 {checksum(file)}…\n" for file in saved.values())
-        text = sums + self.script(saved)
+        text = sums + self.run_form.script(saved)
         with atomic_write(path) as part:
             part.write_text(text, encoding="utf-8")
         return text
@@ -361,7 +369,7 @@ class EnginePanel(QWidget):
         estimate = f", {left:.0f} s left" if left >= 1 else ""
         self._status.setText(f"{step.message} {step.done:,} of {step.total:,}{estimate}")
         if step.preview is not None:
-            self.display.show_preview(step.preview)
+            self._current_display.show_preview(step.preview)
 
     def _on_finished(self, outcome: Outcome) -> None:
         if self._job is None:
@@ -372,7 +380,7 @@ class EnginePanel(QWidget):
         if self._rerun:
             self._rerun = False
             if outcome.result is not None:
-                self.display.keep_result(outcome.result)
+                self._current_display.keep_result(outcome.result)
             self.run()
             return
         if outcome.error:
@@ -380,7 +388,7 @@ class EnginePanel(QWidget):
             self.show_error(outcome.error)
         else:
             self._status.setText(f"done in {time.perf_counter() - self._begun:.2f} s")
-            self.display.show_result(outcome.result)
+            self._current_display.show_result(outcome.result)
         self.run_finished.emit()
 
 

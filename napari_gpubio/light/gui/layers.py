@@ -192,7 +192,7 @@ class LayerMode(Mode[LayeredResult]):
     def _display_read(self, result: LayeredResult) -> None:
         """Display a result that was read from a file."""
         self._quick.cancel()
-        self.display(display_layers(result, self.options))
+        self.show_preview(display_layers(result, self.options))
         self.panel.show_status("")
 
     def on_result_read(self, path: Path, result: LayeredResult) -> None:

@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.jobs import LatestJob, MakeSteps, Outcome
-from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.panel import EnginePanel, RunDisplay, RunForm, heading
 from napari_gpubio.light.gui.display import DisplayBox
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.request import Displayed, DisplayOptions, display_steps
@@ -113,7 +113,7 @@ class QuickRuns(QObject):
             self.status_changed.emit(f"quick run with {displayed.traced.launched:,} photons{self._rest}")
 
 
-class Mode(QWidget, Generic[Result]):
+class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
     """Inputs and results of one mode.
 
     A subclass makes ``run_box``, ``display_box``, ``results``, ``view`` and further inputs, and calls `_connect_parts`.
@@ -163,18 +163,6 @@ class Mode(QWidget, Generic[Result]):
         """Continue where a result was saved."""
         raise NotImplementedError
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that simulates what the inputs describe."""
-        raise NotImplementedError
-
-    def painted_layers(self) -> list[Any]:
-        """Input layers that a script needs saved beside it."""
-        return []
-
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save one of `painted_layers` into a folder."""
-        raise NotImplementedError
-
     def parts(self) -> Sequence[Any]:
         """Parts that follow the viewer: with ``attach`` and ``detach``."""
         return (self.results, self.view)
@@ -219,17 +207,17 @@ class Mode(QWidget, Generic[Result]):
 
     # -- displaying -----------------------------------------------------------------------------------------------
 
-    def display_run(self, result: Any) -> None:
-        """Display what a run gave."""
-        self.display(result)
+    def show_result(self, result: Any) -> None:
+        """Show what a run gave."""
+        self.show_preview(result)
 
-    def display(self, displayed: Displayed[Result]) -> None:
-        """Display a result and its numbers."""
-        self.view.display(displayed)  # type: ignore[arg-type] # the view of this mode's results
-        self._show_numbers(displayed)
-        if displayed.problem:
-            self.panel.show_error(f"This is {displayed.problem}.")
-        if displayed.options != self.options:
+    def show_preview(self, preview: Displayed[Result]) -> None:
+        """Show the layers and the numbers of a result, or of what a run has so far."""
+        self.view.display(preview)  # type: ignore[arg-type] # the view of this mode's results
+        self._show_numbers(preview)
+        if preview.problem:
+            self.panel.show_error(f"This is {preview.problem}.")
+        if preview.options != self.options:
             self._redraw_as(self.options)
 
     def update_numbers(self) -> None:
@@ -275,7 +263,7 @@ class Mode(QWidget, Generic[Result]):
                 (results.files.status_changed, panel.show_status),
                 (results.files.error_occurred, panel.show_error),
                 (panel.warmed, self._quick.resume),
-                (self._quick.displayed, self.display),
+                (self._quick.displayed, self.show_preview),
                 (self._quick.status_changed, panel.show_status),
                 (self._quick.failed, self.on_quick_failed),
                 (self._redraw.finished, self._on_redrawn),
@@ -297,7 +285,7 @@ class Mode(QWidget, Generic[Result]):
         if outcome.error:
             self.panel.show_error(outcome.error)
         elif self.view.displayed is not None and outcome.result.traced is self.view.displayed.traced:
-            self.display(outcome.result)
+            self.show_preview(outcome.result)
 
     def _show_numbers(self, displayed: Displayed[Result]) -> None:
         self.results.display(

@@ -1,14 +1,10 @@
 """The dock widget "Light transport": light in voxels or in layers, with one Run, one device and one set of plots."""
 
-import threading
-from collections.abc import Generator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QWidget
 
-from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.forms import ChoiceButtons
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.gui.layers import LayerMode
@@ -38,7 +34,6 @@ class LightPanel(EnginePanel):
         self.plots = PlotController(viewer, self)
         self._modes: dict[str, Mode[Any]] = {}
         self._current = mode
-        self._running_mode: Mode[Any] | None = None
         self.switch = ChoiceButtons(MODES, self)
         self.switch.changed.connect(self.set_mode)
         self.inputs.addWidget(self.switch)
@@ -70,6 +65,7 @@ class LightPanel(EnginePanel):
         self._current = mode
         with QSignalBlocker(self.switch):
             self.switch.choose(mode)
+        self.run_form = self.run_display = entered
         self.plots.set_mode(mode)
         if left is not None and left is not entered:
             left.hide()
@@ -100,39 +96,6 @@ class LightPanel(EnginePanel):
         """Show a voxel phantom of layers in the mode of voxels."""
         self.set_mode(VOXELS)
         self.voxels.labels_box.choose(layer)
-
-    # -- running --------------------------------------------------------------------------------------------------
-
-    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
-        """Read the inputs of the mode on screen and return its run."""
-        mode = self._mode(self._current)
-        steps = mode.make_steps(stop)
-        self._running_mode = mode
-        return steps
-
-    def show_preview(self, preview: Any) -> None:
-        """Show what a run has so far, in the mode that began it."""
-        if self._running_mode is not None:
-            self._running_mode.display(preview)
-
-    def show_result(self, result: Any) -> None:
-        """Show what a run gave, in the mode that began it."""
-        if self._running_mode is not None:
-            self._running_mode.display_run(result)
-
-    # -- the script -----------------------------------------------------------------------------------------------
-
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that simulates what the mode on screen describes."""
-        return self._mode(self._current).script(saved)
-
-    def painted_layers(self) -> list[Any]:
-        """Input layers that a script needs saved beside it."""
-        return self._mode(self._current).painted_layers()
-
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save an input layer into a folder."""
-        return self._mode(self._current).save_painted(layer, folder)
 
     def teardown(self) -> None:
         """End runs, give the mouse back and let the layers go."""

@@ -287,16 +287,16 @@ class VoxelMode(Mode[LightResult]):
         """Colors of the labels of a result."""
         return self._labels.colors(result.domain.labels_present)
 
-    def display_run(self, result: Displayed[LightResult] | SensitivityMap) -> None:
-        """Display what a run gave."""
+    def show_result(self, result: Displayed[LightResult] | SensitivityMap) -> None:
+        """Show what a run gave."""
         if isinstance(result, SensitivityMap):
-            self._display_sensitivity(result)
+            self._show_sensitivity(result)
             return
-        self.display(result)
+        self.show_preview(result)
         if not result.traced.complete:
             self.panel.show_status(f"stopped after {result.traced.launched:,} photons; Continue adds photons")
 
-    def _display_sensitivity(self, found: SensitivityMap) -> None:
+    def _show_sensitivity(self, found: SensitivityMap) -> None:
         part = f"sensitivity {found.detector}"
         self.view.remove(part)
         self.view.add(part, found.layer, **SENSITIVITY_STYLE)
@@ -341,7 +341,7 @@ class VoxelMode(Mode[LightResult]):
         if outcome.error:
             self.panel.show_error(outcome.error)
         elif not self.panel.running:
-            self.display(outcome.result)
+            self.show_preview(outcome.result)
 
     # -- the script -----------------------------------------------------------------------------------------------
 

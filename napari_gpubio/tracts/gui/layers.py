@@ -9,6 +9,7 @@ from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.space import slice_steps_mm, world_layer_affine, world_to_viewer
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.lines import Lines
+from napari_gpubio.gui.panel import RunDisplay
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
 from napari_gpubio.tracts.gui.request import Traced, pack_fibers
@@ -19,7 +20,7 @@ from napari_gpubio.tracts.napari_io import map_layer, scan_of
 MARKER_MM = 4.0  # diameter of a marker
 
 
-class FiberDisplay(QObject):
+class FiberDisplay(QObject, RunDisplay):
     """Shows results of tracking and keeps the viewer's layers in step with the bundles."""
 
     fibers_shown = Signal(object)  # their layer

@@ -56,7 +56,7 @@ class TrackingPanel(EnginePanel):
         self._retrack.setInterval(RETRACK_MS)
         self._fill()
         self.bundles = BundleList(theme.REGIONS)
-        self.display = FiberDisplay(viewer, self.bundles, self)
+        self.display = self.run_display = FiberDisplay(viewer, self.bundles, self)
         self.controller = SeedController(
             self.seed_box, self.bundles, self.display, lambda: self.source, self._clicked_layer, self
         )

@@ -95,9 +95,9 @@ def test_copy_as_python_is_of_the_mode_on_screen(panel, mode):
     panel.set_mode(mode)
     panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
-    layered = "LayeredMedium(" in (panel.script({}) if mode == "layers" else "")
+    layered = "LayeredMedium(" in (panel.run_form.script({}) if mode == "layers" else "")
     assert layered is (mode == "layers")
-    assert [layer.name for layer in panel.painted_layers()] == ([] if layered else ["ball"])
+    assert [layer.name for layer in panel.run_form.painted_layers()] == ([] if layered else ["ball"])
 
 
 def test_a_saved_result_is_opened_with_its_inputs(viewer, panel, qtbot, tmp_path):

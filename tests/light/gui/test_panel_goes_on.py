@@ -85,7 +85,7 @@ def test_a_run_under_way_is_not_called_stopped(viewer, panel, qtbot, held):
     part = dataclasses.replace(part, complete=False, settings=dataclasses.replace(part.settings, photons=FEW))
     from napari_gpubio.light.gui.request import display_voxels
 
-    panel.show_preview(display_voxels(part, panel.voxels.options))
+    panel.run_form.show_preview(display_voxels(part, panel.voxels.options))
     assert f"Running: 100 of {FEW:,} photons" in judgment(panel)
     assert "Stopped" not in judgment(panel)
     assert "batches" not in judgment(panel)

@@ -85,7 +85,7 @@ def test_a_preview_is_an_unbiased_look_at_the_whole(viewer, panel, qtbot, monkey
     panel.voxels.run_box.photons.set_value(MANY)
     panel.voxels.place_source(LEFT)
     previews = []
-    monkeypatch.setattr(panel, "show_preview", lambda picture: previews.append(picture.result))
+    monkeypatch.setattr(panel.run_form, "show_preview", lambda picture: previews.append(picture.result))
     run(qtbot, panel)
     final = result(viewer)
     for preview in previews:

@@ -93,7 +93,6 @@ class Run:
         with self._busy, cupy.cuda.Device(self.device.indices[0]):
             self._set_aside(start // self.span)
             self._trace(start, count)
-            _ = self._problem.key  # a snapshot's fingerprint, computed once, while the GPU works
             whole = [batch for batch in self._touched(start, count) if self._is_whole(batch)]
             for first, last in joined([(batch, batch + 1) for batch in whole]):
                 self._fold(first, last - first)
