@@ -62,9 +62,7 @@ def test_the_demonstration(viewer, qtbot):
     fa = viewer.layers["brain phantom FA"]
     assert fa.visible
     assert fa.depiction == "plane"
-    assert np.allclose(
-        fa.data_to_world(fa.plane.position), world_to_viewer(demo.CLICKS_MM["callosum"], field.affine, field.shape)
-    )
+    assert np.allclose(fa.data_to_world(fa.plane.position), world_to_viewer(demo.CLICKS_MM["callosum"]))
     panel.teardown()
 
 
@@ -166,7 +164,7 @@ def test_a_tractogram(viewer):
     fibers = tracts.io.read_tractogram(path)
     assert len(np.unique(layer.data[:, 0])) == len(fibers)
     first = layer.data_to_world(np.asarray(layer.data)[0, 1:])[-3:]
-    assert np.allclose(first, world_to_viewer(fibers.points[0], fibers.affine, fibers.shape), atol=1e-3)
+    assert np.allclose(first, world_to_viewer(fibers.points[0]), atol=1e-3)
 
 
 @pytest.mark.parametrize("suffix", [".trk", ".tck", ".trx", ".vtk"])

@@ -12,14 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import layer_matrix, same_grid, to_layer, volume_layer_affine, world_order
+from napari_gpubio.core.space import is_oblique, layer_matrix, same_grid, to_layer, world_order
 from napari_gpubio.core.volumes import read_volume, write_volume
+from napari_gpubio.core.world_aligned import WorldAligned
 
 Array = npt.NDArray[Any]
 LayerData = tuple[Any, dict[str, Any], str]
 Reader = Callable[[Path], tuple[Array, Array]]
 KEY = "napari_gpubio"
 AXES = ("z", "y", "x")
+UNITS = ("mm",) * 3
 
 
 def volume_layer(array: Array, affine: Array, name: str, *, kind: str = "image", **keywords: Any) -> LayerData:
@@ -38,29 +40,48 @@ def volume_layer(array: Array, affine: Array, name: str, *, kind: str = "image",
     **keywords
         What else the layer is given; ``metadata`` is what it carries under ``KEY``.
     """
-    shown, matrix = _shown(array, affine)
-    data = shown.transpose(2, 1, 0, 3) if array.ndim == 4 else shown.T
-    return data, {"name": name, "affine": matrix, "axis_labels": AXES, **_carrying(array, affine, keywords)}, kind
+    colors = array.ndim == 4
+    data, place = _shown(array, affine, linear=kind == "image", colors=colors)
+    return (
+        data,
+        {"name": name, "units": UNITS, "axis_labels": AXES, **place, **_carrying(array, affine, keywords)},
+        kind,
+    )
 
 
 def series_layer(array: Array, affine: Array, name: str, first_axis: str, **keywords: Any) -> LayerData:
     """Return the image layer of volumes (X, Y, Z, N), whose first axis counts them; the rest as `volume_layer`."""
-    shown, matrix = _shown(array, affine)
-    spatial = np.eye(5)
-    spatial[1:, 1:] = matrix
-    labels = (first_axis, *AXES)
-    return (
-        shown.T,
-        {"name": name, "affine": spatial, "axis_labels": labels, **_carrying(array, affine, keywords)},
-        "image",
-    )
+    data, place = _shown(array, affine, linear=True, colors=False)
+    axes = {"units": ("pixel", *UNITS), "axis_labels": (first_axis, *AXES)}
+    return data, {"name": name, **axes, **place, **_carrying(array, affine, keywords)}, "image"
 
 
-def _shown(array: Array, affine: Array) -> tuple[Array, Array]:
-    """An array with its first three axes along x, y, z, and the affine of its layer."""
+def _shown(array: Array, affine: Array, *, linear: bool, colors: bool) -> tuple[Any, dict[str, Any]]:
+    """What a layer holds of a volume, a series or colors, and the keywords that put it where it lies."""
+    if is_oblique(affine):
+        aligned = WorldAligned(array, affine, linear=linear, colors=colors)
+        first = (1.0,) * (aligned.ndim - 3 - colors)
+        return aligned, {
+            "scale": (*first, *aligned.scale),
+            "translate": (*np.zeros(len(first)), *aligned.translate),
+        } | _contrast_limits(array, linear=linear, colors=colors)
     order = world_order(affine)
     shown = array.transpose(*order, *range(3, array.ndim))
-    return shown, volume_layer_affine(affine[:, [*order, 3]], shown.shape[:3])
+    matrix = to_layer(affine[:, [*order, 3]])
+    if colors:
+        return shown.transpose(2, 1, 0, 3), {"affine": matrix}
+    if array.ndim == 4:
+        matrix = np.block([[np.ones((1, 1)), np.zeros((1, 4))], [np.zeros((4, 1)), matrix]])
+    return shown.T, {"affine": matrix}
+
+
+def _contrast_limits(array: Array, *, linear: bool, colors: bool) -> dict[str, Any]:
+    """Limits of an image that is sampled when it is drawn, so that napari does not look for them in all of it."""
+    if not linear or colors:
+        return {}
+    finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    return {"contrast_limits": (low, high if high > low else low + 1.0)}
 
 
 def _carrying(array: Array, affine: Array, keywords: dict[str, Any]) -> dict[str, Any]:
@@ -98,6 +119,8 @@ def volume_of(layer: Any) -> Array:
     InvalidInput
         If the layer has another number of dimensions.
     """
+    if isinstance(layer.data, WorldAligned) and layer.data.source.ndim == 3:
+        return layer.data.source
     data = np.asarray(layer.data)
     if data.ndim > 3 and data.dtype.kind in "iub" and not getattr(layer, "rgb", False):
         data = data.max(axis=tuple(range(data.ndim - 3)))  # labels drawn while a series is open: on any of its volumes
@@ -144,6 +167,9 @@ def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
         If the layer has fewer than three dimensions, or the file cannot be written.
     """
     ours = attributes.get("metadata", {}).get(KEY, {})
+    if isinstance(data, WorldAligned):
+        write_volume(path, data.source, ours["affine"])
+        return [path]
     array = np.asarray(data)
     ndim = array.ndim - bool(attributes.get("rgb"))
     if ndim < 3:

@@ -2,12 +2,11 @@
 
 * An **array** of a volume is indexed (i, j, k) as nibabel gives it; its **affine** (4 x 4) takes a voxel index to
   **world** millimeters, RAS: x to the right, y to the front, z up.
-* A napari **layer** holds the same array transposed, (k, j, i), and its world is (z, y, x) = (S, A, R) in mm. A
-  position of the viewer is a world position read backwards.
-* napari shows 2-D slices along its world axes only, so an **oblique** or sheared volume is shown straightened:
-  `display_affine` keeps voxel sizes, axis order and directions, and the center, and drops the small rotation and the
-  shear. Every layer of one volume uses the same display affine, so that what belongs together lies together; files
-  and numbers always use the true affine.
+* The **viewer's** world is (z, y, x) = (S, A, R) in mm: a position of the viewer is a world position read backwards,
+  for every layer. A layer holds a volume's array transposed, (k, j, i).
+* napari cuts slices along its world's axes only, and draws a rotated layer displaced in 2-D. So an **oblique** or
+  sheared volume is shown through a `napari_gpubio.core.world_aligned.WorldAligned`; files, engines and numbers use its
+  own voxels and the true affine.
 """
 
 from collections.abc import Mapping
@@ -87,33 +86,19 @@ def world_order(affine: Array) -> tuple[int, int, int]:
     return axes.index(0), axes.index(1), axes.index(2)
 
 
-def display_affine(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Return the voxel-to-display matrix, mm: the affine itself where its axes follow the world's, else straightened.
-
-    Parameters
-    ----------
-    affine
-        Voxel to world, mm.
-    shape
-        Dimensions of the volume; its center stays where it is.
-    """
-    affine = np.asarray(affine, np.float64)
-    sizes = voxel_sizes_mm(affine)
-    nearest = np.zeros((3, 3))
-    for column, row in enumerate(world_axes_of(affine)):
-        nearest[row, column] = np.sign(affine[row, column])
-    straight = np.eye(4)
-    straight[:3, :3] = nearest * sizes
-    if np.allclose(affine[:3, :3], straight[:3, :3], atol=1e-3 * sizes.min()):
-        return affine
-    center = (np.asarray(shape[:3]) - 1) / 2
-    straight[:3, 3] = apply_affine(affine, center) - straight[:3, :3] @ center
-    return straight
+def is_oblique(affine: Array) -> bool:
+    """Whether the axes of a volume do not follow the world's, because it is rotated or sheared."""
+    directions = np.asarray(affine, np.float64)[:3, :3]
+    along = np.zeros((3, 3), bool)
+    along[world_axes_of(affine), range(3)] = True
+    return bool(np.abs(directions[~along]).max() > 1e-3 * voxel_sizes_mm(affine).min())
 
 
-def is_straightened(affine: Array, shape: tuple[int, ...]) -> bool:
-    """Whether napari shows this volume straightened, because it is oblique or sheared."""
-    return not np.array_equal(display_affine(affine, shape), np.asarray(affine, np.float64))
+def tilt_degrees(affine: Array) -> float:
+    """Largest angle between an axis of a volume and the axis of the world that it follows most closely."""
+    directions = np.asarray(affine, np.float64)[:3, :3] / voxel_sizes_mm(affine)
+    cosines = np.abs(directions[world_axes_of(affine), range(3)])
+    return float(np.degrees(np.arccos(np.clip(cosines.min(), 0.0, 1.0))))
 
 
 def to_layer(matrix: Array) -> npt.NDArray[np.float64]:
@@ -121,23 +106,14 @@ def to_layer(matrix: Array) -> npt.NDArray[np.float64]:
     return np.asarray(_ZYX @ matrix @ _ZYX)
 
 
-def volume_layer_affine(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Return the ``affine`` of a napari layer that holds ``array.T`` of a volume."""
-    return to_layer(display_affine(affine, shape))
-
-
-def world_layer_affine(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Return the ``affine`` of a napari layer whose data are world millimeters (z, y, x) of the volume's study."""
-    return to_layer(display_affine(affine, shape) @ np.linalg.inv(affine))
-
-
-def slice_steps_mm(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+def slice_steps_mm(affine: Array) -> npt.NDArray[np.float64]:
     """Distance between the slices of a volume along the viewer's axes (z, y, x), mm.
 
     Points, lines and meshes of a study take it as their step, else a slider of the viewer would stop between slices.
     """
-    displayed = display_affine(affine, shape)[:3, :3]
-    return np.asarray(np.abs(displayed).max(axis=1)[::-1])
+    sizes = np.empty(3)
+    sizes[list(world_axes_of(affine))] = voxel_sizes_mm(affine)
+    return sizes[::-1]
 
 
 def layer_matrix(attributes: Mapping[str, Any], ndim: int) -> npt.NDArray[np.float64]:
@@ -169,13 +145,11 @@ def _shear_matrix(values: Any, ndim: int) -> Array:
     return shear
 
 
-def viewer_to_world(position: npt.ArrayLike, affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+def viewer_to_world(position: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """World millimeters (x, y, z) of a viewer position (..., z, y, x); axes before the last three are ignored."""
-    zyx = np.asarray(position, np.float64)[..., -3:]
-    shown_to_world = np.asarray(affine) @ np.linalg.inv(display_affine(affine, shape))
-    return apply_affine(shown_to_world, zyx[..., ::-1])
+    return np.asarray(position, np.float64)[..., :-4:-1]
 
 
-def world_to_viewer(points: npt.ArrayLike, affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+def world_to_viewer(points: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Viewer position (z, y, x) of world millimeters (x, y, z)."""
-    return apply_affine(display_affine(affine, shape) @ np.linalg.inv(affine), points)[..., ::-1]
+    return np.asarray(points, np.float64)[..., ::-1]

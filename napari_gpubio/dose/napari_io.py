@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import AXES, KEY, LayerData, carried, grid_of, volume_layer, volume_of
-from napari_gpubio.core.space import layer_matrix, viewer_to_world, world_layer_affine, world_order
+from napari_gpubio.core.space import layer_matrix, viewer_to_world, world_order
 from napari_gpubio.dose.io.ct import read_ct, refuse_damaged
 from napari_gpubio.dose.io.dicom import CLASSES, is_dicom, modality_of, sorted_by_modality
 from napari_gpubio.dose.io.dicom_rt import StructureSet, read_rtdose, read_rtplan, read_rtstruct
@@ -246,7 +246,6 @@ def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str
             "edge_color": np.array(colors).reshape(-1, 4),
             "face_color": "transparent",
             "features": {NAMED_BY[0]: names},
-            "affine": world_layer_affine(dose.affine, dose.values.shape),
             "axis_labels": AXES,
             "metadata": {KEY: {**own, **keywords.pop("metadata", {})}},
             **keywords,
@@ -307,7 +306,7 @@ def _loops_of(layer: Any, dose: Dose) -> tuple[dict[str, list[Array]], dict[str,
             continue
         points = _ellipse(data) if kind == "ellipse" else np.asarray(data, np.float64)
         shown = (points @ to_world[:, :-1].T + to_world[:, -1])[:, -3:] * factors
-        loops.setdefault(name, []).append(viewer_to_world(shown, dose.affine, dose.values.shape))
+        loops.setdefault(name, []).append(viewer_to_world(shown))
         red, green, blue = (round(255 * float(part)) for part in np.asarray(color)[:3])
         colors.setdefault(name, (red, green, blue))
     return loops, colors, left_out

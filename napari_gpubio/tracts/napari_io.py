@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData, carried, series_layer, volume_layer
-from napari_gpubio.core.space import layer_matrix, world_layer_affine, world_order
+from napari_gpubio.core.space import layer_matrix, world_order
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_array, read_dwi
 from napari_gpubio.tracts.io.mif import read_mif
 from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix, write_tractogram
@@ -170,12 +170,9 @@ def _layer(path: Path) -> LayerData:
     if not len(tractogram.points):
         raise InvalidInput(f"{path.name} holds no fibers; there is nothing to show")
     data = tracks_data(tractogram)
-    affine = np.eye(5)
-    affine[1:, 1:] = world_layer_affine(tractogram.affine, tractogram.shape)
     keywords = {
         "name": path.name.removesuffix(tractogram_suffix(path) or ""),
         "metadata": {KEY: {"tractogram": tractogram}},
-        "affine": affine,
         "head_length": 0,
         "tail_length": 1,
     }

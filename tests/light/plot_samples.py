@@ -24,6 +24,6 @@ def axis_texts(plot):
 def draw(viewer, result, start_mm, end_mm):
     """What drawing with the mouse does: a line in the layer, given in world mm."""
     layer = viewer.layers["profile line"]
-    ends = world_to_viewer([start_mm, end_mm], result.domain.affine, result.domain.shape)
+    ends = world_to_viewer([start_mm, end_mm])
     layer.add_lines(np.array([[layer.world_to_data(end) for end in ends]]))
     return layer

@@ -271,7 +271,7 @@ def _contains(structure: Structure, live: LiveHistograms, position: Any) -> bool
         dose, plan = live.doses[0], live.request.plans[0].layer
         in_mm = np.asarray(position, np.float64)[-3:] * mm_per_unit(plan)
         place = np.eye(4)
-        place[:3, 3] = viewer_to_world(in_mm, dose.affine, dose.values.shape)
+        place[:3, 3] = viewer_to_world(in_mm)
         return bool(inside(live.contours[structure.name], place, (1, 1, 1))[0, 0, 0])
     volume, axes = volume_of(structure.layer), stored_axes(structure.layer)
     index = np.round(_index_in(structure.layer, position)).astype(int)[list(axes)]

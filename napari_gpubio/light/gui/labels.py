@@ -74,11 +74,11 @@ class Tissue:
 
     def to_world(self, position: npt.ArrayLike) -> Position:
         """World mm of a viewer position (z, y, x)."""
-        return to_world(position, self.affine, self.labels.shape)
+        return to_world(position)
 
     def to_viewer(self, points_mm: npt.ArrayLike) -> Position:
         """Viewer position (z, y, x) of world mm."""
-        return to_viewer(points_mm, self.affine, self.labels.shape)
+        return to_viewer(points_mm)
 
     def surface_under(self, sight: Sight) -> Position | None:
         """Return the surface point (world mm) that a click means, or None if it means none.

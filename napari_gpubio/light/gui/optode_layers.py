@@ -158,7 +158,7 @@ class OptodeLayers:
     def show_optodes(self, optodes: Optodes, source: Source | None, tissue: Tissue) -> None:
         """Draw what is placed; ``source`` is the one that shines, or None."""
         size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
-        self._step = slice_steps_mm(tissue.affine, tissue.labels.shape)
+        self._step = slice_steps_mm(tissue.affine)
         self._extent = np.sort(tissue.to_viewer(_ends(tissue)), axis=0)
         self._reach = max(size / 2, float(self._step.max()))
         self._strokes = [(tissue.to_viewer(s), c) for s, c in _strokes(optodes, source, tissue) if len(s)]

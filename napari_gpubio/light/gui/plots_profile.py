@@ -63,16 +63,16 @@ class ProfileLine(QObject):
         ends = self._ends()
         if ends is None:
             return None
-        start, end = viewer_to_world(ends, domain.affine, domain.shape)
+        start, end = viewer_to_world(ends)
         return start, end
 
     def draw(self, domain: Domain) -> None:
         """Let the user draw: make the layer if there is none, and choose its line tool."""
         layer = self.layer
         if layer is None:
-            step = slice_steps_mm(domain.affine, domain.shape)
+            step = slice_steps_mm(domain.affine)
             # the first voxel's center, so that every slice of the volume is at an integer here too
-            origin = world_to_viewer(domain.affine[:3, 3], domain.affine, domain.shape)
+            origin = world_to_viewer(domain.affine[:3, 3])
             layer = self._viewer.add_shapes(
                 ndim=3,
                 name=NAME,

@@ -146,7 +146,7 @@ class SeedController(QObject):
             self._bundles.move(center_mm)
         self._box.seed_from_click()
         if source is not None:
-            show_slices_at(self._display.viewer, world_to_viewer(center_mm, source.affine, source.shape))
+            show_slices_at(self._display.viewer, world_to_viewer(center_mm))
         self.refresh()
         self.seed_placed.emit()
 
@@ -161,13 +161,13 @@ class SeedController(QObject):
         source = self._source()
         if source is None or not len(self._bundles):
             return []
-        return world_to_viewer([b.center_mm for b in self._bundles], source.affine, source.shape)
+        return world_to_viewer([b.center_mm for b in self._bundles])
 
     def _world(self, position: Any) -> Position:
         source = self._source()
         if source is None:
             raise InvalidInput(NO_TENSORS)
-        x, y, z = viewer_to_world(position, source.affine, source.shape)
+        x, y, z = viewer_to_world(position)
         return float(x), float(y), float(z)
 
     # -- what the user does ---------------------------------------------------------------------------------------

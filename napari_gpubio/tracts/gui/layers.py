@@ -6,7 +6,7 @@ import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.core.space import slice_steps_mm, world_layer_affine, world_to_viewer
+from napari_gpubio.core.space import slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import RunDisplay
@@ -97,10 +97,9 @@ class FiberDisplay(QObject, RunDisplay):
             layer.set_lines(lines)
             layer.metadata[KEY] = carried
             return layer
-        affine = world_layer_affine(fibers.affine, fibers.shape)
-        step = slice_steps_mm(fibers.affine, fibers.shape)
+        step = slice_steps_mm(fibers.affine)
         active = self.viewer.layers.selection.active
-        layer = Streamlines(lines=lines, affine=affine, slider_step=step, name=name, metadata={KEY: carried})
+        layer = Streamlines(lines=lines, slider_step=step, name=name, metadata={KEY: carried})
         self.viewer.add_layer(layer)
         if active is not None and active in self.viewer.layers:
             self.viewer.layers.selection.active = active
@@ -131,8 +130,8 @@ class FiberDisplay(QObject, RunDisplay):
             layer.data = np.empty((0, 3))
         if source is None or not bundles:
             return
-        step = slice_steps_mm(source.affine, source.shape)
-        positions = world_to_viewer([b.center_mm for b in bundles], source.affine, source.shape) / step
+        step = slice_steps_mm(source.affine)
+        positions = world_to_viewer([b.center_mm for b in bundles]) / step
         colors = [b.color for b in bundles]
         if layer is not None:
             layer.scale, layer.data, layer.face_color = step, positions, colors

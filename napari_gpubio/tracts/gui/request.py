@@ -12,7 +12,6 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.core.space import world_layer_affine
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.lines import ByDirection, Lines, Paint, pack_lines
 from napari_gpubio.gui.script import call_text, file_name, points_text
@@ -123,7 +122,7 @@ def pack_fibers(fibers: Tractogram, paint: Paint | None) -> Lines:
         fibers.offsets,
         per_fiber={n: v for n, v in fibers.per_fiber.items() if n not in NOT_SHOWN and np.ndim(v) == 1},
         per_point={n: v for n, v in fibers.per_point.items() if np.ndim(v) == 1},
-        paint=paint or ByDirection(world_layer_affine(fibers.affine, fibers.shape)),
+        paint=paint or ByDirection(),
     )
 
 

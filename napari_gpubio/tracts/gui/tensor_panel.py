@@ -21,7 +21,7 @@ from qtpy.QtWidgets import (
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import KEY, grid_of, save_layer, saved_path, volume_of
-from napari_gpubio.core.space import apply_affine, same_grid, slice_steps_mm, viewer_to_world, world_layer_affine
+from napari_gpubio.core.space import apply_affine, same_grid, slice_steps_mm, viewer_to_world
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path
@@ -259,7 +259,7 @@ class TensorPanel(EnginePanel):
         if field is None:
             self.show_error("there are no tensors to draw; fit a scan first")
             return
-        world = viewer_to_world(np.asarray(self.viewer.dims.point), field.affine, field.shape)
+        world = viewer_to_world(np.asarray(self.viewer.dims.point))
         center = apply_affine(np.linalg.inv(field.affine), world)
         voxels = nearby_voxels(center, 4)
         if self._place.currentData() == "slice":
@@ -272,12 +272,11 @@ class TensorPanel(EnginePanel):
             return
         for layer in [x for x in self.viewer.layers if x.name == "ellipsoids"]:
             self.viewer.layers.remove(layer.name)
-        step = slice_steps_mm(field.affine, field.shape)
-        matrix = world_layer_affine(field.affine, field.shape) @ np.diag([*step, 1.0])
+        step = slice_steps_mm(field.affine)
         self.viewer.add_surface(
             (vertices[:, ::-1] / step, faces[:, ::-1]),
             vertex_colors=colors,
-            affine=matrix,
+            scale=step,
             shading="none",
             name="ellipsoids",
         )

@@ -192,7 +192,7 @@ class TrackingPanel(EnginePanel):
         """Show FA in 3-D as chosen in the panel."""
         layer, field, bundle = self._scalar_map(), self.field, self.bundles.current
         if layer is not None and field is not None and bundle is not None:
-            self.context_box.set_depiction(layer, world_to_viewer(bundle.center_mm, field.affine, field.shape))
+            self.context_box.set_depiction(layer, world_to_viewer(bundle.center_mm))
 
     def _on_drag(self, moved: Bundle) -> None:
         """Trace fewer fibers of the same fan, to follow the mouse."""

@@ -46,11 +46,11 @@ NEARBY = (CENTER[0] - 0.8 * RADIUS, CENTER[1], CENTER[2] + 0.6 * RADIUS)  # wher
 
 
 def on_screen(world):
-    return world_to_viewer(world, ball().affine, ball().shape)
+    return world_to_viewer(world)
 
 
 def in_world(position):
-    return viewer_to_world(position, ball().affine, ball().shape)
+    return viewer_to_world(position)
 
 
 def add_panel(viewer):

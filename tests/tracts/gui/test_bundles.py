@@ -111,7 +111,7 @@ def test_undo_of_a_new_name_keeps_the_fibers(viewer, two, qtbot):
 
 def test_new_starts_a_bundle_in_the_middle_of_what_is_shown(viewer, panel, qtbot):
     go_to(viewer, CORTICOSPINAL)
-    shown = viewer_to_world(viewer.dims.point, field().affine, field().shape)
+    shown = viewer_to_world(viewer.dims.point)
     button(panel, "New").click()
     settle(qtbot, panel)
     assert np.allclose(panel.bundles.current.center_mm, shown, atol=1e-4)

@@ -22,7 +22,7 @@ def drawn(proxy, field):
     """World positions (mm) of the vertices of the ellipsoids on screen."""
     (layer,) = [layer for layer in proxy.layers if isinstance(layer, Surface)]
     on_screen = np.array([layer.data_to_world(v) for v in layer.data[0][::37]])
-    return viewer_to_world(on_screen, field.affine, field.shape)
+    return viewer_to_world(on_screen)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -31,7 +31,7 @@ def test_ellipsoids_of_the_slice_on_screen(proxy, fit_panel, axis):
     add_map(proxy, field)
     proxy.dims.order = [axis, *[a for a in range(3) if a != axis]]
     seed = (-10.0, -20.0, 20.0)
-    proxy.dims.set_point([0, 1, 2], world_to_viewer(seed, field.affine, field.shape))
+    proxy.dims.set_point([0, 1, 2], world_to_viewer(seed))
     show_ellipsoids(fit_panel, "slice")
     assert fit_panel.message == ""
     across = drawn(proxy, field)[:, 2 - axis]
@@ -46,7 +46,7 @@ def test_ellipsoids_of_a_slice_beside_a_scan_of_four_axes(proxy, fit_panel):
     field = phantom_field()
     add_scan(proxy, tracts.phantom.load_brain_phantom())
     add_map(proxy, field)
-    proxy.dims.set_point([1, 2, 3], world_to_viewer((-10.0, -20.0, 20.0), field.affine, field.shape))
+    proxy.dims.set_point([1, 2, 3], world_to_viewer((-10.0, -20.0, 20.0)))
     show_ellipsoids(fit_panel, "slice")
     assert np.abs(drawn(proxy, field)[:, 2] - 20.0).max() <= 2.75
 
@@ -55,7 +55,7 @@ def test_ellipsoids_around_the_middle_of_the_view(proxy, fit_panel):
     field = phantom_field()
     add_map(proxy, field)
     seed = np.array([-22.0, -18.0, 12.0])
-    proxy.dims.set_point([0, 1, 2], world_to_viewer(seed, field.affine, field.shape))
+    proxy.dims.set_point([0, 1, 2], world_to_viewer(seed))
     show_ellipsoids(fit_panel, "point")
     distance = np.linalg.norm(drawn(proxy, field) - seed, axis=1)
     assert distance.max() <= 9 * 2.75
@@ -66,7 +66,7 @@ def test_ellipsoids_lie_along_the_fibers(proxy, fit_panel):
     """In the corpus callosum the long axes run left-right."""
     field = phantom_field()
     add_map(proxy, field)
-    proxy.dims.set_point([0, 1, 2], world_to_viewer((0.0, -5.0, 22.0), field.affine, field.shape))
+    proxy.dims.set_point([0, 1, 2], world_to_viewer((0.0, -5.0, 22.0)))
     show_ellipsoids(fit_panel, "point")
     (layer,) = [layer for layer in proxy.layers if isinstance(layer, Surface)]
     vertices = apply_affine(layer.affine.affine_matrix, layer.data[0]).reshape(-1, 42, 3)  # an icosphere each
@@ -80,7 +80,7 @@ def test_removing_the_ellipsoids_does_not_move_the_slices(proxy, fit_panel, qtbo
     """The slices jump to the end if a slider has fewer steps than before: ellipsoids must not bring smaller ones."""
     field = phantom_field()
     add_map(proxy, field)
-    proxy.dims.set_point([0, 1, 2], world_to_viewer((0.0, -5.0, 22.0), field.affine, field.shape))
+    proxy.dims.set_point([0, 1, 2], world_to_viewer((0.0, -5.0, 22.0)))
     qtbot.wait(20)
     place = proxy.dims.point
     show_ellipsoids(fit_panel, "slice")
@@ -95,7 +95,7 @@ def test_ellipsoids_outside_and_without_tensors_are_sentences(proxy, fit_panel):
     assert "fit a scan first" in fit_panel.message
     field = phantom_field()
     add_map(proxy, field)
-    proxy.dims.set_point([0, 1, 2], world_to_viewer((60.0, 60.0, 60.0), field.affine, field.shape))
+    proxy.dims.set_point([0, 1, 2], world_to_viewer((60.0, 60.0, 60.0)))
     show_ellipsoids(fit_panel, "point")
     assert "no tensors here" in fit_panel.message
     assert not any(isinstance(layer, Surface) for layer in proxy.layers)

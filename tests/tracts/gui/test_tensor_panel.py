@@ -168,7 +168,7 @@ def test_a_mask_can_be_drawn_with_naparis_own_button(proxy, fit_panel, qtbot):
     proxy._new_labels()
     drawn = proxy.layers[-1]
     assert isinstance(drawn, Labels)
-    center = world_to_viewer((0.0, -5.0, 22.0), phantom_field().affine, phantom_field().shape)
+    center = world_to_viewer((0.0, -5.0, 22.0))
     at = np.round(drawn.world_to_data([0.0, *center])).astype(int)
     painted = np.zeros(drawn.data.shape, int)
     painted[at[0], at[1] - 2 : at[1] + 3, at[2] - 2 : at[2] + 3, at[3] - 2 : at[3] + 3] = 1

@@ -26,7 +26,7 @@ def field():
 
 
 def on_screen(world):
-    return world_to_viewer(world, field().affine, field().shape)
+    return world_to_viewer(world)
 
 
 def add_panel(viewer):
@@ -101,7 +101,7 @@ def markers(viewer):
     """World positions (mm) of the markers on screen."""
     layer = viewer.layers["seeds"]
     data = np.array([layer.data_to_world(point) for point in layer.data])
-    return viewer_to_world(data, field().affine, field().shape)
+    return viewer_to_world(data)
 
 
 def by_api(panel, center, field_=None, settings=None):

@@ -1,0 +1,76 @@
+"""Compiled sampling of a volume on another grid."""
+
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.core.jit import kernel
+
+
+@kernel
+def sample_linear(start: int, stop: int, source: Any, matrix: Any, fill: Any, out: Any) -> None:
+    """Write rows of ``out`` by trilinear interpolation, and ``fill`` outside of the source.
+
+    Up to half a voxel beyond the centers of the outermost voxels their values continue. Voxels that are NaN take no
+    part, and what is nearest to one of them is NaN: the edge of a masked map stays where it is.
+
+    Parameters
+    ----------
+    start, stop
+        Rows, counted over the first two axes of ``out``.
+    source
+        Shape (X, Y, Z).
+    matrix
+        Index of ``out`` to index of ``source``, 3 x 4.
+    fill
+        Value outside, of the type of ``source``: NaN of floating-point values; integers are rounded.
+    out
+        Shape (a, b, c), the type of ``source``.
+    """
+    nx, ny, nz = source.shape
+    rows, columns = out.shape[1], out.shape[2]
+    for row in range(start, stop):
+        a, b = row // rows, row % rows
+        x = matrix[0, 0] * a + matrix[0, 1] * b + matrix[0, 3]
+        y = matrix[1, 0] * a + matrix[1, 1] * b + matrix[1, 3]
+        z = matrix[2, 0] * a + matrix[2, 1] * b + matrix[2, 3]
+        for c in range(columns):
+            px, py, pz = x + matrix[0, 2] * c, y + matrix[1, 2] * c, z + matrix[2, 2] * c
+            ni, nj, nk = np.int64(np.floor(px + 0.5)), np.int64(np.floor(py + 0.5)), np.int64(np.floor(pz + 0.5))
+            if ni < 0 or nj < 0 or nk < 0 or ni >= nx or nj >= ny or nk >= nz:
+                out[a, b, c] = fill
+                continue
+            nearest = source[ni, nj, nk]
+            if nearest != nearest:
+                out[a, b, c] = nearest
+                continue
+            i, j, k = np.int64(np.floor(px)), np.int64(np.floor(py)), np.int64(np.floor(pz))
+            fx, fy, fz = px - i, py - j, pz - k
+            total, weights = 0.0, 0.0
+            for corner in range(8):
+                di, dj, dk = corner & 1, (corner >> 1) & 1, corner >> 2
+                value = source[min(max(i + di, 0), nx - 1), min(max(j + dj, 0), ny - 1), min(max(k + dk, 0), nz - 1)]
+                weight = (fx if di else 1.0 - fx) * (fy if dj else 1.0 - fy) * (fz if dk else 1.0 - fz)
+                if value == value:
+                    total += weight * value
+                    weights += weight
+            mean = total / weights
+            out[a, b, c] = mean if fill != fill else np.floor(mean + 0.5)
+
+
+@kernel
+def sample_nearest(start: int, stop: int, source: Any, matrix: Any, fill: Any, out: Any) -> None:
+    """As `sample_linear`, with the value of the nearest voxel."""
+    nx, ny, nz = source.shape
+    rows, columns = out.shape[1], out.shape[2]
+    for row in range(start, stop):
+        a, b = row // rows, row % rows
+        x = matrix[0, 0] * a + matrix[0, 1] * b + matrix[0, 3] + 0.5
+        y = matrix[1, 0] * a + matrix[1, 1] * b + matrix[1, 3] + 0.5
+        z = matrix[2, 0] * a + matrix[2, 1] * b + matrix[2, 3] + 0.5
+        for c in range(columns):
+            i = np.int64(np.floor(x + matrix[0, 2] * c))
+            j = np.int64(np.floor(y + matrix[1, 2] * c))
+            k = np.int64(np.floor(z + matrix[2, 2] * c))
+            inside = 0 <= i < nx and 0 <= j < ny and 0 <= k < nz
+            out[a, b, c] = source[i, j, k] if inside else fill

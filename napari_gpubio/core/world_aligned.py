@@ -1,0 +1,135 @@
+"""An oblique volume as an array whose axes are the world's, so that napari slices it where it lies.
+
+napari cuts slices along the axes of an array and draws a rotated one displaced in 2-D. A `WorldAligned` is sampled from
+the volume when it is read, slice by slice; nothing is stored twice, and what is painted is written to the volume's own
+voxels. It is for display only: engines and files take ``source`` and the true affine.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.jit import run_blocks
+from napari_gpubio.core.space import apply_affine, slice_steps_mm
+
+Array = npt.NDArray[Any]
+_LEAST_ROWS = 32  # of a block of rows that is worth a thread
+
+
+class WorldAligned:
+    """A volume on a grid along the world's axes; read and written like an array.
+
+    Parameters
+    ----------
+    source
+        Shape (X, Y, Z), (X, Y, Z, N) of a series, or (X, Y, Z, 3) of colors.
+    affine
+        Voxel to world, mm, with any rotation and shear.
+    linear
+        Interpolate; else the nearest voxel's value, as for labels.
+    colors
+        Whether a fourth axis is one of colors; it then stays last, while that of a series comes first.
+
+    Attributes
+    ----------
+    shape, dtype, ndim, size
+        As of an array: (Z', Y', X'), (N, Z', Y', X') or (Z', Y', X', 3).
+    scale, translate
+        Of the layer, mm, along z, y, x.
+    """
+
+    def __init__(self, source: Array, affine: Array, *, linear: bool = True, colors: bool = False) -> None:
+        self.source, self.linear, self.colors = source, linear, colors
+        corners = np.stack(np.meshgrid(*[(-0.5, n - 0.5) for n in source.shape[:3]], indexing="ij"), -1).reshape(-1, 3)
+        world = apply_affine(affine, corners)[:, ::-1]
+        self.scale = slice_steps_mm(affine)
+        low, high = world.min(axis=0), world.max(axis=0)
+        grid = tuple(int(n) for n in np.ceil((high - low) / self.scale - 1e-6))
+        self.translate = low + self.scale / 2
+        to_world = np.eye(4)
+        to_world[:3, :3], to_world[:3, 3] = np.diag(self.scale)[::-1], self.translate[::-1]
+        self._to_source = np.linalg.inv(np.asarray(affine, np.float64)) @ to_world
+        more = source.shape[3:]
+        self.shape: tuple[int, ...] = (*grid, *more) if colors else (*more, *grid)
+        self.dtype, self.ndim, self.size = source.dtype, len(self.shape), int(np.prod(self.shape))
+        self._whole: Array | None = None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        if self._whole is None:
+            self._whole = self._sampled((slice(None),) * self.ndim)
+        return np.array(self._whole, dtype=dtype, copy=copy)
+
+    def astype(self, dtype: npt.DTypeLike, **_: Any) -> Array:
+        """Return the whole as another type."""
+        return np.asarray(self).astype(dtype)
+
+    def __getitem__(self, key: Any) -> Any:
+        key = self._full_key(key)
+        if all(isinstance(part, slice | int | np.integer) for part in key):
+            return self._sampled(key)
+        return np.asarray(self)[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Write the voxels under the given places; only where the value changes, since several places share a voxel."""
+        places = [np.arange(n)[part] for n, part in zip(self.shape, self._full_key(key), strict=True)]
+        if any(isinstance(part, slice) for part in self._full_key(key)):
+            value = np.broadcast_to(value, [place.size for place in places if place.ndim]).ravel()
+            places = list(np.meshgrid(*places, indexing="ij"))
+        zyx = slice(0, 3) if self.colors else slice(-3, None)
+        flat = [np.atleast_1d(place).ravel() for place in np.broadcast_arrays(*places)]
+        voxels = np.floor(apply_affine(self._to_source, np.stack(flat[zyx], axis=-1)) + 0.5).astype(np.intp)
+        inside = ((voxels >= 0) & (voxels < self.source.shape[:3])).all(axis=1)
+        rest = flat[3:] if self.colors else flat[:-3]
+        target = (*voxels[inside].T, *(index[inside] for index in rest))
+        written = np.broadcast_to(value, inside.shape)[inside]
+        changed = self.source[target] != written
+        self.source[tuple(index[changed] for index in target)] = written[changed]
+        self._whole = None
+
+    def _full_key(self, key: Any) -> tuple[Any, ...]:
+        """A key with one entry for each axis."""
+        key = key if isinstance(key, tuple) else (key,)
+        given = [part for part in key if part is not Ellipsis]
+        rest = [slice(None)] * (self.ndim - len(given))
+        if Ellipsis not in [part if part is Ellipsis else None for part in key]:
+            return (*given, *rest)
+        place = next(index for index, part in enumerate(key) if part is Ellipsis)
+        return (*given[:place], *rest, *given[place:])
+
+    def _sampled(self, key: tuple[Any, ...]) -> Array:
+        """The values at slices and integers, each axis of the rest by itself."""
+        ranges = [
+            range(n)[part] if isinstance(part, slice) else [range(n)[int(part)]]
+            for n, part in zip(self.shape, key, strict=True)
+        ]
+        zyx, rest = (ranges[:3], ranges[3:]) if self.colors else (ranges[-3:], ranges[:-3])
+        cut = np.stack(
+            [self._one(volume, zyx) for volume in _volumes(self.source, rest)], axis=-1 if self.colors else 0
+        )
+        full = cut.reshape([len(one) for one in ranges])
+        return full[tuple(slice(None) if isinstance(part, slice) else 0 for part in key)]
+
+    def _one(self, volume: Array, zyx: list[Any]) -> Array:
+        from napari_gpubio.core import trilinear
+
+        out = np.empty([len(one) for one in zyx], self.dtype)
+        if not out.size:
+            return out
+        first = [one[0] for one in zyx]
+        step = [one[1] - one[0] if len(one) > 1 else 1 for one in zyx]
+        matrix = self._to_source[:3].copy()
+        matrix[:, 3] += matrix[:, :3] @ first
+        matrix[:, :3] *= step
+        fill = self.dtype.type(np.nan if self.dtype.kind == "f" and self.linear else 0)
+        sample = trilinear.sample_linear if self.linear else trilinear.sample_nearest
+        run_blocks(sample, out.shape[0] * out.shape[1], volume, matrix, fill, out, least=_LEAST_ROWS)
+        return out
+
+
+def _volumes(source: Array, indices: list[Any]) -> list[Array]:
+    """The volumes of a source at the indices of its fourth axis, if it has one."""
+    return [source[..., index] for index in indices[0]] if indices else [source]
