@@ -5,7 +5,7 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
 
-from napari_gpubio.core.space import apply_affine, volume_layer_affine
+from napari_gpubio.core.space import apply_affine, to_layer
 from napari_gpubio.gui.picking import clicked_position, drag_on_plane, screen_distance
 
 # voxels of 3 x 2 x 1.5 mm (z, y, x), x and y flipped, moved
@@ -123,7 +123,7 @@ def test_the_affine_of_a_volume_of_this_package():
     nifti[:3, 3] = (45, -50, -60)
     array = np.zeros(SHAPE[::-1], np.float32)
     array[14, 9, 5] = 1.0
-    image = Image(array.T, affine=volume_layer_affine(nifti, array.shape), contrast_limits=(0, 1))
+    image = Image(array.T, affine=to_layer(nifti), contrast_limits=(0, 1))
     shown_in_3d(image)
     ras = apply_affine(nifti, (14, 9, 5))
     found = clicked_position(ray_to(ras[::-1], (1, 0.2, 0)), image)

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.core.space import apply_affine, volume_layer_affine, world_layer_affine
+from napari_gpubio.core.napari_io import volume_layer
+from napari_gpubio.core.space import apply_affine
 from napari_gpubio.gui.streamlines import Streamlines
 from tests.gui.streamline_samples import BLUE, GREEN, RED, count, cross, seen
 
@@ -127,26 +128,20 @@ def volume_and_line(affine, shape):
 
 
 STRAIGHT = np.array([[-1.5, 0, 0, 45.0], [0, 2, 0, -50], [0, 0, 3, -60], [0, 0, 0, 1]])
-TURN = np.eye(4)
-TURN[:3, :3] = [[0.9363, -0.2750, 0.2184], [0.2896, 0.9564, -0.0370], [-0.1987, 0.0978, 0.9752]]
 
 
 @pytest.mark.display
-@pytest.mark.parametrize("affine", [STRAIGHT, TURN @ STRAIGHT], ids=["straight", "oblique"])
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1), (0, 2, 1)])
 @pytest.mark.parametrize("ndisplay", [2, 3])
-def test_lines_lie_where_the_volume_shows_them(viewer, affine, order, ndisplay):
-    shape = (20, 16, 12)
+def test_lines_lie_where_the_volume_shows_them(viewer, order, ndisplay):
+    affine, shape = STRAIGHT, (20, 16, 12)
     volume, line = volume_and_line(affine, shape)
-    image = viewer.add_image(volume.T, affine=volume_layer_affine(affine, shape), interpolation3d="nearest")
-    layer = viewer.add_layer(
-        Streamlines(
-            line[:, ::-1], [0, len(line)], affine=world_layer_affine(affine, shape), color_by="uniform", slab_mm=1
-        )
-    )
+    data, keywords, _ = volume_layer(volume, affine, "volume", interpolation3d="nearest", contrast_limits=(0, 1))
+    image = viewer.add_image(data, **keywords)
+    layer = viewer.add_layer(Streamlines(line[:, ::-1], [0, len(line)], color_by="uniform", slab_mm=1))
     viewer.dims.order = order
     viewer.dims.ndisplay = ndisplay
-    viewer.dims.set_point(order[0], image.data_to_world((4, 6, 15))[order[0]])
+    viewer.dims.set_point(order[0], apply_affine(affine, (15, 6, 4))[::-1][order[0]])
     viewer.reset_view()
     viewer.scene.camera.zoom = 12
     if ndisplay == 3:

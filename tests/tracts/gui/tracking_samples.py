@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QComboBox, QListWidget
 
 from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.core.space import apply_affine, viewer_to_world, volume_layer_affine, world_to_viewer
+from napari_gpubio.core.space import apply_affine, to_layer, viewer_to_world, world_to_viewer
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.gui import TrackingPanel, request
 from napari_gpubio.tracts.napari_io import map_layer, scan_layer
@@ -58,7 +58,7 @@ def add_labels(viewer, center, size=2, label=1, name="region"):
     array = np.zeros(field().shape, int)
     at = np.round(apply_affine(np.linalg.inv(field().affine), center)).astype(int)
     array[tuple(slice(i, i + size) for i in at)] = label
-    return viewer.add_labels(array.T, name=name, affine=volume_layer_affine(field().affine, field().shape)), array
+    return viewer.add_labels(array.T, name=name, affine=to_layer(field().affine)), array
 
 
 # ------------------------------------------------------------------------------------------------ what a user does
