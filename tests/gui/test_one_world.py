@@ -46,18 +46,21 @@ def center_of(light):
 def test_a_marker_is_drawn_at_one_place_through_any_affine(viewer, first):
     """50 affines in all, in slices along each axis; at 3 pixels per mm, as a whole head is seen."""
     place = np.array([2.0, -3.0, 1.0])
-    viewer.add_points(place[None, ::-1], size=6, face_color="white", border_width=0, units=("mm",) * 3)
+    viewer.add_image(
+        np.zeros((9, 9, 9)), scale=(3, 3, 3), visible=False, units=("mm",) * 3
+    )  # so that there is a slider
+    points = viewer.add_points(place[None, ::-1], size=6, face_color="white", border_width=0, units=("mm",) * 3)
     viewer.dims.order = [(0, 1, 2), (1, 0, 2), (2, 0, 1)][first]
     viewer.dims.set_point(range(3), place[::-1])
     viewer.scene.camera.center, viewer.scene.camera.zoom = place[::-1], 3
     expected = center_of(picture_of(viewer))
-    viewer.layers.clear()
+    points.visible = False
     for index in range(first, 50, 3):
         affine = random_affine(index)
         data, keywords, _ = volume_layer(marker(affine, place), affine, "marker", contrast_limits=(0, 1))
-        viewer.add_image(data, interpolation2d="linear", **keywords)
+        image = viewer.add_image(data, interpolation2d="linear", **keywords)
         viewer.dims.set_point(range(3), place[::-1])
         viewer.scene.camera.center, viewer.scene.camera.zoom = place[::-1], 3
         distance = np.linalg.norm(center_of(picture_of(viewer)) - expected)
         assert distance < 0.5, (index, affine.tolist())
-        viewer.layers.clear()
+        viewer.layers.remove(image)
