@@ -1,0 +1,153 @@
+"""What a canvas says about the body: letters at its borders in 2-D, a compass of six letters in 3-D.
+
+The viewer's world is (z, y, x) in RAS millimeters, so the letters follow from its axes and its camera alone.
+"""
+
+import logging
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.views import camera_of
+
+logger = logging.getLogger(__name__)
+Array = npt.NDArray[Any]
+OVERLAY = "napari-gpubio anatomy"
+ENDS = (("I", "S"), ("P", "A"), ("L", "R"))  # the lower and the upper end of z, y, x
+_MARGIN, _RADIUS, _CORNER = 14, 34, 64  # pixels
+_BEHIND = 0.35  # opacity of letters that point away
+_POSITIVE = {"towards": 1, "away": -1, "up": 1, "down": -1, "right": 1, "left": -1}
+
+
+def border_letters(displayed: tuple[int, int], orientation: tuple[str, str, str]) -> tuple[str, str, str, str]:
+    """Return the letters at the top, bottom, left and right of a slice.
+
+    Parameters
+    ----------
+    displayed
+        The axis of (z, y, x) that runs down or up the canvas, and the one that runs across it.
+    orientation
+        Of the camera, as napari has it: depth, vertical, horizontal.
+    """
+    vertical, horizontal = (ENDS[axis] for axis in displayed)
+    up, right = _POSITIVE[orientation[1]] > 0, _POSITIVE[orientation[2]] > 0
+    return vertical[up], vertical[not up], horizontal[not right], horizontal[right]
+
+
+def screen_axes(camera: Any) -> Array:
+    """Return where each axis of a 3-D view points: rows are the displayed axes, columns right, up and to the eye."""
+    view, up = np.array(camera.view_direction), np.array(camera.up_direction)
+    orientation = orientation_of(camera)
+    mirrored = (orientation[0] == "away") + (orientation[1] == "up") + (orientation[2] == "left")
+    right = np.cross(view, up) * (-1 if mirrored % 2 else 1)  # (z, y, x) is left-handed as napari first shows it
+    return np.stack([right, up, -view], axis=1)
+
+
+def orientation_of(camera: Any) -> tuple[str, str, str]:
+    """The orientation of a camera as plain texts."""
+    depth, vertical, horizontal = (str(getattr(one, "value", one)) for one in camera.orientation)
+    return depth, vertical, horizontal
+
+
+def show_letters(viewer: Any) -> bool:
+    """Show the letters on a viewer's canvas; returns whether napari could, and logs why not."""
+    if OVERLAY in viewer.canvas.overlays:
+        return True
+    try:
+        viewer.canvas.overlays[OVERLAY] = _overlay_class()(visible=True)
+    except (ImportError, AttributeError, TypeError) as error:  # what comes where napari's internals are others
+        logger.warning("the letters of the body's sides cannot be drawn: %s", error)
+        return False
+    return True
+
+
+_overlay: list[type[Any]] = []
+
+
+def _overlay_class() -> type[Any]:
+    """The overlay's model, whose visual napari finds from then on."""
+    if not _overlay:
+        from napari._vispy.utils.visual import overlay_to_visual
+        from napari.components.overlays import CanvasOverlay
+
+        class AnatomyOverlay(CanvasOverlay):
+            """Letters of the body's sides."""
+
+            position: object = "free"  # not one of napari's corners, where it would be stacked with others
+            font_size: float = 12.0
+
+        overlay_to_visual[AnatomyOverlay] = _visual_class()
+        _overlay.append(AnatomyOverlay)
+    return _overlay[0]
+
+
+def _visual_class() -> Any:
+    from napari._vispy.overlays.base import ViewerOverlayMixin, VispyCanvasOverlay
+    from napari._vispy.visuals.text import Text
+    from vispy.scene.visuals import Compound, Line
+
+    class VispyAnatomyOverlay(ViewerOverlayMixin, VispyCanvasOverlay):
+        """Draws the letters, and in 3-D the lines of the compass."""
+
+        def __init__(self, font_info: Any, **keywords: Any) -> None:
+            self._text = Text(pos=np.zeros((6, 2)), text=[""] * 6, font_info=font_info, bold=True)
+            self._lines = Line(pos=np.zeros((6, 2)), connect="segments", width=2, antialias=True)
+            super().__init__(node=Compound([self._text, self._lines]), font_info=font_info, **keywords)
+            self._camera = camera_of(self.viewer)
+            for event in (
+                self.viewer.dims.events.order,
+                self.viewer.dims.events.ndisplay,
+                self.viewer.dims.events.ndim,
+                self._camera.events.orientation,
+                self._camera.events.angles,
+                self.viewer.canvas.events.background_color,
+                self.viewer.canvas.events.size,
+            ):
+                event.connect(self._place)
+            self.reset()
+            self._place()
+
+        def close(self) -> None:
+            """Stop following the viewer."""
+            for group in (self.viewer.dims.events, self._camera.events, self.viewer.canvas.events):
+                group.disconnect(self._place)
+            super().close()
+
+        def _place(self, *_: Any) -> None:
+            dims = self.viewer.dims
+            axes = [axis - (dims.ndim - 3) for axis in dims.displayed]
+            anatomical = dims.ndim >= 3 and min(axes) >= 0
+            self._text.visible, self._lines.visible = anatomical, anatomical and len(axes) == 3
+            if not anatomical:
+                return
+            self._text.font_size = self.overlay.font_size
+            if len(axes) == 2:
+                self._place_letters((axes[0], axes[1]))
+            else:
+                self._place_compass(axes)
+
+        def _place_letters(self, axes: tuple[int, int]) -> None:
+            height, width = self.viewer.canvas.size
+            places = [(width / 2, 1), (width / 2, height - 1), (1, height / 2), (width - 1, height / 2)]
+            inwards = np.array([(0, 1), (0, -1), (1, 0), (-1, 0)]) * _MARGIN
+            self._text.text = list(border_letters(axes, orientation_of(self._camera)))
+            self._text.pos, self._text.color = np.array(places) + inwards, self._get_fgcolor()
+
+        def _place_compass(self, axes: list[int]) -> None:
+            directions = screen_axes(self._camera)
+            tips = np.concatenate([directions, -directions])
+            center = np.array([_CORNER, self.viewer.canvas.size[0] - _CORNER])
+            downwards = tips[:, :2] * (1, -1)
+            colors = np.tile(np.asarray(self._get_fgcolor(), float)[:4], (6, 1))
+            colors[:, 3] = np.where(tips[:, 2] > -1e-6, 1.0, _BEHIND)
+            self._text.text = [ENDS[axis][1] for axis in axes] + [ENDS[axis][0] for axis in axes]
+            self._text.pos, self._text.color = center + downwards * (_RADIUS + 14), colors
+            ends = np.empty((6, 2))
+            ends[0::2], ends[1::2] = center + downwards[3:] * _RADIUS, center + downwards[:3] * _RADIUS
+            shades = np.ones((6, 4))
+            shades[0::2, :3] = shades[1::2, :3] = np.array(theme.DIRECTIONS)[axes]
+            self._lines.set_data(pos=ends, color=shades)
+
+    return VispyAnatomyOverlay
