@@ -38,6 +38,7 @@ WHITE = "#ffffff"
 MARKER_BORDER = "#000000"
 INVALID_INPUT = "#8a3a34"  # the background of an input that holds nonsense
 TRANSPARENT = "#00000000"
+CROSSHAIR = (1.0, 0.85, 0.2, 0.8)
 DIRECTIONS = ((0.35, 0.55, 1.0), (0.2, 0.85, 0.2), (1.0, 0.3, 0.25))  # z, y, x, as fibers are colored, but readable
 TABLE_LINE, TABLE_HEADER = "rgba(128, 128, 128, 60)", "rgba(128, 128, 128, 45)"
 # Bundles and regions, which lie on gray images.

@@ -1,0 +1,259 @@
+"""Axial, coronal and sagittal slices beside napari's own canvas, with one crosshair in millimeters.
+
+Each pane is a viewer model with a canvas of napari's. Its layers are copies that share the arrays of the main viewer's
+layers and follow their settings; what is painted in a pane is painted in the layer itself.
+"""
+
+import logging
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+from napari.components import ViewerModel
+from napari.layers import Image, Labels, Layer, Points, Shapes, Surface
+from napari.qt import QtViewer
+from qtpy.QtWidgets import QSplitter, QVBoxLayout, QWidget
+
+from napari_gpubio.gui.anatomy import show_letters
+from napari_gpubio.gui.connections import Connections
+from napari_gpubio.gui.crosshair import show_crosshair
+from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.gui.views import VIEWS, camera_of, show_slices_at, view_of
+
+logger = logging.getLogger(__name__)
+ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
+_ALL = ("visible", "opacity", "blending", "name")
+_FOLLOWED: dict[type[Layer], tuple[str, ...]] = {
+    Image: ("contrast_limits", "colormap", "gamma", "interpolation2d"),
+    Labels: ("colormap", "contour", "show_selected_label", "selected_label", "brush_size", "preserve_labels", "mode"),
+    Points: ("size", "face_color", "symbol"),
+    Shapes: ("edge_color", "edge_width"),
+    Surface: ("contrast_limits", "colormap"),
+    Streamlines: ("color_by", "colormap", "contrast_limits", "slab_mm", "line_width"),
+}
+
+
+class LinkedLayer:
+    """A layer of a pane that follows a layer of the main viewer.
+
+    Images and labels share their array with it, streamlines their packed lines. ``copy`` is None for layers of less
+    than three dimensions, which have no place in the body.
+    """
+
+    def __init__(self, layer: Any) -> None:
+        self.layer = layer
+        self.copy = _copy_of(layer)
+        self._names = (*_ALL, *next((names for kind, names in _FOLLOWED.items() if isinstance(layer, kind)), ()))
+        self._following = False
+        self._connections = Connections(self._pairs)
+        self._connections.attach()
+
+    def detach(self) -> None:
+        """Follow the layer no longer."""
+        self._connections.detach()
+
+    def _pairs(self) -> list[tuple[Any, Callable[..., Any]]]:
+        events = self.layer.events
+        pairs = [(events[name], self._follower(name)) for name in self._names if name in events.emitters]
+        if isinstance(self.layer, Streamlines):
+            pairs += [(events.streamlines, self._follow_lines), (events.shown, self._follow_shown)]
+            return pairs
+        pairs += [(events.data, self._follow_data), (events.set_data, self._redraw)]
+        if isinstance(self.layer, Labels):
+            pairs += [(events.labels_update, self._redraw), (self.copy.events.labels_update, self._hand_back)]
+        return pairs
+
+    def _follower(self, name: str) -> Callable[..., None]:
+        def follow(*_: Any) -> None:
+            value = getattr(self.layer, name)
+            if not np.array_equal(getattr(self.copy, name), value):
+                setattr(self.copy, name, value)
+
+        return follow
+
+    def _follow_data(self, *_: Any) -> None:
+        if self.copy.data is not self.layer.data:
+            self.copy.data = self.layer.data
+
+    def _follow_lines(self, *_: Any) -> None:
+        self.copy.set_lines(self.layer.lines)
+
+    def _follow_shown(self, *_: Any) -> None:
+        self.copy.shown = self.layer.shown
+
+    def _redraw(self, *_: Any) -> None:
+        if not self._following:
+            self._following = True
+            try:
+                self.copy.refresh()
+            finally:
+                self._following = False
+
+    def _hand_back(self, event: Any) -> None:
+        """Show in the main viewer, and to all who listen there, what was painted in the pane."""
+        if not self._following:
+            self._following = True
+            try:
+                self.layer.events.labels_update(data=event.data, offset=event.offset)
+                self.layer.refresh()
+            finally:
+                self._following = False
+
+
+class SlicePane(QWidget):
+    """One slice through the layers of the main viewer."""
+
+    def __init__(self, main: Any, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.name = name
+        self.model = ViewerModel(title=name)
+        self._main = main
+        self._linked: dict[Any, LinkedLayer] = {}
+        self.view = QtViewer(self.model)
+        self.view.dims.setVisible(False)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.view)
+        show_letters(self.model)
+        show_crosshair(self.model)
+        self.model.mouse_drag_callbacks.append(self._on_press)
+        events = main.layers.events
+        self._connections = Connections(
+            lambda: [
+                (events.inserted, lambda event: self._add(event.value)),
+                (events.removed, lambda event: self._remove(event.value)),
+                (events.reordered, lambda _: self._sort()),
+                (main.dims.events.point, self.follow),
+                (camera_of(main).events.orientation, self._follow_orientation),
+            ]
+        )
+
+    def attach(self) -> None:
+        """Show the main viewer's layers, and follow them."""
+        for layer in self._main.layers:
+            self._add(layer)
+        self._connections.attach()
+        self._follow_orientation()
+        self.follow()
+        self.model.reset_view()
+
+    def detach(self) -> None:
+        """Let the layers go."""
+        self._connections.detach()
+        for layer in list(self._linked):
+            self._remove(layer)
+
+    def follow(self, *_: Any) -> None:
+        """Show the slice through the main viewer's point."""
+        dims = self.model.dims
+        if self._linked and dims.ndim >= 3:
+            count = min(dims.ndim, self._main.dims.ndim)
+            dims.set_point(range(dims.ndim - count, dims.ndim), list(self._main.dims.point)[-count:])
+
+    def _add(self, layer: Any) -> None:
+        if layer.ndim < 3 or layer in self._linked:
+            return
+        first = not self._linked
+        self._linked[layer] = LinkedLayer(layer)
+        self.model.add_layer(self._linked[layer].copy)
+        self._sort()
+        spatial = np.array(ORDERS[self.name]) + self.model.dims.ndim - 3
+        self.model.dims.order = (*range(self.model.dims.ndim - 3), *spatial.tolist())
+        self.follow()
+        if first:
+            self.model.reset_view()
+
+    def _remove(self, layer: Any) -> None:
+        linked = self._linked.pop(layer, None)
+        if linked is not None:
+            linked.detach()
+            self.model.layers.remove(linked.copy)
+
+    def _sort(self) -> None:
+        """Put the copies in the order of their layers."""
+        wanted = [self._linked[layer].copy for layer in self._main.layers if layer in self._linked]
+        for place, copy in enumerate(wanted):
+            if self.model.layers[place] is not copy:
+                self.model.layers.move(self.model.layers.index(copy), place)
+
+    def _follow_orientation(self, *_: Any) -> None:
+        camera_of(self.model).orientation = VIEWS[view_of(self._main) or "neurological"]
+
+    # -- the mouse ------------------------------------------------------------------------------------------------
+
+    def _on_press(self, model: Any, event: Any) -> Generator[None, None, None]:
+        """Take the press for the main viewer's tools (a seed, a source, a marker), and move the crosshair."""
+        active = self._linked.get(self._main.layers.selection.active)
+        if event.button != 1 or event.modifiers or (active is not None and _is_painting(active.copy)):
+            return
+        camera, main_camera = camera_of(model), camera_of(self._main)
+        could_pan, main_could_pan = camera.mouse_pan, main_camera.mouse_pan
+        camera.mouse_pan = False
+        tools = [tool for press in self._main.mouse_drag_callbacks if (tool := press(self._main, event)) is not None]
+        try:
+            tools = _advanced(tools)
+            grabbed = main_could_pan and not main_camera.mouse_pan  # a tool that drags a marker holds the camera
+            if not grabbed:
+                self._go(event)
+            yield
+            while event.type == "mouse_move":
+                tools = _advanced(tools)
+                if not grabbed:
+                    self._go(event)
+                yield
+            _advanced(tools)
+        finally:
+            camera.mouse_pan = could_pan
+
+    def _go(self, event: Any) -> None:
+        show_slices_at(self._main, np.asarray(event.position)[-3:])
+
+
+class LinkedViews(QSplitter):
+    """Three panes; the main viewer's canvas is the fourth, in 3-D."""
+
+    def __init__(self, main: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._main = main
+        self.panes = {name: SlicePane(main, name, self) for name in ORDERS}
+        for pane in self.panes.values():
+            self.addWidget(pane)
+
+    def attach(self) -> None:
+        """Show the layers and follow the main viewer."""
+        show_letters(self._main)
+        show_crosshair(self._main)
+        for pane in self.panes.values():
+            pane.attach()
+
+    def detach(self) -> None:
+        """Let everything go."""
+        for pane in self.panes.values():
+            pane.detach()
+
+
+def _copy_of(layer: Any) -> Any:
+    """A layer that looks like another and shares its data."""
+    if isinstance(layer, Streamlines):
+        settings = {name: getattr(layer, name) for name in ("color_by", "colormap", "slab_mm", "line_width", "name")}
+        copy = Streamlines(lines=layer.lines, units=layer.units, **settings)
+        copy.shown = layer.shown
+        return copy
+    data, state, kind = layer.as_layer_data_tuple()
+    return Layer.create(data, state, kind)
+
+
+def _is_painting(layer: Any) -> bool:
+    return str(getattr(layer, "mode", "pan_zoom")) not in ("pan_zoom", "transform")
+
+
+def _advanced(tools: list[Any]) -> list[Any]:
+    """The tools that are still busy after their next step."""
+    busy = []
+    for tool in tools:
+        try:
+            next(tool)
+        except StopIteration:
+            continue
+        busy.append(tool)
+    return busy
