@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import sys
 
 import nibabel as nib
 import numpy as np
@@ -13,7 +12,6 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io import read_domain, write_fluence
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.statistics import fluence_units
-from tests.light.full_disk import full_disk
 from tests.light.result_samples import sample_result
 
 OBLIQUE = np.eye(4)
@@ -79,26 +77,6 @@ def test_the_sidecar_has_all_parameters(tmp_path, result):
     assert {int(label): part["value"] for label, part in told["absorbed"].items()} == {
         label: part.value for label, part in result.absorbed.items()
     }
-
-
-def test_another_ending_or_folder_is_refused(tmp_path, result):
-    with pytest.raises(InvalidInput, match=r"f\.mha does not end in \.nii or \.nii\.gz"):
-        write_fluence(tmp_path / "f.mha", result)
-    with pytest.raises(InvalidInput, match=r"folder .*none does not exist"):
-        write_fluence(tmp_path / "none" / "f.nii", result)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="a process's files have no limit there")
-@pytest.mark.parametrize("room", [64, 6000], ids=["not even the sidecar", "not the volume"])
-@pytest.mark.parametrize("name", ["f.nii", "f.nii.gz"])
-def test_a_full_disk_leaves_both_old_files(tmp_path, result, name, room):
-    write_fluence(tmp_path / name, result)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    larger = dataclasses.replace(result, gates=np.random.default_rng(1).random((20, 20, 20, 1), np.float32))
-    with full_disk(room), pytest.raises(InvalidInput, match=r"could not be written \(File too large\)"):
-        write_fluence(tmp_path / name, larger)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 # -- labels in --------------------------------------------------------------------------------------------------------

@@ -26,11 +26,6 @@ def circle(radius: int) -> int:
     return int((squares[:, None] + squares <= radius**2).sum())
 
 
-def test_counts_that_are_known():
-    assert (ball(15), ball(10)) == (14328, 4224)  # what MCX 0.8.1 draws for cubesph60b and spherebox
-    assert circle(20) == 1257  # Gauss's circle problem
-
-
 CUBE = 60**3
 VESSEL = circle(20) * 200
 COUNTS = {
@@ -49,82 +44,57 @@ COUNTS = {
 @pytest.mark.parametrize("name", NAMES)
 def test_voxels(read, name):
     assert np.bincount(read(name).domain.labels.ravel()).tolist() == COUNTS[name]
+    assert (ball(15), ball(10)) == (14328, 4224)  # what MCX 0.8.1 draws for cubesph60b and spherebox
+    assert circle(20) == 1257  # Gauss's circle problem
 
 
-def test_axes_of_an_array_are_x_y_z(read):
+def test_axes_of_voxels_are_x_y_z(read):
     np.testing.assert_array_equal(read("colin27").domain.labels, colin_labels())
-
-
-def test_vessel_lies_along_x_at_half_depth(read):
-    labels = read("skinvessel").domain.labels
+    labels = read("skinvessel").domain.labels  # the vessel lies along x at half depth
     assert (labels[:, 100, 100] == 2).all()
     np.testing.assert_array_equal(labels[0] == 2, labels[199] == 2)
     where = np.argwhere(labels[0] == 2)
-    assert where.min(axis=0).tolist() == [80, 80]
-    assert where.max(axis=0).tolist() == [120, 120]
+    assert (where.min(axis=0).tolist(), where.max(axis=0).tolist()) == ([80, 80], [120, 120])
     assert labels[5, 5, [0, 19, 20, 31, 32, 199]].tolist() == [1, 1, 4, 4, 3, 3]
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "position", "direction", "sizes"),
+    ("name", "kind", "position", "direction", "sizes", "detectors"),
     [
-        ("cube60", "pencil", (29, 29, 0), (0, 0, 1), {}),
-        ("cube60planar", "planar", (30, 30, -10), (0, 0, 1), {"width_mm": 40, "height_mm": 40}),
-        ("spherebox", "pencil", (29.5, 29.5, 0), (0, 0, 1), {}),
-        ("sphshells", "pencil", (30, 30.1, 0), (0, 0, 1), {}),
-        ("skinvessel", "disk", (0.5, 0.5, 0.1), (0, 0, 1), {"radius_mm": 0.3}),
-        ("onecube", "pencil", (30, 30, 0), (0, 0, 1), {}),
-        ("colin27", "pencil", (8, 6.738, 1), (0.1636, 0.4569, 0.8743), {}),
+        ("cube60", "pencil", (29, 29, 0), (0, 0, 1), {}, 4),
+        ("cube60planar", "planar", (30, 30, -10), (0, 0, 1), {"width_mm": 40, "height_mm": 40}, 4),
+        ("spherebox", "pencil", (29.5, 29.5, 0), (0, 0, 1), {}, 4),
+        ("sphshells", "pencil", (30, 30.1, 0), (0, 0, 1), {}, 0),
+        ("skinvessel", "disk", (0.5, 0.5, 0.1), (0, 0, 1), {"radius_mm": 0.3}, 0),
+        ("onecube", "pencil", (30, 30, 0), (0, 0, 1), {}, 1),
+        ("colin27", "pencil", (8, 6.738, 1), (0.1636, 0.4569, 0.8743), {}, 1),
     ],
 )
-def test_source(read, name, kind, position, direction, sizes):
-    source = read(name).source
-    assert source.kind == kind
-    np.testing.assert_allclose(source.position_mm, position, rtol=1e-12)
-    np.testing.assert_allclose(source.direction, direction, rtol=1e-12)
-    assert {key: getattr(source, key) for key in sizes} == pytest.approx(sizes)
+def test_source_and_detectors(read, name, kind, position, direction, sizes, detectors):
+    found = read(name)
+    assert found.source.kind == kind
+    np.testing.assert_allclose(found.source.position_mm, position, rtol=1e-12)
+    np.testing.assert_allclose(found.source.direction, direction, rtol=1e-12)
+    assert {key: getattr(found.source, key) for key in sizes} == pytest.approx(sizes)
+    assert len(found.detectors) == detectors
+    if name == "onecube":
+        (small,) = found.detectors
+        assert (*small.position_mm, small.radius_mm) == pytest.approx((30, 27, 0, 1), rel=1e-6)
+        assert small.normal is None
 
 
-def test_media(read):
-    head = read("colin27").domain
-    assert [(m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in head.media] == list(COLIN_MEDIA)
-    assert [m.label for m in head.media] == [1, 2, 3, 4, 5, 6]
-    assert head.outside_n == 1.0
-    skin = read("skinvessel").domain
-    assert (skin.outside_n, skin.medium(2).mua_per_mm) == (1.37, 23.05426549)  # per mm, whatever the voxel's size
-
-
-def test_detectors(read):
-    found = read("cube60").detectors
-    assert [d.position_mm for d in found] == [(29, 19, 0), (29, 39, 0), (19, 29, 0), (39, 29, 0)]
-    assert all(d.radius_mm == 1 and d.normal is None for d in found)
-    (small,) = read("onecube").detectors
-    assert small.position_mm == pytest.approx((30, 27, 0))
-    assert small.radius_mm == pytest.approx(1.0, rel=1e-6)
-    assert read("skinvessel").detectors == ()
-
-
-@pytest.mark.parametrize(("name", "refraction"), [("cube60", False), ("cube60b", True), ("colin27", True)])
-def test_refraction(read, name, refraction):
-    settings = read(name).settings
-    assert settings.refraction is refraction
-    assert settings.specular is False
-    assert settings.faces == ("default",) * 6
-
-
-def test_numbers_of_the_run(read):
-    settings = read("cube60").settings
-    assert (settings.photons, settings.seed, settings.time_gates_ns) == (1_000_000, 1648335518, (0.0, 5.0))
-    gates = read("spherebox").settings.time_gates_ns
-    assert gates == tuple(pytest.approx(n / 10) for n in range(51))
-    assert read("skinvessel").settings.time_gates_ns == (0.0, 50.0)
-
-
-def test_grid_positions_are_those_of_mcx(read):
-    domain = read("skinvessel").domain
-    np.testing.assert_allclose(domain.voxel_sizes_mm, 0.005)
-    positions = np.array([[0, 0, 0], [100, 100, 20], [0.25, 199.5, 200]]) * 0.005
-    np.testing.assert_allclose(domain.world_to_grid(positions), positions, atol=1e-12)
+def test_media_and_refraction(read):
+    head, skin = read("colin27"), read("skinvessel")
+    assert [(m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in head.domain.media] == list(COLIN_MEDIA)
+    assert [m.label for m in head.domain.media] == [1, 2, 3, 4, 5, 6]
+    assert head.domain.outside_n == 1.0
+    assert (skin.domain.outside_n, skin.domain.medium(2).mua_per_mm) == (
+        1.37,
+        23.05426549,
+    )  # per mm, whatever the voxel
+    assert [one.settings.refraction for one in (head, read("cube60"), read("cube60b"))] == [True, False, True]
+    assert not head.settings.specular
+    assert skin.settings.time_gates_ns == (0.0, 50.0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -141,7 +111,5 @@ def test_there_and_back(tmp_path, read, name):
     assert (second.source.kind, second.name) == (first.source.kind, "back")
     np.testing.assert_allclose(second.source.position_mm, first.source.position_mm, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(second.source.frame(), first.source.frame(), atol=1e-12)
-    sizes = ("radius_mm", "width_mm", "height_mm", "length_mm")
-    assert [getattr(second.source, s) for s in sizes] == pytest.approx([getattr(first.source, s) for s in sizes])
     for a, b in zip(second.detectors, first.detectors, strict=True):
         assert (*a.position_mm, a.radius_mm) == pytest.approx((*b.position_mm, b.radius_mm), rel=1e-6)
