@@ -20,19 +20,22 @@ from napari_gpubio.light.layers.assemble import assemble
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import ring_area_mm2
 from tests.cuda_on_cpu import loader
-from tests.light.layers.backend_samples import (
+from tests.light.layers.samples import (
     ALL_MEDIA,
     GPU,
     MEDIA,
+    SKIN,
     VARIANTS,
+    at,
     by_cpu,
     check_backends,
     check_same_arrays,
+    check_same_bits,
+    medium,
     on,
     settings,
     tallies,
 )
-from tests.light.layers.samples import SKIN, at, check_same_bits, medium
 from tests.runs import check_same_methods, check_threads_change_nothing
 
 # -- kernels through g++ ----------------------------------------------------------------------------------------------
@@ -49,22 +52,22 @@ def test_layers_have_the_bits_of_their_backend(fake_gpu, short_pilot, name, edge
     assert (result.A_rz is not None) == absorption
 
 
-@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
-@pytest.mark.parametrize("edge", ["collect", "drop"])
-def test_every_variant_has_the_bits_of_the_backend(fake_gpu, short_pilot, variant, edge):
+@pytest.mark.parametrize(
+    ("variant", "changes"),
+    [
+        *((variant, {"edge": edge}) for variant in VARIANTS.values() for edge in ("collect", "drop")),
+        *((Variant(history=history), {"absorption": False}) for history in (True, False)),
+        # more than 48 KiB are requested; the pretended GPU refuses it otherwise, as a real one does
+        (Variant(cache=True, shape=(100, 80), cache_bytes=64_000), {"radial_bins": 100, "depth_bins": 100}),
+    ],
+    ids=str,
+)
+def test_every_variant_has_the_bits_of_the_backend(fake_gpu, short_pilot, variant, changes):
     fake_gpu()
-    problem = LayeredProblem(MEDIA["many kinds"], settings(edge=edge))
+    problem = LayeredProblem(MEDIA["many kinds"], settings(**changes))
     expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
     check_same_arrays(tallies(problem, [(0, 600)], variant), expected)
     assert expected["numbers_0"].any()
-
-
-@pytest.mark.parametrize("history", [True, False])
-def test_every_variant_without_the_map_has_the_bits_of_the_backend(fake_gpu, history):
-    fake_gpu()
-    problem = LayeredProblem(MEDIA["many kinds"], settings(absorption=False))
-    expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
-    check_same_arrays(tallies(problem, [(0, 600)], Variant(history=history)), expected)
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1])
@@ -149,15 +152,6 @@ def test_the_shape_of_the_cache_follows_the_light(fake_gpu, monkeypatch):
     assert deep > 3 * narrow
     assert wide > 3 * flat
     assert max(narrow * deep, wide * flat) <= 64
-
-
-def test_a_corner_of_more_than_48_kib_is_requested(fake_gpu):
-    """The pretended GPU refuses it otherwise, as a real one does."""
-    fake_gpu()
-    problem = LayeredProblem(MEDIA["one layer"], settings(radial_bins=100, depth_bins=100))
-    variant = Variant(cache=True, shape=(100, 80), cache_bytes=64_000)
-    expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
-    check_same_arrays(tallies(problem, [(0, 600)], variant), expected)
 
 
 # -- a real GPU -------------------------------------------------------------------------------------------------------
@@ -311,14 +305,10 @@ def test_layers_that_do_not_fit_are_an_error_with_numbers(fake_gpu):
     assert caught.value.needed_mb > 5 > 1 >= caught.value.free_mb
 
 
-def test_a_failing_kernel_is_not_silent(fake_gpu):
-    pretended = fake_gpu()
-    pretended.kernel_error = RuntimeError("cudaErrorLaunchFailure")
-    with pytest.raises(RuntimeError, match="cudaErrorLaunchFailure"):
-        on("cuda", 10)
-
-
-def test_memory_is_given_back(fake_gpu, short_pilot):
+def test_memory_is_given_back_and_a_failing_kernel_is_not_silent(fake_gpu, short_pilot):
     pretended = fake_gpu(count=2)
     on("cuda:0,1")
     assert not any(pretended.used_bytes.values())
+    pretended.kernel_error = RuntimeError("cudaErrorLaunchFailure")
+    with pytest.raises(RuntimeError, match="cudaErrorLaunchFailure"):
+        on("cuda", 10)

@@ -47,20 +47,12 @@ def gauss(r, radius):
 
 
 @pytest.mark.parametrize("radius", [0.5, 1.0, 4.0])
-def test_a_response_in_one_place_shows_the_gaussian_beam(radius):
+def test_a_response_in_one_place_shows_the_beam(radius):
     result = responding(FINE, first_bin(FINE))
-    found = convolved(result, Beam(kind="gaussian", radius_mm=radius)).Rd_r.value
-    np.testing.assert_allclose(found, gauss(result.r_mm, radius), rtol=2e-2, atol=1e-2 * gauss(0, radius))
-
-
-@pytest.mark.parametrize("radius", [0.5, 1.0, 4.0])
-def test_a_response_in_one_place_shows_the_flat_beam(radius):
-    result = responding(FINE, first_bin(FINE))
-    found = convolved(result, Beam(kind="flat", radius_mm=radius)).Rd_r.value
-    inside = result.r_mm < radius - 2 * FINE.dr_mm
-    outside = result.r_mm > radius + 2 * FINE.dr_mm
-    np.testing.assert_allclose(found[inside], 1 / (np.pi * radius**2), rtol=1e-6)
-    assert not found[outside].any()
+    round_, flat = (convolved(result, Beam(kind=kind, radius_mm=radius)).Rd_r.value for kind in ("gaussian", "flat"))
+    np.testing.assert_allclose(round_, gauss(result.r_mm, radius), rtol=2e-2, atol=1e-2 * gauss(0, radius))
+    np.testing.assert_allclose(flat[result.r_mm < radius - 2 * FINE.dr_mm], 1 / (np.pi * radius**2), rtol=1e-6)
+    assert not flat[result.r_mm > radius + 2 * FINE.dr_mm].any()
 
 
 @pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
@@ -154,11 +146,7 @@ def test_totals_stay_and_maps_change(kind):
     area = ring_area_mm2(pencil.settings)
     in_all = (wide.A_rz.value * area[:, None]).sum(axis=0), pencil.A_z.value
     np.testing.assert_allclose(*in_all, rtol=0.02)  # but for what leaves the grid
-
-
-def test_without_the_map_the_rest_is_convolved():
-    pencil = run("cpu", medium(TISSUE), 500, absorption=False)
-    assert convolved(pencil, Beam()).A_rz is None
+    assert convolved(run("cpu", medium(TISSUE), 500, absorption=False), Beam()).A_rz is None
 
 
 def test_errors_are_those_of_repeated_runs():
@@ -181,9 +169,7 @@ def test_errors_are_those_of_repeated_runs():
     [
         ({"kind": "donut"}, "kind is 'donut'; choose one of 'gaussian', 'flat'"),
         ({"radius_mm": 0.0}, "radius_mm is 0 mm; it must be greater than 0 mm"),
-        ({"radius_mm": -1}, "radius_mm is -1 mm; it must be greater than 0 mm"),
         ({"radius_mm": np.nan}, "radius_mm is nan; give a finite number in mm"),
-        ({"radius_mm": "1"}, "radius_mm is '1'; give a number"),
     ],
     ids=str,
 )
@@ -192,7 +178,9 @@ def test_a_bad_beam_is_refused(numbers, sentence):
         Beam(**numbers)
 
 
-def test_a_beam_wider_than_the_grid_is_refused():
+def test_a_beam_wider_than_the_grid_or_a_second_one_is_refused():
     result = responding(FINE, first_bin(FINE))
     with pytest.raises(InvalidInput, match=r"the beam's radius is 10.1 mm and the grid ends at 10 mm; take"):
         convolved(result, Beam(radius_mm=10.1))
+    with pytest.raises(InvalidInput, match="that of a finite beam already"):
+        convolved(convolved(result, Beam()), Beam())
