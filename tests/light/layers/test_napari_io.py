@@ -77,13 +77,16 @@ def test_a_bin_is_shown_where_it_lies_on_both_sides(picture, result):
     assert [str(unit) for unit in picture.units] == ["millimeter", "millimeter"]
 
 
-def test_the_picture_is_a_logarithm_over_whole_decades(picture, result):
+def test_the_picture_is_a_logarithm_over_whole_decades_and_carries_its_result(picture, result):
     assert picture.name == "three fluence, log10 1/mm²"
     low, high = picture.contrast_limits
     assert high - low == 6
     assert high == math.ceil(np.log10(np.nanmax(result.fluence_rz().value[:-1])))
-    few = picture_layer(result, "", decades=3)[1]["contrast_limits"]
-    assert few == (high - 3, high)
+    assert picture_layer(result, "", decades=3)[1]["contrast_limits"] == (high - 3, high)
+    assert result_of(picture) is result
+    assert carried(picture, "unit") == "1/mm²"
+    assert carried(picture, "parameters")["settings"]["photons"] == SETTINGS.photons
+    assert result_of(Image(np.zeros((2, 2)))) is None
 
 
 def test_what_is_not_known_is_transparent(picture, result):
@@ -137,13 +140,6 @@ def test_noise_can_be_hidden():
     assert noisy.any()
     assert np.isnan(data[:, 30:-1][noisy]).all()
     assert np.isfinite(data[:, 30:-1][~noisy & (fluence.value[:-1].T > 0)]).all()
-
-
-def test_a_picture_carries_its_result(picture, result):
-    assert result_of(picture) is result
-    assert carried(picture, "unit") == "1/mm²"
-    assert carried(picture, "parameters")["settings"]["photons"] == SETTINGS.photons
-    assert result_of(Image(np.zeros((2, 2)))) is None
 
 
 def test_without_a_map_there_is_no_picture():
@@ -259,18 +255,14 @@ def test_rows_are_the_results_fractions(result):
 def test_findings_name_the_worst_first(result):
     small = simulate(MEDIUM, dataclasses.replace(SETTINGS, radial_bins=4), device="cpu")
     broken = dataclasses.replace(small, absorbed=Estimate(0.9, 0.1), complete=False)
-    sentences = [(found.status, found.sentence) for found in layered_findings(broken)]
-    assert sentences[0][0] == "error"
-    assert "Energy balance broken" in sentences[0][1]
-    assert sentences[1][0] == "warning"
-    assert "beyond the grid" in sentences[1][1]
-    assert "Stopped after 20,000 of 20,000" in sentences[-1][1]
+    found = layered_findings(broken)
+    assert [one.status for one in found[:2]] == ["error", "warning"]
+    for one, words in zip(
+        (*found[:2], found[-1]), ("balance broken", "beyond the grid", "after 20,000 of 20,000"), strict=True
+    ):
+        assert words in one.sentence
     fine = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=20_000, radial_bins=2000), device="cpu")
-    assert [found.status for found in layered_findings(fine)] == ["ok"]
-
-
-def test_the_share_beyond_the_grid(result):
-    """Counted with a grid that reaches far, it is what lies beyond the small one."""
+    assert [one.status for one in layered_findings(fine)] == ["ok"]
     volumes = ring_area_mm2(SETTINGS) * SETTINGS.dz_mm
     inside = (result.A_rz.value.sum(axis=1) * volumes)[:-1].sum()  # without what the last bin collects
     assert absorbed_beyond(result) == pytest.approx(1 - inside / result.absorbed.value, abs=1e-9)
