@@ -26,9 +26,6 @@ def result():
     return dataclasses.replace(sample, domain=dataclasses.replace(sample.domain, affine=OBLIQUE))
 
 
-# -- fluence out ------------------------------------------------------------------------------------------------------
-
-
 def test_fluence_lies_where_the_labels_lie(tmp_path, result):
     sidecar = write_fluence(tmp_path / "f.nii.gz", result)
     assert sidecar == tmp_path / "f.json"
@@ -77,9 +74,6 @@ def test_the_sidecar_has_all_parameters(tmp_path, result):
     assert {int(label): part["value"] for label, part in told["absorbed"].items()} == {
         label: part.value for label, part in result.absorbed.items()
     }
-
-
-# -- labels in --------------------------------------------------------------------------------------------------------
 
 
 def labels():

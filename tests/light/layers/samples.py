@@ -99,8 +99,6 @@ def adding_doubling(points, albedo, depth, g, n, slide):
     return np.array(sample.rt()[:2])
 
 
-# -- both backends ----------------------------------------------------------------------------------------------------
-
 GPU = Device("cuda", (0,))
 BACKWARD = (1.33, 0.1, 3.0, -0.5, 0.7)
 FORWARD = (1.45, 0.02, 20.0, 0.9, 0.4)

@@ -36,9 +36,6 @@ def holding(p, **batches):
     return part
 
 
-# -- what is done -----------------------------------------------------------------------------------------------------
-
-
 def test_ranges_are_joined_in_order():
     assert joined([(7, 9), (0, 3), (9, 10), (3, 5)]) == [(0, 5), (7, 10)]
     assert joined([]) == []
@@ -84,9 +81,6 @@ def test_a_saved_state_that_lacks_something_is_refused(name):
     del arrays[name]
     with pytest.raises(InvalidInput, match=f"the saved state lacks '{name}'; it was not written by this version"):
         LayerTally.from_arrays(arrays)
-
-
-# -- means and errors -------------------------------------------------------------------------------------------------
 
 
 def weights(part):

@@ -43,9 +43,6 @@ def gauss(r, radius):
     return 2 / (np.pi * radius**2) * np.exp(-2 * (r / radius) ** 2)
 
 
-# -- closed forms -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("radius", [0.5, 1.0, 4.0])
 def test_a_response_in_one_place_shows_the_beam(radius):
     result = responding(FINE, first_bin(FINE))
@@ -127,9 +124,6 @@ def test_a_response_is_convolved_as_in_the_plane(kind):
         assert found[row] == pytest.approx(np.average(means, weights=edges), rel=5e-3)
 
 
-# -- results ----------------------------------------------------------------------------------------------------------
-
-
 @KINDS
 def test_totals_stay_and_maps_change(kind):
     pencil = run("cpu", medium(TISSUE), 2000, dr_mm=0.5, radial_bins=30, depth_bins=20, angle_bins=4)
@@ -159,9 +153,6 @@ def test_errors_are_those_of_repeated_runs():
         values, errors = (np.array([getattr(r, name)[part][index] for r in results]) for part in (0, 1))
         chance = stats.chi2.cdf(np.var(values, ddof=1) * 29 / np.mean(errors**2), 29)
         assert 1e-3 < chance < 1 - 1e-3, (name, index)
-
-
-# -- bad input --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,6 @@ def by_bouncing(n0, n1, n2):
     return out
 
 
-# -- a layer ----------------------------------------------------------------------------------------------------------
-
 BAD_LAYERS = [
     ({"n": 0.99}, "n is 0.99; it must be at least 1"),
     ({"n": 11}, "n is 11; it must be at most 10"),
@@ -60,9 +58,6 @@ def test_glass_and_endless_layers():
     assert [Layer(thickness_mm=thickness).is_endless for thickness in thicknesses] == [False, True, True]
 
 
-# -- a medium ---------------------------------------------------------------------------------------------------------
-
-
 ENDLESS = (*TISSUE[:4], ENDLESS_MM)
 BAD_MEDIA = [
     ([], "there are 0 layers; give 1 to 100"),
@@ -93,9 +88,6 @@ def test_bad_indices_around_are_refused(side, n):
         medium(TISSUE, **{f"n_{side}": n})
 
 
-# -- depths -----------------------------------------------------------------------------------------------------------
-
-
 def test_tops_of_the_skin():
     expected = [0, 0.02, 0.1, 0.2, 0.28, 1.9, 2.1, 8.0]
     np.testing.assert_allclose(SKIN.tops_mm, expected, rtol=1e-12)
@@ -107,9 +99,6 @@ def test_tops_of_the_skin():
 )
 def test_the_layer_at_a_depth(depth, layer):
     assert SKIN.layer_at(depth) == layer
-
-
-# -- specular reflectance ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n", "expected"), [(1.0, 0.0), (1.33, 0.0200593), (1.5, 0.04), (1.53, 0.0438845)])

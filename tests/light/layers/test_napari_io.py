@@ -61,9 +61,6 @@ def picture(result):
     return Image(data, **keywords)
 
 
-# ------------------------------------------------------------------------------------------------------ the picture
-
-
 def test_a_bin_is_shown_where_it_lies_on_both_sides(picture, result):
     fluence = result.fluence_rz().value
     for i, k in ((0, 0), (3, 7), (20, 15)):
@@ -179,9 +176,6 @@ def test_layers_have_the_same_colors_everywhere():
     assert carried(layer, "domain") is carried(layer, "case").domain is domain
 
 
-# ------------------------------------------------------------------------------------------------------------ curves
-
-
 def test_curves_are_the_results_numbers(result):
     broad = broad_beam_curve(result)
     assert (broad.unit, broad.quantity_text) == ("", "Fluence / incident")
@@ -235,9 +229,6 @@ def test_curves_are_written_as_one_table(result, tmp_path):
     assert escaped["unit"] == "J/cm²"
     with pytest.raises(InvalidInput, match="does not exist"):
         write_curves(tmp_path / "no" / "curves.csv", curves)
-
-
-# ----------------------------------------------------------------------------------------------------------- numbers
 
 
 def test_rows_are_the_results_fractions(result):

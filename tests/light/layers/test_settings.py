@@ -58,9 +58,6 @@ def test_every_setting_has_a_label_and_a_sentence():
     assert all(info.label and info.help.endswith(".") for info in infos)
 
 
-# -- areas and angles -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("bins", [1, 2, 30, 1000])
 def test_rings_make_a_disk_and_solid_angles_are_those_between_cones(bins):
     settings = LayeredSettings(dr_mm=0.3, radial_bins=7, angle_bins=bins)
@@ -69,9 +66,6 @@ def test_rings_make_a_disk_and_solid_angles_are_those_between_cones(bins):
     np.testing.assert_allclose(solid_angle_sr(settings), -2 * np.pi * np.diff(np.cos(edges)), rtol=1e-9)
     assert solid_angle_sr(settings).sum() == pytest.approx(2 * np.pi)
     np.testing.assert_allclose(angle_centers(settings), (edges[1:] + edges[:-1]) / 2)
-
-
-# -- tables -----------------------------------------------------------------------------------------------------------
 
 
 def problem(layers=SKIN, **settings):
@@ -108,9 +102,6 @@ def test_a_tally_has_a_place_for_everything(absorption):
     cells = 35 if absorption else 0
     assert (p.absorption_cells, p.angular_cells, p.tally_size) == (cells, 15, cells + 2 * 15 + 7 + 1)
     assert p.resident_bytes == 8 * p.tally_size * p.batch_count
-
-
-# -- integers ----------------------------------------------------------------------------------------------------
 
 
 def largest(name):
