@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.phantom import cases as published
+from napari_gpubio.light.phantom import benchmarks as published
 from napari_gpubio.light.phantom import default_detectors, default_source, head_phantom, load_head_phantom
 from napari_gpubio.light.phantom.__main__ import main
 from napari_gpubio.light.phantom.anatomy import hemisphere, pia

@@ -19,7 +19,7 @@ from napari_gpubio.light.io import (
     write_mcx,
     write_table,
 )
-from napari_gpubio.light.layers.curves import every_curve, write_curves
+from napari_gpubio.light.layers.summary import every_curve, write_curves
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source

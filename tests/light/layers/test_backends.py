@@ -16,8 +16,7 @@ from napari_gpubio.light import batches as work
 from napari_gpubio.light.kernels.layers import cpu, gpu
 from napari_gpubio.light.kernels.layers.gpu import Variant, hot_corner
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
-from napari_gpubio.light.layers.assemble import assemble
-from napari_gpubio.light.layers.run import simulate
+from napari_gpubio.light.layers.run import assemble, simulate
 from napari_gpubio.light.layers.settings import ring_area_mm2
 from tests.cuda_on_cpu import loader
 from tests.light.layers.samples import (

@@ -11,15 +11,6 @@ from napari.layers import Image, Labels, Points, Vectors
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.light.layers.beams import Beam, convolved
-from napari_gpubio.light.layers.curves import (
-    angle_curves,
-    broad_beam_curve,
-    depth_curve,
-    escape_curves,
-    every_curve,
-    radial_curve,
-    write_curves,
-)
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.napari_io import (
     LAYER_COLORS,
@@ -30,10 +21,22 @@ from napari_gpubio.light.layers.napari_io import (
     quantity_rz,
     result_of,
 )
-from napari_gpubio.light.layers.numbers import absorbed_beyond, fraction_rows, layered_findings, layered_rows
 from napari_gpubio.light.layers.phantom import voxel_case, voxel_phantom
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.layers.summary import (
+    absorbed_beyond,
+    angle_curves,
+    broad_beam_curve,
+    depth_curve,
+    escape_curves,
+    every_curve,
+    fraction_rows,
+    layered_findings,
+    layered_rows,
+    radial_curve,
+    write_curves,
+)
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.statistics import fluence_units
 
