@@ -12,10 +12,9 @@ A GPU machine needs NumPy, SciPy, Numba and CuPy only.
 from functools import partial
 
 from common import Row
-from light.cost_rows import extras, memory
-from light.peer_rows import COLUMNS, beside, peer_line
+from light.peers import COLUMNS, beside, peer_line
 from light.plan import Plan
-from light.speed_rows import by_photons, by_processors, every_case
+from light.speed_rows import by_photons, by_processors, every_case, extras, memory
 from speed import Benchmark, Part, core_cell, rate_cell, seconds_cells
 
 MCX = (
