@@ -19,7 +19,7 @@ from speed import Benchmark, Part, core_cell, rate_cell, seconds_cells
 
 MCX = (
     "In one process, in turn; photons per second, MCX's by the kernel time that it prints, ours by the tracing. MCX "
-    "has no roulette unless told. Ratios: how many times faster ours is; *ours / MCX* is each as it is by default."
+    "has no roulette unless requested. Ratios: how many times faster ours is; *ours / MCX* is each as it is by default."
 )
 PARTS = {
     "a": Part(every_case, "Cases"),
@@ -32,7 +32,7 @@ PARTS = {
 }
 EXPLAINED = (
     "Best of several runs. *cpu s*: processor time summed over threads; *per core*: photons per such second, "
-    "which other people's load spoils least. *Load*: processes that wanted a core in the minute before, this "
+    "which other people's load spoils least. *Load*: processes that were ready to run in the minute before, this "
     "one included. *Tracing*: on buffers made beforehand, in chunks as in a real run, with the folding of "
     "batches; *whole call*: from arguments to result on the host."
 )

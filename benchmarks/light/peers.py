@@ -47,22 +47,22 @@ class Peer:
 
     def run(self, made: Case, photons: int, threshold: float) -> PeerRun:
         """Trace photons; ``threshold`` is the weight below which MCX's own roulette begins, 0 for never."""
-        wanted = configuration(made, photons, threshold)
+        settings = configuration(made, photons, threshold)
         with captured_output() as printed:
             begun = time.perf_counter()
-            found = self._module.run(wanted)
+            found = self._module.run(settings)
             call_seconds = time.perf_counter() - begun
         runtime = float(found["stat"]["runtime"]) / 1e3
         return PeerRun(
             kernel_seconds=printed_kernel_seconds("".join(printed), photons) or runtime,
             runtime_seconds=runtime,
             call_seconds=call_seconds,
-            absorbed=absorbed_fraction(made, np.asarray(found["flux"]), wanted["tstep"]),
+            absorbed=absorbed_fraction(made, np.asarray(found["flux"]), settings["tstep"]),
         )
 
 
 def find_peer(package: str) -> Peer | str:
-    """Return the installed package, or a sentence that says why there is none."""
+    """Return the installed package, or the reason why there is none."""
     try:
         return Peer(package)
     except ImportError as error:
@@ -70,7 +70,7 @@ def find_peer(package: str) -> Peer | str:
 
 
 def configuration(made: Case, photons: int, threshold: float) -> dict[str, Any]:
-    """The case as MCX wants it: positions in voxels with an origin of 0, properties in 1/mm, one output, one gate."""
+    """The case in MCX's terms: positions in voxels with an origin of 0, properties in 1/mm, one output, one gate."""
     domain, settings = made.domain, made.settings
     voxel_mm = float(domain.voxel_sizes_mm[0])
     if not np.allclose(domain.voxel_sizes_mm, voxel_mm):
@@ -225,7 +225,7 @@ def vars_of(run: PeerRun) -> dict[str, float]:
 
 
 def ratios(times: dict[str, dict[float, dict[str, float]]]) -> dict[str, float]:
-    """How many times faster ours is; MCX has no roulette unless told, ours has."""
+    """How many times faster ours is; MCX has no roulette unless requested, ours has."""
     ours, peer = times["ours"], times["peer"]
     return {
         "as each is by default": peer[0.0]["kernel"] / ours[ROULETTE]["tracing"],

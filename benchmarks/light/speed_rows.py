@@ -77,20 +77,20 @@ def _by_threads(plan: Plan, name: str, made: Case) -> Iterator[Row]:
     for count in thread_counts():
         with limited_threads(count):
             timing, _ = timed_tracing(made, plan.device, plan.repeats)
-        told = {"threads": count, "processors": count, "compared_with": f"b {name}, 1 thread: tracing"}
-        yield photon_row(f"b {name}, {threads_told(count)}: tracing", made, plan.device, timing, **told)
+        more = {"threads": count, "processors": count, "compared_with": f"b {name}, 1 thread: tracing"}
+        yield photon_row(f"b {name}, {threads_told(count)}: tracing", made, plan.device, timing, **more)
 
 
 def _by_gpus(plan: Plan, name: str, made: Case) -> Iterator[Row]:
     if len(plan.device.indices) == 1:
-        yield skipped(f"b {name}, several GPUs", "one GPU was asked for; --device cuda:all takes all of them")
+        yield skipped(f"b {name}, several GPUs", "one GPU was chosen; --device cuda:all takes all of them")
         return
     for count in gpu_counts(plan.device):
         device = Device("cuda", plan.device.indices[:count])
         timing, _ = timed_tracing(made, device, plan.repeats)
-        told = {"processors": count, "compared_with": f"b {name}, 1 GPU: tracing"}
-        told["target"] = "target 2 GPUs >= 1.9 x one" * (count == 2)
-        yield photon_row(f"b {name}, {count} GPU{'s' * (count > 1)}: tracing", made, device, timing, **told)
+        more = {"processors": count, "compared_with": f"b {name}, 1 GPU: tracing"}
+        more["target"] = "target 2 GPUs >= 1.9 x one" * (count == 2)
+        yield photon_row(f"b {name}, {count} GPU{'s' * (count > 1)}: tracing", made, device, timing, **more)
 
 
 def by_photons(plan: Plan) -> Iterator[Row]:
@@ -180,11 +180,12 @@ def memory(plan: Plan) -> Iterator[Row]:
         found = {"declared": needed_memory_mb(made.domain, made.settings, plan.device) * 2**20}
         if plan.device.is_gpu:
             found |= measured_bytes(made, plan)
-        told = [f"{amount / 1e6:.0f} MB {what}" for what, amount in found.items()] + [f"target {target}"] * bool(target)
+        parts = [f"{amount / 1e6:.0f} MB {what}" for what, amount in found.items()]
+        parts += [f"target {target}"] if target else []
         name = f"e memory, head {LARGE}^3 {made.domain.labels.dtype}, {label}"
-        yield {"name": name, "device": plan.device.describe(), "bytes": found, "told": "; ".join(told)}
+        yield {"name": name, "device": plan.device.describe(), "bytes": found, "told": "; ".join(parts)}
     if not plan.device.is_gpu:
-        yield skipped("e memory in use", "needs a GPU; the figures above are what the engine says that it needs")
+        yield skipped("e memory in use", "needs a GPU; the figures above are what the engine declares")
 
 
 def measured_bytes(made: Case, plan: Plan) -> dict[str, float]:

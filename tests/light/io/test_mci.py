@@ -1,4 +1,4 @@
-"""MCML's input files: its template as the manual prints it, its grammar, and what is said of files that break it."""
+"""MCML's input files: its template as the manual prints it, its grammar, and the errors of files that break it."""
 
 import contextlib
 import dataclasses

@@ -53,25 +53,25 @@ def test_fluence_is_written_in_the_users_unit(tmp_path, result, source, factor, 
     write_fluence(tmp_path / "f.nii", result, unit=fluence_units(**source)[-1])
     found = np.asarray(nib.load(tmp_path / "f.nii").dataobj)
     np.testing.assert_allclose(found, factor * result.fluence, rtol=1e-6)
-    told = json.loads((tmp_path / "f.json").read_text(encoding="utf-8"))
-    assert (told["unit"], told["factor"]) == (name, pytest.approx(factor))
+    sidecar = json.loads((tmp_path / "f.json").read_text(encoding="utf-8"))
+    assert (sidecar["unit"], sidecar["factor"]) == (name, pytest.approx(factor))
 
 
 def test_the_sidecar_has_all_parameters(tmp_path, result):
     write_fluence(tmp_path / "f.nii.gz", result)
-    told = json.loads((tmp_path / "f.json").read_text(encoding="utf-8"))
-    assert (told["quantity"], told["unit"], told["meaning"]) == ("fluence", "1/mm²", "per launched photon")
-    assert told["software"].startswith("napari-gpubio ")
-    assert {name: told[name] for name in result.parameters} == dict(result.parameters)
-    assert told["settings"] == {
+    sidecar = json.loads((tmp_path / "f.json").read_text(encoding="utf-8"))
+    assert (sidecar["quantity"], sidecar["unit"], sidecar["meaning"]) == ("fluence", "1/mm²", "per launched photon")
+    assert sidecar["software"].startswith("napari-gpubio ")
+    assert {name: sidecar[name] for name in result.parameters} == dict(result.parameters)
+    assert sidecar["settings"] == {
         **dataclasses.asdict(result.settings),
         "time_gates_ns": [0, 0.5, 1, 5],
         "faces": ["default"] * 6,
     }
-    assert told["domain"]["media"] == [dataclasses.asdict(medium) for medium in result.domain.media]
-    np.testing.assert_array_equal(told["domain"]["affine"], OBLIQUE)
-    assert told["energy"]["absorbed"]["value"] == result.energy.absorbed.value
-    assert {int(label): part["value"] for label, part in told["absorbed"].items()} == {
+    assert sidecar["domain"]["media"] == [dataclasses.asdict(medium) for medium in result.domain.media]
+    np.testing.assert_array_equal(sidecar["domain"]["affine"], OBLIQUE)
+    assert sidecar["energy"]["absorbed"]["value"] == result.energy.absorbed.value
+    assert {int(label): part["value"] for label, part in sidecar["absorbed"].items()} == {
         label: part.value for label, part in result.absorbed.items()
     }
 

@@ -260,12 +260,12 @@ def test_chunks_that_span_batches_change_nothing(fake_gpu, short_pilot, variant)
 @pytest.mark.parametrize("which", range(1, 8))
 def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, short_pilot, monkeypatch, caplog, which):
     """Wherever it fails: in the pilot run, when the corner is chosen, or in the rest of the chunk."""
-    pretended, advance, asked = fake_gpu(), gpu.Run.advance, []
+    pretended, advance, counts = fake_gpu(), gpu.Run.advance, []
 
     def failing_once(self, start, count):
-        if not asked:
+        if not counts:
             pretended.fail_allocations(which)
-        asked.append(count)
+        counts.append(count)
         advance(self, start, count)
 
     monkeypatch.setattr(gpu.Run, "advance", failing_once)

@@ -185,7 +185,7 @@ def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]
 def _image(section: Section, columns: int, rows: int) -> Array:
     """The pattern as (rows, columns): rows along the second edge, columns along the first."""
     if section.whole("SrcNum", 1) != 1:
-        raise InvalidInput("Optode.Source.SrcNum asks for several patterns at once; write one file for each")
+        raise InvalidInput("Optode.Source.SrcNum requests several patterns at once; write one file for each")
     node = section.get("Pattern")
     if is_array(node):
         return _sized(decode_array(node, "Optode.Source.Pattern"), (columns, rows)).T
