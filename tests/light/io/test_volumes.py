@@ -38,23 +38,17 @@ def test_fluence_lies_where_the_labels_lie(tmp_path, result):
     assert image.header.get_xyzt_units()[0] == "mm"
 
 
-def test_time_gates_are_the_fourth_dimension(tmp_path, result):
-    write_fluence(tmp_path / "f.nii", result, gates=True)
-    image = nib.load(tmp_path / "f.nii")
-    assert image.shape == (5, 6, 7, 3)
-    np.testing.assert_array_equal(np.asarray(image.dataobj), result.gates)
-    assert json.loads((tmp_path / "f.json").read_text())["settings"]["time_gates_ns"] == [0.0, 0.5, 1.0, 5.0]
-
-
 @pytest.mark.parametrize(
     ("source", "factor", "name"), [({"power_mw": 2.5}, 2.5, "mW/mm²"), ({"energy_j": 0.03}, 3.0, "J/cm²")]
 )
-def test_fluence_is_written_in_the_users_unit(tmp_path, result, source, factor, name):
-    write_fluence(tmp_path / "f.nii", result, unit=fluence_units(**source)[-1])
+def test_time_gates_are_the_fourth_dimension_in_the_users_unit(tmp_path, result, source, factor, name):
+    write_fluence(tmp_path / "f.nii", result, unit=fluence_units(**source)[-1], gates=True)
     found = np.asarray(nib.load(tmp_path / "f.nii").dataobj)
-    np.testing.assert_allclose(found, factor * result.fluence, rtol=1e-6)
+    assert found.shape == (5, 6, 7, 3)
+    np.testing.assert_allclose(found, factor * result.gates, rtol=1e-6)
     sidecar = json.loads((tmp_path / "f.json").read_text(encoding="utf-8"))
     assert (sidecar["unit"], sidecar["factor"]) == (name, pytest.approx(factor))
+    assert sidecar["settings"]["time_gates_ns"] == [0.0, 0.5, 1.0, 5.0]
 
 
 def test_the_sidecar_has_all_parameters(tmp_path, result):

@@ -69,13 +69,6 @@ def test_every_variant_has_the_bits_of_the_backend(fake_gpu, short_pilot, varian
     assert expected["numbers_0"].any()
 
 
-@pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1])
-def test_roulette_has_the_bits_of_its_backend(fake_gpu, short_pilot, threshold):
-    fake_gpu()
-    result = check_backends(medium((1.4, 0.4, 2.0, 0.0, 6.0)), settings(roulette_threshold=threshold))
-    assert (result.roulette.value != 0) == (threshold > 0)
-
-
 @pytest.mark.parametrize("order", [loader.REVERSED, 11, 12])
 def test_the_order_of_threads_changes_nothing(fake_gpu, short_pilot, order):
     fake_gpu()
@@ -84,25 +77,24 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, short_pilot, order):
 
 
 @pytest.mark.parametrize(
-    "grid",
+    "changes",
     [
         {"radial_bins": 1, "depth_bins": 1, "angle_bins": 1},
         {"radial_bins": 1, "depth_bins": 500, "angle_bins": 2},
         {"radial_bins": 300, "depth_bins": 1, "angle_bins": 90},
         {"dr_mm": 1e-4, "dz_mm": 1e-4, "edge": "drop"},
         {"dr_mm": 1e6, "dz_mm": 1e6},
+        *({"seed": seed, "photons": 100} for seed in (0, 2**32 + 5, 2**63 + 1, 2**64 - 1)),
+        *({"roulette_threshold": threshold} for threshold in (0.0, 1e-4, 0.1)),
     ],
     ids=str,
 )
-def test_grids_have_the_bits_of_their_backend(fake_gpu, short_pilot, grid):
+def test_settings_have_the_bits_of_their_backend(fake_gpu, short_pilot, changes):
     fake_gpu()
-    check_backends(MEDIA["many kinds"], settings(**grid))
-
-
-@pytest.mark.parametrize("seed", [0, 2**32 + 5, 2**63 + 1, 2**64 - 1])
-def test_seeds_of_64_bits_have_the_bits_of_their_backend(fake_gpu, seed):
-    fake_gpu()
-    check_backends(MEDIA["many kinds"], settings(100, seed=seed))
+    layers = medium((1.4, 0.4, 2.0, 0.0, 6.0)) if "roulette_threshold" in changes else MEDIA["many kinds"]
+    result = check_backends(layers, settings(**changes))
+    if "roulette_threshold" in changes:
+        assert (result.roulette.value != 0) == (changes["roulette_threshold"] > 0)
 
 
 def test_the_last_of_all_possible_photons_has_the_bits_of_its_backend(fake_gpu):

@@ -1,7 +1,6 @@
 """Settings of a layered simulation and what is made of them: limits, areas, solid angles, tables, batches, keys."""
 
 import dataclasses
-import itertools
 import math
 
 import numpy as np
@@ -115,18 +114,6 @@ def test_tallies_cannot_overflow():
     assert heaviest * SCALE < 2**32
     assert largest("photons") * SCALE <= 2**63
     assert math.log2(SCALE) == int(math.log2(SCALE))  # multiplying by it rounds nothing
-
-
-def test_batches_cover_the_photons():
-    for photons, batches in ((16_000, 16), (1000, 16), (5, 16), (17, 2), (1, 256)):
-        p = problem(photons=photons, batches=batches)
-        ranges = [p.batch_range(batch) for batch in range(p.batch_count)]
-        assert (ranges[0][0], ranges[-1][1]) == (0, photons)
-        assert all(a[1] == b[0] for a, b in itertools.pairwise(ranges))
-        lengths = [stop - start for start, stop in ranges]
-        assert set(lengths[:-1]) <= {p.batch_size}
-        assert 0 < lengths[-1] <= p.batch_size
-        assert p.batch_count >= min(photons, batches)
 
 
 def test_the_key_knows_everything_but_the_number_of_photons():
