@@ -10,10 +10,7 @@ from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.phantom import CYCLIC_SIDES, common_voxel_mm, plan_phantom, voxel_case, voxel_phantom
 from napari_gpubio.light.layers.presets import preset
-from napari_gpubio.light.layers.run import simulate as simulate_layers
-from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.phantom.benchmarks import benchmark
-from napari_gpubio.light.run import simulate
 
 SKIN = preset("seven-layer skin at 600 nm").medium
 
@@ -37,24 +34,6 @@ def test_the_skin_with_cyclic_sides_is_the_benchmark():
     assert ready.settings.faces == case.settings.faces == CYCLIC_SIDES
     assert np.allclose(ready.source.position_mm, case.source.position_mm)
     assert ready.source.direction == case.source.direction
-
-
-def test_the_voxel_engine_absorbs_in_each_layer_what_the_layered_one_does():
-    medium = LayeredMedium(
-        layers=(
-            Layer(n=1.5, mua_per_mm=0.3, mus_per_mm=5.0, g=0.5, thickness_mm=0.3),
-            Layer(n=1.33, mua_per_mm=0.05, mus_per_mm=2.0, g=0.8, thickness_mm=1.2),
-            Layer(n=1.45, mua_per_mm=0.2, mus_per_mm=1.0, g=-0.2, thickness_mm=0.7),
-        )
-    )
-    layered = simulate_layers(medium, LayeredSettings(photons=30_000, absorption=False), device="cpu")
-    domain = voxel_phantom(medium, voxel_mm=0.1, width_mm=0.5)
-    case = voxel_case(domain, photons=30_000, seed=2, cyclic=True)
-    voxels = simulate(case.domain, case.source, case.settings, device="cpu")
-    for index in range(3):
-        value, error = layered.A_l.value[index], layered.A_l.error[index]
-        assert abs(voxels.absorbed[index + 1].z_score(value, error)) < 4
-    assert voxels.energy.specular.value == pytest.approx(layered.specular, rel=1e-6)
 
 
 def test_the_beam_enters_at_the_worlds_origin():

@@ -297,6 +297,7 @@ def labeled(label: int) -> Domain:
 def test_many_labels(tmp_path):
     found = back(tmp_path, labeled(3000), source("pencil"), LightSettings(), ())
     np.testing.assert_array_equal(found.domain.labels, labeled(3000).labels)
+    assert json.loads((tmp_path / "case.json").read_text())["Domain"]["MediaFormat"] == "short"
     assert found.domain.medium(3000).mua_per_mm == 0.5
 
 
