@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -93,21 +94,6 @@ USC_ATLAS: dict[int, Row] = {
 }
 
 
-def b1() -> Case:
-    """A homogeneous cube of 100 mm."""
-    return _anlm("B1", 0.4705, None)
-
-
-def b2() -> Case:
-    """The cube with an absorbing inclusion."""
-    return _anlm("B2", 0.4723, (0.1, 10.0, 0.9, 1.37))
-
-
-def b3() -> Case:
-    """The cube with a refracting inclusion."""
-    return _anlm("B3", 0.4713, (0.02, 10.0, 0.9, 6.85))
-
-
 def head() -> Case:
     """The head phantom in voxels of 1 mm, with the properties of MCX's USC 19.5 atlas example and its 1e8 photons."""
     labels, affine = head_labels(1.0)
@@ -145,6 +131,7 @@ def skin7() -> Case:
 
 
 def _anlm(name: str, absorbed: float, inclusion: Row | None) -> Case:
+    """A cube of 100 mm, homogeneous or with an inclusion that absorbs or refracts."""
     labels, rows = block(100), [BACKGROUND]
     if inclusion is not None:
         labels[30:70, 30:70, 10:50] = 2
@@ -244,17 +231,8 @@ def skinvessel() -> Case:
     )
 
 
-def onecube() -> Case:
-    """A cube of 60 mm in one voxel, with refraction."""
-    return _coarse("onecube", 1)
-
-
-def twocube() -> Case:
-    """A cube of 60 mm in eight voxels, with refraction."""
-    return _coarse("twocube", 2)
-
-
 def _coarse(name: str, count: int) -> Case:
+    """A cube of 60 mm in few voxels, with refraction."""
     return Case(
         name=name,
         domain=grid_domain(block(count), [(0.005, 1.0, 0.0, 1.37)], voxel_mm=60.0 / count),
@@ -286,19 +264,15 @@ def _skin_with_vessel() -> Labels:
 
 
 _MAKERS: dict[str, Callable[[], Case]] = {
-    "cube60": cube60,
-    "cube60b": cube60b,
-    "cube60planar": cube60planar,
-    "cubesph60b": cubesph60b,
-    "diffusion60": diffusion60,
-    "spherebox": spherebox,
-    "sphshells": sphshells,
-    "skinvessel": skinvessel,
-    "onecube": onecube,
-    "twocube": twocube,
-    "B1": b1,
-    "B2": b2,
-    "B3": b3,
+    **{
+        maker.__name__: maker
+        for maker in (cube60, cube60b, cube60planar, cubesph60b, diffusion60, spherebox, sphshells, skinvessel)
+    },
+    "onecube": partial(_coarse, "onecube", 1),
+    "twocube": partial(_coarse, "twocube", 2),
+    "B1": partial(_anlm, "B1", 0.4705, None),
+    "B2": partial(_anlm, "B2", 0.4723, (0.1, 10.0, 0.9, 1.37)),
+    "B3": partial(_anlm, "B3", 0.4713, (0.02, 10.0, 0.9, 6.85)),
     "skin7": skin7,
     "head": head,
 }

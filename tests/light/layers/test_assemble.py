@@ -145,21 +145,6 @@ def test_errors_come_from_the_spread_of_batches(left):
         np.testing.assert_allclose(result.A_l.error, np.sqrt(np.var(whole[:, 24:26], axis=0, ddof=1) / 27 / 81))
 
 
-def test_a_bin_that_only_the_last_photons_reached_has_an_error():
-    """12,000 photons in 64 batches leave 32 over; one of them has an error of its own size, as any photon has."""
-    p = problem(photons=12_000, batches=64)
-    part = LayerTally.empty(p)
-    for batch in range(65):
-        part.batches[batch] = BatchTally([p.batch_range(batch)], np.zeros(p.tally_size, np.uint64))
-    part.batches[64].numbers[[5, 13, 24]] = int(0.25 * SCALE)
-    part.batches[20].numbers[[6, 14, 25]] = int(0.25 * SCALE)
-    result = assemble(p, part, {})
-    for name, last, other in (("A_rz", (1, 1), (1, 2)), ("Rd_ra", (0, 1), (1, 0)), ("A_l", (0,), (1,))):
-        value, error = getattr(result, name)
-        for place in (last, other):
-            assert error[place] == pytest.approx(value[place], rel=0.02), name
-
-
 @pytest.mark.parametrize("batches", [{}, {"b0": [(0, 25)]}, {"b0": [(0, 25)], "b1": [(25, 49)]}], ids=str)
 def test_fewer_than_two_whole_batches_have_no_error(batches):
     p = problem()
