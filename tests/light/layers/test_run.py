@@ -24,6 +24,10 @@ GRID = {"radial_bins": 10, "depth_bins": 12, "angle_bins": 5, "dr_mm": 0.5, "dz_
 SETTINGS = LayeredSettings(photons=4000, batches=8, **GRID)
 
 
+def steps_of(device="cpu", **more):
+    return simulate_steps(LAYERS, SETTINGS, device=device, **more)
+
+
 def whole(device="cpu", **changes):
     return simulate(LAYERS, dataclasses.replace(SETTINGS, **changes), device=device)
 
@@ -31,7 +35,7 @@ def whole(device="cpu", **changes):
 def stopped(device, after):
     """The result of a run that was stopped after some steps."""
     stop = threading.Event()
-    return runs.stopped(simulate_steps(LAYERS, SETTINGS, device=device, stop=stop), stop, after)
+    return runs.stopped(steps_of(device, stop=stop), stop, after)
 
 
 @pytest.fixture
@@ -43,7 +47,7 @@ def test_previews_of_several_gpus_hold_whole_photons(fake_gpu, monkeypatch, in_c
     fake_gpu(count=3)
     monkeypatch.setattr(work.Previews, "due", lambda self: True)
     in_chunks_of(33)
-    steps, result = runs.finished(simulate_steps(LAYERS, SETTINGS, device="cuda:0,1,2"))
+    steps, result = runs.finished(steps_of("cuda:0,1,2"))
     shown = [step.preview for step in steps if step.preview is not None]
     assert len(shown) > 20
     assert all(preview.total == pytest.approx(1.0, abs=1e-6) for preview in shown)
