@@ -22,8 +22,8 @@ import numba as nb
 import numpy.typing as npt
 from numba.core import event
 
-from napari_gpubio.core import timing
 from napari_gpubio.core.files import machine_code_folder, owner_of
+from napari_gpubio.core.steps import begin_compiling, end_compiling
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -181,11 +181,11 @@ class _Compilations(event.Listener):
     report: Callable[[], object] | None = None
 
     def on_start(self, _event: event.Event) -> None:
-        timing.begin_compiling()
+        begin_compiling()
 
     def on_end(self, _event: event.Event) -> None:
         self.count += 1
-        timing.end_compiling()
+        end_compiling()
         if self.report is not None:
             self.report()
 

@@ -6,9 +6,8 @@ import time
 
 import pytest
 
-from napari_gpubio.core import timing
 from napari_gpubio.core.command_line import stop_at_interrupt
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import RunClock, Step, begin_compiling, compile_seconds, compiling, drive
 
 
 def work(total, closed):
@@ -65,21 +64,21 @@ def clock(monkeypatch):
 
 
 def test_a_run_without_compilation(clock):
-    run = timing.RunClock()
+    run = RunClock()
     clock[0] += 2.5
     assert run.seconds == pytest.approx(2.5)
 
 
 def test_compilation_does_not_count(clock):
-    run = timing.RunClock(already=10.0)
+    run = RunClock(already=10.0)
     clock[0] += 1.0
-    with timing.compiling():
+    with compiling():
         clock[0] += 20.0
-        with timing.compiling():
+        with compiling():
             clock[0] += 3.0
     clock[0] += 0.5
     assert run.seconds == pytest.approx(11.5)
-    assert timing.RunClock().seconds == 0.0
+    assert RunClock().seconds == 0.0
 
 
 def fail(clock):
@@ -88,21 +87,21 @@ def fail(clock):
 
 
 def test_compilation_that_fails_counts_as_one(clock):
-    run = timing.RunClock()
-    with pytest.raises(KeyError), timing.compiling():
+    run = RunClock()
+    with pytest.raises(KeyError), compiling():
         fail(clock)
     assert run.seconds == pytest.approx(0.0)
 
 
 def test_threads_count_each_for_itself(clock):
-    before = timing.compile_seconds()
-    with timing.compiling():
+    before = compile_seconds()
+    with compiling():
         clock[0] += 1.0
-        other = threading.Thread(target=timing.begin_compiling)
+        other = threading.Thread(target=begin_compiling)
         other.start()
         other.join()
-        assert timing.compile_seconds() == before
-    assert timing.compile_seconds() == pytest.approx(before + 1.0)
+        assert compile_seconds() == before
+    assert compile_seconds() == pytest.approx(before + 1.0)
 
 
 def test_the_first_interrupt_asks_and_the_second_ends(capsys):

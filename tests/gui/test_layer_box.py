@@ -8,7 +8,7 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
 
-from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layers import LayerBox
 
 
 def is_labels(layer):

@@ -11,7 +11,7 @@ from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
-from napari_gpubio.gui.layer_listener import LayerListener
+from napari_gpubio.gui.layers import LayerListener
 
 SHAPE = (5, 6, 7)
 

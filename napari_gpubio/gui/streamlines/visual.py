@@ -16,7 +16,7 @@ from vispy.scene.visuals import create_visual_node
 from vispy.visuals import CompoundVisual, Visual
 from vispy.visuals.filters.clipping_planes import PlanesClipper
 
-from napari_gpubio.gui.debounce import single_shot
+from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.lines.packed import write_segments
 from napari_gpubio.gui.lines.paint import pack_rgb
