@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from napari.utils._proxies import ReadOnlyWrapper
 from napari.utils.interactions import mouse_move_callbacks, mouse_press_callbacks, mouse_release_callbacks
+from qtpy.QtCore import QPoint, QPointF, Qt
+from qtpy.QtGui import QWheelEvent
 from qtpy.QtWidgets import QApplication, QLabel, QPushButton
 
 from napari_gpubio.core.steps import Step
@@ -61,6 +63,17 @@ class Mouse:
             view_direction=None if flat else more + self.view,
         )  # fmt: skip
         return ReadOnlyWrapper(event, exceptions=("handled",))
+
+
+def turn_wheel(widget, angle):
+    """Turn the wheel over a widget; returns whether the widget took it."""
+    at = QPointF(widget.rect().center())
+    event = QWheelEvent(
+        at, widget.mapToGlobal(at), QPoint(), QPoint(0, angle), Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False,
+    )  # fmt: skip
+    QApplication.sendEvent(widget, event)
+    return event.isAccepted()
 
 
 def moved(position, *by):
