@@ -25,7 +25,7 @@ WAYS_TO_CLOSE = pytest.mark.parametrize("how", ["the viewer", "the dock"])
 
 
 class Mouse:
-    """Presses, moves and releases the left button at viewer positions, as napari's canvas would say it.
+    """Presses, moves and releases the left button at viewer positions, as napari's canvas reports them.
 
     ``view`` is the direction in which a 3-D view is looked into.
     """
@@ -126,7 +126,7 @@ def press_and_wait(qtbot, panel, pressed):
 
 
 def complaint(qtbot, panel):
-    """What the panel says after Run."""
+    """The panel's message after Run."""
     panel.run_button.click()
     wait_until(qtbot, lambda: not panel.running)
     return panel.message
@@ -225,7 +225,7 @@ class HeldAtItsEnd(Held):
 
 
 def close(viewer, panel, how):
-    """Close the viewer or a panel's dock, as `WAYS_TO_CLOSE` says."""
+    """Close the viewer or a panel's dock, one of `WAYS_TO_CLOSE`."""
     if how == "the viewer":
         viewer.close()
     else:

@@ -170,10 +170,6 @@ def _help(queue: SimpleQueue[_Blocks]) -> None:
         queue.get().help()
 
 
-def _forget_helpers() -> None:
-    _helpers.cache_clear()
-
-
 class _Compilations(event.Listener):
     """Counts the functions that Numba compiles, and the seconds that it takes."""
 
@@ -205,4 +201,4 @@ def on_compilation(report: Callable[[], object] | None) -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_helpers)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # threads do not survive a fork

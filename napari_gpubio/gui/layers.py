@@ -30,7 +30,7 @@ class LayerListener:
     viewer
         The napari viewer.
     accepts
-        Whether a layer is of the kind; `refresh` asks again where the answer depends on more than the layer.
+        Whether a layer is of the kind; call `refresh` where the answer depends on more than the layer.
     layers_changed
         Called when other layers are of the kind, or in another order, or under another name, and after attaching.
     data_changed

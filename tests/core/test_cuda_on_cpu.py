@@ -188,12 +188,12 @@ EXAMPLE = (
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
-        ({1: 3}, TypeError, "argument 1: the kernel wants i4 and got a Python int, which CuPy would widen"),
-        ({2: 1.0}, TypeError, "argument 2: the kernel wants f4 and got a Python float"),
-        ({1: np.int64(3)}, TypeError, "argument 1: the kernel wants i4 and got int64"),
-        ({2: np.float64(3)}, TypeError, "argument 2: the kernel wants f4 and got float64"),
-        ({0: np.zeros(4)}, TypeError, "argument 0: the kernel wants an array of f4 and got float64"),
-        ({0: np.float32(1)}, TypeError, r"argument 0: the kernel wants an array \(qf4\)"),
+        ({1: 3}, TypeError, "argument 1: the kernel takes i4 and got a Python int, which CuPy would widen"),
+        ({2: 1.0}, TypeError, "argument 2: the kernel takes f4 and got a Python float"),
+        ({1: np.int64(3)}, TypeError, "argument 1: the kernel takes i4 and got int64"),
+        ({2: np.float64(3)}, TypeError, "argument 2: the kernel takes f4 and got float64"),
+        ({0: np.zeros(4)}, TypeError, "argument 0: the kernel takes an array of f4 and got float64"),
+        ({0: np.float32(1)}, TypeError, r"argument 0: the kernel takes an array \(qf4\)"),
         ({0: np.zeros(8, np.float32)[::2]}, ValueError, "argument 0: the array is not C-contiguous"),
         ({3: np.frombuffer(b"\0" * 16, np.float32)}, ValueError, "argument 3: the array is read-only"),
         ({4: np.float32(1)}, TypeError, "has 4 parameters and was given 5"),

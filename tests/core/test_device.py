@@ -1,4 +1,4 @@
-"""Which device is taken, and the sentence that says why."""
+"""Which device is taken, and the reason that is given."""
 
 import sys
 

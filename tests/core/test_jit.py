@@ -157,5 +157,5 @@ def test_every_place_is_handed_out_once():
     "array", [np.zeros(3, np.float64), np.zeros(3, np.uint32), np.zeros((2, 2), np.uint64), np.zeros(6, np.uint64)[::2]]
 )
 def test_other_arrays_are_refused(array):
-    with pytest.raises(TypingError, match="atomic_add wants a one-dimensional contiguous array of 64-bit integers"):
+    with pytest.raises(TypingError, match="atomic_add takes a one-dimensional contiguous array of 64-bit integers"):
         add_many(0, 2, array, np.uint64(1))

@@ -159,12 +159,15 @@ def test_what_is_no_volume_is_not_written(tmp_path):
 
 @EVERY_AFFINE
 def test_a_file_behind_a_layer_is_known_until_the_layer_changes(tmp_path, affine):
-    path = tmp_path / "volume.nii.gz"
-    nib.save(nib.Nifti1Image(VOLUME, affine), path)
+    path, array = tmp_path / "volume.nii.gz", VOLUME.copy()
+    array[0, 0, 0] = np.nan
+    nib.save(nib.Nifti1Image(array, affine), path)
     layer = built(volume_layer(*read_volume(path), "volume", metadata={"path": str(path)}))
     assert saved_path(layer) == path
+    assert saved_path(layer, stored=array[None]) is None
     layer.data = np.asarray(layer.data) + 1
     assert saved_path(layer) is None
+    assert saved_path(layer, stored=array) == path
     assert saved_path(built(volume_layer(VOLUME, affine, "volume"))) is None
 
 

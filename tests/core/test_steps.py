@@ -57,7 +57,7 @@ def test_fraction():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds that pass when a test says so."""
+    """A clock that stands still unless a test sets it."""
     now = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     return now

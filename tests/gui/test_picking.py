@@ -224,13 +224,13 @@ def test_a_real_click(make_napari_viewer, qtbot, ndisplay):
     viewer.scene.camera.zoom = 8
     if ndisplay == 3:
         viewer.scene.camera.angles = (20, 30, 40)
-    heard = []
+    clicks = []
     viewer.mouse_drag_callbacks.append(
-        lambda _, e: heard.append((clicked_position(e, image), screen_distance(e, target)))
+        lambda _, e: clicks.append((clicked_position(e, image), screen_distance(e, target)))
     )
     canvas = viewer.window._qt_viewer.canvas.native
     viewer.screenshot(flash=False)  # so that the camera has moved
     qtbot.mouseClick(canvas, Qt.MouseButton.LeftButton, pos=QPoint(canvas.width() // 2, canvas.height() // 2))
-    [(found, pixels)] = heard
+    [(found, pixels)] = clicks
     assert voxel_of(image, found) == (5, 9, 14)
     assert pixels < 2

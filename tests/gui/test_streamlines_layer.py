@@ -69,12 +69,12 @@ def test_what_does_not_fit_is_refused_with_a_sentence(options, sentence):
 
 def test_the_filter_is_a_mask_of_fibers():
     layer = cross()
-    heard = calls(layer.events.shown)
+    events = calls(layer.events.shown)
     layer.shown = [True, False, True]
     assert layer.shown.tolist() == [True, False, True]
     layer.shown = None
     assert layer.shown.all()
-    assert len(heard) == 2
+    assert len(events) == 2
     with pytest.raises(ValueError, match="read-only"):
         layer.shown[0] = False
     for wrong in ([True], [0, 1, 2]):
@@ -261,16 +261,16 @@ def test_contrast_limits_are_remembered_for_each_number():
     assert layer.contrast_limits is None
 
 
-def test_a_color_bar_can_be_drawn_and_hears_of_changes():
+def test_a_color_bar_can_be_drawn_and_emits_changes():
     layer = cross(colormap="gray")
-    heard = calls(layer.events.coloring)
+    events = calls(layer.events.coloring)
     assert layer.color_bar_image(10, 2) is None
     assert layer.color_bar_limits is None
     layer.color_by = "place"
     layer.contrast_limits = (0, 5)
     layer.colormap = "viridis"
     layer.colormap = "gray"
-    assert len(heard) == 4
+    assert len(events) == 4
     assert layer.color_bar_limits == (0, 5)
     upright, lying = layer.color_bar_image(100, 10), layer.color_bar_image(10, 100)
     assert (upright.shape, lying.shape) == ((100, 10, 4), (10, 100, 4))
@@ -295,11 +295,11 @@ def test_it_shares_a_viewer_of_four_axes():
 
 def test_selection():
     layer = cross()
-    heard = calls(layer.events.picked)
+    events = calls(layer.events.picked)
     layer.select_fiber(1)
     layer.select_fiber(1)
     layer.select_fiber(None)
-    assert [event.fiber for event in heard] == [1, None]
+    assert [event.fiber for event in events] == [1, None]
     for wrong in (3, -1):
         with pytest.raises(InvalidInput, match="there is no fiber"):
             layer.select_fiber(wrong)
