@@ -50,10 +50,13 @@ def free(*results, **how):
     return works
 
 
-def outcome_of(qtbot, work, begin=Job.start):
+def outcome_of(qtbot, work, connect=lambda job: None, *, stop=False):
     job = Job(work)
+    connect(job)
     with qtbot.waitSignal(job.finished, timeout=1000 * SECONDS) as emitted:
-        begin(job)
+        job.start()
+        if stop:
+            job.stop()
     job.abandon()
     return emitted.args[0]
 
@@ -65,12 +68,11 @@ def test_steps_and_the_result_arrive_in_the_gui_thread_in_order(qtbot):
     (work,) = free("the result")
     arrived = []
 
-    def begin(job):
+    def connect(job):
         job.stepped.connect(lambda step: arrived.append((step.done, threading.current_thread())))
         job.finished.connect(lambda outcome: arrived.append((outcome.result, threading.current_thread())))
-        job.start()
 
-    assert outcome_of(qtbot, work, begin).error == ""
+    assert outcome_of(qtbot, work, connect).error == ""
     here = threading.current_thread()
     assert arrived == [(1, here), (2, here), (3, here), ("the result", here)]
     assert work.thread is not here
@@ -103,7 +105,7 @@ def test_an_error_is_a_sentence_and_in_the_log_if_it_is_unexpected(qtbot, caplog
 
 
 def test_stop_lets_the_generator_return_what_it_has(qtbot):
-    outcome = outcome_of(qtbot, Work(), lambda job: (job.start(), job.stop()))
+    outcome = outcome_of(qtbot, Work(), stop=True)
     assert (outcome.result, outcome.error) == (("partial", 0), "")
 
 
@@ -157,11 +159,7 @@ def test_previews_are_made_in_the_worker_before_the_next_step(qtbot):
             yield Step(done, 3, make_preview=lambda: makers.append(threading.current_thread()) or list(state))
         return None
 
-    def begin(job):
-        job.stepped.connect(lambda step: shown.append(step.preview))
-        job.start()
-
-    outcome_of(qtbot, work, begin)
+    outcome_of(qtbot, work, lambda job: job.stepped.connect(lambda step: shown.append(step.preview)))
     assert shown == [[1], [1, 2], [1, 2, 3]]
     assert threading.main_thread() not in makers
 
