@@ -168,6 +168,8 @@ def test_a_file_behind_a_layer_is_known_until_the_layer_changes(tmp_path, affine
     layer.data = np.asarray(layer.data) + 1
     assert saved_path(layer) is None
     assert saved_path(layer, stored=array) == path
+    nib.save(nib.Nifti1Image(array, affine + np.eye(4, k=3)), path)
+    assert saved_path(layer, stored=array) is None
     assert saved_path(built(volume_layer(VOLUME, affine, "volume"))) is None
 
 
