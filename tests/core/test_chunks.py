@@ -133,6 +133,7 @@ def test_out_of_memory_halves_the_chunk_and_loses_nothing(fake_gpu, caplog):
     assert covered(run) == list(range(100))
     assert max(count for _, count in run.done) <= 10
     assert "out of GPU memory with 64 items; trying again with 32" in caplog.text
+    assert len(caplog.records) == 1 + 2 + 4  # chunks of 64, 32 and 16 items, which are not tried again
 
 
 def test_one_failed_allocation_is_tried_again(fake_gpu):

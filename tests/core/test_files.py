@@ -20,9 +20,11 @@ def test_a_written_file_replaces_the_old_one_at_once(tmp_path):
             assert part.parent == tmp_path
             assert part.name.endswith(".nii.gz")  # libraries choose the format by it
             part.write_text(f"{before} new")
+            written = part.stat().st_ino
             assert target.exists() == (before is not None)
         assert list(tmp_path.iterdir()) == [target]
         assert target.read_text() == f"{before} new"
+        assert target.stat().st_ino == written, "renamed, not copied"
 
 
 def test_a_failure_leaves_the_old_file_and_no_other(tmp_path):
