@@ -217,12 +217,12 @@ class BundleVisual(CompoundVisual):
 
     def set_shown(self, lines: Lines) -> None:
         """Upload the index buffer of the shown streamlines."""
-        self._lines.set_segments(lines.segments if lines.shown.all() else self._write_segments(lines))
-
-    def _write_segments(self, lines: Lines) -> npt.NDArray[np.uint32]:
-        if len(self._memory) != len(lines.segments):
-            self._memory = np.empty_like(lines.segments)
-        return write_segments(lines, self._memory)
+        segments = lines.segments
+        if not lines.shown.all():
+            if len(self._memory) != len(segments):
+                self._memory = np.empty_like(segments)
+            segments = write_segments(lines, self._memory)
+        self._lines.set_segments(segments)
 
     def set_selected(self, lines: Lines, selected: int | None) -> None:
         """Draw one streamline in white over the others, or none."""
