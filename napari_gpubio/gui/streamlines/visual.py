@@ -2,7 +2,8 @@
 
 One vertex buffer of vec4 (x, y, z, packed color) in data coordinates stays on the GPU; an index buffer holds the
 segments that are drawn, so that a filter never uploads a vertex. The projection on the displayed axes and the slab
-around a slice are uniforms, so that neither slicing nor turning the axes uploads anything.
+around a slice are uniforms. Of many lines, a slice draws only the segments of its slab, which are uploaded for it: a
+few percent of all, so that a canvas that shows slices only never needs the rest.
 """
 
 import weakref
@@ -20,6 +21,7 @@ from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.lines.packed import write_segments
 from napari_gpubio.gui.lines.paint import pack_rgb
+from napari_gpubio.gui.lines.slabs import SegmentOrder, shown_only
 from napari_gpubio.gui.streamlines.uploads import FrontIndexBuffer, Pace, Screen, Upload, drawable
 
 
@@ -65,6 +67,7 @@ class CanvasScreen(QObject):
             canvas.update()
 
 
+_FEW_SEGMENTS = 50_000  # drawing all of them is quicker than cutting a slab
 _VERTEX_SHADER = """
 attribute vec4 a_vertex;      // x, y, z in data units; color as red * 65536 + green * 256 + blue
 uniform mat3 u_display;       // data to the node's local coordinates
@@ -101,16 +104,17 @@ void main() {
 class LinesVisual(Visual):
     """Line segments or one line strip with a packed color at each vertex.
 
-    The draw mode ``'lines'`` draws pairs of the index buffer, ``'line_strip'`` all vertices in order. Without a
-    ``screen``, the window that shows the lines, everything is uploaded with the first draw.
+    The draw mode ``'lines'`` draws pairs of the vertices, or of the index buffer if there is one (``indexed``);
+    ``'line_strip'`` draws all vertices in order. Without a ``screen``, the window that shows the lines, everything is
+    uploaded with the first draw.
     """
 
-    def __init__(self, draw_mode: str) -> None:
+    def __init__(self, draw_mode: str, *, indexed: bool = False) -> None:
         super().__init__(vcode=_VERTEX_SHADER, fcode=_FRAGMENT_SHADER)
         self.screen: Screen | None = None
         self._draw_mode = draw_mode
         self._vertices = Upload(gloo.VertexBuffer())
-        self._segments = Upload(FrontIndexBuffer()) if draw_mode == "lines" else None
+        self._segments = Upload(FrontIndexBuffer()) if indexed else None
         self._index_buffer = None if self._segments is None else self._segments.buffer
         self._pace = Pace()
         self.set_view(np.eye(3), np.zeros(4), 0.0)
@@ -133,7 +137,7 @@ class LinesVisual(Visual):
     def set_segments(self, segments: npt.NDArray[np.uint32]) -> None:
         """Take the vertex pairs to draw, in order, shape (S, 2), uint32; read when the next frames are drawn."""
         if self._segments is None:
-            raise TypeError("a line strip has no segments")
+            raise TypeError("these lines have no index buffer")
         self._segments.replace(segments)
         self.update()
 
@@ -174,17 +178,21 @@ class BundleVisual(CompoundVisual):
     """All shown streamlines, and over them the selected one in white."""
 
     def __init__(self) -> None:
-        self._lines = LinesVisual("lines")
+        self._lines = LinesVisual("lines", indexed=True)
+        self._slab = LinesVisual("lines")
         self._selected = LinesVisual("line_strip")
         self._plane_clipper = PlanesClipper()
         self._memory = np.empty((0, 2), np.uint32)  # for the segments that a filter leaves
         self._line_width = 1.0
-        super().__init__([self._lines, self._selected])
+        self._drawn: Lines | None = None
+        self._orders: dict[int, SegmentOrder] = {}  # by axis, as far as they were needed
+        self._view: tuple[npt.NDArray[np.float64], float] = (np.zeros(4), 0.0)  # plane of the slice, half the slab
+        super().__init__([self._lines, self._slab, self._selected])
         self.attach(self._plane_clipper)
 
     def set_screen(self, screen: Screen | None) -> None:
         """Set the window that shows the lines, many of them piece by piece; None if there is none."""
-        self._lines.screen = screen
+        self._lines.screen = self._slab.screen = screen
 
     @property
     def clipping_planes(self) -> npt.NDArray[Any]:
@@ -208,12 +216,15 @@ class BundleVisual(CompoundVisual):
 
     def set_lines(self, lines: Lines) -> None:
         """Upload other streamlines."""
+        self._orders.clear()
         self._lines.set_vertices(lines.vertices)
         self.set_shown(lines)
 
     def set_colors(self, lines: Lines) -> None:
         """Upload the vertices again after their colors have changed."""
         self._lines.renew_vertices(lines.vertices)
+        self._drawn = lines
+        self._cut_slab()
 
     def set_shown(self, lines: Lines) -> None:
         """Upload the index buffer of the shown streamlines."""
@@ -223,6 +234,8 @@ class BundleVisual(CompoundVisual):
                 self._memory = np.empty_like(segments)
             segments = write_segments(lines, self._memory)
         self._lines.set_segments(segments)
+        self._drawn = lines
+        self._cut_slab()
 
     def set_selected(self, lines: Lines, selected: int | None) -> None:
         """Draw one streamline in white over the others, or none."""
@@ -235,8 +248,28 @@ class BundleVisual(CompoundVisual):
 
     def set_view(self, display: npt.ArrayLike, slice_plane: npt.ArrayLike, half_slab: float) -> None:
         """See `LinesVisual.set_view`."""
-        for visual in (self._lines, self._selected):
+        for visual in (self._lines, self._slab, self._selected):
             visual.set_view(display, slice_plane, half_slab)
+        plane = np.asarray(slice_plane, np.float64)
+        if half_slab != self._view[1] or not np.array_equal(plane, self._view[0]):
+            self._view = plane, half_slab
+            self._cut_slab()
+
+    def _cut_slab(self) -> None:
+        """Draw the segments of the slab if there is one, or all; a slab across the axes is left to the shader."""
+        (*normal, offset), half_slab = self._view
+        axis = int(np.argmax(np.abs(normal)))
+        across = np.count_nonzero(np.abs(normal) > 1e-9 * abs(normal[axis])) != 1
+        lines = self._drawn
+        is_cut = half_slab > 0 and not across and lines is not None and len(lines.segments) > _FEW_SEGMENTS
+        self._lines.visible, self._slab.visible = not is_cut, is_cut
+        if lines is None or not is_cut:
+            return
+        if axis not in self._orders:
+            self._orders[axis] = SegmentOrder(lines, axis)
+        center, reach = -offset / normal[axis], half_slab / abs(normal[axis])
+        segments = shown_only(lines, self._orders[axis].within(center - reach, center + reach))
+        self._slab.set_vertices(lines.vertices[segments.ravel()])
 
     def set_gl_state(self, preset: str | None = None, **kwargs: Any) -> Any:
         """Set blending and depth test, as napari does, and keep what the lines need besides."""
@@ -245,7 +278,8 @@ class BundleVisual(CompoundVisual):
         return state
 
     def _apply_line_state(self) -> None:
-        self._lines.update_gl_state(line_width=self._line_width)
+        for visual in (self._lines, self._slab):
+            visual.update_gl_state(line_width=self._line_width)
         self._selected.update_gl_state(line_width=self._line_width + 2.0, depth_test=False)
 
 
