@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.gui.lines import pack_lines
-from napari_gpubio.gui.lines.slabs import SegmentOrder, shown_only
+from napari_gpubio.gui.lines.slabs import SegmentOrder
 
 RANDOM = np.random.default_rng(5)
 
@@ -46,7 +46,7 @@ def test_lines_without_a_segment():
 
 def test_only_shown_lines_are_left():
     lines = some_lines(20).with_shown(np.arange(20) % 3 == 0)
-    segments = shown_only(lines, SegmentOrder(lines, 0).within(-1e3, 1e3))
+    segments = SegmentOrder(lines, 0).within(-1e3, 1e3, lines.shown)
     line_of = np.repeat(np.arange(20), lines.counts)
     assert set(line_of[segments[:, 0]]) <= set(range(0, 20, 3))
     assert len(segments) == np.maximum(lines.counts - 1, 0)[::3].sum()

@@ -7,6 +7,7 @@ sort), and the bins of a slab are one stretch of that order.
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from napari_gpubio.core.jit import helper, kernel
 from napari_gpubio.gui.lines.packed import Lines, Segments
@@ -32,24 +33,25 @@ class SegmentOrder:
         self._bins = int((high - low) / BIN) + 1 if high >= low else 0
         self._first = np.zeros(self._bins + 2, np.int64)
         self._sorted = np.empty_like(lines.segments)
+        self._line_of = np.empty(len(lines.segments), np.uint32)
         if len(lines.segments):
-            _sort(lines.vertices, lines.segments, axis, self._low, self._first, self._sorted)
+            _sort(lines.vertices, lines.offsets, axis, self._low, self._first, self._sorted, self._line_of)
 
-    def within(self, low: float, high: float) -> Segments:
-        """Return the segments that come between two positions on the axis, and few others, shape (S, 2)."""
+    def within(self, low: float, high: float, shown: npt.NDArray[np.bool_] | None = None) -> Segments:
+        """Return the segments that come between two positions on the axis, and few others, shape (S, 2).
+
+        ``shown`` leaves only those of some lines, shape (F,).
+        """
         if not self._bins:
             return self._sorted
         start = int(np.clip(np.floor((low - _LONGEST / 2 - self._low) / BIN), 0, self._bins))
         stop = int(np.clip(np.floor((high + _LONGEST / 2 - self._low) / BIN) + 1, start, self._bins))
-        near, long = self._sorted[self._first[start] : self._first[stop]], self._sorted[self._first[self._bins] :]
-        return np.concatenate([near, long]) if len(long) else near
+        near, long = slice(self._first[start], self._first[stop]), slice(self._first[self._bins], None)
+        return np.concatenate([self._part(near, shown), self._part(long, shown)])
 
-
-def shown_only(lines: Lines, segments: Segments) -> Segments:
-    """Return those of some segments whose lines are shown."""
-    if lines.shown.all():
-        return segments
-    return segments[np.repeat(lines.shown, lines.counts)[segments[:, 0]]]
+    def _part(self, part: slice, shown: npt.NDArray[np.bool_] | None) -> Segments:
+        segments = self._sorted[part]
+        return segments if shown is None or shown.all() else segments[shown[self._line_of[part]]]
 
 
 @helper
@@ -61,19 +63,22 @@ def _bin_of(a: float, b: float, low: float, bins: int) -> Any:
 
 
 @kernel
-def _sort(vertices: Any, segments: Any, axis: int, low: float, first: Any, out: Any) -> None:
+def _sort(vertices: Any, offsets: Any, axis: int, low: float, first: Any, out: Any, line_of: Any) -> None:
     """Sort segments by bin; ``first``, zeros at first, takes where each bin begins, and where the long ones do."""
     bins = len(first) - 2
-    for n in range(len(segments)):
-        at = _bin_of(vertices[segments[n, 0], axis], vertices[segments[n, 1], axis], low, bins)
-        first[at + 1] += 1
+    for line in range(len(offsets) - 1):
+        for n in range(offsets[line], offsets[line + 1] - 1):
+            first[_bin_of(vertices[n, axis], vertices[n + 1, axis], low, bins) + 1] += 1
     for n in range(bins + 1):
         first[n + 1] += first[n]
-    for n in range(len(segments) - 1, -1, -1):  # from the back, so that each bin's end moves to its beginning
-        at = _bin_of(vertices[segments[n, 0], axis], vertices[segments[n, 1], axis], low, bins)
-        first[at + 1] -= 1
-        out[first[at + 1], 0] = segments[n, 0]
-        out[first[at + 1], 1] = segments[n, 1]
+    for line in range(len(offsets) - 2, -1, -1):  # from the back, so that each bin's end moves to its beginning
+        for n in range(offsets[line + 1] - 2, offsets[line] - 1, -1):
+            at = _bin_of(vertices[n, axis], vertices[n + 1, axis], low, bins) + 1
+            first[at] -= 1
+            out[first[at], 0] = n
+            out[first[at], 1] = n + 1
+            line_of[first[at]] = line
+    total = out.shape[0]
     for n in range(bins + 1):
         first[n] = first[n + 1]
-    first[bins + 1] = len(segments)
+    first[bins + 1] = total

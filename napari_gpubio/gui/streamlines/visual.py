@@ -21,7 +21,7 @@ from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.lines.packed import write_segments
 from napari_gpubio.gui.lines.paint import pack_rgb
-from napari_gpubio.gui.lines.slabs import SegmentOrder, shown_only
+from napari_gpubio.gui.lines.slabs import SegmentOrder
 from napari_gpubio.gui.streamlines.uploads import FrontIndexBuffer, Pace, Screen, Upload, drawable
 
 
@@ -268,8 +268,8 @@ class BundleVisual(CompoundVisual):
         if axis not in self._orders:
             self._orders[axis] = SegmentOrder(lines, axis)
         center, reach = -offset / normal[axis], half_slab / abs(normal[axis])
-        segments = shown_only(lines, self._orders[axis].within(center - reach, center + reach))
-        self._slab.set_vertices(lines.vertices[segments.ravel()])
+        segments = self._orders[axis].within(center - reach, center + reach, lines.shown)
+        self._slab.set_vertices(np.take(lines.vertices, segments.ravel(), axis=0))
 
     def set_gl_state(self, preset: str | None = None, **kwargs: Any) -> Any:
         """Set blending and depth test, as napari does, and keep what the lines need besides."""
