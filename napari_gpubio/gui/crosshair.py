@@ -13,7 +13,7 @@ _FAR = 1e4  # mm: beyond every canvas
 
 
 def crosshair_ends(point: Any, displayed: Any) -> np.ndarray[Any, Any]:
-    """Return the ends of three lines through a point, shape (6, 3), as vispy has them: the last displayed axis first."""
+    """Return the ends of three lines through a point, shape (6, 3): the last displayed axis first, as vispy has it."""
     axes = list(displayed)[::-1]
     ends = np.zeros((6, 3))
     ends[:, : len(axes)] = np.asarray(point, np.float64)[axes]

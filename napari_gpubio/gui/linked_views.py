@@ -4,7 +4,6 @@ Each pane is a viewer model with a canvas of napari's. Its layers are copies tha
 layers and follow their settings; what is painted in a pane is painted in the layer itself.
 """
 
-import logging
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -16,11 +15,10 @@ from qtpy.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from napari_gpubio.gui.anatomy import show_letters
 from napari_gpubio.gui.connections import Connections
-from napari_gpubio.gui.crosshair import show_crosshair
+from napari_gpubio.gui.crosshair import hide_crosshair, show_crosshair
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import VIEWS, camera_of, show_slices_at, view_of
 
-logger = logging.getLogger(__name__)
 ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
 _ALL = ("visible", "opacity", "blending", "name")
 _FOLLOWED: dict[type[Layer], tuple[str, ...]] = {
@@ -184,7 +182,7 @@ class SlicePane(QWidget):
     def _on_press(self, model: Any, event: Any) -> Generator[None, None, None]:
         """Take the press for the main viewer's tools (a seed, a source, a marker), and move the crosshair."""
         active = self._linked.get(self._main.layers.selection.active)
-        if event.button != 1 or event.modifiers or (active is not None and _is_painting(active.copy)):
+        if event.button != 1 or (active is not None and _is_painting(active.copy)):
             return
         camera, main_camera = camera_of(model), camera_of(self._main)
         could_pan, main_could_pan = camera.mouse_pan, main_camera.mouse_pan
@@ -193,12 +191,13 @@ class SlicePane(QWidget):
         try:
             tools = _advanced(tools)
             grabbed = main_could_pan and not main_camera.mouse_pan  # a tool that drags a marker holds the camera
-            if not grabbed:
+            moves = not grabbed and not event.modifiers
+            if moves:
                 self._go(event)
             yield
             while event.type == "mouse_move":
                 tools = _advanced(tools)
-                if not grabbed:
+                if moves:
                     self._go(event)
                 yield
             _advanced(tools)
@@ -210,26 +209,30 @@ class SlicePane(QWidget):
 
 
 class LinkedViews(QSplitter):
-    """Three panes; the main viewer's canvas is the fourth, in 3-D."""
+    """Three panes; the main viewer's canvas is the fourth, in 3-D. They are there while this is attached."""
 
     def __init__(self, main: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.panes: dict[str, SlicePane] = {}
         self._main = main
-        self.panes = {name: SlicePane(main, name, self) for name in ORDERS}
-        for pane in self.panes.values():
-            self.addWidget(pane)
 
     def attach(self) -> None:
-        """Show the layers and follow the main viewer."""
+        """Make the panes, show the layers and follow the main viewer."""
         show_letters(self._main)
         show_crosshair(self._main)
-        for pane in self.panes.values():
-            pane.attach()
+        for name in ORDERS:
+            self.panes[name] = SlicePane(self._main, name, self)
+            self.addWidget(self.panes[name])
+            self.panes[name].attach()
 
     def detach(self) -> None:
         """Let everything go."""
+        hide_crosshair(self._main)
         for pane in self.panes.values():
             pane.detach()
+            pane.view.close()
+            pane.deleteLater()
+        self.panes.clear()
 
 
 def _copy_of(layer: Any) -> Any:

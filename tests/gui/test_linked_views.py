@@ -1,0 +1,163 @@
+"""Three panes beside the canvas: they show the same layers, go where the user clicks, and paint the same labels."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.napari_io import volume_layer
+from napari_gpubio.gui.linked_views import ORDERS, LinkedViews
+from napari_gpubio.gui.picking import MarkerTool
+from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.gui.views import camera_of, set_view
+from tests.dock_widgets import Mouse
+from tests.volume_samples import AFFINES
+
+pytestmark = pytest.mark.display
+SHAPE = (20, 24, 18)
+MM = ("mm",) * 3
+
+
+@pytest.fixture
+def image(viewer):
+    affine = AFFINES["left-handed"].copy()
+    data, keywords, _ = volume_layer(np.random.default_rng(0).random(SHAPE), affine, "image")
+    return viewer.add_image(data, **keywords)
+
+
+@pytest.fixture
+def views(viewer, image, qtbot):
+    views = LinkedViews(viewer)
+    qtbot.addWidget(views)
+    views.attach()
+    yield views
+    views.detach()
+
+
+def models(views):
+    return {name: pane.model for name, pane in views.panes.items()}
+
+
+def center_of(image):
+    return np.asarray(image.data_to_world((np.array(image.data.shape) - 1) // 2))
+
+
+def beside(place, *offset):
+    return place + np.array(offset)
+
+
+def test_each_pane_shows_the_layers_along_its_axis(views, image):
+    for name, model in models(views).items():
+        (copy,) = model.layers
+        assert copy.name == "image"
+        assert copy.data is image.data
+        assert tuple(model.dims.order) == ORDERS[name]
+        np.testing.assert_allclose(copy.data_to_world((1, 2, 3)), image.data_to_world((1, 2, 3)))
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_a_click_in_a_pane_moves_all(viewer, views, image, name):
+    target = beside(center_of(image), 6.0, -4.0, 8.0)
+    Mouse(views.panes[name].model).click(target)
+    np.testing.assert_allclose(viewer.dims.point, target, atol=1e-6)
+    for model in models(views).values():
+        np.testing.assert_allclose(model.dims.point, viewer.dims.point)
+
+
+def test_a_drag_moves_the_crosshair_all_the_way(viewer, views, image):
+    start = center_of(image)
+    Mouse(views.panes["coronal"].model).drag(start, beside(start, 2, 0, 2), beside(start, 6, 0, 4))
+    np.testing.assert_allclose(viewer.dims.point, beside(start, 6, 0, 4), atol=1e-6)
+    assert camera_of(views.panes["coronal"].model).mouse_pan
+
+
+def test_the_tools_of_the_main_viewer_get_clicks_and_drags(viewer, views, image):
+    class Tool(MarkerTool):
+        def __init__(self):
+            super().__init__(viewer, lambda: np.array([start]), lambda: 1.0)
+            self.clicks, self.drops = [], []
+            self.dropped.connect(lambda index, target: self.drops.append(target))
+
+        def clicked(self, event):
+            self.clicks.append(np.array(event.position))
+
+        def target_of(self, event, anchor):
+            return lambda later: np.array(later.position)
+
+    start = center_of(image)
+    tool = Tool()
+    tool.attach()
+    far = beside(start, 0.0, 14.0, 0.0)
+    Mouse(views.panes["axial"].model).click(far)
+    np.testing.assert_allclose(tool.clicks, [far])
+    viewer.dims.set_point(range(3), start)
+    Mouse(views.panes["axial"].model).drag(start, beside(start, 0, 2, 2), beside(start, 0, 4, 4))
+    np.testing.assert_allclose(tool.drops, [beside(start, 0, 4, 4)])
+    np.testing.assert_allclose(viewer.dims.point, start)  # a marker that is dragged leaves the crosshair where it is
+    tool.detach()
+
+
+def test_panes_follow_the_settings_the_order_and_the_end_of_layers(viewer, views, image):
+    image.contrast_limits, image.colormap, image.visible = (0.2, 0.4), "magma", False
+    second = viewer.add_image(image.data, name="second", units=MM)
+    viewer.layers.move(1, 0)
+    for model in models(views).values():
+        assert [layer.name for layer in model.layers] == ["second", "image"]
+        copy = model.layers["image"]
+        assert copy.contrast_limits == [0.2, 0.4]
+        assert (copy.colormap.name, copy.visible) == ("magma", False)
+    second.data = np.ones_like(np.asarray(second.data))
+    viewer.layers.remove(image)
+    for model in models(views).values():
+        (copy,) = model.layers
+        assert copy.data is second.data
+
+
+def test_left_and_right_are_those_of_the_main_viewer(viewer, views):
+    set_view(viewer, "radiological")
+    for model in models(views).values():
+        assert camera_of(model).orientation == camera_of(viewer).orientation
+
+
+def test_streamlines_share_their_lines_and_follow_filters(viewer, views):
+    lines = np.random.default_rng(1).normal(size=(40, 3)) * 5
+    fibers = viewer.add_layer(Streamlines(lines, [0, 20, 40], per_fiber={"length": np.array([1.0, 2.0])}, units=MM))
+    copies = [model.layers["Streamlines"] for model in models(views).values()]
+    fibers.shown = np.array([True, False])
+    fibers.color_by = "length"
+    for copy in copies:
+        assert copy.lines.vertices is fibers.lines.vertices
+        assert copy.shown.tolist() == [True, False]
+        assert copy.color_by == "length"
+    fibers.set_streamlines(lines[:20], [0, 20])
+    assert all(len(copy.lines) == 1 for copy in copies)
+
+
+@pytest.mark.parametrize("affine", ["left-handed", "oblique"])
+def test_painting_in_a_pane_paints_the_layer_itself(viewer, views, affine):
+    array = np.zeros(SHAPE, np.uint8)
+    data, keywords, _ = volume_layer(array, AFFINES[affine], "labels", kind="labels")
+    labels = viewer.add_labels(data, **keywords)
+    viewer.layers.selection.active = labels
+    heard = []
+    labels.events.labels_update.connect(lambda event: heard.append(event.data.size))
+    labels.mode, labels.selected_label, labels.brush_size = "paint", 3, 2
+    pane = views.panes["coronal"]
+    copy = pane.model.layers["labels"]
+    assert (str(copy.mode), copy.selected_label, copy.brush_size) == ("paint", 3, 2)
+    place = center_of(labels)
+    viewer.dims.set_point(range(3), place)
+    copy.paint(np.round(copy.world_to_data(place)), 3)
+    assert (array == 3).any()
+    assert heard
+    painted = (np.asarray(labels.data) == 3).sum()
+    copy.undo()
+    assert painted > (np.asarray(labels.data) == 3).sum() == 0
+
+
+def test_detached_panes_are_gone_and_come_back(viewer, views, image, qtbot):
+    views.detach()
+    assert not views.panes
+    viewer.layers.remove(image)
+    viewer.add_image(np.zeros(SHAPE), name="other")
+    views.attach()
+    for model in models(views).values():
+        assert [layer.name for layer in model.layers] == ["other"]
