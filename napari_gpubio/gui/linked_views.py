@@ -5,19 +5,24 @@ layers and follow their settings; what is painted in a pane is painted in the la
 """
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, Points, Shapes, Surface
 from napari.qt import QtViewer
+from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from napari_gpubio.gui.anatomy import show_letters
 from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.crosshair import hide_crosshair, show_crosshair
+from napari_gpubio.gui.docking import CloseGuard
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import VIEWS, camera_of, show_slices_at, view_of
+
+if TYPE_CHECKING:
+    import napari.viewer
 
 ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
 _ALL = ("visible", "opacity", "blending", "name")
@@ -209,15 +214,23 @@ class SlicePane(QWidget):
 
 
 class LinkedViews(QSplitter):
-    """Three panes; the main viewer's canvas is the fourth, in 3-D. They are there while this is attached."""
+    """The dock widget "Linked views": three panes, beside which the viewer's own canvas shows the same in 3-D."""
 
-    def __init__(self, main: Any, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
+        super().__init__(Qt.Orientation.Vertical, parent)
         self.panes: dict[str, SlicePane] = {}
-        self._main = main
+        self._main = getattr(viewer, "__wrapped__", viewer)  # napari's proxy hides what a canvas needs
+        self.setMinimumWidth(320)
+        self._guard = CloseGuard(self)
+        self._guard.closing.connect(self.detach)
+        self._guard.stayed.connect(self.attach)
+        self.attach()
+        self._main.dims.ndisplay = 3
 
     def attach(self) -> None:
         """Make the panes, show the layers and follow the main viewer."""
+        if self.panes:
+            return
         show_letters(self._main)
         show_crosshair(self._main)
         for name in ORDERS:

@@ -27,7 +27,6 @@ def image(viewer):
 def views(viewer, image, qtbot):
     views = LinkedViews(viewer)
     qtbot.addWidget(views)
-    views.attach()
     yield views
     views.detach()
 
