@@ -32,7 +32,7 @@ _FOLLOWED: dict[type[Layer], tuple[str, ...]] = {
     Points: ("size", "face_color", "symbol"),
     Shapes: ("edge_color", "edge_width"),
     Surface: ("contrast_limits", "colormap"),
-    Streamlines: ("color_by", "colormap", "contrast_limits", "slab_mm", "line_width"),
+    Streamlines: ("color_by", "colormap", "contrast_limits", "slab_mm", "line_width", "line_style"),
 }
 
 

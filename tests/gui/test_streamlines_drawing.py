@@ -73,7 +73,7 @@ def test_the_slab_hides_what_is_far_and_fades_what_is_near(viewer, order):
 
 @pytest.mark.display
 def test_opacity_visibility_selection_and_width(viewer):
-    layer = viewer.add_layer(cross(color_by="uniform", color="red"))
+    layer = viewer.add_layer(cross(color_by="uniform", color="red", line_style="lines"))
     viewer.dims.ndisplay = 3
     layer.opacity = 0.5
     assert 110 < seen(viewer)[..., 0].max() < 145

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
 DIRECTION, UNIFORM = "direction", "uniform"
+AUTO, LINES, TUBES = STYLES = ("auto", "lines", "tubes")  # how lines are drawn in 3-D
 NO_VALUE_RGB = (128, 128, 128)  # values that are not finite are drawn gray
 _SAMPLE = 100_000  # enough values for a percentile
 _DIGITS = 6  # of a direction; colors have 8 bits

@@ -18,6 +18,7 @@ from napari.utils.events import Event
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.lines import DIRECTION, Lines, pack_lines
 from napari_gpubio.gui.lines.packed import thumbnail
+from napari_gpubio.gui.lines.paint import AUTO, STYLES
 from napari_gpubio.gui.streamlines.coloring import ColoredLayer
 from napari_gpubio.gui.streamlines.picked_layer import PickedLayer
 from napari_gpubio.gui.streamlines.tracks_view import TracksView, streamlines_of, tracks_of
@@ -58,14 +59,17 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         How far one tick of the viewer's sliders should go, shape (3,), world units; by default one data unit. Give the
         distance between slices of the volume that the lines belong to.
     line_width
-        Pixels, as far as the graphics driver draws lines wider than 1.
+        Pixels: of lines as far as the graphics driver draws them wider than 1, of tubes 3 or more.
+    line_style
+        In 3-D: ``'lines'``, ``'tubes'`` (shaded, with a dark rim), or ``'auto'``: tubes up to 20,000 shown fibers.
+        Lines are drawn where the driver has no geometry shaders, and while clipping planes cut the layer.
     blending, name, **layer_options
         As for every napari layer: ``affine``, ``opacity``, ``units``, ``metadata``, ...
 
     Attributes
     ----------
-    events.shown, events.slab_mm, events.streamlines
-        The filter, the slab, or the lines themselves have changed.
+    events.shown, events.slab_mm, events.line_style, events.streamlines
+        The filter, the slab, the style, or the lines themselves have changed.
     events.coloring
         Anything that a color bar shows has changed.
     events.picked
@@ -95,18 +99,19 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         slab_mm: float = 5.0,
         slider_step: npt.ArrayLike | None = None,
         line_width: float = 1.0,
+        line_style: str = AUTO,
         blending: str = "translucent",
         name: str = "Streamlines",
         **layer_options: Any,
     ) -> None:
         lines = _lines_of(lines, points, offsets, per_fiber, per_point)
         super().__init__(np.zeros((2, 4)), blending=blending, name=name, tail_width=line_width, **layer_options)
-        self.events.add(streamlines=Event, shown=Event, coloring=Event, picked=Event, slab_mm=Event)
+        self.events.add(streamlines=Event, shown=Event, coloring=Event, picked=Event, slab_mm=Event, line_style=Event)
         self._begin_coloring(color, colormap, color_by, contrast_limits, lines)
         self._manager = TracksView(lines)
         self._slider_step = None if slider_step is None else np.asarray(slider_step, np.float64)
         self._ready = True
-        self.slab_mm = slab_mm
+        self.slab_mm, self.line_style = slab_mm, line_style
         self._recolor_tracks()
         self._clear_extent()
         for event in (self.events.affine, self.events.scale, self.events.rotate, self.events.shear):
@@ -252,6 +257,18 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
     @line_width.setter
     def line_width(self, width: float) -> None:
         self.tail_width = width
+
+    @property
+    def line_style(self) -> str:
+        """How lines are drawn in 3-D: ``'auto'``, ``'lines'`` or ``'tubes'``."""
+        return self._line_style
+
+    @line_style.setter
+    def line_style(self, style: str) -> None:
+        if style not in STYLES:
+            raise InvalidInput(f"line_style is {style!r}; choose one of {', '.join(STYLES)}")
+        self._line_style = style
+        self.events.line_style()
 
     # ------------------------------------------------------------------------------- what napari needs of a layer
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM
 from napari_gpubio.gui.lines.packed import display_matrix
+from napari_gpubio.gui.lines.paint import STYLES
 from napari_gpubio.gui.streamlines.layer import Streamlines
 from napari_gpubio.gui.streamlines.visual import Bundle
 
@@ -56,12 +57,14 @@ def _visual_factory() -> Any:
             layer.events.picked.connect(self._on_picked)
             layer.events.slab_mm.connect(self._on_view_change)
             layer.events.tail_width.connect(self._on_line_width_change)
+            layer.events.line_style.connect(self._on_line_style_change)
             self.reset()
 
         def reset(self) -> None:
             super().reset()
             self._on_streamlines_change()
             self._on_line_width_change()
+            self._on_line_style_change()
 
         def _on_canvas_change(self, event: Any) -> None:
             if self._screen is not None:
@@ -93,6 +96,9 @@ def _visual_factory() -> Any:
 
         def _on_line_width_change(self) -> None:
             self.node.line_width = self.layer.line_width
+
+        def _on_line_style_change(self) -> None:
+            self.node.style = self.layer.line_style
 
         def _on_view_change(self) -> None:
             linear, translate = self.layer.data_to_world_matrix()
@@ -166,12 +172,15 @@ def _controls_factory() -> Any:
             self.colormap.addItems(list(AVAILABLE_COLORMAPS))
             self.slab_mm = NumberBox(0.0, 1000.0, 0.0, 2, unit="mm", arrows=True)
             self.slab_mm.setSpecialValueText("all")
+            self.line_style = QComboBox()
+            self.line_style.addItems(list(STYLES))
             self.line_width = NumberBox(1.0, 20.0, 1.0, 2, unit="px", arrows=True)
             for label, widget in (
                 ("color by:", self.color_by),
                 ("colormap:", self.colormap),
                 ("slab:", self.slab_mm),
                 ("line width:", self.line_width),
+                ("3-D style:", self.line_style),
             ):
                 self.layout().addRow(label, widget)
             self._show_choices()
@@ -180,13 +189,21 @@ def _controls_factory() -> Any:
         def _connect(self) -> None:
             events = self.layer.events
             events.properties.connect(self._show_choices)
-            for event in (events.coloring, events.color_by, events.colormap, events.slab_mm, events.tail_width):
+            for event in (
+                events.coloring,
+                events.color_by,
+                events.colormap,
+                events.slab_mm,
+                events.tail_width,
+                events.line_style,
+            ):
                 event.connect(self._show_values)
             for name, signal in (
                 ("color_by", self.color_by.currentTextChanged),
                 ("colormap", self.colormap.currentTextChanged),
                 ("slab_mm", self.slab_mm.valueChanged),
                 ("line_width", self.line_width.valueChanged),
+                ("line_style", self.line_style.currentTextChanged),
             ):
                 signal.connect(functools.partial(_set, self.layer, name))
 
@@ -198,7 +215,7 @@ def _controls_factory() -> Any:
 
         def _show_values(self) -> None:
             with ExitStack() as silence:
-                for widget in (self.color_by, self.colormap, self.slab_mm, self.line_width):
+                for widget in (self.color_by, self.colormap, self.slab_mm, self.line_width, self.line_style):
                     silence.enter_context(QSignalBlocker(widget))
                 if self.colormap.findText(self.layer.colormap) < 0:
                     self.colormap.addItem(self.layer.colormap)
@@ -207,6 +224,7 @@ def _controls_factory() -> Any:
                 self.colormap.setEnabled(self.layer.color_by not in (DIRECTION, UNIFORM))
                 self.slab_mm.setValue(self.layer.slab_mm)
                 self.line_width.setValue(self.layer.line_width)
+                self.line_style.setCurrentText(self.layer.line_style)
 
     return _falling_back(QtStreamlinesControls, QtTracksControls, _CONTROLS)
 

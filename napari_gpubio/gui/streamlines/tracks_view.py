@@ -140,4 +140,5 @@ def _settings(layer: "Streamlines") -> dict[str, Any]:
         "contrast_limits": layer.own_limits,
         "slab_mm": layer.slab_mm,
         "line_width": layer.line_width,
+        "line_style": layer.line_style,
     }

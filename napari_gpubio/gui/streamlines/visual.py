@@ -20,8 +20,9 @@ from vispy.visuals.filters.clipping_planes import PlanesClipper
 from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.lines.packed import write_segments
-from napari_gpubio.gui.lines.paint import pack_rgb
+from napari_gpubio.gui.lines.paint import AUTO, LINES, pack_rgb
 from napari_gpubio.gui.lines.slabs import SegmentOrder
+from napari_gpubio.gui.streamlines.tubes import TubesVisual, has_geometry_shaders
 from napari_gpubio.gui.streamlines.uploads import FrontIndexBuffer, Pace, Screen, Upload, drawable
 
 
@@ -67,6 +68,7 @@ class CanvasScreen(QObject):
             canvas.update()
 
 
+MOST_TUBES = 20_000  # shown fibers, beyond which lines are drawn if the choice is automatic
 _FEW_SEGMENTS = 50_000  # drawing all of them is quicker than cutting a slab
 _VERTEX_SHADER = """
 attribute vec4 a_vertex;      // x, y, z in data units; color as red * 65536 + green * 256 + blue
@@ -152,7 +154,21 @@ class LinesVisual(Visual):
     def _prepare_transforms(self, view: Visual) -> None:
         view.view_program.vert["transform"] = view.transforms.get_transform()
 
+    @property
+    def vertex_buffer(self) -> Any:
+        """The vertices on the graphics card."""
+        return self._vertices.buffer
+
+    @property
+    def index_buffer(self) -> Any:
+        """The vertex pairs on the graphics card, or None."""
+        return self._index_buffer
+
     def _prepare_draw(self, view: Visual | None = None) -> bool:  # noqa: ARG002 - vispy's signature
+        return self.upload()
+
+    def upload(self) -> bool:
+        """Upload what this frame may; returns whether there is anything to draw. Call it within a draw."""
         uploads = [upload for upload in (self._vertices, self._segments) if upload is not None]
         if not all(len(upload.array) for upload in uploads):
             return False
@@ -179,16 +195,20 @@ class BundleVisual(CompoundVisual):
 
     def __init__(self) -> None:
         self._lines = LinesVisual("lines", indexed=True)
+        self._tubes = TubesVisual(self._lines)
         self._slab = LinesVisual("lines")
         self._selected = LinesVisual("line_strip")
         self._plane_clipper = PlanesClipper()
         self._memory = np.empty((0, 2), np.uint32)  # for the segments that a filter leaves
         self._line_width = 1.0
+        self._style = AUTO
         self._drawn: Lines | None = None
+        self._is_cut = False
         self._orders: dict[int, SegmentOrder] = {}  # by axis, as far as they were needed
         self._view: tuple[npt.NDArray[np.float64], float] = (np.zeros(4), 0.0)  # plane of the slice, half the slab
-        super().__init__([self._lines, self._slab, self._selected])
-        self.attach(self._plane_clipper)
+        super().__init__([self._lines, self._tubes, self._slab, self._selected])
+        for visual in (self._lines, self._slab, self._selected):
+            visual.attach(self._plane_clipper)
 
     def set_screen(self, screen: Screen | None) -> None:
         """Set the window that shows the lines, many of them piece by piece; None if there is none."""
@@ -204,6 +224,21 @@ class BundleVisual(CompoundVisual):
         self._plane_clipper.clipping_planes = planes
 
     @property
+    def style(self) -> str:
+        """How lines are drawn in 3-D: ``'auto'``, ``'lines'`` or ``'tubes'``."""
+        return self._style
+
+    @style.setter
+    def style(self, style: str) -> None:
+        self._style = style
+        self.update()
+
+    @property
+    def draws_tubes(self) -> bool:
+        """Whether the last draw was one of tubes."""
+        return bool(self._tubes.visible)
+
+    @property
     def line_width(self) -> float:
         """Width in pixels, as far as the graphics driver draws lines wider than 1."""
         return self._line_width
@@ -211,6 +246,7 @@ class BundleVisual(CompoundVisual):
     @line_width.setter
     def line_width(self, width: float) -> None:
         self._line_width = float(width)
+        self._tubes.set_width(width)
         self._apply_line_state()
         self.update()
 
@@ -218,6 +254,8 @@ class BundleVisual(CompoundVisual):
         """Upload other streamlines."""
         self._orders.clear()
         self._lines.set_vertices(lines.vertices)
+        if len(lines.vertices):
+            self._tubes.set_box(*lines.extent[:, ::-1])
         self.set_shown(lines)
 
     def set_colors(self, lines: Lines) -> None:
@@ -250,6 +288,7 @@ class BundleVisual(CompoundVisual):
         """See `LinesVisual.set_view`."""
         for visual in (self._lines, self._slab, self._selected):
             visual.set_view(display, slice_plane, half_slab)
+        self._tubes.set_display(display)
         plane = np.asarray(slice_plane, np.float64)
         if half_slab != self._view[1] or not np.array_equal(plane, self._view[0]):
             self._view = plane, half_slab
@@ -262,7 +301,8 @@ class BundleVisual(CompoundVisual):
         across = np.count_nonzero(np.abs(normal) > 1e-9 * abs(normal[axis])) != 1
         lines = self._drawn
         is_cut = half_slab > 0 and not across and lines is not None and len(lines.segments) > _FEW_SEGMENTS
-        self._lines.visible, self._slab.visible = not is_cut, is_cut
+        self._is_cut, self._slab.visible = is_cut, is_cut
+        self._lines.visible = not is_cut
         if lines is None or not is_cut:
             return
         if axis not in self._orders:
@@ -270,6 +310,26 @@ class BundleVisual(CompoundVisual):
         center, reach = -offset / normal[axis], half_slab / abs(normal[axis])
         segments = self._orders[axis].within(center - reach, center + reach, lines.shown)
         self._slab.set_vertices(np.take(lines.vertices, segments.ravel(), axis=0))
+
+    def _prepare_draw(self, view: Any = None) -> bool:
+        """Choose between lines and tubes, which only a draw can tell: the driver must have geometry shaders."""
+        if not self._is_cut:
+            self._tubes.visible = self._draws_tubes(view)
+            self._lines.visible = not self._tubes.visible
+        else:
+            self._tubes.visible = False
+        return True
+
+    def _draws_tubes(self, view: Any) -> bool:
+        lines = self._drawn
+        is_slice, is_clipped = self._view[1] > 0 or np.any(self._view[0]), len(self.clipping_planes) > 0
+        if self._style == LINES or is_slice or is_clipped or lines is None or view is None:
+            return False
+        is_translucent = getattr(self, "opacity", 1.0) < 1.0  # then one would see where strips overlap
+        if self._style == AUTO and (is_translucent or np.count_nonzero(lines.shown) > MOST_TUBES):
+            return False
+        version = str(view.transforms.canvas.context.shared.parser.capabilities["gl_version"])
+        return has_geometry_shaders(version)
 
     def set_gl_state(self, preset: str | None = None, **kwargs: Any) -> Any:
         """Set blending and depth test, as napari does, and keep what the lines need besides."""
