@@ -246,7 +246,7 @@ def _tally(labels: Array, fluence: Array, threshold: np.float32) -> tuple[Array,
 
 
 def label_name(domain: Domain, label: int) -> str:
-    """What a label stands for, as its medium says."""
+    """Name of a label's medium."""
     return domain.medium(label).name or f"label {label}"
 
 
@@ -257,7 +257,7 @@ MOST_ROULETTE_Z = 4.0
 
 
 class Finding(NamedTuple):
-    """A judgment and the sentence that says it."""
+    """Status of one property of a result, and a sentence about it."""
 
     status: Status
     sentence: str

@@ -19,8 +19,7 @@ from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.cuda_on_cpu import loader
-from tests.light.test_model import turned_affine
-from tests.light.voxel_samples import check_same_bits, check_z, make_domain
+from tests.light.voxel_samples import check_same_bits, check_z, make_domain, turned_affine
 from tests.runs import check_same_methods, check_threads_change_nothing
 
 MIB = 2**20
@@ -244,8 +243,8 @@ def test_numba_threads_change_nothing(request):
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 125, 10**6])
-def test_chunks_change_nothing_on_the_cpu(monkeypatch, chunk):
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+def test_chunks_change_nothing_on_the_cpu(in_chunks_of, chunk):
+    in_chunks_of(chunk)
     check_same_bits(on("cpu", 200), by_cpu(200))
 
 
@@ -258,12 +257,12 @@ def test_any_number_of_photons(fake_gpu, photons):
 
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:0,1,2", "cuda:2,0"])
 @pytest.mark.parametrize(("slots", "chunk", "first"), [(1, 40, 40), (3, 17, 300), (100, 10**6, 10**6), (2, 10**6, 90)])
-def test_gpus_slots_and_chunks_change_nothing(fake_gpu, monkeypatch, device, slots, chunk, first):
+def test_gpus_slots_and_chunks_change_nothing(fake_gpu, monkeypatch, in_chunks_of, device, slots, chunk, first):
     """Batches that are traced together, chunks that cut them, and GPUs that share them."""
     pretended = fake_gpu(count=3)
     tally_bytes = 8 * VoxelProblem(scene(), PENCIL, settings(**EVERYTHING)).tally_size
-    monkeypatch.setattr(problems, "_SLOT_BYTES", slots * tally_bytes)
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+    monkeypatch.setattr(problems, "SLOT_BYTES", slots * tally_bytes)
+    in_chunks_of(chunk)
     monkeypatch.setitem(work.FIRST_CHUNK, "cuda", first)
     check_same_bits(on(device), by_cpu())
     launches = [where for where, name, *_ in pretended.log if name == "trace_photons"]
@@ -303,7 +302,7 @@ def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, monkeypa
 
 
 def test_a_small_gpu_lists_detected_photons_in_small_pieces(fake_gpu, monkeypatch):
-    monkeypatch.setattr(problems, "_SLOT_BYTES", 0)
+    monkeypatch.setattr(problems, "SLOT_BYTES", 0)
     problem = VoxelProblem(scene(), PENCIL, settings(batches=8, **EVERYTHING), DETECTORS)
     pretended = fake_gpu(total_bytes=problem.resident_bytes() + 40_000)
     check_same_bits(on("cuda"), by_cpu())
@@ -379,9 +378,9 @@ def test_a_strict_build_on_a_real_gpu_follows_the_photons_of_the_cpu(monkeypatch
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("chunk", [100, 7919])
-def test_chunks_change_nothing_on_a_real_gpu(monkeypatch, chunk):
+def test_chunks_change_nothing_on_a_real_gpu(monkeypatch, in_chunks_of, chunk):
     """Every bit is the same for one build on one kind of GPU."""
     expected = on("cuda", 20_000)
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
-    monkeypatch.setattr(problems, "_SLOT_BYTES", 0)
+    in_chunks_of(chunk)
+    monkeypatch.setattr(problems, "SLOT_BYTES", 0)
     check_same_bits(on("cuda", 20_000), expected)

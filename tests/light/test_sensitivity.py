@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
+from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.sensitivity import diffuse_position, sensitivity
 from napari_gpubio.light.settings import LightSettings
@@ -20,6 +20,7 @@ from napari_gpubio.light.theory import (
     mean_path_semi_infinite,
     transport_mean_free_path_mm,
 )
+from tests.light.result_samples import sample_result
 
 TISSUE = Medium(mua_per_mm=0.02, mus_per_mm=10.0, g=0.9, n=1.37)
 SPECULAR = 0.0244
@@ -44,23 +45,18 @@ def centers(domain):
 
 def run_of(domain, source, fluence, relative_error=0.0, specular=0.0):
     """What a simulation with this fluence per photon that entered would give."""
-    none = Estimate(0.0, 0.0)
-    energy = EnergyBalance(
-        specular=Estimate(specular, 0.0), missed=none, absorbed=Estimate(1 - specular, 0.0), escaped=none,
-        truncated=none, roulette=none,
-    )  # fmt: skip
+    sample = sample_result((2, 2, 2), detectors=())
     fluence = (fluence * (1 - specular)).astype(np.float32)
-    empty = np.zeros(0)
-    return LightResult(
-        domain=domain, source=source, settings=LightSettings(), detectors=(), gates=fluence[..., None],
-        gates_error=(fluence * relative_error).astype(np.float32)[..., None],
-        fluence_error=(fluence * relative_error).astype(np.float32), half_fluences=None, escaped_weight=None,
-        energy=energy, absorbed={}, launched=1000, complete=True,
-        detected=DetectedPhotons(
-            photon=empty, detector=empty, weight=empty, path_mm=np.zeros((0, 1)), scatterings=empty,
-            position_mm=np.zeros((0, 3)), direction=np.zeros((0, 3)), time_ns=empty, labels=(1, 2), launched=1000,
-        ),
-    )  # fmt: skip
+    error = (fluence * relative_error).astype(np.float32)
+    return dataclasses.replace(
+        sample,
+        domain=domain,
+        source=source,
+        gates=fluence[..., None],
+        gates_error=error[..., None],
+        fluence_error=error,
+        energy=dataclasses.replace(sample.energy, specular=Estimate(specular, 0.0)),
+    )
 
 
 def beam(domain, x, relative_error=0.0):
