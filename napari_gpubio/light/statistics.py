@@ -279,7 +279,11 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
         end = result.settings.time_gates_ns[-1]
         message = f"{energy.truncated.value:.1%} of the light was still under way at {end:g} ns; add later gates."
         found.append(Finding("warning", message))
-    found += _other_findings(result, running=running)
+    if result.detected.dropped:
+        message = f"{result.detected.dropped:,} detected photons were not listed; raise 'Most detected photons'."
+        found.append(Finding("warning", message))
+    if not running and not math.isfinite(energy.absorbed.error):
+        found.append(Finding("warning", "Too few batches for standard errors; run more photons."))
     return worst_first(found, result, energy.total, running=running)
 
 
@@ -300,16 +304,6 @@ def worst_first(found: list[Finding], result: Any, total: float, *, running: boo
         how = "Running:" if running else "Stopped after"
         found = [*found, Finding("ok", f"{how} {result.launched:,} of {result.settings.photons:,} photons.")]
     return tuple(sorted(found, key=lambda finding: ("error", "warning", "ok").index(finding.status)))
-
-
-def _other_findings(result: LightResult, *, running: bool) -> Iterator[Finding]:
-    if result.detected.dropped:
-        yield Finding(
-            "warning",
-            f"{result.detected.dropped:,} detected photons were not listed; raise 'Most detected photons'.",
-        )
-    if not running and not math.isfinite(result.energy.absorbed.error):
-        yield Finding("warning", "Too few batches for standard errors; run more photons.")
 
 
 def roulette_z(part: Estimate) -> float:

@@ -188,6 +188,7 @@ def test_an_interrupt_keeps_what_was_done(files, monkeypatch, capsys):
         ([*AT_PLACE, "--power-mw", "-1"], "it must be greater than 0"),
         ([*AT_PLACE, "--threshold", "nan"], "the threshold is nan"),
         ([*AT_PLACE, "--photons", "0"], "photons is 0; it must be at least 1"),
+        ([*AT_PLACE, "--faces", *["soft"] * 6], "faces is"),
         ([*AT_PLACE, "--source", "pattern"], "needs its pattern"),
         (
             [*AT_PLACE, "--source", "pattern", "--pattern", "head.csv"],
