@@ -163,12 +163,9 @@ def test_a_saved_run_goes_on_to_the_same_bits(pieces, whole, tmp_path, where, co
     check_same_bits(run(where, resume=loaded), whole)
 
 
-def test_a_saved_result_is_the_same_result(tmp_path, whole):
+def test_a_saved_result_is_the_same_result_and_is_resumed_only_with_its_state(tmp_path, whole):
     save_result(tmp_path / "whole.npz", whole)
     check_same_bits(load_result(tmp_path / "whole.npz"), whole)
-
-
-def test_a_result_that_was_saved_without_its_state_is_not_resumed(tmp_path, whole):
     save_result(tmp_path / "whole.npz", whole, resumable=False)
     with pytest.raises(InvalidInput, match="the result to resume has no saved state; save results with it"):
         run(resume=load_result(tmp_path / "whole.npz"))
