@@ -25,6 +25,16 @@ def same(expected, found):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
+def counted_by_both(dose, structures, settings):
+    """Both backends, each with a problem of its own, since the CPU paints into the labels of its problem."""
+    problem, other = (make_problem(dose, structures, settings, painted=True) for _ in "ab")
+    runs = cpu.Run(other), gpu.Run(problem, device=GPU)
+    for run in runs:
+        run.advance(0, problem.items)
+    same(*(run.snapshot() for run in runs))
+    return runs, problem
+
+
 def check_backends(problem):
     runs = cpu.Run(problem), gpu.Run(problem, device=GPU)
     for run in runs:
@@ -83,19 +93,14 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     assert "runtime error" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("wide", [False, True], ids=["8 bits", "16 bits"])
-def test_boxes_are_counted_taken_off_and_painted_alike(fake_gpu, wide):
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_boxes_are_counted_taken_off_and_painted_alike(fake_gpu, kind):
     fake_gpu()
-    problem = make_problem(*random_case(6), SETTINGS, painted=True)
-    kind = np.uint16 if wide else np.uint8
+    runs, problem = counted_by_both(*random_case(6), SETTINGS)
     number, part = next(
         (n, p) for n, p in enumerate(problem.works) if isinstance(p, work.LabelWork) and p.labels.dtype == kind
     )
-    other = make_problem(*random_case(6), SETTINGS, painted=True)  # the CPU paints into the labels of its problem
     new = part.labels.max()
-    runs = cpu.Run(other), gpu.Run(problem, device=GPU)
-    for run in runs:
-        run.advance(0, problem.items)
     for box in ((1, 5, 0, 4, 2, 7), (0, 7, 0, 6, 0, 9), (6, 7, 5, 6, 8, 9)):
         for run in runs:
             run.tally_box(number, box, -1)
@@ -114,12 +119,8 @@ def test_long_rows_and_many_strips_have_the_bits_too(fake_gpu):
     labels[:, :, 130] = 5
     dose = Dose(values=rng.random((3, 20, 150)).astype(np.float32), affine=affine_of((1, 1, 2)), unit="Gy")
     parts = LabelStructures(labels=labels, affine=affine_of(1.0))
-    problem, other = (make_problem(dose, [parts], DvhSettings(spacing_mm=1.0, bins=100), painted=True) for _ in "ab")
-    runs = cpu.Run(other), gpu.Run(problem, device=GPU)
-    for run in runs:
-        run.advance(0, problem.items)
-    expected, found = (run.snapshot() for run in runs)
-    same(expected, found)
+    runs, _ = counted_by_both(dose, [parts], DvhSettings(spacing_mm=1.0, bins=100))
+    expected = runs[0].snapshot()
     np.testing.assert_array_equal((expected.counts.sum(axis=1) + expected.outside), np.bincount(labels.ravel())[1:])
     box = (0, 2, 3, 18, 33, 290)
     for run in runs:

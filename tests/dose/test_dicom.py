@@ -15,7 +15,7 @@ from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
 from napari_gpubio.dose.io import read_ct, read_rtdose, read_rtplan, read_rtstruct
 from napari_gpubio.dose.io.dicom import modality_of, sorted_by_modality
-from napari_gpubio.dose.napari_io import get_reader, read_layers
+from napari_gpubio.dose.reader import get_reader, read_layers
 from tests.dose.dicom_files import FRAME, counted, save_ct, save_dose, save_plan, save_structures
 from tests.dose.samples import affine_of, at, circle, square
 from tests.fuzzing import fuzzed, refusal
@@ -148,7 +148,7 @@ def test_another_frame_of_reference_is_refused_unless_forced(tmp_path):
     found = read_rtstruct(save_structures(tmp_path / "s.dcm", [("PTV", CIRCLES)]))
     dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, FrameOfReferenceUID="9.8.7"))
     with pytest.raises(
-        InvalidInput, match=r"'PTV' and the dose have other frames of reference \(1\.2\.3\.4 and 9\.8\.7\)"
+        InvalidInput, match=r"'PTV' and the dose have different frames of reference \(1\.2\.3\.4 and 9\.8\.7\)"
     ):
         dvh(dose, found.structures, device="cpu")
     assert dvh(dose, found.structures, DvhSettings(any_frame=True), device="cpu")["PTV"].volume_cc > 0

@@ -5,8 +5,8 @@ import pytest
 from napari.layers import Labels, Shapes
 
 from napari_gpubio.dose import Dose, LabelStructures, dvh
-from napari_gpubio.dose import napari_io as napari_io
 from napari_gpubio.dose.io import read_dvh_sequence, read_rtdose, read_rtstruct
+from napari_gpubio.dose.reader import read_layers
 from tests.dock_widgets import moved, show_slices_at
 from tests.dose.dicom_files import save_dose, save_structures
 from tests.dose.gui.panel_samples import (
@@ -163,7 +163,7 @@ def study(tmp_path):
 
 
 def opened(viewer, folder):
-    for data, keywords, kind in napari_io.read_layers(str(folder)):
+    for data, keywords, kind in read_layers(str(folder)):
         getattr(viewer, f"add_{kind}")(data, **keywords)
 
 

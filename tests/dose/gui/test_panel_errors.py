@@ -38,6 +38,7 @@ def test_a_unit_is_required_and_never_guessed(viewer, panel, qtbot):
     assert "the unit of the dose 'Gy dose' is not known" in complaint(qtbot, panel)
     assert panel.inputs_box.unit.text() == ""
     panel.inputs_box.unit.setText("Gy")
+    panel.inputs_box.unit.editingFinished.emit()
     run(qtbot, panel)
     for unit, curves in (("", 0), ("Gy", 2)):
         panel.inputs_box.unit.setText(unit)
