@@ -1,5 +1,6 @@
-"""CUDA and its CPU backend, bit for bit, with g++ in place of a GPU."""
+"""CUDA and its CPU backend, bit for bit: with g++ in place of a GPU, and on a real one."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -8,12 +9,14 @@ import pytest
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh, dvh_steps
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, LiveDvh, ResidentDvh, dvh, dvh_steps
 from napari_gpubio.dose.kernels.histogram import cpu, gpu, sampling, slices, work
 from napari_gpubio.dose.kernels.histogram.problem import make_problem
+from napari_gpubio.dose.samples import treatment_dose, treatment_structures
+from napari_gpubio.dose.structures import whole_grid
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
-from tests.dose.samples import affine_of, check_same, random_case
+from tests.dose.samples import affine_of, check_same, random_case, uniform_dose
 from tests.runs import check_closing_frees, check_same_methods
 
 GPU = Device("cuda", (0,))
@@ -188,3 +191,52 @@ def test_structs_have_the_layout_of_the_kernels(name, layout):
 
 def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)
+
+
+GRID = whole_grid((40, 40, 40), affine_of(1.7, (-10, -10, -10)))
+REAL_CASES = {
+    "uniform": (uniform_dose(), [GRID]),
+    "rough": random_case(1),
+    "near-degenerate": (treatment_dose(), treatment_structures()),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("bins", [100, 4096, 8192])
+@pytest.mark.parametrize("bin_scale", ["linear", "logarithmic"])
+@pytest.mark.parametrize("name", REAL_CASES)
+def test_the_bits_are_the_cpus(name, bin_scale, bins):
+    settings = DvhSettings(bins=bins, bin_scale=bin_scale)
+    check_same(*(dvh(*REAL_CASES[name], settings, device=device) for device in ("cuda", "cpu")))
+
+
+@pytest.mark.gpu
+def test_shape_interpolation_has_the_bits_too():
+    settings = DvhSettings(interpolation="shape")
+    check_same(*(dvh(*REAL_CASES["near-degenerate"], settings, device=device) for device in ("cuda", "cpu")))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.uint16])
+def test_new_doses_have_the_bits_too(kind):
+    dose, structures = REAL_CASES["near-degenerate"]
+    values = (np.random.default_rng(2).random(dose.values.shape) * 60).astype(kind)
+    new = dataclasses.replace(dose, values=values)
+    with ResidentDvh(dose, structures, device="cuda") as resident:
+        resident.set_dose(new)
+        check_same(resident.dvhs(), dvh(new, structures, device="cpu"))
+        resident.set_dose(dose)
+        check_same(resident.dvhs(), dvh(dose, structures, device="cpu"))
+
+
+@pytest.mark.gpu
+def test_painting_has_the_bits_too():
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 30, (60, 70, 80)).astype(np.uint8)
+    parts = LabelStructures(labels=labels, affine=affine_of(0.5))
+    answers = []
+    for device in ("cuda", "cpu"):
+        with LiveDvh(uniform_dose(), parts, device=device) as live:
+            live.paint((10, 20, 30), np.full((9, 8, 7), 5))
+            answers.append(live.dvhs())
+    check_same(*answers)

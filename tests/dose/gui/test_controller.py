@@ -73,6 +73,10 @@ def drawn(panel, number=0):
 
 def test_axes_are_relative_or_absolute_each(filled_panel, qtbot):
     lung = curve(filled_panel, "lung")
+    filled_panel.axes_box.dose.setCurrentIndex(1)
+    settle(qtbot, filled_panel)
+    assert "Enter a prescription" in filled_panel.notes.text()
+    assert "Gy" in filled_panel.plot.getAxis("bottom").labelText
     filled_panel.scale_box.prescription.box.setValue(20.0)
     for unit, volume, factor_x, factor_y in (
         ("Gy", "%", 1.0, 100 / lung.volume_cc),
@@ -93,14 +97,8 @@ def test_axes_are_relative_or_absolute_each(filled_panel, qtbot):
         assert unit in filled_panel.plot.getAxis("bottom").labelText
 
 
-def test_percent_of_no_prescription_is_explained(filled_panel, qtbot):
-    filled_panel.axes_box.dose.setCurrentIndex(1)
-    settle(qtbot, filled_panel)
-    assert "Enter a prescription" in filled_panel.notes.text()
-    assert "Gy" in filled_panel.plot.getAxis("bottom").labelText
-
-
 def test_a_differential_histogram_sums_to_the_volume(filled_panel, qtbot):
+    filled_panel.tools.volume.setChecked(True)
     filled_panel.axes_box.kind.setCurrentText("differential")
     filled_panel.axes_box.volume.setCurrentText("cc")
     for log in (False, True):
@@ -112,6 +110,8 @@ def test_a_differential_histogram_sums_to_the_volume(filled_panel, qtbot):
             x, y = drawn(filled_panel, number)
             assert len(x) == len(y) + 1
             assert y.sum() == pytest.approx(curve(filled_panel, name).volume_cc)
+    assert not filled_panel.plot.volume_line.isVisible()  # which has no meaning there
+    assert not filled_panel.tools.volume.isEnabled()
 
 
 def test_the_line_keeps_its_dose_on_a_logarithmic_axis(filled_panel, qtbot):
@@ -124,11 +124,3 @@ def test_the_line_keeps_its_dose_on_a_logarithmic_axis(filled_panel, qtbot):
     assert filled_panel.plot.dose_line.value() == pytest.approx(1.0)
     x, y = drawn(filled_panel)
     np.testing.assert_allclose(np.interp(1.0, x, y), curve(filled_panel, "lung").percent_at(10.0), rtol=1e-3)
-
-
-def test_the_volume_line_has_no_meaning_in_a_differential_plot(filled_panel, qtbot):
-    filled_panel.tools.volume.setChecked(True)
-    filled_panel.axes_box.kind.setCurrentText("differential")
-    settle(qtbot, filled_panel)
-    assert not filled_panel.plot.volume_line.isVisible()
-    assert not filled_panel.tools.volume.isEnabled()
