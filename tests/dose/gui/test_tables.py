@@ -3,8 +3,7 @@
 import pytest
 
 from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader
-from napari_gpubio.dose.gui.metric_columns import first_number
-from napari_gpubio.dose.gui.metric_table import MetricTable
+from napari_gpubio.dose.gui.metric_table import MetricTable, first_number
 from napari_gpubio.dose.metrics import parse_metric
 from napari_gpubio.dose.metrics.models import MODELS
 from tests.dose.gui.panel_samples import (
