@@ -157,9 +157,9 @@ def test_columns_and_numbers_are_selected_to_be_typed_over(filled_panel):
     for column, text in ((1, "Mean[Gy]"), (2, "EQD2(D2cc, alpha_beta=3, fractions=30)"), (3, "HI")):
         filled_panel.table.table.horizontalHeader().sectionDoubleClicked.emit(column)
         assert columns.selectedText() == text
-    columns.enter("Mean[Gy]")
-    filled_panel.table.menu.metric_chosen.emit("gEUD(a=8)[Gy]")
-    assert (columns.text(), columns.selectedText()) == ("Mean[Gy], gEUD(a=8)[Gy]", "8")
+    columns.enter("D5%[Gy]")
+    filled_panel.table.menu.metric_chosen.emit("D95%[Gy]")
+    assert (columns.text(), columns.selectedText()) == ("D5%[Gy], D95%[Gy]", "95")
 
 
 @pytest.mark.parametrize(
