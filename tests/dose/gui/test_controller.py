@@ -13,19 +13,9 @@ from tests.dose.gui.panel_samples import (
 )
 
 
-@pytest.fixture
-def no_counting(filled_panel, monkeypatch):
-    """Fails a test that counts again."""
-
-    def refuse(*_):
-        raise AssertionError("it was counted again")
-
-    monkeypatch.setattr(filled_panel, "make_steps", refuse)
-    return filled_panel
-
-
-def test_the_prescription_is_what_percents_are_of(no_counting, qtbot):
-    panel = no_counting
+def test_prescription_and_scale_count_nothing(filled_panel, qtbot, monkeypatch):
+    panel = filled_panel
+    monkeypatch.setattr(panel, "make_steps", lambda *_: pytest.fail("it was counted again"))
     panel.table.columns.enter("V95%[%], D50%[%]")
     assert cells(panel, 0)[1:] == ["–", "–"]
     assert "is in % of the prescription; give it" in panel.table.problem.text()
@@ -35,20 +25,15 @@ def test_the_prescription_is_what_percents_are_of(no_counting, qtbot):
     assert cells(panel, 0)[1:] == [f"{lung.percent_at(23.75):.4g}", f"{4 * lung.dose_at_percent(50):.4g}"]
     assert panel.plot.prescription.isVisible()
     assert panel.plot.prescription.value() == 25.0
-
-
-def test_scaling_counts_nothing(no_counting, qtbot):
-    panel = no_counting
-    before = curve(panel, "lung")
     panel.scale_box.scale.box.setValue(2.5)
     settle(qtbot, panel)
     after = curve(panel, "lung")
-    np.testing.assert_allclose(after.doses, 2.5 * before.doses)
-    np.testing.assert_array_equal(after.volumes_cc, before.volumes_cc)
-    assert after.mean == pytest.approx(2.5 * before.mean)
+    np.testing.assert_allclose(after.doses, 2.5 * lung.doses)
+    np.testing.assert_array_equal(after.volumes_cc, lung.volumes_cc)
+    assert after.mean == pytest.approx(2.5 * lung.mean)
     panel.scale_box.scale.slider.setValue(0)  # the slider's lower end
     settle(qtbot, panel)
-    assert curve(panel, "lung").mean == pytest.approx(0.1 * before.mean)
+    assert curve(panel, "lung").mean == pytest.approx(0.1 * lung.mean)
 
 
 def test_light_is_scaled_by_power_and_time(viewer, panel, qtbot):

@@ -1,6 +1,7 @@
 """What is written: figure, curves, metrics, everything, DICOM; and the script that does the same."""
 
 import csv
+import itertools
 import json
 
 import nibabel as nib
@@ -30,6 +31,9 @@ from tests.dose.gui.panel_samples import (
 )
 
 COLUMNS = "gEUD(a=8), EQD2(D2cc, alpha_beta=3, fractions=30), HI, Paddick CI(target=lung)"
+
+
+DIALOGS = "napari_gpubio.gui.file_dialogs.QFileDialog"
 
 
 def rows(path):
@@ -67,29 +71,23 @@ def test_a_dicom_sequence_needs_files_and_takes_their_numbers(viewer, panel, qtb
     run(qtbot, panel)
     with pytest.raises(InvalidInput, match="choose both"):
         panel.export.write_dicom(tmp_path / "x.dcm")
-    answers = iter([str(source), str(structures)])
-    box = "napari_gpubio.gui.file_dialogs.QFileDialog."
-    monkeypatch.setattr(f"{box}getOpenFileName", lambda *_, **__: (next(answers), ""))
-    monkeypatch.setattr(f"{box}getSaveFileName", lambda *_, **__: (str(tmp_path / "out.dcm"), ""))
+    answers = itertools.cycle([str(source), str(structures)])
+    monkeypatch.setattr(f"{DIALOGS}.getOpenFileName", lambda *_, **__: (next(answers), ""))
+    monkeypatch.setattr(f"{DIALOGS}.getSaveFileName", lambda *_, **__: (str(tmp_path / "out.dcm"), ""))
     panel.scale_box.scale.box.setValue(2.0)
     settle(qtbot, panel)
     panel.export.menu().actions()[-1].trigger()
     assert "set the scale to 1" in panel.message
     panel.scale_box.scale.box.setValue(1.0)
     settle(qtbot, panel)
-    answers = iter([str(source), str(structures)])
     panel.export.menu().actions()[-1].trigger()
     found = read_dvh_sequence(tmp_path / "out.dcm", {1: "heart", 2: "lung"})
-    assert {one.name: one.volume_cc for one in found} == pytest.approx(
-        {name: curve(panel, name).volume_cc for name in ("heart", "lung")}
-    )
+    expected = {name: curve(panel, name).volume_cc for name in ("heart", "lung")}
+    assert {one.name: one.volume_cc for one in found} == pytest.approx(expected)
 
 
 def test_a_file_that_cannot_be_written_is_explained(filled_panel, tmp_path, monkeypatch):
-    target = tmp_path / "missing" / "a.csv"
-    monkeypatch.setattr(
-        "napari_gpubio.gui.file_dialogs.QFileDialog.getSaveFileName", lambda *_, **__: (str(target), "")
-    )
+    monkeypatch.setattr(f"{DIALOGS}.getSaveFileName", lambda *_, **__: (str(tmp_path / "missing" / "a.csv"), ""))
     next(one for one in filled_panel.export.menu().actions() if one.text() == "Curves (CSV)…").trigger()
     assert "does not exist" in filled_panel.message
 

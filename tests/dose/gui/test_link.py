@@ -139,48 +139,47 @@ def test_inside_contours_voxels_of_the_dose_are_highlighted(viewer, panel, qtbot
     check_highlighted(layer, dose_values() >= 20.0, reference)
 
 
-def test_a_line_at_a_volume_reads_doses(viewer, filled_panel, qtbot):
-    filled_panel.tools.volume.setChecked(True)
-    settle(qtbot, filled_panel)
-    filled_panel.plot.volume_line.setValue(50.0)
-    filled_panel.plot.volume_line.sigDragged.emit(filled_panel.plot.volume_line)
-    assert "D at 50 %" in readout_of(filled_panel)
-    assert f"{curve(filled_panel, 'lung').dose_at_percent(50):.4g} Gy" in readout_of(filled_panel)
-    filled_panel.axes_box.volume.setCurrentText("cc")
-    settle(qtbot, filled_panel)
-    filled_panel.link.move_volume_line(1.0)
-    assert f"{curve(filled_panel, 'heart').dose_at(1.0):.4g} Gy" in readout_of(filled_panel)
+def test_a_line_at_a_volume_reads_doses(filled_panel, qtbot):
+    panel = filled_panel
+    panel.tools.dose.setChecked(True)
+    panel.tools.volume.setChecked(True)
+    settle(qtbot, panel)
+    assert "D at 95 %" in readout_of(panel)
+    panel.plot.volume_line.setValue(50.0)
+    panel.plot.volume_line.sigDragged.emit(panel.plot.volume_line)
+    for text in ("at least", "D at 50 %", f"{curve(panel, 'lung').dose_at_percent(50):.4g} Gy"):
+        assert text in readout_of(panel)
+    panel.axes_box.volume.setCurrentText("cc")
+    settle(qtbot, panel)
+    panel.link.move_volume_line(1.0)
+    assert f"{curve(panel, 'heart').dose_at(1.0):.4g} Gy" in readout_of(panel)
 
 
-def test_a_clicked_voxel_is_marked_on_every_curve(viewer, filled_panel, qtbot):
-    show_slices_at(viewer, (20, 0, 30))
-    i, j, k = 5, 6, 4  # in the lung
-    place = (AFFINE @ [i, j, k, 1])[:3][::-1]
-    show_slices_at(viewer, place)
-    Mouse(viewer).click(place)
-    dose = float(dose_values()[i, j, k])
-    spots = filled_panel.plot.marks.getData()
-    np.testing.assert_allclose(spots[0], dose, rtol=1e-5)
-    heights = [curve(filled_panel, name).percent_at(dose) for name in ("lung", "heart")]
-    np.testing.assert_allclose(spots[1], heights, atol=1e-6)
-    assert "voxel in lung" in readout_of(filled_panel)
-    assert f"{dose:.4g} Gy" in readout_of(filled_panel)
-
-
-def test_clicks_that_mark_nothing(viewer, filled_panel):
-    """Beside the structures or the dose, the end of a drag of the view, and a stroke of the brush."""
+def test_a_clicked_voxel_is_marked_on_every_curve(viewer, filled_panel):
+    """But not the end of a drag, a voxel beside the structures or the dose, or a stroke of the brush."""
     corner, lung = ((AFFINE @ [*index, 1])[:3][::-1] for index in ((0, 0, 0), (5, 6, 4)))
     mouse, marks = Mouse(viewer), filled_panel.plot.marks
+    show_slices_at(viewer, lung)
     mouse.drag(lung, moved(lung, 0, 3, 3))
     assert len(marks.data) == 0
     mouse.click(corner)
     assert "in no structure" in readout_of(filled_panel)
     mouse.click(moved(corner, 0, 500, 0))
     assert "outside the dose" in readout_of(filled_panel)
-    viewer.layers.selection.active = viewer.layers["organs"]
-    viewer.layers["organs"].mode = "paint"
+    viewer.layers.selection.active = organs = viewer.layers["organs"]
+    organs.mode = "paint"
     mouse.click(lung)
     assert len(marks.data) == 0
+    organs.undo()
+    organs.mode = "pan_zoom"
+    mouse.click(lung)
+    dose = float(dose_values()[5, 6, 4])
+    doses, heights = marks.getData()
+    np.testing.assert_allclose(doses, dose, rtol=1e-5)
+    percents = [curve(filled_panel, name).percent_at(dose) for name in ("lung", "heart")]
+    np.testing.assert_allclose(heights, percents, atol=1e-6)
+    assert "voxel in lung" in readout_of(filled_panel)
+    assert f"{dose:.4g} Gy" in readout_of(filled_panel)
 
 
 def test_a_click_in_a_series(viewer, panel, qtbot):
@@ -201,24 +200,18 @@ def test_a_click_in_a_series(viewer, panel, qtbot):
     assert layer.ndim == 3
 
 
-def test_hovering_reads_the_nearest_curve(viewer, filled_panel):
-    filled_panel.plot.mouse_moved.emit(0, 20.0)
-    lung = curve(filled_panel, "lung")
-    assert f"{lung.percent_at(20.0):.4g} %" in readout_of(filled_panel)
-    assert "lung" in readout_of(filled_panel)
-    filled_panel.plot.mouse_moved.emit(-1, 0.0)
-    assert "Move the mouse" in readout_of(filled_panel)
-
-
-def test_the_curve_near_the_mouse_is_found(viewer, filled_panel, qtbot):
+def test_the_curve_near_the_mouse_is_found_and_read(filled_panel):
     filled_panel.plot.resize(400, 270)
     filled_panel.plot.grab()
     box = filled_panel.plot.plotItem.vb
     for number, name in enumerate(("lung", "heart")):
         dose = float(curve(filled_panel, name).dose_at_percent(50))
-        place = box.mapViewToScene(QPointF(dose, 50.0))
-        assert filled_panel.plot.curve_at(place) == number
+        assert filled_panel.plot.curve_at(box.mapViewToScene(QPointF(dose, 50.0))) == number
+        filled_panel.plot.mouse_moved.emit(number, 20.0)
+        assert f"{name} {curve(filled_panel, name).percent_at(20.0):.4g} %" in readout_of(filled_panel)
     assert filled_panel.plot.curve_at(box.mapViewToScene(QPointF(55.0, 95.0))) == -1
+    filled_panel.plot.mouse_moved.emit(-1, 0.0)
+    assert "Move the mouse" in readout_of(filled_panel)
 
 
 @pytest.fixture
@@ -251,31 +244,21 @@ def test_the_plan_is_chosen_where_there_are_two(two, qtbot):
     assert len(two.plot.marks.data) == 0
 
 
-def test_isodose_and_highlighted_voxels_are_of_the_chosen_plan(viewer, two, qtbot):
+def test_the_isodose_of_the_chosen_plan_is_a_surface_in_three_dimensions(viewer, two, qtbot):
     values = dose_values(scale=0.5)
     two.tools.dose.setChecked(True)
     two.tools.of_plan.setCurrentIndex(1)
     settle(qtbot, two)
     two.link.move_dose_line(15.5)
-    check_highlighted(two.highlight.layer, values >= 15.5)
-    flat = slice_of(viewer, viewer.layers["B"])
-    np.testing.assert_array_equal(slice_of(viewer, two.isodose.layer) > 0, flat > 15.5)
-
-
-def test_in_three_dimensions_the_isodose_is_a_surface(viewer, two, qtbot):
-    values = dose_values(scale=0.5)
-    two.tools.of_plan.setCurrentIndex(1)
-    two.tools.dose.setChecked(True)
-    settle(qtbot, two)
-    two.link.move_dose_line(12.0)
     flat = two.isodose.layer
+    check_highlighted(two.highlight.layer, values >= 15.5)
+    np.testing.assert_array_equal(slice_of(viewer, flat) > 0, slice_of(viewer, viewer.layers["B"]) > 15.5)
     viewer.dims.ndisplay = 3
     surface = two.isodose.layer
     assert surface != flat
-    assert surface.rendering == "iso"
+    assert (surface.rendering, surface.iso_threshold) == ("iso", 15.5)
     np.testing.assert_array_equal(surface.data, values.T)
     np.testing.assert_allclose(surface.extent.world, viewer.layers["dose"].extent.world)
-    assert surface.iso_threshold == 12.0
     two.link.move_dose_line(20.0)
     assert two.isodose.layer == surface  # nothing but the threshold is another
     assert surface.iso_threshold == 20.0
@@ -285,14 +268,3 @@ def test_in_three_dimensions_the_isodose_is_a_surface(viewer, two, qtbot):
     viewer.dims.ndisplay = 3
     assert two.isodose.layer is None
     viewer.dims.ndisplay = 2
-
-
-def test_the_readout_lists_all_tools(two, qtbot):
-    two.tools.dose.setChecked(True)
-    two.tools.volume.setChecked(True)
-    settle(qtbot, two)
-    assert "at least" in readout_of(two)
-    assert "D at 95 %" in readout_of(two)
-    two.link.move_volume_line(50.0)
-    assert "at least" in readout_of(two)
-    assert "D at 50 %" in readout_of(two)

@@ -58,6 +58,9 @@ def test_dose_and_structures_on_other_grids(viewer, panel, qtbot):
 
 
 def test_scale_and_units_of_a_layer_are_honored(viewer, panel, qtbot):
+    pixels = viewer.add_image(dose_values().T, name="d")
+    assert "in pixels, taken as mm" in panel.inputs_box.sizes.text()
+    viewer.layers.remove(pixels)
     viewer.add_image(dose_values().T, scale=(300, 200, 200), units=("um",) * 3, name="d", metadata={"unit": "J/cm2"})
     viewer.add_labels(label_values().T, scale=(300, 200, 200), units=("um",) * 3, name="l")
     assert panel.inputs_box.unit.text() == "J/cm2"
@@ -65,11 +68,6 @@ def test_scale_and_units_of_a_layer_are_honored(viewer, panel, qtbot):
     run(qtbot, panel)
     voxels = np.count_nonzero(label_values() == 1)
     assert curve(panel, "label 1").volume_cc == pytest.approx(voxels * 0.2 * 0.2 * 0.3 / 1000)
-
-
-def test_a_layer_in_pixels_is_noted(viewer, panel):
-    viewer.add_image(dose_values().T, name="d")
-    assert "in pixels, taken as mm" in panel.inputs_box.sizes.text()
 
 
 def test_a_series_follows_the_slider(viewer, panel, qtbot):
