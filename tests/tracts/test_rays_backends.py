@@ -172,7 +172,7 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_structs_are_laid_out_as_the_kernels_read_them(real):
     """The texture kernel cannot run without a GPU, so at least its struct is compared."""
-    text = kernels.source(gpu._SOURCE) + kernels.source(gpu._TEXTURE_SOURCE)
+    text = kernels.source(gpu.SOURCE) + kernels.source(gpu.TEXTURE_SOURCE)
     for name, layout in gpu.layouts(real).items():
         assert struct_in(text, name, real=real, cudaTextureObject_t=np.uint64) == layout
 

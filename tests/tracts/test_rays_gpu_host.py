@@ -157,7 +157,7 @@ PROCESSORS = 132
 
 @pytest.mark.parametrize(("rays", "expected"), [(1, 1), (528, 1), (2048, 4), (16_384, 32), (1_000_000, 32)])
 def test_few_rays_are_spread_over_all_processors(rays, expected):
-    assert gpu._rays_per_block(rays, PROCESSORS) == expected
+    assert gpu.rays_per_block(rays, PROCESSORS) == expected
 
 
 def test_the_size_of_the_blocks_changes_no_bit(fake_gpu, monkeypatch):

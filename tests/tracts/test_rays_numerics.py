@@ -36,6 +36,7 @@ from tests.tracts.ray_samples import (
     passing,
     sampled,
 )
+from tests.tracts.tensor_samples import TURN, matrices, six
 
 FIELDS = {field.name: field for field in analytic_fields()}
 SINGLE_AND_DOUBLE = pytest.mark.parametrize("precision", ["single", "double"])
@@ -111,14 +112,6 @@ def test_two_routes_join_two_points_of_the_ring(winding, length, degrees, neares
     assert np.linalg.norm(path[:, :2], axis=1).min() == pytest.approx(nearest, abs=0.01)
 
 
-def matrices(tensors):
-    return tensors[..., [[0, 3, 4], [3, 1, 5], [4, 5, 2]]]
-
-
-def six(d):
-    return d[..., [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
-
-
 def tangent_at_end(path):
     """Direction at the end of an evenly stepped path, to fourth order."""
     return path[-5:].astype(float).T @ (np.array([3, -16, 36, -48, 25]) / 12)
@@ -163,7 +156,7 @@ TURNS = {
     "90 degrees": Rotation.from_euler("z", 90, degrees=True).as_matrix(),
     "axes permuted": np.eye(3)[[2, 0, 1]],
     "mirrored": np.diag([1.0, -1.0, 1.0]),
-    "any": Rotation.from_euler("xyz", [20, -35, 50], degrees=True).as_matrix(),
+    "any": TURN,
 }
 
 

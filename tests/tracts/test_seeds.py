@@ -93,15 +93,12 @@ def test_random_seeds_fill_their_own_voxels():
     assert not np.allclose(points, label_points(LABELS, AFFINE, 2, per_voxel=500, seed=5))
 
 
-def test_a_label_that_is_not_there_is_refused_with_those_that_are():
+def test_labels_that_cannot_be_seeded_are_refused():
     with pytest.raises(InvalidInput, match=r"no voxel has label 3; the volume has labels \[0, 2, 9\]"):
         label_points(LABELS, AFFINE, 3)
-
-
-@pytest.mark.parametrize("per_voxel", [0, -2])
-def test_no_point_in_a_voxel_is_no_seed(per_voxel):
-    with pytest.raises(InvalidInput, match=str(per_voxel)):
-        label_points(LABELS, AFFINE, 2, per_voxel=per_voxel)
+    for per_voxel in (0, -2):
+        with pytest.raises(InvalidInput, match=str(per_voxel)):
+            label_points(LABELS, AFFINE, 2, per_voxel=per_voxel)
 
 
 # -- directions -------------------------------------------------------------------------------------------------------
@@ -232,9 +229,9 @@ def test_only_seeds_in_the_mask_are_launched(half_masked):
 
 
 def test_the_principal_direction_is_that_of_the_interpolated_tensor():
-    first, second = (np.array([1.7e-3, 3e-4, 3e-4, 0, 0, 0]), np.array([3e-4, 1.7e-3, 3e-4, 0, 0, 0]))
     share = (np.arange(5) / 4)[:, None, None, None]
-    tensors = np.broadcast_to((1 - share) * first + share * second, (5, 5, 5, 6))
+    tensors = (1 - share) * [1.7e-3, 3e-4, 3e-4, 0, 0, 0] + share * [3e-4, 1.7e-3, 3e-4, 0, 0, 0]
+    tensors = np.broadcast_to(tensors, (5, 5, 5, 6))
     field = TensorField(tensors=tensors, mask=np.ones((5, 5, 5), bool), affine=np.eye(4))
     launch = make_launch(field, [(1.9, 2.3, 1.1), (2.1, 0.0, 4.0)], Directions())
     np.testing.assert_allclose(np.abs(launch.axes), [[1, 0, 0], [0, 1, 0]], atol=1e-12)

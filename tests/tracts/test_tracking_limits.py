@@ -8,7 +8,6 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.tracts import Directions, FitSettings, TrackSettings
-from napari_gpubio.tracts.settings import INTEGRATORS
 
 NAN, INF = float("nan"), float("inf")
 
@@ -70,23 +69,13 @@ def test_defaults_and_limits_themselves_are_allowed(settings):
         (TrackSettings, "step_mm", np.float32(NAN)),
         (TrackSettings, "max_steps", np.int64(0)),
         (Directions, "count", np.int32(0)),
-    ],
-)
-def test_numbers_of_numpy_are_checked_too(settings, name, value):
-    with pytest.raises(InvalidInput, match=name):
-        settings(**{name: value})
-
-
-@pytest.mark.parametrize(
-    ("settings", "name", "value"),
-    [
         (TrackSettings, "step_mm", "0.5"),
         (TrackSettings, "step_mm", None),
         (Directions, "count", 2.5),
         (TrackSettings, "points_every", 1.5),
     ],
 )
-def test_values_of_another_kind_are_refused(settings, name, value):
+def test_numbers_of_numpy_are_checked_and_other_kinds_of_values_refused(settings, name, value):
     with pytest.raises(InvalidInput, match=name):
         settings(**{name: value})
 
@@ -94,8 +83,6 @@ def test_values_of_another_kind_are_refused(settings, name, value):
 def test_a_replaced_value_is_checked():
     with pytest.raises(InvalidInput, match="step_mm is 0 mm; it must be greater than 0 mm"):
         dataclasses.replace(TrackSettings(), step_mm=0.0)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        TrackSettings().step_mm = 0.0
 
 
 def test_how_many_steps_and_points_a_ray_may_have():
@@ -103,4 +90,3 @@ def test_how_many_steps_and_points_a_ray_may_have():
     assert (settings.ray_steps, settings.ray_points) == (502, 503)
     assert dataclasses.replace(settings, max_steps=100).ray_steps == 100
     assert dataclasses.replace(settings, points_every=10).ray_points == 51
-    assert {name: TrackSettings(integrator=name).integrator for name in INTEGRATORS} == {n: n for n in INTEGRATORS}
