@@ -1,5 +1,8 @@
 """The closed forms against numerical integration, and the brain phantom against what it promises."""
 
+from pathlib import Path
+
+import nibabel as nib
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -31,6 +34,7 @@ from napari_gpubio.tracts.phantom.closed_forms import (
     ring,
 )
 from napari_gpubio.tracts.phantom.sample import SAMPLE
+from tests.tracts.tensor_samples import directions_and_fa
 
 RAYS = [
     pytest.param(field, launch, id=f"{field.name}-{n}")
@@ -96,17 +100,13 @@ def test_vertical_rays_of_the_half_space_grow_exponentially() -> None:
     np.testing.assert_allclose(path[1], [3.0, 40.0 * np.exp(0.5), 1.0], rtol=1e-14)
 
 
-def test_fish_eye_rays_meet_at_the_antipode_and_return() -> None:
-    field = fish_eye()
-    for launch in field.launches:
-        points = field.path(launch.start, launch.direction, [16 * np.pi, 32 * np.pi])
+def test_rays_of_lenses_meet() -> None:
+    for launch in fish_eye().launches:  # at the antipode, and where they began
+        points = fish_eye().path(launch.start, launch.direction, [16 * np.pi, 32 * np.pi])
         np.testing.assert_allclose(points, [[-16, 0, 0], [16, 0, 0]], atol=1e-12)
-
-
-def test_a_parallel_beam_meets_at_the_rim_of_the_luneburg_lens() -> None:
-    field = luneburg()
-    for launch in field.launches:
-        np.testing.assert_allclose(field.path(launch.start, launch.direction, launch.length), [[28, 0, 0]], atol=1e-12)
+    for launch in luneburg().launches:  # a parallel beam at the rim
+        end = luneburg().path(launch.start, launch.direction, launch.length)
+        np.testing.assert_allclose(end, [[28, 0, 0]], atol=1e-12)
 
 
 def test_the_light_guide_has_its_period() -> None:
@@ -160,17 +160,8 @@ def brain() -> BrainPhantom:
 
 @pytest.fixture(scope="module")
 def fitted(brain: BrainPhantom) -> tuple[np.ndarray, np.ndarray]:
-    """FA and main direction of every voxel by unweighted log-linear least squares."""
-    scan, mask = brain.scan, brain.scan.data[..., 0] > 0
-    x, y, z = scan.directions.T
-    design = np.stack([x * x, y * y, z * z, 2 * x * y, 2 * x * z, 2 * y * z]) * -scan.bvals
-    solution = np.log(np.maximum(scan.data[mask], 1)) @ np.linalg.pinv(np.vstack([np.ones_like(x), design]).T).T
-    values, vectors = np.linalg.eigh(as_matrices(solution[:, 1:]))
-    spread = values - values.mean(axis=1, keepdims=True)
-    fa, main = np.zeros(mask.shape), np.zeros((*mask.shape, 3))
-    fa[mask] = np.sqrt(1.5 * (spread**2).sum(axis=1) / (values**2).sum(axis=1))
-    main[mask] = vectors[..., -1]
-    return fa, main
+    """Main direction and FA of every voxel by unweighted log-linear least squares."""
+    return directions_and_fa(brain.scan, brain.scan.data[..., 0] > 0)
 
 
 @pytest.fixture(scope="module")
@@ -205,14 +196,8 @@ def test_scan_is_stored_to_the_left_with_the_origin_inside(brain: BrainPhantom) 
         ("middle cerebellar peduncle", (0, -14, -30), 0),
     ],
 )
-def test_colors_are_the_ones_that_are_taught(
-    brain: BrainPhantom,
-    fitted: tuple[np.ndarray, np.ndarray],
-    name: str,
-    mm: tuple[float, float, float],
-    axis: int,
-) -> None:
-    fa, main = fitted
+def test_colors_are_the_ones_that_are_taught(brain, fitted, name, mm, axis) -> None:
+    main, fa = fitted
     here = voxel(brain, mm)
     assert brain.names[brain.labels[here]] == name
     assert fa[here] > 0.45
@@ -222,7 +207,7 @@ def test_colors_are_the_ones_that_are_taught(
 def test_tissues_differ_as_they_should(
     brain: BrainPhantom, fitted: tuple[np.ndarray, np.ndarray], shares: list[np.ndarray]
 ) -> None:
-    fa, _ = fitted
+    _, fa = fitted
     anatomy = brain_anatomy(brain.scan.affine, brain.scan.shape)
     np.testing.assert_allclose(anatomy.white + anatomy.cortex + anatomy.nuclei + anatomy.fluid, 1.0, atol=1e-12)
     b0 = brain.scan.data[..., 0]
@@ -247,27 +232,25 @@ def test_callosum_and_corticospinal_tract_cross(brain: BrainPhantom, shares: lis
 def test_callosal_streamlines_reach_both_hemispheres(
     brain: BrainPhantom, fitted: tuple[np.ndarray, np.ndarray]
 ) -> None:
-    fa, main = fitted
+    main, fa = fitted
     for seed in ((0, 0, 26), (0, 32, 5), (0, -40, 5)):
-        ends = [streamline(fa, main, brain.scan.affine, np.array(seed, float), sign)[-1] for sign in (-1.0, 1.0)]
+        ends = [streamline(fa, main, brain.scan.affine, np.array(seed, float), sign) for sign in (-1.0, 1.0)]
         assert sorted(np.sign(e[0]) for e in ends) == [-1.0, 1.0]
         assert min(abs(e[0]) for e in ends) > 15
 
 
 def streamline(fa: np.ndarray, main: np.ndarray, affine: np.ndarray, seed: np.ndarray, sign: float) -> np.ndarray:
-    """EuDX with nearest-voxel directions."""
-    to_voxel, points, heading = np.linalg.inv(affine), [seed], sign * np.array([1.0, 0, 0])
+    """Follow nearest-voxel directions (EuDX); returns the end."""
+    to_voxel, point, heading = np.linalg.inv(affine), seed, sign * np.array([1.0, 0, 0])
     for _ in range(300):
-        index = apply_affine(to_voxel, points[-1])
-        if map_coordinates(fa, index[:, None], order=1)[0] < 0.15:
-            break
+        index = apply_affine(to_voxel, point)
         direction = main[tuple(np.rint(index).astype(int))]
         direction = direction * np.sign(direction @ heading)
-        if direction @ heading < 0.7:
+        if map_coordinates(fa, index[:, None], order=1)[0] < 0.15 or direction @ heading < 0.7:
             break
         heading = direction
-        points.append(points[-1] + 0.5 * heading)
-    return np.array(points)
+        point = point + 0.5 * heading
+    return point
 
 
 def test_left_is_left_and_center_lines_lie_in_their_bundles(brain: BrainPhantom, shares: list[np.ndarray]) -> None:
@@ -329,15 +312,13 @@ def test_nonsense_is_refused() -> None:
         brain_phantom(snr=0)
 
 
-def test_files_hold_the_phantom_and_are_reproducible(
-    brain: BrainPhantom, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    small = brain_phantom(voxel_mm=6.0, n_directions=6)
-    first, second = (tmp_path_factory.mktemp("phantom") for _ in range(2))
-    write_brain_phantom(first, small)
-    write_brain_phantom(second, small)
-    for path in first.iterdir():
-        assert path.read_bytes() == (second / path.name).read_bytes()
+def test_files_are_reproducible(tmp_path: Path) -> None:
+    small, folders = brain_phantom(voxel_mm=6.0, n_directions=6), (tmp_path / "first", tmp_path / "second")
+    for folder in folders:
+        folder.mkdir()
+        write_brain_phantom(folder, small)
+    for path in folders[0].iterdir():
+        assert path.read_bytes() == (folders[1] / path.name).read_bytes()
 
 
 def test_the_packaged_files_are_this_phantom(brain: BrainPhantom) -> None:
@@ -349,19 +330,11 @@ def test_the_packaged_files_are_this_phantom(brain: BrainPhantom) -> None:
     np.testing.assert_allclose(scan.affine, brain.scan.affine, atol=1e-6)
     np.testing.assert_allclose(scan.directions, brain.scan.directions, atol=2e-6)
     np.testing.assert_array_equal(scan.bvals, brain.scan.bvals)
-
-
-def test_the_packaged_labels_and_lines_fit(brain: BrainPhantom) -> None:
-    import nibabel as nib
-
     labels = np.asarray(nib.load(sample_path("brain_phantom/bundles.nii.gz")).dataobj)
     assert np.count_nonzero(labels != brain.labels) < 1e-3 * labels.size
     lines = nib.streamlines.load(sample_path("brain_phantom/bundles.trk")).tractogram
-    assert len(lines) == len(brain.center_lines)
-    for line, wanted, label in zip(
-        lines.streamlines, brain.center_lines, lines.data_per_streamline["bundle"], strict=True
-    ):
-        assert label[0] == wanted.label
-        np.testing.assert_allclose(line, wanted.points, atol=1e-3)
-    files = list(sample_path("brain_phantom").iterdir())
-    assert sum(path.stat().st_size for path in files) < 2_000_000
+    found = zip(lines.streamlines, lines.data_per_streamline["bundle"], brain.center_lines, strict=True)
+    for line, label, expected in found:
+        assert label[0] == expected.label
+        np.testing.assert_allclose(line, expected.points, atol=1e-3)
+    assert sum(path.stat().st_size for path in sample_path("brain_phantom").iterdir()) < 2_000_000
