@@ -34,6 +34,7 @@ def files(tmp_path):
 
 GOOD_BVAL = "0 1000 1000 2000"
 GOOD_BVEC = "0 1 0 0\n0 0 1 0\n0 0 0 1\n"
+ODD_WORDS = st.sampled_from([b"1e308", b"-1e-300", b"nan", b"\n", b"9" * 30, b"\x85", b"_1"])
 
 
 def test_convention_by_hand():
@@ -163,10 +164,7 @@ def test_damaged_files_give_a_sentence_or_a_good_table(data, tmp_path_factory):
     for text in texts:
         for _ in range(data.draw(st.integers(0, 4))):
             at = data.draw(st.integers(0, len(text) - 1))
-            text[at : at + data.draw(st.integers(0, 3))] = data.draw(
-                st.binary(max_size=3)
-                | st.sampled_from([b"1e308", b"-1e-300", b"nan", b"\n", b"9" * 30, b"\x85", b"_1"])
-            )
+            text[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3) | ODD_WORDS)
             text.extend(b" " if not text else b"")
     folder = tmp_path_factory.getbasetemp()
     paths = folder / "f.bval", folder / "f.bvec"
