@@ -254,7 +254,13 @@ def test_hostile_trx_header(tmp_path, good, changes, sentence):
 
 def test_trx_with_members_it_does_not_know(tmp_path, good):
     members = unpacked(good["a.trx"])
-    more = {"provenance.txt": b"x", "dps/a.json": b"{}", "../../out.float32": b"1234", "dpg/a/x.float32": b"1234"}
+    more = {
+        "": b"",
+        "provenance.txt": b"x",
+        "dps/a.json": b"{}",
+        "../../out.float32": b"1234",
+        "dpg/a/x.float32": b"1234",
+    }
     assert not read_or_refuse(tmp_path / "a.trx", packed(members | more, zipfile.ZIP_DEFLATED))
     assert list(tmp_path.iterdir()) == [tmp_path / "a.trx"]
     far = packed(members | {"groups/a.uint32": b"\x09\0\0\0"})
