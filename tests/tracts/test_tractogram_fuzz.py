@@ -254,14 +254,10 @@ def test_hostile_trx_header(tmp_path, good, changes, sentence):
 
 def test_trx_with_members_it_does_not_know(tmp_path, good):
     members = unpacked(good["a.trx"])
-    more = {
-        "": b"",
-        "provenance.txt": b"x",
-        "dps/a.json": b"{}",
-        "../../out.float32": b"1234",
-        "dpg/a/x.float32": b"1234",
-    }
-    assert not read_or_refuse(tmp_path / "a.trx", packed(members | more, zipfile.ZIP_DEFLATED))
+    more = {"provenance.txt": b"x", "dps/a.json": b"{}", "../../out.float32": b"1234", "dpg/a/x.float32": b"1234"}
+    data = packed(members | more, zipfile.ZIP_DEFLATED)
+    for accepted in (data, data.replace(b"provenance.txt", bytes(14))):  # a member without a name
+        assert not read_or_refuse(tmp_path / "a.trx", accepted)
     assert list(tmp_path.iterdir()) == [tmp_path / "a.trx"]
     far = packed(members | {"groups/a.uint32": b"\x09\0\0\0"})
     assert "group 'a' names fibers" in read_or_refuse(tmp_path / "a.trx", far)
