@@ -131,6 +131,12 @@ class TrackingPanel(EnginePanel):
         """The chosen tensors, or None while there is only a scan."""
         return self.source if isinstance(self.source, TensorField) else None
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything runs or is about to: a run, a preview, fibers to be traced again, a file."""
+        waiting = self._retrack.isActive() or self._preview.is_busy
+        return self.running or waiting or self.results.files.is_busy
+
     def _on_source(self, *_: Any) -> None:
         source = self.source
         if source is not None:
