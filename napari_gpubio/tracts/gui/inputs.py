@@ -26,7 +26,7 @@ from napari_gpubio.tracts.seeds import SeedSettings
 
 
 class SeedBox(QWidget):
-    """Bundles and how they are seeded."""
+    """Bundles and how they are seeded: from the click, or from ``label_box`` of the layer of ``labels_box``."""
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -54,7 +54,9 @@ class SeedBox(QWidget):
         self.label_box.setRange(1, 2**31 - 1)
         self.label_box.setToolTip("Which label to seed from")
         self.label_box.setEnabled(False)
-        self.labels_box.currentIndexChanged.connect(lambda *_: self.label_box.setEnabled(self.label_layer is not None))
+        self.labels_box.currentIndexChanged.connect(
+            lambda *_: self.label_box.setEnabled(self.labels_box.layer is not None)
+        )
         region = QHBoxLayout()
         region.addWidget(self.labels_box, 3)
         region.addWidget(self.label_box, 1)
@@ -68,16 +70,6 @@ class SeedBox(QWidget):
         layout.addWidget(self.names)
         layout.addLayout(form)
         layout.addWidget(self.form)
-
-    @property
-    def label_layer(self) -> Any | None:
-        """The labels layer to seed from, or None for the clicked seed."""
-        return self.labels_box.layer
-
-    @property
-    def label(self) -> int:
-        """Which label to seed from."""
-        return int(self.label_box.value())
 
     def seed_from_click(self) -> None:
         """Seed from the click again."""

@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -143,12 +144,9 @@ def _runs(problem: FitProblem, device: Device) -> list[Any]:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.tracts.kernels.tensors import gpu
 
-    return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
-
-
-def _on_gpu(run: Any, problem: FitProblem, gpu: Device) -> Any:
     needed = problem.signals.nbytes + 57 * len(problem.signals)
-    return open_run(lambda: run(problem, device=gpu), gpu, needed, "the tensor fit")
+    each = [Device("cuda", (i,)) for i in device.indices]
+    return [open_run(partial(gpu.Run, problem, device=one), one, needed, "the tensor fit") for one in each]
 
 
 def _merged(runs: list[Any]) -> tuple[Array, Array]:

@@ -131,7 +131,7 @@ def test_the_mouse_seeds_from_the_click_again(viewer, user):
     layer, _ = add_labels(viewer, CORTICOSPINAL)
     user.seed_from(layer)
     user.click(CALLOSUM)
-    assert user.panel.seed_box.label_layer is None
+    assert user.panel.seed_box.labels_box.layer is None
     assert list(user.layers) == ["bundle 1"]
     user.seed_from(layer)
     mouse, target = Mouse(viewer), on_screen(moved(CALLOSUM, 0.0, -6.0, 0.0))
