@@ -59,7 +59,7 @@ def integrate(field: AnalyticField, launch: Launch, s: np.ndarray) -> tuple[np.n
 
 
 @pytest.mark.parametrize(("field", "launch"), RAYS)
-def test_closed_form_is_the_hamiltonian_flow(field: AnalyticField, launch: Launch) -> None:
+def test_closed_form_is_the_hamiltonian_flow(field: AnalyticField, launch: Launch):
     s = np.linspace(0.0, launch.length, 41)
     x, p, speed = integrate(field, launch, s)
     assert np.abs(speed - 1.0).max() < 1e-9
@@ -73,7 +73,7 @@ def test_closed_form_is_the_hamiltonian_flow(field: AnalyticField, launch: Launc
 
 
 @pytest.mark.parametrize("field", analytic_fields(), ids=lambda f: f.name)
-def test_sampled_fields_are_positive_definite(field: AnalyticField) -> None:
+def test_sampled_fields_are_positive_definite(field: AnalyticField):
     sampled = field.sample()
     assert sampled.shape == field.shape
     assert np.linalg.eigvalsh(as_matrices(sampled.tensors)).min() > 0
@@ -82,25 +82,25 @@ def test_sampled_fields_are_positive_definite(field: AnalyticField) -> None:
     np.testing.assert_allclose(sampled.tensors[tuple(index)], expected, rtol=1e-14)
 
 
-def test_the_helix_has_no_closed_form() -> None:
+def test_the_helix_has_no_closed_form():
     with pytest.raises(InvalidInput, match="no closed-form path"):
         analytic_fields()[-1].path((0, 0, 0), (1, 0, 0), [1.0])
 
 
 @pytest.mark.parametrize("degrees", [0, 30, 60, -45])
-def test_half_space_beyond_its_grid(degrees: float) -> None:
+def test_half_space_beyond_its_grid(degrees: float):
     t = np.deg2rad(degrees)
     launch = Launch(start=(5, 40, -3), direction=(0.8 * np.cos(t), np.sin(t), 0.6 * np.cos(t)), length=60.0)
     x, _, _ = integrate(half_space(), launch, s := np.linspace(0, 60, 31))
     np.testing.assert_allclose(half_space().path(launch.start, launch.direction, s), x, atol=1e-8)
 
 
-def test_vertical_rays_of_the_half_space_grow_exponentially() -> None:
+def test_vertical_rays_of_the_half_space_grow_exponentially():
     path = half_space().path((3.0, 40.0, 1.0), (0, 1, 0), [0.0, 20.0])
     np.testing.assert_allclose(path[1], [3.0, 40.0 * np.exp(0.5), 1.0], rtol=1e-14)
 
 
-def test_rays_of_lenses_meet() -> None:
+def test_rays_of_lenses_meet():
     for launch in fish_eye().launches:  # at the antipode, and where they began
         points = fish_eye().path(launch.start, launch.direction, [16 * np.pi, 32 * np.pi])
         np.testing.assert_allclose(points, [[-16, 0, 0], [16, 0, 0]], atol=1e-12)
@@ -109,27 +109,27 @@ def test_rays_of_lenses_meet() -> None:
         np.testing.assert_allclose(end, [[28, 0, 0]], atol=1e-12)
 
 
-def test_the_light_guide_has_its_period() -> None:
+def test_the_light_guide_has_its_period():
     path = parabolic_index().path((0, 15, 0), (1, 0, 0), np.linspace(0, 230, 4000))
     wave = 2 * np.pi / 232.987  # the published number has 6 digits
     assert np.abs(path[:, 1] - 15 * np.cos(wave * path[:, 0])).max() < 1e-3
 
 
 @pytest.mark.parametrize(("power", "ratio"), [(1, 1.26570), (2, 1.03969), (3, 1.00682), (4, 1.00120)])
-def test_tangential_ring_rays_drift_outwards(power: int, ratio: float) -> None:
+def test_tangential_ring_rays_drift_outwards(power: int, ratio: float):
     field = ring(power)
     end = field.path((20, 0, 0), (0, 1, 0), field.launches[0].length)[0]
     np.testing.assert_allclose(end, [0, 20 * ratio, 0], atol=2e-4)
 
 
 @pytest.mark.parametrize(("degrees", "length"), [(11.18, 31.1003373), (153.07, 56.2785224)])
-def test_two_routes_around_the_ring_have_their_lengths(degrees: float, length: float) -> None:
+def test_two_routes_around_the_ring_have_their_lengths(degrees: float, length: float):
     launch, apart = np.deg2rad(degrees), np.deg2rad(120)
     end = ring().path((20, 0, 0), (-np.sin(launch), np.cos(launch), 0), length)[0]
     np.testing.assert_allclose(end, 20 * np.array([np.cos(apart), np.sin(apart), 0]), atol=0.02)  # 4 digits given
 
 
-def test_adaptive_ring_spirals_at_the_launch_slope() -> None:
+def test_adaptive_ring_spirals_at_the_launch_slope():
     path = adaptive_ring().path((20, 0, 0), (0.2, 1, 0), np.linspace(0, 20, 50))
     angle, radius = np.unwrap(np.arctan2(path[:, 1], path[:, 0])), np.hypot(path[:, 0], path[:, 1])
     np.testing.assert_allclose(np.log(radius / 20), 0.2 * angle, atol=1e-12)
@@ -137,12 +137,12 @@ def test_adaptive_ring_spirals_at_the_launch_slope() -> None:
     np.testing.assert_allclose(np.hypot(circle[:, 0], circle[:, 1]), 20, rtol=1e-13)
 
 
-def test_pull_back_tensors_have_determinant_one() -> None:
+def test_pull_back_tensors_have_determinant_one():
     points = np.random.default_rng(0).uniform(-30, 30, (50, 3))
     np.testing.assert_allclose(np.linalg.det(as_matrices(pull_back().tensor_at(points))), 1.0, rtol=1e-12)
 
 
-def test_ring_sample_is_a_ring() -> None:
+def test_ring_sample_is_a_ring():
     field = ring_field()
     assert field.shape == (64, 64, 24)
     assert not field.mask[31, 31].any()
@@ -174,7 +174,7 @@ def voxel(phantom: BrainPhantom, mm: tuple[float, float, float]) -> tuple[int, .
     return tuple(np.rint(apply_affine(np.linalg.inv(phantom.scan.affine), mm)).astype(int))
 
 
-def test_scan_is_stored_to_the_left_with_the_origin_inside(brain: BrainPhantom) -> None:
+def test_scan_is_stored_to_the_left_with_the_origin_inside(brain: BrainPhantom):
     assert np.linalg.det(brain.scan.affine[:3, :3]) < 0
     assert brain.scan.data.dtype == np.int16
     assert brain.scan.data[voxel(brain, (0, 0, 0))][0] > 0
@@ -196,7 +196,7 @@ def test_scan_is_stored_to_the_left_with_the_origin_inside(brain: BrainPhantom) 
         ("middle cerebellar peduncle", (0, -14, -30), 0),
     ],
 )
-def test_colors_are_the_ones_that_are_taught(brain, fitted, name, mm, axis) -> None:
+def test_colors_are_the_ones_that_are_taught(brain, fitted, name, mm, axis):
     main, fa = fitted
     here = voxel(brain, mm)
     assert brain.names[brain.labels[here]] == name
@@ -204,9 +204,7 @@ def test_colors_are_the_ones_that_are_taught(brain, fitted, name, mm, axis) -> N
     assert abs(main[here][axis]) > 0.8
 
 
-def test_tissues_differ_as_they_should(
-    brain: BrainPhantom, fitted: tuple[np.ndarray, np.ndarray], shares: list[np.ndarray]
-) -> None:
+def test_tissues_differ_as_they_should(brain, fitted, shares):
     _, fa = fitted
     anatomy = brain_anatomy(brain.scan.affine, brain.scan.shape)
     np.testing.assert_allclose(anatomy.white + anatomy.cortex + anatomy.nuclei + anatomy.fluid, 1.0, atol=1e-12)
@@ -220,7 +218,7 @@ def test_tissues_differ_as_they_should(
     assert 0.15 < np.median(fa[loose]) < 0.32
 
 
-def test_callosum_and_corticospinal_tract_cross(brain: BrainPhantom, shares: list[np.ndarray]) -> None:
+def test_callosum_and_corticospinal_tract_cross(brain: BrainPhantom, shares: list[np.ndarray]):
     callosum, left, right = shares[:3]
     for tract in (left, right):
         crossing = (callosum > 0.3) & (tract > 0.3)
@@ -229,9 +227,7 @@ def test_callosum_and_corticospinal_tract_cross(brain: BrainPhantom, shares: lis
         assert 20 < np.median(heights) < 50
 
 
-def test_callosal_streamlines_reach_both_hemispheres(
-    brain: BrainPhantom, fitted: tuple[np.ndarray, np.ndarray]
-) -> None:
+def test_callosal_streamlines_reach_both_hemispheres(brain, fitted):
     main, fa = fitted
     for seed in ((0, 0, 26), (0, 32, 5), (0, -40, 5)):
         ends = [streamline(fa, main, brain.scan.affine, np.array(seed, float), sign) for sign in (-1.0, 1.0)]
@@ -253,7 +249,7 @@ def streamline(fa: np.ndarray, main: np.ndarray, affine: np.ndarray, seed: np.nd
     return point
 
 
-def test_left_is_left_and_center_lines_lie_in_their_bundles(brain: BrainPhantom, shares: list[np.ndarray]) -> None:
+def test_left_is_left_and_center_lines_lie_in_their_bundles(brain: BrainPhantom, shares: list[np.ndarray]):
     for label, name in brain.names.items():
         x = apply_affine(brain.scan.affine, np.argwhere(brain.labels == label))[:, 0]
         assert len(x) > 100
@@ -264,7 +260,7 @@ def test_left_is_left_and_center_lines_lie_in_their_bundles(brain: BrainPhantom,
     assert min(np.max(row) for row in held) > 0.5
 
 
-def test_noise_has_the_promised_level() -> None:
+def test_noise_has_the_promised_level():
     noisy, clean = (brain_phantom(snr=snr, voxel_mm=6.0, n_directions=6).scan.data for snr in (28.0, np.inf))
     bright = clean[..., 0] > 50
     difference = (noisy[..., 0].astype(float) - clean[..., 0])[bright]
@@ -272,7 +268,7 @@ def test_noise_has_the_promised_level() -> None:
     assert abs(difference.var() / expected - 1) < 4 * np.sqrt(2 / len(difference)) + 0.01
 
 
-def test_noise_is_rician_with_the_promised_level() -> None:
+def test_noise_is_rician_with_the_promised_level():
     n, sigma = 40000, 2.0
     noisy = rician(np.tile([0.0, 60.0], (n, 1)), sigma, 7)
     rayleigh = sigma * np.sqrt(np.pi / 2)
@@ -282,7 +278,7 @@ def test_noise_is_rician_with_the_promised_level() -> None:
     np.testing.assert_array_equal(noisy[:100], rician(np.tile([0.0, 60.0], (100, 1)), sigma, 7))
 
 
-def test_directions_repel_each_other() -> None:
+def test_directions_repel_each_other():
     g = spread_directions(30)
     np.testing.assert_allclose(np.linalg.norm(g, axis=1), 1.0, atol=2e-6)
     cosines = np.abs(g @ g.T)[np.triu_indices(30, 1)]
@@ -291,28 +287,28 @@ def test_directions_repel_each_other() -> None:
     assert np.abs(second - np.eye(3) / 3).max() < 0.01
 
 
-def test_attenuation_follows_the_tensor() -> None:
+def test_attenuation_follows_the_tensor():
     axis, g, b = np.array([[0.6, 0.0, 0.8]]), np.array([[0, 0, 0], [1.0, 0, 0], [0.6, 0, 0.8]]), np.array([0, 1e3, 2e3])
     tensor = 0.3e-3 * np.eye(3) + 1.4e-3 * np.outer(axis, axis)
     expected = np.exp(-b * np.einsum("ni,ij,nj->n", g, tensor, g))
     np.testing.assert_allclose(attenuation(axis, g, b, 1.7e-3, 0.3e-3)[0], expected, rtol=1e-12)
 
 
-def test_affine_has_the_origin_at_a_voxel_center() -> None:
+def test_affine_has_the_origin_at_a_voxel_center():
     affine, shape = grid(2.5)
     index = np.linalg.inv(affine)[:3, 3]
     np.testing.assert_allclose(index, np.rint(index), atol=1e-12)
     assert ((index > 0) & (index < shape)).all()
 
 
-def test_nonsense_is_refused() -> None:
+def test_nonsense_is_refused():
     with pytest.raises(InvalidInput, match="n_directions = 5"):
         brain_phantom(n_directions=5)
     with pytest.raises(InvalidInput, match="snr = 0"):
         brain_phantom(snr=0)
 
 
-def test_files_are_reproducible(tmp_path: Path) -> None:
+def test_files_are_reproducible(tmp_path: Path):
     small, folders = brain_phantom(voxel_mm=6.0, n_directions=6), (tmp_path / "first", tmp_path / "second")
     for folder in folders:
         folder.mkdir()
@@ -321,7 +317,7 @@ def test_files_are_reproducible(tmp_path: Path) -> None:
         assert path.read_bytes() == (folders[1] / path.name).read_bytes()
 
 
-def test_the_packaged_files_are_this_phantom(brain: BrainPhantom) -> None:
+def test_the_packaged_files_are_this_phantom(brain: BrainPhantom):
     scan = load_brain_phantom()
     # The last bit of libm may tip a rounding on another machine, never more.
     difference = np.abs(scan.data.astype(int) - brain.scan.data)

@@ -99,13 +99,7 @@ def fit_steps(
 
 
 def select_volumes(scan: DiffusionScan, shells: tuple[int, ...]) -> npt.NDArray[np.intp]:
-    """Return the indices of the volumes that belong to some shells (all of them if none is named).
-
-    Raises
-    ------
-    InvalidInput
-        If a named shell is not in the scan.
-    """
+    """Return the indices of the volumes of some shells (all if none is named); InvalidInput if a shell is not there."""
     there = scan.shells()
     if missing := [s for s in shells if s not in there]:
         raise InvalidInput(f"there is no shell b = {missing[0]} s/mm²; this scan has {', '.join(map(str, there))}")
