@@ -36,9 +36,14 @@ def tractogram(*fibers, **more):
     )
 
 
+def bundle(**more):
+    """Three fibers of six points."""
+    return tractogram(BENT, [(9, 9, 9)], STRAIGHT, **more)
+
+
 @pytest.fixture
 def three():
-    return tractogram(BENT, [(9, 9, 9)], STRAIGHT)
+    return bundle()
 
 
 # -- tractograms ------------------------------------------------------------------------------------------------------
@@ -122,28 +127,6 @@ def test_only_fibers_of_one_volume_can_be_joined(three):
             Tractogram.join([three, other])
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"points": np.zeros((6, 2))}, r"points have shape \(P, 3\); this array has shape \(6, 2\)"),
-        ({"points": np.zeros(18)}, r"this array has shape \(18,\)"),
-        ({"offsets": [0, 3, 5]}, "offsets must run from 0 to the number of points, 6"),
-        ({"offsets": [1, 3, 4, 6]}, "offsets must run from 0"),
-        ({"offsets": []}, "offsets must run from 0"),
-        ({"offsets": [[0, 6]]}, "offsets must run from 0"),
-        ({"offsets": [0, 4, 3, 6]}, "offsets must not decrease"),
-        ({"per_fiber": {"fa": np.zeros(2)}}, "'fa' has 2 values for 3 fibers"),
-        ({"per_point": {"fa": np.zeros(5)}}, "'fa' has 5 values for 6 points"),
-        ({"affine": np.eye(3)}, "4 x 4"),
-        ({"affine": np.diag([1, 0, 1, 1])}, "cannot be inverted"),
-        ({"affine": np.full((4, 4), NAN)}, "not finite"),
-    ],
-)
-def test_a_tractogram_that_does_not_fit_together_is_refused(wrong, sentence):
-    with pytest.raises(InvalidInput, match=sentence):
-        tractogram(BENT, [(9, 9, 9)], STRAIGHT, **wrong)
-
-
 # -- diffusion scans --------------------------------------------------------------------------------------------------
 
 
@@ -183,24 +166,6 @@ def test_weak_weighting_counts_as_none():
     np.testing.assert_array_equal(scan((0, 49.9, 50, 1000)).is_b0, [True, True, False, False])
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"data": np.ones((4, 4, 4))}, "has 4 dimensions .* this array has 3"),
-        ({"data": np.ones((4, 4, 4, 5))}, "5 volumes, but there are 3 b-values and 3 directions"),
-        ({"bvals": np.zeros(2)}, "3 volumes, but there are 2 b-values"),
-        ({"directions": np.zeros((2, 3))}, "3 volumes, but there are 3 b-values and 2 directions"),
-        ({"directions": np.zeros((3, 2))}, "3 volumes"),
-        ({"bvals": np.array([0, NAN, 1000])}, "not finite"),
-        ({"directions": np.full((3, 3), np.inf)}, "not finite"),
-        ({"affine": np.zeros((4, 4))}, "cannot be inverted"),
-    ],
-)
-def test_a_scan_that_does_not_fit_together_is_refused(wrong, sentence):
-    with pytest.raises(InvalidInput, match=sentence):
-        scan(**wrong)
-
-
 # -- tensor fields ----------------------------------------------------------------------------------------------------
 
 
@@ -210,17 +175,41 @@ def tensor_field(**more):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "sentence"),
+    ("make", "wrong", "sentence"),
     [
-        ({"tensors": np.zeros((4, 5, 6, 5))}, r"shape \(X, Y, Z, 6\); this array has shape \(4, 5, 6, 5\)"),
-        ({"tensors": np.zeros((4, 5, 6))}, r"\(X, Y, Z, 6\)"),
-        ({"mask": np.ones((4, 5, 7), bool)}, r"the mask has shape \(4, 5, 7\) and the tensors \(4, 5, 6\)"),
-        ({"affine": np.eye(4)[:3]}, "4 x 4"),
+        (bundle, {"points": np.zeros((6, 2))}, r"points have shape \(P, 3\); this array has shape \(6, 2\)"),
+        (bundle, {"points": np.zeros(18)}, r"this array has shape \(18,\)"),
+        (bundle, {"offsets": [0, 3, 5]}, "offsets must run from 0 to the number of points, 6"),
+        (bundle, {"offsets": [1, 3, 4, 6]}, "offsets must run from 0"),
+        (bundle, {"offsets": []}, "offsets must run from 0"),
+        (bundle, {"offsets": [[0, 6]]}, "offsets must run from 0"),
+        (bundle, {"offsets": [0, 4, 3, 6]}, "offsets must not decrease"),
+        (bundle, {"per_fiber": {"fa": np.zeros(2)}}, "'fa' has 2 values for 3 fibers"),
+        (bundle, {"per_point": {"fa": np.zeros(5)}}, "'fa' has 5 values for 6 points"),
+        (bundle, {"affine": np.eye(3)}, "4 x 4"),
+        (bundle, {"affine": np.diag([1, 0, 1, 1])}, "cannot be inverted"),
+        (bundle, {"affine": np.full((4, 4), NAN)}, "not finite"),
+        (scan, {"data": np.ones((4, 4, 4))}, "has 4 dimensions .* this array has 3"),
+        (scan, {"data": np.ones((4, 4, 4, 5))}, "5 volumes, but there are 3 b-values and 3 directions"),
+        (scan, {"bvals": np.zeros(2)}, "3 volumes, but there are 2 b-values"),
+        (scan, {"directions": np.zeros((2, 3))}, "3 volumes, but there are 3 b-values and 2 directions"),
+        (scan, {"directions": np.zeros((3, 2))}, "3 volumes"),
+        (scan, {"bvals": np.array([0, NAN, 1000])}, "not finite"),
+        (scan, {"directions": np.full((3, 3), np.inf)}, "not finite"),
+        (scan, {"affine": np.zeros((4, 4))}, "cannot be inverted"),
+        (
+            tensor_field,
+            {"tensors": np.zeros((4, 5, 6, 5))},
+            r"shape \(X, Y, Z, 6\); this array has shape \(4, 5, 6, 5\)",
+        ),
+        (tensor_field, {"tensors": np.zeros((4, 5, 6))}, r"\(X, Y, Z, 6\)"),
+        (tensor_field, {"mask": np.ones((4, 5, 7), bool)}, r"mask has shape \(4, 5, 7\) and the tensors \(4, 5, 6\)"),
+        (tensor_field, {"affine": np.eye(4)[:3]}, "4 x 4"),
     ],
 )
-def test_a_tensor_field_that_does_not_fit_together_is_refused(wrong, sentence):
+def test_what_does_not_fit_together_is_refused(make, wrong, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        tensor_field(**wrong)
+        make(**wrong)
 
 
 def test_a_tensor_field_knows_its_grid_and_computes_its_eigenvectors_once():

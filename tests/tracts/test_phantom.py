@@ -82,22 +82,14 @@ def test_sampled_fields_are_positive_definite(field: AnalyticField):
     np.testing.assert_allclose(sampled.tensors[tuple(index)], expected, rtol=1e-14)
 
 
-def test_the_helix_has_no_closed_form():
-    with pytest.raises(InvalidInput, match="no closed-form path"):
-        analytic_fields()[-1].path((0, 0, 0), (1, 0, 0), [1.0])
-
-
-@pytest.mark.parametrize("degrees", [0, 30, 60, -45])
-def test_half_space_beyond_its_grid(degrees: float):
-    t = np.deg2rad(degrees)
-    launch = Launch(start=(5, 40, -3), direction=(0.8 * np.cos(t), np.sin(t), 0.6 * np.cos(t)), length=60.0)
-    x, _, _ = integrate(half_space(), launch, s := np.linspace(0, 60, 31))
-    np.testing.assert_allclose(half_space().path(launch.start, launch.direction, s), x, atol=1e-8)
-
-
-def test_vertical_rays_of_the_half_space_grow_exponentially():
-    path = half_space().path((3.0, 40.0, 1.0), (0, 1, 0), [0.0, 20.0])
-    np.testing.assert_allclose(path[1], [3.0, 40.0 * np.exp(0.5), 1.0], rtol=1e-14)
+def test_half_space_beyond_its_grid():
+    s = np.linspace(0, 60, 31)
+    for t in np.deg2rad([0, 30, 60, -45]):
+        launch = Launch(start=(5, 40, -3), direction=(0.8 * np.cos(t), np.sin(t), 0.6 * np.cos(t)), length=60.0)
+        x, _, _ = integrate(half_space(), launch, s)
+        np.testing.assert_allclose(half_space().path(launch.start, launch.direction, s), x, atol=1e-8)
+    vertical = half_space().path((3.0, 40.0, 1.0), (0, 1, 0), [0.0, 20.0])  # grows exponentially
+    np.testing.assert_allclose(vertical[1], [3.0, 40.0 * np.exp(0.5), 1.0], rtol=1e-14)
 
 
 def test_rays_of_lenses_meet():
@@ -180,6 +172,10 @@ def test_scan_is_stored_to_the_left_with_the_origin_inside(brain: BrainPhantom):
     assert brain.scan.data[voxel(brain, (0, 0, 0))][0] > 0
     assert not brain.scan.data[[0, -1]].any()
     assert brain.scan.shells() == [0, 1000]
+    affine, shape = grid(2.5)
+    index = np.linalg.inv(affine)[:3, 3]
+    np.testing.assert_allclose(index, np.rint(index), atol=1e-12)
+    assert ((index > 0) & (index < shape)).all()
 
 
 @pytest.mark.parametrize(
@@ -294,18 +290,13 @@ def test_attenuation_follows_the_tensor():
     np.testing.assert_allclose(attenuation(axis, g, b, 1.7e-3, 0.3e-3)[0], expected, rtol=1e-12)
 
 
-def test_affine_has_the_origin_at_a_voxel_center():
-    affine, shape = grid(2.5)
-    index = np.linalg.inv(affine)[:3, 3]
-    np.testing.assert_allclose(index, np.rint(index), atol=1e-12)
-    assert ((index > 0) & (index < shape)).all()
-
-
 def test_nonsense_is_refused():
     with pytest.raises(InvalidInput, match="n_directions = 5"):
         brain_phantom(n_directions=5)
     with pytest.raises(InvalidInput, match="snr = 0"):
         brain_phantom(snr=0)
+    with pytest.raises(InvalidInput, match="no closed-form path"):
+        analytic_fields()[-1].path((0, 0, 0), (1, 0, 0), [1.0])
 
 
 def test_files_are_reproducible(tmp_path: Path):
