@@ -59,32 +59,36 @@ def amounts(arguments: argparse.Namespace, *, is_gpu: bool) -> Amounts:
     )
 
 
-def run_checks(report: Report, plan: Plan, told: Amounts) -> None:
-    found = list(checks.check_rows(plan, told.factor, range(1, told.seeds + 1)))
+def run_checks(report: Report, plan: Plan, chosen: Amounts) -> None:
+    found = list(checks.check_rows(plan, chosen.factor, range(1, chosen.seeds + 1)))
     failed = sum(not r["passed"] for r in found)
-    sentence = f"{told.factor} times the photons of `napari-gpubio check`; {len(found) - failed} of {len(found)} pass."
+    sentence = (
+        f"{chosen.factor} times the photons of `napari-gpubio check`; {len(found) - failed} of {len(found)} pass."
+    )
     report.add("checks", "Checks", found, sentence, "", *table(checks.COLUMNS, [checks.check_line(r) for r in found]))
 
 
-def run_skin(report: Report, plan: Plan, told: Amounts) -> None:
-    results = estimates.repeated("skin7", plan, told.skin, range(1, told.seeds + 1))
+def run_skin(report: Report, plan: Plan, chosen: Amounts) -> None:
+    results = estimates.repeated("skin7", plan, chosen.skin, range(1, chosen.seeds + 1))
     found = list(estimates.skin_rows(results))
-    sentence = f"Absorbed per photon that entered; {told.seeds} seeds of {told.skin:,} photons beside 8e8 of CPU-MCML."
+    sentence = (
+        f"Absorbed per photon that entered; {chosen.seeds} seeds of {chosen.skin:,} photons beside 8e8 of CPU-MCML."
+    )
     lines = table(estimates.SKIN_COLUMNS, [estimates.skin_line(r) for r in found])
     report.add("skin", "Seven layers of skin", found, sentence, "", *lines)
 
 
-def run_spread(report: Report, plan: Plan, told: Amounts) -> None:
+def run_spread(report: Report, plan: Plan, chosen: Amounts) -> None:
     found: list[dict[str, Any]] = []
-    for name, photons in told.spread.items():
-        results = estimates.repeated(name, plan, photons, range(1, told.repeats + 1))
+    for name, photons in chosen.spread.items():
+        results = estimates.repeated(name, plan, photons, range(1, chosen.repeats + 1))
         found += estimates.spread_rows(name, results)
         if name == "cube60b":
             diffusion = estimates.diffusion_table(results)
-    counts = ", ".join(f"{name} {photons:,}" for name, photons in told.spread.items())
+    counts = ", ".join(f"{name} {photons:,}" for name, photons in chosen.spread.items())
     sentence = (
-        f"{told.repeats} seeds ({counts} photons each), 16 batches. Ratio: root mean square of the reported error over "
-        "that of the spread; 1 is right."
+        f"{chosen.repeats} seeds ({counts} photons each), 16 batches. Ratio: root mean square of the reported error "
+        "over that of the spread; 1 is right."
     )
     lines = table(estimates.SPREAD_COLUMNS, [estimates.spread_line(r) for r in found])
     report.add("spread", "Reported errors and the spread over seeds", found, sentence, "", *lines)
@@ -97,8 +101,8 @@ def run_spread(report: Report, plan: Plan, told: Amounts) -> None:
     report.add("diffusion", "Fluence over diffusion theory", diffusion, sentence, "", *lines)
 
 
-def run_scaling(report: Report, plan: Plan, told: Amounts) -> None:
-    found = estimates.scaling_rows(plan, told.scaling)
+def run_scaling(report: Report, plan: Plan, chosen: Amounts) -> None:
+    found = estimates.scaling_rows(plan, chosen.scaling)
     exponent = estimates.scaling_exponent(found)
     sentence = (
         f"cube60b. The error falls as N^{exponent:.3f} (expected -0.5); the voxel under the beam keeps its fluence per "
@@ -108,15 +112,15 @@ def run_scaling(report: Report, plan: Plan, told: Amounts) -> None:
     report.add("scaling", "Error by the number of photons", {"rows": found, "exponent": exponent}, sentence, "", *lines)
 
 
-def run_energy(report: Report, plan: Plan, told: Amounts) -> None:
-    found = list(estimates.energy_rows(plan, told.energy))
-    sentence = f"{told.energy:,} photons each, fractions of what was launched."
+def run_energy(report: Report, plan: Plan, chosen: Amounts) -> None:
+    found = list(estimates.energy_rows(plan, chosen.energy))
+    sentence = f"{chosen.energy:,} photons each, fractions of what was launched."
     lines = table(estimates.ENERGY_COLUMNS, [estimates.energy_line(r) for r in found])
     report.add("energy", "Where the energy goes", found, sentence, "", *lines)
 
 
-def run_head(report: Report, plan: Plan, told: Amounts, volume: Path | None) -> None:
-    result = head.trace_head(plan, told.head)
+def run_head(report: Report, plan: Plan, chosen: Amounts, volume: Path | None) -> None:
+    result = head.trace_head(plan, chosen.head)
     found, figures = head.planes(result), head.figures(result)
     npz = report.path.with_name(report.path.stem.replace("accuracy", "head") + ".npz")
     npz.parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +175,7 @@ def main() -> None:
         draw_again(arguments.draw)
         return
     plan = Plan(choose_device(arguments.device), arguments.quick, ends_after(arguments.minutes))
-    told = amounts(arguments, is_gpu=plan.device.is_gpu)
+    chosen = amounts(arguments, is_gpu=plan.device.is_gpu)
     facts = header(arguments.quick) | {"device": plan.device.describe()}
     path = result_path(arguments.json, "light_accuracy", facts["date"], plan.device)
     report = Report(path, "Accuracy of the light engine", facts, f"Device: {facts['device']}.")
@@ -179,7 +183,7 @@ def main() -> None:
         "checks": run_checks, "skin": run_skin, "spread": run_spread, "scaling": run_scaling, "energy": run_energy,
         "head": partial(run_head, volume=arguments.head_volume),
     }  # fmt: skip
-    report.run({part: partial(works[part], report, plan, told) for part in arguments.parts}, lambda: plan.time_is_up)
+    report.run({part: partial(works[part], report, plan, chosen) for part in arguments.parts}, lambda: plan.time_is_up)
 
 
 if __name__ == "__main__":

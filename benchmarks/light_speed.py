@@ -12,15 +12,14 @@ A GPU machine needs NumPy, SciPy, Numba and CuPy only.
 from functools import partial
 
 from common import Row
-from light.cost_rows import extras, memory
-from light.peer_rows import COLUMNS, beside, peer_line
+from light.peers import COLUMNS, beside, peer_line
 from light.plan import Plan
-from light.speed_rows import by_photons, by_processors, every_case
+from light.speed_rows import by_photons, by_processors, every_case, extras, memory
 from speed import Benchmark, Part, core_cell, rate_cell, seconds_cells
 
 MCX = (
     "In one process, in turn; photons per second, MCX's by the kernel time that it prints, ours by the tracing. MCX "
-    "has no roulette unless told. Ratios: how many times faster ours is; *ours / MCX* is each as it is by default."
+    "has no roulette unless requested. Ratios: how many times faster ours is; *ours / MCX* is each as it is by default."
 )
 PARTS = {
     "a": Part(every_case, "Cases"),
@@ -33,7 +32,7 @@ PARTS = {
 }
 EXPLAINED = (
     "Best of several runs. *cpu s*: processor time summed over threads; *per core*: photons per such second, "
-    "which other people's load spoils least. *Load*: processes that wanted a core in the minute before, this "
+    "which other people's load spoils least. *Load*: processes that were ready to run in the minute before, this "
     "one included. *Tracing*: on buffers made beforehand, in chunks as in a real run, with the folding of "
     "batches; *whole call*: from arguments to result on the host."
 )

@@ -184,9 +184,9 @@ def energy_line(r: Row) -> str:
         return line(r["case"], f"{r['threshold']:g}", f"**{r['failed']}**", *[""] * (len(ENERGY_COLUMNS) - 3))
     parts = [f"{value:.6f}" if value else "0" for value, _ in list(r["parts"].values())[:-1]]
     value, error = r["parts"]["roulette"]
-    told, z = (f"{value:+.1e} ± {error:.1e}", f"{value / error:+.1f}") if error > 0 else ("0", "")
+    roulette, z = (f"{value:+.1e} ± {error:.1e}", f"{value / error:+.1f}") if error > 0 else ("0", "")
     return line(
-        r["case"], f"{r['threshold']:g}", *parts, told, z, f"{r['imbalance']:+.1e}", f"{r['smallest_voxel']:.2g}"
+        r["case"], f"{r['threshold']:g}", *parts, roulette, z, f"{r['imbalance']:+.1e}", f"{r['smallest_voxel']:.2g}"
     )
 
 

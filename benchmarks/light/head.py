@@ -15,7 +15,7 @@ DEPTH_MM = 10.0  # along the beam; the planes go through this point
 
 
 def trace_head(plan: Plan, photons: int) -> LightResult:
-    """Trace the head, with half buffers, as a denoiser wants it."""
+    """Trace the head, with half buffers, as a denoiser needs it."""
     return call(with_settings(case("head"), photons=photons, halves=True), plan.device)()
 
 

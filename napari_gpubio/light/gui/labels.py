@@ -20,7 +20,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.napari_io import domain_of

@@ -30,7 +30,7 @@ from napari_gpubio.gui.forms import (
     row_of,
     text_button,
 )
-from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import KINDS, Source
 

@@ -12,7 +12,8 @@ from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import muted_label
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.request import Displayed
-from napari_gpubio.light.layers.curves import (
+from napari_gpubio.light.layers.result import LayeredResult
+from napari_gpubio.light.layers.summary import (
     Curve,
     angle_curves,
     broad_beam_curve,
@@ -20,7 +21,6 @@ from napari_gpubio.light.layers.curves import (
     escape_curves,
     radial_curve,
 )
-from napari_gpubio.light.layers.result import LayeredResult
 
 EMPTY = "No result yet: press Run."
 NO_MAP = "This result has no absorption map: tick it under Run, and run again."

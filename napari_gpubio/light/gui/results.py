@@ -22,9 +22,8 @@ from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.io import save_result, write_fluence
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.io.results import load_layered_result, save_layered_result
-from napari_gpubio.light.layers.curves import every_curve, write_curves
-from napari_gpubio.light.layers.numbers import fraction_rows, layered_findings, layered_rows
 from napari_gpubio.light.layers.result import LayeredResult
+from napari_gpubio.light.layers.summary import every_curve, fraction_rows, layered_findings, layered_rows, write_curves
 from napari_gpubio.light.napari_io import read_layers
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.statistics import Finding, FluenceUnit, findings, fluence_units

@@ -69,8 +69,7 @@ def layered_script(request: LayerRequest, options: DisplayOptions) -> str:
     lines = [
         *(["import math", ""] if endless else []),
         "from napari_gpubio import light",
-        "from napari_gpubio.light.layers.curves import every_curve, write_curves",
-        "from napari_gpubio.light.layers.numbers import layered_rows",
+        "from napari_gpubio.light.layers.summary import every_curve, layered_rows, write_curves",
         "from napari_gpubio.light.statistics import FluenceUnit",
         "from napari_gpubio.light.summary import write_csv",
         "",

@@ -44,7 +44,7 @@ class DataLines:
     """The lines of a text file that hold data, one after the other.
 
     ``number`` (from 1) and ``words`` are those of the current line, ``comment`` is what follows ``#`` in it. Methods
-    raise `InvalidInput` that names and shows the line; ``what`` says what should stand there.
+    raise `InvalidInput` that names and shows the line; ``what`` is what should stand there.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -145,7 +145,7 @@ class MciRun:
     output
         Name of the output file, as it is written.
     binary
-        Whether the file asks for binary output. MCML 1.2.2 writes text all the same, and so do we.
+        Whether the file requests binary output. MCML 1.2.2 writes text all the same, and so do we.
     """
 
     medium: LayeredMedium
@@ -157,7 +157,7 @@ class MciRun:
 def read_mci(path: str | Path) -> tuple[MciRun, ...]:
     """Read MCML's input file.
 
-    The grammar is MCML's, with two mercies: integers may be written 1e6 (MCML would read 1), and what MCML would
+    The grammar is MCML's, with two exceptions: integers may be written 1e6 (MCML would read 1), and what MCML would
     pass over in silence (data after the last run, a number too many in a line) is an error.
 
     Raises

@@ -268,7 +268,7 @@ def _estimates(values: Floats) -> Estimates:
 def _angular_ratio_of(settings: LayeredSettings, blocks: dict[str, Floats], escaped: float) -> float:
     """The file's Rd_a and Tt_a over ours: MCML's, or 1.
 
-    GPU-MCML and CUDAMCML divide by the solid angle and no word in their files says so; what escaped in all does.
+    GPU-MCML and CUDAMCML divide by the solid angle, which shows only in the sum of what escaped.
     """
     total = float(np.sum((blocks["Rd_a"] + blocks["Tt_a"]) * solid_angle_sr(settings)))
     return min((angular_ratio(settings), 1.0), key=lambda ratio: abs(total / ratio - escaped))

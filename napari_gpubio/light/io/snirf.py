@@ -77,7 +77,12 @@ def read_snirf(path: str | Path) -> Optodes:
     hundred such files with texts of variable length). Nothing here can prevent that.
     """
     file = existing_file(path)
-    h5py = _h5py()
+    try:
+        import h5py
+    except ImportError as error:
+        raise InvalidInput(
+            'SNIRF files need the package h5py, which is not installed; run: pip install "napari-gpubio[snirf]"'
+        ) from error
     try:
         content = _load(file, h5py)
     except _DAMAGE as error:
@@ -88,16 +93,6 @@ def read_snirf(path: str | Path) -> Optodes:
         return _optodes(content)
     except InvalidInput as error:
         raise InvalidInput(f"{file.name}: {error}") from error
-
-
-def _h5py() -> Any:
-    try:
-        import h5py
-    except ImportError as error:
-        raise InvalidInput(
-            'SNIRF files need the package h5py, which is not installed; run: pip install "napari-gpubio[snirf]"'
-        ) from error
-    return h5py
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -52,14 +52,9 @@ def read_domain(
     mus = _coefficients(mus_path, labels.shape, affine, path.name)
     try:
         return Domain(
-            labels=labels,
-            affine=affine,
-            media=tuple(media),
-            outside_n=outside_n,
-            mua_per_mm=mua,
-            mus_per_mm=mus,
+            labels=labels, affine=affine, media=tuple(media), outside_n=outside_n, mua_per_mm=mua, mus_per_mm=mus,
             path=path,
-        )
+        )  # fmt: skip
     except InvalidInput as error:
         raise InvalidInput(f"{path.name}: {error}") from error
 
@@ -112,7 +107,8 @@ def write_fluence(
     }
     with atomic_write(sidecar) as part:
         part.write_text(json.dumps(described, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        write_volume(path, values, result.domain.affine, f"{described['quantity']}, {_ascii(unit.name)}")
+        ascii_unit = unit.name.replace("²", "2")  # all that a NIfTI header holds
+        write_volume(path, values, result.domain.affine, f"{described['quantity']}, {ascii_unit}")
     return sidecar
 
 
@@ -129,8 +125,3 @@ def sidecar_path(path: str | Path) -> Path:
         if path.name.lower().endswith(suffix):
             return path.with_name(path.name[: -len(suffix)] + ".json")
     raise InvalidInput(f"{path.name} does not end in .nii or .nii.gz; give it one of these endings")
-
-
-def _ascii(unit: str) -> str:
-    """A unit in a NIfTI header, which holds plain letters only."""
-    return unit.replace("²", "2")

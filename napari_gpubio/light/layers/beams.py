@@ -15,8 +15,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
-from napari_gpubio.light.layers.assemble import assemble
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.layers.run import assemble
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2
 
 Floats = npt.NDArray[np.float64]

@@ -46,8 +46,8 @@ SKIN = LayeredMedium(  # Meglinski & Matcher 2001, 600 nm
     ),
 )
 SKIN_FRACTIONS = (Estimate(0.562552, 1.5e-5), Estimate(0.390300, 1.5e-5), Estimate(0.0032640, 7e-7))  # Rd, A, T
-SKIN_BY_LAYER = (0.00252812, 0.00588612, 0.0350800, 0.0363525, 0.2500125, 0.01588625, 0.0445363)
-SKIN_BY_LAYER_ERRORS = (1.2e-7, 1.2e-7, 1.8e-6, 1.5e-6, 1.2e-5, 1.7e-6, 4.0e-6)
+SKIN_BY_LAYER = (0.00252812, 0.00588612, 0.0350800, 0.0363525, 0.2500125, 0.01588625, 0.04453625)
+SKIN_BY_LAYER_ERRORS = (1.3e-7, 1.3e-7, 1.9e-6, 1.6e-6, 1.25e-5, 1.8e-6, 4.2e-6)
 
 
 class Slab(NamedTuple):

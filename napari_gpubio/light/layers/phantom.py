@@ -84,13 +84,18 @@ def voxel_phantom(
     """
     plan = plan_phantom(medium, voxel_mm=voxel_mm, width_mm=width_mm, across_mm=across_mm, depth_mm=depth_mm)
     labels = np.repeat(np.arange(1, len(plan.depths) + 1, dtype=np.uint8), plan.depths)
-    return Domain(
-        labels=np.broadcast_to(labels, plan.shape),
-        affine=_affine(plan, axis_mm),
-        media=_media(medium, source),
-        outside_n=medium.n_above,
-        notes=plan.notes,
+    affine = np.diag([plan.across_mm, plan.across_mm, plan.voxel_mm, 1.0])
+    affine[:2, 3] = np.asarray(axis_mm) - plan.across_mm * (plan.columns - 1) / 2
+    affine[2, 3] = plan.voxel_mm / 2
+    names = ("name", "mua_per_mm", "mus_per_mm", "g", "n")
+    media = tuple(
+        Medium(label=label, source=source, **{name: getattr(layer, name) for name in names})
+        for label, layer in enumerate(medium.layers, start=1)
     )
+    return Domain(
+        labels=np.broadcast_to(labels, plan.shape), affine=affine, media=media, outside_n=medium.n_above,
+        notes=plan.notes,
+    )  # fmt: skip
 
 
 def plan_phantom(
@@ -189,21 +194,6 @@ def _check(medium: LayeredMedium, borders: Floats, columns: int, voxel_mm: float
         raise InvalidInput(
             f"{medium.layer_name(index)} is {thickness:g} mm thick and gets no voxel of {voxel_mm:g} mm; {advice}"
         )
-
-
-def _affine(plan: PhantomPlan, axis_mm: tuple[float, float]) -> Floats:
-    affine = np.diag([plan.across_mm, plan.across_mm, plan.voxel_mm, 1.0])
-    affine[:2, 3] = np.asarray(axis_mm) - plan.across_mm * (plan.columns - 1) / 2
-    affine[2, 3] = plan.voxel_mm / 2
-    return affine
-
-
-def _media(medium: LayeredMedium, source: str) -> tuple[Medium, ...]:
-    names = ("name", "mua_per_mm", "mus_per_mm", "g", "n")
-    return tuple(
-        Medium(label=label, source=source, **{name: getattr(layer, name) for name in names})
-        for label, layer in enumerate(medium.layers, start=1)
-    )
 
 
 def _rounding(medium: LayeredMedium, requested: Floats, made: Floats, voxel_mm: float) -> Iterator[str]:

@@ -77,17 +77,7 @@ def ventricles(points: Floats) -> Floats:
 
 
 def soft_tissue(points: Floats, skull: Floats, scalp_mm: Floats) -> Floats:
-    """Outer surface of the head: the scalp of the vault, with the stump of face and neck below it.
-
-    Parameters
-    ----------
-    points
-        World mm.
-    skull
-        Signed distance to the outer surface of the skull.
-    scalp_mm
-        Thickness of the scalp.
-    """
+    """Outer surface of the head, from that of the skull: the scalp of the vault, and the stump of face and neck."""
     face = ellipsoid(points, (0, -18, -25), (69, 88, 46))
     whole = blended_union(skull - scalp_mm, face, 25.0)
     cut = rounded_overlap(whole, _FACE_FLOOR_MM - points[..., 2], 10.0)
@@ -117,17 +107,7 @@ _LEAF_MM, _LEAF_DEPTH_MM, _LEAF_GAP_MM = 6.5, 7.0, 1.0  # of the cerebellum: per
 
 @dataclass(frozen=True, eq=False)
 class Pia:
-    """Surface of one hemisphere, kept on the right.
-
-    Parameters
-    ----------
-    level
-        Positive inside the folded hemisphere and zero on its surface, on the lattice.
-    surface
-        Its points.
-    lattice
-        Where ``level`` is known.
-    """
+    """Surface of one hemisphere, kept on the right: ``level`` is positive inside the folds and known on the lattice."""
 
     level: Floats
     surface: cKDTree

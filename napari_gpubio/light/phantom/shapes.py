@@ -56,15 +56,7 @@ def folded_right(points: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """Points of a box, ``spacing_mm`` apart along each axis.
-
-    Parameters
-    ----------
-    lowest, highest
-        Corners of the box, world mm; the last points lie at or just below ``highest``.
-    spacing_mm
-        Distance of neighbors.
-    """
+    """Points of a box, ``spacing_mm`` apart along each axis; the last lie at or just below ``highest`` (world mm)."""
 
     lowest: tuple[float, ...]
     highest: tuple[float, ...]
@@ -98,15 +90,7 @@ class Lattice:
         return np.concatenate(found)
 
     def distance(self, surface: Floats, level: Floats) -> Floats:
-        """Signed distance of every lattice point to a surface, mm.
-
-        Parameters
-        ----------
-        surface
-            Points of the surface, shape (N, 3); the closer they lie, the more exact it is near them.
-        level
-            Any volume on the lattice with the right sign.
-        """
+        """Signed distance of all lattice points to points of a surface, shape (N, 3), mm; the sign is that of level."""
         distance, _ = cKDTree(surface).query(self.points)
         return np.asarray(np.copysign(distance, level))
 
@@ -153,14 +137,9 @@ class Folds(NamedTuple):
 
 
 def fold(surface: Floats, side: float) -> Folds:
-    """Lay sulci on the surface of a hemisphere.
+    """Lay sulci on points of the right hemisphere's surface, about 2 mm apart, shape (N, 3).
 
-    Parameters
-    ----------
-    surface
-        Points of the right hemisphere's surface, about 2 mm apart, shape (N, 3).
-    side
-        1 or -1: two sides of one brain, alike but not the same.
+    ``side`` is 1 or -1: two sides of one brain, alike but not the same.
     """
     tree = cKDTree(surface)
     courses = [surface[tree.query(_course(sulcus, number, side))[1]] for number, sulcus in enumerate(SULCI)]
@@ -203,7 +182,7 @@ def _stripes(surface: Floats, start: Floats, prescribed: Floats) -> Floats:
     for gain in [_SETTLING_GAIN] * _SETTLING + [_SHARPENING_GAIN] * _SHARPENING:
         pattern = np.tanh(gain * (interaction @ pattern))
         pattern[prescribed] = -1.0
-    wave = interaction @ pattern  # a pure wave again, whose phase tells the distance from the middle line
+    wave = interaction @ pattern  # a pure wave again, whose phase gives the distance from the middle line
     return np.asarray(wave / np.sqrt(2.0 * (wide @ (wide @ wave**2))))
 
 

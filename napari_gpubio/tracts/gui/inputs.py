@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.gui.forms import ParamForm, text_button
-from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.tracts.gui.bundles import BundleList
 from napari_gpubio.tracts.seeds import SeedSettings

@@ -13,7 +13,7 @@ from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.layer_listener import LayerListener
+from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.results import Number, ResultBox
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.settings import StopReason

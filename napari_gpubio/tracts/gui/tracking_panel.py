@@ -18,7 +18,7 @@ from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.views import ViewBox

@@ -1,4 +1,4 @@
-"""MCML's input files: its template as the manual prints it, its grammar, and what is said of files that break it."""
+"""MCML's input files: its template as the manual prints it, its grammar, and the errors of files that break it."""
 
 import contextlib
 import dataclasses
@@ -98,22 +98,6 @@ def test_the_template(tmp_path):
     assert second.medium.layers == (Layer(n=1.4, mua_per_mm=1, mus_per_mm=20, g=-0.7, thickness_mm=1, name="dermis"),)
 
 
-def test_seven_layers_of_skin(tmp_path):
-    """Specular reflectance as published with the reference of 8e8 photons; 8 mm thick."""
-    layers = """\
-1.53 0.2 1000 0.9 0.002
-1.34 0.15 400 0.85 0.008
-1.4 0.7 300 0.8 0.01
-1.39 1 350 0.9 0.008
-1.4 0.7 200 0.76 0.162
-1.39 1 350 0.95 0.02
-1.44 0.3 150 0.8 0.59
-"""
-    (run,) = read_mci(write(tmp_path, f"1.0\n1\nskin.mco A\n100000\n.002 .01\n500 200 30\n7\n1.0\n{layers}1.0\n"))
-    assert run.medium.specular_reflectance() == pytest.approx(0.0438845, abs=5e-8)
-    assert run.medium.tops_mm[-1] == pytest.approx(8.0, rel=1e-12)
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -154,7 +138,6 @@ def test_a_hundred_layers(tmp_path):
         (with_line(2, "2"), 11, "the file ends where run 2 of 2, beginning with the name of its output file, should"),
         (with_line(3, None), 3, "the name of the output file of the run must stand here"),
         (with_line(4, "0"), 4, "photons is 0; it must be at least 1"),
-        (with_line(4, "-5"), 4, "photons is -5; it must be at least 1"),
         (with_line(4, "1e400"), 4, "1e400 is not an integer"),
         (with_line(4, "many"), 4, "'many' is not a number; the number of photons of the run must stand here"),
         (with_line(5, "0.01"), 5, "dz and dr (cm) of the run must stand here: 2 numbers, not 1"),
@@ -170,10 +153,8 @@ def test_a_hundred_layers(tmp_path):
         (with_line(8, "0.5"), 8, "the refractive index above the run is 0.5; it must be at least 1"),
         (with_line(9, "1.5 0 0 0 1e8"), 9, "layer 1 of 2 is infinitely thick; only the last one may be"),
         (with_line(10, "1.4 1 100 0.9 -0.2"), 10, "thickness_mm is -2.0; it must be greater than 0"),
-        (with_line(10, "1.4 1 100 0.9 0"), 10, "thickness_mm is 0.0; it must be greater than 0"),
         (with_line(10, "1.4 -1 100 0.9 1"), 10, "mua_per_mm is -0.1 1/mm; it must be at least 0"),
         (with_line(10, "1.4 1 100 1 1"), 10, "g is 1 in a layer that scatters"),
-        (with_line(10, "1.4 1 100 1.5 1"), 10, "g is 1.5; it must be at most 1"),
         (with_line(10, "1.4 1 100 0,9 1"), 10, "'0,9' is not a number"),
         (with_line(10, "1.4 1 100 nan 1"), 10, "'nan' is not a number"),
         (with_line(10, "1.4 1 1_0 0.9 1"), 10, "'1_0' is not a number"),
@@ -197,12 +178,9 @@ def test_what_is_wrong_names_its_line(tmp_path, text, line, reason):
     assert len(message) < 250
 
 
-def test_the_line_itself_is_shown(tmp_path):
+def test_the_line_itself_is_shown_and_files_without_lines_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match=re.escape("“1.4 1 100 1 1”")):
         read_mci(write(tmp_path, with_line(10, "1.4\t1  100 1 1 # g = 1")))
-
-
-def test_no_file(tmp_path):
     with pytest.raises(InvalidInput, match="does not exist"):
         read_mci(tmp_path / "none.mci")
     with pytest.raises(InvalidInput, match=r"empty \(0 bytes\)"):
@@ -283,27 +261,29 @@ def test_names_of_layers_are_ascii_in_one_line(tmp_path):
     assert run.medium.layers[0].name.startswith("?a # of skin skin")
 
 
+GOOD = MciRun(medium=LayeredMedium(layers=(Layer(mua_per_mm=1),)), settings=LayeredSettings(), output="s.mco")
+
+
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("runs", "sentence"),
     [
-        ({"output": "two words.mco"}, "an output file is named 'two words.mco'"),
-        ({"output": "#1.mco"}, "an output file is named '#1.mco'"),
-        ({"output": "12"}, "an output file is named '12'"),
-        ({"output": "größe.mco"}, "an output file is named 'größe.mco'"),
-        ({"output": ""}, "an output file is named ''"),
+        *(
+            ([dataclasses.replace(GOOD, output=name)], f"an output file is named '{name}'")
+            for name in ("two words.mco", "#1.mco", "12", "größe.mco", "")
+        ),
         (
-            {"settings": LayeredSettings(depth_bins=32768)},
+            [dataclasses.replace(GOOD, settings=LayeredSettings(depth_bins=32768))],
             "s.mco has 32,768 bins in one direction; MCML counts to 32,767",
         ),
-        ({"medium": LayeredMedium(layers=(Layer(g=-0.1),))}, "layer 1 of s.mco has g = -0.1; MCML needs g from 0 to 1"),
+        (
+            [dataclasses.replace(GOOD, medium=LayeredMedium(layers=(Layer(g=-0.1),)))],
+            "layer 1 of s.mco has g = -0.1; MCML needs g from 0 to 1",
+        ),
+        ([GOOD, GOOD], "two runs have the output file"),
+        ([], "there are no runs"),
     ],
 )
-def test_what_mcml_cannot_read_is_not_written(tmp_path, change, sentence):
-    good = MciRun(medium=LayeredMedium(layers=(Layer(mua_per_mm=1),)), settings=LayeredSettings(), output="s.mco")
+def test_what_mcml_cannot_read_is_not_written(tmp_path, runs, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        write_mci(tmp_path / "out.mci", [dataclasses.replace(good, **change)])
-    with pytest.raises(InvalidInput, match="two runs have the output file"):
-        write_mci(tmp_path / "out.mci", [good, good])
-    with pytest.raises(InvalidInput, match="there are no runs"):
-        write_mci(tmp_path / "out.mci", [])
+        write_mci(tmp_path / "out.mci", runs)
     assert not list(tmp_path.iterdir())

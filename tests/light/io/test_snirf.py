@@ -49,29 +49,29 @@ def test_a_probe(tmp_path, variable):
 
 
 @pytest.mark.parametrize(
-    ("unit", "mm"), [("mm", 1), ("cm", 10), ("m", 1000), ("um", 1e-3), ("μm", 1e-3), ("meters", 1e3)]
+    ("unit", "mm"), [("mm", 1), ("cm", 10), ("m", 1000), ("um", 1e-3), ("μm", 1e-3), ("meters", 1e3), (None, 1)]
 )
 def test_units(tmp_path, unit, mm):
     found = read_snirf(write(tmp_path / "a.snirf", unit=unit))
     np.testing.assert_allclose(found.source_positions_mm, SOURCES * mm)
+    assert ("LengthUnit is missing" in found.notes[0]) == (unit is None)
 
 
-def test_a_missing_unit_is_noted(tmp_path):
-    found = read_snirf(write(tmp_path / "a.snirf", unit=None))
-    np.testing.assert_allclose(found.source_positions_mm, SOURCES)
-    assert "LengthUnit is missing" in found.notes[0]
-
-
-@pytest.mark.parametrize("labels", [None, np.array(["one"], dtype="S3"), np.array([], dtype="S3")])
-def test_missing_labels_are_numbered(tmp_path, labels):
-    found = read_snirf(write(tmp_path / "a.snirf", probe={"sourceLabels": labels, "detectorLabels": labels}))
-    assert found.sources == ("S1", "S2")
-    assert found.detectors == ("D1", "D2", "D3")
-
-
-def test_labels_by_wavelength(tmp_path):
-    labels = np.array([["a690", "a830"], ["b690", "b830"]], dtype="S8")
-    assert read_snirf(write(tmp_path / "a.snirf", probe={"sourceLabels": labels})).sources == ("a690", "b690")
+@pytest.mark.parametrize(
+    ("labels", "sources"),
+    [
+        (None, ("S1", "S2")),
+        (["one"], ("S1", "S2")),
+        ([], ("S1", "S2")),
+        ([["a690", "a830"], ["b690", "b830"]], ("a690", "b690")),  # by wavelength
+    ],
+)
+def test_labels_and_a_single_optode(tmp_path, labels, sources):
+    texts = None if labels is None else np.array(labels, dtype="S8")
+    probe = {"sourceLabels": texts, "detectorLabels": None, "detectorPos3D": np.array([1, 2, 3], np.int32)}
+    found = read_snirf(write(tmp_path / "a.snirf", probe=probe))
+    assert (found.sources, found.detectors) == (sources, ("D1",))
+    np.testing.assert_allclose(found.detector_positions_mm, [[10, 20, 30]])
 
 
 def test_several_recordings(tmp_path):
@@ -81,11 +81,6 @@ def test_several_recordings(tmp_path):
     found = read_snirf(tmp_path / "a.snirf")
     np.testing.assert_allclose(found.source_positions_mm, SOURCES * 10)
     assert "3 recordings (nirs1, nirs2, nirs10); nirs1 was read" in found.notes[-1]
-
-
-def test_integers_and_a_single_optode(tmp_path):
-    found = read_snirf(write(tmp_path / "a.snirf", probe={"detectorPos3D": np.array([1, 2, 3], np.int32)}))
-    np.testing.assert_allclose(found.detector_positions_mm, [[10, 20, 30]])
 
 
 @pytest.mark.parametrize(
@@ -108,25 +103,16 @@ def test_wrong_probes(tmp_path, probe, words):
     assert str(refused.value).startswith("a.snirf: ")
 
 
-def test_an_unknown_unit(tmp_path):
+def test_other_files(tmp_path):
     with pytest.raises(InvalidInput, match="LengthUnit is 'inch'; known are mm, cm, m"):
         read_snirf(write(tmp_path / "a.snirf", unit="inch"))
-
-
-def test_other_hdf5_files(tmp_path):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["data"] = 1
-    with pytest.raises(InvalidInput, match="no SNIRF file"):
-        read_snirf(tmp_path / "a.h5")
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["nirs/data1/time"] = 1
-    with pytest.raises(InvalidInput, match="no group /nirs/probe"):
-        read_snirf(tmp_path / "a.h5")
-
-
-def test_files_that_are_not_there(tmp_path):
     with pytest.raises(InvalidInput, match="does not exist"):
         read_snirf(tmp_path / "none.snirf")
+    for content, words in (("data", "no SNIRF file"), ("nirs/data1/time", "no group /nirs/probe")):
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file[content] = 1
+        with pytest.raises(InvalidInput, match=words):
+            read_snirf(tmp_path / "a.h5")
 
 
 def test_damaged_files(tmp_path):

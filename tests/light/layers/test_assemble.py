@@ -7,7 +7,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.batches import joined, mean_error
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import BatchTally, LayerTally
-from napari_gpubio.light.layers.assemble import assemble
+from napari_gpubio.light.layers.run import assemble
 from napari_gpubio.light.layers.settings import LayeredSettings
 from tests.light.layers.samples import ARRAYS, GLASS, NUMBERS, TISSUE, medium
 
@@ -34,9 +34,6 @@ def holding(p, **batches):
     for name, ranges in batches.items():
         part.batches[int(name[1:])] = tally(p, ranges, seed=hash(tuple(ranges)) % 1000)
     return part
-
-
-# -- what is done -----------------------------------------------------------------------------------------------------
 
 
 def test_ranges_are_joined_in_order():
@@ -66,24 +63,16 @@ def test_parts_of_a_batch_add_up_in_any_order():
     assert parts[0].batches[1].done == [(25, 30)]  # what was added is as it was
 
 
-def test_copies_do_not_change_with_the_original():
+def test_arrays_and_copies_make_the_same_part_again():
     p = problem()
-    part = holding(p, b0=[(0, 5)])
-    copy = part.copy()
-    before = copy.batches[0].numbers.copy()
-    part.add(holding(p, b0=[(5, 25)], b2=[(50, 60)]), p)
-    assert (list(copy.batches), copy.batches[0].done, copy.photons) == ([0], [(0, 5)], 5)
-    np.testing.assert_array_equal(copy.batches[0].numbers, before)
-
-
-def test_arrays_make_the_same_part_again():
-    p = problem()
-    arrays = holding(p, b0=[(0, 25)], b2=[(50, 60), (65, 70)]).to_arrays()
-    again = LayerTally.from_arrays(arrays)
-    assert (again.key, again.batch_size) == (p.key, 25)
-    assert again.batches[2].done == [(50, 60), (65, 70)]
-    for name, array in again.to_arrays().items():
-        np.testing.assert_array_equal(array, arrays[name])
+    part = holding(p, b0=[(0, 25)], b2=[(50, 60), (65, 70)])
+    arrays, copy = part.to_arrays(), part.copy()
+    part.add(holding(p, b1=[(25, 30)], b2=[(70, 75)]), p)  # which changes neither
+    for again in (LayerTally.from_arrays(arrays), copy):
+        assert (again.key, again.batch_size, again.photons) == (p.key, 25, 40)
+        assert (list(again.batches), again.batches[2].done) == ([0, 2], [(50, 60), (65, 70)])
+        for name, array in again.to_arrays().items():
+            np.testing.assert_array_equal(array, arrays[name])
 
 
 @pytest.mark.parametrize("name", ["key", "batch_size", "numbers_2"])
@@ -92,9 +81,6 @@ def test_a_saved_state_that_lacks_something_is_refused(name):
     del arrays[name]
     with pytest.raises(InvalidInput, match=f"the saved state lacks '{name}'; it was not written by this version"):
         LayerTally.from_arrays(arrays)
-
-
-# -- means and errors -------------------------------------------------------------------------------------------------
 
 
 def weights(part):
@@ -159,21 +145,6 @@ def test_errors_come_from_the_spread_of_batches(left):
         np.testing.assert_allclose(result.A_l.error, np.sqrt(np.var(whole[:, 24:26], axis=0, ddof=1) / 27 / 81))
 
 
-def test_a_bin_that_only_the_last_photons_reached_has_an_error():
-    """12,000 photons in 64 batches leave 32 over; one of them has an error of its own size, as any photon has."""
-    p = problem(photons=12_000, batches=64)
-    part = LayerTally.empty(p)
-    for batch in range(65):
-        part.batches[batch] = BatchTally([p.batch_range(batch)], np.zeros(p.tally_size, np.uint64))
-    part.batches[64].numbers[[5, 13, 24]] = int(0.25 * SCALE)
-    part.batches[20].numbers[[6, 14, 25]] = int(0.25 * SCALE)
-    result = assemble(p, part, {})
-    for name, last, other in (("A_rz", (1, 1), (1, 2)), ("Rd_ra", (0, 1), (1, 0)), ("A_l", (0,), (1,))):
-        value, error = getattr(result, name)
-        for place in (last, other):
-            assert error[place] == pytest.approx(value[place], rel=0.02), name
-
-
 @pytest.mark.parametrize("batches", [{}, {"b0": [(0, 25)]}, {"b0": [(0, 25)], "b1": [(25, 49)]}], ids=str)
 def test_fewer_than_two_whole_batches_have_no_error(batches):
     p = problem()
@@ -194,6 +165,9 @@ def test_without_the_map_there_is_none():
     for fluence in (result.fluence_rz, result.fluence_z):
         with pytest.raises(InvalidInput, match="the absorption map was not tallied; run again with absorption=True"):
             fluence()
+    np.testing.assert_allclose(result.r_mm, [0.25, 0.75, 1.25])
+    np.testing.assert_allclose(result.z_mm, [0.125, 0.375, 0.625, 0.875])
+    np.testing.assert_allclose(result.angle_rad, np.pi * np.array([0.125, 0.375]))
 
 
 def test_fluence_is_absorption_over_mua():
@@ -206,11 +180,3 @@ def test_fluence_is_absorption_over_mua():
     np.testing.assert_allclose(result.fluence_z().value, result.A_z.value / mua)
     np.testing.assert_allclose(result.fluence_rz().value, result.A_rz.value / mua)
     np.testing.assert_allclose(result.fluence_rz().error, result.A_rz.error / mua)
-
-
-def test_centers_of_the_bins():
-    p = problem()
-    result = assemble(p, LayerTally.empty(p), {})
-    np.testing.assert_allclose(result.r_mm, [0.25, 0.75, 1.25])
-    np.testing.assert_allclose(result.z_mm, [0.125, 0.375, 0.625, 0.875])
-    np.testing.assert_allclose(result.angle_rad, np.pi * np.array([0.125, 0.375]))

@@ -16,23 +16,25 @@ from napari_gpubio.light import batches as work
 from napari_gpubio.light.kernels.layers import cpu, gpu
 from napari_gpubio.light.kernels.layers.gpu import Variant, hot_corner
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
-from napari_gpubio.light.layers.assemble import assemble
-from napari_gpubio.light.layers.run import simulate
+from napari_gpubio.light.layers.run import assemble, simulate
 from napari_gpubio.light.layers.settings import ring_area_mm2
 from tests.cuda_on_cpu import loader
-from tests.light.layers.backend_samples import (
+from tests.light.layers.samples import (
     ALL_MEDIA,
     GPU,
     MEDIA,
+    SKIN,
     VARIANTS,
+    at,
     by_cpu,
     check_backends,
     check_same_arrays,
+    check_same_bits,
+    medium,
     on,
     settings,
     tallies,
 )
-from tests.light.layers.samples import SKIN, at, check_same_bits, medium
 from tests.runs import check_same_methods, check_threads_change_nothing
 
 # -- kernels through g++ ----------------------------------------------------------------------------------------------
@@ -49,29 +51,22 @@ def test_layers_have_the_bits_of_their_backend(fake_gpu, short_pilot, name, edge
     assert (result.A_rz is not None) == absorption
 
 
-@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
-@pytest.mark.parametrize("edge", ["collect", "drop"])
-def test_every_variant_has_the_bits_of_the_backend(fake_gpu, short_pilot, variant, edge):
+@pytest.mark.parametrize(
+    ("variant", "changes"),
+    [
+        *((variant, {"edge": edge}) for variant in VARIANTS.values() for edge in ("collect", "drop")),
+        *((Variant(history=history), {"absorption": False}) for history in (True, False)),
+        # more than 48 KiB are requested; the pretended GPU refuses it otherwise, as a real one does
+        (Variant(cache=True, shape=(100, 80), cache_bytes=64_000), {"radial_bins": 100, "depth_bins": 100}),
+    ],
+    ids=str,
+)
+def test_every_variant_has_the_bits_of_the_backend(fake_gpu, short_pilot, variant, changes):
     fake_gpu()
-    problem = LayeredProblem(MEDIA["many kinds"], settings(edge=edge))
+    problem = LayeredProblem(MEDIA["many kinds"], settings(**changes))
     expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
     check_same_arrays(tallies(problem, [(0, 600)], variant), expected)
     assert expected["numbers_0"].any()
-
-
-@pytest.mark.parametrize("history", [True, False])
-def test_every_variant_without_the_map_has_the_bits_of_the_backend(fake_gpu, history):
-    fake_gpu()
-    problem = LayeredProblem(MEDIA["many kinds"], settings(absorption=False))
-    expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
-    check_same_arrays(tallies(problem, [(0, 600)], Variant(history=history)), expected)
-
-
-@pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1])
-def test_roulette_has_the_bits_of_its_backend(fake_gpu, short_pilot, threshold):
-    fake_gpu()
-    result = check_backends(medium((1.4, 0.4, 2.0, 0.0, 6.0)), settings(roulette_threshold=threshold))
-    assert (result.roulette.value != 0) == (threshold > 0)
 
 
 @pytest.mark.parametrize("order", [loader.REVERSED, 11, 12])
@@ -82,25 +77,24 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, short_pilot, order):
 
 
 @pytest.mark.parametrize(
-    "grid",
+    "changes",
     [
         {"radial_bins": 1, "depth_bins": 1, "angle_bins": 1},
         {"radial_bins": 1, "depth_bins": 500, "angle_bins": 2},
         {"radial_bins": 300, "depth_bins": 1, "angle_bins": 90},
         {"dr_mm": 1e-4, "dz_mm": 1e-4, "edge": "drop"},
         {"dr_mm": 1e6, "dz_mm": 1e6},
+        *({"seed": seed, "photons": 100} for seed in (0, 2**32 + 5, 2**63 + 1, 2**64 - 1)),
+        *({"roulette_threshold": threshold} for threshold in (0.0, 1e-4, 0.1)),
     ],
     ids=str,
 )
-def test_grids_have_the_bits_of_their_backend(fake_gpu, short_pilot, grid):
+def test_settings_have_the_bits_of_their_backend(fake_gpu, short_pilot, changes):
     fake_gpu()
-    check_backends(MEDIA["many kinds"], settings(**grid))
-
-
-@pytest.mark.parametrize("seed", [0, 2**32 + 5, 2**63 + 1, 2**64 - 1])
-def test_seeds_of_64_bits_have_the_bits_of_their_backend(fake_gpu, seed):
-    fake_gpu()
-    check_backends(MEDIA["many kinds"], settings(100, seed=seed))
+    layers = medium((1.4, 0.4, 2.0, 0.0, 6.0)) if "roulette_threshold" in changes else MEDIA["many kinds"]
+    result = check_backends(layers, settings(**changes))
+    if "roulette_threshold" in changes:
+        assert (result.roulette.value != 0) == (changes["roulette_threshold"] > 0)
 
 
 def test_the_last_of_all_possible_photons_has_the_bits_of_its_backend(fake_gpu):
@@ -149,15 +143,6 @@ def test_the_shape_of_the_cache_follows_the_light(fake_gpu, monkeypatch):
     assert deep > 3 * narrow
     assert wide > 3 * flat
     assert max(narrow * deep, wide * flat) <= 64
-
-
-def test_a_corner_of_more_than_48_kib_is_requested(fake_gpu):
-    """The pretended GPU refuses it otherwise, as a real one does."""
-    fake_gpu()
-    problem = LayeredProblem(MEDIA["one layer"], settings(radial_bins=100, depth_bins=100))
-    variant = Variant(cache=True, shape=(100, 80), cache_bytes=64_000)
-    expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
-    check_same_arrays(tallies(problem, [(0, 600)], variant), expected)
 
 
 # -- a real GPU -------------------------------------------------------------------------------------------------------
@@ -267,12 +252,12 @@ def test_chunks_that_span_batches_change_nothing(fake_gpu, short_pilot, variant)
 @pytest.mark.parametrize("which", range(1, 8))
 def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, short_pilot, monkeypatch, caplog, which):
     """Wherever it fails: in the pilot run, when the corner is chosen, or in the rest of the chunk."""
-    pretended, advance, asked = fake_gpu(), gpu.Run.advance, []
+    pretended, advance, counts = fake_gpu(), gpu.Run.advance, []
 
     def failing_once(self, start, count):
-        if not asked:
+        if not counts:
             pretended.fail_allocations(which)
-        asked.append(count)
+        counts.append(count)
         advance(self, start, count)
 
     monkeypatch.setattr(gpu.Run, "advance", failing_once)
@@ -311,14 +296,10 @@ def test_layers_that_do_not_fit_are_an_error_with_numbers(fake_gpu):
     assert caught.value.needed_mb > 5 > 1 >= caught.value.free_mb
 
 
-def test_a_failing_kernel_is_not_silent(fake_gpu):
-    pretended = fake_gpu()
-    pretended.kernel_error = RuntimeError("cudaErrorLaunchFailure")
-    with pytest.raises(RuntimeError, match="cudaErrorLaunchFailure"):
-        on("cuda", 10)
-
-
-def test_memory_is_given_back(fake_gpu, short_pilot):
+def test_memory_is_given_back_and_a_failing_kernel_is_not_silent(fake_gpu, short_pilot):
     pretended = fake_gpu(count=2)
     on("cuda:0,1")
     assert not any(pretended.used_bytes.values())
+    pretended.kernel_error = RuntimeError("cudaErrorLaunchFailure")
+    with pytest.raises(RuntimeError, match="cudaErrorLaunchFailure"):
+        on("cuda", 10)

@@ -11,15 +11,6 @@ from napari.layers import Image, Labels, Points, Vectors
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.light.layers.beams import Beam, convolved
-from napari_gpubio.light.layers.curves import (
-    angle_curves,
-    broad_beam_curve,
-    depth_curve,
-    escape_curves,
-    every_curve,
-    radial_curve,
-    write_curves,
-)
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.napari_io import (
     LAYER_COLORS,
@@ -30,10 +21,22 @@ from napari_gpubio.light.layers.napari_io import (
     quantity_rz,
     result_of,
 )
-from napari_gpubio.light.layers.numbers import absorbed_beyond, fraction_rows, layered_findings, layered_rows
 from napari_gpubio.light.layers.phantom import voxel_case, voxel_phantom
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.layers.summary import (
+    absorbed_beyond,
+    angle_curves,
+    broad_beam_curve,
+    depth_curve,
+    escape_curves,
+    every_curve,
+    fraction_rows,
+    layered_findings,
+    layered_rows,
+    radial_curve,
+    write_curves,
+)
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.statistics import fluence_units
 
@@ -61,9 +64,6 @@ def picture(result):
     return Image(data, **keywords)
 
 
-# ------------------------------------------------------------------------------------------------------ the picture
-
-
 def test_a_bin_is_shown_where_it_lies_on_both_sides(picture, result):
     fluence = result.fluence_rz().value
     for i, k in ((0, 0), (3, 7), (20, 15)):
@@ -77,13 +77,16 @@ def test_a_bin_is_shown_where_it_lies_on_both_sides(picture, result):
     assert [str(unit) for unit in picture.units] == ["millimeter", "millimeter"]
 
 
-def test_the_picture_is_a_logarithm_over_whole_decades(picture, result):
+def test_the_picture_is_a_logarithm_over_whole_decades_and_carries_its_result(picture, result):
     assert picture.name == "three fluence, log10 1/mm²"
     low, high = picture.contrast_limits
     assert high - low == 6
     assert high == math.ceil(np.log10(np.nanmax(result.fluence_rz().value[:-1])))
-    few = picture_layer(result, "", decades=3)[1]["contrast_limits"]
-    assert few == (high - 3, high)
+    assert picture_layer(result, "", decades=3)[1]["contrast_limits"] == (high - 3, high)
+    assert result_of(picture) is result
+    assert carried(picture, "unit") == "1/mm²"
+    assert carried(picture, "parameters")["settings"]["photons"] == SETTINGS.photons
+    assert result_of(Image(np.zeros((2, 2)))) is None
 
 
 def test_what_is_not_known_is_transparent(picture, result):
@@ -139,13 +142,6 @@ def test_noise_can_be_hidden():
     assert np.isfinite(data[:, 30:-1][~noisy & (fluence.value[:-1].T > 0)]).all()
 
 
-def test_a_picture_carries_its_result(picture, result):
-    assert result_of(picture) is result
-    assert carried(picture, "unit") == "1/mm²"
-    assert carried(picture, "parameters")["settings"]["photons"] == SETTINGS.photons
-    assert result_of(Image(np.zeros((2, 2)))) is None
-
-
 def test_without_a_map_there_is_no_picture():
     flat = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=1000, absorption=False), device="cpu")
     with pytest.raises(InvalidInput, match="absorption=True"):
@@ -181,9 +177,6 @@ def test_layers_have_the_same_colors_everywhere():
     hexes = ["#" + "".join(f"{round(255 * part):02x}" for part in color[:3]) for color in colors]
     assert tuple(hexes) == LAYER_COLORS[:3]
     assert carried(layer, "domain") is carried(layer, "case").domain is domain
-
-
-# ------------------------------------------------------------------------------------------------------------ curves
 
 
 def test_curves_are_the_results_numbers(result):
@@ -241,9 +234,6 @@ def test_curves_are_written_as_one_table(result, tmp_path):
         write_curves(tmp_path / "no" / "curves.csv", curves)
 
 
-# ----------------------------------------------------------------------------------------------------------- numbers
-
-
 def test_rows_are_the_results_fractions(result):
     rows = {row.name: row for row in layered_rows(result)}
     assert rows["Diffuse reflectance Rd"].value == result.diffuse_reflectance.value
@@ -259,18 +249,14 @@ def test_rows_are_the_results_fractions(result):
 def test_findings_name_the_worst_first(result):
     small = simulate(MEDIUM, dataclasses.replace(SETTINGS, radial_bins=4), device="cpu")
     broken = dataclasses.replace(small, absorbed=Estimate(0.9, 0.1), complete=False)
-    sentences = [(found.status, found.sentence) for found in layered_findings(broken)]
-    assert sentences[0][0] == "error"
-    assert "Energy balance broken" in sentences[0][1]
-    assert sentences[1][0] == "warning"
-    assert "beyond the grid" in sentences[1][1]
-    assert "Stopped after 20,000 of 20,000" in sentences[-1][1]
+    found = layered_findings(broken)
+    assert [one.status for one in found[:2]] == ["error", "warning"]
+    for one, words in zip(
+        (*found[:2], found[-1]), ("balance broken", "beyond the grid", "after 20,000 of 20,000"), strict=True
+    ):
+        assert words in one.sentence
     fine = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=20_000, radial_bins=2000), device="cpu")
-    assert [found.status for found in layered_findings(fine)] == ["ok"]
-
-
-def test_the_share_beyond_the_grid(result):
-    """Counted with a grid that reaches far, it is what lies beyond the small one."""
+    assert [one.status for one in layered_findings(fine)] == ["ok"]
     volumes = ring_area_mm2(SETTINGS) * SETTINGS.dz_mm
     inside = (result.A_rz.value.sum(axis=1) * volumes)[:-1].sum()  # without what the last bin collects
     assert absorbed_beyond(result) == pytest.approx(1 - inside / result.absorbed.value, abs=1e-9)

@@ -10,10 +10,7 @@ from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.phantom import CYCLIC_SIDES, common_voxel_mm, plan_phantom, voxel_case, voxel_phantom
 from napari_gpubio.light.layers.presets import preset
-from napari_gpubio.light.layers.run import simulate as simulate_layers
-from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.phantom.benchmarks import benchmark
-from napari_gpubio.light.run import simulate
 
 SKIN = preset("seven-layer skin at 600 nm").medium
 
@@ -39,24 +36,6 @@ def test_the_skin_with_cyclic_sides_is_the_benchmark():
     assert ready.source.direction == case.source.direction
 
 
-def test_the_voxel_engine_absorbs_in_each_layer_what_the_layered_one_does():
-    medium = LayeredMedium(
-        layers=(
-            Layer(n=1.5, mua_per_mm=0.3, mus_per_mm=5.0, g=0.5, thickness_mm=0.3),
-            Layer(n=1.33, mua_per_mm=0.05, mus_per_mm=2.0, g=0.8, thickness_mm=1.2),
-            Layer(n=1.45, mua_per_mm=0.2, mus_per_mm=1.0, g=-0.2, thickness_mm=0.7),
-        )
-    )
-    layered = simulate_layers(medium, LayeredSettings(photons=30_000, absorption=False), device="cpu")
-    domain = voxel_phantom(medium, voxel_mm=0.1, width_mm=0.5)
-    case = voxel_case(domain, photons=30_000, seed=2, cyclic=True)
-    voxels = simulate(case.domain, case.source, case.settings, device="cpu")
-    for index in range(3):
-        value, error = layered.A_l.value[index], layered.A_l.error[index]
-        assert abs(voxels.absorbed[index + 1].z_score(value, error)) < 4
-    assert voxels.energy.specular.value == pytest.approx(layered.specular, rel=1e-6)
-
-
 def test_the_beam_enters_at_the_worlds_origin():
     domain = voxel_phantom(stack(1.0, 2.0), voxel_mm=0.5, width_mm=2.5)
     assert domain.shape == (5, 5, 6)
@@ -68,21 +47,24 @@ def test_the_beam_enters_at_the_worlds_origin():
     assert (flat.source.kind, flat.source.radius_mm, flat.source.position_mm) == ("disk", 0.7, (0.0, 0.0, 0.0))
     assert voxel_case(domain, beam=Beam(kind="gaussian", radius_mm=2.0)).source.kind == "gaussian"
     assert voxel_case(domain).source.kind == "pencil"
+    wide = voxel_phantom(stack(0.02, 0.08), voxel_mm=0.02, across_mm=0.1, width_mm=1.0)
+    assert wide.shape == (10, 10, 5)
+    assert np.allclose(wide.voxel_sizes_mm, [0.1, 0.1, 0.02])
 
 
-def test_voxels_may_be_wider_than_high():
-    domain = voxel_phantom(stack(0.02, 0.08), voxel_mm=0.02, across_mm=0.1, width_mm=1.0)
-    assert domain.shape == (10, 10, 5)
-    assert np.allclose(domain.voxel_sizes_mm, [0.1, 0.1, 0.02])
-
-
-def test_rounded_thicknesses_are_noted():
+def test_what_had_to_be_changed_is_noted():
     domain = voxel_phantom(stack(0.1, 0.26, 1.0), voxel_mm=0.1, width_mm=1.0)
     assert domain.notes == ("Thicknesses were rounded to whole voxels of 0.1 mm: L0.26 0.26 → 0.3 mm.",)
     # a border is moved to the nearest boundary, whatever became of those above: rounding does not add up
     many = plan_phantom(stack(*[0.26] * 10), voxel_mm=0.1, width_mm=1.0)
     assert sum(many.depths) == 26
     assert "L0.26 0.26 → 0.2 mm" in many.notes[0]
+    narrow = plan_phantom(stack(1.0), voxel_mm=0.25, width_mm=1.1)
+    assert (narrow.shape, narrow.notes) == ((4, 4, 4), ("The width was rounded from 1.1 to 1 mm.",))
+    water = voxel_phantom(stack(1.0, n_above=1.0, n_below=1.33), voxel_mm=0.5, width_mm=1.0)
+    assert water.outside_n == 1.0
+    assert "Below the layers n is 1.33; around the phantom it is 1" in water.notes[0]
+    assert not voxel_phantom(stack(1.0, n_above=1.33, n_below=1.33), voxel_mm=0.5, width_mm=1.0).notes
 
 
 def test_an_endless_layer_is_cut_and_that_is_noted():
@@ -93,13 +75,6 @@ def test_an_endless_layer_is_cut_and_that_is_noted():
     assert voxel_phantom(stack(1.0, math.inf), voxel_mm=0.5, width_mm=4.0, depth_mm=3.0).shape[2] == 6
     with pytest.raises(InvalidInput, match=r"ends at 1 mm, above the last layer"):
         plan_phantom(stack(1.0, math.inf), voxel_mm=0.5, width_mm=4.0, depth_mm=1.0)
-
-
-def test_another_index_below_is_noted():
-    domain = voxel_phantom(stack(1.0, n_above=1.0, n_below=1.33), voxel_mm=0.5, width_mm=1.0)
-    assert domain.outside_n == 1.0
-    assert "Below the layers n is 1.33; around the phantom it is 1" in domain.notes[0]
-    assert not voxel_phantom(stack(1.0, n_above=1.33, n_below=1.33), voxel_mm=0.5, width_mm=1.0).notes
 
 
 @pytest.mark.parametrize(
@@ -124,9 +99,3 @@ def test_the_largest_voxels_that_fit():
     assert common_voxel_mm(stack(7.0)) == 7.0
     assert common_voxel_mm(stack(math.inf)) == 1.0
     assert plan_phantom(SKIN, voxel_mm=common_voxel_mm(SKIN), width_mm=1.0).notes == ()
-
-
-def test_the_width_is_rounded_to_whole_voxels():
-    plan = plan_phantom(stack(1.0), voxel_mm=0.25, width_mm=1.1)
-    assert plan.shape == (4, 4, 4)
-    assert plan.notes == ("The width was rounded from 1.1 to 1 mm.",)

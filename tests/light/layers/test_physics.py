@@ -118,13 +118,6 @@ def test_standard_errors_are_those_of_repeated_runs(device):
         check(values[:, frequent], errors[:, frequent])
 
 
-def test_errors_fall_with_the_root_of_the_photons(device):
-    few, many = (run(device, SKIN, photons, batches=64, **COARSE) for photons in (1000, 16_000))
-    for name in ("diffuse_reflectance", "absorbed"):
-        ratio = getattr(few, name).error / getattr(many, name).error
-        assert abs(ratio / 4 - 1) < 4 * np.sqrt(2 * 0.5 / 63)
-
-
 def test_the_same_seed_gives_the_same_result(device):
     first, again, other = (run(device, VAN_DE_HULST, 2000, seed=seed, **COARSE) for seed in (5, 5, 6))
     check_same_bits(again, first)

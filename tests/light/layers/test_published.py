@@ -146,21 +146,13 @@ def reference(shared_data):
     return np.load(shared_data / "light" / "skin7_600nm_MTref_8e8.npz")
 
 
-def reference_fraction(reference, name):
-    return float(reference[name]), float(reference[f"{name}_sem"])
-
-
 def test_totals_of_skin(device, reference):
     result = skin(device)
     assert result.specular == pytest.approx(float(reference["Rsp"]), abs=1e-7)
-    check_within(result.diffuse_reflectance, *reference_fraction(reference, "Rd"))
-    check_within(result.absorbed, *reference_fraction(reference, "A"))
-    check_within(result.transmittance, *reference_fraction(reference, "T"))
-
-
-def test_absorption_by_layer_of_skin(device, reference):
-    found = skin(device).A_l
-    check_z(found.value - reference["A_l"], np.hypot(found.error, reference["A_l_sem"]))
+    fractions = {"Rd": result.diffuse_reflectance, "A": result.absorbed, "T": result.transmittance}
+    for name, found in fractions.items():
+        check_within(found, float(reference[name]), float(reference[f"{name}_sem"]))
+    check_z(result.A_l.value - reference["A_l"], np.hypot(result.A_l.error, reference["A_l_sem"]))
 
 
 BINNED = (  # what; 1/cm, 1/cm^2 ... of 1/mm, 1/mm^2 ...; the largest relative error that is looked at, in how many bins

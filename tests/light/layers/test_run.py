@@ -1,4 +1,7 @@
-"""Runs through layers from their steps to their end: previews, stop, resuming, workers; what is refused."""
+"""Runs through layers from their steps to their end: previews, stop, resuming, workers; what is refused.
+
+What both kinds of simulations share (steps, seconds, holes in batches) is tested with voxels, in `test_resume`.
+"""
 
 import dataclasses
 import json
@@ -7,43 +10,37 @@ import threading
 import numpy as np
 import pytest
 
-from napari_gpubio import light
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
-from napari_gpubio.core.steps import drive
 from napari_gpubio.light import batches as work
 from napari_gpubio.light.kernels.layers import gpu
-from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.run import simulate, simulate_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 from tests import runs
-from tests.light.layers.samples import GLASS, NUMBERS, TISSUE, check_same_bits, medium, with_layer
+from tests.light.layers.samples import GLASS, NUMBERS, TISSUE, check_same_arrays, check_same_bits, medium, with_layer
 
 LAYERS = medium(TISSUE, GLASS, (1.35, 0.2, 4.0, 0.5, 1.0), name="three")
 GRID = {"radial_bins": 10, "depth_bins": 12, "angle_bins": 5, "dr_mm": 0.5, "dz_mm": 0.4}
 SETTINGS = LayeredSettings(photons=4000, batches=8, **GRID)
 
 
-def steps_of(device="cpu", settings=SETTINGS, **more):
-    return simulate_steps(LAYERS, settings, device=device, **more)
+def steps_of(device="cpu", **more):
+    return simulate_steps(LAYERS, SETTINGS, device=device, **more)
 
 
 def whole(device="cpu", **changes):
     return simulate(LAYERS, dataclasses.replace(SETTINGS, **changes), device=device)
 
 
-def stopped(device="cpu", after=10, settings=SETTINGS, **more):
+def stopped(device, after):
     """The result of a run that was stopped after some steps."""
     stop = threading.Event()
-    return runs.stopped(steps_of(device, settings, stop=stop, **more), stop, after)
+    return runs.stopped(steps_of(device, stop=stop), stop, after)
 
 
 @pytest.fixture
 def small_chunks(in_chunks_of):
     in_chunks_of(90)
-
-
-# -- steps ------------------------------------------------------------------------------------------------------------
 
 
 def test_previews_of_several_gpus_hold_whole_photons(fake_gpu, monkeypatch, in_chunks_of):
@@ -57,11 +54,8 @@ def test_previews_of_several_gpus_hold_whole_photons(fake_gpu, monkeypatch, in_c
     check_same_bits(result, whole())
 
 
-# -- stop and resume --------------------------------------------------------------------------------------------------
-
-
 def test_a_stopped_run_keeps_what_was_done_with_its_own_error(small_chunks):
-    result = stopped(after=30)
+    result = stopped("cpu", 30)
     assert (result.launched, result.complete) == (result.state.photons, False)
     assert 2000 < result.launched < 3000
     assert result.total == pytest.approx(1.0, abs=1e-6)
@@ -71,46 +65,25 @@ def test_a_stopped_run_keeps_what_was_done_with_its_own_error(small_chunks):
     assert 0 < result.absorbed.error < 3 * whole().absorbed.error
 
 
-@pytest.mark.parametrize("after", [1, 7, 30])
-def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(small_chunks, after):
-    part = stopped(after=after)
-    kept = {name: array.copy() for name, array in part.state.to_arrays().items()}
-    result = simulate(LAYERS, SETTINGS, device="cpu", resume=part)
-    check_same_bits(result, whole())
-    for name, array in part.state.to_arrays().items():  # what it went on from is as it was
-        np.testing.assert_array_equal(array, kept[name])
-
-
-@pytest.mark.parametrize("devices", [("cuda:0", "cpu"), ("cpu", "cuda:0,1,2"), ("cuda:0,1,2", "cuda:1")], ids=str)
-def test_a_run_goes_on_on_another_device(fake_gpu, small_chunks, monkeypatch, devices):
+@pytest.mark.parametrize(
+    ("first", "after", "then"),
+    [
+        *(("cpu", after, "cpu") for after in (1, 7, 30)),
+        ("cuda:0", 9, "cpu"),
+        ("cpu", 9, "cuda:0,1,2"),
+        ("cuda:0,1,2", 9, "cuda:1"),
+    ],
+)
+def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(
+    fake_gpu, small_chunks, monkeypatch, first, after, then
+):
     fake_gpu(count=3)
     monkeypatch.setattr(gpu, "PILOT_PHOTONS", 20)
-    part = stopped(devices[0], after=9)
+    part = stopped(first, after)
     assert 0 < part.launched < 4000
-    check_same_bits(simulate(LAYERS, SETTINGS, device=devices[1], resume=part), whole())
-
-
-def test_a_run_may_be_stopped_again_and_again(small_chunks):
-    part = stopped(after=5)
-    for _ in range(3):
-        part = stopped(after=5, resume=part)
-    check_same_bits(simulate(LAYERS, SETTINGS, device="cpu", resume=part), whole())
-
-
-def test_steps_of_a_resumed_run_start_where_it_stood(small_chunks):
-    part = stopped(after=10)
-    steps, _ = runs.finished(steps_of(resume=part))
-    assert part.launched < steps[0].done <= part.launched + 90
-    assert steps[-1].done == 4000
-
-
-def test_the_seconds_are_those_of_all_legs(small_chunks):
-    part = stopped(after=5)
-    part = dataclasses.replace(part, parameters={**part.parameters, "seconds": 1000.0})
-    part = stopped(after=5, resume=part)
-    assert 1000.0 < part.parameters["seconds"] < 1060.0
-    part = dataclasses.replace(part, parameters={**part.parameters, "seconds": 2000.0})
-    assert 2000.0 < simulate(LAYERS, SETTINGS, device="cpu", resume=part).parameters["seconds"] < 2060.0
+    kept = {name: array.copy() for name, array in part.state.to_arrays().items()}
+    check_same_bits(simulate(LAYERS, SETTINGS, device=then, resume=part), whole())
+    check_same_arrays(part.state.to_arrays(), kept)  # what it went on from is as it was
 
 
 def test_more_photons_may_be_requested():
@@ -124,59 +97,19 @@ def test_more_photons_may_be_requested():
     np.testing.assert_allclose(result.A_rz.value, expected.A_rz.value, rtol=1e-12)
 
 
-def test_a_state_through_arrays_is_resumed(small_chunks):
-    part = stopped(after=10)
-    read = dataclasses.replace(part, state=LayerTally.from_arrays(part.state.to_arrays()))
-    check_same_bits(simulate(LAYERS, SETTINGS, device="cpu", resume=read), whole())
+OTHER_LAYER = with_layer(LAYERS, 0, mua_per_mm=0.06)
 
 
-OTHERS = {
-    "seed": (LAYERS, {"seed": 2}),
-    "grid": (LAYERS, {"radial_bins": 11}),
-    "edge": (LAYERS, {"edge": "drop"}),
-    "no map": (LAYERS, {"absorption": False}),
-    "layer": (with_layer(LAYERS, 0, mua_per_mm=0.06), {}),
-    "above": (dataclasses.replace(LAYERS, n_above=1.1), {}),
-}
-
-
-@pytest.mark.parametrize(("layers", "changes"), OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize(("layers", "changes"), [(LAYERS, {"seed": 2}), (OTHER_LAYER, {})], ids=["seed", "layer"])
 def test_another_simulation_is_not_resumed(layers, changes):
     with pytest.raises(InvalidInput, match=r"the result to resume is of another simulation \(.*\); only the number of"):
         simulate(layers, dataclasses.replace(SETTINGS, **changes), device="cpu", resume=whole())
-
-
-def test_fewer_photons_and_results_without_a_state_are_not_resumed():
-    with pytest.raises(InvalidInput, match="has traced photons up to number 4,000; request at least that many"):
-        simulate(LAYERS, dataclasses.replace(SETTINGS, photons=3999), device="cpu", resume=whole())
-    with pytest.raises(InvalidInput, match="the result to resume has no saved state; save results with it to resume"):
-        simulate(LAYERS, SETTINGS, device="cpu", resume=dataclasses.replace(whole(), state=None))
-
-
-# -- Dask -------------------------------------------------------------------------------------------------------------
 
 
 def test_workers_give_the_bits_of_one_machine(client, small_chunks):
     result = simulate(LAYERS, SETTINGS, device="cpu", client=client)
     check_same_bits(result, whole())
     assert "Dask" in result.parameters["device"]
-
-
-def test_a_run_stopped_on_workers_goes_on_elsewhere(client):
-    stop, seen = threading.Event(), []
-
-    def watch(step):
-        seen.append(step)
-        if len(seen) == 3:
-            stop.set()
-
-    part = drive(steps_of(client=client, stop=stop), watch)
-    assert (part.complete, part.launched) == (False, 1500)
-    check_same_bits(simulate(LAYERS, SETTINGS, device="cpu", resume=part), whole())
-    check_same_bits(simulate(LAYERS, SETTINGS, device="cpu", resume=part, client=client), whole())
-
-
-# -- what a result tells ----------------------------------------------------------------------------------------------
 
 
 def test_parameters_can_be_written_as_json(device):
@@ -194,33 +127,6 @@ def test_parameters_of_an_endless_medium_are_strict_json():
     endless = medium((*TISSUE[:4], np.inf))
     result = simulate(endless, dataclasses.replace(SETTINGS, photons=10), device="cpu")
     assert json.dumps(result.parameters, allow_nan=False)
-
-
-def test_shapes():
-    result = whole()
-    shapes = {"A_l": (3,), "A_rz": (10, 12), "A_z": (12,), "Rd_ra": (10, 5), "Rd_r": (10,), "Rd_a": (5,)}
-    shapes |= {"Tt" + name[2:]: shape for name, shape in shapes.items() if name.startswith("Rd")}
-    for name, shape in shapes.items():
-        value, error = getattr(result, name)
-        assert value.shape == error.shape == shape, name
-        assert value.dtype == error.dtype == np.float64
-    assert result.fluence_rz().value.shape == (10, 12)
-    assert result.fluence_z().value.shape == (12,)
-    assert (result.r_mm.shape, result.z_mm.shape, result.angle_rad.shape) == ((10,), (12,), (5,))
-
-
-def test_the_public_interface_has_what_a_script_needs():
-    names = "simulate", "simulate_steps", "Layer", "LayeredMedium", "LayeredSettings", "LayeredResult", "Beam"
-    for name in (*names, "convolved"):
-        assert hasattr(light.layers, name), name
-
-
-# -- bad input --------------------------------------------------------------------------------------------------------
-
-
-def test_bad_devices_are_refused():
-    with pytest.raises(InvalidInput, match="choose 'auto'"):
-        simulate(LAYERS, SETTINGS, device="gpu")
 
 
 def test_a_missing_gpu_is_reported(fake_gpu):

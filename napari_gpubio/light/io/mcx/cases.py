@@ -102,15 +102,13 @@ def _read_detectors(optode: Section, frame: McxFrame) -> tuple[tuple[Detector, .
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InvalidInput(f"Optode.Detector is {shown(rows)}; give a list of objects with Pos and R")
     sections = [Section(f"Optode.Detector[{number}]", row) for number, row in enumerate(rows)]
-    found = tuple(_detector(section, frame) for section in sections if section.number("R") >= 0)
+    found = tuple(
+        Detector(position_mm=tuple(frame.position_mm(section.numbers("Pos", 3, 3))), radius_mm=radius * frame.unit_mm)
+        for section in sections
+        if (radius := section.number("R")) >= 0
+    )
     note = "Detectors with a negative radius take photons away without listing them in MCX; they are left out."
     return found, () if len(found) == len(rows) else (note,)
-
-
-def _detector(section: Section, frame: McxFrame) -> Detector:
-    """A sphere, as MCX has it."""
-    position = frame.position_mm(section.numbers("Pos", 3, 3))
-    return Detector(position_mm=tuple(position), radius_mm=section.number("R") * frame.unit_mm)
 
 
 def write_mcx(
@@ -221,7 +219,7 @@ def _read_gates(forward: Section) -> tuple[tuple[float, ...], tuple[str, ...]]:
     ratio = (end - start) / step
     if ratio > _MOST_GATES:
         raise InvalidInput(
-            f"Forward asks for {ratio:.3g} time gates; give a larger Dt, for {_MOST_GATES} gates at most"
+            f"Forward requests {ratio:.3g} time gates; give a larger Dt, for {_MOST_GATES} gates at most"
         )
     count = math.floor(ratio + 0.5)
     if count == 0:
@@ -284,7 +282,8 @@ def write_settings(settings: LightSettings, *, has_detectors: bool) -> tuple[dic
     edges = np.array(settings.time_gates_ns)
     widths = np.diff(edges)
     if np.ptp(widths) > _EVEN * widths.mean():
-        raise InvalidInput(f"the time gates are {_edges_text(edges.tolist())} ns; MCX has gates of one width only")
+        text = ", ".join(f"{edge:g}" for edge in edges[:6]) + ", …" * (len(edges) > 6)
+        raise InvalidInput(f"the time gates are {text} ns; MCX has gates of one width only")
     session: dict[str, Any] = {
         "Photons": settings.photons,
         "RNGSeed": settings.seed,
@@ -295,17 +294,7 @@ def write_settings(settings: LightSettings, *, has_detectors: bool) -> tuple[dic
         "MaxDetPhoton": settings.max_detected,
     }
     if set(settings.faces) != {"default"}:
-        session["BCFlags"] = _letters(settings.faces)
+        letter_of = {rule: letter for letter, rule in _LETTERS.items()}
+        rule_of = dict(zip(FACES, settings.faces, strict=True))
+        session["BCFlags"] = "".join(letter_of[rule_of[face]] for face in _MCX_FACES)
     return session, {"T0": edges[0] / _NS, "T1": edges[-1] / _NS, "Dt": float(widths.mean()) / _NS}
-
-
-def _letters(faces: Sequence[str]) -> str:
-    letter_of = {rule: letter for letter, rule in _LETTERS.items()}
-    rule_of = dict(zip(FACES, faces, strict=True))
-    return "".join(letter_of[rule_of[face]] for face in _MCX_FACES)
-
-
-def _edges_text(edges: Sequence[float]) -> str:
-    """The edges of time gates for an error, not too many."""
-    text = ", ".join(f"{edge:g}" for edge in edges[:6])
-    return f"{text}, …" if len(edges) > 6 else text

@@ -77,7 +77,7 @@ def read_domain(root: Section, frame: McxFrame, folder: Path) -> tuple[Domain, t
     section = root.section("Domain")
     for key, what in _REFUSED.items():
         if section.get(key) is not None:
-            raise InvalidInput(f"Domain.{key} asks for {what}")
+            raise InvalidInput(f"Domain.{key} requests {what}")
     outside_n, media = _read_media(section)
     volume, notes = _read_volume(root, section, frame, folder)
     if section.text("MediaFormat", "byte").lower() in CONTINUOUS:

@@ -7,7 +7,6 @@ are in voxels, angles in radians.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -186,7 +185,7 @@ def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]
 def _image(section: Section, columns: int, rows: int) -> Array:
     """The pattern as (rows, columns): rows along the second edge, columns along the first."""
     if section.whole("SrcNum", 1) != 1:
-        raise InvalidInput("Optode.Source.SrcNum asks for several patterns at once; write one file for each")
+        raise InvalidInput("Optode.Source.SrcNum requests several patterns at once; write one file for each")
     node = section.get("Pattern")
     if is_array(node):
         return _sized(decode_array(node, "Optode.Source.Pattern"), (columns, rows)).T
@@ -228,84 +227,41 @@ _READERS: Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]]
 }
 
 
-Vector = npt.NDArray[np.float64]
 _EVERY_SIDE, _COSINE_LAW = "_NaN_", "-_Inf_"  # the fourth number of Dir
+_WRITTEN = ("pencil", "isotropic", "cone", "gaussian", "disk", "planar", "pattern", "line", "lambertian")
 
 
 def write_source(source: Source, domain: Domain, frame: McxFrame) -> dict[str, Any]:
     """Return Optode.Source: positions and directions along the axes of the volume, in voxels."""
-    if source.kind not in _WRITERS:
-        raise InvalidInput(f"MCX has no source like {source.kind!r}; it has {', '.join(_WRITERS)}")
+    if source.kind not in _WRITTEN:
+        raise InvalidInput(f"MCX has no source like {source.kind!r}; it has {', '.join(_WRITTEN)}")
+    unit = frame.unit_mm
     width, height, direction = domain.direction_to_grid(source.frame())
-    center = domain.world_to_grid(source.position_mm) / frame.unit_mm
-    placed = _Placed(source, frame.unit_mm, center, width, height, direction)
-    fields = {"Type": source.kind, "Pos": center, "Dir": direction} | _WRITERS[source.kind](placed)
+    center = domain.world_to_grid(source.position_mm) / unit
+    fields: dict[str, Any] = {"Type": source.kind, "Pos": center, "Dir": direction}
+    if source.kind == "cone":
+        fields["Param1"] = [math.radians(source.half_angle_deg), 0.0, 0.0, 0.0]
+    elif source.kind in ("gaussian", "disk", "lambertian"):
+        fields["Param1"] = [source.radius_mm / unit, 0.0, 0.0, 0.0]
+        if source.kind == "lambertian":
+            fields |= {"Type": "disk", "Dir": [*direction.tolist(), _COSINE_LAW]}
+    elif source.kind == "line":
+        along = direction * source.length_mm / unit
+        fields |= {"Type": "slit", "Pos": center - along / 2, "Dir": [*direction.tolist(), _EVERY_SIDE]}
+        fields["Param1"] = [*along.tolist(), 0.0]
+    elif source.kind in ("planar", "pattern"):
+        fields |= _written_rectangle(source, center, width * source.width_mm / unit, height * source.height_mm / unit)
     return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in fields.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class _Placed:
-    """A source, its center in voxels, and its axes along those of the volume."""
-
-    source: Source
-    unit_mm: float
-    center: Vector
-    width: Vector
-    height: Vector
-    direction: Vector
-
-
-def _write_no_size(placed: _Placed) -> dict[str, Any]:  # noqa: ARG001 - as the other writers
-    return {}
-
-
-def _write_cone(placed: _Placed) -> dict[str, Any]:
-    return {"Param1": [math.radians(placed.source.half_angle_deg), 0.0, 0.0, 0.0]}
-
-
-def _write_round(placed: _Placed) -> dict[str, Any]:
-    return {"Param1": [placed.source.radius_mm / placed.unit_mm, 0.0, 0.0, 0.0]}
-
-
-def _write_lambertian(placed: _Placed) -> dict[str, Any]:
-    return _write_round(placed) | {"Type": "disk", "Dir": [*placed.direction.tolist(), _COSINE_LAW]}
-
-
-def _write_line(placed: _Placed) -> dict[str, Any]:
-    along = placed.direction * placed.source.length_mm / placed.unit_mm
-    return {
-        "Type": "slit",
-        "Pos": placed.center - along / 2,
-        "Dir": [*placed.direction.tolist(), _EVERY_SIDE],
-        "Param1": [*along.tolist(), 0.0],
-    }
-
-
-def _write_rectangle(placed: _Placed) -> dict[str, Any]:
-    width = placed.width * placed.source.width_mm / placed.unit_mm
-    height = placed.height * placed.source.height_mm / placed.unit_mm
-    rows, columns = (0, 0) if placed.source.pattern is None else placed.source.pattern.shape
-    return {
-        "Pos": placed.center - (width + height) / 2,
+def _written_rectangle(source: Source, center: Array, width: Array, height: Array) -> dict[str, Any]:
+    """Corner and edges of a rectangle, and its pattern."""
+    rows, columns = (0, 0) if source.pattern is None else source.pattern.shape
+    fields = {
+        "Pos": center - (width + height) / 2,
         "Param1": [*width.tolist(), columns],
         "Param2": [*height.tolist(), rows],
     }
-
-
-def _write_pattern(placed: _Placed) -> dict[str, Any]:
-    image = np.asarray(placed.source.pattern)
-    pattern = {"Nx": image.shape[1], "Ny": image.shape[0], "Data": image.ravel().tolist()}
-    return _write_rectangle(placed) | {"Pattern": pattern}
-
-
-_WRITERS: Mapping[str, Callable[[_Placed], dict[str, Any]]] = {
-    "pencil": _write_no_size,
-    "isotropic": _write_no_size,
-    "cone": _write_cone,
-    "gaussian": _write_round,
-    "disk": _write_round,
-    "planar": _write_rectangle,
-    "pattern": _write_pattern,
-    "line": _write_line,
-    "lambertian": _write_lambertian,
-}
+    if source.pattern is None:
+        return fields
+    return fields | {"Pattern": {"Nx": columns, "Ny": rows, "Data": np.asarray(source.pattern).ravel().tolist()}}

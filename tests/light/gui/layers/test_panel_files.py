@@ -13,10 +13,10 @@ from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.io.results import load_layered_result, save_layered_result
 from napari_gpubio.light.layers.beams import Beam
-from napari_gpubio.light.layers.curves import every_curve
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.presets import preset
 from napari_gpubio.light.layers.run import simulate
+from napari_gpubio.light.layers.summary import every_curve
 from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, button, press_and_wait, run_script, script_of
 from tests.light.gui.layers.panel_samples import FEW, MEDIUM, SETTINGS, held_run, picture, result
 from tests.light.gui.panel_samples import run, settle

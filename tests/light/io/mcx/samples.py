@@ -20,6 +20,10 @@ COLIN_MEDIA = (  # scalp, skull, CSF, gray matter, white matter, air
     (0.019, 7.8182, 0.89, 1.37), (0.019, 7.8182, 0.89, 1.37), (0.0004, 0.009, 0.89, 1.37), (0.02, 9.0, 0.89, 1.37),
     (0.08, 40.9, 0.84, 1.37), (0.0, 0.0, 1.0, 1.0),
 )  # fmt: skip
+VESSEL_MEDIA = (  # from the outside on: mu_a, mu_s, g, n
+    (1e-5, 0, 1, 1.37), (3.564e-05, 1, 1, 1.37), (23.05426549, 9.398496241, 0.9, 1.37),
+    (0.04584957865, 35.65405549, 0.9, 1.37), (1.657237447, 37.59398496, 0.9, 1.37),
+)  # fmt: skip
 
 
 def case(**sections: Any) -> dict[str, Any]:
@@ -73,24 +77,13 @@ def medium(mua: float, mus: float, g: float, n: float) -> dict[str, float]:
 def skinvessel() -> dict[str, Any]:
     layers = [[1, 20, 1], [21, 32, 4], [33, 200, 3]]
     vessel = {"Cylinder": {"Tag": 2, "C0": [0, 100.5, 100.5], "C1": [200, 100.5, 100.5], "R": 20}}
+    disk = {"Type": "disk", "Pos": [100, 100, 20], "Dir": [0, 0, 1, 0], "Param1": [60, 0, 0, 0]}
+    media = [medium(*row) for row in VESSEL_MEDIA]
     return case(
         Session={"ID": "skinvessel", "OutputType": "f"},
         Forward={"T1": 5e-8, "Dt": 5e-8},
-        Domain={
-            "Dim": [200, 200, 200],
-            "LengthUnit": 0.005,
-            "Media": [
-                medium(1e-5, 0, 1, 1.37),
-                medium(3.564e-05, 1, 1, 1.37),
-                medium(23.05426549, 9.398496241, 0.9, 1.37),
-                medium(0.04584957865, 35.65405549, 0.9, 1.37),
-                medium(1.657237447, 37.59398496, 0.9, 1.37),
-            ],
-        },
-        Optode={
-            "Source": {"Type": "disk", "Pos": [100, 100, 20], "Dir": [0, 0, 1, 0], "Param1": [60, 0, 0, 0]},
-            "Detector": None,
-        },
+        Domain={"Dim": [200, 200, 200], "LengthUnit": 0.005, "Media": media},
+        Optode={"Source": disk, "Detector": None},
         Shapes=[{"Grid": {"Tag": 1, "Size": [200, 200, 200]}}, {"ZLayers": layers}, vessel],
     )
 
@@ -145,13 +138,8 @@ def benchmarks() -> dict[str, dict[str, Any]]:
     """MCX's built-in benchmarks by name."""
     grid = {"Grid": {"Tag": 1, "Size": [60, 60, 60]}}
     on = {"DoMismatch": True}
-    planar = {
-        "Type": "planar",
-        "Pos": [10, 10, -10],
-        "Dir": [0, 0, 1],
-        "Param1": [40, 0, 0, 0],
-        "Param2": [0, 40, 0, 0],
-    }
+    sides = {"Param1": [40, 0, 0, 0], "Param2": [0, 40, 0, 0]}
+    planar = {"Type": "planar", "Pos": [10, 10, -10], "Dir": [0, 0, 1]} | sides
     shells = [medium(0.02, 7, 0.89, 1.37), medium(0.004, 0.009, 0.89, 1.37), medium(0.02, 9, 0.89, 1.37)]
     return {
         "cube60": case(),

@@ -64,20 +64,21 @@ def test_one_shape_as_mcx_draws_it(shape, from_zero, count, low, high):
     assert (len(where), where.min(axis=0).tolist(), where.max(axis=0).tolist()) == (count, low, high)
 
 
-@pytest.mark.parametrize("center", [(20, 20, 20), (19.5, 20, 21.25), (11.3, 25.8, 19.1)])
-def test_volume_of_a_sphere(center):
-    shapes = [{"Grid": {"Size": [40, 40, 40]}}, {"Sphere": {"Tag": 1, "O": list(center), "R": 10.3}}]
-    labels = rasterize(shapes, None, from_zero=True)
-    assert labels.sum() == pytest.approx(4 / 3 * np.pi * 10.3**3, rel=0.02)
+BALLS = [
+    ({"Sphere": {"Tag": 1, "O": list(center), "R": 10.3}}, 4 / 3 * np.pi * 10.3**3, 0.02, center)
+    for center in ((20, 20, 20), (19.5, 20, 21.25), (11.3, 25.8, 19.1))
+]
+SLANTED = {"Cylinder": {"Tag": 1, "C0": [8, 10, 7.5], "C1": [50, 46, 38], "R": 7}}
+LENGTH = np.linalg.norm([42, 36, 30.5])
+
+
+@pytest.mark.parametrize(
+    ("shape", "volume", "relative", "center"), [*BALLS, (SLANTED, np.pi * 49 * LENGTH, 0.01, (29, 28, 22.75))]
+)
+def test_volumes_and_centers(shape, volume, relative, center):
+    labels = rasterize([{"Grid": {"Size": [60, 60, 60]}}, shape], None, from_zero=True)
+    assert labels.sum() == pytest.approx(volume, rel=relative)
     np.testing.assert_allclose(np.argwhere(labels).mean(axis=0) + 0.5, center, atol=0.05)
-
-
-def test_volume_of_a_slanted_cylinder():
-    c0, c1 = np.array([8, 10, 7.5]), np.array([50, 46, 38.0])
-    shapes = [{"Grid": {"Size": [60, 60, 60]}}, {"Cylinder": {"Tag": 1, "C0": c0.tolist(), "C1": c1.tolist(), "R": 7}}]
-    labels = rasterize(shapes, None, from_zero=True)
-    assert labels.sum() == pytest.approx(np.pi * 49 * np.linalg.norm(c1 - c0), rel=0.01)
-    np.testing.assert_allclose(np.argwhere(labels).mean(axis=0) + 0.5, (c0 + c1) / 2, atol=0.05)
 
 
 def test_later_shapes_cover_earlier_ones_and_a_grid_starts_anew():
@@ -86,13 +87,6 @@ def test_later_shapes_cover_earlier_ones_and_a_grid_starts_anew():
     labels = rasterize([CUBE10, half, {"Grid": {"Tag": 4, "Size": [2, 3, 4]}}], [5, 5, 5], from_zero=True)
     assert labels.shape == (2, 3, 4)
     assert (labels == 4).all()
-
-
-def test_shapes_may_be_drawn_into_the_grid_of_the_domain():
-    box = {"Box": {"Tag": 7, "O": [1, 1, 1], "Size": [1, 1, 1]}}
-    labels = rasterize([{"Name": "one voxel"}, box], [3, 4, 5], from_zero=True)
-    assert labels.shape == (3, 4, 5)
-    assert np.argwhere(labels).tolist() == [[1, 1, 1]]
 
 
 def test_shapes_may_lie_outside():
