@@ -112,7 +112,7 @@ def test_scores_by_a_slow_count():
 @pytest.mark.parametrize("name", AFFINES)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.validate) for n in (1, 2, 3))])
 def test_no_alarm_on_noise(name, seed):
-    """Directions that are smooth but random: nothing can be told, and nothing is claimed."""
+    """Directions that are smooth but random: nothing can be found, and nothing is claimed."""
     rng = np.random.default_rng(seed)
     v1 = ndimage.gaussian_filter(rng.normal(size=(30, 30, 30, 3)), (2, 2, 2, 0))
     v1 /= np.linalg.norm(v1, axis=-1, keepdims=True)

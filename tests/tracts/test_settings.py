@@ -18,7 +18,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def bad_values():
-    """Every parameter of every settings class just beyond each of its limits, and what must be said."""
+    """Every parameter of every settings class just beyond each of its limits, and what the message must contain."""
     for settings in (Directions, TrackSettings, FitSettings):
         for field in dataclasses.fields(settings):
             info = param_info(field)
@@ -48,11 +48,11 @@ def bad_values():
 def test_a_value_beyond_a_limit_is_refused_with_what_is_allowed(settings, name, value, allowed):
     with pytest.raises(InvalidInput) as caught:
         settings(**{name: value})
-    said = str(caught.value)
-    assert said.startswith(f"{name} is ")
-    assert (repr(value) if isinstance(value, str) else f"{value:g}") in said
+    message = str(caught.value)
+    assert message.startswith(f"{name} is ")
+    assert (repr(value) if isinstance(value, str) else f"{value:g}") in message
     for word in allowed:
-        assert word in said
+        assert word in message
 
 
 @pytest.mark.parametrize("settings", [Directions, TrackSettings, FitSettings])

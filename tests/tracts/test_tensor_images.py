@@ -42,7 +42,7 @@ HABITS = {"mrtrix": "world", "fsl": "fsl", "dipy": "fsl", "full": "world"}
 @EVERY_AFFINE
 @pytest.mark.parametrize("order", ORDERS)
 def test_files_of_other_programs(order, affine, tmp_path):
-    """Recognized without being told, and turned into world axes."""
+    """Recognized without a hint, and turned into world axes."""
     own = in_frame(affine, HABITS[order])
     values = np.stack([own[..., i, j] for i, j in ORDERS[order]], axis=-1)
     field = read_tensors(save(tmp_path / "t.nii.gz", values, affine))
@@ -145,13 +145,13 @@ def test_masks(tmp_path):
     assert field.mask.sum() == 3 * 30 - 1
     assert "1 tensors are not finite; they were left out" in field.notes
     assert np.isfinite(field.tensors).all()
-    wanted = np.zeros(SHAPE, bool)
-    wanted[:3, :, 2] = True
-    field = read_tensors(path, mask=wanted)
-    assert (field.mask == (wanted & (np.arange(4) > 0)[:, None, None])).all()
+    chosen = np.zeros(SHAPE, bool)
+    chosen[:3, :, 2] = True
+    field = read_tensors(path, mask=chosen)
+    assert (field.mask == (chosen & (np.arange(4) > 0)[:, None, None])).all()
     assert "5 voxels of the mask have a zero tensor; they were left out" in field.notes
     assert (field.tensors[~field.mask] == 0).all()
-    write_volume(tmp_path / "m.nii", wanted, AFFINES["isotropic"])
+    write_volume(tmp_path / "m.nii", chosen, AFFINES["isotropic"])
     np.testing.assert_array_equal(read_tensors(path, mask=tmp_path / "m.nii").mask, field.mask)
     with pytest.raises(InvalidInput, match=r"the mask has shape \(2, 2, 2\)"):
         read_tensors(path, mask=np.ones((2, 2, 2)))

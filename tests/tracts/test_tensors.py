@@ -181,7 +181,7 @@ SIX = spread_directions(6)
     ("b", "gradients", "rank"),
     [
         ([0] + [1000] * 8, np.tile([[0, 0, 0]] + [[1, 0, 0]] * 8, 1), 2),
-        ([1000] * 12, GRADIENTS[2:14], 6),  # one shell and no b = 0: size and S0 cannot be told apart
+        ([1000] * 12, GRADIENTS[2:14], 6),  # one shell and no b = 0: size and S0 cannot be separated
         ([0] + [1000] * 5, np.concatenate([np.zeros((1, 3)), SIX[:5]]), 6),
         ([0] * 7, np.zeros((7, 3)), 1),
     ],
