@@ -240,7 +240,7 @@ def cell_text(cell: Cell) -> str:
     text = f"{cell['reach_percent']:.1f}{spread} / {percent(cell['in_bundle_percent'])}"
     if "z" in cell:
         reference = f"{cell['reference_reach_percent']:.1f} / {percent(cell['reference_in_bundle_percent'])}"
-        text += f" ({told}; z {cell['z']:+.1f})"
+        text += f" ({reference}; z {cell['z']:+.1f})"
     return text
 
 
