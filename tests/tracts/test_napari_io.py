@@ -129,7 +129,8 @@ def test_a_series_with_its_table_is_read_as_a_scan(tmp_path, affine):
     assert (layer.name, layer.ndim) == ("dwi", 4)
     assert scan_of(layer).shells() == [0, 1000, 2000]
     np.testing.assert_allclose(scan_of(layer).affine, affine, atol=1e-5)
-    (tmp_path / "dwi.bvec").unlink()
+    for table in ("dwi.bval", "dwi.bvec"):
+        (tmp_path / table).unlink()
     (tmp_path / "broken.nii").write_bytes(b"not an image")
     for bad in (path, tmp_path / "broken.nii"):
         with pytest.raises(InvalidInput, match=bad.name):

@@ -136,6 +136,7 @@ def test_the_mouse_seeds_from_the_click_again(viewer, user):
     user.seed_from(layer)
     mouse, target = Mouse(viewer), on_screen(moved(CALLOSUM, 0.0, -6.0, 0.0))
     mouse.press(on_screen(CALLOSUM))
+    assert user.panel.seed_box.labels_box.layer is None
     mouse.move(target)
     user.qtbot.waitUntil(lambda: not user.panel.is_busy, timeout=MILLISECONDS)
     user.qtbot.wait(20)

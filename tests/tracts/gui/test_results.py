@@ -106,6 +106,9 @@ def test_saving(one, tmp_path, save_as, suffix):
     assert np.abs(back.points - fibers.points).max() < 1e-3
     assert one.message == ""
     assert path.name in one.panel.status
+    one.panel.save(fibers, tmp_path / "again.trk")
+    one.settle()
+    assert "again.trk" in one.panel.status
     for bad in (tmp_path / "fibers.docx", tmp_path / "no such folder" / "fibers.trk"):
         save_as(one, bad)
         assert "could not be saved" in one.message
