@@ -46,13 +46,7 @@ REASON_TEXT = {
 
 
 class FiberBox(ResultBox):
-    """Numbers and display options of one bundle's fibers; empty again when the user deletes their layer.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Numbers and display options of one bundle's fibers; empty again when the user deletes their layer."""
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__("Click in the brain to see the fibers that pass there.", parent)
