@@ -325,6 +325,7 @@ def test_the_window_is_made_when_it_is_opened(qtbot, viewer, result):
     controller.detach()
     assert controller.window is None
     assert not window.isVisible()
+    controller.detach()  # nothing is left to do
 
 
 def test_what_is_hidden_is_drawn_when_it_is_opened(viewer, result):
