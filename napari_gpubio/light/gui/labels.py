@@ -145,6 +145,11 @@ class LabelSource(QObject):
         self._later.timeout.connect(self._on_painted)
 
     @property
+    def is_busy(self) -> bool:
+        """Whether labels are painted or counted."""
+        return self._later.isActive() or self._count.is_busy
+
+    @property
     def domain(self) -> Domain | None:
         """What the layer carries: optical properties that came with it, or None."""
         return None if self.layer is None else domain_of(self.layer)
