@@ -18,6 +18,7 @@ from napari_gpubio.core.world_aligned import WorldAligned
 
 Array = npt.NDArray[Any]
 LayerData = tuple[Any, dict[str, Any], str]
+Box = tuple[slice, slice, slice]
 Reader = Callable[[Path], tuple[Array, Array]]
 KEY = "napari_gpubio"
 AXES = ("z", "y", "x")
@@ -119,14 +120,50 @@ def volume_of(layer: Any) -> Array:
     InvalidInput
         If the layer has another number of dimensions.
     """
-    if isinstance(layer.data, WorldAligned) and layer.data.source.ndim == 3:
-        return layer.data.source
-    data = np.asarray(layer.data)
-    if data.ndim > 3 and data.dtype.kind in "iub" and not getattr(layer, "rgb", False):
-        data = data.max(axis=tuple(range(data.ndim - 3)))  # labels drawn while a series is open: on any of its volumes
-    if data.ndim != 3:
-        raise InvalidInput(f"layer {layer.name!r} has {data.ndim} dimensions; choose a volume with three")
-    return _stored(data.T, carried(layer, "affine"))
+    array = stored_array(layer)
+    if array.ndim > 3 and array.dtype.kind in "iub" and not getattr(layer, "rgb", False):
+        array = array.max(axis=tuple(range(3, array.ndim)))  # labels drawn while a series is open: on any volume of it
+    if array.ndim != 3:
+        raise InvalidInput(f"layer {layer.name!r} has {array.ndim} dimensions; choose a volume with three")
+    return np.asarray(array)
+
+
+def stored_array(layer: Any) -> Any:
+    """Return the array of an image or labels layer as its file has it: (X, Y, Z), (X, Y, Z, N) or (X, Y, Z, 3).
+
+    It is a view where that is possible.
+    """
+    data = layer.data
+    if isinstance(data, WorldAligned):
+        return data.source
+    rgb = bool(getattr(layer, "rgb", False))
+    return _stored(data.transpose(*range(data.ndim - 2, -1, -1), -1) if rgb else data.T, carried(layer, "affine"))
+
+
+def stored_box(layer: Any, box: Box) -> Box:
+    """Return the part of `volume_of` a layer that holds a box of the layer's last three axes (z, y, x)."""
+    if isinstance(layer.data, WorldAligned):
+        return layer.data.source_box(box)
+    affine = carried(layer, "affine")
+    order = (0, 1, 2) if affine is None else np.argsort(world_order(affine))
+    i, j, k = (box[2 - axis] for axis in order)
+    return i, j, k
+
+
+def beside(layer: Any, array: Array, *, linear: bool) -> tuple[Any, dict[str, Any]]:
+    """Return data and keywords of a layer that shows another volume (X, Y, Z) on the grid of a layer.
+
+    ``linear``: the values may be interpolated, as those of labels may not.
+    """
+    affine = carried(layer, "affine")
+    if affine is not None:
+        data, place = _shown(array, np.asarray(affine), linear=linear, colors=False)
+        place.pop("contrast_limits", None)
+        return data, {**place, "axis_labels": AXES, "units": UNITS}
+    attributes = {name: getattr(layer, name) for name in ("scale", "rotate", "shear", "translate")}
+    matrix = _last_three(layer_matrix({**attributes, "affine": layer.affine.affine_matrix}, layer.ndim))
+    names = {"axis_labels": tuple(layer.axis_labels)[-3:], "units": tuple(layer.units)[-3:]}
+    return array.T, {"affine": matrix, **names}
 
 
 def saved_path(layer: Any, read: Reader = read_volume, stored: Array | None = None) -> Path | None:

@@ -45,7 +45,7 @@ class WorldAligned:
         world = apply_affine(affine, corners)[:, ::-1]
         self.scale = slice_steps_mm(affine)
         low, high = world.min(axis=0), world.max(axis=0)
-        grid = tuple(int(n) for n in np.ceil((high - low) / self.scale - 1e-6))
+        self._grid = grid = tuple(int(n) for n in np.ceil((high - low) / self.scale - 1e-6))
         self.translate = low + self.scale / 2
         to_world = np.eye(4)
         to_world[:3, :3], to_world[:3, 3] = np.diag(self.scale)[::-1], self.translate[::-1]
@@ -89,6 +89,23 @@ class WorldAligned:
         changed = self.source[target] != written
         self.source[tuple(index[changed] for index in target)] = written[changed]
         self._whole = None
+
+    def source_changed(self) -> None:
+        """Note that the source was written to."""
+        self._whole = None
+
+    def source_box(self, box: tuple[slice, slice, slice]) -> tuple[slice, slice, slice]:
+        """Return the box of voxels (X, Y, Z) around a box of this grid (z, y, x)."""
+        ends = [
+            (part.start or 0, (n if part.stop is None else part.stop) - 1)
+            for part, n in zip(box, self._grid, strict=True)
+        ]
+        corners = np.stack(np.meshgrid(*ends, indexing="ij"), axis=-1).reshape(-1, 3)
+        voxels = np.floor(apply_affine(self._to_source, corners) + 0.5).astype(int)
+        first = np.clip(voxels.min(axis=0), 0, self.source.shape[:3])
+        last = np.clip(voxels.max(axis=0) + 1, first, self.source.shape[:3])
+        i, j, k = (slice(int(a), int(b)) for a, b in zip(first, last, strict=True))
+        return i, j, k
 
     def _full_key(self, key: Any) -> tuple[Any, ...]:
         """A key with one entry for each axis."""

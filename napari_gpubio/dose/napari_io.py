@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import AXES, KEY, LayerData, carried, grid_of, volume_layer, volume_of
-from napari_gpubio.core.space import layer_matrix, viewer_to_world, world_order
+from napari_gpubio.core.napari_io import AXES, KEY, LayerData, carried, grid_of, stored_array, volume_layer, volume_of
+from napari_gpubio.core.space import viewer_to_world
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, plane_frame
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -49,32 +49,6 @@ def has_length_unit(layer: Any) -> bool:
 
 def _is_length(unit: Any) -> bool:
     return hasattr(unit, "is_compatible_with") and bool(unit.is_compatible_with(_MM))
-
-
-def stored_axes(layer: Any) -> tuple[int, int, int]:
-    """Return which of a layer's last three axes (0 is z) each axis of its file's array is."""
-    own = carried(layer, "affine")
-    order = (0, 1, 2) if own is None else tuple(np.argsort(world_order(np.asarray(own))))
-    i, j, k = (2 - int(axis) for axis in order)
-    return i, j, k
-
-
-def index_to_world(layer: Any) -> npt.NDArray[np.float64]:
-    """Return index along a layer's last three axes (z, y, x) to world mm (x, y, z), 4 x 4."""
-    matrix = affine_mm(layer)
-    turned = matrix.copy()
-    for stored, axis in enumerate(stored_axes(layer)):
-        turned[:, axis] = matrix[:, stored]
-    return turned
-
-
-def place_of(layer: Any) -> dict[str, Any]:
-    """Keywords that put a volume with a layer's last three axes where the layer is."""
-    attributes = {name: getattr(layer, name) for name in ("scale", "rotate", "shear", "translate")}
-    matrix = layer_matrix({**attributes, "affine": layer.affine.affine_matrix}, layer.ndim)
-    part = np.eye(4)
-    part[:3, :3], part[:3, 3] = matrix[-4:-1, -4:-1], matrix[-4:-1, -1]
-    return {"affine": part, "axis_labels": tuple(layer.axis_labels)[-3:], "units": tuple(layer.units)[-3:]}
 
 
 # -- doses ------------------------------------------------------------------------------------------------------------
@@ -140,15 +114,14 @@ def dose_of(layer: Any, unit: str, *, frame: int | None = None) -> Dose:
 
 def _stored_volume(layer: Any, frame: int | None) -> Array:
     """One volume (X, Y, Z) of a layer, as its file has it; a view where that is possible."""
-    data = layer.data
-    if data.ndim not in (3, 4) or getattr(layer, "rgb", False):
-        raise InvalidInput(f"layer {layer.name!r} has {data.ndim} dimensions; choose a dose with three, or a series")
-    if data.ndim == 4:
-        if frame is None or not 0 <= frame < len(data):
-            raise InvalidInput(f"{layer.name!r} has {len(data)} volumes; choose one of them, not {frame}")
-        data = data[frame]
-    array, affine = np.asarray(data).T, carried(layer, "affine")
-    return array if affine is None else array.transpose(np.argsort(world_order(np.asarray(affine))))
+    array = stored_array(layer)
+    if array.ndim not in (3, 4) or getattr(layer, "rgb", False):
+        raise InvalidInput(f"layer {layer.name!r} has {array.ndim} dimensions; choose a dose with three, or a series")
+    if array.ndim == 4:
+        if frame is None or not 0 <= frame < array.shape[3]:
+            raise InvalidInput(f"{layer.name!r} has {array.shape[3]} volumes; choose one of them, not {frame}")
+        array = array[..., frame]
+    return np.asarray(array)
 
 
 # -- labels -----------------------------------------------------------------------------------------------------------
@@ -209,15 +182,13 @@ def labels_of(layer: Any) -> LabelStructures:
 # -- contours ---------------------------------------------------------------------------------------------------------
 
 
-def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str, **keywords: Any) -> LayerData:
-    """Return the shapes layer of contours, one polygon for each loop, as it lies over a dose's layer.
+def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords: Any) -> LayerData:
+    """Return the shapes layer of contours, one polygon for each loop.
 
     Parameters
     ----------
     structures
         Contours; their names are in the layer's table.
-    dose
-        Over which they are shown.
     name
         Of the layer.
     **keywords
@@ -268,7 +239,7 @@ def contours_of(layer: Any, dose: Dose) -> tuple[ContourStructure, ...]:
     InvalidInput
         If there is no contour, or they do not lie in parallel planes.
     """
-    loops, colors, left_out = _loops_of(layer, dose)
+    loops, colors, left_out = _loops_of(layer)
     if not loops:
         more = f" ({left_out} shapes are open: lines or paths)" if left_out else ""
         raise InvalidInput(f"the shapes {layer.name!r} hold no contour{more}; draw polygons in slices of the dose")
@@ -290,7 +261,7 @@ def _structure(name: str, loops: Sequence[Array], color: Color, dose: Dose, note
     return dataclasses.replace(found, notes=(*found.notes, *added))
 
 
-def _loops_of(layer: Any, dose: Dose) -> tuple[dict[str, list[Array]], dict[str, Color], int]:
+def _loops_of(layer: Any) -> tuple[dict[str, list[Array]], dict[str, Color], int]:
     """Loops by the name of their structure, world mm, their colors, and how many shapes are none."""
     names = shape_names(layer)
     loops: dict[str, list[Array]] = {}

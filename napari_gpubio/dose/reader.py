@@ -85,7 +85,7 @@ def _structure_layers(found: StructureSet, ground: Dose | None, name: str) -> li
     numbers = {one.name: number for one, number in zip(found.structures, found.numbers, strict=True)}
     numbered = {NUMBERS: numbers}
     if ground is None:
-        return [contours_layer(drawn, _NOWHERE, name, metadata=numbered)]
+        return [contours_layer(drawn, name, metadata=numbered)]
     for structure in drawn:
         _check_frames(structure, ground)
     x, y, z = ground.values.shape
@@ -93,7 +93,7 @@ def _structure_layers(found: StructureSet, ground: Dose | None, name: str) -> li
     colors = {n: structure.color for n, structure in enumerate(drawn, start=1) if structure.color is not None}
     notes = [*found.notes, *(note for structure in drawn for note in structure.notes), *lost]
     return [
-        contours_layer(drawn, ground, f"{name} contours", metadata=numbered, visible=False),
+        contours_layer(drawn, f"{name} contours", metadata=numbered, visible=False),
         labels_layer(labels, name, colors, metadata={**numbered, "notes": notes}, opacity=0.4),
     ]
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from napari.utils.colormaps import Colormap
 from qtpy.QtCore import QObject
 
-from napari_gpubio.dose.gui.overlays import BAND, CLEAR, COLOR, Overlay, in_layer_axes
+from napari_gpubio.core.napari_io import beside
+from napari_gpubio.dose.gui.overlays import BAND, CLEAR, COLOR, Overlay
 from napari_gpubio.dose.gui.request import LiveHistograms
-from napari_gpubio.dose.napari_io import place_of, stored_axes
 from napari_gpubio.gui.connections import Connections
 
 Array = npt.NDArray[Any]
@@ -44,9 +44,8 @@ class Isodose(Overlay):
         if layer is None or self._drawn != (live, plan, is_surface):
             self.clear()
             self._drawn = live, plan, is_surface
-            grid = live.request.plans[plan].layer
-            doses = in_layer_axes(live.doses[plan].values, stored_axes(grid))
-            self._add_layer(**(self._surface(doses) if is_surface else self._line(doses)), **place_of(grid))
+            doses, place = beside(live.request.plans[plan].layer, live.doses[plan].values, linear=True)
+            self._add_layer(**(self._surface(doses) if is_surface else self._line(doses)), **place)
         elif is_surface:
             layer.iso_threshold = level
         elif layer.data.level != level:
@@ -72,14 +71,15 @@ class Isodose(Overlay):
             live, plan, _is_surface = self._drawn
             self.draw(live, self._level, plan)
 
-    def _line(self, doses: Array) -> dict[str, Any]:
+    def _line(self, doses: Any) -> dict[str, Any]:
         data = Distances(doses, self._level)
         return {"data": data, "colormap": _NEAR, "contrast_limits": _LINE_LIMITS, "interpolation2d": "linear"}
 
-    def _surface(self, doses: Array) -> dict[str, Any]:
-        low, high = float(doses.min()), float(doses.max())
+    def _surface(self, doses: Any) -> dict[str, Any]:
+        data = np.asarray(doses, np.float32)
+        low, high = float(np.nanmin(data)), float(np.nanmax(data))
         return {
-            "data": np.asarray(doses, np.float32),
+            "data": np.nan_to_num(data, nan=low),
             "colormap": _SURFACE,
             "contrast_limits": (low, high if high > low else low + 1.0),
             "rendering": "iso",
@@ -94,13 +94,13 @@ class Distances:
     ndim = 3
     dtype = np.dtype(np.float32)
 
-    def __init__(self, doses: Array, level: float) -> None:
+    def __init__(self, doses: Any, level: float) -> None:
         self.doses, self.level = doses, level
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the doses."""
-        return self.doses.shape
+        return tuple(self.doses.shape)
 
     def __getitem__(self, key: Any) -> Array:
         part = np.asarray(self.doses[key])

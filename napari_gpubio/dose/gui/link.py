@@ -8,7 +8,7 @@ import numpy.typing as npt
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.napari_io import volume_of
-from napari_gpubio.core.space import viewer_to_world
+from napari_gpubio.core.space import apply_affine, viewer_to_world
 from napari_gpubio.dose.gui import curves as readout
 from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.controls import ToolsBox
@@ -16,7 +16,7 @@ from napari_gpubio.dose.gui.isodose import Isodose
 from napari_gpubio.dose.gui.overlays import Highlight, Target
 from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.request import LiveHistograms, Structure
-from napari_gpubio.dose.napari_io import index_to_world, mm_per_unit, stored_axes
+from napari_gpubio.dose.napari_io import affine_mm, mm_per_unit
 from napari_gpubio.dose.structures.raster import dose_at_voxels, inside
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.picking import MarkerTool, Position, clicked_position
@@ -248,9 +248,8 @@ class VoxelTool(MarkerTool):
 
 def dose_at(live: LiveHistograms, position: Any, plan: int = 0) -> float | None:
     """Return the dose of a plan at a viewer position (z, y, x), or None outside its grid."""
-    layer = live.request.plans[plan].layer
-    to_world = index_to_world(layer)
-    to_world[:3, 3] += to_world[:3, :3] @ _index_in(layer, position)
+    to_world = np.eye(4)
+    to_world[:3, 3] = _world_mm(live.request.plans[plan].layer, position)
     out = np.empty((1, 1, 1), np.float32)
     dose_at_voxels(live.doses[plan], np.ones((1, 1, 1), np.uint8), to_world, [False, True], out)
     return None if np.isnan(out[0, 0, 0]) else float(out[0, 0, 0])
@@ -268,20 +267,16 @@ def structures_at(live: LiveHistograms, position: Any) -> tuple[str, ...]:
 
 def _contains(structure: Structure, live: LiveHistograms, position: Any) -> bool:
     if structure.label is None:
-        dose, plan = live.doses[0], live.request.plans[0].layer
-        in_mm = np.asarray(position, np.float64)[-3:] * mm_per_unit(plan)
         place = np.eye(4)
-        place[:3, 3] = viewer_to_world(in_mm)
+        place[:3, 3] = _world_mm(live.request.plans[0].layer, position)
         return bool(inside(live.contours[structure.name], place, (1, 1, 1))[0, 0, 0])
-    volume, axes = volume_of(structure.layer), stored_axes(structure.layer)
-    index = np.round(_index_in(structure.layer, position)).astype(int)[list(axes)]
+    volume, to_index = volume_of(structure.layer), np.linalg.inv(affine_mm(structure.layer))
+    index = np.round(apply_affine(to_index, _world_mm(structure.layer, position))).astype(int)
     if (index < 0).any() or (index >= volume.shape).any():
         return False
     return int(volume[tuple(index)]) == structure.label
 
 
-def _index_in(layer: Any, position: Any) -> npt.NDArray[np.float64]:
-    """Index (z, y, x) of a viewer position in a layer."""
-    point = np.zeros(layer.ndim)
-    point[-3:] = np.asarray(position, np.float64)[-3:]
-    return np.asarray(layer.world_to_data(point), np.float64)[-3:]
+def _world_mm(layer: Any, position: Any) -> npt.NDArray[np.float64]:
+    """World mm (x, y, z) of a viewer position, which counts in the units of a layer."""
+    return viewer_to_world(np.asarray(position, np.float64)[-3:] * mm_per_unit(layer))

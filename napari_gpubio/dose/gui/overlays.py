@@ -16,18 +16,18 @@ from napari.utils.colormaps import Colormap
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtGui import QColor
 
-from napari_gpubio.core.napari_io import KEY, carried, volume_of
+from napari_gpubio.core.napari_io import KEY, Box, beside, carried, volume_of
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.dose.gui.inputs import PANEL
 from napari_gpubio.dose.gui.request import LiveHistograms, Structure
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.napari_io import index_to_world, place_of, stored_axes
+from napari_gpubio.dose.napari_io import affine_mm
 from napari_gpubio.dose.structures.raster import dose_at_voxels, inside
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 
 Array = npt.NDArray[Any]
-Box = tuple[slice, slice, slice]
 HIGHLIGHT = "dose highlight"
 CLEAR, COLOR = [0.0, 0.0, 0.0, 0.0], list(QColor(theme.SELECTED).getRgbF())
 _STEP, BAND = [0, 0.5, 1], [0, 0.25, 0.75, 1]
@@ -96,7 +96,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TargetDoses:
-    """The dose at the voxels of a target, NaN elsewhere, with the axes of its grid (z, y, x)."""
+    """The dose at the voxels of a target, NaN elsewhere, shape (X, Y, Z) as its grid's."""
 
     target: Target
     doses: Array
@@ -132,14 +132,16 @@ class Highlight(Overlay):
             self._set_limits(layer, self._current)
 
     def update_labels(self, layer: Any, box: Box) -> None:
-        """Apply labels that were painted in a box of a layer (z, y, x)."""
+        """Apply labels that were painted in a box of a layer's volume (X, Y, Z)."""
         own, current = self.layer, self._current
         if own is None or current is None or current.target.layer != layer:
             return
-        if layer.ndim != 3 or layer.data.shape != current.doses.shape:
+        if layer.ndim != 3 or volume_of(layer).shape != current.doses.shape:
             self.set_target(current.target)
             return
         _fill_doses(current.target, current.doses, box)
+        if isinstance(own.data, WorldAligned):
+            own.data.source_changed()
         own.refresh()
 
     def clear(self) -> None:
@@ -163,15 +165,16 @@ class Highlight(Overlay):
             self._update_layer(outcome.result)
 
     def _update_layer(self, current: TargetDoses) -> None:
-        layer, place = self.layer, place_of(current.target.grid)
-        self._current = current
-        if layer is not None and layer.data.shape == current.doses.shape:
-            layer.affine = place["affine"]
-            layer.data = current.doses
+        data, place = beside(current.target.grid, current.doses, linear=False)
+        layer, self._current = self.layer, current
+        if layer is not None and layer.data.shape == data.shape:
+            for name, value in place.items():
+                setattr(layer, name, value)
+            layer.data = data
         else:
             self._remove_layer()
             layer = self._add_layer(
-                current.doses,
+                data,
                 colormap=_ABOVE,
                 contrast_limits=(0.0, 1.0),
                 rendering="translucent",
@@ -205,33 +208,24 @@ def _colormap_and_limits(low: float, high: float | None, width: float) -> tuple[
 def _target_steps(target: Target) -> Generator[Step, None, TargetDoses]:
     """Look up the dose at the voxels of a target."""
     yield Step(0, 1, "looking up the dose in the structure")
-    grid, axes = target.grid, stored_axes(target.grid)
     if isinstance(target.layer, Labels):
-        doses = np.empty(np.asarray(grid.data).shape[-3:], np.float32)
+        doses = np.empty(volume_of(target.layer).shape, np.float32)
         _fill_doses(target, doses, (slice(None), slice(None), slice(None)))
         return TargetDoses(target=target, doses=doses)
     dose = target.dose
     within = np.zeros(dose.values.shape, bool)
     for one in target.structures:
         within |= inside(target.live.contours[one.name], dose.affine, dose.values.shape)
-    stored = np.where(within, dose.values, np.nan).astype(np.float32)
-    return TargetDoses(target=target, doses=np.ascontiguousarray(in_layer_axes(stored, axes)))
+    return TargetDoses(target=target, doses=np.where(within, dose.values, np.nan).astype(np.float32))
 
 
 def _fill_doses(target: Target, doses: Array, box: Box) -> None:
-    """Write the doses of labels into a box of the doses of a layer (z, y, x)."""
-    layer = target.layer
-    volume = layer.data if layer.ndim == 3 else in_layer_axes(volume_of(layer), stored_axes(layer))
-    labels = np.ascontiguousarray(volume[box])  # one kind of array to compile for
+    """Write the doses of labels into a box of the doses of a layer's volume."""
+    labels = np.ascontiguousarray(volume_of(target.layer)[box])  # one kind of array to compile for
     chosen = np.zeros(max((one.label or 0) for one in target.structures) + 1, bool)
     chosen[[one.label or 0 for one in target.structures]] = True
-    to_world = index_to_world(layer)
+    to_world = affine_mm(target.layer).copy()
     to_world[:3, 3] += to_world[:3, :3] @ [part.start or 0 for part in box]
     out = np.empty(labels.shape, np.float32)
     dose_at_voxels(target.dose, labels, to_world, chosen, out)
     doses[box] = out
-
-
-def in_layer_axes(stored: Array, axes: tuple[int, ...]) -> Array:
-    """A stored volume with the axes of its layer (z, y, x)."""
-    return stored.transpose([axes.index(n) for n in range(3)])

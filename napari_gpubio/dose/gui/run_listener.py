@@ -7,9 +7,8 @@ from napari.layers import Labels
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import volume_of
+from napari_gpubio.core.napari_io import stored_box, volume_of
 from napari_gpubio.dose.gui.request import LiveHistograms, frame_at
-from napari_gpubio.dose.napari_io import stored_axes
 from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.layers import Box, LayerListener
 
@@ -19,7 +18,7 @@ _RUN_DELAY_MS = 150  # after the last change that needs a new run
 class RunListener(QObject):
     """Passes painted labels on to the live histograms of a run.
 
-    ``labels_painted`` is emitted with a Labels layer and the box (z, y, x) in which it has changed, ``colors_changed``
+    ``labels_painted`` is emitted with a Labels layer and the box of its volume (X, Y, Z) in which it has changed, ``colors_changed``
     when labels have other colors, ``run_outdated`` when a new run is needed: there is a new label, a layer was moved,
     shapes were drawn, or a series is at another volume.
     """
@@ -99,16 +98,17 @@ class RunListener(QObject):
     def _compare_layers(self) -> None:
         layers, self._to_compare = self._to_compare, []
         for layer in layers:
-            self._apply_labels(layer, tuple(slice(0, length) for length in layer.data.shape[-3:]))
+            self._apply_labels(layer, None)
 
-    def _apply_labels(self, layer: Any, box: Box) -> None:
-        """Pass the labels in a box of a layer (z, y, x) on to the live histograms."""
+    def _apply_labels(self, layer: Any, box: Any) -> None:
+        """Pass the labels in a box of a layer's axes, or all of them, on to the live histograms."""
         live = self._live
         if live is None or not live.complete:
             return
-        axes, volume, stored = stored_axes(layer), live.volume_number(layer), volume_of(layer)
-        own = tuple(box[axis] for axis in axes)
-        start = [part.start for part in own]
+        volume, stored, own = live.volume_number(layer), volume_of(layer), (slice(None),) * 3
+        if box is not None:
+            own = stored_box(layer, box)
+        start = [part.start or 0 for part in own]
         if stored.shape != live.live_dvhs[0].labels(volume).shape:
             self._run_timer.start()
             return
@@ -122,7 +122,4 @@ class RunListener(QObject):
         known = {structure.label for structure in live.structures if structure.volume == volume}
         if set(np.unique(stored[changed]).tolist()) - known - {0}:
             self._run_timer.start()
-        part = [slice(0, 0)] * 3
-        for stored_axis, axis in enumerate(axes):
-            part[axis] = changed[stored_axis]
-        self.labels_painted.emit(layer, tuple(part))
+        self.labels_painted.emit(layer, changed)

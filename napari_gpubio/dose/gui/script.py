@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from napari.layers import Labels
 
-from napari_gpubio.core.napari_io import save_layer, saved_path
+from napari_gpubio.core.napari_io import save_layer, saved_path, stored_array
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.dose.gui.request import Plan, Request
 from napari_gpubio.dose.metrics.constraints import Constraint
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.model import is_turned
-from napari_gpubio.dose.napari_io import affine_mm, contours_of, dose_of, labels_of, stored_axes
+from napari_gpubio.dose.napari_io import affine_mm, contours_of, dose_of, labels_of
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 
@@ -26,13 +26,6 @@ def unsaved_layers(request: Request) -> list[Any]:
 def dose_file(layer: Any) -> Path | None:
     """Return the NIfTI file that holds exactly the values of a dose layer, or None."""
     return nifti_file_of(layer, stored_array(layer))
-
-
-def stored_array(layer: Any) -> Any:
-    """Return the array of a dose layer as its file has it, shape (X, Y, Z) or (X, Y, Z, N)."""
-    data, axes = np.asarray(layer.data), stored_axes(layer)
-    first = data.ndim - 3
-    return data.transpose([*(first + axis for axis in axes), *range(first)])
 
 
 def save_layer_for_script(layer: Any, folder: Path, request: Request) -> Path:

@@ -58,7 +58,7 @@ class ProfileLine(QObject):
         """The layer of the line, or None."""
         return next((x for x in self._viewer.layers if carried(x, "profile_line")), None)
 
-    def ends_mm(self, domain: Domain) -> Ends | None:
+    def ends_mm(self) -> Ends | None:
         """Both ends of the line, world mm, or None if there is no line."""
         ends = self._ends()
         if ends is None:
@@ -205,7 +205,7 @@ class ProfilePlot(QWidget):
 
     def _on_chosen(self, *_: Any) -> None:
         domain = None if self._result is None else self._result.domain
-        if self._choice.currentData() == DRAWN and domain is not None and self.line.ends_mm(domain) is None:
+        if self._choice.currentData() == DRAWN and domain is not None and self.line.ends_mm() is None:
             self.line.draw(domain)
         self._draw()
 
@@ -236,7 +236,7 @@ class ProfilePlot(QWidget):
         if along == DEPTH:
             return depth_profile(result)
         if along == DRAWN:
-            ends = self.line.ends_mm(result.domain)
+            ends = self.line.ends_mm()
             return None if ends is None else line_profile(result, *ends)
         return detector_profile(result, int(along))
 

@@ -146,7 +146,7 @@ def test_the_profile_follows_the_line(window, viewer, result):
     moved = [np.array(layer.data[0])]
     moved[0][1] += (2.0, 0.0, -3.0)
     layer.data = moved
-    start, end = window.profile.line.ends_mm(result.domain)
+    start, end = window.profile.line.ends_mm()
     assert end == pytest.approx((5.5, 0.5, -18.5))
     assert np.allclose(window.profile.profile.fluence, line_profile(result, start, end).fluence)
     draw(viewer, result, (0.5, 0.5, -1.5), (0.5, 9.5, -1.5))  # the newest line counts
@@ -189,7 +189,7 @@ def test_a_line_over_an_oblique_volume_is_where_it_was_drawn(window, viewer, res
     window.profile.choose(DRAWN)
     start, end = apply_affine(affine, [[3, 4, 5], [30, 31, 20]])
     draw(viewer, oblique, start, end)
-    assert np.allclose(window.profile.line.ends_mm(domain), [start, end], atol=1e-4)
+    assert np.allclose(window.profile.line.ends_mm(), [start, end], atol=1e-4)
     first, last = window.profile.profile.fluence[[0, -1]]
     assert (first, last) == pytest.approx((result.fluence[3, 4, 5], result.fluence[30, 31, 20]), rel=1e-3)
 
