@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.core.space import apply_affine, slice_steps_mm
 
 Array = npt.NDArray[Any]
@@ -58,7 +57,7 @@ class WorldAligned:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:  # noqa: FBT001
         if self._whole is None:
             self._whole = self._sampled((slice(None),) * self.ndim)
         return np.array(self._whole, dtype=dtype, copy=copy)
@@ -131,7 +130,8 @@ class WorldAligned:
         return full[tuple(slice(None) if isinstance(part, slice) else 0 for part in key)]
 
     def _one(self, volume: Array, zyx: list[Any]) -> Array:
-        from napari_gpubio.core import trilinear
+        from napari_gpubio.core import trilinear  # which imports Numba
+        from napari_gpubio.core.jit import run_blocks
 
         out = np.empty([len(one) for one in zyx], self.dtype)
         if not out.size:

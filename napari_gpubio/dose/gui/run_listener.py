@@ -18,9 +18,9 @@ _RUN_DELAY_MS = 150  # after the last change that needs a new run
 class RunListener(QObject):
     """Passes painted labels on to the live histograms of a run.
 
-    ``labels_painted`` is emitted with a Labels layer and the box of its volume (X, Y, Z) in which it has changed, ``colors_changed``
-    when labels have other colors, ``run_outdated`` when a new run is needed: there is a new label, a layer was moved,
-    shapes were drawn, or a series is at another volume.
+    ``labels_painted`` is emitted with a Labels layer and the box of its volume (X, Y, Z) in which it has changed,
+    ``colors_changed`` when labels have other colors, ``run_outdated`` when a new run is needed: there is a new label, a
+    layer was moved, shapes were drawn, or a series is at another volume.
     """
 
     labels_painted = Signal(object, object)

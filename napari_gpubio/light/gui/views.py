@@ -359,8 +359,9 @@ def _set_limits(layer: Any, limits: tuple[float, ...], around: tuple[float, ...]
 
 def _same_grid(layer: Any, data: Any, keywords: dict[str, Any]) -> bool:
     """Whether a layer lies on the same grid as other data; time gates do not count."""
-    own, new = layer.affine.affine_matrix, np.asarray(keywords["affine"])
-    return layer.data.shape[-3:] == data.shape[-3:] and np.allclose(own[-4:, -4:], new[-4:, -4:])
+    return layer.data.shape[-3:] == data.shape[-3:] and np.allclose(
+        carried(layer, "affine"), keywords["metadata"][KEY]["affine"]
+    )
 
 
 def _same_place(layer: Any, data: Any, keywords: dict[str, Any]) -> bool:

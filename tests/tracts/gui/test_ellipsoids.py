@@ -6,7 +6,7 @@ from napari.layers import Surface
 from qtpy.QtWidgets import QComboBox
 
 from napari_gpubio import tracts
-from napari_gpubio.core.space import apply_affine, viewer_to_world, world_to_viewer
+from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from tests.dock_widgets import button
 from tests.tracts.gui.tensor_samples import add_map, add_scan, names, phantom_field
 
@@ -15,7 +15,7 @@ SEED, CALLOSUM = (-10.0, -20.0, 20.0), (0.0, -5.0, 22.0)
 
 def show_ellipsoids(fit_panel, place, world=None):
     """Show those of a place, with the slices through a world position (mm)."""
-    field, dims = phantom_field(), fit_panel.viewer.dims
+    dims = fit_panel.viewer.dims
     if world is not None:
         dims.set_point(range(dims.ndim - 3, dims.ndim), world_to_viewer(world))
     box = next(b for b in fit_panel.findChildren(QComboBox) if b.findData("slice") >= 0)
@@ -59,7 +59,7 @@ def test_ellipsoids_around_the_middle_of_the_view_lie_along_the_fibers(proxy, fi
     assert distance.max() <= 9 * 2.75
     assert distance.min() <= 2.75
     layer = proxy.layers["ellipsoids"]
-    vertices = apply_affine(layer.affine.affine_matrix, layer.data[0]).reshape(-1, 42, 3)  # an icosphere each
+    vertices = (layer.data[0] * layer.scale).reshape(-1, 42, 3)  # an icosphere each
     nearest = vertices[np.linalg.norm(vertices.mean(axis=1)[:, ::-1] - CALLOSUM, axis=1).argmin()]
     assert np.ptp(nearest, axis=0).argmax() == 2  # z, y, x: they run left-right there
     proxy.layers.remove("ellipsoids")
