@@ -48,15 +48,14 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
 
 
 def _written(box: ImageBox, name: str) -> list[str]:
-    """Lines that write the results."""
-    clean, part = "clean", _part(box)
-    lines = ["clean, noise = result.image, result.noise"]
-    if box.log.isChecked():
+    """Lines that write the results; volumes that were not denoised and gaps stay as they were."""
+    lines, is_log = ["clean, noise = result.image, result.noise"], box.log.isChecked()
+    if is_log:
         lines.append("clean, noise = denoise.io.to_log10(clean), denoise.io.to_log10(noise)")
-    if part:
-        lines += ["whole = image.array.astype(clean.dtype)", f"whole{part} = clean"]
-        clean = "whole"
-    lines.append(f"denoise.io.write_image({f'denoised {name}.nii.gz'!r}, {clean}, image)")
+    keeps_gaps = box.gaps.isChecked() and not is_log
+    if box.volumes is not None or keeps_gaps:
+        lines.append(f"clean = denoise.io.in_place(image.array, clean, {box.volumes}, keeps_gaps={keeps_gaps})")
+    lines.append(f"denoise.io.write_image({f'denoised {name}.nii.gz'!r}, clean, image)")
     lines.append(f"denoise.io.write_image({f'noise of {name}.nii.gz'!r}, noise, image)")
     return lines
 
