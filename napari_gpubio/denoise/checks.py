@@ -130,7 +130,7 @@ def _backends(device: Device) -> list[Finding]:
 def _white_noise(device: Device) -> list[Finding]:
     """The filter's measure of noise in white noise, over its variance; standard errors from independent volumes."""
     margin, volumes = SEARCH + 2, 16
-    means = np.array([_measured(100.0 + _white(22 + 2 * margin, seed), margin, device) for seed in range(volumes)])
+    means = np.array([measured(100.0 + _white(22 + 2 * margin, seed), margin, device) for seed in range(volumes)])
     errors = means.std(axis=0, ddof=1) / math.sqrt(volumes)
     return [
         z_score_finding(f"h²/σ², patch radius {radius}", reference, mean, error, NOISE_MEASURE_ERROR)
@@ -142,7 +142,7 @@ def _white(n: int, seed: int) -> Array:
     return np.random.default_rng(seed).normal(size=(n, n, n))
 
 
-def _measured(volume: Array, margin: int, device: Device) -> list[float]:
+def measured(volume: Array, margin: int, device: Device) -> list[float]:
     """Means of h² away from the borders, for each patch."""
     problem = _problem(volume, DenoiseSettings(search_radius=SEARCH))
     runs = make_runs(problem, dataclasses.replace(device, indices=device.indices[:1]))
@@ -228,7 +228,7 @@ def head_volume(*shape: int) -> npt.NDArray[np.float32]:
     return np.ascontiguousarray(padded[tuple(slice(n) for n in shape)], np.float32)
 
 
-def _speed(name: str, shape: tuple[int, int, int], on_cpu: tuple[int, int, int], **options: Any) -> Speed:
+def speed(name: str, shape: tuple[int, int, int], on_cpu: tuple[int, int, int], **options: Any) -> Speed:
     def prepare(device: Device) -> Callable[[], float]:
         volume, settings = head_volume(*(shape if device.is_gpu else on_cpu)), DenoiseSettings(**options)
         return lambda: float(denoise(volume, settings, device=device).image.size)
@@ -237,9 +237,9 @@ def _speed(name: str, shape: tuple[int, int, int], on_cpu: tuple[int, int, int],
 
 
 SPEEDS = (
-    _speed("anlm, 100^3", (100,) * 3, (100,) * 3),
-    _speed("anlm, 256^3 (on a CPU 256 x 256 x 32)", (_LARGE,) * 3, (_LARGE, _LARGE, _SLAB)),
-    _speed("anlm, Rician, 100^3", (100,) * 3, (100,) * 3, noise_model="rician", cutoff=3.0, center="largest"),
+    speed("anlm, 100^3", (100,) * 3, (100,) * 3),
+    speed("anlm, 256^3 (on a CPU 256 x 256 x 32)", (_LARGE,) * 3, (_LARGE, _LARGE, _SLAB)),
+    speed("anlm, Rician, 100^3", (100,) * 3, (100,) * 3, noise_model="rician", cutoff=3.0, center="largest"),
 )
 
 

@@ -78,8 +78,8 @@ def test_masks_known_noise_and_long_voxels_have_the_bits_of_their_backend(fake_g
 @pytest.mark.parametrize("options", [{}, {"noise_model": "rician"}], ids=["gaussian", "rician"])
 def test_slabs_have_the_bits_of_the_whole(fake_gpu, monkeypatch, options):
     fake_gpu()
-    monkeypatch.setattr(gpu, "_CHOSEN_BYTES", 1)
-    monkeypatch.setattr(gpu, "_MIXED_VOXELS", 1)
+    monkeypatch.setattr(gpu, "CHOSEN_BYTES", 1)
+    monkeypatch.setattr(gpu, "MIXED_VOXELS", 1)
     settings = DenoiseSettings(search_radius=1, **options)
     check_backends(problem_of(steps_and_noise((71, 5, 30), seed=8) / 100, settings))
 
@@ -180,7 +180,7 @@ def test_both_backends_have_the_same_methods():
 
 
 def test_the_struct_is_laid_out_as_in_the_kernels():
-    assert struct_in(kernels.source(gpu._SOURCE), "Slab") == gpu.SLAB
+    assert struct_in(kernels.source(gpu.SOURCE), "Slab") == gpu.SLAB
 
 
 @pytest.mark.parametrize("n", [2, 4])
@@ -188,6 +188,6 @@ def test_borders_are_mirrored(n):
     """Also more than once, where a window reaches farther than the volume is long."""
     line = np.arange(n, dtype=np.float32)
     values = np.broadcast_to(line[:, None, None], (n, n, n))
-    found = cpu._mirrored(values, (5, 0, 0))[:, 0, 0]
+    found = cpu.mirrored(values, (5, 0, 0))[:, 0, 0]
     period = np.concatenate([line, line[::-1]])
     np.testing.assert_array_equal(found, [period[i % (2 * n)] for i in range(-5, n + 5)])

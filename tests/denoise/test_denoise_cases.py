@@ -52,8 +52,8 @@ def test_a_filter_that_knows_an_absolute_scale_fails(monkeypatch):
 
 
 def test_a_wrong_measure_of_noise_fails(monkeypatch):
-    measured = checks._measured
-    monkeypatch.setattr(checks, "_measured", lambda *how: [1.05 * mean for mean in measured(*how)])
+    measured = checks.measured
+    monkeypatch.setattr(checks, "measured", lambda *how: [1.05 * mean for mean in measured(*how)])
     assert len(failed(named("measure of white noise"))) == 2
 
 
@@ -84,7 +84,7 @@ def test_the_head_is_mirrored_to_any_size():
 
 
 def test_a_speed_counts_voxels():
-    made = checks._speed("small", (64, 64, 64), (8, 9, 10))
+    made = checks.speed("small", (64, 64, 64), (8, 9, 10))
     assert run_speed(made, choose_device("cpu"), repeats=1)["amount"] == 720
 
 

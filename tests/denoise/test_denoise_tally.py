@@ -8,8 +8,8 @@ from napari_gpubio.denoise import DenoiseSettings, denoise
 from napari_gpubio.denoise.kernels.anlm import cpu, tally
 from napari_gpubio.denoise.kernels.anlm.problem import calibrate, make_windows, simulate_measure
 from napari_gpubio.denoise.kernels.anlm.tally import (
-    _koay_table,
     koay,
+    koay_table,
     rician_variance,
     smooth_variance,
     without_bias,
@@ -128,11 +128,11 @@ def test_the_table_is_read_as_numpy_reads_it():
     found = rician_variance(mean_square, variance, cpu.interpolate)
     assert found[0, 0, 0] == 0.0
     known = variance > 0
-    expected = variance[known] * np.interp(mean_square[known] / variance[known], *_koay_table())
+    expected = variance[known] * np.interp(mean_square[known] / variance[known], *koay_table())
     np.testing.assert_allclose(found[known], expected, rtol=1e-6)
     theta = np.linspace(0.005, 29.995, 2000)
     ratio = (theta**2 + 2) / koay(theta)
-    np.testing.assert_allclose(np.interp(ratio, *_koay_table()), 1 / koay(theta), rtol=3e-5)
+    np.testing.assert_allclose(np.interp(ratio, *koay_table()), 1 / koay(theta), rtol=3e-5)
 
 
 def test_noise_is_smoothed_over_what_is_known():
@@ -208,7 +208,7 @@ def test_the_strength_for_a_known_noise_is_near_the_best(head, monkeypatch):
     best = error_of(head, FOR_MRI, noise=head[2])
     errors = []
     for share in (0.65, 2.6, 13.0):
-        monkeypatch.setattr("napari_gpubio.denoise.kernels.anlm.problem._KNOWN_SHARE", share)
+        monkeypatch.setattr("napari_gpubio.denoise.kernels.anlm.problem.KNOWN_SHARE", share)
         errors.append(error_of(head, FOR_MRI, noise=head[2]))
     assert best < 1.02 * min(errors)
     assert best < 0.9 * errors[-1]

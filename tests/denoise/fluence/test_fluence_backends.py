@@ -61,7 +61,7 @@ def test_a_few_counts_in_the_dark_have_the_bits_of_their_backend(fake_gpu):
     halves[:, 15, 15, 2], halves[0, 3, 4, 40], halves[1, 25, 20, 30] = 1.0, 1.0, 1.0
     runs = [backend.Run(problem_of(tuple(halves), FluenceSettings()), device=GPU) for backend in (cpu, gpu)]
     for run in runs:
-        run.advance(0, len(run._problem.candidates))
+        run.advance(0, len(run.problem.candidates))
     expected, found = (run.snapshot() for run in runs)
     check_same_bits(found, expected, expected._fields)
     assert (expected.values != halves.mean(axis=0)).any()
@@ -125,10 +125,10 @@ def test_memory_is_foreseen(fake_gpu):
 
 def test_both_backends_have_the_same_methods_and_passes(cuda_on_cpu):
     check_same_methods(cpu, gpu)
-    names = {name.removesuffix("_across").removesuffix("_along") for name in cuda_on_cpu(gpu._SOURCE).kernels}
+    names = {name.removesuffix("_across").removesuffix("_along") for name in cuda_on_cpu(gpu.SOURCE).kernels}
     assert names - {"keep"} == set(cpu.PASSES)
 
 
 @pytest.mark.parametrize("name", ["Comparison", "Update"])
 def test_structs_are_laid_out_as_in_the_kernels(name):
-    assert struct_in(kernels.source(gpu._SOURCE), name) == getattr(gpu, name.upper())
+    assert struct_in(kernels.source(gpu.SOURCE), name) == getattr(gpu, name.upper())

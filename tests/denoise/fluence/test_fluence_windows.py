@@ -22,10 +22,10 @@ SHAPE = (30, 26, 34)
 def smoothed(values, scale, *, labels=None, is_sloped=False, twice=False, voxel_size_mm=(1.0, 1.0, 1.0), flat=None):
     """One volume through a window, as a run does it."""
     run = cpu.Run(problem_of((values, values), labels=labels, voxel_size_mm=voxel_size_mm))
-    window = make_window(scale, run._problem.steps, is_sloped=is_sloped, flat_along=flat)
-    found, *rooms = run._pilot(run._halves[0], window, [run._empty() for _ in range(3)])
+    window = make_window(scale, run.problem.steps, is_sloped=is_sloped, flat_along=flat)
+    found, *rooms = run.pilot(run.halves[0], window, [run.empty() for _ in range(3)])
     if twice:
-        found = run._smooth(found, window, tuple(rooms), is_cut=run._is_cut, end=Pass("correct", (found,)))
+        found = run.smooth(found, window, tuple(rooms), is_cut=run.is_cut, end=Pass("correct", (found,)))
     return found * scale_of(values, values)
 
 

@@ -100,7 +100,7 @@ def planes_of(shape: Triple, start: int, count: int) -> tuple[int, int]:
 Float = npt.NDArray[np.float32]
 TINY = 1e-30  # least sum of squares, of volumes that are near 1: where noise is zero, only equal patches count
 NOTHING = 3e38  # sum of squares where there is no candidate
-_KNOWN_SHARE = 1.3  # of the mean measure of noise, which the measure is at least where the noise is known
+KNOWN_SHARE = 1.3  # of the mean measure of noise, which the measure is at least where the noise is known
 _SAMPLE = 20_000  # voxels that are enough to know what is typical
 _LARGEST = 1e15  # scaled numbers stay below, so that sums of their squares stay finite
 # Pre-selection as (A and (C or first)) or (B and C and second) or third, see `flags`.
@@ -163,13 +163,13 @@ class Problem:
 
         The measure of noise is a least of many, so that it is too small for weights wherever it is small by chance, and
         it also holds what differs between the best of patches, which a map of the noise does not know. So a known noise
-        does not take its place, but is what it is at least: `_KNOWN_SHARE` times what it is on the mean in white noise.
+        does not take its place, but is what it is at least: `KNOWN_SHARE` times what it is on the mean in white noise.
         The share was tried on simulated magnitudes of heads: 1.2 to 1.4 are equally good, and from 0.8 on a true map is
         nowhere worse than none.
         """
         if self.variance is None:
             return None
-        factors = _KNOWN_SHARE * np.array(self.windows.patch_sizes) * np.array(self.calibration)
+        factors = KNOWN_SHARE * np.array(self.windows.patch_sizes) * np.array(self.calibration)
         return np.asarray(factors[:, None, None, None] * self.variance, np.float32)
 
 

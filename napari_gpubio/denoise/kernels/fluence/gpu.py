@@ -12,7 +12,7 @@ from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.denoise.kernels.fluence.problem import ONE_VOXEL, FluenceProblem, Smoothed, Taps, Window
 from napari_gpubio.denoise.kernels.fluence.scale_selection import KEEP, Comparison, Pass, ScaleSelection, Update
 
-_SOURCE = Path(__file__).with_name("fluence.cu")
+SOURCE = Path(__file__).with_name("fluence.cu")
 _THREADS = 256  # of a block
 _FOUR = 4  # voxels of a thread one after another
 COMPARISON, UPDATE = (
@@ -80,12 +80,12 @@ class Run(ScaleSelection):
     def _download(self, array: Any) -> Any:
         return to_host(array)
 
-    def _empty(self, *volumes: int) -> Any:
+    def empty(self, *volumes: int) -> Any:
         import cupy
 
-        return cupy.empty((*volumes, *self._problem.shape), np.float32)
+        return cupy.empty((*volumes, *self.problem.shape), np.float32)
 
-    def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
+    def smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
         here, there, axes = source, rooms, axes_of(window)
         for axis, taps in axes[:-1]:
             self._smooth_axis(here, axis, taps, there[0], KEEP, is_cut=is_cut)
@@ -109,7 +109,7 @@ class Run(ScaleSelection):
 
     def _prepare(self) -> None:
         """Upload all windows in one piece, since every upload takes its time."""
-        shape = self._problem.shape
+        shape = self.problem.shape
         wanted = {
             (id(taps), axis, is_cut): taps for window, is_cut in self._windows() for axis, taps in axes_of(window)
         }
@@ -125,7 +125,7 @@ class Run(ScaleSelection):
     def _kernel(self, name: str) -> Any:
         """A kernel that rounds as the CPU does: where two windows are as good, rounding decides for one of them."""
         if name not in self._kernels:
-            self._kernels[name] = kernel(_SOURCE, name, strict=True)
+            self._kernels[name] = kernel(SOURCE, name, strict=True)
         return self._kernels[name]
 
 
