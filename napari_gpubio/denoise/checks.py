@@ -229,6 +229,8 @@ def head_volume(*shape: int) -> npt.NDArray[np.float32]:
 
 
 def speed(name: str, shape: tuple[int, int, int], on_cpu: tuple[int, int, int], **options: Any) -> Speed:
+    """The speed of the filter on a piece of the head, of another shape on a CPU."""
+
     def prepare(device: Device) -> Callable[[], float]:
         volume, settings = head_volume(*(shape if device.is_gpu else on_cpu)), DenoiseSettings(**options)
         return lambda: float(denoise(volume, settings, device=device).image.size)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from napari_gpubio.core.napari_io import series_layer, volume_layer
+from napari_gpubio.core.napari_io import carried, series_layer, volume_layer
 from napari_gpubio.denoise.gui import DenoisePanel
 from tests.denoise.samples import steps_and_noise
 from tests.dock_widgets import (
@@ -42,7 +42,7 @@ def series(volumes=3):
 def add_series(viewer, array=None, affine=AFFINE, name="series", **keywords):
     array = series() if array is None else array
     data, keywords, _ = series_layer(array, affine, name, "volume", **keywords)
-    return array, viewer.add_image(data, **keywords)
+    return viewer.add_image(data, **keywords)
 
 
 def use(panel, **settings):
@@ -119,6 +119,18 @@ def add_halves(viewer, affine=AFFINE, even=EVEN, odd=ODD):
     """The odd half, hidden, and the even one, which is the image."""
     add_volume(viewer, odd, affine, "fluence odd", visible=False)
     return add_volume(viewer, even, affine, "fluence even")
+
+
+def add_gates(viewer):
+    """Both halves with a second gate; the even one is the image."""
+    for name, half in (("fluence odd", ODD), ("fluence even", EVEN)):
+        viewer.add_image(np.stack([half, half[::-1]], -1).T, name=name, visible=half is EVEN)
+
+
+def add_labels(viewer, image, array):
+    """Labels where an image lies."""
+    data, keywords, _ = volume_layer(array, carried(image, "affine"), "tissue", kind="labels")
+    return viewer.add_labels(data, **keywords)
 
 
 def made(viewer, name=BOTH):

@@ -62,7 +62,7 @@ def test_inputs_without_a_file_are_saved_beside_the_script(viewer, panel, qtbot,
     """A series of which some volumes are denoised, its gaps, a mask and a noise map."""
     array = series()
     array[5, 5, 5, 1], array[8, 9, 10, 2] = np.nan, np.inf
-    _, image = add_series(viewer, array, SAGITTAL)
+    image = add_series(viewer, array, SAGITTAL)
     mask = np.zeros((20, 18, 16), np.float32)
     mask[3:15, 4:14, 3:13] = 1
     add_volume(viewer, mask, SAGITTAL, name="mask")

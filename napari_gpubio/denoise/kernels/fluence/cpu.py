@@ -40,9 +40,11 @@ class Run(ScaleSelection):
         return array.copy()
 
     def empty(self, *volumes: int) -> Any:
+        """A volume of this device, or several behind one another, float32."""
         return np.empty((*volumes, *self.problem.shape), np.float32)
 
     def smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
+        """Smooth one volume or both halves along x, y, z, and do the pass at the end."""
         shape = self.problem.shape
         segments = self._segments if is_cut and self._segments is not None else None
         volumes = zip(*(array.reshape(-1, *shape) for array in (source, rooms[0])), strict=True)

@@ -81,11 +81,13 @@ class Run(ScaleSelection):
         return to_host(array)
 
     def empty(self, *volumes: int) -> Any:
+        """A volume of this device, or several behind one another, float32."""
         import cupy
 
         return cupy.empty((*volumes, *self.problem.shape), np.float32)
 
     def smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
+        """Smooth one volume or both halves along x, y, z, and do the pass at the end."""
         here, there, axes = source, rooms, axes_of(window)
         for axis, taps in axes[:-1]:
             self._smooth_axis(here, axis, taps, there[0], KEEP, is_cut=is_cut)
