@@ -10,7 +10,7 @@ from napari_gpubio.core.device import choose_device
 from napari_gpubio.denoise import DenoiseSettings, checks
 from napari_gpubio.denoise.reference import denoise_directly, mix_directly
 from napari_gpubio.denoise.run import denoise
-from tests.denoise.reference import Reference, mixed
+from tests.denoise.reference import Reference
 from tests.denoise.samples import problem_of, steps_and_noise
 
 NAMES = [check.name for check in checks.CHECKS]
@@ -69,11 +69,6 @@ def test_the_direct_form_is_that_of_the_tests(rule):
     problem = problem_of(volume, DenoiseSettings(search_radius=1, preselection=rule))
     expected, _ = Reference(volume, problem.settings, problem.windows, problem.calibration).run()
     np.testing.assert_allclose(denoise_directly(volume, 1, rule), expected, rtol=1e-9)
-
-
-def test_both_ways_to_mix_are_one():
-    small, large = np.random.default_rng(9).normal(size=(2, 9, 12, 7))
-    np.testing.assert_allclose(mix_directly(small, large), mixed(small, large), atol=1e-12)
 
 
 def test_the_head_is_mirrored_to_any_size():

@@ -5,7 +5,7 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from napari_gpubio import denoise
-from napari_gpubio.core.napari_io import carried, volume_layer, volume_of
+from napari_gpubio.core.napari_io import carried, volume_of
 from napari_gpubio.denoise.gui import request
 from napari_gpubio.denoise.napari_io import stored_array
 from tests.denoise.gui.panel_samples import (
@@ -56,8 +56,7 @@ def test_from_the_sample_to_clean_fluence(viewer, panel, qtbot):
 def test_the_gui_gives_what_the_api_gives(viewer, panel, qtbot, affine):
     image = add_halves(viewer, affine)
     border = (np.indices(HALF_SHAPE)[2] > 9).astype(int)
-    data, keywords, _ = volume_layer(border, affine, "tissue", kind="labels")
-    panel.mode.labels_box.choose(viewer.add_labels(data, **keywords))
+    panel.mode.labels_box.choose(add_labels(viewer, image, border))
     run(qtbot, panel, largest_scale=3.0)
     sizes, settings = np.linalg.norm(affine[:3, :3], axis=0), denoise.FluenceSettings(largest_scale=3.0)
     expected = denoise.denoise_fluence(EVEN, ODD, settings, labels=border, voxel_size_mm=sizes, device="cpu")
