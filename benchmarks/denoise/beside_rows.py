@@ -13,7 +13,7 @@ from speed import Job, Plan
 
 from denoise import figure6, peers
 from denoise.domains import CROP, TRUTH_SEED, symmetrised
-from denoise.speed_rows import SMALL, cube, make_problem, timed_call
+from denoise.speed_rows import SMALL, cube, scaled_problem, timed_call
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.run import denoise
 from napari_gpubio.light.run import simulate
@@ -40,7 +40,7 @@ def optimization(plan: Plan) -> Iterator[Job]:
 
 
 def _variant(variant: figure6.Variant | None, plan: Plan, name: str) -> Row:
-    volume = make_problem(cube(SMALL)).values
+    volume = scaled_problem(cube(SMALL)).values
     expected = denoise(volume, device=plan.device).image
     found = figure6.measured(volume, plan.device, variant, expected, 2 if plan.quick else 5)
     timing = Timing(found.pop("seconds"), found.pop("median_seconds"))

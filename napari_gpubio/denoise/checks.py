@@ -12,7 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, difference_finding, error_finding, z_score_finding
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.fluence import denoise_fluence
-from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, Problem, make_windows
+from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, make_problem
 from napari_gpubio.denoise.kernels.anlm.tally import Partial
 from napari_gpubio.denoise.reference import denoise_directly, mix_directly
 from napari_gpubio.denoise.run import denoise, make_runs
@@ -32,17 +32,6 @@ LEAST_FLUENCE = 1e-5  # 1/mm^2; the raw signal / noise is about 0 dB there and 1
 YUAN_GAIN, YUAN_GAIN_SPREAD = 5.0, 1.0  # dB; 4.5 to 5.4 there, by domain and number of photons
 RICIAN = DenoiseSettings(noise_model="rician")
 RICIAN_AT_BEST = DenoiseSettings(noise_model="rician", cutoff=3.0, center="largest")
-
-
-def _problem(values: Array, settings: DenoiseSettings) -> Problem:
-    windows = make_windows(settings)
-    return Problem(
-        values=np.ascontiguousarray(values, np.float32),
-        usable=np.ones(values.shape, np.uint8),
-        windows=windows,
-        settings=settings,
-        calibration=(1.0,) * len(windows.patches),
-    )
 
 
 def _steps(shape: tuple[int, ...], seed: int) -> Array:
@@ -102,7 +91,7 @@ def _wavelet(device: Device) -> list[Finding]:
 
 
 def _mixed(small: Array, large: Array, device: Device) -> Array:
-    problem = _problem(small, DenoiseSettings(search_radius=1))
+    problem = make_problem(small, DenoiseSettings(search_radius=1))
     estimates = np.stack([small, large])
     runs = make_runs(problem, device)
     try:
@@ -144,7 +133,7 @@ def _white(n: int, seed: int) -> Array:
 
 def measured(volume: Array, margin: int, device: Device) -> list[float]:
     """Means of h² away from the borders, for each patch."""
-    problem = _problem(volume, DenoiseSettings(search_radius=SEARCH))
+    problem = make_problem(volume, DenoiseSettings(search_radius=SEARCH))
     runs = make_runs(problem, dataclasses.replace(device, indices=device.indices[:1]))
     try:
         runs[0].advance(0, problem.bricks)

@@ -11,7 +11,7 @@ from napari_gpubio.core.napari_io import grid_of, saved_path
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import Mode
-from napari_gpubio.denoise.napari_io import says_log, stored_array
+from napari_gpubio.denoise.napari_io import holds_log, stored_array
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 
@@ -35,7 +35,7 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
             continue
         is_image = not isinstance(given, Labels)
         read = f"denoise.io.read_on_grid({_path(given, saved)}, image){part if is_image and given.ndim == 4 else ''}"
-        lines.append(f"{keyword} = {f'denoise.io.from_log10({read})' if is_image and says_log(given) else read}")
+        lines.append(f"{keyword} = {f'denoise.io.from_log10({read})' if is_image and holds_log(given) else read}")
         call += f", {keyword}={keyword}"
     values = f"image.array{part}"
     lines.append(f"values = {f'denoise.io.from_log10({values})' if box.log.isChecked() else values}")

@@ -173,6 +173,27 @@ class Problem:
         return np.asarray(factors[:, None, None, None] * self.variance, np.float32)
 
 
+def make_problem(
+    values: npt.NDArray[np.floating],
+    settings: DenoiseSettings,
+    windows: Windows | None = None,
+    *,
+    usable: npt.NDArray[np.uint8] | None = None,
+    variance: Float | None = None,
+    calibration: tuple[float, ...] | None = None,
+) -> Problem:
+    """The problem of a scaled volume: by default with windows for cubic voxels, all of which are filtered."""
+    windows = windows or make_windows(settings)
+    return Problem(
+        values=np.ascontiguousarray(values, np.float32),
+        usable=np.ones(values.shape, np.uint8) if usable is None else usable,
+        windows=windows,
+        settings=settings,
+        calibration=calibration or calibrate(windows, settings),
+        variance=variance,
+    )
+
+
 def scale_of(values: npt.NDArray[np.floating]) -> float:
     """Power of two that a volume is divided by: near the median of its absolute values that are not zero.
 
@@ -213,13 +234,8 @@ def simulate_measure(windows: Windows, preselection: str) -> tuple[float, ...]:
 
     margins = [search + patch for search, patch in zip(windows.search, windows.largest_patch, strict=True)]
     values = 100.0 + np.random.default_rng(1).standard_normal([_SIDE + 2 * margin for margin in margins])
-    problem = Problem(
-        values=values.astype(np.float32),
-        usable=np.ones(values.shape, np.uint8),
-        windows=windows,
-        settings=DenoiseSettings(preselection=preselection),
-        calibration=(1.0,) * len(windows.patches),
-    )
+    settings = DenoiseSettings(preselection=preselection)
+    problem = make_problem(values, settings, windows, calibration=(1.0,) * len(windows.patches))
     run = cpu.Run(problem)
     run.advance(0, problem.bricks)
     inner = tuple(slice(margin, margin + _SIDE) for margin in margins)
