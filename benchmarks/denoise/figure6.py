@@ -61,7 +61,7 @@ class Parts:
     def __init__(self) -> None:
         self.before, self.kernels, self.after = Stopwatch(), Stopwatch(), Stopwatch()
 
-    def told(self) -> dict[str, float]:
+    def seconds_by_part(self) -> dict[str, float]:
         """Best of each."""
         return {name: min(getattr(self, name).wall) for name in ("before", "kernels", "after")}
 
@@ -85,7 +85,7 @@ def measured(volume: Array, device: Device, variant: Variant | None, expected: A
     return {
         "seconds": timing.seconds,
         "median_seconds": timing.median,
-        "parts": parts.told(),
+        "parts": parts.seconds_by_part(),
         "share_beyond_rounding": float((errors > ROUNDING).mean()),
         "largest_difference": float(errors.max()),
     }

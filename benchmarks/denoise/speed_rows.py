@@ -111,9 +111,13 @@ def repeats_of(volume: Array, device: Device, plan: Plan) -> int:
 def sizes(plan: Plan) -> Iterator[Job]:
     """Both cubes, resident (as a whole and in parts) and as a whole call."""
     for n in (SMALL, LARGE):
-        for part, told in (("filter", "resident"), ("kernels", "resident, kernels alone"), ("mix", "resident, mixing")):
+        for part, label in (
+            ("filter", "resident"),
+            ("kernels", "resident, kernels alone"),
+            ("mix", "resident, mixing"),
+        ):
             if part == "filter" or plan.device.is_gpu or n == SMALL:
-                yield Job(f"a {n}^3, {told}", partial(_resident, n, part, plan))
+                yield Job(f"a {n}^3, {label}", partial(_resident, n, part, plan))
         yield Job(f"a {n}^3, whole call", partial(_whole, n, plan))
 
 
@@ -126,8 +130,8 @@ def _resident(n: int, part: str, plan: Plan, name: str) -> Row:
 
 def _whole(n: int, plan: Plan, name: str) -> Row:
     volume = cube(n)
-    told = {"paper": SEED_SECONDS} if n == SMALL else {}
-    return row(name, plan.device, timed_call(volume, plan.device, plan), volume.size, "voxels", **told)
+    more = {"paper": SEED_SECONDS} if n == SMALL else {}
+    return row(name, plan.device, timed_call(volume, plan.device, plan), volume.size, "voxels", **more)
 
 
 # ----------------------------------------------------------------------------------------------- rows b and c: settings
@@ -140,8 +144,8 @@ def radii(plan: Plan) -> Iterator[Job]:
 
 def settings(plan: Plan) -> Iterator[Job]:
     """Patches, rules and noise models."""
-    for told, options in SETTINGS.items():
-        yield Job(f"c 100^3, {told}", partial(_with, options, "c 100^3, defaults", plan))
+    for label, options in SETTINGS.items():
+        yield Job(f"c 100^3, {label}", partial(_with, options, "c 100^3, defaults", plan))
 
 
 def _with(options: dict[str, Any], base: str, plan: Plan, name: str) -> Row:
@@ -189,6 +193,6 @@ def _memory(n: int, plan: Plan, name: str) -> Row:
     denoise(volume, device=plan.device)
     _, most = pool.used_and_grown()
     declared, volumes = scaled_problem(volume).resident_bytes, 4 * volume.size
-    told = f"declared {declared / volumes:.1f}, most {most / volumes:.1f} ({most / 1e6:.0f} MB)"
+    text = f"declared {declared / volumes:.1f}, most {most / volumes:.1f} ({most / 1e6:.0f} MB)"
     target = f"{MOST_FLOAT_VOLUMES} volumes of float32 and slabs"
-    return {"name": name, "declared_bytes": declared, "bytes": most, "told": f"{told}; target {target}"}
+    return {"name": name, "declared_bytes": declared, "bytes": most, "told": f"{text}; target {target}"}

@@ -119,16 +119,13 @@ def _backends(device: Device) -> list[Finding]:
 def _white_noise(device: Device) -> list[Finding]:
     """The filter's measure of noise in white noise, over its variance; standard errors from independent volumes."""
     margin, volumes = SEARCH + 2, 16
-    means = np.array([measured(100.0 + _white(22 + 2 * margin, seed), margin, device) for seed in range(volumes)])
+    white = [np.random.default_rng(seed).normal(100.0, size=(22 + 2 * margin,) * 3) for seed in range(volumes)]
+    means = np.array([measured(volume, margin, device) for volume in white])
     errors = means.std(axis=0, ddof=1) / math.sqrt(volumes)
     return [
         z_score_finding(f"h²/σ², patch radius {radius}", reference, mean, error, NOISE_MEASURE_ERROR)
         for (radius, reference), mean, error in zip(NOISE_MEASURE.items(), means.mean(axis=0), errors, strict=True)
     ]
-
-
-def _white(n: int, seed: int) -> Array:
-    return np.random.default_rng(seed).normal(size=(n, n, n))
 
 
 def measured(volume: Array, margin: int, device: Device) -> list[float]:
@@ -237,8 +234,8 @@ SPEEDS = (
 # -- warm-ups ---------------------------------------------------------------------------------------------------------
 
 
-def _denoise_tiny(**options: Any) -> None:
-    denoise(_steps((8, 8, 8), 0), DenoiseSettings(**options), device=CPU)
+def _denoise_tiny() -> None:
+    denoise(_steps((8, 8, 8), 0), device=CPU)
 
 
 def _denoise_tiny_fluence() -> None:

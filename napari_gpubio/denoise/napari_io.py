@@ -124,7 +124,7 @@ def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
 
 
 def key_of(layer: Any) -> str:
-    """Return what tells a layer from every other one."""
+    """Return the identifier of a layer, which no other has."""
     return str(layer.unique_id)
 
 

@@ -46,7 +46,7 @@ def test_the_noise_of_the_head_is_rician_and_varies_in_space(head):
 
 
 def test_the_head_has_its_tissues(head):
-    """Gray and white matter can be told apart, and both sides are there."""
+    """Gray and white matter differ, and both sides are there."""
     x = np.indices(head.truth.shape)[0] - (head.truth.shape[0] - 1) / 2
     for low, high in ((90, 130), (480, 560), (700, 820)):
         where = (head.truth > low) & (head.truth < high)

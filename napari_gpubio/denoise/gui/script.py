@@ -17,7 +17,9 @@ from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 def painted(box: ImageBox, mode: Mode) -> list[Any]:
     """Input layers that no file holds as they are."""
-    layers = [given for given in (box.layer, *mode.inputs().values()) if given is not None and not _is_number(given)]
+    layers = [
+        given for given in (box.layer, *mode.inputs().values()) if given is not None and not isinstance(given, float)
+    ]
     mask = [] if box.mask_box.layer is None else [box.mask_box.layer]
     return [layer for layer in layers if _file_of(layer) is None] + [layer for layer in mask if not saved_path(layer)]
 
@@ -30,7 +32,7 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
         lines.append(f"mask = denoise.io.read_mask({str(saved.get(mask.name) or saved_path(mask))!r}, image)")
     call = f"result = denoise.{mode.verb}(values, settings={call_text('denoise', mode.form.value())}"
     for keyword, given in mode.inputs().items():
-        if _is_number(given):
+        if isinstance(given, float):
             call += f", {keyword}={given!r}"
             continue
         is_image = not isinstance(given, Labels)
@@ -64,10 +66,6 @@ def _part(box: ImageBox) -> str:
     """Which volumes of a series, as Python."""
     volumes = box.volumes
     return "" if volumes is None else f"[..., {volumes.start}:{volumes.stop}]"
-
-
-def _is_number(given: Any) -> bool:
-    return isinstance(given, float)
 
 
 def _path(layer: Any, saved: Mapping[str, Path]) -> str:

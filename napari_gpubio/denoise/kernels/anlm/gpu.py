@@ -199,7 +199,7 @@ class Run:
     def _launch(self, name: str, bricks: int, slab: np.void) -> None:
         launched = self._kernel(name)
         shared = shared_bytes(self._problem, self._build)
-        if shared > launched.max_dynamic_shared_size_bytes:  # a kernel must ask for more than it gets
+        if shared > launched.max_dynamic_shared_size_bytes:  # more than the default must be requested
             launched.max_dynamic_shared_size_bytes = shared
         blocks = blocks_of_a_brick(self._build.column) * bricks
         launched((blocks,), (THREADS,), (slab,), shared_mem=shared)

@@ -112,13 +112,13 @@ class Run(ScaleSelection):
     def _prepare(self) -> None:
         """Upload all windows in one piece, since every upload takes its time."""
         shape = self.problem.shape
-        wanted = {
+        needed = {
             (id(taps), axis, is_cut): taps for window, is_cut in self._windows() for axis, taps in axes_of(window)
         }
-        texts = [_text_of(shape, axis, taps, is_cut=is_cut) for (_, axis, is_cut), taps in wanted.items()]
+        texts = [_text_of(shape, axis, taps, is_cut=is_cut) for (_, axis, is_cut), taps in needed.items()]
         ends = np.cumsum([len(text) for text in texts])
         whole = self._upload(np.concatenate(texts))
-        for key, text, end in zip(wanted, texts, ends, strict=True):
+        for key, text, end in zip(needed, texts, ends, strict=True):
             self._launches[key] = _launch(shape, key[1], whole[end - len(text) : end])
 
     def _do(self, name: str, *arguments: Any) -> None:
