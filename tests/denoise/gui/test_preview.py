@@ -170,16 +170,7 @@ def test_nothing_to_see_is_no_error(viewer, exact, qtbot):
     assert exact.message == ""
 
 
-def test_a_view_in_three_dimensions_has_no_slice(viewer, panel, qtbot):
-    add_volume(viewer)
-    viewer.dims.ndisplay = 3
-    panel.preview_button.click()
-    settle(qtbot, panel)
-    assert names(viewer) == ["scan"]
-    assert "2-D" in panel.status
-
-
-def test_a_wrong_input_is_a_sentence(viewer, panel, qtbot):
+def test_no_slice_and_a_wrong_input_are_sentences(viewer, panel, qtbot):
     array = noisy()
     array[0, 0, 0] = -1
     image = add_volume(viewer, array)
@@ -188,6 +179,12 @@ def test_a_wrong_input_is_a_sentence(viewer, panel, qtbot):
     panel.preview_button.click()
     settle(qtbot, panel)
     assert "negative values" in panel.message
+    viewer.dims.ndisplay = 3
+    panel.preview_button.click()
+    settle(qtbot, panel)
+    assert names(viewer) == ["scan"]
+    assert "2-D" in panel.status
+    viewer.dims.ndisplay = 2
     use(panel, noise_model="gaussian")
     look(qtbot, panel)
     assert panel.message == ""
