@@ -234,8 +234,8 @@ SPEEDS = (
 # -- warm-ups ---------------------------------------------------------------------------------------------------------
 
 
-def _denoise_tiny() -> None:
-    denoise(_steps((8, 8, 8), 0), device=CPU)
+def _denoise_tiny(**options: Any) -> None:
+    denoise(_steps((8, 8, 8), 0), DenoiseSettings(**options), device=CPU)
 
 
 def _denoise_tiny_fluence() -> None:
