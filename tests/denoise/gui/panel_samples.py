@@ -122,9 +122,9 @@ def add_halves(viewer, affine=AFFINE, even=EVEN, odd=ODD):
 
 
 def add_gates(viewer):
-    """Both halves with a second gate; the even one is the image."""
-    for name, half in (("fluence odd", ODD), ("fluence even", EVEN)):
-        viewer.add_image(np.stack([half, half[::-1]], -1).T, name=name, visible=half is EVEN)
+    """Both halves with a second gate, both of them visible."""
+    for name, array in (("fluence odd", ODD), ("fluence even", EVEN)):
+        viewer.add_image(np.stack([array, array[::-1]], -1).T, name=name)
 
 
 def add_labels(viewer, image, array):
