@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried, grid_of
+from napari_gpubio.core.napari_io import carried, grid_of, stored_array
 from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
+from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.denoise.io import from_log10
 
 Array = npt.NDArray[Any]
@@ -62,6 +63,7 @@ class LayerVolume:
     values: Values
     affine: Array  # voxel to world, mm, of the stored order
     order: tuple[int, int, int]  # of the stored axes in which they follow x, y, z: how the layer shows them
+    is_oblique: bool  # shown along the world's axes, which are not those of the stored array
     place: dict[str, Any]  # keywords that put a napari layer where this one is
     display: dict[str, Any]  # keywords that draw a napari layer as this one is
     carried: dict[str, Any]
@@ -82,8 +84,10 @@ class LayerVolume:
         affine = self.affine[:, [*part.axes, 3]]
         return dataclasses.replace(self, values=self.values.cut(part), affine=affine)
 
-    def shown(self, array: Array) -> Array:
-        """Return a stored array with the axes of the layer."""
+    def shown(self, array: Array) -> Any:
+        """Return what a layer in this one's place holds of a stored array."""
+        if self.is_oblique:
+            return WorldAligned(array, self.affine)
         return array.transpose(*self.order, *range(3, array.ndim)).T
 
     def stored_axis(self, axis: int) -> int:
@@ -110,6 +114,7 @@ def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
         values=layer_values(layer, is_log=is_log),
         affine=np.asarray(affine),
         order=(0, 1, 2) if own is None else world_order(np.asarray(own)),
+        is_oblique=isinstance(layer.data, WorldAligned),
         place=place_of(layer),
         display={
             "colormap": layer.colormap,
@@ -131,14 +136,6 @@ def key_of(layer: Any) -> str:
 def layer_values(layer: Any, *, is_log: bool | None = None) -> Values:
     """Return the numbers of an image layer; ``is_log`` None: as the layer says."""
     return Values(stored_array(layer), holds_log(layer) if is_log is None else is_log)
-
-
-def stored_array(layer: Any) -> Any:
-    """Return the array (X, Y, Z) or (X, Y, Z, N) of an image layer, as its file has it; a view where possible."""
-    array, affine = layer.data.T, carried(layer, "affine")
-    if affine is None:
-        return array
-    return array.transpose(*np.argsort(world_order(np.asarray(affine))), *range(3, array.ndim))
 
 
 def holds_log(layer: Any) -> bool:

@@ -25,6 +25,7 @@ _STARTING = "preview … (the first one may have to compile the filter)"
 QUICK_SECONDS = 0.04  # that the window waits for a first preview: drawing twice, and beside the filter, takes longer
 _PLANNED = 0.6  # of that time, for other things may be running
 NO_SLICE = "the preview is of a slice; switch the view to 2-D"
+_OBLIQUE = "no preview: the image is tilted, so a slice on screen is not one of its own; press Run"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -180,7 +181,8 @@ class LivePreview(QObject):
             self.error_occurred.emit(str(error))
             return
         if found is None:
-            self.status_changed.emit(NO_SLICE if self._viewer.dims.ndisplay == 3 else "")
+            why = _OBLIQUE if request.image.is_oblique else NO_SLICE if self._viewer.dims.ndisplay == 3 else ""
+            self.status_changed.emit(why)
             return
         whole, middle = found
         self._in_two = middle is not None
@@ -227,7 +229,7 @@ class LivePreview(QObject):
         """The slice on screen, and its middle if all of it takes a while; None if there is none."""
         dims, image = self._viewer.dims, request.image
         ndim = len(image.shape)
-        if dims.ndisplay == 3:
+        if dims.ndisplay == 3 or image.is_oblique:
             return None
         across = next(axis for axis in dims.not_displayed[::-1] if axis >= dims.ndim - 3) - dims.ndim
         index = self._index(request, dims.point)

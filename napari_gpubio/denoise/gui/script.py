@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from napari.layers import Labels
 
-from napari_gpubio.core.napari_io import grid_of, saved_path
+from napari_gpubio.core.napari_io import grid_of, saved_path, stored_array
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import Mode
-from napari_gpubio.denoise.napari_io import holds_log, stored_array
+from napari_gpubio.denoise.napari_io import holds_log
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 

@@ -5,9 +5,8 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from napari_gpubio import denoise
-from napari_gpubio.core.napari_io import carried, volume_of
+from napari_gpubio.core.napari_io import carried, stored_array, volume_of
 from napari_gpubio.denoise.gui import request
-from napari_gpubio.denoise.napari_io import stored_array
 from tests.denoise.gui.panel_samples import (
     AFFINE,
     BOTH,

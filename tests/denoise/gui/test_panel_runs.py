@@ -5,10 +5,9 @@ import pytest
 from napari.layers import Image
 
 from napari_gpubio import denoise
-from napari_gpubio.core.napari_io import KEY, carried, volume_of, write_image
+from napari_gpubio.core.napari_io import KEY, carried, stored_array, volume_of, write_image
 from napari_gpubio.core.volumes import read_array
 from napari_gpubio.denoise.gui import DenoisePanel
-from napari_gpubio.denoise.napari_io import stored_array
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.napari_io import scan_layer, scan_of
 from tests.denoise.gui.panel_samples import (

@@ -4,10 +4,10 @@ import nibabel as nib
 import numpy as np
 
 from napari_gpubio import denoise
+from napari_gpubio.core.napari_io import stored_array
 from napari_gpubio.denoise.gui import panel as panel_module
 from napari_gpubio.denoise.gui.modes import MODES, AnlmMode
 from napari_gpubio.denoise.gui.request import AnlmRecipe
-from napari_gpubio.denoise.napari_io import stored_array
 from tests.denoise.gui.panel_samples import (
     AFFINE,
     SAGITTAL,
