@@ -24,7 +24,6 @@ from tests.light.gui.panel_samples import (
     ball,
     detector_rows,
     fluence,
-    held_run,
     outwards,
     result,
     run,
@@ -77,23 +76,6 @@ def open_file(viewer, path):
 
 
 # --------------------------------------------------------------------------------------------------------- running
-
-
-def test_a_run_under_way_is_not_called_stopped(viewer, panel, qtbot, held):
-    held_run(qtbot, panel, held)
-    part = simulate(ball(), panel.voxels.controller.source(), LightSettings(photons=100), device="cpu")
-    part = dataclasses.replace(part, complete=False, settings=dataclasses.replace(part.settings, photons=FEW))
-    from napari_gpubio.light.gui.request import display_voxels
-
-    panel.run_form.show_preview(display_voxels(part, panel.voxels.options))
-    assert f"Running: 100 of {FEW:,} photons" in judgment(panel)
-    assert "Stopped" not in judgment(panel)
-    assert "batches" not in judgment(panel)
-    assert not button(panel, "Continue").isEnabled()
-    held.go.set()
-    settle(qtbot, panel)
-    assert "Running" not in judgment(panel)
-    assert button(panel, "Continue").isEnabled()
 
 
 def test_continue_adds_photons_to_a_whole_result(viewer, ran, qtbot):

@@ -6,8 +6,6 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.run_box import VoxelRunBox
-from napari_gpubio.light.napari_io import result_of
-from tests.dock_widgets import button
 from tests.light.gui.panel_samples import LEFT, fluence, result, settle, tick
 
 
@@ -125,34 +123,6 @@ def test_the_time_window_zero_is_a_sentence(viewer, shown, qtbot):
     shown.voxels.run_box.set_gates(0.0, 1)
     shown.run_button.click()
     assert "ends at 0 ns" in shown.message
-
-
-def test_the_legend_tells_powers_of_ten_and_the_unit(viewer, shown, qtbot):
-    bar = legend(shown)
-    assert not bar.isHidden()
-    _, high = fluence(viewer).contrast_limits
-    assert len(bar.texts) == 7
-    assert bar.texts[0] == "10" + str(int(high)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    assert "1/mm² per launched photon" in bar.unit
-    fluence(viewer).contrast_limits = (-2.5, -0.5)
-    assert bar.texts == ["10⁻¹", "10⁻²"]
-    give(shown, qtbot, power=10.0)
-    assert "mW/mm²" in bar.unit
-    viewer.layers.remove(fluence(viewer))
-    assert bar.isHidden()
-
-
-def test_a_picture_can_be_kept_to_compare(viewer, shown, qtbot):
-    first, kept = fluence(viewer), result(viewer)
-    button(shown, "Keep these layers").click()
-    shown.voxels.place_source((LEFT[0], LEFT[1], LEFT[2] + 6.0))
-    settle(qtbot, shown)
-    assert fluence(viewer) is not first
-    assert first in viewer.layers
-    assert result_of(first) is kept
-    assert result(viewer) is not kept
-    names = [layer.name for layer in viewer.layers]
-    assert names[-2:] == ["source beam", "source and detectors"]
 
 
 @pytest.fixture

@@ -9,10 +9,7 @@ from napari_gpubio.light.gui import request
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.gui.plots_profile import DRAWN
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import LightSettings
 from tests.dock_widgets import (
-    MILLISECONDS,
     WAYS_TO_CLOSE,
     Mouse,
     check_closing_ends_a_run,
@@ -27,14 +24,11 @@ from tests.light.gui.panel_samples import (
     FEW,
     LEFT,
     RADIUS,
-    TOP,
     add_ball,
     add_panel,
-    ball,
     click,
     fluence,
     go_to,
-    held_run,
     markers,
     on_screen,
     result,
@@ -96,39 +90,6 @@ def test_a_preview_is_an_unbiased_look_at_the_whole(viewer, panel, qtbot, monkey
     assert previews
 
 
-def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
-    panel.voxels.run_box.set_live(False)
-    panel.voxels.run_box.photons.set_value(10**8)
-    panel.voxels.place_source(LEFT)
-    panel.run_button.click()
-    assert panel.run_button.text() == "Stop"
-    qtbot.waitUntil(lambda: fluence(viewer) is not None, timeout=MILLISECONDS)
-    with qtbot.waitSignal(panel.run_finished, timeout=5000):
-        panel.run_button.click()
-    settle(qtbot, panel)
-    assert panel.run_button.text() == "Run"
-    stopped = result(viewer)
-    assert not stopped.complete
-    assert 0 < stopped.launched < 10**8
-    assert stopped.energy.total == pytest.approx(1.0, abs=1e-6)
-    assert panel.status == f"stopped after {stopped.launched:,} photons; Continue adds photons"
-    again = simulate(ball(), stopped.source, LightSettings(photons=50_000, seed=7), device="cpu")
-    assert abs(again.energy.absorbed.z_score(stopped.energy.absorbed.value)) < 5
-
-
-def test_a_change_during_a_run_lets_it_go_on_and_says_so(viewer, panel, qtbot, held):
-    held_run(qtbot, panel, held)
-    begun = panel.voxels.controller.optodes.source
-    panel.voxels.run_box.set_live(True)
-    panel.voxels.place_source(TOP)
-    assert "Press Stop, then Run" in panel.message
-    held.go.set()
-    settle(qtbot, panel)
-    assert np.allclose(result(viewer).source.position_mm, begun.position_mm)
-    run(qtbot, panel)
-    assert np.allclose(result(viewer).source.position_mm, panel.voxels.controller.optodes.source.position_mm)
-
-
 def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel, qtbot, monkeypatch):
     panel.voxels.run_box.photons.set_value(10**9)
     monkeypatch.setattr(request, "VOXEL_QUICK_PHOTONS", 10**9)  # as slow as can be
@@ -178,25 +139,6 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
 
 
 # ----------------------------------------------------------------------------------------- the world changes around it
-
-
-@pytest.mark.display
-@pytest.mark.parametrize("what", ["ball", "source and detectors", "source beam", "fluence", "everything"])
-def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, errors, what):
-    held.go.set()
-    panel.voxels.place_source(LEFT)
-    settle(qtbot, panel)
-    held.again()
-    held_run(qtbot, panel, held)
-    if what == "everything":
-        viewer.layers.clear()
-    else:
-        viewer.layers.remove(fluence(viewer).name if what == "fluence" else what)
-    held.go.set()
-    settle(qtbot, panel)
-    assert not errors()
-    assert panel.run_button.text() == "Run"
-    assert result(viewer).launched == FEW
 
 
 def test_other_labels_start_anew(viewer, panel, qtbot):

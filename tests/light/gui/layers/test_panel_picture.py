@@ -5,10 +5,9 @@ import pytest
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.light.gui import request
-from napari_gpubio.light.gui.display import DecadeBar, Strength
+from napari_gpubio.light.gui.display import Strength
 from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.napari_io import mirrored
-from tests.dock_widgets import button
 from tests.light.gui.layers.panel_samples import FEW, MUA, change, picture, result
 from tests.light.gui.panel_samples import run, settle
 
@@ -76,18 +75,6 @@ def test_the_users_limits_follow_the_unit_and_stay_with_the_next_run(viewer, pan
     assert layer.colormap.name == "viridis"
 
 
-def test_the_legend_tells_powers_of_ten_and_the_unit(viewer, panel, qtbot):
-    bar = panel.layers.display_box.findChild(DecadeBar)
-    assert bar.isHidden()
-    run(qtbot, panel)
-    assert len(bar.texts) == 7
-    assert "fluence, 1/mm² per launched photon" in bar.unit
-    viewer.layers.remove(picture(viewer).name)
-    assert bar.isHidden()
-    run(qtbot, panel)
-    assert not bar.isHidden()
-
-
 def test_borders_can_be_drawn_and_left_out(viewer, panel, qtbot):
     run(qtbot, panel)
     assert {"layer borders", "layer names"} <= {layer.name for layer in viewer.layers}
@@ -114,17 +101,6 @@ def test_another_grid_makes_another_layer(viewer, panel, qtbot):
     center = viewer.scene.camera.center
     assert center[-2] == pytest.approx(0.25, abs=0.03)  # in view
     assert viewer.layers[0] is picture(viewer)  # below the borders
-
-
-def test_a_picture_can_be_kept_to_compare(viewer, panel, qtbot):
-    run(qtbot, panel)
-    first, kept = picture(viewer), result(viewer)
-    button(panel, "Keep these layers").click()
-    change(panel, MUA, "3")
-    run(qtbot, panel)
-    assert first in viewer.layers
-    assert carried(first, "result") is kept
-    assert result(viewer).medium.layers[0].mua_per_mm == 3.0
 
 
 def test_without_the_absorption_map_there_are_numbers_and_no_picture(viewer, panel, qtbot):

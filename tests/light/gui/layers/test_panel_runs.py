@@ -3,12 +3,11 @@
 import dataclasses
 
 import numpy as np
-import pytest
 
 from napari_gpubio.light.gui import request
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.run import simulate
-from tests.dock_widgets import MILLISECONDS, button, press_and_wait, texts
+from tests.dock_widgets import button, press_and_wait
 from tests.light.gui.layers.panel_samples import FEW, MEDIUM, MUA, SETTINGS, change, held_run, picture, result
 from tests.light.gui.panel_samples import run, settle
 
@@ -42,29 +41,6 @@ def test_the_look_can_be_changed_while_it_runs(viewer, panel, qtbot, held):
     assert result(viewer).parameters["beam"]["radius_mm"] == 0.3
 
 
-def test_a_change_during_a_run_lets_it_go_on_and_says_so(viewer, panel, qtbot, held):
-    held_run(qtbot, panel, held)
-    change(panel, MUA, "7")
-    assert "Press Stop, then Run" in panel.message
-    held.go.set()
-    settle(qtbot, panel)
-    assert result(viewer).medium == MEDIUM
-
-
-def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
-    panel.layers.run_box.photons.set_value(4_000_000_000)
-    panel.run_button.click()
-    qtbot.waitUntil(lambda: picture(viewer) is not None, timeout=MILLISECONDS)
-    with qtbot.waitSignal(panel.run_finished, timeout=10_000):
-        panel.run_button.click()
-    settle(qtbot, panel)
-    stopped = result(viewer)
-    assert not stopped.complete
-    assert 0 < stopped.launched < 4_000_000_000
-    assert stopped.total == pytest.approx(1.0, abs=1e-6)
-    assert any("Stopped after" in text for text in texts(panel.layers.results))
-
-
 def test_a_result_is_gone_on_with(viewer, panel, qtbot):
     run(qtbot, panel)
     change(panel, MUA, "9")  # it goes on with its own inputs
@@ -87,36 +63,3 @@ def test_a_stopped_result_is_gone_on_with_to_its_end(viewer, panel, qtbot, held)
     expected = simulate(MEDIUM, SETTINGS, device="cpu")
     assert np.array_equal(result(viewer).A_rz.value, expected.A_rz.value)
     assert np.array_equal(result(viewer).A_rz.error, expected.A_rz.error)
-
-
-def test_while_it_runs_nothing_is_called_stopped(panel, qtbot, held):
-    panel.layers.run_box.photons.set_value(100_000_000)
-    panel.run_button.click()
-    held.go.set()
-    qtbot.waitUntil(lambda: panel.layers.results.displayed is not None, timeout=MILLISECONDS)
-    assert panel.running
-    assert "Running:" in panel.layers.results.findings
-    assert "Stopped" not in panel.layers.results.findings
-    assert not button(panel, "Continue").isEnabled()
-    panel.stop()
-    settle(qtbot, panel)
-    assert "Stopped after" in panel.layers.results.findings
-    assert button(panel, "Continue").isEnabled()
-
-
-@pytest.mark.display
-@pytest.mark.parametrize("what", ["fluence, log10 1/mm²", "layer borders", "layer names", "everything"])
-def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, errors, what):
-    held.go.set()
-    run(qtbot, panel)
-    held.again()
-    held_run(qtbot, panel, held)
-    if what == "everything":
-        viewer.layers.clear()
-    else:
-        viewer.layers.remove(what)
-    held.go.set()
-    settle(qtbot, panel)
-    assert not errors()
-    assert result(viewer).launched == FEW
-    assert "layer borders" in viewer.layers
