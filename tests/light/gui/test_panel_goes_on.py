@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from qtpy.QtWidgets import QComboBox
 
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import carried
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.gui.request import adjoint_source
 from napari_gpubio.light.io.results import load_result, save_result
-from napari_gpubio.light.napari_io import labels_layer, read_layers
+from napari_gpubio.light.napari_io import read_layers
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.sensitivity import sensitivity
-from napari_gpubio.light.settings import LightCase, LightSettings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.dock_widgets import button, press_and_wait
 from tests.light.gui.panel_samples import (
@@ -31,10 +32,6 @@ from tests.light.gui.panel_samples import (
 )
 
 BESIDE = tuple(np.asarray(CENTER) + 20.0 * np.array([-0.8, 0.6, 0.0]))
-
-
-def judgment(panel):
-    return panel.voxels.results.findings
 
 
 def press(qtbot, panel, text):
@@ -95,7 +92,7 @@ def test_continue_adds_photons_to_a_whole_result(viewer, ran, qtbot):
 # ----------------------------------------------------------------------------------------------------- saved files
 
 
-def test_a_saved_result_is_shown_with_its_inputs_and_no_run(viewer, empty, qtbot, saved):
+def test_a_saved_result_is_shown_with_its_inputs_and_goes_on_to_its_end(viewer, empty, qtbot, saved):
     open_file(viewer, saved)
     settle(qtbot, empty)
     assert empty.voxels.results.result.launched == FEW
@@ -106,12 +103,7 @@ def test_a_saved_result_is_shown_with_its_inputs_and_no_run(viewer, empty, qtbot
     assert (settings.seed, settings.photons) == (5, 2 * FEW)
     assert settings.faces == ("mirror", "escape", "cyclic", "cyclic", "default", "default")
     assert empty.voxels.source_box.form.widget("kind").value == "fiber"
-    assert f"Stopped after {FEW:,} of {2 * FEW:,}" in judgment(empty)
-
-
-def test_a_saved_run_that_was_stopped_goes_on_to_its_end(viewer, empty, qtbot, saved):
-    open_file(viewer, saved)
-    settle(qtbot, empty)
+    assert f"Stopped after {FEW:,} of {2 * FEW:,}" in empty.voxels.results.findings
     press(qtbot, empty, "Continue")
     whole, part = result(viewer), load_result(saved)
     assert (whole.launched, whole.complete) == (2 * FEW, True)
@@ -139,19 +131,6 @@ def test_a_kept_picture_is_not_taken_again(viewer, empty, qtbot, saved):
     assert fluence(viewer) is None
 
 
-def test_detectors_of_an_input_file_without_names_are_numbered(viewer, empty, qtbot):
-    detectors = (Detector(position_mm=LEFT), Detector(position_mm=BESIDE))
-    source = Source(position_mm=TOP, direction=(0.0, 0.0, -1.0))
-    case = LightCase(
-        domain=ball(), source=source, settings=LightSettings(photons=FEW), detectors=detectors, notes=(), name="ball"
-    )
-    data, keywords, _ = labels_layer(case.domain, "ball")
-    keywords["metadata"][KEY]["case"] = case
-    viewer.add_labels(data, **keywords)
-    settle(qtbot, empty)
-    assert [name for name, *_ in detector_rows(empty)] == ["D1", "D2"]
-
-
 # ----------------------------------------------------------------------------------------------------- sensitivity
 
 
@@ -159,51 +138,38 @@ def test_the_sensitivity_is_that_of_two_runs(viewer, ran, qtbot):
     ran.voxels.controller.add_detector(BESIDE)
     press(qtbot, ran, "Sensitivity to D1")
     layer = next(layer for layer in viewer.layers if carried(layer, "panel") == "sensitivity D1")
-    forward = result(viewer)
-    place = ran.voxels.controller.optodes.detectors[0].position_mm
-    # the ball's inward normal, and the next seed: an independent way to the same photons up to the normal's rounding
-    assert np.allclose(np.linalg.norm(np.asarray(place) - CENTER), 20.0, atol=1.5)
+    forward, detector = result(viewer), ran.voxels.controller.optodes.detectors[0]
     shares = {row.label: row.value for row in numbers(ran) if row.unit == "%"}
     assert sum(shares.values()) == pytest.approx(100.0)
     assert shares[1] > shares[2] > 0  # source and detector are in the rind
     paths = sum(row.value for row in numbers(ran) if row.unit == "mm")
     assert np.nansum(10.0**layer.data) == pytest.approx(paths, rel=1e-4)
-    assert np.linalg.norm(np.subtract(place, forward.source.position_mm)) < paths  # longer than the straight line
+    apart = np.linalg.norm(np.subtract(detector.position_mm, forward.source.position_mm))
+    assert apart < paths  # longer than the straight line
+    adjoint = adjoint_source(forward, detector)
+    assert np.dot(adjoint.direction, -outwards(adjoint.position_mm)) > 0.9
+    settings = dataclasses.replace(forward.settings, seed=forward.settings.seed + 1)
+    expected = sensitivity(forward, simulate(forward.domain, adjoint, settings, device="cpu"))
+    by_label = {label: 100 * share for label, share in expected.share_by_label().items()}
+    assert shares == pytest.approx(by_label)
     assert not fluence(viewer).visible
     run(qtbot, ran)
     assert fluence(viewer).visible
     assert numbers(ran) == []
 
 
-def test_the_sensitivity_agrees_with_the_api(viewer, ran, qtbot):
-    from napari_gpubio.light.gui.request import adjoint_source
-
-    ran.voxels.controller.add_detector(BESIDE)
-    press(qtbot, ran, "Sensitivity to D1")
-    forward = result(viewer)
-    adjoint = adjoint_source(forward, ran.voxels.controller.optodes.detectors[0])
-    assert np.dot(adjoint.direction, -outwards(adjoint.position_mm)) > 0.9
-    settings = dataclasses.replace(forward.settings, seed=forward.settings.seed + 1)
-    expected = sensitivity(forward, simulate(forward.domain, adjoint, settings, device="cpu"))
-    shares = {row.label: row.value / 100 for row in numbers(ran) if row.unit == "%"}
-    assert shares == pytest.approx(expected.share_by_label())
-
-
-def test_a_source_that_was_moved_since_is_a_sentence(viewer, ran, qtbot):
-    ran.voxels.controller.add_detector(BESIDE)
-    ran.voxels.place_source(TOP)
-    button(ran, "Sensitivity to D1").click()
-    assert "press Run first" in ran.message
-    assert not ran.running
-
-
-def test_a_sensitivity_needs_a_result(viewer, panel):
+def test_a_sensitivity_needs_a_result_of_the_source(panel, qtbot):
     panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
     assert not button(panel, "Sensitivity to a detector").isEnabled()
     panel.voxels.controller.add_detector(BESIDE)
     button(panel, "Sensitivity to D1").click()
     assert "no result yet" in panel.message
+    run(qtbot, panel)
+    panel.voxels.place_source(TOP)
+    button(panel, "Sensitivity to D1").click()
+    assert "press Run first" in panel.message
+    assert not panel.running
 
 
 # ----------------------------------------------------------------------------------------------------- outer faces

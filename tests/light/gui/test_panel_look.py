@@ -9,22 +9,10 @@ from napari_gpubio.light.gui.run_box import VoxelRunBox
 from tests.light.gui.panel_samples import LEFT, fluence, result, settle, tick
 
 
-@pytest.fixture
-def shown(viewer, panel, qtbot):
-    """A picture of a source on the left."""
-    panel.voxels.place_source(LEFT)
-    settle(qtbot, panel)
-    return panel
-
-
 def give(panel, qtbot, **amounts):
     for name, value in amounts.items():
         getattr(panel.voxels.display_box, f"{name}_box").setValue(value)
     settle(qtbot, panel)
-
-
-def legend(panel):
-    return panel.voxels.display_box.findChild(DecadeBar)
 
 
 def test_the_picture_is_the_logarithm_over_whole_decades(viewer, shown, qtbot):
@@ -74,27 +62,21 @@ def test_a_power_that_was_given_first_counts_for_the_first_picture(viewer, panel
     assert np.allclose(fluence(viewer).data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
 
 
-def test_noisy_voxels_are_hidden_on_request(viewer, shown, qtbot):
+def test_noisy_voxels_are_hidden_and_the_error_is_shown_on_request(viewer, shown, qtbot):
     every = np.isfinite(fluence(viewer).data).sum()
-    tick(shown, "hide voxels")
-    settle(qtbot, shown)
+    for text in ("hide voxels", "show the error"):
+        tick(shown, text)
+        settle(qtbot, shown)
     data, error = fluence(viewer).data.T, result(viewer).relative_error
     assert np.array_equal(np.isfinite(data), error <= 0.5)
     assert 0 < np.isfinite(data).sum() < every
-    tick(shown, "hide voxels")
-    settle(qtbot, shown)
-    assert np.isfinite(fluence(viewer).data).sum() == every
-
-
-def test_the_error_can_be_seen_as_a_layer(viewer, shown, qtbot):
-    tick(shown, "show the error")
-    settle(qtbot, shown)
-    layer = shown.voxels.view.layer("error")
+    layer, known = shown.voxels.view.layer("error"), np.isfinite(error)
     assert "%" in layer.name
-    known = np.isfinite(result(viewer).relative_error)
-    assert np.allclose(layer.data.T[known], 100 * result(viewer).relative_error[known])
-    tick(shown, "show the error")
-    settle(qtbot, shown)
+    assert np.allclose(layer.data.T[known], 100 * error[known])
+    for text in ("hide voxels", "show the error"):
+        tick(shown, text)
+        settle(qtbot, shown)
+    assert np.isfinite(fluence(viewer).data).sum() == every
     assert shown.voxels.view.layer("error") is None
 
 
@@ -109,16 +91,14 @@ def test_time_gates_step_with_the_viewers_slider(viewer, shown, qtbot):
         lit = gates[..., gate] > 0
         assert np.allclose(layer.data[gate].T[lit], np.log10(gates[..., gate][lit]), atol=1e-5)
     viewer.dims.set_point(0, 2)
-    assert "0.5 to 0.75 ns" in legend(shown).unit
+    legend = shown.voxels.display_box.findChild(DecadeBar)
+    assert "0.5 to 0.75 ns" in legend.unit
     spatial = layer.affine.affine_matrix[1:, 1:]
     assert np.allclose(spatial, viewer.layers["ball"].affine.affine_matrix)
     shown.voxels.run_box.set_gates(5.0, 1)
     settle(qtbot, shown)
     assert viewer.dims.ndim == 3
-    assert "ns" not in legend(shown).unit
-
-
-def test_the_time_window_zero_is_a_sentence(viewer, shown, qtbot):
+    assert "ns" not in legend.unit
     shown.voxels.run_box.set_live(False)
     shown.voxels.run_box.set_gates(0.0, 1)
     shown.run_button.click()
@@ -141,7 +121,10 @@ def type_photons(run_box, text):
     ("text", "photons"),
     [("2e6", 2_000_000), ("2,000,000", 2_000_000), ("2M", 2_000_000), ("12345", 12345), (" 5k ", 5000), ("1e9", 10**9)],
 )
-def test_photons_can_be_typed(run_box, text, photons):
+def test_photons_can_be_typed_or_set_with_the_slider(run_box, text, photons):
+    for tick_, from_slider in ((63, 2_000_000), (40, 10**4), (90, 10**9)):
+        run_box.photons.slider.setValue(tick_)
+        assert run_box.photons.value() == from_slider
     type_photons(run_box, text)
     assert run_box.settings.photons == photons
     assert run_box.photons.slider.value() == round(10 * np.log10(photons).clip(4, 9))
@@ -152,9 +135,3 @@ def test_photons_that_are_no_number_are_a_sentence(run_box, text):
     type_photons(run_box, text)
     with pytest.raises(InvalidInput, match=f"photons is {text!r}"):
         _ = run_box.settings
-
-
-def test_the_slider_goes_from_ten_thousand_to_a_billion(run_box):
-    for tick_, photons in ((63, 2_000_000), (40, 10**4), (90, 10**9)):
-        run_box.photons.slider.setValue(tick_)
-        assert run_box.photons.value() == photons
