@@ -42,60 +42,61 @@ MANY = 400_000
 # ------------------------------------------------------------------------------------------------- while it runs
 
 
-def test_the_picture_refines_and_keeps_what_the_user_set(viewer, panel, qtbot, monkeypatch, in_chunks_of):
+@pytest.fixture
+def shows(panel, monkeypatch):
+    """Results on their way to the screen, with the fluence layer that shows each."""
+    real, seen = panel.voxels.view.display, []
+
+    def show(picture):
+        real(picture)
+        layer = panel.voxels.view.layer()
+        if not seen:
+            layer.colormap, layer.contrast_limits, layer.opacity = "viridis", (-4.0, -1.0), 0.4
+        seen.append((picture.result, layer))
+
+    monkeypatch.setattr(panel.voxels.view, "display", show)
+    return seen
+
+
+@pytest.fixture
+def many(panel, monkeypatch, in_chunks_of):
+    """A panel whose next run takes many photons, with a preview after each twentieth."""
     in_chunks_of(MANY // 20)  # more than the window shows, if it is slow
     monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
     panel.voxels.run_box.set_live(False)
     panel.voxels.run_box.photons.set_value(MANY)
     panel.voxels.place_source(LEFT)
-    seen = []
-    real = panel.voxels.view.display
+    return panel
 
-    def show(picture):
-        real(picture)
-        layer = fluence(viewer)
-        if not seen:
-            layer.colormap, layer.contrast_limits, layer.opacity = "viridis", (-4.0, -1.0), 0.4
-        seen.append((picture.result.launched, layer))
 
-    monkeypatch.setattr(panel.voxels.view, "display", show)
-    run(qtbot, panel)
-    launched = [count for count, _ in seen]
+def test_the_picture_refines_and_keeps_what_the_user_set(many, qtbot, shows):
+    run(qtbot, many)
+    launched = [shown.launched for shown, _ in shows]
     assert len(launched) >= 2  # how many of them are seen depends on the speed of the window
     assert launched == sorted(launched)
     assert launched[0] < launched[-1] == MANY
-    assert all(layer is seen[0][1] for _, layer in seen)  # the same layer, changed in place
-    layer = seen[0][1]
+    layer = shows[0][1]
+    assert all(later is layer for _, later in shows)  # changed in place
     assert layer.colormap.name == "viridis"
     assert tuple(layer.contrast_limits) == (-4.0, -1.0)
     assert layer.opacity == 0.4
 
 
 @pytest.mark.validate
-def test_a_preview_is_an_unbiased_look_at_the_whole(viewer, panel, qtbot, monkeypatch, in_chunks_of):
+def test_a_preview_is_an_unbiased_look_at_the_whole(many, qtbot, shows):
     """Every preview is a result of its own: its absorbed share agrees with the final one within their errors."""
-    in_chunks_of(MANY // 4)
-    monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
-    panel.voxels.run_box.set_live(False)
-    panel.voxels.run_box.photons.set_value(MANY)
-    panel.voxels.place_source(LEFT)
-    previews = []
-    monkeypatch.setattr(panel.run_form, "show_preview", lambda picture: previews.append(picture.result))
-    run(qtbot, panel)
-    final = result(viewer)
-    for preview in previews:
+    run(qtbot, many)
+    *previews, (final, _) = shows
+    for preview, _ in previews:
         # from the error of all batches: that of the few batches of an early preview is itself uncertain
         error = final.energy.absorbed.error * np.sqrt(final.launched / preview.launched)
         assert abs(preview.energy.absorbed.value - final.energy.absorbed.value) < 5 * error
     assert previews
 
 
-def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel, qtbot, monkeypatch):
+def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel, qtbot, monkeypatch, shows):
     panel.voxels.run_box.photons.set_value(10**9)
     monkeypatch.setattr(request, "VOXEL_QUICK_PHOTONS", 10**9)  # as slow as can be
-    shown = []
-    real = panel.voxels.view.display
-    monkeypatch.setattr(panel.voxels.view, "display", lambda picture: (shown.append(picture.result), real(picture)))
     go_to(viewer, LEFT)
     panel.voxels.place_source(LEFT)
     mouse, start = Mouse(viewer), on_screen(panel.voxels.controller.optodes.source.position_mm)
@@ -103,7 +104,7 @@ def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel,
     for step in range(20):
         mouse.move(moved(start, 0.0, 0.2 * step, 0.0))
         qtbot.wait(20)
-    moves_shown = len({r.source.position_mm for r in shown})
+    moves_shown = len({shown.source.position_mm for shown, _ in shows})
     mouse.release(moved(start, 0.0, 4.0, 0.0))
     panel.findChild(QuickRuns).cancel()
     settle(qtbot, panel)
@@ -141,26 +142,22 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
 # ----------------------------------------------------------------------------------------- the world changes around it
 
 
-def test_other_labels_start_anew(viewer, panel, qtbot):
-    panel.voxels.place_source(LEFT)
-    settle(qtbot, panel)
-    other = Domain(
-        labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4), media=(Medium(label=1, name="cube", mua_per_mm=1.0),)
-    )
-    add_ball(viewer, other, "cube")
+def test_other_labels_start_anew(viewer, shown, qtbot):
+    cube = Medium(label=1, name="cube", mua_per_mm=1.0)
+    add_ball(viewer, Domain(labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4), media=(cube,)), "cube")
     old = fluence(viewer)
-    panel.voxels.labels_box.choose(viewer.layers["cube"])
-    settle(qtbot, panel)
-    assert [medium.name for medium in panel.voxels.table.media()] == ["cube"]
-    panel.voxels.place_source((4.0, 4.0, 20.0))
-    settle(qtbot, panel)
+    shown.voxels.labels_box.choose(viewer.layers["cube"])
+    settle(qtbot, shown)
+    assert shown.voxels.table.media() == (cube,)
+    shown.voxels.place_source((4.0, 4.0, 20.0))
+    settle(qtbot, shown)
     assert result(viewer).domain.shape == (8, 8, 8)
     assert old in viewer.layers  # the picture of the ball stays with the user
     viewer.layers.remove("ball")
     viewer.layers.remove("cube")
-    settle(qtbot, panel)
-    panel.run_button.click()
-    assert "there are no labels" in panel.message
+    settle(qtbot, shown)
+    shown.run_button.click()
+    assert "there are no labels" in shown.message
     assert "source and detectors" not in viewer.layers
 
 
@@ -212,11 +209,10 @@ def test_a_floating_panel_that_was_hidden_works_when_it_is_shown_again(viewer, p
     assert result(viewer).launched == FEW
 
 
-def test_a_stale_marker_does_not_stay_when_a_layer_was_removed(viewer, panel, qtbot):
-    panel.voxels.place_source(LEFT)
-    settle(qtbot, panel)
+def test_a_stale_marker_does_not_stay_when_a_layer_was_removed(viewer, shown, qtbot):
     viewer.layers.remove("source and detectors")
-    panel.voxels.place_source(CENTER + np.array([RADIUS + 2.0, 0.0, 0.0]))
-    settle(qtbot, panel)
-    go_to(viewer, panel.voxels.controller.optodes.source.position_mm)
-    assert np.allclose(markers(viewer), [panel.voxels.controller.optodes.source.position_mm], atol=1e-4)
+    shown.voxels.place_source(CENTER + np.array([RADIUS + 2.0, 0.0, 0.0]))
+    settle(qtbot, shown)
+    entry = shown.voxels.controller.optodes.source.position_mm
+    go_to(viewer, entry)
+    assert np.allclose(markers(viewer), [entry], atol=1e-4)
