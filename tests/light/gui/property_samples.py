@@ -3,7 +3,7 @@
 import dataclasses
 
 from qtpy.QtCore import QItemSelectionModel, Qt
-from qtpy.QtWidgets import QDialog, QLineEdit, QPushButton
+from qtpy.QtWidgets import QDialog, QLineEdit
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui import optical_table
@@ -26,10 +26,6 @@ class Linear:
         if wavelength_nm > 900:
             raise InvalidInput("there is nothing above 900 nm")
         return medium(1, "blood", wavelength_nm / 1000, f"a law at {wavelength_nm:g} nm")
-
-
-def button(table, start):
-    return next(b for b in table.findChildren(QPushButton) if b.text().startswith(start))
 
 
 def choose(table, *cells):
