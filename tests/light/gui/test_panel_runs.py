@@ -1,4 +1,4 @@
-"""The dock widget "Light transport": what may happen while something runs."""
+"""The dock widget "Light transport": what may happen while something runs, and how it is displayed."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,10 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.gui import request
+from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.gui.plots_profile import DRAWN
+from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.model import Domain, Medium
 from tests.dock_widgets import (
     WAYS_TO_CLOSE,
@@ -34,6 +36,7 @@ from tests.light.gui.panel_samples import (
     result,
     run,
     settle,
+    tick,
 )
 
 MANY = 400_000
@@ -216,3 +219,134 @@ def test_a_stale_marker_does_not_stay_when_a_layer_was_removed(viewer, shown, qt
     entry = shown.voxels.controller.optodes.source.position_mm
     go_to(viewer, entry)
     assert np.allclose(markers(viewer), [entry], atol=1e-4)
+
+
+# -------------------------------------------------------------------------------------------------------------- display
+
+
+def give(panel, qtbot, **amounts):
+    for name, value in amounts.items():
+        getattr(panel.voxels.display_box, f"{name}_box").setValue(value)
+    settle(qtbot, panel)
+
+
+def test_the_picture_is_the_logarithm_over_whole_decades(viewer, shown, qtbot):
+    layer, values = fluence(viewer), result(viewer).fluence
+    data = layer.data.T
+    lit = values > 0
+    assert np.allclose(data[lit], np.log10(values[lit]), atol=1e-6)
+    assert np.isnan(data[~lit]).all()
+    low, high = layer.contrast_limits
+    assert high - low == 6
+    assert high == np.ceil(np.log10(values.max()))
+    shown.voxels.display_box.decades_box.setValue(3)
+    settle(qtbot, shown)
+    assert tuple(layer.contrast_limits) == (high - 3, high)
+
+
+def test_power_and_exposure_give_the_users_units(viewer, shown, qtbot):
+    per_photon = fluence(viewer).data.copy()
+    layer = fluence(viewer)
+    assert "1/mm²" in layer.name
+    give(shown, qtbot, power=10.0)
+    assert fluence(viewer) is layer
+    assert "mW/mm²" in layer.name
+    assert np.allclose(layer.data, per_photon + 1.0, atol=1e-5, equal_nan=True)  # times 10 mW
+    give(shown, qtbot, exposure=50.0)
+    assert shown.voxels.display_box.strength.energy_j == pytest.approx(0.5)
+    unit = shown.voxels.results.unit_box
+    unit.setCurrentIndex(unit.findData("J/cm²"))
+    settle(qtbot, shown)
+    assert "J/cm²" in layer.name
+    # 0.5 J x fluence per mm^2 = 50 J/cm^2 per 1/mm^2
+    assert np.allclose(layer.data, per_photon + np.log10(50.0), atol=1e-5, equal_nan=True)
+    give(shown, qtbot, energy=2.0)
+    assert shown.voxels.display_box.exposure_box.value() == pytest.approx(200.0)
+    assert np.allclose(layer.data, per_photon + np.log10(200.0), atol=1e-5, equal_nan=True)
+    values = result(viewer).fluence_j_per_cm2(2.0)
+    assert np.allclose(layer.data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
+
+
+def test_a_power_that_was_given_first_counts_for_the_first_picture(viewer, panel, qtbot):
+    give(panel, qtbot, power=10.0)
+    panel.voxels.place_source(LEFT)
+    settle(qtbot, panel)
+    values = result(viewer).irradiance_mw_per_mm2(10.0)
+    assert "mW/mm²" in fluence(viewer).name
+    assert panel.voxels.results.unit.name == "mW/mm²"
+    assert np.allclose(fluence(viewer).data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
+
+
+def test_noisy_voxels_are_hidden_and_the_error_is_shown_on_request(viewer, shown, qtbot):
+    every = np.isfinite(fluence(viewer).data).sum()
+    for text in ("hide voxels", "show the error"):
+        tick(shown, text)
+        settle(qtbot, shown)
+    data, error = fluence(viewer).data.T, result(viewer).relative_error
+    assert np.array_equal(np.isfinite(data), error <= 0.5)
+    assert 0 < np.isfinite(data).sum() < every
+    layer, known = shown.voxels.view.layer("error"), np.isfinite(error)
+    assert "%" in layer.name
+    assert np.allclose(layer.data.T[known], 100 * error[known])
+    for text in ("hide voxels", "show the error"):
+        tick(shown, text)
+        settle(qtbot, shown)
+    assert np.isfinite(fluence(viewer).data).sum() == every
+    assert shown.voxels.view.layer("error") is None
+
+
+def test_time_gates_step_with_the_viewers_slider(viewer, shown, qtbot):
+    shown.voxels.run_box.set_gates(1.0, 4)
+    settle(qtbot, shown)
+    layer, gates = fluence(viewer), result(viewer).gates
+    assert layer.ndim == viewer.dims.ndim == 4
+    assert viewer.dims.axis_labels[0] == "time gate"
+    assert result(viewer).settings.time_gates_ns == (0.0, 0.25, 0.5, 0.75, 1.0)
+    for gate in range(4):
+        lit = gates[..., gate] > 0
+        assert np.allclose(layer.data[gate].T[lit], np.log10(gates[..., gate][lit]), atol=1e-5)
+    viewer.dims.set_point(0, 2)
+    legend = shown.voxels.display_box.findChild(DecadeBar)
+    assert "0.5 to 0.75 ns" in legend.unit
+    spatial = layer.affine.affine_matrix[1:, 1:]
+    assert np.allclose(spatial, viewer.layers["ball"].affine.affine_matrix)
+    shown.voxels.run_box.set_gates(5.0, 1)
+    settle(qtbot, shown)
+    assert viewer.dims.ndim == 3
+    assert "ns" not in legend.unit
+    shown.voxels.run_box.set_live(False)
+    shown.voxels.run_box.set_gates(0.0, 1)
+    shown.run_button.click()
+    assert "ends at 0 ns" in shown.message
+
+
+@pytest.fixture
+def run_box(qtbot):
+    box = VoxelRunBox()
+    qtbot.addWidget(box)
+    return box
+
+
+def type_photons(run_box, text):
+    run_box.photons.text_box.setText(text)
+    run_box.photons.text_box.editingFinished.emit()
+
+
+@pytest.mark.parametrize(
+    ("text", "photons"),
+    [("2e6", 2_000_000), ("2,000,000", 2_000_000), ("2M", 2_000_000), ("12345", 12345), (" 5k ", 5000), ("1e9", 10**9)],
+)
+def test_photons_can_be_typed_or_set_with_the_slider(run_box, text, photons):
+    for tick_, from_slider in ((63, 2_000_000), (40, 10**4), (90, 10**9)):
+        run_box.photons.slider.setValue(tick_)
+        assert run_box.photons.value() == from_slider
+    type_photons(run_box, text)
+    assert run_box.settings.photons == photons
+    assert run_box.photons.slider.value() == round(10 * np.log10(photons).clip(4, 9))
+
+
+@pytest.mark.parametrize("text", ["many", "", "0", "-5", "nan", "1e15"])
+def test_photons_that_are_no_number_are_a_sentence(run_box, text):
+    type_photons(run_box, text)
+    with pytest.raises(InvalidInput, match=f"photons is {text!r}"):
+        _ = run_box.settings
