@@ -245,24 +245,25 @@ def test_the_picture_is_the_logarithm_over_whole_decades(viewer, shown, qtbot):
 
 
 def test_power_and_exposure_give_the_users_units(viewer, shown, qtbot):
-    per_photon = fluence(viewer).data.copy()
-    layer = fluence(viewer)
-    assert "1/mm²" in layer.name
+    layer, per_photon = fluence(viewer), fluence(viewer).data.copy()
+
+    def check_times(factor, unit):
+        assert fluence(viewer) is layer
+        assert unit in layer.name
+        assert np.allclose(layer.data, per_photon + np.log10(factor), atol=1e-5, equal_nan=True)
+
+    check_times(1, "1/mm²")
     give(shown, qtbot, power=10.0)
-    assert fluence(viewer) is layer
-    assert "mW/mm²" in layer.name
-    assert np.allclose(layer.data, per_photon + 1.0, atol=1e-5, equal_nan=True)  # times 10 mW
+    check_times(10, "mW/mm²")
     give(shown, qtbot, exposure=50.0)
     assert shown.voxels.display_box.strength.energy_j == pytest.approx(0.5)
     unit = shown.voxels.results.unit_box
     unit.setCurrentIndex(unit.findData("J/cm²"))
     settle(qtbot, shown)
-    assert "J/cm²" in layer.name
-    # 0.5 J x fluence per mm^2 = 50 J/cm^2 per 1/mm^2
-    assert np.allclose(layer.data, per_photon + np.log10(50.0), atol=1e-5, equal_nan=True)
+    check_times(50, "J/cm²")  # 0.5 J x fluence per mm^2
     give(shown, qtbot, energy=2.0)
     assert shown.voxels.display_box.exposure_box.value() == pytest.approx(200.0)
-    assert np.allclose(layer.data, per_photon + np.log10(200.0), atol=1e-5, equal_nan=True)
+    check_times(200, "J/cm²")
     values = result(viewer).fluence_j_per_cm2(2.0)
     assert np.allclose(layer.data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
 

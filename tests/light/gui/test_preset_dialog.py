@@ -97,9 +97,9 @@ def test_a_tissue_is_chosen_where_it_is_known(open_dialog):
     assert dialog.result() == QDialog.DialogCode.Accepted
 
 
-def test_searching(open_dialog):
+def test_searching_and_a_double_click(open_dialog):
     dialog = open_dialog()
-    search = dialog.tissues.findChild(QLineEdit)
+    search, tree = dialog.tissues.findChild(QLineEdit), dialog.findChild(QTreeWidget)
     dialog.tissues.choose(SCALP)
     QTest.keyClicks(search, "MATTER cassano")
     assert [row[:2] for row in listed(dialog)] == [["gray matter", "Cassano 2019"], ["white matter", "Cassano 2019"]]
@@ -110,12 +110,7 @@ def test_searching(open_dialog):
     set_wavelength(dialog, 700)
     search.setText("no such tissue")
     assert listed(dialog) == []
-
-
-def test_a_double_click_takes_a_tissue(open_dialog):
-    dialog = open_dialog()
-    tree = dialog.findChild(QTreeWidget)
-    dialog.tissues.choose(SCALP)
+    search.clear()
     tree.itemDoubleClicked.emit(tree.currentItem(), 0)
     assert dialog.result() == QDialog.DialogCode.Accepted
 
@@ -158,22 +153,26 @@ def test_a_composition_becomes_its_absorption_and_scattering(open_dialog):
     """mu_a by the sum of its parts, mu_s' by the power law, mu_s by mu_s' / (1 - g)."""
     dialog = open_dialog(wavelength_nm=800.0)
     dialog.show_tab(chromophores=True)
-    made = Composition(
-        name="",
-        chromophores=Chromophores(blood_fraction=0.05, oxygen_saturation=0.6, water_fraction=0.5, fat_fraction=0.2),
-        scattering=PowerLaw(a_per_mm=2.0, b=1.5),
-        g=0.8,
-        n=1.4,
-    )
+    parts = Chromophores(blood_fraction=0.05, oxygen_saturation=0.6, water_fraction=0.5, fat_fraction=0.2)
+    made = Composition(name="", chromophores=parts, scattering=PowerLaw(a_per_mm=2.0, b=1.5), g=0.8, n=1.4)
     dialog.composition.set_value(made)
     medium = dialog.recipe.medium(800.0)
     assert medium.musp_per_mm == pytest.approx(2.0 * (800 / 500) ** -1.5, rel=1e-12)
     assert medium.mus_per_mm == pytest.approx(medium.musp_per_mm / 0.2, rel=1e-12)
-    assert medium.mua_per_mm == pytest.approx(float(made.chromophores.mua_per_mm(800.0)), rel=1e-12)
+    assert medium.mua_per_mm == pytest.approx(float(parts.mua_per_mm(800.0)), rel=1e-12)
     assert (medium.g, medium.n) == (0.8, 1.4)
-    more_blood = dataclasses.replace(made.chromophores, blood_fraction=0.10)
+    more_blood = dataclasses.replace(parts, blood_fraction=0.10)
     dialog.composition.set_value(dataclasses.replace(made, chromophores=more_blood))
     assert dialog.recipe.medium(800.0).mua_per_mm > 1.5 * medium.mua_per_mm
+    # impossible fractions are a sentence
+    absorption = dialog.composition.absorption
+    for name in ("water_fraction", "fat_fraction"):
+        absorption.widget(name).value = 0.8
+    assert dialog.recipe is None
+    assert not use(dialog).isEnabled()
+    assert "fill 1.6 of the volume" in dialog.text
+    absorption.widget("fat_fraction").value = 0.1
+    assert use(dialog).isEnabled()
 
 
 @pytest.mark.parametrize("name", [n for n in preset_names() if isinstance(preset_recipe(n), Composition)])
@@ -199,19 +198,6 @@ def test_the_scattering_of_a_tissue(form):
     form.scattering.widget("b").value = 1.5
     assert form.value().scattering == PowerLaw(a_per_mm=round(power_law("brain (mean)").a_per_mm, 4), b=1.5)
     assert combo(form, "brain (mean)").currentData() == ""
-
-
-def test_impossible_fractions_are_a_sentence(open_dialog):
-    dialog = open_dialog()
-    dialog.show_tab(chromophores=True)
-    assert use(dialog).isEnabled()
-    for name in ("water_fraction", "fat_fraction"):
-        dialog.composition.absorption.widget(name).value = 0.8
-    assert dialog.recipe is None
-    assert not use(dialog).isEnabled()
-    assert "fill 1.6 of the volume" in dialog.text
-    dialog.composition.absorption.widget("fat_fraction").value = 0.1
-    assert use(dialog).isEnabled()
 
 
 def test_a_composition_says_what_it_is_made_of():

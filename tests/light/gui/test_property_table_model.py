@@ -110,6 +110,11 @@ def test_only_what_the_user_gives_can_be_edited(model):
 
 
 def test_an_invalid_cell_is_colored_and_keeps_its_text(model):
+    assert model.check_text(0, MUA, "-1") == "label 1 (scalp): µa is -1 1/mm; it must be at least 0 1/mm"
+    assert model.check_text(0, MUA, "1") == ""
+    assert model.check_text(0, MUA, "") == "label 1 (scalp) has no µa; type it or choose a preset"
+    assert model.check_text(0, NAME, "-1") == ""
+    assert model.rows[0].mua_per_mm == 0.0101  # nothing was typed yet
     model.type_in({(0, MUA): "-1", (1, G): "many"})
     assert shown(model, 0, MUA, Role.BackgroundRole) == shown(model, 1, G, Role.BackgroundRole) == WRONG
     assert shown(model, 0, MUS, Role.BackgroundRole) is shown(model, 2, MUA, Role.BackgroundRole) is None
@@ -122,14 +127,6 @@ def test_an_invalid_cell_is_colored_and_keeps_its_text(model):
         model.media()
 
 
-def test_a_text_is_checked_before_it_is_kept(model):
-    assert model.check_text(0, MUA, "-1") == "label 1 (scalp): µa is -1 1/mm; it must be at least 0 1/mm"
-    assert model.check_text(0, MUA, "1") == ""
-    assert model.check_text(0, MUA, "") == "label 1 (scalp) has no µa; type it or choose a preset"
-    assert model.check_text(0, NAME, "-1") == ""
-    assert model.rows[0].mua_per_mm == 0.0101
-
-
 # ------------------------------------------------------------------------------------------------------------ the unit
 
 
@@ -140,6 +137,8 @@ def test_the_unit_changes_what_is_shown_and_not_what_is_kept(model):
     assert model.media() == media
     assert not model.heard[1:]
     assert [shown(model, 0, c) for c in (MUA, MUS, G, N, MUSP)] == ["0.101", "125", "0.92", "1.37", "10"]
+    assert shown(model, 0, MUA, Role.ToolTipRole) == "0.0101 1/mm\n0.101 1/cm\na book"
+    assert shown(model, 0, G, Role.ToolTipRole) == shown(model, 0, SOURCE, Role.ToolTipRole) == "a book"
     assert model.headerData(MUA, Qt.Orientation.Horizontal) == "µa\n1/cm"
     assert model.headerData(G, Qt.Orientation.Horizontal) == "g"
     model.type_in({(0, MUA): "0.7"})
@@ -148,12 +147,6 @@ def test_the_unit_changes_what_is_shown_and_not_what_is_kept(model):
     assert shown(model, 0, MUA) == "0.07"
     with pytest.raises(InvalidInput, match="1/m"):
         model.set_unit("1/m")
-
-
-def test_tool_tips_give_both_units_and_the_source(model):
-    assert shown(model, 0, MUA, Role.ToolTipRole) == "0.0101 1/mm\n0.101 1/cm\na book"
-    assert shown(model, 0, G, Role.ToolTipRole) == "a book"
-    assert shown(model, 0, SOURCE, Role.ToolTipRole) == "a book"
 
 
 # ---------------------------------------------------------------------------------------------- wavelength, undo, reset

@@ -135,15 +135,6 @@ def test_the_color_of_the_energy_balance(box, sample, color, word):
     assert word in box.findings
 
 
-def test_the_newest_result_wins(qtbot, box, result):
-    others = [sample_result((24, 24, 20), seed=seed) for seed in range(2, 6)]
-    for one in others:
-        display(box, one)
-    wait_for(qtbot, box, expected_rows(others[-1], box))
-    qtbot.wait(50)
-    assert repr(box.rows) == repr(expected_rows(others[-1], box))
-
-
 def test_what_goes_wrong_is_a_sentence(qtbot, box, result, monkeypatch):
     def broken(*_args, **_keywords):
         raise InvalidInput("the numbers are gone; run again")
