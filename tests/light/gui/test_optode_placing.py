@@ -187,7 +187,7 @@ def test_only_a_left_click_that_neither_moves_nor_paints_places(viewer, panel):
     go_to(viewer, LEFT)
     Mouse(viewer, button=2).click(on_screen(LEFT))
     Mouse(viewer).drag(on_screen(TOP), on_screen(TOP) + 4)
-    panel.voxels.place_bar.choose("nothing")
+    panel.voxels.place_bar.choices.choose("nothing")
     Mouse(viewer).click(on_screen(LEFT))
     assert panel.voxels.controller.optodes.source is None
 

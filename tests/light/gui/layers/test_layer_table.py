@@ -159,6 +159,7 @@ def test_layers_are_added_below_the_current_one_or_above_one_without_end_duplica
     assert names(table) == ["top", "", "", "bottom"]
     assert len(table.medium().layers) == 4
     assert table.message.text == ""
+    table.view.clearSelection()
     table.view.go_to(0)
     button(table, "Duplicate").click()
     assert names(table) == ["top", "top", "", "", "bottom"]
