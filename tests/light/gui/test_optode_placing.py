@@ -190,6 +190,7 @@ def test_only_a_left_click_that_neither_moves_nor_paints_places(viewer, panel):
     panel.voxels.place_bar.choices.choose("nothing")
     Mouse(viewer).click(on_screen(LEFT))
     assert panel.voxels.controller.optodes.source is None
+    assert not button(panel.voxels.place_bar, "Undo").isEnabled()
 
 
 def test_several_sources_one_shines(viewer, placed):

@@ -26,6 +26,7 @@ from tests.light.gui.panel_samples import (
     FEW,
     LEFT,
     RADIUS,
+    TOP,
     add_ball,
     add_panel,
     click,
@@ -122,7 +123,8 @@ def test_without_the_preview_nothing_runs_by_itself(viewer, panel, qtbot):
     assert panel.voxels.controller.optodes.source is not None
 
 
-def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch):
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch, quick):
     real, calls = request.simulate_steps, []
 
     def failing_once(*args, **keywords):
@@ -135,7 +137,12 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
     panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
     monkeypatch.setattr(request, "simulate_steps", failing_once)
-    run(qtbot, panel)
+    if quick:
+        panel.voxels.run_box.set_live(True)
+        panel.voxels.place_source(TOP)
+        settle(qtbot, panel)
+    else:
+        run(qtbot, panel)
     assert "take fewer time gates" in panel.message
     run(qtbot, panel)
     assert panel.message == ""
