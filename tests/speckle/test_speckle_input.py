@@ -5,7 +5,6 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast
-from napari_gpubio.speckle.mesi import static_fraction
 
 GOOD = np.random.default_rng(0).integers(1, 99, (3, 20, 22), np.uint8)
 
@@ -139,10 +138,3 @@ def test_frames_that_change_size_or_go_away_while_they_are_read():
     message = refused(Lazy(lambda which: GOOD[which][:, :-1]))
     assert message.startswith("frames 0 to 2 have shape (3, 19, 22) and those before them (20, 22); crop")
     assert refused(Lazy(gone)).startswith("frames 0 to 2 cannot be read (the share is not there)")
-
-
-def test_windows_of_the_static_fraction():
-    for window in (0, 4, 21):
-        with pytest.raises(InvalidInput, match=f"window is {window} pixels"):
-            static_fraction(GOOD, window=window)
-    assert static_fraction(GOOD, window=19).shape == (20, 22)

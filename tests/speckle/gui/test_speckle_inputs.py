@@ -8,8 +8,8 @@ from napari_gpubio.speckle import ContrastSettings, contrast, measure_dark
 from napari_gpubio.speckle.gui.inputs import noise_text
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.noise import NoiseModel
-from tests.dock_widgets import run_script, save_scripts_as, script_of, wait_until
-from tests.speckle.gui.panel_samples import SHAPE, add_stack, layer, run, speckle, start, stop
+from tests.dock_widgets import complaint, run_script, save_scripts_as, script_of, wait_until
+from tests.speckle.gui.panel_samples import SHAPE, add_stack, choose_dark, layer, run, run_live, speckle
 
 FRAMES = speckle(4)
 
@@ -33,13 +33,6 @@ def with_dark(viewer, panel, qtbot):
     return panel
 
 
-def choose_dark(panel, qtbot, name="dark"):
-    box = panel.contrast_box.noise
-    box.dark_box.setCurrentText(name)
-    wait_until(qtbot, lambda: "averaged" not in box.description.text())
-    return box
-
-
 def test_the_noise_of_dark_frames_is_subtracted(viewer, with_dark, qtbot):
     panel = with_dark
     panel.contrast_box.noise.form.widget("gain").value = 0.2
@@ -53,21 +46,23 @@ def test_the_noise_of_dark_frames_is_subtracted(viewer, with_dark, qtbot):
 
 
 def test_live_too(viewer, with_dark, qtbot):
-    start(qtbot, with_dark)
-    stop(qtbot, with_dark)
+    run_live(qtbot, with_dark)
     raw = layer(viewer, LIVE_RAW).data
     want = contrast(raw, ContrastSettings(), noise=measure_dark(DARK), device="cpu").index
     np.testing.assert_allclose(layer(viewer, LIVE_MAP).data, want, rtol=1e-6)
 
 
-def test_the_measured_noise_is_described(viewer, with_dark):
+def test_the_measured_noise_is_described_and_stays_while_the_gain_changes(viewer, with_dark):
     box = with_dark.contrast_box.noise
     level, variance = DARK.mean(), DARK.var(axis=0, ddof=1).mean()
     assert f"mean {level:.4g} ADU)" in box.description.text()
     assert f"mean {variance:.4g} ADU²" in box.description.text()
     assert "not shot noise, which needs the gain" in box.description.text()
+    before = box.model
     box.form.widget("gain").value = 0.5
     assert box.description.text().endswith("shot noise at 0.5 ADU per electron.")
+    assert box.model.gain == 0.5
+    assert box.model.dark_map is before.dark_map, "a live loop keeps its baseline as long as they are the same arrays"
     assert box.form.widget("dark_adu").native.isHidden()
     box.dark_box.setCurrentIndex(0)
     assert not box.form.widget("dark_adu").native.isHidden()
@@ -83,39 +78,21 @@ def test_typed_noise_is_described():
     )
 
 
-def test_the_measured_maps_stay_while_the_gain_changes(viewer, with_dark):
-    """A live loop keeps its baseline as long as they are the same arrays."""
-    box = with_dark.contrast_box.noise
-    before = box.model
-    box.form.widget("gain").value = 0.5
-    assert box.model.gain == 0.5
-    assert box.model.dark_map is before.dark_map
-
-
-def test_frames_of_another_region_are_refused(viewer, panel, qtbot):
+@pytest.mark.parametrize(
+    ("dark", "words"),
+    [
+        (dark_frames(shape=(20, 20)), "dark_map has shape (20, 20) and the frames (40, 56)"),
+        (DARK[:1], "the dark frames have shape (1, 40, 56)"),
+        (None, "the dark frames are the stack itself"),
+    ],
+    ids=["another region", "a single frame", "the stack itself"],
+)
+def test_dark_frames_that_cannot_be_used(viewer, panel, qtbot, dark, words):
     add_stack(viewer, FRAMES)
-    add_stack(viewer, dark_frames(shape=(20, 20)), "dark")
-    choose_dark(panel, qtbot)
-    panel.run_button.click()
-    wait_until(qtbot, lambda: not panel.running)
-    assert "dark_map has shape (20, 20) and the frames (40, 56)" in panel.message
-
-
-def test_the_stack_is_no_dark_stack(viewer, panel, qtbot):
-    add_stack(viewer, FRAMES)
-    choose_dark(panel, qtbot, "frames")
-    panel.run_button.click()
-    assert "the dark frames are the stack itself" in panel.message
-    assert not panel.running
-
-
-def test_one_dark_frame_has_no_variance(viewer, panel, qtbot):
-    add_stack(viewer, FRAMES)
-    add_stack(viewer, DARK[:1], "dark")
-    choose_dark(panel, qtbot)
-    assert "two or more" in panel.contrast_box.noise.description.text()
-    panel.run_button.click()
-    assert "the dark frames have shape (1, 40, 56)" in panel.message
+    if dark is not None:
+        add_stack(viewer, dark, "dark")
+    choose_dark(panel, qtbot, "frames" if dark is None else "dark")
+    assert words in complaint(qtbot, panel)
 
 
 def test_a_layer_that_is_changed_or_removed(viewer, with_dark, qtbot):
@@ -134,7 +111,5 @@ def test_the_script_reads_the_dark_frames(viewer, with_dark, qtbot, tmp_path, mo
     text = script_of(with_dark)
     assert (tmp_path / "dark.tif").is_file()
     run_script(text, tmp_path)
-    np.testing.assert_array_equal(
-        tifffile.imread(tmp_path / "contrast of frames.tif"), viewer.layers["K of frames"].data
-    )
-    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), with_dark.result.maps.mask)
+    for name, expected in (("contrast", with_dark.result.maps.contrast), ("mask", with_dark.result.maps.mask)):
+        np.testing.assert_array_equal(tifffile.imread(tmp_path / f"{name} of frames.tif"), expected)

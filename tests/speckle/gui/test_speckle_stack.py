@@ -14,7 +14,7 @@ from napari_gpubio.speckle.gui.plots import STACK
 from napari_gpubio.speckle.gui.sources import SimulatedPage
 from napari_gpubio.speckle.regions import region_curves
 from tests.dock_widgets import run_script, save_scripts_as, script_of
-from tests.speckle.gui.panel_samples import add_stack, box, draw, run, speckle
+from tests.speckle.gui.panel_samples import add_stack, box, draw, moving, run, speckle
 
 FRAMES = speckle(8)
 
@@ -64,27 +64,7 @@ def test_flow_relative_to_the_first_maps(viewer, panel, qtbot):
     np.testing.assert_allclose(got[inner], (k2[:3].mean(axis=0, dtype=float) / k2)[inner], rtol=1e-5)
 
 
-def moving(count=4):
-    rng = np.random.default_rng(3)
-    scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
-    moves = [(0, 0), (3, -2), (-1, 4), (2, 2)][:count]
-    return np.array([np.roll(scene, move, (0, 1)) + rng.normal(0, 5, scene.shape) for move in moves]).astype(np.uint16)
-
-
-def test_frames_are_registered(viewer, panel, qtbot):
-    frames = moving()
-    add_stack(viewer, frames)
-    panel.contrast_box.registers.setChecked(True)
-    run(qtbot, panel)
-    registered = register(frames)
-    maps = contrast(registered.frames, ContrastSettings(), device="cpu")
-    registered.clear_outside(maps)
-    layer = viewer.layers["SFI (1/s) of frames"]
-    np.testing.assert_array_equal(layer.data, maps.index)
-    assert carried(layer, "shifts_pixels") == registered.shifts.tolist()
-
-
-def test_frames_that_cannot_be_registered_are_reported(viewer, panel, qtbot):
+def test_frames_are_registered_as_far_as_they_can_be(viewer, panel, qtbot):
     frames = moving()
     frames[2] = np.random.default_rng(8).uniform(200, 2000, frames[2].shape)
     add_stack(viewer, frames)
@@ -93,7 +73,11 @@ def test_frames_that_cannot_be_registered_are_reported(viewer, panel, qtbot):
     registered = register(frames)
     assert registered.unmatched == (2,)
     assert registered.notes[0] in panel.message
-    assert carried(viewer.layers["SFI (1/s) of frames"], "shifts_pixels") == registered.shifts.tolist()
+    maps = contrast(registered.frames, ContrastSettings(), device="cpu")
+    registered.clear_outside(maps)
+    layer = viewer.layers["SFI (1/s) of frames"]
+    np.testing.assert_array_equal(layer.data, maps.index)
+    assert carried(layer, "shifts_pixels") == registered.shifts.tolist()
 
 
 def test_a_single_frame(viewer, panel, qtbot):
@@ -112,18 +96,7 @@ def test_limits_are_rescaled_to_the_displayed_map_of_a_stack(viewer, panel, qtbo
     np.testing.assert_allclose(layer.contrast_limits, np.percentile(shown, (1, 99)), rtol=1e-6)
 
 
-def test_another_run_takes_the_place_of_the_first(viewer, panel, qtbot):
-    add_stack(viewer, FRAMES)
-    run(qtbot, panel)
-    names = [layer.name for layer in viewer.layers]
-    panel.contrast_box.form.widget("window").value = 7
-    run(qtbot, panel)
-    assert [layer.name for layer in viewer.layers] == names
-    want = contrast(FRAMES, ContrastSettings(window=7), device="cpu").index
-    np.testing.assert_array_equal(viewer.layers["SFI (1/s) of frames"].data, want)
-
-
-def test_saturated_places_are_marked(viewer, panel, qtbot):
+def test_another_run_takes_the_place_of_the_first_and_saturated_places_are_marked(viewer, panel, qtbot):
     frames = FRAMES.copy()
     frames[:, 20, 30] = 65535
     add_stack(viewer, frames)
@@ -131,6 +104,12 @@ def test_saturated_places_are_marked(viewer, panel, qtbot):
     mask = viewer.layers["not valid in frames"].data
     assert (mask[:, 18:23, 28:33] == 8).all()
     assert np.count_nonzero(mask) == 25 * len(frames)
+    names = [layer.name for layer in viewer.layers]
+    panel.contrast_box.form.widget("window").value = 7
+    run(qtbot, panel)
+    assert [layer.name for layer in viewer.layers] == names
+    want = contrast(frames, ContrastSettings(window=7), device="cpu").index
+    np.testing.assert_array_equal(viewer.layers["SFI (1/s) of frames"].data, want)
 
 
 def test_stop_keeps_what_was_done(viewer, panel, qtbot, held):
@@ -175,21 +154,11 @@ def test_the_script_makes_the_same_maps(viewer, panel, qtbot, tmp_path, monkeypa
     panel.contrast_box.form.widget("exposure_ms").value = 4
     panel.contrast_box.noise.form.set_value(NoiseModel(dark_adu=20.0, gain=0.01))
     run(qtbot, panel)
-    text = script_of(panel)
-    run_script(text, tmp_path)
+    run_script(script_of(panel), tmp_path)
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "contrast of frames.tif"), panel.result.maps.contrast)
     if index != "none":
         got = tifffile.imread(tmp_path / f"{index} of frames.tif")
         np.testing.assert_allclose(got, panel.result.maps.index, rtol=1e-6)
-
-
-def test_a_stack_of_a_file_is_read_from_there(viewer, panel, tmp_path):
-    tifffile.imwrite(tmp_path / "rat.tif", FRAMES)
-    layer = opened(tmp_path / "rat.tif", FRAMES)
-    viewer.add_layer(layer)
-    assert f"speckle.io.read_frames({str(tmp_path / 'rat.tif')!r})" in script_of(panel)
-    layer.data = FRAMES + 1
-    assert panel.painted_layers() != []
 
 
 def test_the_script_makes_the_same_temporal_blocks(viewer, panel, qtbot, tmp_path, monkeypatch):
@@ -210,25 +179,25 @@ def test_the_script_makes_the_same_temporal_blocks(viewer, panel, qtbot, tmp_pat
 
 
 def opened(path, frames):
-    """A layer of a file, as napari's reader makes it."""
+    """A file of frames, and the layer that napari's reader makes of it."""
+    tifffile.imwrite(path, frames)
     with layer_source(path=str(path)):
-        return Image(frames, name=path.stem)
+        return Image(frames.copy(), name=path.stem)
 
 
 @pytest.mark.parametrize("place", [0, 3, 7])
-def test_a_frame_that_was_changed_is_not_read_from_the_file(viewer, panel, tmp_path, place):
-    tifffile.imwrite(tmp_path / "rat.tif", FRAMES)
-    viewer.add_layer(opened(tmp_path / "rat.tif", FRAMES.copy()))
+def test_a_stack_is_read_from_its_file_until_a_frame_is_changed(viewer, panel, tmp_path, place):
+    stack = viewer.add_layer(opened(tmp_path / "rat.tif", FRAMES))
+    assert f"speckle.io.read_frames({str(tmp_path / 'rat.tif')!r})" in script_of(panel)
     assert panel.painted_layers() == []
-    viewer.layers["rat"].data[place, 5, 5] += 1
-    assert panel.painted_layers() == [viewer.layers["rat"]]
+    stack.data[place, 5, 5] += 1
+    assert panel.painted_layers() == [stack]
 
 
-def test_a_large_recording_is_compared_in_parts(viewer, panel, tmp_path, monkeypatch):
+def test_a_large_recording_is_compared_in_parts(tmp_path, monkeypatch):
     frames = speckle(200, (8, 8))
     monkeypatch.setattr(script, "MOST_COMPARED", frames.nbytes - 1)
-    tifffile.imwrite(tmp_path / "long.tif", frames)
-    one = opened(tmp_path / "long.tif", frames.copy())
+    one = opened(tmp_path / "long.tif", frames)
     assert script.file_of(one) == tmp_path / "long.tif"
     one.data[40:160] = 0
     assert script.file_of(one) is None
