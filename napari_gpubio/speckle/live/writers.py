@@ -4,6 +4,7 @@ import json
 import os
 import struct
 from collections.abc import Mapping
+from io import RawIOBase
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -72,6 +73,11 @@ _ASCII, _SHORT, _LONG, _RATIONAL, _LONG8 = 2, 3, 4, 5, 16
 _ENTRY = struct.Struct("<HHQ8s")
 
 
+def open_raw(path: Path) -> RawIOBase:
+    """Create a file without a buffer: what was written survives this program."""
+    return path.open("xb", buffering=0)
+
+
 class BigTiffWriter:
     """Appends frames to a new BigTIFF, which is valid after each of them.
 
@@ -95,7 +101,7 @@ class BigTiffWriter:
     def __init__(self, path: Path, first: Pixels, about: Mapping[str, Any]) -> None:
         self._shape, self._type = first.shape, first.dtype.newbyteorder("<")
         self._description = json.dumps(dict(about)).encode("ascii") + b"\0"
-        self._file = path.open("xb", buffering=0)  # unbuffered: what was written survives this program
+        self._file = open_raw(path)
         self._end = 0
         self._link = _FIRST_LINK
         self._write(_HEADER[:8] + bytes(8))  # no pages yet
