@@ -40,7 +40,7 @@ _WINDOW, _CUTOFF, _SIZE, _LEVEL = 7, 0.35, 160, 4000.0
 _T = 10.0  # ms
 _MESI_BETA = 0.25
 FRAME_SHAPE = (1040, 1392)
-_STACK = 24
+STACK = 24
 _SPEED_SETTINGS = ContrastSettings(window=5, mask=False)
 
 
@@ -270,13 +270,13 @@ def _one_frame(device: Device) -> Callable[[], float]:
 
 
 def _stack(device: Device) -> Callable[[], float]:
-    frames = np.repeat(speckle_frames(1), _STACK, axis=0)
+    frames = np.repeat(speckle_frames(1), STACK, axis=0)
     return lambda: float(contrast(frames, _SPEED_SETTINGS, device=device).contrast.size)
 
 
 SPEEDS = (
     Speed(name="one frame of 1392 x 1040, 5 x 5, K and SFI", unit="pixels", prepare=_one_frame),
-    Speed(name=f"{_STACK} frames of 1392 x 1040, whole call", unit="pixels", prepare=_stack),
+    Speed(name=f"{STACK} frames of 1392 x 1040, whole call", unit="pixels", prepare=_stack),
 )
 
 

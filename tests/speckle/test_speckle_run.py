@@ -1,5 +1,6 @@
 """Whole stacks, step by step: progress, stop, lazy frames; and streams of frames."""
 
+import copy
 import itertools
 import threading
 
@@ -81,13 +82,10 @@ def test_zarr_and_memory_maps(tmp_path):
         assert same(contrast(frames, device="cpu").contrast, expected)
 
 
-def test_frames_that_fill_no_block_are_reported():
+def test_remarks_on_frames():
     maps = contrast(FRAMES, ContrastSettings(mode="temporal", frames=8, blocks=True), device="cpu")
     assert len(maps) == 3
     assert maps.notes == ("the last 6 of 30 frames do not fill a block and were left out",)
-
-
-def test_floating_point_frames_say_what_is_not_known():
     assert contrast(FRAMES[0].astype(float), device="cpu").notes == (
         "floating-point frames have no known saturation level; give it to mark saturated pixels",
     )
@@ -114,23 +112,13 @@ def test_a_stream_gives_the_maps_of_its_stack(mode, blocks, dtype):
     settings = ContrastSettings(mode=mode, frames=3, blocks=blocks)
     expected = contrast(frames, settings, device="cpu")
     with ContrastStream(settings, frames.shape[1:], dtype, device="cpu") as stream:
-        made = [None if maps is None else maps[...] for maps in map(_copied(stream), frames)]
-    at = [n for n, maps in enumerate(made) if maps is not None]
-    assert at == [settings.depth - 1 + n * settings.step for n in range(len(expected))]
-    for maps, one in zip((made[n] for n in at), (expected[n] for n in range(len(expected))), strict=True):
+        pushed = [copy.deepcopy(stream.push(frame)) for frame in frames]
+    made = {n: maps for n, maps in enumerate(pushed) if maps is not None}
+    assert list(made) == [settings.depth - 1 + n * settings.step for n in range(len(expected))]
+    for maps, one in zip(made.values(), (expected[n] for n in range(len(expected))), strict=True):
         np.testing.assert_allclose(maps.contrast, one.contrast, rtol=2.5e-7)  # exact but for floating-point frames
         assert dtype == "f4" or (same(maps.contrast, one.contrast) and same(maps.index, one.index))
         assert same(maps.mask, one.mask)
-
-
-def _copied(stream):
-    def push(frame):
-        maps = stream(frame)
-        return None if maps is None else type(maps)(
-            contrast=maps.contrast.copy(), index=maps.index.copy(), mask=maps.mask.copy(), settings=maps.settings
-        )  # fmt: skip
-
-    return push
 
 
 def test_maps_stay_while_three_more_are_made():
@@ -144,22 +132,16 @@ def test_maps_stay_while_three_more_are_made():
         assert not same(first, kept)
 
 
-def test_a_stream_can_forget():
+def test_a_stream_can_forget_and_frames_may_be_written_into_its_own_memory():
     with ContrastStream(TEMPORAL, (24, 28), np.uint16, device="cpu") as stream:
         for frame in FRAMES[:7]:
             stream.push(frame)
         stream.forget()
-        made = [stream.push(frame) for frame in FRAMES[10:15]]
-        assert made[:4] == [None] * 4
-        assert same(made[4].contrast, contrast(FRAMES[10:15], TEMPORAL, device="cpu").contrast[0])
-
-
-def test_frames_may_be_written_into_the_streams_own_memory():
-    with ContrastStream(TEMPORAL, (24, 28), np.uint16, device="cpu") as stream:
-        for frame in FRAMES[:6]:
+        for number, frame in enumerate(FRAMES[10:15]):
             stream.slot()[...] = frame
             maps = stream.push(stream.slot())
-        assert same(maps.contrast, contrast(FRAMES[1:6], TEMPORAL, device="cpu").contrast[0])
+            assert (maps is None) == (number < 4)
+        assert same(maps.contrast, contrast(FRAMES[10:15], TEMPORAL, device="cpu").contrast[0])
 
 
 def test_read_only_and_strided_frames():
