@@ -87,8 +87,8 @@ for one in WARMUPS:
     one.run()
     counts.append(jit.compiled_functions() - before)
 from napari_gpubio.speckle.kernels.contrast import windows
-from napari_gpubio.speckle.kernels.mesi import cpu
-kernels = windows.fill_rows, windows.sum_frames, windows.sum_samples, cpu.fit_pixels
+from napari_gpubio.speckle.kernels import mesi
+kernels = windows.fill_rows, windows.sum_frames, windows.sum_samples, mesi.fit_pixels
 print(json.dumps([counts, [len(kernel.signatures) for kernel in kernels]]))
 """
 

@@ -8,7 +8,7 @@ from scipy import integrate
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.checks import EXPOSURES_MS
-from napari_gpubio.speckle.kernels.mesi import cpu
+from napari_gpubio.speckle.kernels.mesi import fill_averages
 from napari_gpubio.speckle.mesi import (
     MesiRecipe,
     MesiSettings,
@@ -18,8 +18,7 @@ from napari_gpubio.speckle.mesi import (
     squared_contrast,
     static_fraction,
 )
-from napari_gpubio.speckle.mesi.model import BLOCKS, CYCLES, parse_exposures
-from napari_gpubio.speckle.mesi.settings import MODELS
+from napari_gpubio.speckle.mesi.model import BLOCKS, CYCLES, MODELS, parse_exposures
 from napari_gpubio.speckle.model import BELOW_NOISE, SATURATED, ContrastMaps
 from napari_gpubio.speckle.settings import ContrastSettings
 from tests.runs import stopped
@@ -44,7 +43,7 @@ def test_closed_forms_are_the_integral(x, power, rho):
 def test_the_change_with_ln_y_is_twice_c_less_b(power):
     y = np.multiply.outer([0.01, 0.2, 1.0, 9.0], np.exp([-1e-5, 0, 1e-5])).ravel()
     b, c = np.empty_like(y), np.empty_like(y)
-    cpu.fill_averages(0, y.size, y, power, b, c)
+    fill_averages(0, y.size, y, power, b, c)
     low, middle, high = b.reshape(-1, 3).T
     np.testing.assert_allclose((high - low) / 2e-5, 2 * (c[1::3] - middle), rtol=1e-6, atol=1e-10)
 

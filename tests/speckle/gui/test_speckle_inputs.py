@@ -7,7 +7,7 @@ import tifffile
 from napari_gpubio.speckle import ContrastSettings, contrast, measure_dark
 from napari_gpubio.speckle.gui.inputs import noise_text
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
-from napari_gpubio.speckle.noise import NoiseModel
+from napari_gpubio.speckle.settings import NoiseModel
 from tests.dock_widgets import complaint, run_script, save_scripts_as, script_of, wait_until
 from tests.speckle.gui.panel_samples import SHAPE, add_stack, choose_dark, layer, run, run_live, speckle
 
