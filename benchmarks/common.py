@@ -32,7 +32,7 @@ def make_importable() -> None:
     """Measure this working tree, installed or not, and without the libraries that only files and people need.
 
     A GPU machine may have NumPy, SciPy, Numba and CuPy only. Without nibabel, the engines are imported past their
-    readers; without psutil, the system tells how much memory is free.
+    readers; without psutil, the system reports how much memory is free.
     """
     sys.path.insert(0, str(ROOT))
     if importlib.util.find_spec("nibabel") is None:
@@ -53,9 +53,9 @@ def _stand_in(name: str, missing: str) -> types.ModuleType:
     def absent(*_: Any, **__: Any) -> Any:
         raise ModuleNotFoundError(f"{name} needs {missing}, which is not installed here")
 
-    def attribute(wanted: str) -> Any:
-        if wanted.startswith("__"):
-            raise AttributeError(wanted)
+    def attribute(requested: str) -> Any:
+        if requested.startswith("__"):
+            raise AttributeError(requested)
         return absent
 
     module = types.ModuleType(name)
@@ -177,7 +177,7 @@ class PoolBytes:
 
 
 def gpu_counts(device: Device) -> list[int]:
-    """1, 2, 4, ... and all of the GPUs that were asked for."""
+    """1, 2, 4, ... and all of the requested GPUs."""
     most = len(device.indices)
     return sorted({most, *(2**n for n in range(6) if 2**n < most)})
 
@@ -197,10 +197,10 @@ def threads_told(count: int) -> str:
 def limited_threads(count: int) -> Iterator[int]:
     """Limit Numba to some threads inside the block (0: all of them); gives their number."""
     before = numba.get_num_threads()
-    wanted = count or numba.config.NUMBA_NUM_THREADS
-    numba.set_num_threads(wanted)
+    threads = count or numba.config.NUMBA_NUM_THREADS
+    numba.set_num_threads(threads)
     try:
-        yield wanted
+        yield threads
     finally:
         numba.set_num_threads(before)
 
@@ -230,7 +230,7 @@ def row(name: str, device: Device, timing: Timing, amount: float, unit: str, **m
 
 
 def skipped(name: str, why: str) -> Row:
-    """A line that says why there is no figure."""
+    """A line with the reason why there is no figure."""
     return {"name": name, "skipped": why}
 
 
@@ -278,7 +278,7 @@ def commit() -> str:
 
 
 def load_average() -> list[float]:
-    """How many processes wanted a core in the last 1, 5 and 15 minutes, where the system tells."""
+    """How many processes needed a core in the last 1, 5 and 15 minutes, where the system reports it."""
     return [round(x, 2) for x in os.getloadavg()] if hasattr(os, "getloadavg") else []
 
 
@@ -304,10 +304,10 @@ def header_lines(head: dict[str, Any]) -> list[str]:
     ]
 
 
-def result_path(asked: Path | None, benchmark: str, date: str, device: Device | None = None) -> Path:
-    """Return the file asked for, else ``results/<benchmark>_<cpu or cuda>_<date>.json``."""
+def result_path(given: Path | None, benchmark: str, date: str, device: Device | None = None) -> Path:
+    """Return the given file, else ``results/<benchmark>_<cpu or cuda>_<date>.json``."""
     kind = "" if device is None else "_cuda" if device.is_gpu else "_cpu"
-    return asked or RESULTS / f"{benchmark}{kind}_{date}.json"
+    return given or RESULTS / f"{benchmark}{kind}_{date}.json"
 
 
 def save(path: Path, everything: dict[str, Any], text: str) -> None:
@@ -339,7 +339,7 @@ class Report:
         save(self.path, self.everything, "\n".join(self._lines) + "\n")
 
     def run(self, parts: Mapping[str, Callable[[], object]], is_over: Callable[[], bool] = lambda: False) -> None:
-        """Do the parts, each of which adds to this; one that fails says so, and the others go on."""
+        """Do the parts, each of which adds to this; one that fails is reported, and the others go on."""
         for name, work in parts.items():
             if is_over():
                 self.add(name, name, None, "No time left.")

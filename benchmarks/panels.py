@@ -31,10 +31,10 @@ def main() -> None:
     results["rows"] = [row for panel in panels for check in panel.CHECKS for row in run_check(check, device)]
     lines = [line(r["case"], r["quantity"], f"{r['result']:.1f}", f"{r['tolerance']:g}") for r in results["rows"]]
     head = ["# How soon panels follow", "", *header_lines(results), f"Device: {results['device']}."]
-    told = [*head, "", *table(("case", "quantity", "result", "at most"), lines), ""]
-    print("\n".join(told))
+    text = [*head, "", *table(("case", "quantity", "result", "at most"), lines), ""]
+    print("\n".join(text))
     path = result_path(options.json, "panels", results["date"], device)
-    save(path, results, "\n".join(told))
+    save(path, results, "\n".join(text))
     print(written(path))
 
 

@@ -112,7 +112,7 @@ class Benchmark:
 
     # ------------------------------------------------------------------------------------------------------------ rows
     def rows(self, letter: str, plan: Any) -> Iterator[Row]:
-        """Measure a part; rows that fail, or for which no time is left, say so."""
+        """Measure a part; rows that fail, or for which no time is left, are reported as such."""
         part = self.parts[letter]
         if part.gpu_only and not plan.device.is_gpu:
             yield skipped(letter, "needs a GPU: --device cuda:0")
@@ -208,12 +208,12 @@ class Benchmark:
     def main(
         self, options: argparse.Namespace, plans: Callable[..., Any] = Plan, facts: Row | None = None, **more: Any
     ) -> None:
-        """Do what the command line asks for; ``more`` is what a plan of the script's own takes besides."""
+        """Do what the command line requests; ``more`` is what a plan of the script's own takes besides."""
         plan = plans(choose_device(options.device), options.quick, ends_after(options.minutes), **more)
         self.run(options.rows, plan, self.path(options, plan.device), **facts or {})
 
 
-def _letters(known: str, asked: str) -> str:
-    if unknown := sorted(set(asked) - set(known)):
+def _letters(known: str, requested: str) -> str:
+    if unknown := sorted(set(requested) - set(known)):
         raise argparse.ArgumentTypeError(f"there are no rows {', '.join(unknown)}; choose among {', '.join(known)}")
-    return asked
+    return requested

@@ -6,7 +6,7 @@ Run::
     python benchmarks/tracts_accuracy.py --device cuda:0 --brain b.npz     # the GPU's single precision as well
 
 g(v, v) is constant on a geodesic; the drift of a ray is the largest relative change along it. `benchmarks/README.md`
-says more.
+has more.
 """
 
 import argparse
@@ -136,12 +136,12 @@ def deviation_rows(field: TensorField, seeds: Array, device: Device, fa_stop: fl
     for (name, scheme), integrator in itertools.product(SCHEMES.items(), ("rk2", "rk4")):
         single = at_step(replace(scheme, integrator=integrator), voxel_mm, 0.2, fa_stop)
         on_cpu = track(field, seeds, FORWARD, single, device=CPU)
-        told = {"scheme": name, "integrator": integrator, "fa_stop": fa_stop}
+        row = {"scheme": name, "integrator": integrator, "fa_stop": fa_stop}
         exact = track(field, seeds, FORWARD, replace(single, precision="double"), device=CPU)
-        yield told | {"compared": "CPU single, CPU double"} | deviation(on_cpu, exact, voxel_mm)
+        yield row | {"compared": "CPU single, CPU double"} | deviation(on_cpu, exact, voxel_mm)
         if device.is_gpu:
             on_gpu = track(field, seeds, FORWARD, single, device=device)
-            yield told | {"compared": "GPU single, CPU single"} | deviation(on_gpu, on_cpu, voxel_mm)
+            yield row | {"compared": "GPU single, CPU single"} | deviation(on_gpu, on_cpu, voxel_mm)
 
 
 def drift_line(r: Row) -> str:
@@ -168,13 +168,13 @@ def main() -> None:
     if isinstance(brain, str):
         raise SystemExit(brain)
     device, seeds = choose_device(arguments.device), white_matter_seeds(brain.field, arguments.seeds)
-    told = (
+    method = (
         f"Metric D^-1, {len(seeds)} seeds in white matter, along v1, {PATH_VOXELS:g} voxels at most, brain mask, FA "
         f"stop {stop:g}, {device.describe()}. Capped: eigenvalues of at most {CEILING:g} mm^2/s."
     )
     facts = header(quick=False)
     path = result_path(arguments.json, "tracts_accuracy", facts["date"], device)
-    report = Report(path, "Accuracy of the tracts engine on the real brain", facts, told)
+    report = Report(path, "Accuracy of the tracts engine on the real brain", facts, method)
     fields = {"as fitted": brain.field, "capped": capped(brain.field)}
     drifts = [r for name, field in fields.items() for r in drift_rows(name, field, seeds, device, stop, PRECISIONS)]
     title = "Drift: largest relative change of g(v, v) along a ray, over the rays"

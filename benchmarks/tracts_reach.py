@@ -4,7 +4,7 @@ Repeats the like-for-like table of ``tracts.md``, section 2.5, beside its figure
 
     python benchmarks/tracts_reach.py
 
-`benchmarks/README.md` tells the protocol, and what is known about the differences.
+`benchmarks/README.md` has the protocol, and what is known about the differences.
 """
 
 import argparse
@@ -201,8 +201,8 @@ def beside_reference(cell: Cell, reference: tuple[float, float]) -> Cell:
     """Add the reference's figures and the z-score of the reach (binomial errors of both)."""
     p, q = cell["reach_percent"] / 100, reference[0] / 100
     error = math.sqrt(max(p * (1 - p), 1e-4) / cell["seeds"] + max(q * (1 - q), 1e-4) / SEEDS)
-    told = {"reference_reach_percent": reference[0], "reference_in_bundle_percent": reference[1]}
-    return cell | told | {"z": (p - q) / error}
+    figures = {"reference_reach_percent": reference[0], "reference_in_bundle_percent": reference[1]}
+    return cell | figures | {"z": (p - q) / error}
 
 
 def rows(field: TensorField, methods: dict[str, Tracer], count: int, draws: int) -> Iterator[tuple[str, list[Cell]]]:
@@ -239,8 +239,8 @@ def cell_text(cell: Cell) -> str:
     spread = "" if math.isnan(cell["reach_sd_percent"]) else f" ± {cell['reach_sd_percent']:.1f}"
     text = f"{cell['reach_percent']:.1f}{spread} / {percent(cell['in_bundle_percent'])}"
     if "z" in cell:
-        told = f"{cell['reference_reach_percent']:.1f} / {percent(cell['reference_in_bundle_percent'])}"
-        text += f" ({told}; z {cell['z']:+.1f})"
+        reference = f"{cell['reference_reach_percent']:.1f} / {percent(cell['reference_in_bundle_percent'])}"
+        text += f" ({reference}; z {cell['z']:+.1f})"
     return text
 
 
@@ -254,15 +254,15 @@ def main() -> None:
     if isinstance(brain, str):
         raise SystemExit(brain)
     draws = 1 if arguments.quick else arguments.draws
-    wanted = {"The reference's table": rows(brain.field, METHODS, SEEDS, draws)}
+    tables = {"The reference's table": rows(brain.field, METHODS, SEEDS, draws)}
     if not arguments.quick:
-        wanted["What changes it"] = rows(brain.field, VARIANTS, SEEDS, draws)
-        wanted["Seeds in either end"] = both_ends(brain.field, SEEDS)
-        wanted["Fans: a seed counts if one fiber of its fan arrives, the best by alignment x FA"] = rows(
+        tables["What changes it"] = rows(brain.field, VARIANTS, SEEDS, draws)
+        tables["Seeds in either end"] = both_ends(brain.field, SEEDS)
+        tables["Fans: a seed counts if one fiber of its fan arrives, the best by alignment x FA"] = rows(
             brain.field, FANS, SEEDS, 1
         )
     starts = ", ".join(f"{name} _{start}" for name, start in START.items())
-    told = (
+    method = (
         f"{SEEDS} seeds in each of {draws} draws, random in the end region ({starts}) where FA > {FA_STOP}; both ways "
         f"along v1; step 0.5 mm, stops: brain mask and FA {FA_STOP}. Cells: share of seeds whose fiber enters the "
         f"other end region, % ± the spread of the draws / share of those with {100 * IN_BUNDLE:g} % of their points in "
@@ -272,8 +272,8 @@ def main() -> None:
     )
     facts = header(arguments.quick) | {"start": START}
     path = result_path(arguments.json, "tracts_reach", facts["date"])
-    report = Report(path, "Reach of five bundles by method and metric", facts, told)
-    for title, made in wanted.items():
+    report = Report(path, "Reach of five bundles by method and metric", facts, method)
+    for title, made in tables.items():
         cells = dict(made)
         lines = [line(label, *map(cell_text, found)) for label, found in cells.items()]
         report.add(title, title, without_nan(cells), *table(["", *START], lines))

@@ -1,9 +1,9 @@
-"""Speed of the tracts engine, row by row; `benchmarks/README.md` says what each row means.
+"""Speed of the tracts engine, row by row; `benchmarks/README.md` explains each row.
 
 Run from anywhere::
 
     python benchmarks/tracts_speed.py                                  # this machine's CPU, a few minutes
-    python benchmarks/tracts_speed.py --device cuda:0 --brain b.npz    # a GPU, the CPU beside it where that is asked
+    python benchmarks/tracts_speed.py --device cuda:0 --brain b.npz    # a GPU, the CPU beside it on request
     python benchmarks/tracts_speed.py --export-brain b.npz             # make that file where the data and nibabel are
 
 A GPU machine needs NumPy, SciPy, Numba and CuPy only: without nibabel, or from a tree that is not installed, the

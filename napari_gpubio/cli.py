@@ -143,7 +143,7 @@ def _run_panel_check(check: Any, device: Any) -> list[dict[str, Any]]:
         return [{"case": check.name, "source": check.source, "quantity": str(error), "passed": False}]
 
 
-def _tell(row: dict[str, Any], options: argparse.Namespace) -> None:
+def _print_row(row: dict[str, Any], options: argparse.Namespace) -> None:
     if options.json:
         return
     if "result" not in row:
@@ -171,7 +171,7 @@ def _check(options: argparse.Namespace) -> int:
         for check in cases.CHECKS:
             for row in run(check, device):
                 rows.append(row)
-                _tell(row, options)
+                _print_row(row, options)
     failed = sum(not row["passed"] for row in rows)
     if options.json:
         print(json.dumps({"device": device.describe(), "machine": machine(), "rows": rows}, indent=2))

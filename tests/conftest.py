@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("NAPARI_CONFIG", "")  # before napari is imported: no settings file of the user's
-os.environ.setdefault("NAPARI_GPUBIO_NO_WARMUP", "1")  # panels start no process unless a test wants it
+os.environ.setdefault("NAPARI_GPUBIO_NO_WARMUP", "1")  # panels start no process unless a test starts it
 
 from napari_gpubio.core import chunks, kernels
 from napari_gpubio.core import device as devices
@@ -186,8 +186,8 @@ def pytest_make_collect_report() -> Iterator[None]:
 
 
 def _forbid(report: Any) -> None:
-    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", report.longrepr)
-    reason = str(told)
+    found = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", report.longrepr)
+    reason = str(found)
     allowed = re.fullmatch(rf"(Skipped: )?(\.\./)?{NO_SHARED_DATA}", reason)
     if os.environ.get(FORBID_SKIPS) == "1" and not allowed:
         report.outcome = "failed"

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from napari.utils._proxies import ReadOnlyWrapper
 from napari.utils.interactions import mouse_move_callbacks, mouse_press_callbacks, mouse_release_callbacks
+from qtpy.QtCore import QPoint, QPointF, Qt
+from qtpy.QtGui import QWheelEvent
 from qtpy.QtWidgets import QApplication, QLabel, QPushButton
 
 from napari_gpubio.core.steps import Step
@@ -23,7 +25,7 @@ WAYS_TO_CLOSE = pytest.mark.parametrize("how", ["the viewer", "the dock"])
 
 
 class Mouse:
-    """Presses, moves and releases the left button at viewer positions, as napari's canvas would say it.
+    """Presses, moves and releases the left button at viewer positions, as napari's canvas reports them.
 
     ``view`` is the direction in which a 3-D view is looked into.
     """
@@ -61,6 +63,17 @@ class Mouse:
             view_direction=None if flat else more + self.view,
         )  # fmt: skip
         return ReadOnlyWrapper(event, exceptions=("handled",))
+
+
+def turn_wheel(widget, angle):
+    """Turn the wheel over a widget; returns whether the widget took it."""
+    at = QPointF(widget.rect().center())
+    event = QWheelEvent(
+        at, widget.mapToGlobal(at), QPoint(), QPoint(0, angle), Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False,
+    )  # fmt: skip
+    QApplication.sendEvent(widget, event)
+    return event.isAccepted()
 
 
 def moved(position, *by):
@@ -113,7 +126,7 @@ def press_and_wait(qtbot, panel, pressed):
 
 
 def complaint(qtbot, panel):
-    """What the panel says after Run."""
+    """The panel's message after Run."""
     panel.run_button.click()
     wait_until(qtbot, lambda: not panel.running)
     return panel.message
@@ -212,7 +225,7 @@ class HeldAtItsEnd(Held):
 
 
 def close(viewer, panel, how):
-    """Close the viewer or a panel's dock, as `WAYS_TO_CLOSE` says."""
+    """Close the viewer or a panel's dock, one of `WAYS_TO_CLOSE`."""
     if how == "the viewer":
         viewer.close()
     else:

@@ -25,13 +25,13 @@ def fuzzed(examples: int) -> settings:
 def refusal(read: Callable[[Path], Any], path: Path, data: bytes) -> str:
     """The sentence with which a file is refused, or an empty text; any other error fails the test."""
     path.write_bytes(data)
-    said = ""
+    message = ""
     try:
         read(path)
     except InvalidInput as error:
-        said = str(error)
-    assert not said or path.name in said
-    return said
+        message = str(error)
+    assert not message or path.name in message
+    return message
 
 
 # -- JSON of any other shape ------------------------------------------------------------------------------------------

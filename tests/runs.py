@@ -34,7 +34,7 @@ def stopped(steps, stop, after, rest=3):
 
 
 def check_threads_change_nothing(request, run, check_same):
-    """One and two Numba threads give the same; with one processor, in another Python that is told to use two."""
+    """One and two Numba threads give the same; with one processor, in another Python that uses two."""
     if numba.config.NUMBA_NUM_THREADS < 2:
         _run_again_with_two_threads(request)
         return

@@ -1,4 +1,4 @@
-"""`napari-gpubio check` and `bench`: what they run, tell and leave, with and without a window."""
+"""`napari-gpubio check` and `bench`: what they run, print and leave, with and without a window."""
 
 import json
 import math
@@ -34,20 +34,20 @@ def test_check_runs_the_reference_cases(capsys, monkeypatch):
     assert len(kept) == 2
     monkeypatch.setattr(cases, "CHECKS", kept)
     assert cli.main(["check", "tracts", "--device", "cpu"]) == 0
-    said = capsys.readouterr().out
-    assert "on cpu (" in said
-    assert "4 of 4 passed" in said
-    assert said.count("  ok\n") == 4
+    printed = capsys.readouterr().out
+    assert "on cpu (" in printed
+    assert "4 of 4 passed" in printed
+    assert printed.count("  ok\n") == 4
 
 
 @pytest.mark.usefixtures("one_engine")
 @pytest.mark.parametrize("error", [-2e-3, 2e-3, math.nan, math.inf])
-def test_a_case_that_fails_is_told_and_gives_status_one(capsys, monkeypatch, error):
+def test_a_case_that_fails_is_printed_and_gives_status_one(capsys, monkeypatch, error):
     monkeypatch.setattr(cases, "CHECKS", made_up(1e-4, error))
     assert cli.main(["check", "--device", "cpu"]) == 1
-    said = capsys.readouterr().out
-    assert "FAILED (more than 0.001)" in said
-    assert "1 of 2 passed" in said
+    printed = capsys.readouterr().out
+    assert "FAILED (more than 0.001)" in printed
+    assert "1 of 2 passed" in printed
     assert cli.main(["check", "tracts", "--json", "--device", "cpu"]) == 1
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["passed"] for row in rows] == [True, False]
@@ -60,18 +60,9 @@ def test_check_as_json_holds_all_there_is_to_know(capsys, monkeypatch):
     report = json.loads(capsys.readouterr().out)
     assert report["device"].startswith("cpu (")
     assert report["machine"]["numpy"] == np.__version__
-    assert report["rows"] == [
-        {
-            "case": "made up",
-            "source": "nowhere",
-            "quantity": "end point (mm)",
-            "reference": 1.0,
-            "result": 1.0005,
-            "error": 5e-4,
-            "tolerance": 1e-3,
-            "passed": True,
-        }
-    ]
+    numbers = {"reference": 1.0, "result": 1.0005, "error": 5e-4, "tolerance": 1e-3}
+    texts = {"case": "made up", "source": "nowhere", "quantity": "end point (mm)"}
+    assert report["rows"] == [{**texts, **numbers, "passed": True}]
 
 
 @pytest.mark.parametrize("can_open", [True, False])
@@ -81,9 +72,9 @@ def test_checks_of_dock_widgets_need_a_window(capsys, monkeypatch, can_open):
     panel = SimpleNamespace(CHECKS=made_up(2e-4, 3e-4))
     monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.gui.checks", panel)
     assert cli.main(["check", "speckle", "--device", "cpu"]) == 0
-    told = capsys.readouterr()
-    assert f"{3 if can_open else 1} of" in told.out
-    assert ("the checks of dock widgets are left out (speckle)" in told.err) != can_open
+    printed = capsys.readouterr()
+    assert f"{3 if can_open else 1} of" in printed.out
+    assert ("the checks of dock widgets are left out (speckle)" in printed.err) != can_open
 
 
 def test_a_window_that_fails_costs_no_other_result(capsys, monkeypatch):
@@ -95,9 +86,9 @@ def test_a_window_that_fails_costs_no_other_result(capsys, monkeypatch):
     panel = SimpleNamespace(CHECKS=(Check(name="a window", source="nowhere", run=fail), *made_up(2e-4)))
     monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.gui.checks", panel)
     assert cli.main(["check", "speckle", "--json", "--device", "cpu"]) == 1
-    told = capsys.readouterr()
-    assert [row["passed"] for row in json.loads(told.out)["rows"]] == [True, False, True]
-    assert "a window: no live map came" in told.err
+    printed = capsys.readouterr()
+    assert [row["passed"] for row in json.loads(printed.out)["rows"]] == [True, False, True]
+    assert "a window: no live map came" in printed.err
     assert cli.main(["check", "speckle", "--device", "cpu"]) == 1
     assert "2 of 3 passed" in capsys.readouterr().out
 
@@ -140,17 +131,17 @@ def test_bench_measures_the_speed_cases(capsys, monkeypatch, arguments):
 
     monkeypatch.setattr(cases, "SPEEDS", (Speed(name="a dozen", unit="points", prepare=prepare),))
     assert cli.main([*arguments, "--device", "cpu"]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert set(done) == {"cpu"}
     assert len(done) > 2  # a warm-up and some repeats
     if "--json" in arguments:
-        (row,) = json.loads(said)["rows"]
+        (row,) = json.loads(printed)["rows"]
         assert (row["case"], row["amount"], row["unit"]) == ("a dozen", 12.0, "points")
         assert row["per_second"] == pytest.approx(12.0 / row["seconds"])
         assert row["spread"] >= 0
     else:
-        assert "a dozen" in said
-        assert "points/s" in said
+        assert "a dozen" in printed
+        assert "points/s" in printed
 
 
 def test_the_speed_cases_count_what_they_do():

@@ -10,7 +10,7 @@ from napari.layers import Labels, Tracks
 from napari_gpubio import demo, tracts
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import KEY, volume_of
-from napari_gpubio.core.space import world_to_viewer
+from napari_gpubio.core.space import apply_affine, world_to_viewer
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import view_of
 from napari_gpubio.tracts.gui import TensorPanel, TrackingPanel
@@ -65,14 +65,7 @@ def test_the_demonstration(viewer, qtbot):
     assert np.allclose(
         fa.data_to_world(fa.plane.position), world_to_viewer(demo.CLICKS_MM["callosum"], field.affine, field.shape)
     )
-    panel.teardown()
-
-
-def test_later_runs_leave_the_view_alone(viewer, qtbot):
-    panel = demo.build_window(viewer, device="cpu")
-    with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):
-        pass
-    viewer.dims.ndisplay = 2
+    viewer.dims.ndisplay = 2  # later runs leave the view alone
     with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):
         panel.place_seed(demo.CLICKS_MM["corticospinal"], new=True)
     assert viewer.dims.ndisplay == 2
@@ -89,6 +82,7 @@ def test_the_brain_phantom(viewer):
     assert scan.shells() == [0, 1000]
     assert layer.data.shape == (25, 51, 65, 51)
     assert layer.data[0].max() > 0
+    assert not any(label.lstrip("-").isdigit() for label in viewer.dims.axis_labels), "axes have names, not -4 and -3"
 
 
 def test_the_ring(viewer):
@@ -96,12 +90,6 @@ def test_the_ring(viewer):
     assert [layer.name for layer in layers] == ["ring FA", "ring DEC"]
     assert field_of(layers[0]) is field_of(layers[1])
     assert 0.5 < np.asarray(layers[0].data).max() <= 1
-
-
-def test_axes_have_names(viewer):
-    """Without, the sliders are called -4 and -3."""
-    viewer.open_sample(PLUGIN, "brain_phantom")
-    assert not any(label.lstrip("-").isdigit() for label in viewer.dims.axis_labels)
 
 
 # ----------------------------------------------------------------------------------------------------------- files
@@ -118,23 +106,25 @@ def test_a_scan_with_its_gradient_table(viewer, scan_file):
         assert box.layer is layer
         panel.teardown()
         panel.deleteLater()
-
-
-def test_a_scan_without_its_gradient_table_says_what_is_missing(viewer, scan_file):
     (scan_file.parent / "dwi.bvec").unlink()
     with pytest.raises(Exception, match="bvec"):
         viewer.open(str(scan_file), plugin=PLUGIN)
 
 
+def open_volume(viewer, path, affine):
+    """A layer of a file with random numbers, and these."""
+    array = np.random.default_rng(0).random((5, 6, 7)).astype(np.float32)
+    nib.save(nib.Nifti1Image(array, affine), path)
+    (layer,) = viewer.open(str(path), plugin=PLUGIN)
+    return layer, array
+
+
 def test_a_volume_and_back(viewer, tmp_path):
     affine = np.array([[0, 0, 2.0, -10], [-1.5, 0, 0, 20], [0, 3.0, 0, 5], [0, 0, 0, 1]])  # a sagittal scan
-    array = np.random.default_rng(0).random((5, 6, 7)).astype(np.float32)
-    nib.save(nib.Nifti1Image(array, affine), tmp_path / "t1.nii.gz")
-    (layer,) = viewer.open(str(tmp_path / "t1.nii.gz"), plugin=PLUGIN)
+    layer, array = open_volume(viewer, tmp_path / "t1.nii.gz", affine)
     assert np.array_equal(volume_of(layer), array)
-    i, j, k = 1, 2, 3
-    x, y, z = affine[:3, :3] @ (i, j, k) + affine[:3, 3]
-    assert layer.get_value((z, y, x), world=True) == array[i, j, k]
+    x, y, z = apply_affine(affine, (1, 2, 3))
+    assert layer.get_value((z, y, x), world=True) == array[1, 2, 3]
     assert viewer.layers.save(str(tmp_path / "again.nii.gz"), plugin=PLUGIN)
     again = nib.load(tmp_path / "again.nii.gz")
     assert np.array_equal(np.asarray(again.dataobj), array)
@@ -144,9 +134,7 @@ def test_a_volume_and_back(viewer, tmp_path):
 def test_labels_drawn_on_a_volume_are_saved_on_its_grid(viewer, tmp_path):
     affine = np.diag([-2.0, 2.0, 2.5, 1.0])
     affine[:3, 3] = (10, -12, 4)
-    array = np.random.default_rng(0).random((5, 6, 7)).astype(np.float32)
-    nib.save(nib.Nifti1Image(array, affine), tmp_path / "t1.nii.gz")
-    (image,) = viewer.open(str(tmp_path / "t1.nii.gz"), plugin=PLUGIN)
+    image, _ = open_volume(viewer, tmp_path / "t1.nii.gz", affine)
     viewer._new_labels()
     labels = viewer.layers[-1]
     assert isinstance(labels, Labels)
@@ -155,8 +143,8 @@ def test_labels_drawn_on_a_volume_are_saved_on_its_grid(viewer, tmp_path):
     viewer.layers.selection = {labels}
     assert viewer.layers.save(str(tmp_path / "region.nii.gz"), selected=True, plugin=PLUGIN)
     saved = nib.load(tmp_path / "region.nii.gz")
-    at = np.argwhere(np.asarray(saved.dataobj) == 7)
-    assert np.allclose(saved.affine @ [*at[0], 1], affine @ [1, 2, 3, 1])
+    (at,) = np.argwhere(np.asarray(saved.dataobj) == 7)
+    assert np.allclose(apply_affine(saved.affine, at), apply_affine(affine, (1, 2, 3)))
 
 
 def test_a_tractogram(viewer):

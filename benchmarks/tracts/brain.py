@@ -103,5 +103,5 @@ class Plan(speed.Plan):
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """The device asked for, and the CPU beside a GPU."""
+        """The chosen device, and the CPU beside a GPU."""
         return (self.device, CPU) if self.device.is_gpu else (CPU,)

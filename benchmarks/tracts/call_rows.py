@@ -20,7 +20,7 @@ from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from tracts.brain import Plan, callosum_click
 from tracts.problems import FREE, random_field
-from tracts.tracing import told
+from tracts.tracing import recorded
 
 CLICK_TARGET = {"cpu": "< 1 s on 2 cores", "cuda": "< 0.1 s on a GPU"}
 
@@ -33,9 +33,9 @@ def preparation(plan: Plan) -> Iterator[Row]:
         problem = RayProblem(field, launch, settings)
         for device in plan.devices:
             timing = timed_on(device, lambda p=problem, d=device: _prepare(p, d), plan.repeats)
-            name, settings_told = f"c prepare the field, {label}", told(settings)
+            name, recorded_settings = f"c prepare the field, {label}", recorded(settings)
             paper = "GTX 260: 0.05 s for 1e6 voxels"
-            yield row(name, device, timing, float(field.mask.sum()), "voxels", settings=settings_told, paper=paper)
+            yield row(name, device, timing, float(field.mask.sum()), "voxels", settings=recorded_settings, paper=paper)
 
 
 def _prepare(problem: RayProblem, device: Device) -> object:
@@ -104,7 +104,7 @@ def _click_row(
     steps = float(len(fibers.points))
     return row(
         name, device, timing, steps, "points", fibers=len(fibers), mean_steps=steps / max(len(fibers), 1),
-        settings=told(settings), **more,
+        settings=recorded(settings), **more,
     )  # fmt: skip
 
 
@@ -126,5 +126,5 @@ def gpu_memory(plan: Plan) -> Iterator[Row]:
     yield row(
         name, plan.device, watch.timing(), used, "bytes", target="< 1e9 bytes", bytes_used=used,
         bytes_taken_while_preparing=peak, bytes_for_1000_fibers=1000 * run.bytes_per_item(),
-        settings=told(TrackSettings()),
+        settings=recorded(TrackSettings()),
     )  # fmt: skip

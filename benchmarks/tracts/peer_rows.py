@@ -14,7 +14,7 @@ from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.maps import fa_map
 from tracts.brain import Plan, white_matter_seeds
-from tracts.tracing import told
+from tracts.tracing import recorded
 
 
 def peers(plan: Plan) -> Iterator[Row]:
@@ -49,7 +49,7 @@ def _our_eudx(plan: Plan, field: TensorField, seeds: Array, settings: TrackSetti
     return row(
         f"h ours: track(), EuDX, {threads_told(threads)}", CPU, timing, len(fibers.points), "points", threads=threads,
         fibers=len(fibers), fibers_per_second=len(fibers) / timing.seconds,
-        mean_steps=len(fibers.points) / max(len(fibers), 1), settings=told(settings),
+        mean_steps=len(fibers.points) / max(len(fibers), 1), settings=recorded(settings),
     )  # fmt: skip
 
 

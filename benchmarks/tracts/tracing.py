@@ -9,12 +9,12 @@ from napari_gpubio.tracts.kernels.rays import cpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.settings import StopReason, TrackSettings
 
-TOLD = ("method", "interpolation", "integrator", "step_mm", "fa_stop", "max_steps", "precision", "texture")
+RECORDED = ("method", "interpolation", "integrator", "step_mm", "fa_stop", "max_steps", "precision", "texture")
 
 
-def told(settings: TrackSettings, **more: Any) -> dict[str, Any]:
+def recorded(settings: TrackSettings, **more: Any) -> dict[str, Any]:
     """The settings that matter here, as JSON can hold them."""
-    return {name: getattr(settings, name) for name in TOLD} | more
+    return {name: getattr(settings, name) for name in RECORDED} | more
 
 
 class CpuTrace:
@@ -68,5 +68,5 @@ def trace_row(name: str, problem: RayProblem, device: Device, repeats: int, thre
         name, device, timing, int(written.sum()) * problem.settings.points_every, "steps",
         fibers=len(problem.launch), mean_steps=float(written.mean()), ended_early=early,
         threads=None if device.is_gpu else used,
-        settings=told(problem.settings, measure=problem.measure), **more,
+        settings=recorded(problem.settings, measure=problem.measure), **more,
     )  # fmt: skip

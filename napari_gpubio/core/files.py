@@ -76,7 +76,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     if not target.parent.is_dir():
         raise InvalidInput(f"the folder {target.parent} does not exist; create it or choose another place")
     suffix = "".join(target.suffixes[-2:])
-    # a free name, but not mkstemp's file: that is readable by its owner only, whatever the umask says
+    # a free name, but not mkstemp's file: that is readable by its owner only, whatever the umask is
     part = target.parent / f".part-{secrets.token_hex(8)}{suffix}"
     try:
         part.touch(exist_ok=False)

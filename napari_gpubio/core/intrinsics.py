@@ -19,7 +19,7 @@ def atomic_add(typing_context: Any, array: Any, index: Any, value: Any) -> Any: 
     Returns the element as it was before, so that it can hand out places in a list.
     """
     if not (isinstance(array, types.Array) and array.ndim == 1 and array.dtype in _WORDS and array.layout == "C"):
-        raise TypingError("atomic_add wants a one-dimensional contiguous array of 64-bit integers")
+        raise TypingError("atomic_add takes a one-dimensional contiguous array of 64-bit integers")
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array_type, index_type, value_type = signature.args

@@ -22,8 +22,8 @@ import numba as nb
 import numpy.typing as npt
 from numba.core import event
 
-from napari_gpubio.core import timing
 from napari_gpubio.core.files import machine_code_folder, owner_of
+from napari_gpubio.core.steps import begin_compiling, end_compiling
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -170,10 +170,6 @@ def _help(queue: SimpleQueue[_Blocks]) -> None:
         queue.get().help()
 
 
-def _forget_helpers() -> None:
-    _helpers.cache_clear()
-
-
 class _Compilations(event.Listener):
     """Counts the functions that Numba compiles, and the seconds that it takes."""
 
@@ -181,11 +177,11 @@ class _Compilations(event.Listener):
     report: Callable[[], object] | None = None
 
     def on_start(self, _event: event.Event) -> None:
-        timing.begin_compiling()
+        begin_compiling()
 
     def on_end(self, _event: event.Event) -> None:
         self.count += 1
-        timing.end_compiling()
+        end_compiling()
         if self.report is not None:
             self.report()
 
@@ -205,4 +201,4 @@ def on_compilation(report: Callable[[], object] | None) -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_helpers)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # threads do not survive a fork

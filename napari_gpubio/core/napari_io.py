@@ -106,15 +106,17 @@ def volume_of(layer: Any) -> Array:
     return _stored(data.T, carried(layer, "affine"))
 
 
-def saved_path(layer: Any, read: Reader = read_volume) -> Path | None:
-    """Return the file that holds exactly what a volume layer shows, or None if it was painted or changed since.
+def saved_path(layer: Any, read: Reader = read_volume, stored: Array | None = None) -> Path | None:
+    """Return the file that holds exactly what a layer shows, or None if it was painted or changed since.
 
     Parameters
     ----------
     layer
         An image or labels layer.
     read
-        Reads a file's volume and affine; an engine that knows more formats than NIfTI gives its own.
+        Reads a file's array and affine; an engine that knows more formats than NIfTI gives its own.
+    stored
+        The layer's array as a file has it; by default that of a volume, see `volume_of`.
     """
     known = carried(layer, "path") or layer.source.path
     if known is None or not Path(known).is_file():
@@ -123,9 +125,10 @@ def saved_path(layer: Any, read: Reader = read_volume) -> Path | None:
         array, affine = read(Path(known))
     except InvalidInput:
         return None
+    shown = volume_of(layer) if stored is None else stored
     own_affine, shape = grid_of(layer)
-    same = same_grid(array.shape, affine, shape, own_affine) and np.array_equal(array, volume_of(layer))
-    return Path(known) if same else None
+    same = same_grid(array.shape, affine, shape, own_affine)
+    return Path(known) if same and np.array_equal(array, shown, equal_nan=shown.dtype.kind == "f") else None
 
 
 def save_layer(layer: Any, folder: Path) -> Path:

@@ -6,7 +6,6 @@ The checks of a settings class and the form that a dock widget shows are both ma
 import dataclasses
 import math
 import numbers
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -88,7 +87,8 @@ def _as_kind(name: str, value: Any, unit: str, kind: type) -> Any:
 
 def _check(name: str, value: Any, info: ParamInfo) -> None:
     if info.choices is not None:
-        _check_choice(name, value, info.choices)
+        if value not in info.choices:
+            raise InvalidInput(f"{name} is {value!r}; choose one of {', '.join(map(repr, info.choices))}")
         return
     if isinstance(value, (bool, str)):
         return
@@ -99,8 +99,3 @@ def _check(name: str, value: Any, info: ParamInfo) -> None:
         raise InvalidInput(f"{name} is {value:g}{unit}; it must be at least {info.minimum:g}{unit}")
     if info.maximum is not None and value > info.maximum:
         raise InvalidInput(f"{name} is {value:g}{unit}; it must be at most {info.maximum:g}{unit}")
-
-
-def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InvalidInput(f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}")

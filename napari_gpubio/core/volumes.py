@@ -1,5 +1,6 @@
 """NIfTI volumes in and out, and the size checks that every image reader shares."""
 
+import math
 import struct
 import zlib
 from pathlib import Path
@@ -18,16 +19,8 @@ Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
 _MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
 # What gzip and NumPy raise on a damaged file; `_read_errors` adds nibabel's own.
-_READ_ERRORS: tuple[type[Exception], ...] = (
-    OSError,
-    EOFError,
-    ValueError,
-    LookupError,
-    ArithmeticError,
-    MemoryError,
-    struct.error,
-    zlib.error,
-)
+_READ_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError)
+_READ_ERRORS += (struct.error, zlib.error)
 
 
 def read_volume(path: str | Path) -> tuple[Array, Affine]:
@@ -146,7 +139,7 @@ def open_nifti(path: str | Path) -> Any:
         raise InvalidInput(f"{path.name} holds values of type {dtype}; only real numbers can be used: convert it")
     if min(image.shape, default=0) < 1:
         raise InvalidInput(f"{path.name} declares the shape {image.shape}, which holds nothing; write it again")
-    check_declared_size(path, int(image.dataobj.offset), _bytes(image.shape, dtype.itemsize))
+    check_declared_size(path, int(image.dataobj.offset), math.prod(map(int, image.shape)) * dtype.itemsize)
     return image
 
 
@@ -158,7 +151,7 @@ def _read_errors() -> tuple[type[Exception], ...]:
 
 
 def nifti_array(image: Any, path: Path) -> Array:
-    """Read the data of an `open_nifti` image, scaled (to float32 at least) where the header asks for it."""
+    """Read the data of an `open_nifti` image, scaled (to float32 at least) where the header requires it."""
     proxy = image.dataobj
     try:
         data = proxy.get_unscaled()
@@ -169,8 +162,8 @@ def nifti_array(image: Any, path: Path) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             data *= data.dtype.type(proxy.slope)
             data += data.dtype.type(proxy.inter)
-    wanted = np.dtype(np.float64) if data.dtype.itemsize > 8 else data.dtype.newbyteorder("=")
-    return np.asarray(data).astype(wanted, copy=False)
+    kind = np.dtype(np.float64) if data.dtype.itemsize > 8 else data.dtype.newbyteorder("=")
+    return np.asarray(data).astype(kind, copy=False)
 
 
 def nifti_affine(image: Any, path: Path) -> Affine:
@@ -209,13 +202,6 @@ def damaged(path: Path, error: Exception) -> InvalidInput:
         f"{path.name} cannot be read ({type(error).__name__}: {str(error)[:200]}); "
         "it is incomplete, damaged or of another kind: copy or download it again"
     )
-
-
-def _bytes(shape: tuple[int, ...], itemsize: int) -> int:
-    total = itemsize
-    for length in shape:
-        total *= int(length)
-    return total
 
 
 def _storable(array: Array) -> Array:

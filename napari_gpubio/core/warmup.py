@@ -26,7 +26,7 @@ _UNSIGNED_SECONDS = 10.0  # after which a lock without its owner's number is tak
 
 
 def marker(engine: str) -> Path:
-    """File that says that an engine's machine code is there."""
+    """File that marks an engine's machine code as complete."""
     return machine_code_folder(engine) / "ready.json"
 
 
@@ -107,11 +107,10 @@ def warm_engines(engines: tuple[str, ...], report: Callable[[str, float, int], o
         for name, (process, begun) in list(running.items()):
             if process.poll() is not None:
                 del running[name]
-                lines = process.stdout.read().split() if process.stdout else []
+                counts = process.stdout.read().split() if process.stdout else []
+                functions = int(counts[-1]) if counts else 0
                 succeeded = process.returncode == 0
-                report(
-                    name, time.perf_counter() - begun, int(lines[-1]) if lines and succeeded else 0 if succeeded else -1
-                )
+                report(name, time.perf_counter() - begun, functions if succeeded else -1)
                 good = good and succeeded
         time.sleep(_POLL_SECONDS)
     return good

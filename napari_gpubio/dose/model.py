@@ -1,7 +1,7 @@
 """What a dose-volume histogram is made of: a dose volume, and structures of several kinds."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 Array = npt.NDArray[Any]
 Structures: TypeAlias = ContourStructure | LabelStructures | PointStructure
 MM3_PER_CC = 1000.0
+ANY_FRAME = "choose any_frame=True"  # advice of `check_frames` where there are settings
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,6 +77,16 @@ def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, floa
         bad = int(array.size - np.count_nonzero(np.isfinite(array)))
         raise InvalidInput(f"{bad} of the {array.size} voxels of {what} are not finite; repair them before")
     return array, least, largest
+
+
+def check_frames(first: str, second: str, frames: Iterable[str], advice: str) -> None:
+    """Refuse to compare what has no place in common, by its names and frames of reference; an empty one fits all."""
+    known = sorted({*frames} - {""})
+    if len(known) > 1:
+        raise InvalidInput(
+            f"{first} and {second} have different frames of reference ({' and '.join(known)}), so their positions "
+            f"cannot be compared; register them, or {advice} if they are the same"
+        )
 
 
 def listed(structures: Structures | Sequence[Structures]) -> list[Structures]:

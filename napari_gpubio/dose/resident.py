@@ -12,7 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.metrics.curve import Dvh
-from napari_gpubio.dose.model import Dose, Structures, checked_values, listed
+from napari_gpubio.dose.model import ANY_FRAME, Dose, Structures, check_frames, checked_values, listed
 from napari_gpubio.dose.run import make_runs
 from napari_gpubio.dose.settings import DvhSettings
 
@@ -108,12 +108,9 @@ class ResidentDvh(OpenCalculation):
     def _check(self, dose: Dose) -> None:
         if dose.unit != self._dose.unit:
             raise InvalidInput(f"the new dose is in {dose.unit} and the one before in {self._dose.unit}; scale it")
-        frames = {dose.frame_of_reference, self._dose.frame_of_reference} - {""}
-        if len(frames) > 1 and not self._settings.any_frame:
-            raise InvalidInput(
-                f"the new dose has another frame of reference ({' and '.join(sorted(frames))}); register it, or choose "
-                "any_frame=True if they are the same"
-            )
+        if not self._settings.any_frame:
+            frames = dose.frame_of_reference, self._dose.frame_of_reference
+            check_frames("the new dose", "the one before", frames, ANY_FRAME)
 
     def dvhs(self) -> tuple[Dvh, ...]:
         """The histograms of the dose as it is now, in the order of the structures."""

@@ -6,7 +6,7 @@ from typing import Any
 from qtpy.QtCore import QEvent, QObject, Qt, Signal
 from qtpy.QtWidgets import QWidget
 
-from napari_gpubio.gui.debounce import single_shot
+from napari_gpubio.gui.connections import single_shot
 
 
 class CloseGuard(QObject):

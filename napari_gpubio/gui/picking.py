@@ -171,7 +171,7 @@ GRAB_PIXELS = 14.0
 class MarkerTool(QObject):
     """Turns mouse events of a viewer into clicks and drags of markers.
 
-    A subclass implements `clicked`, `target_of`, and if it wants `may_begin` and `may_grab`. Signals carry what
+    A subclass implements `clicked`, `target_of`, and where needed `may_begin` and `may_grab`. Signals carry what
     `target_of` gives: where the mouse is, in the terms of the subclass.
 
     ``markers`` returns the viewer positions (z, y, x) of what can be grabbed, shape (N, 3); ``reach`` how far from a

@@ -302,7 +302,7 @@ class ResultBox(QWidget):
 
     @property
     def findings(self) -> str:
-        """What the box says of the result, as rich text."""
+        """The findings of the result, as rich text."""
         return self._findings.text()
 
     def show_numbers(self, rows: Iterable[Number], findings: Iterable[tuple[str, str]] = ()) -> None:

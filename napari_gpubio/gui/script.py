@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried, grid_of
-from napari_gpubio.core.space import same_grid
+from napari_gpubio.core.napari_io import saved_path
 from napari_gpubio.core.volumes import read_array
 
 
@@ -37,22 +35,9 @@ def file_name(text: str) -> str:
 def nifti_file_of(layer: Any, stored: npt.NDArray[Any]) -> Path | None:
     """Return the NIfTI file that holds exactly what an image layer shows, or None.
 
-    Parameters
-    ----------
-    layer
-        Which may say where it is from.
-    stored
-        Its array as a file has it, (X, Y, Z) or (X, Y, Z, N).
+    ``stored`` is its array as a file has it, (X, Y, Z) or (X, Y, Z, N).
     """
-    known = carried(layer, "path") or layer.source.path
-    if known is None or not Path(known).is_file():
-        return None
-    try:
-        array, affine = read_array(Path(known))
-    except InvalidInput:
-        return None
-    same = array.shape == stored.shape and same_grid(array.shape, affine, stored.shape, grid_of(layer)[0])
-    return Path(known) if same and np.array_equal(array, stored, equal_nan=stored.dtype.kind == "f") else None
+    return saved_path(layer, read_array, stored)
 
 
 def checksum(path: Path) -> str:

@@ -127,7 +127,7 @@ class CellModel(QAbstractTableModel):
         if unit not in self.units:
             raise InvalidInput(f"the unit is {unit!r}; choose one of {', '.join(self.units)}")
         self._unit = unit
-        self._tell()
+        self._redraw()
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
         self.validity_changed.emit()
 
@@ -160,7 +160,7 @@ class CellModel(QAbstractTableModel):
         editable = index.isValid() and self.columns[index.column()].editable
         return flags | Qt.ItemFlag.ItemIsEditable if editable else flags
 
-    def _tell(self) -> None:
+    def _redraw(self) -> None:
         """Let every cell be drawn anew."""
         if self.rowCount():
             self.dataChanged.emit(self.index(0, 0), self.index(self.rowCount() - 1, len(self.columns) - 1))

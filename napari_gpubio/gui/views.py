@@ -12,8 +12,7 @@ import numpy.typing as npt
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QComboBox, QFormLayout, QLineEdit, QWidget
 
-from napari_gpubio.gui.connections import Connections
-from napari_gpubio.gui.debounce import single_shot
+from napari_gpubio.gui.connections import Connections, single_shot
 
 VIEWS: dict[str, tuple[str, str, str]] = {
     "neurological": ("towards", "up", "right"),

@@ -117,13 +117,16 @@ def run(options: argparse.Namespace) -> int:
 
 def _simulate(options: argparse.Namespace) -> LightResult:
     """Run the simulation; Ctrl-C ends it with what was done."""
-    earlier = None if options.resume is None else _earlier(options)
-    if earlier is None:
+    earlier = None
+    if options.resume is None:
         domain = _domain(options)
         source, settings, detectors = _source(options, domain), _settings(options), _detectors(options)
         if problem := source_problem(domain.labels, domain.affine, source):
             print(f"warning: {problem}", file=sys.stderr)
     else:
+        if options.labels is not None:
+            raise InvalidInput("--resume takes the labels from its result; leave the label volume out")
+        earlier = load_result(options.resume)
         domain, source, detectors = earlier.domain, earlier.source, earlier.detectors
         photons = earlier.settings.photons if options.photons is None else options.photons
         settings = dataclasses.replace(earlier.settings, photons=photons)
@@ -132,12 +135,6 @@ def _simulate(options: argparse.Namespace) -> LightResult:
             domain, source, settings, detectors=detectors, device=options.device, resume=earlier, stop=stop
         )
         return drive(steps, draw_progress)
-
-
-def _earlier(options: argparse.Namespace) -> LightResult:
-    if options.labels is not None:
-        raise InvalidInput("--resume takes the labels from its result; leave the label volume out")
-    return load_result(options.resume)
 
 
 def _domain(options: argparse.Namespace) -> Domain:

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.light.source import Vector, finite_vector
 
 Array = npt.NDArray[Any]
-Vector = tuple[float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +44,8 @@ class Detector:
     def __post_init__(self) -> None:
         check_params(self)
         for what in ("position_mm", "normal"):
-            value = getattr(self, what)
-            if value is None:
-                continue
-            numbers = np.asarray(value, np.float64).ravel()
-            if numbers.shape != (3,) or not np.isfinite(numbers).all():
-                raise InvalidInput(f"the detector's {what} is {value!r}; give three finite numbers (x, y, z)")
-            object.__setattr__(self, what, tuple(float(v) for v in numbers))
+            if (value := getattr(self, what)) is not None:
+                object.__setattr__(self, what, finite_vector(f"the detector's {what}", value))
         if self.normal is not None and not any(self.normal):
             raise InvalidInput("the detector's normal is (0, 0, 0); give a direction, or None for a sphere")
 

@@ -120,7 +120,11 @@ def needed_memory_mb(domain: Domain, settings: LightSettings, device: str | Devi
 
 
 def _needed_mb(problem: VoxelProblem, device: Device) -> float:
-    return problem.resident_bytes(_most_tallies(problem, device) if device.is_gpu else 1) / 2**20
+    tallies = 1
+    if device.is_gpu:  # as many as one with memory enough keeps
+        slots = problem.slots(len(device.indices))
+        tallies = slots * problem.copies(slots)
+    return problem.resident_bytes(tallies) / 2**20
 
 
 def check_source(domain: Domain, source: Source) -> None:
@@ -160,12 +164,6 @@ def _description(problem: VoxelProblem) -> dict[str, Any]:
         "media": [dataclasses.asdict(medium) for medium in problem.domain.media],
         "outside_n": problem.domain.outside_n,
     }
-
-
-def _most_tallies(problem: VoxelProblem, device: Device) -> int:
-    """Tallies that a GPU with memory enough keeps."""
-    slots = problem.slots(len(device.indices))
-    return slots * problem.copies(slots)
 
 
 def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:

@@ -80,11 +80,11 @@ class Source:
     def __post_init__(self) -> None:
         check_params(self)
         for name in ("position_mm", "direction"):
-            object.__setattr__(self, name, _vector(name, getattr(self, name)))
+            object.__setattr__(self, name, finite_vector(f"the source's {name}", getattr(self, name)))
         if not any(self.direction):
             raise InvalidInput("the source's direction is (0, 0, 0); give the direction of emission")
         if self.width_axis is not None:
-            object.__setattr__(self, "width_axis", _vector("width_axis", self.width_axis))
+            object.__setattr__(self, "width_axis", finite_vector("the source's width_axis", self.width_axis))
             if np.linalg.norm(np.cross(self.width_axis, self.direction)) < 1e-6:
                 raise InvalidInput("the source's width axis is along its direction; give one across it")
         if self.kind == "pattern":
@@ -108,9 +108,10 @@ class Source:
         return np.array([u, np.cross(w, u), w])
 
 
-def _vector(name: str, value: Any) -> Vector:
+def finite_vector(name: str, value: Any) -> Vector:
+    """Return three finite numbers as a tuple, or raise InvalidInput with the name of what they are."""
     numbers = np.asarray(value, np.float64).ravel()
     if numbers.shape != (3,) or not np.isfinite(numbers).all():
-        raise InvalidInput(f"the source's {name} is {value!r}; give three finite numbers (x, y, z)")
+        raise InvalidInput(f"{name} is {value!r}; give three finite numbers (x, y, z)")
     x, y, z = (float(v) for v in numbers)
     return x, y, z

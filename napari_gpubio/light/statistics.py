@@ -246,7 +246,7 @@ def _tally(labels: Array, fluence: Array, threshold: np.float32) -> tuple[Array,
 
 
 def label_name(domain: Domain, label: int) -> str:
-    """What a label stands for, as its medium says."""
+    """Name of a label's medium."""
     return domain.medium(label).name or f"label {label}"
 
 
@@ -257,7 +257,7 @@ MOST_ROULETTE_Z = 4.0
 
 
 class Finding(NamedTuple):
-    """A judgment and the sentence that says it."""
+    """Status of one property of a result, and a sentence about it."""
 
     status: Status
     sentence: str
@@ -279,7 +279,11 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
         end = result.settings.time_gates_ns[-1]
         message = f"{energy.truncated.value:.1%} of the light was still under way at {end:g} ns; add later gates."
         found.append(Finding("warning", message))
-    found += _other_findings(result, running=running)
+    if result.detected.dropped:
+        message = f"{result.detected.dropped:,} detected photons were not listed; raise 'Most detected photons'."
+        found.append(Finding("warning", message))
+    if not running and not math.isfinite(energy.absorbed.error):
+        found.append(Finding("warning", "Too few batches for standard errors; run more photons."))
     return worst_first(found, result, energy.total, running=running)
 
 
@@ -300,16 +304,6 @@ def worst_first(found: list[Finding], result: Any, total: float, *, running: boo
         how = "Running:" if running else "Stopped after"
         found = [*found, Finding("ok", f"{how} {result.launched:,} of {result.settings.photons:,} photons.")]
     return tuple(sorted(found, key=lambda finding: ("error", "warning", "ok").index(finding.status)))
-
-
-def _other_findings(result: LightResult, *, running: bool) -> Iterator[Finding]:
-    if result.detected.dropped:
-        yield Finding(
-            "warning",
-            f"{result.detected.dropped:,} detected photons were not listed; raise 'Most detected photons'.",
-        )
-    if not running and not math.isfinite(result.energy.absorbed.error):
-        yield Finding("warning", "Too few batches for standard errors; run more photons.")
 
 
 def roulette_z(part: Estimate) -> float:

@@ -142,7 +142,10 @@ def energy_rows(result: LightResult) -> tuple[NumberRow, ...]:
         "Absorbed": energy.absorbed,
     }
     rows = [NumberRow(group=ENERGY, name=name, value=part.value, error=part.error) for name, part in parts.items()]
-    rows.append(_truncated_row(energy.truncated))
+    part = energy.truncated
+    status: Status = "warning" if part.value > MOST_TRUNCATED else "ok"
+    note = "still under way at the end of the last time gate"
+    rows.append(NumberRow(group=ENERGY, name="Truncated", value=part.value, error=part.error, status=status, note=note))
     rows.append(roulette_row(energy.roulette))
     closed: Status = "ok" if abs(energy.total - 1) < CLOSED_WITHIN else "error"
     rows.append(NumberRow(group=ENERGY, name="Total", value=energy.total, status=closed))
@@ -203,12 +206,6 @@ def detector_rows(result: LightResult) -> tuple[NumberRow, ...]:
     return tuple(rows)
 
 
-def _truncated_row(part: Estimate) -> NumberRow:
-    status: Status = "warning" if part.value > MOST_TRUNCATED else "ok"
-    note = "still under way at the end of the last time gate"
-    return NumberRow(group=ENERGY, name="Truncated", value=part.value, error=part.error, status=status, note=note)
-
-
 def roulette_row(part: Estimate) -> NumberRow:
     """What roulette took less what it gave, with its distance from zero."""
     z = roulette_z(part)
@@ -251,11 +248,12 @@ def sensitivity_rows(found: Sensitivity, detector: str) -> tuple[NumberRow, ...]
         Its name.
     """
     share, path = f"Sensitivity to {detector}, share", f"Sensitivity to {detector}, mean path"
-    rows = [_row(share, found, label, 100 * part, "%") for label, part in found.share_by_label().items()]
-    rows += [_row(path, found, label, part, "mm") for label, part in found.path_by_label_mm.items()]
-    return tuple(rows)
-
-
-def _row(group: str, found: Sensitivity, label: int, value: float, unit: str) -> NumberRow:
-    name = label_name(found.domain, label)
-    return NumberRow(group=group, name=name, value=value, unit=unit, label=label)
+    groups = (
+        (share, "%", {label: 100 * part for label, part in found.share_by_label().items()}),
+        (path, "mm", found.path_by_label_mm),
+    )
+    return tuple(
+        NumberRow(group=group, name=label_name(found.domain, label), value=value, unit=unit, label=label)
+        for group, unit, values in groups
+        for label, value in values.items()
+    )

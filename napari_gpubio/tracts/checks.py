@@ -51,11 +51,8 @@ def shoot(
 def ray_errors(field: AnalyticField, settings: TrackSettings, device: Device) -> dict[str, float]:
     """Compare every launch of an analytic field with its closed form.
 
-    Returns
-    -------
-    dict
-        ``position``: largest distance (mm) between the end of a ray and the exact point at its Riemannian length, where
-        the field has a closed form; ``drift``: largest relative change of g(v, v).
+    ``position``: largest distance (mm) between the end of a ray and the exact point at its Riemannian length, where the
+    field has a closed form; ``drift``: largest relative change of g(v, v).
     """
     sampled = field.sample()
     worst = {"drift": 0.0} if field.geodesic is None else {"position": 0.0, "drift": 0.0}

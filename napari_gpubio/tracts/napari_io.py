@@ -185,12 +185,7 @@ def _layer(path: Path) -> LayerData:
 def tracks_data(tractogram: Tractogram, most: int = MOST_FIBERS) -> npt.NDArray[np.float64]:
     """Return the data of a Tracks layer, shape (N, 5): fiber, T = 0, z, y, x in world mm.
 
-    Parameters
-    ----------
-    tractogram
-        The fibers.
-    most
-        Draw at most so many, evenly sampled; the first column counts them in the tractogram.
+    At most ``most`` fibers, evenly sampled; the first column counts them in the tractogram.
     """
     which = np.flatnonzero(tractogram.counts)
     if len(which) > most:
@@ -234,19 +229,9 @@ def write_tracks(path: str, data: Any, attributes: Mapping[str, Any]) -> list[st
 
 
 def tractogram_of_tracks(data: Any, attributes: Mapping[str, Any]) -> Tractogram:
-    """Turn a Tracks layer into fibers in world mm; two-dimensional tracks get z = 0.
+    """Turn a Tracks layer, shape (N, 4) or (N, 5), into fibers in world mm; two-dimensional tracks get z = 0.
 
-    Parameters
-    ----------
-    data
-        Shape (N, 4) or (N, 5): track, T, (z,) y, x in layer coordinates.
-    attributes
-        The layer's ``scale``, ``rotate``, ``shear``, ``translate`` and ``affine``, as far as they are given.
-
-    Raises
-    ------
-    InvalidInput
-        If the data have another shape.
+    InvalidInput if the data have another shape.
     """
     table = np.asarray(data, np.float64)
     if table.ndim != 2 or table.shape[1] not in (4, 5):

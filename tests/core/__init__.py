@@ -1,1 +1,1 @@
-"""Tests of the ground floor."""
+"""Tests of what every engine stands on."""

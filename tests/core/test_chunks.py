@@ -11,13 +11,14 @@ from napari_gpubio.core import chunks, philox
 from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import OutOfGpuMemory
+from tests.runs import workers as package_threads
 
 MIB = 2**20
 GPU = Device("cuda", (0,))
 
 
 class Recorder:
-    """A run that writes down what it was asked to do."""
+    """A run that records its chunks."""
 
     def __init__(self, *, device=CPU, seconds_per_item=0.0, item_bytes=8):
         self.device = device
@@ -49,6 +50,17 @@ class Numbers(Recorder):
         super().advance(start, count)
 
 
+class Broken(Recorder):
+    """A run that fails."""
+
+    def __init__(self, error):
+        super().__init__()
+        self._error = error
+
+    def advance(self, start, count):
+        raise self._error
+
+
 @pytest.mark.parametrize("first_chunk", [1, 7, 999, 10**6])
 def test_any_cut_gives_the_same_items(first_chunk):
     out = np.zeros((5000, 3), np.float32)
@@ -60,24 +72,23 @@ def test_any_cut_gives_the_same_items(first_chunk):
     assert steps == np.cumsum([count for _, count in run.done]).tolist()
 
 
-def test_no_items_is_no_chunk():
-    run = Recorder()
-    assert list(advance_in_chunks([run], 0)) == []
-    assert run.done == []
+def lengths_by_clock(monkeypatch, total, first_chunk, fixed, per_item):
+    """Lengths of chunks that take ``fixed`` seconds, and some more for each item."""
+    now, run = 0.0, Recorder()
+
+    def advance(start, count):
+        nonlocal now
+        now += fixed + per_item * count
+        run.done.append((start, count))
+
+    monkeypatch.setattr(run, "advance", advance)
+    monkeypatch.setattr(chunks.time, "perf_counter", lambda: now)
+    list(advance_in_chunks([run], total, first_chunk=first_chunk))
+    return [count for _, count in run.done]
 
 
 def test_chunks_are_fitted_to_a_tenth_of_a_second(monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr(chunks.time, "perf_counter", lambda: clock[0])
-
-    class Slow(Recorder):
-        def advance(self, start, count):
-            clock[0] += 0.001 * count
-            super().advance(start, count)
-
-    run = Slow()
-    list(advance_in_chunks([run], 3000, first_chunk=4))
-    lengths = [count for _, count in run.done]
+    lengths = lengths_by_clock(monkeypatch, 3000, 4, 0.0, 0.001)
     assert lengths[:3] == [4, 16, 64]  # at most four times longer at once
     assert set(lengths[3:-1]) <= {99, 100}
 
@@ -85,19 +96,8 @@ def test_chunks_are_fitted_to_a_tenth_of_a_second(monkeypatch):
 @pytest.mark.parametrize(("fixed", "least", "most"), [(0.0, 0.05, 0.11), (0.25, 0.6, 0.8), (0.9, 1.2, 1.5)])
 def test_chunks_grow_where_short_ones_take_as_long(monkeypatch, fixed, least, most):
     """A few photons live long, however short the chunk: it is not cut to nothing, nor made endless."""
-    now = 0.0
-
-    class LongLived(Recorder):
-        def advance(self, start, count):
-            nonlocal now
-            now += fixed + 1e-6 * count
-            super().advance(start, count)
-
-    monkeypatch.setattr(chunks.time, "perf_counter", lambda: now)
-    seconds = []
-    for _ in chunks.advance_in_chunks([LongLived()], 4_000_000, first_chunk=1 << 18):
-        seconds.append(now - sum(seconds))
-    assert least < max(seconds[-3:-1]) < most
+    lengths = lengths_by_clock(monkeypatch, 4_000_000, 1 << 18, fixed, 1e-6)
+    assert least < fixed + 1e-6 * max(lengths[-3:-1]) < most
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -110,12 +110,6 @@ def test_stop_begins_no_further_chunk(workers):
     last = [10, *steps][-1]
     assert covered(*runs) == list(range(last))  # what was begun is kept, and there is no hole
     assert sum(len(run.done) for run in runs) <= begun_before + 2 * workers
-
-
-def test_stop_before_the_start_does_nothing():
-    stop, run = threading.Event(), Recorder()
-    stop.set()
-    assert list(advance_in_chunks([run], 100, stop=stop)) == []
 
 
 class Hungry(Numbers):
@@ -139,6 +133,7 @@ def test_out_of_memory_halves_the_chunk_and_loses_nothing(fake_gpu, caplog):
     assert covered(run) == list(range(100))
     assert max(count for _, count in run.done) <= 10
     assert "out of GPU memory with 64 items; trying again with 32" in caplog.text
+    assert len(caplog.records) == 1 + 2 + 4  # chunks of 64, 32 and 16 items, which are not tried again
 
 
 def test_one_failed_allocation_is_tried_again(fake_gpu):
@@ -166,12 +161,8 @@ def test_chunks_stay_within_free_memory(fake_gpu):
 
 
 def test_a_memory_error_of_the_host_is_not_retried():
-    class Full(Recorder):
-        def advance(self, start, count):
-            raise MemoryError("host")
-
     with pytest.raises(MemoryError, match="host"):
-        list(advance_in_chunks([Full()], 10))
+        list(advance_in_chunks([Broken(MemoryError("host"))], 10))
 
 
 def test_several_runs_do_each_item_once():
@@ -191,23 +182,11 @@ def test_several_gpus_give_the_numbers_of_one(fake_gpu):
     assert covered(*runs) == list(range(200))
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_an_error_in_one_run_comes_out(workers):
-    class Broken(Recorder):
-        def advance(self, start, count):
-            raise ZeroDivisionError("broken")
-
-    runs = [Recorder(seconds_per_item=1e-5) for _ in range(workers - 1)] + [Broken()]
-    with pytest.raises(ZeroDivisionError, match="broken"):
-        list(advance_in_chunks(runs, 10**7, first_chunk=10))
-    assert not [t for t in threading.enumerate() if t.name.startswith("napari-gpubio")]
-
-
 def test_closing_early_leaves_no_thread():
     steps = advance_in_chunks([Recorder(seconds_per_item=1e-5) for _ in range(3)], 10**7, first_chunk=10)
     next(steps)
     steps.close()
-    assert not [t for t in threading.enumerate() if t.name.startswith("napari-gpubio")]
+    assert not package_threads()
 
 
 # -- pieces -----------------------------------------------------------------------------------------------------------
@@ -269,19 +248,6 @@ def test_stop_in_the_middle_of_pieces(workers):
         assert covered(run) == list(range(run.done[0][0], run.done[0][0] + len(covered(run))))
 
 
-def test_stop_before_the_first_piece_does_nothing():
-    stop, run = threading.Event(), Recorder()
-    stop.set()
-    assert list(advance_in_pieces([run], PIECES, stop=stop)) == []
-    assert run.done == []
-
-
-def test_no_pieces_are_no_chunks():
-    run = Recorder()
-    assert list(advance_in_pieces([run], [])) == list(advance_in_pieces([run], [(4, 4)])) == []
-    assert run.done == []
-
-
 def test_out_of_memory_stays_within_the_piece(fake_gpu):
     out = np.zeros((2900, 3), np.float32)
     run = Hungry(fake_gpu(total_bytes=10 * MIB), out)
@@ -291,13 +257,30 @@ def test_out_of_memory_stays_within_the_piece(fake_gpu):
     np.testing.assert_array_equal(out[IN_PIECES], philox.uniform(7, 0, 2900, 3)[IN_PIECES])
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_an_error_in_a_piece_comes_out(workers):
-    class Broken(Recorder):
-        def advance(self, start, count):
-            raise ZeroDivisionError("broken")
+# -- both -------------------------------------------------------------------------------------------------------------
 
-    runs = [Recorder(seconds_per_item=1e-5) for _ in range(workers - 1)] + [Broken()]
+
+def in_short_pieces(runs, total, **how):
+    return advance_in_pieces(runs, [(start, min(start + 1000, total)) for start in range(0, total, 1000)], **how)
+
+
+BOTH_WAYS = pytest.mark.parametrize("advance", [advance_in_chunks, in_short_pieces])
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize(("total", "stopped"), [(0, False), (100, True)])
+def test_nothing_is_done_without_items_or_after_a_stop(advance, total, stopped):
+    stop, run = threading.Event(), Recorder()
+    if stopped:
+        stop.set()
+    assert list(advance([run], total, stop=stop)) == []
+    assert run.done == []
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_error_in_one_run_comes_out(advance, workers):
+    runs = [Recorder(seconds_per_item=1e-5) for _ in range(workers - 1)] + [Broken(ZeroDivisionError("broken"))]
     with pytest.raises(ZeroDivisionError, match="broken"):
-        list(advance_in_pieces(runs, [(i * 1000, (i + 1) * 1000) for i in range(100)], first_chunk=10))
-    assert not [t for t in threading.enumerate() if t.name.startswith("napari-gpubio")]
+        list(advance(runs, 10**6, first_chunk=10))
+    assert not package_threads()

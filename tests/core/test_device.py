@@ -1,4 +1,4 @@
-"""Which device is taken, and the sentence that says why."""
+"""Which device is taken, and the reason that is given."""
 
 import sys
 
@@ -22,16 +22,10 @@ def no_cupy(monkeypatch):
 @pytest.mark.parametrize(
     ("wish", "indices"),
     [
-        ("cuda", (0,)),
-        ("cuda:0", (0,)),
-        ("cuda:2", (2,)),
-        ("cuda:0,2", (0, 2)),
-        ("cuda:2,0", (2, 0)),
-        ("cuda:1,1", (1,)),
-        ("cuda:all", (0, 1, 2)),
-        (" CUDA:1 ", (1,)),
+        ("cuda", (0,)), ("cuda:0", (0,)), ("cuda:2", (2,)), ("cuda:0,2", (0, 2)), ("cuda:2,0", (2, 0)),
+        ("cuda:1,1", (1,)), ("cuda:all", (0, 1, 2)), (" CUDA:1 ", (1,)),
     ],
-)
+)  # fmt: skip
 def test_forms_of_a_gpu(fake_gpu, wish, indices):
     fake_gpu(count=3)
     assert choose_device(wish) == Device("cuda", indices)
@@ -47,11 +41,6 @@ def test_other_forms_are_refused_with_the_allowed_ones(wish):
         choose_device(wish)
 
 
-def test_automatic_takes_the_first_gpu(fake_gpu):
-    fake_gpu(count=2)
-    assert choose_device() == choose_device(None) == Device("cuda", (0,), note="the first GPU")
-
-
 def test_automatic_without_a_gpu_takes_the_cpu_and_says_why(no_cupy, caplog):
     with caplog.at_level("INFO"):
         device = choose_device("auto")
@@ -62,6 +51,7 @@ def test_automatic_without_a_gpu_takes_the_cpu_and_says_why(no_cupy, caplog):
 
 def test_the_argument_beats_the_environment_and_that_beats_automatic(fake_gpu, monkeypatch):
     fake_gpu(count=2)
+    assert choose_device() == choose_device(None) == Device("cuda", (0,), note="the first GPU")
     monkeypatch.setenv(devices.ENVIRONMENT, "cuda:1")
     assert choose_device("auto") == choose_device(None) == Device("cuda", (1,))
     assert choose_device("cpu") == CPU
@@ -90,27 +80,23 @@ def test_why_not_without_cupy(no_cupy):
     assert devices.list_devices() == [CPU]
 
 
-def test_why_not_without_a_driver(fake_gpu):
-    fake_gpu(driver=False)
-    assert "finds no NVIDIA GPU or driver" in devices.gpu_problem()
-
-
-def test_why_not_when_a_kernel_fails(fake_gpu):
-    fake_gpu(kernel_error=RuntimeError("no NVRTC here\nsecond line"))
-    problem = devices.gpu_problem()
-    assert "a test kernel failed (RuntimeError: no NVRTC here)" in problem
-    assert "second line" not in problem
-    assert "pip install 'napari-gpubio[cuda13]'" in problem
-
-
-def test_why_not_when_a_kernel_fails_without_a_word(fake_gpu):
-    fake_gpu(kernel_error=RuntimeError())
-    assert "a test kernel failed (RuntimeError" in devices.gpu_problem()
-
-
-def test_why_not_when_a_kernel_does_nothing(fake_gpu):
-    fake_gpu(dead_kernels=True)
-    assert "wrong result" in devices.gpu_problem()
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"driver": False}, ["finds no NVIDIA GPU or driver"]),
+        (
+            {"kernel_error": RuntimeError("no NVRTC here\nsecond line")},
+            ["a test kernel failed (RuntimeError: no NVRTC here)", "pip install 'napari-gpubio[cuda13]'"],
+        ),
+        ({"kernel_error": RuntimeError()}, ["a test kernel failed (RuntimeError"]),
+        ({"dead_kernels": True}, ["wrong result"]),
+    ],
+    ids=["no driver", "a failing kernel", "without a message", "a kernel that does nothing"],
+)
+def test_why_not_with_cupy(fake_gpu, facts, words):
+    fake_gpu(**facts)
+    assert all(text in devices.gpu_problem() for text in words)
+    assert "second line" not in devices.gpu_problem()
 
 
 def test_why_not_on_macos(monkeypatch):
@@ -121,14 +107,10 @@ def test_why_not_on_macos(monkeypatch):
     forget_gpu()
 
 
-def test_a_working_gpu_has_no_problem(fake_gpu):
+def test_working_gpus_have_no_problem_and_names(fake_gpu):
     fake_gpu(count=2)
     assert devices.gpu_problem() is None
     assert devices.list_devices() == [CPU, Device("cuda", (0,)), Device("cuda", (1,))]
-
-
-def test_names_for_people(fake_gpu):
-    fake_gpu(count=2)
     assert str(CPU) == "cpu"
     assert str(Device("cuda", (0, 1))) == "cuda:0,1"
     assert CPU.describe().startswith("cpu (")
@@ -143,9 +125,6 @@ def test_free_memory_is_that_of_the_fullest_gpu(fake_gpu):
     assert devices.free_memory_bytes(Device("cuda", (0, 1))) == 1000 - kept.nbytes
     assert devices.free_memory_bytes(Device("cuda", (0,))) == 1000
     devices.free_gpu_pool(Device("cuda", (0, 1)))
-
-
-def test_free_memory_of_the_host_is_plausible():
     assert 2**20 < devices.free_memory_bytes(CPU) < 2**50
 
 

@@ -20,10 +20,16 @@ def fill(bits, u, x, out):
         out[i, 3], out[i, 4] = fastmath.turn(bits[i])
 
 
-def by_backend(bits, u, x):
+def by_backend(bits=None, u=None, x=None):
     """Columns: minus_log, decay, mean_decay, cosine, sine."""
-    out = np.full((len(u), 5), np.nan, np.float32)
-    fill(bits, u, x, out)
+    count = len(next(given for given in (bits, u, x) if given is not None))
+    out = np.full((count, 5), np.nan, np.float32)
+    fill(
+        np.zeros(count, np.uint32) if bits is None else bits,
+        np.ones(count, np.float32) if u is None else u,
+        np.zeros(count, np.float32) if x is None else x,
+        out,
+    )
     return out
 
 
@@ -51,27 +57,24 @@ def relative(found, expected):
     return np.abs(found / expected - 1.0).max()
 
 
-def test_minus_log_of_every_random_number():
-    """All 2^23 numbers that the generator can give."""
-    u = ((np.arange(2**23) + 0.5) * 2.0**-23).astype(np.float32)
-    found = by_backend(np.zeros(len(u), np.uint32), u, np.zeros(len(u), np.float32))[:, 0]
-    expected = -np.log(u.astype(np.float64))
+def check_minus_log(u):
+    found, expected = by_backend(u=u)[:, 0], -np.log(u.astype(np.float64))
     assert (np.abs(found - expected) / np.maximum(1.0, expected)).max() < 1.2e-7
     assert found.min() >= 0.0  # a free path is never negative
+    return found, expected
 
 
-def test_minus_log_down_to_the_smallest_number():
-    _, u, x = sample()
-    found = by_backend(np.zeros(len(u), np.uint32), u, x)[:, 0]
-    expected = -np.log(u.astype(np.float64))
+def test_minus_log():
+    """Of all 2^23 numbers that the generator can give, and of numbers down to the smallest one."""
+    check_minus_log(((np.arange(2**23) + 0.5) * 2.0**-23).astype(np.float32))
+    found, expected = check_minus_log(sample()[1])
     assert expected.max() > 80
-    assert (np.abs(found - expected) / np.maximum(1.0, expected)).max() < 1.2e-7
     assert found[0] == 0.0
 
 
 def test_decay():
     x = sample()[2]
-    found = by_backend(np.zeros(len(x), np.uint32), np.ones(len(x), np.float32), x)[:, 1]
+    found = by_backend(x=x)[:, 1]
     expected = np.exp(-x.astype(np.float64))
     near, far, beyond = x < 2.0, (x >= 2.0) & (x <= 80.0), x > 87.0
     assert relative(found[near], expected[near]) < 2e-7
@@ -82,7 +85,7 @@ def test_decay():
 
 def test_mean_decay():
     x = sample()[2]
-    found = by_backend(np.zeros(len(x), np.uint32), np.ones(len(x), np.float32), x)[:, 2]
+    found = by_backend(x=x)[:, 2]
     wide = x.astype(np.float64)
     expected = -np.expm1(-wide) / np.where(wide == 0, 1, wide)
     expected[wide == 0] = 1.0
@@ -91,8 +94,8 @@ def test_mean_decay():
 
 
 def test_turn():
-    bits, u, x = sample()
-    cosine, sine = by_backend(bits, u, x)[:, 3:].T
+    bits = sample()[0]
+    cosine, sine = by_backend(bits)[:, 3:].T
     assert np.abs(cosine - np.cos(angles(bits))).max() < 1.3e-7
     assert np.abs(sine - np.sin(angles(bits))).max() < 1.3e-7
 
@@ -100,9 +103,7 @@ def test_turn():
 def test_turns_are_uniform():
     """Evenly spaced bits are evenly spaced angles, so the first moments vanish and the second ones are 1/2."""
     bits = (np.arange(2**16, dtype=np.uint32) << np.uint32(16)) + np.uint32(2**15)
-    cosine, sine = by_backend(bits, np.ones(len(bits), np.float32), np.zeros(len(bits), np.float32))[:, 3:].T.astype(
-        float
-    )
+    cosine, sine = by_backend(bits)[:, 3:].T.astype(float)
     moments = [cosine.mean(), sine.mean(), (cosine * sine).mean(), (cosine**2).mean() - 0.5, (sine**2).mean() - 0.5]
     np.testing.assert_allclose(moments, 0.0, atol=1e-7)
 
@@ -117,16 +118,16 @@ def by_kernel(kernel, bits, u, x, as_array=np.asarray, empty=np.empty):
     return out
 
 
-def test_the_kernel_gives_the_bits_of_its_backend(cuda_on_cpu):
-    inputs = sample()
-    found = by_kernel(cuda_on_cpu(CU).get_function("fill_fastmath"), *inputs)
-    np.testing.assert_array_equal(found, by_backend(*inputs))
-
-
-def test_the_production_build_has_them_too_where_there_is_no_gpu(cuda_on_cpu):
+@pytest.mark.parametrize(
+    ("defines", "order"),
+    [((), loader.NATURAL), ((), loader.REVERSED), (("FAST_MATH",), loader.NATURAL)],
+    ids=["as it is", "reversed launch order", "production build"],
+)
+def test_the_kernel_gives_the_bits_of_its_backend(cuda_on_cpu, defines, order):
     """g++ knows no special function unit, so FAST_MATH must leave it the polynomials."""
-    inputs = sample(2000)
-    found = by_kernel(cuda_on_cpu(CU, defines=("FAST_MATH",)).get_function("fill_fastmath"), *inputs)
+    inputs = sample()
+    with loader.thread_order(order):
+        found = by_kernel(cuda_on_cpu(CU, defines=defines).get_function("fill_fastmath"), *inputs)
     np.testing.assert_array_equal(found, by_backend(*inputs))
 
 
@@ -164,10 +165,3 @@ def test_the_special_function_unit_is_near_enough():
     length = np.hypot(found[:, 3], found[:, 4])
     assert np.abs(length - 1.0).max() < 2e-6
     assert np.abs(found[:, 3:].mean(axis=0)).max() < 3.9 * np.sqrt(0.5 / len(u))
-
-
-def test_launch_order_changes_nothing(cuda_on_cpu):
-    inputs = sample(5000)
-    with loader.thread_order(loader.REVERSED):
-        found = by_kernel(cuda_on_cpu(CU).get_function("fill_fastmath"), *inputs)
-    np.testing.assert_array_equal(found, by_backend(*inputs))

@@ -1,22 +1,30 @@
-"""Sample files, and writing that never leaves half a file."""
+"""Files: samples, writing that never leaves half a file, volumes as NIfTI."""
 
 from pathlib import Path
 
+import nibabel as nib
+import numpy as np
 import pytest
 
 from napari_gpubio.core import files
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, sample_path
+from napari_gpubio.core.volumes import read_volume, write_volume
+from tests.volume_samples import AFFINES
 
 
-def test_a_written_file_is_there_and_nothing_else(tmp_path):
-    with atomic_write(tmp_path / "a.nii.gz") as part:
-        assert part.parent == tmp_path
-        assert part.name.endswith(".nii.gz")  # libraries choose the format by it
-        part.write_text("new")
-        assert not (tmp_path / "a.nii.gz").exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["a.nii.gz"]
-    assert (tmp_path / "a.nii.gz").read_text() == "new"
+def test_a_written_file_replaces_the_old_one_at_once(tmp_path):
+    target = tmp_path / "a.nii.gz"
+    for before in (None, "new"):
+        with atomic_write(str(target) if before else target) as part:
+            assert part.parent == tmp_path
+            assert part.name.endswith(".nii.gz")  # libraries choose the format by it
+            part.write_text(f"{before} new")
+            written = part.stat().st_ino
+            assert target.exists() == (before is not None)
+        assert list(tmp_path.iterdir()) == [target]
+        assert target.read_text() == f"{before} new"
+        assert target.stat().st_ino == written, "renamed, not copied"
 
 
 def test_a_failure_leaves_the_old_file_and_no_other(tmp_path):
@@ -32,14 +40,6 @@ def test_a_failure_leaves_the_old_file_and_no_other(tmp_path):
         write_half()
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
-
-
-def test_an_old_file_is_replaced(tmp_path):
-    target = tmp_path / "a.txt"
-    target.write_text("old")
-    with atomic_write(str(target)) as part:
-        part.write_text("new")
-    assert target.read_text() == "new"
 
 
 def test_a_missing_folder_is_named(tmp_path):
@@ -85,3 +85,40 @@ def test_a_folder_for_each_engine_that_an_edit_renames(tmp_path, monkeypatch):
     (tmp_path / "light/kernels/cpu.py").write_text("a = 2\n")
     assert files._hash_of_kernels("light") != before["light"]
     assert files._hash_of_kernels("dose") == before["dose"]
+
+
+# -- volumes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int64, np.float32, np.float64, np.float16])
+def test_volumes_round_trip(dtype, tmp_path):
+    array = (np.arange(24).reshape(2, 3, 4) % 7).astype(dtype)
+    write_volume(tmp_path / "v.nii.gz", array, AFFINES["oblique left-handed"], "a test")
+    back, affine = read_volume(tmp_path / "v.nii.gz")
+    np.testing.assert_array_equal(back, array)
+    np.testing.assert_allclose(affine, AFFINES["oblique left-handed"], atol=1e-5)
+    header = nib.load(tmp_path / "v.nii.gz").header
+    assert header["descrip"] == b"a test"
+    assert header.get_xyzt_units()[0] == "mm"
+    assert [p.name for p in tmp_path.iterdir()] == ["v.nii.gz"]
+
+
+def test_large_integers_are_kept(tmp_path):
+    array = np.array([2**31 - 1, -(2**31) + 1, 0, 2**40]).reshape(1, 2, 2)
+    for values in (array, array[:, :, :1]):
+        write_volume(tmp_path / "v.nii", values, np.eye(4))
+        np.testing.assert_array_equal(read_volume(tmp_path / "v.nii")[0], values)
+
+
+def test_what_is_no_volume(tmp_path):
+    with pytest.raises(InvalidInput, match=r"has shape \(2, 2\)"):
+        write_volume(tmp_path / "v.nii", np.ones((2, 2)), np.eye(4))
+    with pytest.raises(InvalidInput, match="does not end in"):
+        write_volume(tmp_path / "v.img", np.ones((2, 2, 2)), np.eye(4))
+    with pytest.raises(InvalidInput, match="type complex128"):
+        write_volume(tmp_path / "v.nii", np.ones((2, 2, 2), complex), np.eye(4))
+    nib.save(nib.Nifti1Image(np.ones((2, 2, 2, 3), np.float32), np.eye(4)), tmp_path / "series.nii")
+    with pytest.raises(InvalidInput, match="take one out of a series"):
+        read_volume(tmp_path / "series.nii")
+    nib.save(nib.Nifti1Image(np.ones((2, 3, 4, 1, 1), np.float32), np.eye(4)), tmp_path / "long.nii")
+    assert read_volume(tmp_path / "long.nii")[0].shape == (2, 3, 4)

@@ -1,4 +1,4 @@
-"""Compiled CPU functions: results for any blocks, and where the machine code is kept."""
+"""Compiled CPU functions: results for any blocks, where the machine code is kept, atomic addition among threads."""
 
 import gc
 import subprocess
@@ -10,8 +10,10 @@ from pathlib import Path
 import numba as nb
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 from napari_gpubio.core import jit
+from napari_gpubio.core.intrinsics import atomic_add
 
 
 @jit.leaf
@@ -45,24 +47,21 @@ def test_every_item_is_done_once(count, least, threads):
     np.testing.assert_array_equal(out, np.arange(count) ** 2 / 2)
 
 
-def test_nothing_to_do():
-    jit.run_blocks(fill, 0, np.zeros(0))
-
-
 def test_division_by_zero_is_infinite():
     out = np.zeros(1)
+    jit.run_blocks(divide, 0, out)
+    assert out[0] == 0.0
     jit.run_blocks(divide, 1, out)
     assert np.isinf(out[0])
 
 
-def test_an_error_in_a_block_is_raised():
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_in_a_block_is_raised(threads):
     def fail(start, stop):
         raise ValueError(f"{start} to {stop}")
 
-    with pytest.raises(ValueError, match="0 to"):
-        jit.run_blocks(fail, 8, threads=1)
-    with pytest.raises(ValueError, match=" to "):
-        jit.run_blocks(fail, 8, threads=2)
+    with pytest.raises(ValueError, match=r"\d to"):
+        jit.run_blocks(fail, 8, threads=threads)
 
 
 def test_what_was_given_is_let_go_at_once_without_the_garbage_collector():
@@ -107,3 +106,56 @@ def test_numba_is_left_as_it_was():
     before = nb.config.CACHE_DIR
     jit.kernel(lambda start, stop: None)
     assert before == nb.config.CACHE_DIR
+
+
+# -- atomic addition ---------------------------------------------------------------------------------------------------
+
+
+MANY = 400_000
+
+
+@jit.kernel
+def add_many(start, stop, tally, value):
+    for i in range(start, stop):
+        atomic_add(tally, i % len(tally), value)
+
+
+@jit.kernel
+def take_places(start, stop, counter, taken):
+    for _ in range(start, stop):
+        taken[atomic_add(counter, 0, 1)] += 1
+
+
+@pytest.mark.parametrize("dtype", [np.uint64, np.int64])
+@pytest.mark.parametrize("cells", [1, 3])
+def test_no_addition_is_lost(dtype, cells):
+    tally = np.zeros(cells, dtype)
+    jit.run_blocks(add_many, MANY, tally, dtype(3), threads=2)
+    assert tally.sum() == 3 * MANY
+    assert tally.max() - tally.min() <= 3
+
+
+@pytest.mark.parametrize(
+    ("start", "value", "times", "total"),
+    [(5, 2**64 - 1, 7, 2**64 - 2), (2**62, 1, 1000, 2**62 + 1000)],
+    ids=["wraps round as on a GPU: what is negative is its complement", "beyond the reach of a double"],
+)
+def test_sums_are_exact(start, value, times, total):
+    tally = np.array([start], np.uint64)
+    jit.run_blocks(add_many, times, tally, np.uint64(value))
+    assert int(tally[0]) == total
+
+
+def test_every_place_is_handed_out_once():
+    counter, taken = np.zeros(1, np.int64), np.zeros(MANY, np.int64)
+    jit.run_blocks(take_places, MANY, counter, taken, threads=2)
+    assert counter[0] == MANY
+    assert (taken == 1).all()
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros(3, np.float64), np.zeros(3, np.uint32), np.zeros((2, 2), np.uint64), np.zeros(6, np.uint64)[::2]]
+)
+def test_other_arrays_are_refused(array):
+    with pytest.raises(TypingError, match="atomic_add takes a one-dimensional contiguous array of 64-bit integers"):
+        add_many(0, 2, array, np.uint64(1))

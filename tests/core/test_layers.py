@@ -22,7 +22,6 @@ from napari_gpubio.core.volumes import read_volume
 from tests.volume_samples import (
     AFFINES,
     EVERY_AFFINE,
-    OBLIQUE,
     SHAPE,
     SOME_VOXELS,
     STRAIGHT,
@@ -55,38 +54,22 @@ def test_the_viewer_shows_world_millimeters_where_it_can(affine):
         np.testing.assert_allclose(shown_at(layer, VOLUME[voxel])[::-1], apply_affine(affine, voxel), atol=1e-5)
 
 
-@EVERY_AFFINE
-def test_slices_are_cut_along_the_axes_of_the_world(affine):
-    """The layer's affine has no rotation left, and its axes are z, y, x."""
-    matrix = volume_layer(VOLUME, affine, "volume")[1]["affine"][:3, :3]
-    assert np.abs(matrix - np.diag(np.diag(matrix))).max() < 1e-5
-
-
-@pytest.mark.parametrize("affine", OBLIQUE.values(), ids=list(OBLIQUE))
-def test_a_straightened_volume_keeps_its_center_and_voxel_sizes(affine):
-    layer = built(volume_layer(VOLUME, affine, "volume"))
-    assert is_straightened(affine, SHAPE)
-    center = (np.array(layer.data.shape) - 1) / 2
-    shown = np.asarray(layer.data_to_world(center))[::-1]
-    np.testing.assert_allclose(shown, apply_affine(affine, (np.array(SHAPE) - 1) / 2), atol=1e-4)
-    for axis, neighbor in enumerate(map(tuple, np.eye(3, dtype=int))):
-        step = shown_at(layer, VOLUME[neighbor]) - shown_at(layer, VOLUME[0, 0, 0])
-        assert np.linalg.norm(step) == pytest.approx(np.linalg.norm(affine[:3, axis]), rel=1e-5)
-        true = affine[:3, axis] / np.linalg.norm(affine[:3, axis])
-        assert step[::-1] @ true > 0.55 * np.linalg.norm(step)  # the nearest direction of the world
-
-
 # -- what a layer carries ---------------------------------------------------------------------------------------------
 
 
 @EVERY_AFFINE
-def test_a_layer_of_ours_gives_back_its_volume_and_grid(affine):
-    layer = built(volume_layer(VOLUME, affine, "volume", colormap="magma"))
+def test_a_layer_of_ours_gives_back_its_volume_and_grid_in_files_too(tmp_path, affine):
+    layer = built(volume_layer(VOLUME, affine, "my mask: left/right", colormap="magma"))
+    assert (layer.name, layer.colormap.name) == ("my mask: left/right", "magma")
     np.testing.assert_array_equal(volume_of(layer), VOLUME)
     found, shape = grid_of(layer)
     np.testing.assert_array_equal(found, affine)
     assert shape == SHAPE
-    assert (layer.name, layer.colormap.name) == ("volume", "magma")
+    saved = save_layer(layer, tmp_path)
+    assert saved == tmp_path / "my_mask__left_right.nii.gz"
+    for array, found in (written(tmp_path / "volume.nii.gz", layer), read_volume(saved)):
+        np.testing.assert_array_equal(array, VOLUME)
+        np.testing.assert_allclose(found, affine, atol=1e-5)
 
 
 @EVERY_AFFINE
@@ -138,15 +121,22 @@ def check_grid(layer, affine, shape=SHAPE):
 
 @EVERY_FOREIGN
 @pytest.mark.parametrize("kind", [Image, Labels])
-def test_the_grid_of_a_layer_of_others_is_its_own_transform(keywords, kind):
+def test_the_grid_of_a_layer_of_others_is_its_own_transform_in_files_too(tmp_path, keywords, kind):
     layer = kind(VOLUME.T.astype(np.uint16), **keywords)
     check_grid(layer, *grid_of(layer))
     np.testing.assert_array_equal(volume_of(layer), VOLUME)
+    array, affine = written(tmp_path / "volume.nii.gz", layer)
+    np.testing.assert_array_equal(array, VOLUME)
+    check_grid(layer, affine)
 
 
-def test_the_grid_of_colors_and_of_a_series_of_others():
-    colors = Image(np.zeros((7, 6, 5, 3)), rgb=True, scale=(3, 2, 1.5), translate=(1, 2, 3))
+def test_the_grid_of_colors_and_of_a_series_of_others(tmp_path):
+    rgb = np.random.default_rng(1).uniform(size=(*SHAPE, 3)).astype(np.float32)
+    colors = Image(rgb.transpose(2, 1, 0, 3), rgb=True, scale=(3, 2, 1.5), translate=(1, 2, 3))
     check_grid(colors, *grid_of(colors))
+    array, affine = written(tmp_path / "colors.nii.gz", colors)
+    np.testing.assert_array_equal(array, rgb)
+    check_grid(colors, affine)
     series = Image(np.zeros((9, 7, 6, 5)), scale=(1, 3, 2, 1.5), translate=(0, 1, 2, 3))
     check_grid(series, *grid_of(series))
 
@@ -160,30 +150,6 @@ def test_metadata_of_others_do_no_harm():
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-@EVERY_AFFINE
-def test_a_layer_of_ours_comes_back_from_a_file(tmp_path, affine):
-    array, found = written(tmp_path / "volume.nii.gz", built(volume_layer(VOLUME, affine, "volume")))
-    np.testing.assert_array_equal(array, VOLUME)
-    np.testing.assert_allclose(found, affine, atol=1e-5)
-
-
-@EVERY_FOREIGN
-@pytest.mark.parametrize("kind", [Image, Labels])
-def test_a_layer_of_others_is_written_where_the_viewer_shows_it(tmp_path, keywords, kind):
-    layer = kind(VOLUME.T.astype(np.uint16), **keywords)
-    array, affine = written(tmp_path / "volume.nii.gz", layer)
-    np.testing.assert_array_equal(array, VOLUME)
-    check_grid(layer, affine)
-
-
-def test_colors_of_others_are_written_where_the_viewer_shows_them(tmp_path):
-    colors = np.random.default_rng(1).uniform(size=(*SHAPE, 3)).astype(np.float32)
-    layer = Image(colors.transpose(2, 1, 0, 3), rgb=True, scale=(3, 2, 1.5), translate=(1, 2, 3))
-    array, affine = written(tmp_path / "colors.nii.gz", layer)
-    np.testing.assert_array_equal(array, colors)
-    check_grid(layer, affine)
-
-
 def test_what_is_no_volume_is_not_written(tmp_path):
     data, attributes, _ = Image(np.zeros((6, 5))).as_layer_data_tuple()
     with pytest.raises(InvalidInput, match="3 dimensions"):
@@ -193,12 +159,17 @@ def test_what_is_no_volume_is_not_written(tmp_path):
 
 @EVERY_AFFINE
 def test_a_file_behind_a_layer_is_known_until_the_layer_changes(tmp_path, affine):
-    path = tmp_path / "volume.nii.gz"
-    nib.save(nib.Nifti1Image(VOLUME, affine), path)
+    path, array = tmp_path / "volume.nii.gz", VOLUME.copy()
+    array[0, 0, 0] = np.nan
+    nib.save(nib.Nifti1Image(array, affine), path)
     layer = built(volume_layer(*read_volume(path), "volume", metadata={"path": str(path)}))
     assert saved_path(layer) == path
+    assert saved_path(layer, stored=array[None]) is None
     layer.data = np.asarray(layer.data) + 1
     assert saved_path(layer) is None
+    assert saved_path(layer, stored=array) == path
+    nib.save(nib.Nifti1Image(array, affine + np.eye(4, k=3)), path)
+    assert saved_path(layer, stored=array) is None
     assert saved_path(built(volume_layer(VOLUME, affine, "volume"))) is None
 
 
@@ -212,14 +183,3 @@ def test_a_file_of_another_format_is_known_through_its_reader(tmp_path):
         return np.fromfile(file, np.float32).reshape(SHAPE), AFFINES["sagittal"]
 
     assert saved_path(layer, read_raw) == path
-
-
-@EVERY_AFFINE
-def test_a_painted_layer_is_saved_under_its_name(tmp_path, affine):
-    layer = built(volume_layer(VOLUME, affine, "my mask: left/right"))
-    path = save_layer(layer, tmp_path)
-    assert path.parent == tmp_path
-    assert path.name == "my_mask__left_right.nii.gz"
-    array, found = read_volume(path)
-    np.testing.assert_array_equal(array, VOLUME)
-    np.testing.assert_allclose(found, affine, atol=1e-5)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from napari.layers import Image
+from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core import space
 from napari_gpubio.core.errors import InvalidInput
@@ -18,13 +20,7 @@ def affine(matrix, origin=(-10.0, 20.0, 5.0)):
 
 def rotation(x, y, z):
     """Rotation by angles in degrees about x, then y, then z."""
-    (a, b, c), full = np.radians([x, y, z]), np.eye(3)
-    for angle, (i, j) in ((a, (1, 2)), (b, (2, 0)), (c, (0, 1))):
-        turn = np.eye(3)
-        turn[i, i] = turn[j, j] = np.cos(angle)
-        turn[j, i], turn[i, j] = np.sin(angle), -np.sin(angle)
-        full = turn @ full
-    return full
+    return Rotation.from_euler("xyz", [x, y, z], degrees=True).as_matrix()
 
 
 SIZES = np.diag([2.0, 1.5, 3.0])
@@ -47,19 +43,15 @@ OBLIQUE = {
     "rotated and sheared": affine(rotation(5, 10, 15) @ SHEAR @ SIZES),
 }
 ALL = STRAIGHT | OBLIQUE
+EVERY_AFFINE = pytest.mark.parametrize("true", ALL.values(), ids=list(ALL))
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_viewer_and_world_are_inverse(name):
-    shown = space.world_to_viewer(POINTS, ALL[name], SHAPE)
-    np.testing.assert_allclose(space.viewer_to_world(shown, ALL[name], SHAPE), POINTS, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_leading_axes_of_a_position_are_ignored(name):
-    shown = space.world_to_viewer(POINTS, ALL[name], SHAPE)
+@EVERY_AFFINE
+def test_viewer_and_world_are_inverse_and_leading_axes_are_ignored(true):
+    shown = space.world_to_viewer(POINTS, true, SHAPE)
     with_time = np.concatenate([np.full((20, 1), 99.0), shown], axis=1)
-    np.testing.assert_allclose(space.viewer_to_world(with_time, ALL[name], SHAPE), POINTS, atol=1e-9)
+    for position in (shown, with_time):
+        np.testing.assert_allclose(space.viewer_to_world(position, true, SHAPE), POINTS, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", STRAIGHT)
@@ -81,40 +73,28 @@ def test_an_oblique_volume_is_shown_straightened(name):
     np.testing.assert_allclose(space.apply_affine(shown, center), space.apply_affine(true, center))
     assert np.sign(np.linalg.det(shown[:3, :3])) == np.sign(np.linalg.det(true[:3, :3]))
     assert (np.sum(shown[:3, :3] * true[:3, :3], axis=0) > 0).all()  # each axis still points its way
+    np.testing.assert_array_equal(space.display_affine(shown, SHAPE), shown)  # it is straight itself
 
 
-def test_a_straightened_affine_is_straight():
-    for true in OBLIQUE.values():
-        shown = space.display_affine(true, SHAPE)
-        np.testing.assert_array_equal(space.display_affine(shown, SHAPE), shown)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_layers_of_one_volume_lie_together(name):
+@EVERY_AFFINE
+def test_layers_of_one_volume_lie_together_where_napari_draws_them(true):
     voxels = np.array([[0, 0, 0], [6, 0, 0], [0, 8, 0], [0, 0, 10], [3, 4, 5.5]])
-    volume_layer = space.volume_layer_affine(ALL[name], SHAPE)
-    world_layer = space.world_layer_affine(ALL[name], SHAPE)
-    world = space.apply_affine(ALL[name], voxels)
+    volume_layer, world_layer = space.volume_layer_affine(true, SHAPE), space.world_layer_affine(true, SHAPE)
+    world = space.apply_affine(true, voxels)
     from_volume = space.apply_affine(volume_layer, voxels[:, ::-1])  # the layer holds array.T
     from_world = space.apply_affine(world_layer, world[:, ::-1])
     np.testing.assert_allclose(from_volume, from_world, atol=1e-9)
-    np.testing.assert_allclose(from_volume, space.world_to_viewer(world, ALL[name], SHAPE), atol=1e-9)
+    np.testing.assert_allclose(from_volume, space.world_to_viewer(world, true, SHAPE), atol=1e-9)
+    layer = Image(np.zeros(SHAPE).T, affine=volume_layer)
+    clicked = space.viewer_to_world(layer.data_to_world((4, 3, 2)), true, SHAPE)
+    np.testing.assert_allclose(clicked, space.apply_affine(true, (2, 3, 4)), atol=1e-9)
 
 
-def test_napari_draws_a_volume_where_it_says():
-    from napari.layers import Image
-
-    for true in ALL.values():
-        layer = Image(np.zeros(SHAPE).T, affine=space.volume_layer_affine(true, SHAPE))
-        clicked = space.viewer_to_world(layer.data_to_world((4, 3, 2)), true, SHAPE)
-        np.testing.assert_allclose(clicked, space.apply_affine(true, (2, 3, 4)), atol=1e-9)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_directions_are_orthonormal_and_know_their_hand(name):
-    directions = space.rotation_of(ALL[name])
+@EVERY_AFFINE
+def test_directions_are_orthonormal_and_know_their_hand(true):
+    directions = space.rotation_of(true)
     np.testing.assert_allclose(directions.T @ directions, np.eye(3), atol=1e-12)
-    assert np.linalg.det(directions) == pytest.approx(np.sign(np.linalg.det(ALL[name][:3, :3])))
+    assert np.linalg.det(directions) == pytest.approx(np.sign(np.linalg.det(true[:3, :3])))
 
 
 def test_directions_of_a_rotated_volume_are_its_rotation():

@@ -9,12 +9,17 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture
-def start(tmp_path, monkeypatch):
-    """The script as a module, with an empty folder for its .venv and no process that really runs."""
+def load_start():
     spec = importlib.util.spec_from_file_location("start", ROOT / "start.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """The script as a module, with an empty folder for its .venv and no process that really runs."""
+    module = load_start()
     monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
     monkeypatch.setattr(module, "STAMP", tmp_path / ".venv" / "stamp.json")
     module.calls = []
@@ -86,29 +91,22 @@ def test_more_extras_and_groups_are_added_to_what_is_there(start, with_environme
     assert start.is_installed(["zarr", "cuda13"], ["test"])
 
 
-def test_the_packages_of_a_group_outlive_a_change_of_the_project(start, with_environment):
+def test_a_changed_project_is_installed_again_with_the_packages_of_its_groups(start, with_environment):
     start.STAMP.write_text(json.dumps({"project": "old", "extras": ["all"], "groups": ["test"]}))
+    assert not start.is_installed(["all"], [])
     start.install(["all"], [])
     assert start.calls[-1][-1] == start.requirements("test")[-1]
     assert start.is_installed(["all"], ["test"])
 
 
 def test_a_group_is_read_with_the_groups_it_includes(start, tmp_path, monkeypatch):
+    test, dev = start.requirements("test"), start.requirements("dev")
+    assert set(test) < set(dev)
+    assert any(requirement.startswith("pytest") for requirement in test)
     groups = '[dependency-groups]\na = ["x>=1", { include-group = "b" }, "z"]\nb = ["y; sys_platform == \'linux\'"]\n'
     (tmp_path / "pyproject.toml").write_text(groups)
     monkeypatch.setattr(start, "ROOT", tmp_path)
     assert start.requirements("a") == ["x>=1", "y; sys_platform == 'linux'", "z"]
-
-
-def test_developers_get_what_the_tests_need_and_more(start):
-    test, dev = start.requirements("test"), start.requirements("dev")
-    assert set(test) < set(dev)
-    assert any(requirement.startswith("pytest") for requirement in test)
-
-
-def test_a_changed_project_is_installed_again(start, with_environment):
-    start.STAMP.write_text(json.dumps({"project": "old", "extras": ["all"], "groups": ["test"]}))
-    assert not start.is_installed(["all"], [])
 
 
 def test_a_failed_installation_is_a_sentence_and_leaves_no_stamp(start, with_environment, monkeypatch, capsys):
@@ -141,18 +139,15 @@ def test_tests_share_workers_unless_the_user_says_otherwise(start, with_environm
         assert start.calls[-1].count("--dist") == 0
 
 
-def test_a_warm_up_that_fails_stops_nothing(start, with_environment, monkeypatch, capsys):
+def test_a_warm_up_that_fails_stops_nothing_and_the_exit_status_is_passed_on(
+    start, with_environment, monkeypatch, capsys
+):
     monkeypatch.setattr(start, "environment_works", lambda: True)
     start.status = 5
-    start.main(["demo"])
+    assert start.main(["demo"]) == 5
     assert "compiled when it is first used" in capsys.readouterr().out
     assert start.calls[-1][1:2] == ["demo"]
-
-
-def test_exit_status_is_passed_on(start, with_environment, monkeypatch):
-    monkeypatch.setattr(start, "environment_works", lambda: True)
-    start.status = 5
-    assert start.main(["test"]) == start.main(["demo"]) == 5
+    assert start.main(["test"]) == 5
 
 
 def test_a_demo_with_a_display_has_windows(start, with_environment, monkeypatch):
@@ -161,22 +156,17 @@ def test_a_demo_with_a_display_has_windows(start, with_environment, monkeypatch)
     assert start.calls[-1][1:] == ["demo", "--seed", "3"]
 
 
-def test_an_old_python_is_a_sentence(start, monkeypatch, capsys):
+def test_an_old_python_and_one_without_venv_are_sentences(start, monkeypatch, capsys):
+    monkeypatch.setattr(start.importlib.util, "find_spec", lambda name: None if name == "ensurepip" else name)
+    assert start.main(["demo"]) == 1
+    assert "without its module 'ensurepip'. Debian, Ubuntu: sudo apt-get install -y python3" in capsys.readouterr().err
     monkeypatch.setattr(start, "OLDEST", (9, 9))
     assert start.main(["demo"]) == 1
     assert "needs 9.9 or newer" in capsys.readouterr().err
 
 
-def test_a_python_without_venv_is_a_sentence(start, monkeypatch, capsys):
-    monkeypatch.setattr(start.importlib.util, "find_spec", lambda name: None if name == "ensurepip" else name)
-    assert start.main(["demo"]) == 1
-    assert "without its module 'ensurepip'. Debian, Ubuntu: sudo apt-get install -y python3" in capsys.readouterr().err
-
-
-def test_a_missing_library_is_named_with_the_way_to_get_it(start, monkeypatch):
-    spec = importlib.util.spec_from_file_location("start", ROOT / "start.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def test_a_missing_library_is_named_with_the_way_to_get_it(monkeypatch):
+    module = load_start()
     monkeypatch.setattr(module.sys, "platform", "linux")
     with pytest.raises(module.SetupError, match=r"needs the system libraries libgone\.so\.7\. Install them: sudo"):
         module.require_libraries(("libgone.so.7",))

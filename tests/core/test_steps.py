@@ -6,9 +6,8 @@ import time
 
 import pytest
 
-from napari_gpubio.core import timing
 from napari_gpubio.core.command_line import stop_at_interrupt
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import RunClock, Step, begin_compiling, compile_seconds, compiling, drive
 
 
 def work(total, closed):
@@ -22,27 +21,22 @@ def work(total, closed):
 
 def test_drive_returns_the_result_and_shows_every_step():
     seen, closed = [], []
-    assert drive(work(3, closed), seen.append) == "result"
+    assert drive(work(3, closed), seen.append) == drive(work(3, closed)) == "result"
     assert [step.done for step in seen] == [1, 2, 3]
-    assert closed == [True]
+    assert [step.fraction for step in (*seen, Step(0, 0))] == [1 / 3, 2 / 3, 1.0, 1.0]
+    assert closed == [True, True]
 
 
-def test_drive_without_progress():
-    assert drive(work(3, [])) == "result"
-
-
-def test_an_error_in_progress_closes_the_work():
+def test_an_error_in_progress_closes_the_work_and_one_of_the_work_comes_out():
     closed = []
 
-    def stumble(step):
+    def fail(step):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        drive(work(3, closed), stumble)
+        drive(work(3, closed), fail)
     assert closed == [True]
 
-
-def test_an_error_of_the_work_comes_out():
     def broken():
         yield Step(1, 2)
         raise ZeroDivisionError
@@ -51,35 +45,24 @@ def test_an_error_of_the_work_comes_out():
         drive(broken())
 
 
-def test_fraction():
-    assert Step(1, 4).fraction == 0.25
-    assert Step(0, 0).fraction == 1.0
-
-
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds that pass when a test says so."""
+    """A clock that stands still unless a test sets it."""
     now = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     return now
 
 
-def test_a_run_without_compilation(clock):
-    run = timing.RunClock()
-    clock[0] += 2.5
-    assert run.seconds == pytest.approx(2.5)
-
-
 def test_compilation_does_not_count(clock):
-    run = timing.RunClock(already=10.0)
+    run = RunClock(already=10.0)
     clock[0] += 1.0
-    with timing.compiling():
+    with compiling():
         clock[0] += 20.0
-        with timing.compiling():
+        with compiling():
             clock[0] += 3.0
     clock[0] += 0.5
     assert run.seconds == pytest.approx(11.5)
-    assert timing.RunClock().seconds == 0.0
+    assert RunClock().seconds == 0.0
 
 
 def fail(clock):
@@ -88,21 +71,21 @@ def fail(clock):
 
 
 def test_compilation_that_fails_counts_as_one(clock):
-    run = timing.RunClock()
-    with pytest.raises(KeyError), timing.compiling():
+    run = RunClock()
+    with pytest.raises(KeyError), compiling():
         fail(clock)
     assert run.seconds == pytest.approx(0.0)
 
 
 def test_threads_count_each_for_itself(clock):
-    before = timing.compile_seconds()
-    with timing.compiling():
+    before = compile_seconds()
+    with compiling():
         clock[0] += 1.0
-        other = threading.Thread(target=timing.begin_compiling)
+        other = threading.Thread(target=begin_compiling)
         other.start()
         other.join()
-        assert timing.compile_seconds() == before
-    assert timing.compile_seconds() == pytest.approx(before + 1.0)
+        assert compile_seconds() == before
+    assert compile_seconds() == pytest.approx(before + 1.0)
 
 
 def test_the_first_interrupt_asks_and_the_second_ends(capsys):

@@ -82,6 +82,16 @@ def test_a_process_of_its_own_compiles_the_kit_and_says_how_far_it_is(tmp_path):
     assert len(list(Path(tmp_path).glob("gui-*/ready.json"))) == 1
 
 
+def test_several_engines_are_warmed_by_processes_of_their_own(monkeypatch):
+    programs = {"cold": "print(1); print(2)", "warm": "", "broken": "print(1); raise SystemExit(1)"}
+    monkeypatch.setattr(warmup, "command", lambda engine: [sys.executable, "-c", programs[engine]])
+    monkeypatch.setattr(warmup.os, "cpu_count", lambda: 2)
+    functions = {}
+    assert not warmup.warm_engines(tuple(programs), lambda name, _seconds, count: functions.update({name: count}))
+    assert functions == {"cold": 2, "warm": 0, "broken": -1}
+    assert warmup.warm_engines(("cold", "warm"), lambda *_: None)
+
+
 @pytest.mark.validate
 @pytest.mark.parametrize("engine_name", ENGINES)
 def test_warmups_compile_as_many_functions_as_they_say(engine_name, tmp_path):

@@ -91,22 +91,7 @@ def _reduction(name: str) -> Callable[..., Any]:
     return method
 
 
-_REDUCTIONS = (
-    "sum",
-    "min",
-    "max",
-    "mean",
-    "any",
-    "all",
-    "cumsum",
-    "argmax",
-    "argmin",
-    "flatten",
-    "take",
-    "dot",
-    "prod",
-)
-for _name in _REDUCTIONS:
+for _name in ("sum", "min", "max", "mean", "any", "all", "cumsum", "argmax", "argmin"):
     setattr(DeviceArray, _name, _reduction(_name))
 
 

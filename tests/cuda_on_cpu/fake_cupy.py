@@ -4,14 +4,13 @@ What it is strict about, because a GPU would be: host arrays do not mix with dev
 kernels; an array belongs to the device it was made on; memory has an end, and allocations can be made to fail; new
 memory is not zero; a kernel that writes just outside an array is found out.
 What it cannot show: streams run at once and in order, transfers and races between threads do not exist, and
-``np.asarray(device_array)`` works where CuPy refuses it (a subclass of ndarray has no say in that).
+``np.asarray(device_array)`` works where CuPy refuses it (a subclass of ndarray cannot prevent that).
 """
 
 import contextlib
 import importlib.machinery
 import sys
 import threading
-import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from napari_gpubio.core import kernels
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.device_array import DeviceArray, adopt, allocate, array_at, check_guards, plain, refuse_host
 
-_MODULES = ("cupy", "cupy.cuda", "cupy.cuda.memory", "cupy.cuda.runtime", "cupy.cuda.compiler")
+_MODULES = ("cupy", "cupy.cuda", "cupy.cuda.memory", "cupy.cuda.runtime")
 
 
 class OutOfMemoryError(MemoryError):
@@ -62,7 +61,7 @@ class FakeGpu:
         """Be ``import cupy`` inside the block."""
         before = {name: sys.modules.get(name) for name in _MODULES}
         cuda = self.module.cuda
-        sys.modules.update(zip(_MODULES, (self.module, cuda, cuda.memory, cuda.runtime, cuda.compiler), strict=True))
+        sys.modules.update(zip(_MODULES, (self.module, cuda, cuda.memory, cuda.runtime), strict=True))
         try:
             yield self
         finally:
@@ -155,34 +154,11 @@ class _Kernel:
 class _Stream(contextlib.AbstractContextManager["_Stream"]):
     null: Any = None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *, non_blocking: bool = False) -> None:
         self.ptr = 0
 
     def __exit__(self, *exc: object) -> None:
         return None
-
-    def synchronize(self) -> None:
-        pass
-
-    def wait_event(self, event: Any) -> None:
-        pass
-
-    def record(self, event: Any = None) -> Any:
-        event = event or _Event()
-        event.record(self)
-        return event
-
-    use = contextlib.AbstractContextManager.__enter__
-    done = True
-
-
-class _Event:
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.at = 0.0
-        self.done = True
-
-    def record(self, stream: Any = None) -> None:
-        self.at = time.perf_counter()
 
     def synchronize(self) -> None:
         pass
@@ -207,18 +183,8 @@ def _device_class(gpu: FakeGpu) -> type:
         def __exit__(self, *exc: object) -> None:
             gpu.switch(self._before.pop())
 
-        def use(self) -> "Device":
-            gpu.switch(self.id)
-            return self
-
         def synchronize(self) -> None:
             pass
-
-        @property
-        def mem_info(self) -> tuple[int, int]:
-            return gpu.total_bytes - gpu.used_bytes.get(self.id, 0), gpu.total_bytes
-
-        compute_capability = "90"
 
     return Device
 
@@ -227,23 +193,16 @@ def _cuda_module(gpu: FakeGpu) -> Any:
     cuda: Any
     memory: Any
     runtime: Any
-    compiler: Any
-    cuda, memory, runtime, compiler = (types.ModuleType(name) for name in _MODULES[1:])
-    cuda.memory, cuda.runtime, cuda.compiler = memory, runtime, compiler
-    cuda.Device, cuda.Stream, cuda.Event = _device_class(gpu), _Stream, _Event
+    cuda, memory, runtime = (types.ModuleType(name) for name in _MODULES[1:])
+    cuda.memory, cuda.runtime = memory, runtime
+    cuda.Device, cuda.Stream = _device_class(gpu), _Stream
     _Stream.null = _Stream()
     cuda.alloc_pinned_memory = bytearray
     cuda.get_current_stream = lambda: _Stream.null
-    cuda.get_elapsed_time = lambda a, b: 1e3 * (b.at - a.at)
     cuda.is_available = lambda: gpu.driver and gpu.count > 0
     memory.OutOfMemoryError = OutOfMemoryError
-    compiler.CompileException = loader.CompileError
     runtime.getDeviceCount = lambda: gpu.count
-    runtime.getDevice = lambda: gpu.current
-    runtime.setDevice = gpu.switch
-    runtime.deviceSynchronize = lambda: None
-    runtime.memGetInfo = lambda: cuda.Device().mem_info
-    runtime.runtimeGetVersion = runtime.driverGetVersion = lambda: 13000
+    runtime.memGetInfo = lambda: (gpu.total_bytes - gpu.used_bytes.get(gpu.current, 0), gpu.total_bytes)
     runtime.getDeviceProperties = lambda i: {
         "name": f"Fake GPU {i}".encode(),
         "totalGlobalMem": gpu.total_bytes,
@@ -283,8 +242,8 @@ def _pool(gpu: FakeGpu) -> Any:
 
 def _as_array(gpu: FakeGpu, copy: bool) -> Callable[..., Any]:
     def convert(value: Any, dtype: Any = None, **kwargs: Any) -> DeviceArray:
-        wanted = np.dtype(dtype) if dtype is not None else None
-        if isinstance(value, DeviceArray) and not copy and wanted in (None, value.dtype):
+        kind = np.dtype(dtype) if dtype is not None else None
+        if isinstance(value, DeviceArray) and not copy and kind in (None, value.dtype):
             return value
         return adopt(gpu, np.array(plain(value), dtype=dtype))
 
@@ -352,7 +311,6 @@ def _build_module(gpu: FakeGpu) -> Any:
     module.asarray, module.array = _as_array(gpu, copy=False), _as_array(gpu, copy=True)
     module.ascontiguousarray, module.asnumpy = _ascontiguousarray(gpu), _asnumpy
     module.get_default_memory_pool = lambda: _pool(gpu)
-    module.get_default_pinned_memory_pool = lambda: types.SimpleNamespace(free_all_blocks=lambda: None)
     module.RawModule = _raw_module_class(gpu)
     module.RawKernel = lambda code, name, options=(), backend="nvrtc", **more: module.RawModule(
         code=code, options=options, backend=backend, **more

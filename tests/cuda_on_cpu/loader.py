@@ -51,7 +51,7 @@ class LaunchError(RuntimeError):
 
 
 def why_not() -> str | None:
-    """One sentence that says why CUDA sources cannot run on this CPU, or None where they can."""
+    """One sentence with the reason why CUDA sources cannot run on this CPU, or None where they can."""
     if not sys.platform.startswith("linux"):
         return "CUDA kernels run on the CPU on Linux only"
     if shutil.which("g++") is None:
@@ -266,7 +266,7 @@ def _three(size: Sequence[int], what: str) -> tuple[int, int, int]:
 
 
 def _value(kernel: str, index: int, word: str, arg: Any) -> Any:
-    """Memory that holds one argument as the kernel wants it: a pointer, or the value itself."""
+    """Memory that holds one argument as the kernel takes it: a pointer, or the value itself."""
     try:
         return _pointer(word, arg) if word[0] in "pq" else _scalar(word, arg)
     except (TypeError, ValueError) as error:
@@ -275,10 +275,10 @@ def _value(kernel: str, index: int, word: str, arg: Any) -> Any:
 
 def _scalar(word: str, arg: Any) -> Any:
     if not isinstance(arg, (np.generic, np.ndarray)):
-        raise TypeError(f"the kernel wants {word} and got a Python {type(arg).__name__}, which CuPy would widen")
+        raise TypeError(f"the kernel takes {word} and got a Python {type(arg).__name__}, which CuPy would widen")
     is_struct = word[0] == "s" and arg.size == 1 and f"s{arg.dtype.itemsize}" == word
     if not is_struct and (isinstance(arg, np.ndarray) or _word(arg.dtype) != word):
-        raise TypeError(f"the kernel wants {word} and got {type(arg).__name__} of {arg.dtype}")
+        raise TypeError(f"the kernel takes {word} and got {type(arg).__name__} of {arg.dtype}")
     return ctypes.create_string_buffer(arg.tobytes(), arg.dtype.itemsize)
 
 
@@ -286,9 +286,9 @@ def _pointer(word: str, arg: Any) -> Any:
     if arg is None:
         return ctypes.c_void_p(None)
     if not isinstance(arg, np.ndarray):
-        raise TypeError(f"the kernel wants an array ({word}) and got {type(arg).__name__}")
+        raise TypeError(f"the kernel takes an array ({word}) and got {type(arg).__name__}")
     if not _fits(word[1:], arg):
-        raise TypeError(f"the kernel wants an array of {word[1:]} and got {arg.dtype}")
+        raise TypeError(f"the kernel takes an array of {word[1:]} and got {arg.dtype}")
     if not arg.flags.c_contiguous:
         raise ValueError("the array is not C-contiguous")
     if word[0] == "p" and not arg.flags.writeable:

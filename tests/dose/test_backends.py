@@ -1,5 +1,6 @@
-"""CUDA and its CPU backend, bit for bit, with g++ in place of a GPU."""
+"""CUDA and its CPU backend, bit for bit: with g++ in place of a GPU, and on a real one."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -8,12 +9,14 @@ import pytest
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh, dvh_steps
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, LiveDvh, ResidentDvh, dvh, dvh_steps
 from napari_gpubio.dose.kernels.histogram import cpu, gpu, sampling, slices, work
 from napari_gpubio.dose.kernels.histogram.problem import make_problem
+from napari_gpubio.dose.samples import treatment_dose, treatment_structures
+from napari_gpubio.dose.structures import whole_grid
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
-from tests.dose.samples import affine_of, check_same, random_case
+from tests.dose.samples import affine_of, check_same, random_case, uniform_dose
 from tests.runs import check_closing_frees, check_same_methods
 
 GPU = Device("cuda", (0,))
@@ -23,6 +26,16 @@ SETTINGS = DvhSettings(spacing_mm=1.7)
 def same(expected, found):
     for name in ("counts", "sums", "outside", "low", "high"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+def counted_by_both(dose, structures, settings):
+    """Both backends, each with a problem of its own, since the CPU paints into the labels of its problem."""
+    problem, other = (make_problem(dose, structures, settings, painted=True) for _ in "ab")
+    runs = cpu.Run(other), gpu.Run(problem, device=GPU)
+    for run in runs:
+        run.advance(0, problem.items)
+    same(*(run.snapshot() for run in runs))
+    return runs, problem
 
 
 def check_backends(problem):
@@ -83,19 +96,14 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     assert "runtime error" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("wide", [False, True], ids=["8 bits", "16 bits"])
-def test_boxes_are_counted_taken_off_and_painted_alike(fake_gpu, wide):
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_boxes_are_counted_taken_off_and_painted_alike(fake_gpu, kind):
     fake_gpu()
-    problem = make_problem(*random_case(6), SETTINGS, painted=True)
-    kind = np.uint16 if wide else np.uint8
+    runs, problem = counted_by_both(*random_case(6), SETTINGS)
     number, part = next(
         (n, p) for n, p in enumerate(problem.works) if isinstance(p, work.LabelWork) and p.labels.dtype == kind
     )
-    other = make_problem(*random_case(6), SETTINGS, painted=True)  # the CPU paints into the labels of its problem
     new = part.labels.max()
-    runs = cpu.Run(other), gpu.Run(problem, device=GPU)
-    for run in runs:
-        run.advance(0, problem.items)
     for box in ((1, 5, 0, 4, 2, 7), (0, 7, 0, 6, 0, 9), (6, 7, 5, 6, 8, 9)):
         for run in runs:
             run.tally_box(number, box, -1)
@@ -114,12 +122,8 @@ def test_long_rows_and_many_strips_have_the_bits_too(fake_gpu):
     labels[:, :, 130] = 5
     dose = Dose(values=rng.random((3, 20, 150)).astype(np.float32), affine=affine_of((1, 1, 2)), unit="Gy")
     parts = LabelStructures(labels=labels, affine=affine_of(1.0))
-    problem, other = (make_problem(dose, [parts], DvhSettings(spacing_mm=1.0, bins=100), painted=True) for _ in "ab")
-    runs = cpu.Run(other), gpu.Run(problem, device=GPU)
-    for run in runs:
-        run.advance(0, problem.items)
-    expected, found = (run.snapshot() for run in runs)
-    same(expected, found)
+    runs, _ = counted_by_both(dose, [parts], DvhSettings(spacing_mm=1.0, bins=100))
+    expected = runs[0].snapshot()
     np.testing.assert_array_equal((expected.counts.sum(axis=1) + expected.outside), np.bincount(labels.ravel())[1:])
     box = (0, 2, 3, 18, 33, 290)
     for run in runs:
@@ -187,3 +191,52 @@ def test_structs_have_the_layout_of_the_kernels(name, layout):
 
 def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)
+
+
+GRID = whole_grid((40, 40, 40), affine_of(1.7, (-10, -10, -10)))
+REAL_CASES = {
+    "uniform": (uniform_dose(), [GRID]),
+    "rough": random_case(1),
+    "near-degenerate": (treatment_dose(), treatment_structures()),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("bins", [100, 4096, 8192])
+@pytest.mark.parametrize("bin_scale", ["linear", "logarithmic"])
+@pytest.mark.parametrize("name", REAL_CASES)
+def test_the_bits_are_the_cpus(name, bin_scale, bins):
+    settings = DvhSettings(bins=bins, bin_scale=bin_scale)
+    check_same(*(dvh(*REAL_CASES[name], settings, device=device) for device in ("cuda", "cpu")))
+
+
+@pytest.mark.gpu
+def test_shape_interpolation_has_the_bits_too():
+    settings = DvhSettings(interpolation="shape")
+    check_same(*(dvh(*REAL_CASES["near-degenerate"], settings, device=device) for device in ("cuda", "cpu")))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.uint16])
+def test_new_doses_have_the_bits_too(kind):
+    dose, structures = REAL_CASES["near-degenerate"]
+    values = (np.random.default_rng(2).random(dose.values.shape) * 60).astype(kind)
+    new = dataclasses.replace(dose, values=values)
+    with ResidentDvh(dose, structures, device="cuda") as resident:
+        resident.set_dose(new)
+        check_same(resident.dvhs(), dvh(new, structures, device="cpu"))
+        resident.set_dose(dose)
+        check_same(resident.dvhs(), dvh(dose, structures, device="cpu"))
+
+
+@pytest.mark.gpu
+def test_painting_has_the_bits_too():
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 30, (60, 70, 80)).astype(np.uint8)
+    parts = LabelStructures(labels=labels, affine=affine_of(0.5))
+    answers = []
+    for device in ("cuda", "cpu"):
+        with LiveDvh(uniform_dose(), parts, device=device) as live:
+            live.paint((10, 20, 30), np.full((9, 8, 7), 5))
+            answers.append(live.dvhs())
+    check_same(*answers)

@@ -31,7 +31,7 @@ def test_reading_a_curve():
     assert (STEPS.volume_cc, STEPS.least, STEPS.largest) == (10.0, 1.0, 10.0)
 
 
-def test_both_axes_are_absolute_or_relative():
+def test_both_axes_are_absolute_or_relative_and_doses_scale():
     doses, volumes = STEPS.curve(relative_volume=False)
     np.testing.assert_allclose(doses, [0, 1, 2, 5, 10])
     np.testing.assert_allclose(volumes, [10, 10, 8, 8, 0])
@@ -40,6 +40,10 @@ def test_both_axes_are_absolute_or_relative():
     np.testing.assert_allclose(volumes, [100, 100, 80, 80, 0])
     with pytest.raises(InvalidInput, match="the reference dose is 0"):
         STEPS.curve(reference_dose=0.0)
+    twice = STEPS.scaled(2.0)
+    assert (twice.volume_at(15.0), twice.mean) == (STEPS.volume_at(7.5), 2 * STEPS.mean)
+    with pytest.raises(InvalidInput, match="give a positive number"):
+        STEPS.scaled(-1.0)
 
 
 def test_the_differential_adds_up_to_the_volume():
@@ -48,14 +52,6 @@ def test_the_differential_adds_up_to_the_volume():
     default = STEPS.differential(reference_dose=10.0)
     assert default.volumes.sum() == pytest.approx(100.0)
     assert (default.edges[0], default.edges[-1], len(default.volumes)) == (0.0, 100.0, 100)
-
-
-def test_scaling_moves_doses_only():
-    twice = STEPS.scaled(2.0)
-    assert twice.volume_at(15.0) == STEPS.volume_at(7.5)
-    assert twice.mean == 2 * STEPS.mean
-    with pytest.raises(InvalidInput, match="give a positive number"):
-        STEPS.scaled(-1.0)
 
 
 @pytest.mark.parametrize("value", [2.0, 0.0, 61.3, 1e-6])

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydicom.data import get_testdata_file
-from pydicom.uid import DeflatedExplicitVRLittleEndian
+from pydicom.uid import DeflatedExplicitVRLittleEndian, ExplicitVRLittleEndian
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
-from napari_gpubio.dose import napari_io as napari_io
 from napari_gpubio.dose.io import read_ct, read_rtdose, read_rtplan, read_rtstruct
 from napari_gpubio.dose.io.dicom import modality_of, sorted_by_modality
+from napari_gpubio.dose.reader import get_reader, read_layers
 from tests.dose.dicom_files import FRAME, counted, save_ct, save_dose, save_plan, save_structures
 from tests.dose.samples import affine_of, at, circle, square
 from tests.fuzzing import fuzzed, refusal
@@ -28,46 +28,34 @@ ORGAN_CIRCLES = [("CLOSED_PLANAR", at(circle(6.0, 64, (21, -9)), z)) for z in (3
 IN_PREAMBLE, IN_META, IN_CLASS, IN_HEADER, IN_PIXELS = 60, 250, 375, 600, 930  # bytes that are left of a slice
 
 
-def world(dose, *index):
-    """RAS position of a voxel."""
-    return (dose.affine @ (*index, 1))[:3]
-
-
-def test_a_dose_and_where_it_lies(tmp_path):
-    dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS))
-    assert dose.values.shape == (6, 5, 4)
-    np.testing.assert_allclose(dose.values[2, 3, 1], PIXELS[1, 3, 2] * 0.01)
-    np.testing.assert_allclose(world(dose, 0, 0, 0), (-10, 20, 30))  # patient axes run to the left and to the back
-    np.testing.assert_allclose(world(dose, 2, 3, 1), (-14, 11, 34))
+@pytest.mark.parametrize("syntax", [ExplicitVRLittleEndian, DeflatedExplicitVRLittleEndian], ids=["plain", "deflated"])
+def test_a_dose(tmp_path, syntax):
+    dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, syntax))
+    np.testing.assert_allclose(dose.values, PIXELS.transpose(2, 1, 0) * 0.01)
     assert (dose.unit, dose.frame_of_reference, dose.name) == ("Gy", FRAME, "dose.dcm")
 
 
-@pytest.mark.parametrize("offsets", [[0, 4, 8, 12], [30, 34, 38, 42]], ids=["relative", "absolute"])
-def test_offsets_of_frames_are_relative_or_patient_coordinates(tmp_path, offsets):
-    dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, GridFrameOffsetVector=offsets))
-    np.testing.assert_allclose(world(dose, 0, 0, 3)[2], 42.0)
-
-
-def test_frames_may_run_downwards(tmp_path):
-    dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, GridFrameOffsetVector=[0, -4, -8, -12]))
-    np.testing.assert_allclose(world(dose, 0, 0, 3)[2], 18.0)
-
-
-def test_other_orientations(tmp_path):
-    prone = {"ImageOrientationPatient": [-1, 0, 0, 0, -1, 0]}
-    dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, **prone))
-    np.testing.assert_allclose(world(dose, 2, 3, 1), (-10 + 4, 20 + 9, 34))
+@pytest.mark.parametrize(
+    ("changes", "index", "expected"),
+    [
+        ({}, (0, 0, 0), (-10, 20, 30)),  # patient axes run to the left and to the back
+        ({}, (2, 3, 1), (-14, 11, 34)),
+        ({"GridFrameOffsetVector": [0, 4, 8, 12]}, (0, 0, 3), (-10, 20, 42)),
+        ({"GridFrameOffsetVector": [30, 34, 38, 42]}, (0, 0, 3), (-10, 20, 42)),  # in patient coordinates
+        ({"GridFrameOffsetVector": [0, -4, -8, -12]}, (0, 0, 3), (-10, 20, 18)),
+        ({"ImageOrientationPatient": [-1, 0, 0, 0, -1, 0]}, (2, 3, 1), (-10 + 4, 20 + 9, 34)),
+    ],
+    ids=["first", "another", "relative offsets", "absolute offsets", "downwards", "prone"],
+)
+def test_where_a_voxel_lies(tmp_path, changes, index, expected):
+    dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, **changes))
+    np.testing.assert_allclose((dose.affine @ (*index, 1))[:3], expected)
 
 
 def test_wide_pixels_and_small_scalings_lose_nothing(tmp_path):
     pixels = (PIXELS.astype(np.uint32) + 1) * 1_000_003
     dose = read_rtdose(save_dose(tmp_path / "dose.dcm", pixels, scale=1.25e-8))
     np.testing.assert_array_equal(dose.values, pixels.transpose(2, 1, 0) * 1.25e-8)
-
-
-def test_a_deflated_file(tmp_path):
-    dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, DeflatedExplicitVRLittleEndian))
-    np.testing.assert_allclose(dose.values, PIXELS.transpose(2, 1, 0) * 0.01)
 
 
 @pytest.mark.parametrize("name", ["rtdose.dcm", "rtdose_rle.dcm", "rtdose_expb.dcm"])
@@ -160,7 +148,7 @@ def test_another_frame_of_reference_is_refused_unless_forced(tmp_path):
     found = read_rtstruct(save_structures(tmp_path / "s.dcm", [("PTV", CIRCLES)]))
     dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, FrameOfReferenceUID="9.8.7"))
     with pytest.raises(
-        InvalidInput, match=r"'PTV' and the dose have other frames of reference \(1\.2\.3\.4 and 9\.8\.7\)"
+        InvalidInput, match=r"'PTV' and the dose have different frames of reference \(1\.2\.3\.4 and 9\.8\.7\)"
     ):
         dvh(dose, found.structures, device="cpu")
     assert dvh(dose, found.structures, DvhSettings(any_frame=True), device="cpu")["PTV"].volume_cc > 0
@@ -213,31 +201,27 @@ def cut(file, size):
 def test_a_truncated_slice_is_refused_by_its_name(tmp_path, slice_, size):
     files = save_ct(tmp_path, STORED)
     cut(files[slice_], size)
-    for path in (tmp_path, files):
+    for read, path in ((read_ct, tmp_path), (read_ct, files), (read_layers, str(tmp_path))):
         with pytest.raises(InvalidInput, match=files[slice_].name):
-            read_ct(path)
-    with pytest.raises(InvalidInput, match=files[slice_].name):
-        napari_io.read_layers(str(tmp_path))
+            read(path)
+    if size == IN_META:
+        cut(files[1], size)
+        with pytest.raises(InvalidInput, match=r"1 more files .* or take it out of .* if it is no CT slice: a slice"):
+            read_ct(tmp_path)
 
 
-def test_the_message_has_advice(tmp_path):
-    files = save_ct(tmp_path, STORED)
-    cut(files[4], IN_META)
-    cut(files[0], IN_META)
-    with pytest.raises(InvalidInput, match=r"1 more files .* or take it out of .* if it is no CT slice: a slice may"):
-        read_ct(tmp_path)
-
-
-def test_foreign_files_are_passed_over(tmp_path):
+def test_foreign_files_are_passed_over_and_slices_need_no_preamble(tmp_path):
     files = save_ct(tmp_path, STORED)
     for name in ("README.txt", "DICOMDIR", "slices.csv"):
         (tmp_path / name).write_text("nothing of this", encoding="utf-8")
     (tmp_path / "folder.dcm").mkdir()
-    assert read_ct(tmp_path).values.shape == (7, 6, 5)
-    assert read_ct(files).values.shape == (7, 6, 5)
+    whole = read_ct(tmp_path).values
+    assert whole.shape == read_ct(files).values.shape == (7, 6, 5)
     kinds, damaged = sorted_by_modality(tmp_path)
-    assert sorted(kinds) == ["CT"]
-    assert damaged == ()
+    assert (sorted(kinds), damaged) == (["CT"], ())
+    for file in files[1:]:
+        file.write_bytes(file.read_bytes()[132:])
+    np.testing.assert_array_equal(read_ct(tmp_path).values, whole)
 
 
 def test_a_directory_of_dicom_is_none_of_its_slices(tmp_path):
@@ -249,19 +233,11 @@ def test_a_directory_of_dicom_is_none_of_its_slices(tmp_path):
     assert modality_of(directory) == ""
 
 
-def test_a_slice_without_preamble_is_read(tmp_path):
-    files = save_ct(tmp_path, STORED)
-    whole = read_ct(tmp_path).values
-    for file in files[1:]:
-        file.write_bytes(file.read_bytes()[132:])
-    np.testing.assert_array_equal(read_ct(tmp_path).values, whole)
-
-
 def test_damage_beside_a_dose_is_noted(tmp_path):
     save_dose(tmp_path / "dose.dcm", np.full((5, 10, 12), 5000, np.uint16), spacing=(2.0, 2.0, 3.0))
     save_structures(tmp_path / "structures.dcm", [("PTV", ORGAN_CIRCLES)])
     (tmp_path / "slice.dcm").write_bytes((tmp_path / "dose.dcm").read_bytes()[:IN_META])
-    dose, _, labels = napari_io.read_layers(str(tmp_path))
+    dose, _, labels = read_layers(str(tmp_path))
     for layer in (dose, labels):
         (note,) = layer[1]["metadata"][KEY]["notes"]
         assert note.startswith("slice.dcm cannot be read as DICOM (it ends before its kind)")
@@ -269,9 +245,9 @@ def test_damage_beside_a_dose_is_noted(tmp_path):
 
 def test_a_damaged_file_alone_is_a_sentence(tmp_path):
     (tmp_path / "a.dcm").write_bytes(b"\0" * 128 + b"DICM" + b"\x02\0")
-    assert napari_io.get_reader(str(tmp_path / "a.dcm")) is None
+    assert get_reader(str(tmp_path / "a.dcm")) is None
     with pytest.raises(InvalidInput, match=r"a\.dcm cannot be read as DICOM"):
-        napari_io.read_layers(str(tmp_path / "a.dcm"))
+        read_layers(str(tmp_path / "a.dcm"))
 
 
 @pytest.fixture
@@ -280,32 +256,23 @@ def plan(shared_data):
     return counted(shared_data / "dose" / "dicompyler_example")
 
 
-@pytest.mark.parametrize("name", ["Breast", "Heart", "Lt Lung", "Tumor Bed"])
-def test_mean_doses_are_within_1_percent(plan, name):
-    result, stored, _ = plan
-    assert result[name].mean == pytest.approx(stored[name].mean, rel=0.01)
-    assert result[name].dose_at_percent(2) == pytest.approx(stored[name].dose_at_percent(2), rel=0.01)
-
-
 @pytest.mark.parametrize(
     ("name", "percent"),
     [("Breast", 1.5), ("Heart", 2.5), ("Lt Lung", 3.0), ("Tumor Bed", 5.0), ("Tumor Bed Block", 3.0)],
 )
-def test_curves_are_close(plan, name, percent):
-    result, stored, _ = plan
+def test_histograms_are_close_to_the_planning_systems(plan, name, percent):
+    found, stored = plan[0][name], plan[1][name]
     doses = np.linspace(0.1, 14.6, 300)
-    assert np.abs(result[name].percent_at(doses) - stored[name].percent_at(doses)).max() < percent
-
-
-def test_an_empty_structure_is_empty(plan):
-    result, _, structures = plan
-    assert result["Areola"].is_empty
-    assert "Areola" in [one.name for one in structures.structures]
+    assert np.abs(found.percent_at(doses) - stored.percent_at(doses)).max() < percent
+    if name != "Tumor Bed Block":
+        assert found.mean == pytest.approx(stored.mean, rel=0.01)
+        assert found.dose_at_percent(2) == pytest.approx(stored.dose_at_percent(2), rel=0.01)
 
 
 def test_converged_slabs_of_another_program_are_met(plan, shared_data):
     """0.25 mm samples everywhere, another program; ours are spaced by accuracy."""
     result, _, structures = plan
+    assert result["Areola"].is_empty
     known = json.loads((shared_data / "dose" / "dicompyler_example_ref.json").read_text(encoding="utf-8"))
     for number, structure in zip(structures.numbers, structures.structures, strict=True):
         reference = known[str(number)].get("slab_ref_xor")

@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import json
-import math
 
 import numpy as np
 import pydicom
@@ -24,7 +23,7 @@ from napari_gpubio.dose.io import (
 )
 from napari_gpubio.dose.metrics import parse_metric
 from tests.dose.dicom_files import save_dose
-from tests.dose.samples import PLANES, circle, linear_dose, stack
+from tests.dose.samples import PLANES, check_same, circle, linear_dose, stack
 
 PIXELS = np.full((3, 3, 3), 7, np.uint16)
 
@@ -39,54 +38,45 @@ def result():
     return dvh(linear_dose((0.2, 0.3, 0.4)), organs, device="cpu")
 
 
-def test_curves_as_csv(result, tmp_path):
-    write_curves_csv(tmp_path / "curves.csv", result)
-    with (tmp_path / "curves.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    ptv = [row for row in rows if row["structure"] == "PTV"]
-    np.testing.assert_array_equal([float(row["dose"]) for row in ptv], result["PTV"].doses)
-    np.testing.assert_array_equal([float(row["volume_cc"]) for row in ptv], result["PTV"].volumes_cc)
-    assert float(ptv[0]["volume_percent"]) == 100.0
-    assert {row["structure"] for row in rows} == {"PTV", "Cord"}
-
-
-def test_metrics_as_csv(result, tmp_path):
-    metrics = [parse_metric("D95%[Gy]"), parse_metric("Volume[cc]")]
-    write_metrics_csv(tmp_path / "metrics.csv", result, metrics)
-    with (tmp_path / "metrics.csv").open(newline="", encoding="utf-8") as file:
-        rows = {row["structure"]: row for row in csv.DictReader(file)}
-    assert float(rows["Cord"]["D95%[Gy]"]) == result["Cord"].dose_at_percent(95)
-    reason = "not evaluated: 'Empty' is empty"
-    assert rows["Empty"] == {"structure": "Empty", "D95%[Gy]": reason, "Volume[cc]": "0.0"}
-
-
-def test_everything_as_json(result, tmp_path):
-    write_json(tmp_path / "dvh.json", result)
-    stored = json.loads((tmp_path / "dvh.json").read_text(encoding="utf-8"))
-    assert stored["parameters"]["histograms"]["outside"] == "zero"
-    assert stored["structures"][0]["doses"] == result["PTV"].doses.tolist()
-    assert stored["structures"][2]["mean"] is None
-
-
-def test_json_reads_back_to_the_last_bit(result, tmp_path):
-    write_json(tmp_path / "dvh.json", result)
-    back = read_json(tmp_path / "dvh.json")
-    assert (back.parameters, back.complete) == (result.parameters, result.complete)
-    for found, expected in zip(back, result, strict=True):
-        for name in (field.name for field in dataclasses.fields(Dvh)):
-            np.testing.assert_equal(getattr(found, name), getattr(expected, name))
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def test_curves_in_csv_read_back_to_the_last_bit(result, tmp_path):
     write_curves_csv(tmp_path / "curves.csv", result)
+    first = rows_of(tmp_path / "curves.csv")[0]
+    assert float(first["dose"]) == result["PTV"].doses[0]
+    assert float(first["volume_cc"]) == result["PTV"].volumes_cc[0]
+    assert float(first["volume_percent"]) == 100.0
     back = read_curves_csv(tmp_path / "curves.csv")
-    assert [one.name for one in back] == ["PTV", "Cord"]
+    assert [(one.name, one.unit) for one in back] == [("PTV", "Gy"), ("Cord", "Gy")]  # what is empty has no curve
     for found in back:
         expected = result[found.name]
         np.testing.assert_array_equal(found.doses, expected.doses)
         np.testing.assert_array_equal(found.volumes_cc, expected.volumes_cc)
         assert found.mean == pytest.approx(expected.mean, rel=1e-4)
-        assert found.unit == "Gy"
+
+
+def test_metrics_as_csv(result, tmp_path):
+    write_metrics_csv(tmp_path / "metrics.csv", result, [parse_metric("D95%[Gy]"), parse_metric("Volume[cc]")])
+    rows = {row["structure"]: row for row in rows_of(tmp_path / "metrics.csv")}
+    assert float(rows["Cord"]["D95%[Gy]"]) == result["Cord"].dose_at_percent(95)
+    reason = "not evaluated: 'Empty' is empty"
+    assert rows["Empty"] == {"structure": "Empty", "D95%[Gy]": reason, "Volume[cc]": "0.0"}
+
+
+def test_json_reads_back_to_the_last_bit(result, tmp_path):
+    write_json(tmp_path / "dvh.json", result)
+    stored = json.loads((tmp_path / "dvh.json").read_text(encoding="utf-8"))
+    assert stored["parameters"]["histograms"]["outside"] == "zero"
+    assert stored["structures"][0]["doses"] == result["PTV"].doses.tolist()
+    assert stored["structures"][2]["mean"] is None
+    back = read_json(tmp_path / "dvh.json")
+    assert (back.parameters, back.complete) == (result.parameters, result.complete)
+    for found, expected in zip(back, result, strict=True):
+        for name in (field.name for field in dataclasses.fields(Dvh)):
+            np.testing.assert_equal(getattr(found, name), getattr(expected, name))
 
 
 @pytest.mark.parametrize("text", ["", "not this", '{"structures": [{}]}', "[1, 2]", "structure,dose\nPTV,high\n"])
@@ -99,37 +89,23 @@ def test_other_files_hold_no_histograms(tmp_path, text):
             read_curves_csv(tmp_path / "file")
 
 
+NUMBERS, NAMES = {"PTV": 3, "Cord": 8}, {3: "PTV", 8: "Cord"}
+
+
 def test_a_dvh_sequence_reads_back_as_it_was_written(result, tmp_path):
-    source = save_dose(tmp_path / "dose.dcm", PIXELS)
-    numbers, names = {"PTV": 3, "Cord": 8}, {3: "PTV", 8: "Cord"}
-    write_dvh_sequence(tmp_path / "with.dcm", result, numbers, source)
-    found = read_dvh_sequence(tmp_path / "with.dcm", names)
+    source, copy = save_dose(tmp_path / "dose.dcm", PIXELS), tmp_path / "with.dcm"
+    write_dvh_sequence(copy, result, NUMBERS, source)
+    found = read_dvh_sequence(copy, NAMES)
     assert [one.name for one in found] == ["PTV", "Cord"]  # what is empty is left out
     for one in found:
         own = result[one.name]
         assert one.volume_cc == pytest.approx(own.volume_cc, rel=1e-9)
         assert one.mean == pytest.approx(own.mean, abs=0.005)
         np.testing.assert_allclose(one.volumes_cc[:-1], own.volume_at(one.doses[:-1]), rtol=1e-9)
-    write_dvh_sequence(tmp_path / "again.dcm", found, numbers, tmp_path / "with.dcm")
-    for first, second in zip(found, read_dvh_sequence(tmp_path / "again.dcm", names), strict=True):
-        np.testing.assert_array_equal(first.doses, second.doses)
-        np.testing.assert_array_equal(first.volumes_cc, second.volumes_cc)
-
-
-@pytest.mark.parametrize("name", ["rtdose.dcm", "rtdose_rle.dcm", "rtdose_expb.dcm"])
-def test_copies_of_any_encoding_keep_the_dose(result, tmp_path, name):
-    source = get_testdata_file(name, download=False)
-    write_dvh_sequence(tmp_path / "with.dcm", result, {"PTV": 3, "Cord": 8}, source)
-    before, after = pydicom.dcmread(source), pydicom.dcmread(tmp_path / "with.dcm")
-    np.testing.assert_array_equal(after.pixel_array, before.pixel_array)
-    assert len(read_dvh_sequence(tmp_path / "with.dcm")) == 2
-
-
-def test_the_copy_keeps_the_dose_and_the_patient(result, tmp_path):
-    source = save_dose(tmp_path / "dose.dcm", PIXELS)
-    write_dvh_sequence(tmp_path / "with.dcm", result, {"PTV": 3, "Cord": 8}, source)
-    np.testing.assert_array_equal(read_rtdose(tmp_path / "with.dcm").values, read_rtdose(source).values)
-    before, after = pydicom.dcmread(source), pydicom.dcmread(tmp_path / "with.dcm")
+    write_dvh_sequence(tmp_path / "again.dcm", found, NUMBERS, copy)
+    check_same(read_dvh_sequence(tmp_path / "again.dcm", NAMES), found)
+    np.testing.assert_array_equal(read_rtdose(copy).values, read_rtdose(source).values)
+    before, after = pydicom.dcmread(source), pydicom.dcmread(copy)
     assert after.PatientID == before.PatientID
     assert after.SOPInstanceUID != before.SOPInstanceUID
     assert after.file_meta.MediaStorageSOPInstanceUID == after.SOPInstanceUID
@@ -137,6 +113,15 @@ def test_the_copy_keeps_the_dose_and_the_patient(result, tmp_path):
     assert (item.DVHType, item.DVHVolumeUnits, item.DoseUnits) == ("CUMULATIVE", "CM3", "GY")
     assert item.DVHNumberOfBins == len(item.DVHData) / 2
     assert float(item.DVHMaximumDose) == pytest.approx(result["PTV"].largest)
+
+
+@pytest.mark.parametrize("name", ["rtdose.dcm", "rtdose_rle.dcm", "rtdose_expb.dcm"])
+def test_copies_of_any_encoding_keep_the_dose(result, tmp_path, name):
+    source = get_testdata_file(name, download=False)
+    write_dvh_sequence(tmp_path / "with.dcm", result, NUMBERS, source)
+    before, after = pydicom.dcmread(source), pydicom.dcmread(tmp_path / "with.dcm")
+    np.testing.assert_array_equal(after.pixel_array, before.pixel_array)
+    assert len(read_dvh_sequence(tmp_path / "with.dcm")) == 2
 
 
 def test_differential_histograms_are_read_too(tmp_path):
@@ -155,17 +140,17 @@ def test_differential_histograms_are_read_too(tmp_path):
     assert found.mean == pytest.approx((3 * 3 + 5 * 5) / 8)
 
 
-def test_what_cannot_be_written_is_refused(result, tmp_path):
-    source, numbers = save_dose(tmp_path / "dose.dcm", PIXELS), {"PTV": 3, "Cord": 8}
-    with pytest.raises(InvalidInput, match="'Cord' has no number"):
-        write_dvh_sequence(tmp_path / "x.dcm", result, {"PTV": 3}, source)
-    with pytest.raises(InvalidInput, match="all structures are empty"):
-        write_dvh_sequence(tmp_path / "x.dcm", [result["Empty"]], numbers, source)
-    with pytest.raises(InvalidInput, match="are too many"):
-        write_dvh_sequence(tmp_path / "x.dcm", result, numbers, source, bin_width=1e-9)
-    with pytest.raises(InvalidInput, match="holds no histograms"):
-        read_dvh_sequence(source)
-    with pytest.raises(InvalidInput, match="the folder"):
-        write_curves_csv(tmp_path / "gone" / "x.csv", result)
-    assert not (tmp_path / "x.dcm").exists()
-    assert math.isnan(result["Empty"].mean)
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda found, source, x: write_dvh_sequence(x, found, {"PTV": 3}, source), "'Cord' has no number"),
+        (lambda found, source, x: write_dvh_sequence(x, [found["Empty"]], NUMBERS, source), "all structures are empty"),
+        (lambda found, source, x: write_dvh_sequence(x, found, NUMBERS, source, bin_width=1e-9), "are too many"),
+        (lambda found, source, x: write_curves_csv(x / "x.csv", found), "the folder"),
+        (lambda found, source, x: read_dvh_sequence(source), "holds no histograms"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(result, tmp_path, write, message):
+    with pytest.raises(InvalidInput, match=message):
+        write(result, save_dose(tmp_path / "dose.dcm", PIXELS), tmp_path / "x")
+    assert not (tmp_path / "x").exists()

@@ -9,13 +9,11 @@ from pydicom.uid import RLELossless
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.dose import Dose, LabelStructures, dvh
-from napari_gpubio.dose import napari_io as napari_io
 from napari_gpubio.dose.io import nifti, read_ct, read_rtplan
 from tests.dose.dicom_files import save_ct, save_dose, save_plan
-from tests.dose.samples import ROTATION, affine_of, at, circle
+from tests.dose.samples import ROTATION, affine_of
 
 STORED = np.random.default_rng(0).integers(0, 3000, (5, 6, 7)).astype(np.int16)  # slices, rows, columns
-CIRCLES = [("CLOSED_PLANAR", at(circle(6.0, 64, (21, -9)), z)) for z in (32.0, 35.0, 38.0)]
 PIXELS = np.full((5, 10, 12), 5000, np.uint16)
 
 
@@ -24,12 +22,18 @@ PIXELS = np.full((5, 10, 12), 5000, np.uint16)
 
 def test_a_series_in_any_order_of_files(tmp_path):
     files = save_ct(tmp_path, STORED)
-    for ct in (read_ct(tmp_path), read_ct(files[::-1]), read_ct([files[i] for i in (3, 0, 4, 1, 2)])):
+    orders = tmp_path, files[::-1], [files[i] for i in (3, 0, 4, 1, 2)]
+    for path in orders:
+        ct = read_ct(path)
         assert ct.values.dtype == np.int16
         np.testing.assert_array_equal(ct.values, STORED.transpose(2, 1, 0) - 1024)
         np.testing.assert_allclose(ct.affine @ (2, 3, 1, 1), (-(10 + 2 * 2.0), -(-20 + 3 * 1.5), 30 + 3.0, 1))
-        assert ct.frame_of_reference == "1.2.3.4"
-    assert read_ct(tmp_path).name == "THORAX"
+        assert (ct.frame_of_reference, ct.name) == ("1.2.3.4", "THORAX")
+    for file in files:
+        dataset = pydicom.dcmread(file)
+        dataset.compress(RLELossless)
+        dataset.save_as(file)
+    np.testing.assert_array_equal(read_ct(tmp_path).values, STORED.transpose(2, 1, 0) - 1024)
 
 
 def test_scalings_that_differ_by_slice_and_are_no_whole_numbers(tmp_path):
@@ -47,14 +51,6 @@ def test_slices_of_any_orientation(tmp_path):
     normal = np.cross(cosines[:3], cosines[3:])
     np.testing.assert_allclose(ct.affine[:3, 2], normal * 3.0 * (-1, -1, 1))
     np.testing.assert_array_equal(ct.values, STORED[::-1].transpose(2, 1, 0) - 1024)
-
-
-def test_compressed_slices(tmp_path):
-    for file in save_ct(tmp_path, STORED):
-        dataset = pydicom.dcmread(file)
-        dataset.compress(RLELossless)
-        dataset.save_as(file)
-    np.testing.assert_array_equal(read_ct(tmp_path).values, STORED.transpose(2, 1, 0) - 1024)
 
 
 def test_a_slice_of_another_maker():
@@ -85,19 +81,16 @@ def test_series_that_are_no_volume_are_refused(tmp_path, change, message):
 
 
 def test_one_of_several_series_is_named(tmp_path):
-    save_ct(tmp_path, STORED, each=lambda n: {"SeriesInstanceUID": f"1.2.{n % 2}"})
-    assert read_ct(tmp_path, series="1.2.0").affine[2, 2] == 6.0
-    with pytest.raises(InvalidInput, match=r"holds no CT slices of series 9"):
-        read_ct(tmp_path, series="9")
-
-
-def test_folders_without_ct_are_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("DICM", encoding="utf-8")
     save_dose(tmp_path / "dose.dcm", PIXELS)
     with pytest.raises(InvalidInput, match="holds no CT slices"):
         read_ct(tmp_path)
     with pytest.raises(InvalidInput, match="of kind RTDOSE; give a CT file"):
         read_ct([tmp_path / "dose.dcm"])
+    save_ct(tmp_path, STORED, each=lambda n: {"SeriesInstanceUID": f"1.2.{n % 2}"})
+    assert read_ct(tmp_path, series="1.2.0").affine[2, 2] == 6.0
+    with pytest.raises(InvalidInput, match=r"holds no CT slices of series 9"):
+        read_ct(tmp_path, series="9")
 
 
 # -- plans ------------------------------------------------------------------------------------------------------------
@@ -125,19 +118,14 @@ def test_a_prescription(tmp_path):
 
 def test_plans_with_less_in_them(tmp_path):
     beams = read_rtplan(save_plan(tmp_path / "beams.dcm", [], [(10, [1.5, 0.5]), (5, [2.0])]))
-    assert beams.prescription == (30.0, "sum of the beams' doses")
-    assert beams.fractions == 15
+    assert (beams.prescription, beams.fractions) == ((30.0, "sum of the beams' doses"), 15)
     nothing = read_rtplan(save_plan(tmp_path / "nothing.dcm", [], []))
     assert (nothing.prescription, nothing.fractions) == (None, None)
     with pytest.raises(InvalidInput, match="of kind RTDOSE; give an RTPLAN file"):
         read_rtplan(save_dose(tmp_path / "dose.dcm", PIXELS))
-
-
-def test_the_plan_of_pydicom():
     plan = read_rtplan(get_testdata_file("rtplan.dcm", download=False))
     assert plan.prescription == (pytest.approx(30.826203), "prescribed to 'PTV'")
-    assert plan.fractions == 30
-    assert plan.beams_gy == pytest.approx(30.826203)
+    assert (plan.fractions, plan.beams_gy) == (30, pytest.approx(30.826203))
 
 
 # -- NIfTI ------------------------------------------------------------------------------------------------------------
@@ -161,14 +149,11 @@ def test_doses_and_labels_to_nifti_and_back(tmp_path):
         assert found.mean == pytest.approx(expected.mean, rel=1e-4)  # the affine is stored as float32
 
 
-def test_nifti_without_a_unit_is_asked_about(tmp_path):
+def test_nifti_without_a_unit_and_labels_that_are_stored_as_floats(tmp_path):
     write_volume(tmp_path / "dose.nii", np.ones((3, 3, 3), np.float32), np.eye(4), "something in Gy")
     with pytest.raises(InvalidInput, match=r"dose\.nii does not state the unit of its dose"):
         nifti.read_dose(tmp_path / "dose.nii")
     assert nifti.read_dose(tmp_path / "dose.nii", unit="Gy").unit == "Gy"
-
-
-def test_labels_that_are_stored_as_floats(tmp_path):
     values = np.array([[[0.0, 1.0, 7.0]]], np.float32)
     write_volume(tmp_path / "labels.nii", values, np.eye(4))
     assert nifti.read_labels(tmp_path / "labels.nii").names == ("label 1", "label 7")

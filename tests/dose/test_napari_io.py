@@ -1,5 +1,7 @@
 """Doses, structures and DICOM studies as napari layers and back."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from napari.layers import Image, Labels, Layer, Shapes
@@ -16,14 +18,13 @@ from napari_gpubio.dose.napari_io import (
     contours_of,
     dose_layer,
     dose_of,
-    get_reader,
     has_length_unit,
     index_to_world,
     labels_layer,
     labels_of,
-    read_layers,
     unit_of,
 )
+from napari_gpubio.dose.reader import get_reader, read_layers
 from napari_gpubio.dose.structures.raster import dose_at_voxels
 from tests.dose.dicom_files import counted, save_ct, save_dose, save_plan, save_structures
 from tests.dose.samples import ROTATION, affine_of, at, circle, linear_dose, stack, uniform_dose
@@ -61,15 +62,9 @@ def test_a_dose_comes_back_from_its_layer(affine):
     np.testing.assert_allclose(found.affine, affine)
     assert (found.unit, found.frame_of_reference) == ("J/cm2", "1.2")
     assert has_length_unit(layer)
-
-
-@AFFINES
-def test_an_index_of_a_layer_is_where_its_voxel_is(affine):
-    layer = made(dose_layer(some_dose(affine)))
-    values = dose_of(layer, "Gy").values
     for index in ((0, 0, 0), (3, 2, 1), (1, 5, 4)):
         stored = np.linalg.inv(affine) @ index_to_world(layer) @ [*index, 1]
-        assert values[tuple(np.round(stored[:3]).astype(int))] == layer.data[index]
+        assert dose.values[tuple(np.round(stored[:3]).astype(int))] == layer.data[index]
 
 
 def test_a_series_gives_the_chosen_volume():
@@ -86,11 +81,7 @@ def test_units_of_length_are_honored():
     np.testing.assert_allclose(np.diag(affine_mm(micrometers))[:3], (0.25, 0.25, 0.5))
     pixels = Image(np.ones((4, 4, 4)), scale=(2, 1, 1))
     np.testing.assert_allclose(np.diag(affine_mm(pixels))[:3], (1, 1, 2))
-    assert has_length_unit(micrometers)
-    assert not has_length_unit(pixels)
-
-
-def test_the_volume_of_labels_in_micrometers():
+    assert (has_length_unit(micrometers), has_length_unit(pixels)) == (True, False)
     labels = Labels(np.ones((10, 10, 10), np.uint8), scale=(100, 100, 100), units=("um", "um", "um"))
     result = dvh(uniform_dose(2.0, (20, 20, 20), 0.1), labels_of(labels), device="cpu")
     assert result["label 1"].volume_cc == pytest.approx(1e-3)  # 1 mm³
@@ -130,29 +121,20 @@ def test_labels_come_back_with_their_names(affine):
 
 def test_names_from_a_table_and_names_that_nobody_gave():
     array = np.zeros((3, 3, 3), np.int32)
+    with pytest.raises(InvalidInput, match="are empty; paint a structure"):
+        labels_of(Labels(array))
     array[0], array[1] = 4, 9
     table = {"index": [4, 7], "name": ["cord", "elsewhere"]}
     assert labels_of(Labels(array, features=table)).names == ("cord", "label 9")
 
 
-def test_empty_labels_are_a_sentence():
-    with pytest.raises(InvalidInput, match="are empty; paint a structure"):
-        labels_of(Labels(np.zeros((3, 3, 3), np.uint8)))
-
-
 # -- contours ---------------------------------------------------------------------------------------------------------
-
-
-def test_contours_of_another_frame_of_reference_are_refused():
-    dose = Dose(values=np.ones((20, 20, 20)), affine=affine_of(2.0, (-20, -20, -20)), unit="Gy", frame_of_reference="1")
-    ring = stack([circle(6.0, 60)], [0.0, 2.0], "ring", frame_of_reference="2")
-    with pytest.raises(InvalidInput, match="other frames of reference"):
-        dvh(dose, contours_of(made(contours_layer([ring], dose, "drawn")), dose), device="cpu")
 
 
 @pytest.mark.parametrize("affine", [affine_of(2.0, (-20, -20, -20)), affine_of(2.0, (-9, -9, -15), ROTATION)])
 def test_contours_come_back_in_their_places(affine):
-    dose = Dose(values=np.random.default_rng(3).random((20, 20, 20)) * 50, affine=affine, unit="Gy")
+    values = np.random.default_rng(3).random((20, 20, 20)) * 50
+    dose = Dose(values=values, affine=affine, unit="Gy", frame_of_reference="1")
     ring = stack([circle(6.0, 60), circle(2.0, 40)], np.arange(-4.0, 4.1, 2.0), "ring", color=(10, 200, 30))
     ball = stack([circle(3.0, 30, (1, 0))], [0.0, 2.0], "ball")
     layer = made(contours_layer([ring, ball], dose, "drawn"))
@@ -161,40 +143,47 @@ def test_contours_come_back_in_their_places(affine):
     assert [one.name for one in found] == ["ring", "ball"]
     assert found[0].color == (10, 200, 30)
     settings = DvhSettings(spacing_mm=0.3)
-    for a, b in zip(
-        dvh(dose, found, settings, device="cpu"), dvh(dose, [ring, ball], settings, device="cpu"), strict=True
-    ):
+    pairs = (dvh(dose, structures, settings, device="cpu") for structures in (found, [ring, ball]))
+    for a, b in zip(*pairs, strict=True):
         assert a.volume_cc == pytest.approx(b.volume_cc, rel=1e-4)
         assert a.mean == pytest.approx(b.mean, rel=1e-3)
+    elsewhere = contours_layer([dataclasses.replace(ring, frame_of_reference="2")], dose, "drawn")
+    with pytest.raises(InvalidInput, match="different frames of reference"):
+        dvh(dose, contours_of(made(elsewhere), dose), device="cpu")
+
+
+BOX = np.array([[8, 5, 5], [8, 5, 15], [8, 11, 15], [8, 11, 5]], float)  # 10 x 6 mm
+BENT = np.array([[8, 5, 5], [8, 5, 15], [12, 11, 15], [8, 11, 5]], float)
 
 
 def test_rectangles_and_ellipses_have_their_areas():
-    box = np.array([[8, 5, 5], [8, 5, 15], [8, 11, 15], [8, 11, 5]], float)  # 10 x 6 mm
     dose = uniform_dose(2.0, (30, 30, 30), 1.0)
     for kind, area in (("rectangle", 60.0), ("ellipse", np.pi * 15.0)):
-        layer = Shapes([box], shape_type=kind, name=kind)
+        layer = Shapes([BOX], shape_type=kind, name=kind)
         (found,) = dvh(dose, contours_of(layer, dose), DvhSettings(spacing_mm=0.05), device="cpu")
         assert found.name == kind
         assert found.volume_cc == pytest.approx(area / 1000, rel=2e-3)  # 1 mm thick, as a slice of the dose
         assert any("single plane and is taken to be 1 mm thick" in note for note in found.notes)
 
 
-def test_open_shapes_are_left_out_with_a_note_or_refused():
-    square = np.array([[8, 5, 5], [8, 5, 15], [8, 11, 15], [8, 11, 5]], float)
+def test_open_shapes_are_left_out_with_a_note():
     dose = uniform_dose(2.0, (30, 30, 30), 1.0)
-    both = Shapes([square, square[:2]], shape_type=["polygon", "line"])
-    (found,) = contours_of(both, dose)
+    (found,) = contours_of(Shapes([BOX, BOX[:2]], shape_type=["polygon", "line"]), dose)
     assert any("1 shapes of" in note and "left out" in note for note in found.notes)
-    with pytest.raises(InvalidInput, match="1 shapes are open"):
-        contours_of(Shapes([square[:2]], shape_type="line"), dose)
-    with pytest.raises(InvalidInput, match="hold no contour; draw polygons"):
-        contours_of(Shapes(ndim=3), dose)
 
 
-def test_contours_that_leave_their_plane_are_a_sentence():
-    bent = np.array([[8, 5, 5], [8, 5, 15], [12, 11, 15], [8, 11, 5]], float)
-    with pytest.raises(InvalidInput, match="leaves its plane"):
-        contours_of(Shapes([bent], shape_type="polygon"), uniform_dose(2.0, (30, 30, 30), 1.0))
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        (Shapes([BOX[:2]], shape_type="line"), "1 shapes are open"),
+        (Shapes(ndim=3), "hold no contour; draw polygons"),
+        (Shapes([BENT], shape_type="polygon"), "leaves its plane"),
+    ],
+    ids=["open", "none", "bent"],
+)
+def test_shapes_that_are_no_contours_are_a_sentence(shapes, words):
+    with pytest.raises(InvalidInput, match=words):
+        contours_of(shapes, uniform_dose(2.0, (30, 30, 30), 1.0))
 
 
 # -- the dose at voxels -----------------------------------------------------------------------------------------------
@@ -256,15 +245,9 @@ def test_a_folder_becomes_layers(study):
         assert layer[1]["metadata"][KEY]["roi_numbers"] == dict(zip(["PTV", "Empty"], numbers, strict=True))
     assert dose[1]["metadata"][KEY]["rtdose"] == str((study / "dose.dcm").resolve())
     np.testing.assert_allclose(labels[1]["affine"], ct[1]["affine"])
-
-
-def test_contours_lie_over_their_labels(study):
-    """A contour's points, in the layer's data, are world mm (z, y, x): where the labels are."""
-    *_, contours, labels = read_layers(str(study))
-    cells = np.argwhere(labels[0] == 1)
-    world = cells @ labels[1]["affine"][:3, :3].T + labels[1]["affine"][:3, 3]
-    points = np.concatenate(contours[0])
-    apart = np.abs(world.mean(axis=0) - points.mean(axis=0))
+    # a contour's points, in the layer's data, are world mm (z, y, x): where the labels are
+    world = np.argwhere(labels[0] == 1) @ labels[1]["affine"][:3, :3].T + labels[1]["affine"][:3, 3]
+    apart = np.abs(world.mean(axis=0) - np.concatenate(contours[0]).mean(axis=0))
     assert (apart <= (1.5, 0.5, 0.5)).all()  # half a slice, since slices of the CT lie elsewhere
 
 
@@ -281,9 +264,9 @@ def test_single_files_become_layers(study):
 
 def test_what_has_no_place_in_common_is_refused(study):
     save_dose(study / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0), FrameOfReferenceUID="9.8")
-    with pytest.raises(InvalidInput, match=r"'dose\.dcm' has another frame of reference than 'THORAX'"):
+    with pytest.raises(InvalidInput, match=r"'dose\.dcm' and 'THORAX' have different frames of reference"):
         read_layers(str(study))
-    with pytest.raises(InvalidInput, match=r"'PTV' has another frame of reference than 'dose\.dcm'"):
+    with pytest.raises(InvalidInput, match=r"'PTV' and 'dose\.dcm' have different frames of reference"):
         read_layers([str(study / "dose.dcm"), str(study / "structures.dcm")])
 
 

@@ -51,18 +51,17 @@ def test_a_result_has_its_provenance():
         result["PTV"]
 
 
-def test_steps_run_to_their_end(in_chunks_of):
+def test_steps_run_to_their_end_and_chunks_change_nothing(in_chunks_of):
+    whole, seen = dvh(DOSE, ORGAN, FINE, device="cpu"), []
     in_chunks_of(1)
     steps, result = finished(dvh_steps(DOSE, ORGAN, FINE, device="cpu"))
     assert [step.done for step in steps] == list(range(1, steps[-1].total + 1))
     assert len(steps) > 5
     assert result.complete
-
-
-def test_chunks_change_nothing(in_chunks_of):
-    whole = dvh(DOSE, ORGAN, FINE, device="cpu")
+    check_same(result, whole)
     in_chunks_of(2)
-    check_same(dvh(DOSE, ORGAN, FINE, device="cpu"), whole)
+    check_same(dvh(DOSE, ORGAN, FINE, device="cpu", progress=seen.append), whole)
+    assert seen[-1].fraction == 1.0
 
 
 def test_a_stopped_run_is_incomplete(in_chunks_of):
@@ -74,12 +73,6 @@ def test_a_stopped_run_is_incomplete(in_chunks_of):
     assert 0 < result["organ"].volume_cc < whole.volume_cc
 
 
-def test_progress_is_reported():
-    seen = []
-    dvh(DOSE, ORGAN, device="cpu", progress=seen.append)
-    assert seen[-1].fraction == 1.0
-
-
 def test_a_gpu_by_name_never_falls_back(monkeypatch):
     monkeypatch.setattr(devices, "gpu_problem", lambda: "there is none")
     with pytest.raises(GpuUnavailable, match="there is none"):
@@ -87,7 +80,8 @@ def test_a_gpu_by_name_never_falls_back(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_outside_counts_as_no_dose(kind):
+def test_what_lies_outside_the_dose(kind):
+    """It counts as no dose, is left out, or is refused."""
     found = dvh(uniform_dose(), KINDS[kind], device="cpu")["organ"]
     assert found.volume_cc == pytest.approx(2.4, rel=1e-3)
     assert found.outside_cc == pytest.approx(1.2, rel=1e-3)
@@ -95,25 +89,13 @@ def test_outside_counts_as_no_dose(kind):
     assert found.percent_at(0.0) == pytest.approx(100.0)
     assert found.mean == pytest.approx(1.0, abs=1e-3)
     assert (found.least, found.largest) == (0.0, 2.0)
-    assert float(found.dose_at_percent(95)) == 0.0
-    assert float(found.dose_at_percent(49)) == 2.0
-    assert found.notes == (
-        f"{found.outside_cc:.4g} cc of 'organ' lie outside the dose grid and are counted with no dose",
-    )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_outside_is_left_out(kind):
+    assert found.dose_at_percent([95, 49]).tolist() == [0.0, 2.0]
+    note = f"{found.outside_cc:.4g} cc of 'organ' lie outside the dose grid and are counted with no dose"
+    assert found.notes == (note,)
     found = dvh(uniform_dose(), KINDS[kind], DvhSettings(outside="exclude"), device="cpu")["organ"]
-    assert found.volume_cc == pytest.approx(1.2, rel=1e-3)
-    assert found.outside_cc == pytest.approx(1.2, rel=1e-3)
-    assert found.percent_at(2.0) == 100.0
-    assert found.mean == 2.0
+    assert [found.volume_cc, found.outside_cc] == pytest.approx([1.2, 1.2], rel=1e-3)
+    assert (found.percent_at(2.0), found.mean) == (100.0, 2.0)
     assert found.notes[0].endswith("are left out")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_outside_is_refused(kind):
     with pytest.raises(InvalidInput, match=r"1\.2 cc of 'organ' lie outside the dose grid; give a larger dose"):
         dvh(uniform_dose(), KINDS[kind], DvhSettings(outside="refuse"), device="cpu")
 
@@ -129,10 +111,7 @@ def test_a_structure_far_away():
 def test_no_dose_lies_between_negative_and_positive_ones():
     values = np.where(np.arange(20)[:, None, None] < 16, -1.0, 1.0) * np.ones((20, 20, 20))
     dose = Dose(values=values, affine=affine_of(2.0), unit="Gy")
-    found = dvh(
-        dose, whole_grid((10, 10, 3), affine_of(2.0, (30, 10, 15)), "organ"), DvhSettings(spacing_mm=2.0), device="cpu"
-    )
-    organ = found["organ"]
+    organ = dvh(dose, KINDS["labels"], DvhSettings(spacing_mm=2.0), device="cpu")["organ"]
     assert organ.percent_at(-1.0) == 100.0
     assert organ.percent_at(0.5) == pytest.approx(40.0, abs=0.1)
     assert organ.percent_at(-0.5) == pytest.approx(90.0, abs=0.1)

@@ -1,1 +1,1 @@
-"""Tests of viewer."""
+"""Tests of what every dock widget stands on."""

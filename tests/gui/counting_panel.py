@@ -1,4 +1,4 @@
-"""A dock widget that counts, one step each time it is told to go on, for the tests of what every one has."""
+"""A dock widget that counts, for the tests of what every one has."""
 
 import threading
 import weakref
@@ -17,7 +17,7 @@ class Buffer:
 
 
 class CountingPanel(EnginePanel):
-    """Counts to ``total``, one step each time it is told to go on; Stop gives what was counted."""
+    """Counts to ``total``, while ``go`` is set; Stop gives what was counted."""
 
     def __init__(self, viewer=None, total=4):
         super().__init__(ViewerModel() if viewer is None else viewer, run_text="Count")

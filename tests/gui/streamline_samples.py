@@ -23,9 +23,9 @@ def colors(layer):
 
 
 def calls(emitter):
-    heard = []
-    emitter.connect(heard.append)
-    return heard
+    events = []
+    emitter.connect(events.append)
+    return events
 
 
 def seen(viewer):

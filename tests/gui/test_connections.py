@@ -1,13 +1,14 @@
-"""Signals and slots that are connected from one list, and file dialogs that return paths."""
+"""Signals and slots that are connected from one list, debounced requests, and file dialogs that return paths."""
 
 from pathlib import Path
 
 import pytest
+from napari.layers import Points
 from psygnal import Signal as PsygnalSignal
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QFileDialog
 
-from napari_gpubio.gui.connections import Connections, connect_all
+from napari_gpubio.gui.connections import Connections, Debouncer, connect_all
 from napari_gpubio.gui.file_dialogs import folder_path, open_path, save_path
 
 
@@ -28,9 +29,9 @@ def source(request, qtbot):
     return request.param()
 
 
-def test_what_is_attached_is_heard_once_and_after_detaching_no_more(source):
-    heard = []
-    connections = Connections(lambda: [(source.changed, heard.append)])
+def test_slots_are_called_once_while_attached(source):
+    received = []
+    connections = Connections(lambda: [(source.changed, received.append)])
     source.changed.emit(1)
     connections.attach()
     connections.attach()
@@ -38,39 +39,49 @@ def test_what_is_attached_is_heard_once_and_after_detaching_no_more(source):
     connections.detach()
     connections.detach()
     source.changed.emit(3)
-    assert heard == [2]
+    connect_all([(source.changed, received.append)])
+    source.changed.emit(4)
+    assert received == [2, 4]
 
 
 def test_the_pairs_are_those_of_the_moment_and_the_state_is_read_after_them(source):
-    other, heard, read = type(source)(), [], []
+    other, received, read = type(source)(), [], []
     sources = [source]
-    connections = Connections(lambda: [(one.changed, heard.append) for one in sources], lambda: read.append(len(heard)))
+    connections = Connections(
+        lambda: [(one.changed, received.append) for one in sources], lambda: read.append(len(received))
+    )
     connections.attach()
     sources[:] = [other]
     connections.attach()
     source.changed.emit(1)
     other.changed.emit(2)
-    assert heard == [2]
+    assert received == [2]
     assert read == [0, 0]
 
 
-def test_events_of_napari(qtbot):
-    from napari.layers import Points
-
-    layer, heard = Points(), []
-    connections = Connections(lambda: [(layer.events.name, lambda event: heard.append(layer.name))])
+def test_events_of_napari():
+    layer, received = Points(), []
+    connections = Connections(lambda: [(layer.events.name, lambda event: received.append(layer.name))])
     connections.attach()
     layer.name = "seeds"
     connections.detach()
     layer.name = "targets"
-    assert heard == ["seeds"]
+    assert received == ["seeds"]
 
 
-def test_signals_that_stay_connected(source):
-    heard = []
-    connect_all([(source.changed, heard.append)])
-    source.changed.emit(4)
-    assert heard == [4]
+def test_many_requests_are_one_action_in_the_event_loop(qtbot):
+    calls = []
+    debouncer = Debouncer(lambda: calls.append(debouncer.is_due))
+    for requests in (3, 1):
+        for _ in range(requests):
+            debouncer.request()
+        assert debouncer.is_due
+        qtbot.wait(5)
+    assert calls == [False, False]
+    debouncer.request()
+    debouncer.cancel()
+    qtbot.wait(5)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize(
@@ -88,15 +99,9 @@ def test_a_path_to_save_to_has_an_extension(monkeypatch, chosen, kind, path):
     assert save_path(None, "Save", "NIfTI (*.nii.gz *.nii)") == path
 
 
-def test_a_cancelled_dialog_gives_no_path(monkeypatch):
-    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: ("", ""))
-    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: "")
-    assert open_path(None, "Open", "All files (*)") is None
-    assert folder_path(None, "Choose") is None
-
-
-def test_chosen_paths(monkeypatch):
-    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: ("/data/a.nii", ""))
-    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: "/data")
-    assert open_path(None, "Open", "All files (*)") == Path("/data/a.nii")
-    assert folder_path(None, "Choose") == Path("/data")
+@pytest.mark.parametrize(("chosen", "path"), [("", None), ("/data/a", Path("/data/a"))])
+def test_chosen_files_and_folders(monkeypatch, chosen, path):
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (chosen, ""))
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: chosen)
+    assert open_path(None, "Open", "All files (*)") == path
+    assert folder_path(None, "Choose") == path

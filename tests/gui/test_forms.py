@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from qtpy.QtCore import QPoint, QPointF, Qt
-from qtpy.QtGui import QWheelEvent
+from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QLabel
 from superqt import QCollapsible
@@ -15,6 +14,7 @@ from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.tracts.seeds import SeedSettings
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.settings import FitSettings
+from tests.dock_widgets import turn_wheel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,42 +31,43 @@ class Oven:
 
 
 @pytest.fixture
-def form(qtbot):
-    form = ParamForm(Oven())
-    qtbot.addWidget(form)
-    return form
+def form_of(qtbot):
+    def make(settings, **how):
+        form = ParamForm(settings, **how)
+        qtbot.addWidget(form)
+        form.emitted = []
+        form.changed.connect(lambda: form.emitted.append(form.value()))
+        return form
+
+    return make
 
 
-def emissions(form):
-    heard = []
-    form.changed.connect(lambda: heard.append(form.value()))
-    return heard
+@pytest.fixture
+def form(form_of):
+    return form_of(Oven())
 
 
-def is_seen(form, name):
-    """Whether a row is on screen: not hidden, and not folded to no height."""
+def is_on_screen(form, name):
+    """Whether a row is neither hidden nor folded to no height."""
     return not form.widget(name).native.visibleRegion().isEmpty()
 
 
-def labels(form):
-    return [label.text() for label in form.findChildren(QLabel)]
+def label_of(form, text):
+    return next(label for label in form.findChildren(QLabel) if label.text() == text)
 
 
-def test_a_row_for_each_parameter_with_its_unit_and_help(form):
-    assert {"Kind", "Heat (°C)", "Trays", "Fan", "Leak (kg/s)"} <= set(labels(form))
+def test_each_parameter_has_a_row_with_its_unit_help_and_limits(form):
+    shown = {label.text() for label in form.findChildren(QLabel)}
+    assert {"Kind", "Heat (°C)", "Trays", "Fan", "Leak (kg/s)"} <= shown
     for name, text in (("heat", "How hot."), ("leak", "How much is lost.")):
         assert form.widget(name).native.toolTip() == text
-    heat = next(label for label in form.findChildren(QLabel) if label.text() == "Heat (°C)")
-    assert heat.toolTip() == "How hot."
+    assert label_of(form, "Heat (°C)").toolTip() == "How hot."
     with pytest.raises(KeyError):
         form.widget("shelf")
-
-
-def test_the_limits_are_those_of_the_parameters(form):
-    assert (form.widget("heat").min, form.widget("heat").max, form.widget("heat").step) == (20, 300, 10)
-    assert (form.widget("trays").min, form.widget("trays").max) == (1, 5)
+    for name, limits in (("heat", (20, 300)), ("trays", (1, 5)), ("leak", (0, 1e-3))):
+        assert (form.widget(name).min, form.widget(name).max) == limits
+    assert form.widget("heat").step == 10
     assert form.widget("kind").choices == ("gas", "wood")
-    assert (form.widget("leak").min, form.widget("leak").max) == (0, 1e-3)
 
 
 def test_numbers_show_the_digits_that_count_and_arrows_make_the_parameter_s_step(form):
@@ -83,18 +84,8 @@ def test_numbers_show_the_digits_that_count_and_arrows_make_the_parameter_s_step
     assert form.value().heat == 123.456789
 
 
-def test_what_is_typed_is_what_value_gives(form):
-    form.widget("kind").value = "wood"
-    form.widget("heat").value = 205.0
-    form.widget("trays").value = 4
-    form.widget("fan").value = False
-    form.widget("leak").value = 2.5e-6
-    assert form.value() == Oven(kind="wood", heat=205.0, trays=4, fan=False, leak=2.5e-6)
-
-
-def test_fields_without_a_row_keep_their_value(qtbot):
-    form = ParamForm(Oven(shelf=(1, 2), trays=3), skip=("trays",))
-    qtbot.addWidget(form)
+def test_fields_without_a_row_keep_their_value(form_of):
+    form = form_of(Oven(shelf=(1, 2), trays=3), skip=("trays",))
     form.widget("heat").value = 90.0
     assert form.value() == Oven(shelf=(1, 2), trays=3, heat=90.0)
     with pytest.raises(KeyError):
@@ -104,67 +95,55 @@ def test_fields_without_a_row_keep_their_value(qtbot):
 
 
 def test_what_a_spin_box_lets_through_and_the_settings_refuse_is_a_sentence(form):
+    form.changed.disconnect()
     form.widget("leak").value = 0.0
     with pytest.raises(InvalidInput, match=r"leak is 0 kg/s; it must be greater than 0"):
         form.value()
 
 
-def test_changed_is_emitted_once_for_each_input(form):
-    heard = emissions(form)
+def test_changed_is_emitted_once_for_each_input_and_once_for_all_that_is_set(form):
     form.widget("heat").value = 100.0
-    assert heard == [Oven(heat=100.0)]
+    assert form.emitted == [Oven(heat=100.0)]
     form.widget("kind").value = "wood"
     form.widget("fan").value = False
     form.widget("trays").value = 1
-    assert heard[-1] == Oven(heat=100.0, kind="wood", fan=False, trays=1)
-    assert len(heard) == 4
-
-
-def test_set_value_emits_changed_once_and_with_everything_in_place(form):
-    heard = emissions(form)
-    other = Oven(kind="wood", heat=55.0, trays=5, fan=False, leak=5e-5)
+    form.widget("leak").value = 2.5e-6
+    assert form.emitted[-1] == Oven(heat=100.0, kind="wood", fan=False, trays=1, leak=2.5e-6)
+    assert len(form.emitted) == 5
+    other = Oven(kind="gas", heat=55.0, trays=5, leak=5e-5)
     form.set_value(other)
-    assert heard == [other]
+    assert form.emitted[5:] == [other]
 
 
-def test_the_advanced_rows_are_folded_away_and_count_all_the_same(form):
+def test_the_advanced_rows_are_folded_away_and_count_all_the_same(form, form_of):
     folded = form.findChild(QCollapsible)
     assert not folded.isExpanded()
     form.show()
-    assert not is_seen(form, "leak")
-    assert is_seen(form, "heat")
+    assert not is_on_screen(form, "leak")
+    assert is_on_screen(form, "heat")
     form.widget("leak").value = 3e-4
     assert form.value().leak == 3e-4
     folded.toggleButton().click()
     QApplication.processEvents()
-    assert is_seen(form, "leak")
-
-
-def test_without_advanced_parameters_there_is_nothing_to_unfold(qtbot):
-    form = ParamForm(Directions())
-    qtbot.addWidget(form)
-    assert form.findChild(QCollapsible) is None
+    assert is_on_screen(form, "leak")
+    assert form_of(Directions()).findChild(QCollapsible) is None
 
 
 def test_rows_can_be_hidden_with_their_label(form):
     form.show()
-    label = next(label for label in form.findChildren(QLabel) if label.text() == "Heat (°C)")
-    form.set_row_visible("heat", visible=False)
-    assert not form.widget("heat").native.isVisible()
-    assert not label.isVisible()
-    assert form.widget("trays").native.isVisible()
-    form.set_row_visible("heat", visible=True)
-    assert form.widget("heat").native.isVisible()
-    assert label.isVisible()
+    row = (form.widget("heat").native, label_of(form, "Heat (°C)"))
+    for visible in (False, True):
+        form.set_row_visible("heat", visible=visible)
+        assert [part.isVisible() for part in row] == [visible, visible]
+        assert form.widget("trays").native.isVisible()
 
 
 @pytest.mark.parametrize(
     ("name", "typed"),
     [("max_drift", 0.0005), ("fa_stop", 0.175), ("step_mm", 0.125), ("eigenvalue_floor_mm2_per_s", 2.5e-6)],
 )
-def test_useful_numbers_can_be_typed(qtbot, name, typed):
-    form = ParamForm(TrackSettings())
-    qtbot.addWidget(form)
+def test_useful_numbers_can_be_typed(form_of, name, typed):
+    form = form_of(TrackSettings())
     native = form.widget(name).native
     native.selectAll()
     QTest.keyClicks(native, f"{typed:.7f}".rstrip("0"))
@@ -175,16 +154,9 @@ def test_useful_numbers_can_be_typed(qtbot, name, typed):
 @pytest.mark.parametrize("name", ["heat", "trays", "kind", "leak"])
 def test_scrolling_past_an_input_does_not_change_it(form, name):
     form.show()
-    native = form.widget(name).native
-    heard = emissions(form)
-    middle = QPointF(native.rect().center())
-    turn = QWheelEvent(
-        middle, QPointF(native.mapToGlobal(middle.toPoint())), QPoint(0, 0), QPoint(0, -120),
-        Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False,
-    )  # fmt: skip
-    assert not native.hasFocus()
-    QApplication.sendEvent(native, turn)
-    assert not heard
+    assert not form.widget(name).native.hasFocus()
+    turn_wheel(form.widget(name).native, -120)
+    assert not form.emitted
     assert form.value() == Oven()
 
 
@@ -205,11 +177,8 @@ def test_scrolling_past_an_input_does_not_change_it(form, name):
     ],
     ids=lambda s: type(s).__name__,
 )  # fmt: skip
-def test_the_form_gives_back_exactly_the_settings_it_was_given(qtbot, settings):
-    given = ParamForm(settings)
-    qtbot.addWidget(given)
-    assert given.value() == settings
-    shown = ParamForm(type(settings)())
-    qtbot.addWidget(shown)
-    shown.set_value(settings)
-    assert shown.value() == settings
+def test_the_form_gives_back_exactly_the_settings_it_was_given(form_of, settings):
+    assert form_of(settings).value() == settings
+    form = form_of(type(settings)())
+    form.set_value(settings)
+    assert form.value() == settings

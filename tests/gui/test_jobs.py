@@ -1,4 +1,4 @@
-"""Runs in a worker thread: results, errors, stop, and what happens to a run that nobody wants any more."""
+"""Runs in a worker thread: results, errors, stop, and runs that are abandoned or replaced by newer ones."""
 
 import gc
 import logging
@@ -17,7 +17,7 @@ SECONDS = 10
 
 
 class Work:
-    """A generator of steps that a test holds the reins of: it goes on when ``go`` is set, and says when it ended."""
+    """Steps that go on when ``go`` is set; the worker sets ``begun`` and ``ended``."""
 
     def __init__(self, result="done", steps=3, error=None):
         self.result, self.steps, self.error = result, steps, error
@@ -42,26 +42,23 @@ class Work:
             self.ended.set()
 
 
-def free(*results):
-    works = [Work(result) for result in results]
+def free(*results, **how):
+    """Work that does not wait for ``go``."""
+    works = [Work(result, **how) for result in results]
     for work in works:
         work.go.set()
     return works
 
 
-def heard(signal):
-    list_of = []
-    signal.connect(list_of.append)
-    return list_of
-
-
-def outcome_of(qtbot, work, before_waiting=lambda job: None):
+def outcome_of(qtbot, work, connect=lambda job: None, *, stop=False):
     job = Job(work)
-    with qtbot.waitSignal(job.finished, timeout=1000 * SECONDS) as said:
+    connect(job)
+    with qtbot.waitSignal(job.finished, timeout=1000 * SECONDS) as emitted:
         job.start()
-        before_waiting(job)
+        if stop:
+            job.stop()
     job.abandon()
-    return said.args[0]
+    return emitted.args[0]
 
 
 # ------------------------------------------------------------------------------------------------------------- Job
@@ -69,50 +66,47 @@ def outcome_of(qtbot, work, before_waiting=lambda job: None):
 
 def test_steps_and_the_result_arrive_in_the_gui_thread_in_order(qtbot):
     (work,) = free("the result")
-    job = Job(work)
     arrived = []
-    job.stepped.connect(lambda step: arrived.append((step.done, threading.current_thread())))
-    job.finished.connect(lambda outcome: arrived.append((outcome.result, threading.current_thread())))
-    with qtbot.waitSignal(job.finished, timeout=1000 * SECONDS) as said:
-        job.start()
-    assert (said.args[0].result, said.args[0].error) == ("the result", "")
+
+    def connect(job):
+        job.stepped.connect(lambda step: arrived.append((step.done, threading.current_thread())))
+        job.finished.connect(lambda outcome: arrived.append((outcome.result, threading.current_thread())))
+
+    assert outcome_of(qtbot, work, connect).error == ""
     here = threading.current_thread()
     assert arrived == [(1, here), (2, here), (3, here), ("the result", here)]
     assert work.thread is not here
     assert work.ended.is_set()
 
 
-def test_an_error_of_ours_is_its_sentence(qtbot, caplog):
-    work = Work(error=InvalidInput("the mask is empty; mark at least one voxel"))
-    work.go.set()
-    outcome = outcome_of(qtbot, work)
-    assert outcome.error == "the mask is empty; mark at least one voxel"
-    assert outcome.result is None
-    assert not caplog.records
+def refuse(_stop):
+    raise InvalidInput("the mask is empty; mark at least one voxel")
 
 
-def test_an_error_while_the_generator_is_made_is_a_sentence_too(qtbot):
-    def make(stop):
-        raise InvalidInput("nothing to do")
-
-    assert outcome_of(qtbot, make).error == "nothing to do"
-
-
-def test_an_unexpected_error_is_a_sentence_and_its_traceback_is_in_the_log(qtbot, caplog):
-    work = Work(error=ZeroDivisionError("by zero"))
-    work.go.set()
+@pytest.mark.parametrize(
+    ("work", "words", "logged"),
+    [
+        (free(None, error=InvalidInput("the mask is empty"))[0], ["the mask is empty"], []),
+        (refuse, ["mark at least one voxel"], []),
+        (
+            free(None, error=ZeroDivisionError("by zero"))[0],
+            ["ZeroDivisionError", "by zero", "log"],
+            [ZeroDivisionError],
+        ),
+    ],
+    ids=["ours", "while the generator is made", "unexpected"],
+)
+def test_an_error_is_a_sentence_and_in_the_log_if_it_is_unexpected(qtbot, caplog, work, words, logged):
     with caplog.at_level(logging.ERROR):
         outcome = outcome_of(qtbot, work)
-    assert "ZeroDivisionError" in outcome.error
-    assert "by zero" in outcome.error
-    assert "log" in outcome.error
-    assert [r.exc_info[0] for r in caplog.records] == [ZeroDivisionError]
+    assert outcome.result is None
+    assert all(word in outcome.error for word in words)
+    assert [record.exc_info[0] for record in caplog.records] == logged
 
 
 def test_stop_lets_the_generator_return_what_it_has(qtbot):
-    outcome = outcome_of(qtbot, Work(), before_waiting=lambda job: job.stop())
-    assert outcome.result == ("partial", 0)
-    assert outcome.error == ""
+    outcome = outcome_of(qtbot, Work(), stop=True)
+    assert (outcome.result, outcome.error) == (("partial", 0), "")
 
 
 def test_the_generator_is_closed_in_the_worker_and_freed(qtbot):
@@ -136,230 +130,28 @@ def test_the_generator_is_closed_in_the_worker_and_freed(qtbot):
     assert buffers[0]() is None
 
 
-def test_an_abandoned_run_is_not_heard_of_and_has_freed_what_it_held(qtbot):
-    work = Work()
+def test_an_abandoned_run_emits_nothing_and_has_freed_what_it_held(qtbot):
+    work, emitted = Work(), []
     job = Job(work)
-    steps, outcomes = heard(job.stepped), heard(job.finished)
+    job.stepped.connect(emitted.append)
+    job.finished.connect(emitted.append)
     job.start()
     assert work.begun.wait(SECONDS)
-    job.abandon()
-    assert work.ended.is_set()
-    assert not work.thread.is_alive()
+    for _ in range(2):
+        job.abandon()
+        assert work.ended.is_set()
+        assert not work.thread.is_alive()
     qtbot.wait(50)
-    assert not steps
-    assert not outcomes
-
-
-def test_abandoning_a_run_that_has_ended_does_nothing(qtbot):
-    (work,) = free("x")
-    job = Job(work)
-    with qtbot.waitSignal(job.finished, timeout=1000 * SECONDS):
-        job.start()
-    job.abandon()
-    job.abandon()
-    assert not work.thread.is_alive()
+    assert not emitted
 
 
 def test_abandoning_a_run_that_never_began():
     Job(Work()).abandon()
 
 
-# ------------------------------------------------------------------------------------------------------- LatestJob
-
-
-@pytest.fixture
-def latest(qtbot):
-    job = LatestJob()
-    yield job
-    job.abandon()
-    qtbot.wait(1)
-
-
-def test_only_the_newest_waiting_request_runs(qtbot, latest):
-    first = Work("first")
-    others = free("second", "third", "fourth")
-    outcomes = heard(latest.finished)
-    latest.submit(first)
-    assert first.begun.wait(SECONDS)
-    for work in others:
-        latest.submit(work)
-    first.go.set()
-    qtbot.waitUntil(lambda: len(outcomes) == 2, timeout=1000 * SECONDS)
-    qtbot.wait(50)
-    assert [o.result for o in outcomes] == ["first", "fourth"]
-    assert [work.begun.is_set() for work in others] == [False, False, True]
-
-
-def test_an_error_does_not_hold_up_the_next_request(qtbot, latest):
-    broken = Work(error=InvalidInput("broken"))
-    (after,) = free("after")
-    outcomes = heard(latest.finished)
-    latest.submit(broken)
-    latest.submit(after)
-    broken.go.set()
-    qtbot.waitUntil(lambda: len(outcomes) == 2, timeout=1000 * SECONDS)
-    assert [(o.result, o.error) for o in outcomes] == [(None, "broken"), ("after", "")]
-
-
-def test_what_is_submitted_from_the_answer_runs_next(qtbot, latest):
-    first, second = free("first", "second")
-    outcomes = heard(latest.finished)
-    latest.finished.connect(lambda outcome: outcome.result == "first" and latest.submit(second))
-    latest.submit(first)
-    qtbot.waitUntil(lambda: len(outcomes) == 2, timeout=1000 * SECONDS)
-    assert [o.result for o in outcomes] == ["first", "second"]
-
-
-def test_cancelled_requests_are_not_heard_of(qtbot, latest):
-    running = Work("running")
-    (waiting,) = free("waiting")
-    outcomes = heard(latest.finished)
-    latest.submit(running)
-    assert running.begun.wait(SECONDS)
-    latest.submit(waiting)
-    latest.cancel()
-    assert running.ended.wait(SECONDS)
-    qtbot.wait(50)
-    assert not outcomes
-    assert not waiting.begun.is_set()
-
-
-def test_after_a_cancel_it_goes_on(qtbot, latest):
-    (after,) = free("after")
-    outcomes = heard(latest.finished)
-    running = Work("running")
-    latest.submit(running)
-    assert running.begun.wait(SECONDS)
-    latest.cancel()
-    latest.submit(after)
-    qtbot.waitUntil(lambda: bool(outcomes), timeout=1000 * SECONDS)
-    assert [o.result for o in outcomes] == ["after"]
-
-
-def test_an_answer_that_is_already_on_its_way_when_it_is_cancelled_is_not_heard(qtbot, latest):
-    (old,) = free("old")
-    new = Work("new")
-    outcomes = heard(latest.finished)
-    latest.submit(old)
-    assert old.ended.wait(SECONDS)
-    old.thread.join(SECONDS)  # its answer now waits in the event queue of this thread
-    latest.cancel()
-    latest.submit(new)
-    qtbot.wait(50)
-    assert not outcomes
-    new.go.set()
-    qtbot.waitUntil(lambda: bool(outcomes), timeout=1000 * SECONDS)
-    assert [o.result for o in outcomes] == ["new"]
-
-
-def test_who_waits_a_little_hears_at_once_what_is_soon_there(qtbot, latest):
-    soon, after = free("soon", "after")
-    outcomes = heard(latest.finished)
-    latest.wait(0.0)
-    latest.submit(soon)
-    latest.submit(after)
-    latest.wait(SECONDS)
-    assert [o.result for o in outcomes] == ["soon"]
-    qtbot.waitUntil(lambda: len(outcomes) == 2, timeout=1000 * SECONDS)
-    qtbot.wait(50)
-    assert [o.result for o in outcomes] == ["soon", "after"]
-
-
-def test_what_takes_longer_is_heard_later(qtbot, latest):
-    work = Work("later")
-    outcomes = heard(latest.finished)
-    latest.submit(work)
-    latest.wait(0.01)
-    assert not outcomes
-    work.go.set()
-    qtbot.waitUntil(lambda: bool(outcomes), timeout=1000 * SECONDS)
-    assert [o.result for o in outcomes] == ["later"]
-
-
-def test_who_waits_hears_nothing_of_a_cancelled_request(qtbot, latest):
-    (cancelled,) = free("cancelled")
-    outcomes = heard(latest.finished)
-    latest.submit(cancelled)
-    assert cancelled.ended.wait(SECONDS)
-    latest.cancel()
-    latest.wait(0.05)
-    (after,) = free("after")
-    latest.submit(after)
-    latest.wait(SECONDS)
-    qtbot.wait(50)
-    assert [o.result for o in outcomes] == ["after"]
-
-
-def test_an_answer_on_its_way_is_heard_once_by_who_waits(qtbot, latest):
-    (work,) = free("done")
-    outcomes = heard(latest.finished)
-    latest.submit(work)
-    assert work.ended.wait(SECONDS)
-    work.thread.join(SECONDS)  # its answer is in the event queue of this thread
-    latest.wait(0.0)
-    assert [o.result for o in outcomes] == ["done"]
-    qtbot.wait(50)
-    assert len(outcomes) == 1
-
-
-@pytest.mark.parametrize("end", ["cancel", "abandon"])
-def test_an_answer_may_end_all_while_somebody_waits(qtbot, latest, end):
-    work, waiting = free("done", "waiting")
-    outcomes = heard(latest.finished)
-    latest.finished.connect(lambda _: getattr(latest, end)())
-    latest.submit(work)
-    latest.submit(waiting)
-    latest.wait(SECONDS)
-    qtbot.wait(50)
-    assert [o.result for o in outcomes] == ["done"]
-    assert not latest.is_busy
-
-
-def test_abandon_waits_for_the_running_request(latest):
-    running = Work()
-    latest.submit(running)
-    assert running.begun.wait(SECONDS)
-    latest.abandon()
-    assert running.ended.is_set()
-    assert not running.thread.is_alive()
-
-
-def test_abandon_waits_for_a_request_that_was_cancelled_before(latest):
-    held = threading.Event()
-
-    def slow(stop):
-        yield Step(1, 1)
-        held.wait(0.2)
-
-    alive_before = set(threading.enumerate())
-    latest.submit(slow)
-    latest.cancel()
-    latest.abandon()
-    still = [t for t in set(threading.enumerate()) - alive_before if t.name == "napari-gpubio job" and t.is_alive()]
-    held.set()
-    for thread in still:
-        thread.join(SECONDS)
-    assert not still
-
-
-def test_cancelled_requests_do_not_pile_up(qtbot, latest):
-    outcomes = heard(latest.finished)
-    for _ in range(5):
-        work = Work()
-        latest.submit(work)
-        assert work.begun.wait(SECONDS)
-        latest.cancel()
-        assert work.ended.wait(SECONDS)
-    (last,) = free("last")
-    latest.submit(last)
-    qtbot.waitUntil(lambda: bool(outcomes), timeout=1000 * SECONDS)
-    qtbot.wait(50)  # deleteLater is carried out by the event loop
-    assert len(latest.findChildren(Job)) == 0
-
-
 def test_previews_are_made_in_the_worker_before_the_next_step(qtbot):
-    """The GUI hears of a step when the run has gone on; what it then shows must be what was there."""
-    state, makers = [], []
+    """The GUI thread gets a step when the run has gone on; what it then shows must be what was there."""
+    state, makers, shown = [], [], []
 
     def work(stop):
         for done in range(1, 4):
@@ -367,17 +159,13 @@ def test_previews_are_made_in_the_worker_before_the_next_step(qtbot):
             yield Step(done, 3, make_preview=lambda: makers.append(threading.current_thread()) or list(state))
         return None
 
-    job = Job(work)
-    shown = []
-    job.stepped.connect(lambda step: shown.append(step.preview))
-    with qtbot.waitSignal(job.finished, timeout=1000 * SECONDS):
-        job.start()
+    outcome_of(qtbot, work, lambda job: job.stepped.connect(lambda step: shown.append(step.preview)))
     assert shown == [[1], [1, 2], [1, 2, 3]]
     assert threading.main_thread() not in makers
 
 
 def test_a_job_may_outlive_what_is_left_of_it_in_qt(qtbot, errors, monkeypatch):
-    """A worker that is in a long calculation ends when nobody hears it any more, and its panel is gone."""
+    """A worker that is in a long calculation ends although its panel is gone."""
     monkeypatch.setattr(jobs, "JOIN_SECONDS", 0.01)
     go_on, owner = threading.Event(), QObject()
 
@@ -398,3 +186,150 @@ def test_a_job_may_outlive_what_is_left_of_it_in_qt(qtbot, errors, monkeypatch):
     job._thread.join(10)
     assert not job._thread.is_alive()
     assert errors() == []
+
+
+# ------------------------------------------------------------------------------------------------------- LatestJob
+
+
+@pytest.fixture
+def latest(qtbot):
+    """A `LatestJob` that keeps what it has emitted: results, and the messages of errors."""
+    job = LatestJob()
+    job.emitted = []
+    job.finished.connect(lambda outcome: job.emitted.append(outcome.error or outcome.result))
+    yield job
+    job.abandon()
+    qtbot.wait(1)
+
+
+@pytest.fixture
+def check_emitted(qtbot, latest):
+    """A function that waits for these results, and for more that should not come."""
+
+    def check(*results):
+        qtbot.waitUntil(lambda: len(latest.emitted) >= len(results), timeout=1000 * SECONDS)
+        qtbot.wait(50)
+        assert latest.emitted == list(results)
+
+    return check
+
+
+def submit_and_begin(latest, *results):
+    """Submit work that is then under way, and waits for ``go``."""
+    work = Work(*results)
+    latest.submit(work)
+    assert work.begun.wait(SECONDS)
+    return work
+
+
+def submit_and_end(latest, result):
+    """Submit work that has then ended: its result is in the event queue of this thread."""
+    (work,) = free(result)
+    latest.submit(work)
+    assert work.ended.wait(SECONDS)
+    work.thread.join(SECONDS)
+
+
+def test_only_the_newest_waiting_request_runs(latest, check_emitted):
+    first, others = submit_and_begin(latest, "first"), free("second", "third", "fourth")
+    for work in others:
+        latest.submit(work)
+    first.go.set()
+    check_emitted("first", "fourth")
+    assert [work.begun.is_set() for work in others] == [False, False, True]
+
+
+def test_an_error_does_not_hold_up_the_next_request(latest, check_emitted):
+    for work in (*free(None, error=InvalidInput("broken")), *free("after")):
+        latest.submit(work)
+    check_emitted("broken", "after")
+
+
+def test_a_request_made_while_a_result_is_handled_runs_next(latest, check_emitted):
+    first, second = free("first", "second")
+    latest.finished.connect(lambda outcome: outcome.result == "first" and latest.submit(second))
+    latest.submit(first)
+    check_emitted("first", "second")
+
+
+def test_a_cancelled_request_emits_nothing_and_the_next_one_runs(latest, check_emitted):
+    running, (waiting, after) = submit_and_begin(latest), free("waiting", "after")
+    latest.submit(waiting)
+    latest.cancel()
+    assert running.ended.wait(SECONDS)
+    check_emitted()
+    assert not waiting.begun.is_set()
+    submit_and_begin(latest)
+    latest.cancel()
+    latest.submit(after)
+    check_emitted("after")
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_result_that_is_on_its_way_when_it_is_cancelled_is_not_emitted(latest, check_emitted, wait):
+    submit_and_end(latest, "old")
+    latest.cancel()
+    if wait:
+        latest.wait(0.05)
+    new = submit_and_begin(latest, "new")
+    check_emitted()
+    new.go.set()
+    check_emitted("new")
+
+
+def test_waiting_emits_what_is_soon_there(latest, check_emitted):
+    latest.wait(0.0)
+    for work in free("soon", "after"):
+        latest.submit(work)
+    latest.wait(SECONDS)
+    assert latest.emitted == ["soon"]
+    check_emitted("soon", "after")
+
+
+def test_what_takes_longer_than_one_waits_is_emitted_later(latest, check_emitted):
+    work = submit_and_begin(latest, "later")
+    latest.wait(0.01)
+    assert not latest.emitted
+    work.go.set()
+    check_emitted("later")
+
+
+def test_waiting_emits_a_result_on_its_way_once(latest, check_emitted):
+    submit_and_end(latest, "done")
+    latest.wait(0.0)
+    assert latest.emitted == ["done"]
+    check_emitted("done")
+
+
+@pytest.mark.parametrize("end", ["cancel", "abandon"])
+def test_handling_a_result_may_end_all_while_somebody_waits(latest, check_emitted, end):
+    latest.finished.connect(lambda _: getattr(latest, end)())
+    for work in free("done", "waiting"):
+        latest.submit(work)
+    latest.wait(SECONDS)
+    check_emitted("done")
+    assert not latest.is_busy
+
+
+def test_abandon_waits_for_the_running_request_and_for_cancelled_ones(latest):
+    def slow(stop):
+        yield Step(1, 1)
+        threading.Event().wait(0.2)
+
+    before = set(threading.enumerate())
+    latest.submit(slow)
+    latest.cancel()
+    submit_and_begin(latest)
+    assert latest.is_busy
+    latest.abandon()
+    assert not [t for t in set(threading.enumerate()) - before if t.name == "napari-gpubio job"]
+
+
+def test_cancelled_requests_do_not_pile_up(latest, check_emitted):
+    for _ in range(5):
+        work = submit_and_begin(latest)
+        latest.cancel()
+        assert work.ended.wait(SECONDS)
+    latest.submit(*free("last"))
+    check_emitted("last")
+    assert len(latest.findChildren(Job)) == 0  # deleteLater was carried out by the event loop

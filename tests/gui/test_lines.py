@@ -1,8 +1,6 @@
 """Lines packed for the graphics card: layout, colors, display, and the line nearest to a click."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ def some_lines(counts=(3, 0, 1, 4), seed=0):
     return points, np.concatenate([[0], np.cumsum(counts)])
 
 
-def test_points_come_back_as_they_went_in():
+def test_packed_lines_hold_points_boxes_and_segments():
     points, offsets = some_lines()
     lines = pack_lines(points, offsets)
     assert np.array_equal(lines.points, points)
@@ -29,14 +27,10 @@ def test_points_come_back_as_they_went_in():
     assert lines.vertices.dtype == np.float32
     assert lines.counts.tolist() == [3, 0, 1, 4]
     assert lines.shown.all()
-
-
-def test_boxes_and_extent():
-    points, offsets = some_lines()
-    lines = pack_lines(points, offsets)
     assert np.array_equal(lines.lows[3], points[4:].min(axis=0)[::-1])
     assert np.array_equal(lines.highs[0], points[:3].max(axis=0)[::-1])
     assert np.array_equal(lines.extent, np.stack([points.min(axis=0), points.max(axis=0)]))
+    assert lines.segments.tolist() == [[0, 1], [1, 2], [4, 5], [5, 6], [6, 7]]
     assert np.isnan(pack_lines(np.empty((0, 3)), [0, 0]).extent).all()
 
 
@@ -56,23 +50,21 @@ def test_bad_lines_are_refused(points, offsets, sentence):
         pack_lines(points, offsets)
 
 
-@pytest.mark.parametrize("values", [np.zeros(3), np.zeros((2, 2)), ["a", "b"]])
-def test_bad_numbers_are_refused(values):
-    with pytest.raises(InvalidInput, match=r"'length' has shape .* for each fiber, 2"):
-        pack_lines(*some_lines((2, 1)), per_fiber={"length": values})
-
-
 @pytest.mark.parametrize(
-    ("per_fiber", "per_point", "name"),
+    ("numbers", "sentence"),
     [
-        ({"direction": [1, 2]}, {}, "direction"),
-        ({}, {"uniform": [1, 2, 3]}, "uniform"),
-        ({"a": [1, 2]}, {"a": [1, 2, 3]}, "a"),
+        *(
+            ({"per_fiber": {"length": values}}, r"'length' has shape .* for each fiber, 2")
+            for values in (np.zeros(3), np.zeros((2, 2)), ["a", "b"])
+        ),
+        ({"per_fiber": {"direction": [1, 2]}}, "the name 'direction' is taken"),
+        ({"per_point": {"uniform": [1, 2, 3]}}, "the name 'uniform' is taken"),
+        ({"per_fiber": {"a": [1, 2]}, "per_point": {"a": [1, 2, 3]}}, "the name 'a' is taken"),
     ],
 )
-def test_a_name_occurs_only_once(per_fiber, per_point, name):
-    with pytest.raises(InvalidInput, match=f"the name '{name}' is taken"):
-        pack_lines(*some_lines((2, 1)), per_fiber=per_fiber, per_point=per_point)
+def test_bad_numbers_are_refused(numbers, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        pack_lines(*some_lines((2, 1)), **numbers)
 
 
 def test_numbers_are_found_by_name():
@@ -81,11 +73,6 @@ def test_numbers_are_found_by_name():
     assert lines.numbers("length").tolist() == [5, 6]
     assert lines.numbers("fa").tolist() == [1, 2, 3]
     assert lines.numbers("md") is None
-
-
-def test_segments_join_the_points_of_a_line_and_no_others():
-    lines = pack_lines(*some_lines())
-    assert lines.segments.tolist() == [[0, 1], [1, 2], [4, 5], [5, 6], [6, 7]]
 
 
 def test_a_filter_leaves_the_segments_of_shown_lines():
@@ -98,27 +85,18 @@ def test_a_filter_leaves_the_segments_of_shown_lines():
     assert lines.shown.all(), "the lines themselves stay as they are"
 
 
-def test_lines_are_painted_as_they_are_packed():
-    points, offsets = some_lines((2, 3))
-    black = pack_lines(points, offsets)
-    assert black.paint is None
-    assert not black.vertices[:, 3].any()
+def test_lines_are_painted_as_they_are_packed_if_they_have_the_number():
+    points, offsets = some_lines((2, 1))
+    paint = ByNumber("length", [0.0, 255.0], (0, 1))
+    for black in (pack_lines(points, offsets), pack_lines(points, offsets, paint=paint)):
+        assert black.paint is None
+        assert not black.vertices[:, 3].any()
     red = pack_lines(points, offsets, paint=Uniform((1, 0, 0)))
     assert red.paint == Uniform((1, 0, 0))
     assert (unpack_rgb(red.vertices[:, 3]) == [255, 0, 0]).all()
-
-
-def test_a_paint_without_its_number_leaves_lines_black():
-    lines = pack_lines(*some_lines(), paint=ByNumber("length", [0.0, 255.0]))
-    assert lines.paint is None
-    assert not lines.vertices[:, 3].any()
-
-
-def test_other_numbers_want_other_colors():
-    paint = ByNumber("length", [0.0, 255.0], (0, 1))
-    lines = pack_lines(*some_lines((2, 1)), per_fiber={"length": [0, 1]}, paint=paint)
+    lines = pack_lines(points, offsets, per_fiber={"length": [0, 1]}, paint=paint)
     assert lines.paint == paint
-    assert lines.with_numbers({"length": [1, 0]}, None).paint is None
+    assert lines.with_numbers({"length": [1, 0]}, None).paint is None, "other numbers need other colors"
 
 
 def test_packed_lines_can_come_from_another_process():
@@ -127,12 +105,6 @@ def test_packed_lines_can_come_from_another_process():
     for name in ("vertices", "segments", "lows", "highs", "extent"):
         assert np.array_equal(getattr(back, name), getattr(lines, name))
     assert back.paint == lines.paint
-
-
-def test_packing_loads_neither_napari_nor_qt():
-    code = "import sys, napari_gpubio.gui.lines; print(*{'napari', 'qtpy', 'vispy', 'PyQt6'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.strip() == ""
 
 
 def test_every_color_survives_packing():
@@ -184,17 +156,11 @@ def test_values_go_through_the_colormap():
     assert reds(np.array([-9, 0, 1, 2, 99]), (0, 2), per="point") == [0, 0, 128, 255, 255]
     assert reds(np.array([2, 0, 1]), (0, 2)) == [255, 255, 0, 0, 0]
     assert reds(np.array([0, 2, 1]), (0, 2), per="point", counts=(1, 1, 1)) == [0, 255, 128]
-
-
-def test_limits_are_automatic_if_none_are_given():
     values = np.arange(101.0)
     assert reds(values, None, per="point", counts=(101,)) == reds(values, (2.0, 98.0), per="point", counts=(101,))
-
-
-def test_values_without_a_number_are_gray():
     lines = pack_lines(*some_lines((2, 2)), per_fiber={"number": np.array([np.nan, 1.0], np.float32)})
     lines = painted(lines, ByNumber("number", pack_rgb([[1.0, 0, 0]] * 256), (0, 1)))
-    assert unpack_rgb(lines.vertices[::2, 3]).tolist() == [[128] * 3, [255, 0, 0]]
+    assert unpack_rgb(lines.vertices[::2, 3]).tolist() == [[128] * 3, [255, 0, 0]], "without a value they are gray"
 
 
 def test_a_matrix_is_the_same_however_it_was_computed():
@@ -291,26 +257,26 @@ def test_the_picked_line_is_nearest_to_the_ray(seed):
 
 def two_lines_over_each_other():
     """Line 0 behind line 1 along z, both along x."""
-    x = np.arange(5.0)
-    back, front = np.zeros((5, 3)), np.zeros((5, 3))
-    back[:, 0], back[:, 2] = 8.0, x
-    front[:, 0], front[:, 2] = -4.0, x
-    front[:, 1] = 0.1
-    return pack_lines(np.concatenate([back, front]), [0, 5, 10])
+    points = np.zeros((2, 5, 3))
+    points[:, :, 0] = [[8.0], [-4.0]]
+    points[1, :, 1] = 0.1
+    points[:, :, 2] = np.arange(5.0)
+    return pack_lines(points.reshape(-1, 3), [0, 5, 10])
+
+
+def along_z(x=2.5, y=0, direction=1):
+    return ray_frame(np.eye(3), np.zeros(3), (0, y, x), (direction, 0, 0))
 
 
 def test_of_lines_over_each_other_the_front_one_is_picked():
     lines = two_lines_over_each_other()
-    forward = ray_frame(np.eye(3), np.zeros(3), (0, 0, 2.5), (1, 0, 0))
-    backward = ray_frame(np.eye(3), np.zeros(3), (0, 0, 2.5), (-1, 0, 0))
-    assert nearest_line(lines, forward, 1.0) == 1
-    assert nearest_line(lines, backward, 1.0) == 0
-    assert nearest_line(lines, forward, 0.2) == 0, "half the tolerance away, and so no longer level"
+    assert nearest_line(lines, along_z(), 1.0) == 1
+    assert nearest_line(lines, along_z(direction=-1), 1.0) == 0
+    assert nearest_line(lines, along_z(), 0.2) == 0, "half the tolerance away, and so no longer level"
 
 
 def test_only_shown_lines_within_the_slab_are_picked():
-    lines = two_lines_over_each_other()
-    frame = ray_frame(np.eye(3), np.zeros(3), (0, 0, 2.5), (1, 0, 0))
+    lines, frame = two_lines_over_each_other(), along_z()
     assert nearest_line(lines, frame, 1.0, 5.0, in_slice=True) == 1
     assert nearest_line(lines, frame, 1.0, 3.0, in_slice=True) is None
     assert nearest_line(lines, frame, 1.0, in_slice=True) == 1
@@ -322,13 +288,12 @@ def test_only_shown_lines_within_the_slab_are_picked():
 def test_a_segment_that_crosses_the_slab_counts_only_inside_it():
     """From (z, y) = (0, 0) to (10, 10): within 2 mm of the slice it is within 2 mm of the axis."""
     lines = pack_lines([[0, 0, 0], [10, 10, 0]], [0, 2])
-    frame = ray_frame(np.eye(3), np.zeros(3), (0, 10, 0), (1, 0, 0))
+    frame = along_z(0, 10)
     assert nearest_line(lines, frame, 1.0, in_slice=True) == 0
     assert nearest_line(lines, frame, 7.0, 2.0, in_slice=True) is None
     assert nearest_line(lines, frame, 8.1, 2.0, in_slice=True) == 0
 
 
 def test_no_lines_no_pick():
-    frame = ray_frame(np.eye(3), np.zeros(3), (0, 0, 0), (1, 0, 0))
-    assert nearest_line(pack_lines(np.empty((0, 3)), [0]), frame, 1e9) is None
-    assert nearest_line(pack_lines(np.zeros((1, 3)), [0, 0, 1]), frame, 1e9) is None
+    assert nearest_line(pack_lines(np.empty((0, 3)), [0]), along_z(), 1e9) is None
+    assert nearest_line(pack_lines(np.zeros((1, 3)), [0, 0, 1]), along_z(), 1e9) is None

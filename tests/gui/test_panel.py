@@ -8,10 +8,11 @@ import weakref
 
 import pytest
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QApplication, QLabel, QProgressBar, QPushButton
+from qtpy.QtWidgets import QApplication, QLabel, QProgressBar
 
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.core.steps import Step
+from tests.dock_widgets import NOTHING_COPIED, WAYS_TO_CLOSE, close, script_of
 from tests.gui.counting_panel import SECONDS, CountingPanel, finished
 
 
@@ -21,10 +22,6 @@ def panel(qtbot):
     qtbot.addWidget(panel)
     yield panel
     panel.teardown()
-
-
-def bar_of(panel):
-    return panel.findChild(QProgressBar)
 
 
 def test_run_turns_to_stop_and_back_and_the_result_is_shown(qtbot, panel):
@@ -41,26 +38,22 @@ def test_run_turns_to_stop_and_back_and_the_result_is_shown(qtbot, panel):
     assert panel.message == ""
 
 
-def test_it_can_be_run_again(qtbot, panel):
-    panel.go.set()
+def test_it_can_be_run_again_but_not_while_it_runs(qtbot, panel):
     for total in (3, 2):
+        panel.go.clear()
         panel.total = total
+        panel.run()
+        panel.run()
+        panel.go.set()
         with finished(qtbot, panel):
-            panel.run()
+            pass
+        qtbot.wait(30)
     assert [result for result, _ in panel.results] == [3, 2]
 
 
-def test_run_while_it_runs_does_nothing(qtbot, panel):
-    panel.run()
-    panel.run()
-    panel.go.set()
-    with finished(qtbot, panel):
-        pass
-    qtbot.wait(30)
-    assert len(panel.results) == 1
-
-
 def test_stop_shows_what_was_done(qtbot, panel):
+    panel.stop()
+    assert not panel.running
     panel.run_button.click()
     assert panel.begun.wait(SECONDS)
     with finished(qtbot, panel):
@@ -69,42 +62,27 @@ def test_stop_shows_what_was_done(qtbot, panel):
     assert panel.run_button.text() == "Count"
 
 
-def test_stop_without_a_run_does_nothing(panel):
-    panel.stop()
-    assert not panel.running
-
-
 def test_progress_and_the_estimate(qtbot, panel, monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    bar = bar_of(panel)
-    panel.run()
-    assert (bar.minimum(), bar.maximum()) == (0, 0)  # busy: nothing is known yet
-    clock[0] = 110.0
-    panel._on_step(Step(1, 4, "counting"))
-    assert (bar.value(), bar.maximum()) == (250, 1000)
-    shown = [label.text() for label in panel.findChildren(QLabel)]
-    assert "counting 1 of 4, 30 s left" in shown
-    panel._on_step(Step(2_000_000, 2_000_000, "counting"))
-    assert "counting 2,000,000 of 2,000,000" in [label.text() for label in panel.findChildren(QLabel)]
-    panel.go.set()
-    with finished(qtbot, panel):
-        clock[0] = 112.5
-    assert (bar.value(), bar.maximum()) == (0, 1000)
-    assert "done in 12.50 s" in [label.text() for label in panel.findChildren(QLabel)]
-
-
-def test_until_the_first_step_it_says_that_it_has_begun(qtbot, panel):
-    """The first run of all compiles for many seconds before there is a step."""
-    panel.go.set()
-    with finished(qtbot, panel):
+    bar = panel.findChild(QProgressBar)
+    for _ in range(2):
+        panel.go.clear()
         panel.run()
-    panel.go.clear()
-    panel.run()
-    assert panel.begun.wait(SECONDS)
-    shown = [label.text() for label in panel.findChildren(QLabel)]
-    assert not any(text.startswith("done in") for text in shown)
-    assert any("starting" in text.lower() or "preparing" in text.lower() for text in shown)
+        assert panel.status == "starting …"  # the first run of all compiles for many seconds before there is a step
+        assert (bar.minimum(), bar.maximum()) == (0, 0)  # busy: nothing is known yet
+        clock[0] = 110.0
+        panel._on_step(Step(1, 4, "counting"))
+        assert (bar.value(), bar.maximum()) == (250, 1000)
+        assert panel.status == "counting 1 of 4, 30 s left"
+        panel._on_step(Step(2_000_000, 2_000_000, "counting"))
+        assert panel.status == "counting 2,000,000 of 2,000,000"
+        panel.go.set()
+        with finished(qtbot, panel):
+            clock[0] = 112.5
+        assert (bar.value(), bar.maximum()) == (0, 1000)
+        assert panel.status == "done in 12.50 s"
+        clock[0] = 100.0
 
 
 def test_invalid_input_is_a_sentence_and_nothing_is_lost(qtbot, panel):
@@ -116,7 +94,6 @@ def test_invalid_input_is_a_sentence_and_nothing_is_lost(qtbot, panel):
     assert panel.message == "there is no seed; click in the brain"
     assert not panel.running
     assert panel.run_button.text() == "Count"
-    assert len(panel.results) == 1
     panel.refusal = None
     with finished(qtbot, panel):
         panel.run()
@@ -125,31 +102,33 @@ def test_invalid_input_is_a_sentence_and_nothing_is_lost(qtbot, panel):
 
 
 @pytest.mark.parametrize(
-    ("failure", "sentence"),
+    ("failure", "words"),
     [
         (GpuUnavailable("there is no GPU; choose cpu"), "there is no GPU; choose cpu"),
-        (ZeroDivisionError("by zero"), "unexpected"),
+        (ZeroDivisionError(), "unexpected"),
     ],
 )
-def test_an_error_in_the_run_is_a_sentence_and_the_panel_is_ready_again(qtbot, panel, caplog, failure, sentence):
+def test_an_error_in_the_run_is_a_sentence_and_the_panel_is_ready_again(qtbot, panel, caplog, failure, words):
     caplog.set_level(logging.CRITICAL)
     panel.go.set()
     panel.failure = failure
     with finished(qtbot, panel):
         panel.run()
-    assert sentence in panel.message
+    assert words in panel.message
     assert panel.results == []
     assert panel.run_button.text() == "Count"
-    assert bar_of(panel).maximum() == 1000
+    assert panel.findChild(QProgressBar).maximum() == 1000
     panel.failure = None
     with finished(qtbot, panel):
         panel.run()
     assert panel.message == ""
 
 
-def test_sentences_wrap_and_can_be_selected(panel):
-    panel.show_error("x")
-    label = next(label for label in panel.findChildren(QLabel) if label.text() == "x")
+def test_messages_wrap_can_be_selected_and_are_plain_text(panel):
+    """A path or a name may hold < and &, which a label would take for HTML."""
+    panel.show_error("cannot read <b>a&b</b>.nii")
+    label = next(label for label in panel.findChildren(QLabel) if "a&b" in label.text())
+    assert label.textFormat() == Qt.TextFormat.PlainText
     assert label.wordWrap()
     assert label.textInteractionFlags() & Qt.TextInteractionFlag.TextSelectableByMouse
     panel.show_note("y")
@@ -158,21 +137,11 @@ def test_sentences_wrap_and_can_be_selected(panel):
     assert panel.message == ""
 
 
-def test_a_sentence_is_shown_as_it_is(panel):
-    """A path or a name may hold < and &, which a label would take for HTML."""
-    panel.show_error("cannot read <b>a&b</b>.nii")
-    label = next(label for label in panel.findChildren(QLabel) if "a&b" in label.text())
-    assert label.textFormat() == Qt.TextFormat.PlainText
-
-
 def test_copy_as_python(panel):
-    button = next(b for b in panel.findChildren(QPushButton) if b.text() == "Copy as Python")
-    button.click()
-    assert QApplication.clipboard().text() == "print(4)\n"
+    assert script_of(panel) == "print(4)\n"
     panel.refusal = InvalidInput("save the labels first")
-    button.click()
+    assert script_of(panel) == NOTHING_COPIED
     assert "save the labels first" in panel.message
-    assert QApplication.clipboard().text() == "print(4)\n"
 
 
 def test_teardown_during_a_run_frees_what_the_generator_holds(panel):
@@ -201,13 +170,9 @@ def test_closing_the_panel_tears_it_down(qtbot, panel):
 
 def test_choosing_a_device(panel):
     assert panel.device == "auto"
-    panel.choose_device("cpu")
-    assert panel.device == "cpu"
-    panel.choose_device("cuda:7")
-    assert panel.device == "cuda:7"
-    panel.choose_device("cuda:7")
-    panel.choose_device("auto")
-    assert panel.device == "auto"
+    for device in ("cpu", "cuda:7", "cuda:7", "auto"):
+        panel.choose_device(device)
+        assert panel.device == device
 
 
 def running_panel(viewer):
@@ -218,72 +183,34 @@ def running_panel(viewer):
     return panel, dock
 
 
-@pytest.fixture
-def thread_errors(monkeypatch):
-    """What worker threads died of."""
-    errors = []
-    monkeypatch.setattr(threading, "excepthook", lambda args: errors.append(args.exc_value))
-    return errors
-
-
 @pytest.mark.display
-def test_closing_the_viewer_during_a_run_frees_everything(make_napari_viewer_proxy, qtbot, thread_errors):
+@WAYS_TO_CLOSE
+def test_closing_during_a_run_frees_everything(make_napari_viewer_proxy, qtbot, errors, how):
+    """The cross of a dock widget takes the panel out of the window without closing it."""
     viewer = make_napari_viewer_proxy(strict_qt="raise")
     panel, dock = running_panel(viewer)
-    ended, go, buffer, gone = panel.ended, panel.go, panel.buffer, weakref.ref(panel)
-    viewer.close()
+    end, go, buffer, gone = panel.ended, panel.go, panel.buffer, weakref.ref(panel)
+    close(viewer, panel, how)
     del panel, dock
-    was_stopped = ended.wait(2)
+    was_stopped = end.wait(2)
     go.set()  # so that the thread ends in any case
-    assert ended.wait(SECONDS)
+    assert end.wait(SECONDS)
     qtbot.wait(20)
     gc.collect()
     assert was_stopped
     assert buffer() is None
     assert gone() is None
-    assert not thread_errors
+    assert not errors()
 
 
 @pytest.mark.display
-def test_closing_the_dock_during_a_run_frees_everything(make_napari_viewer_proxy, qtbot, thread_errors):
-    """The cross of a dock widget takes the panel out of the window without closing it."""
-    viewer = make_napari_viewer_proxy(strict_qt="raise")
-    panel, dock = running_panel(viewer)
-    ended, go, gone = panel.ended, panel.go, weakref.ref(panel)
-    dock.destroyOnClose()
-    del panel, dock
-    was_stopped = ended.wait(2)
-    go.set()
-    assert ended.wait(SECONDS)
-    qtbot.wait(20)
-    gc.collect()
-    assert was_stopped
-    assert gone() is None
-    assert not thread_errors
-
-
-@pytest.mark.display
-def test_hiding_the_dock_does_not_end_the_run(make_napari_viewer_proxy, qtbot):
-    viewer = make_napari_viewer_proxy()
-    panel, dock = running_panel(viewer)
-    dock.setVisible(False)
-    QApplication.processEvents()
-    assert panel.running
-    panel.go.set()
-    with finished(qtbot, panel):
-        dock.setVisible(True)
-    assert [result for result, _ in panel.results] == [4]
-
-
-@pytest.mark.display
-def test_floating_the_dock_does_not_end_the_run(make_napari_viewer_proxy, qtbot):
-    viewer = make_napari_viewer_proxy()
-    panel, dock = running_panel(viewer)
-    dock.setFloating(True)
-    QApplication.processEvents()
-    dock.setFloating(False)
-    QApplication.processEvents()
-    assert panel.running
+@pytest.mark.parametrize("change", ["setFloating", "setHidden"])
+def test_floating_or_hiding_the_dock_does_not_end_the_run(make_napari_viewer_proxy, qtbot, change):
+    panel, dock = running_panel(make_napari_viewer_proxy())
+    for state in (True, False):
+        getattr(dock, change)(state)
+        QApplication.processEvents()
+        assert panel.running
     panel.go.set()
     with finished(qtbot, panel):
         pass

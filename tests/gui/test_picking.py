@@ -1,9 +1,12 @@
+"""Positions under a click, in slices and in 3-D, and markers that are dragged."""
+
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image
+from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.space import apply_affine, volume_layer_affine
 from napari_gpubio.gui.picking import clicked_position, drag_on_plane, screen_distance
@@ -79,43 +82,31 @@ def test_of_two_voxels_the_first_is_taken_or_the_brightest():
     assert voxel_of(image, clicked_position(along_x, image, mode="maximum")) == (5, 9, 14)
 
 
-def test_a_miss():
+@pytest.mark.parametrize("mode", ["first", "maximum"])
+def test_a_miss_and_values_that_are_not_finite(mode):
     image = volume((5, 9, 14))
     shown_in_3d(image)
-    beside = ray_to(apply_affine(AFFINE, (5, 9, 200)), (1, 0, 0))
-    through_the_dark = ray_to(apply_affine(AFFINE, (5, 2, 2)), (1, 0, 0))
-    for mode in ("first", "maximum"):
-        assert clicked_position(beside, image, mode=mode) is None
-        assert clicked_position(through_the_dark, image, mode=mode) is None
-
-
-def test_values_that_are_not_finite_are_passed_over():
-    image = volume((5, 9, 14))
+    for voxel in ((5, 9, 200), (5, 2, 2)):  # beside the volume, and through the dark
+        assert clicked_position(ray_to(apply_affine(AFFINE, voxel), (1, 0, 0)), image, mode=mode) is None
     image.data[0] = np.nan
     image.data[1] = np.inf
-    shown_in_3d(image)
     down = ray_to(apply_affine(AFFINE, (5, 9, 14)), (1, 0, 0))
-    assert voxel_of(image, clicked_position(down, image)) == (5, 9, 14)
-    assert voxel_of(image, clicked_position(down, image, mode="maximum")) == (5, 9, 14)
+    assert voxel_of(image, clicked_position(down, image, mode=mode)) == (5, 9, 14)
 
 
+TURN = Rotation.from_euler("xyz", [20, -35, 50], degrees=True).as_matrix()
+OBLIQUE = np.eye(4)
+OBLIQUE[:3, :3] = TURN @ np.diag([3, 2, 1.5])
+
+
+@pytest.mark.parametrize("affine", [AFFINE, OBLIQUE], ids=["straight", "oblique"])
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_turned_axes(order):
-    image = volume((5, 9, 14))
+def test_turned_axes_and_oblique_affines(affine, order):
+    image = volume((5, 9, 14), affine=affine)
     shown_in_3d(image, order=order)
-    click = ray_to(apply_affine(AFFINE, (5, 9, 14)), (1, 1, 0.2))
+    click = ray_to(apply_affine(affine, (5, 9, 14)), (1, 1, 0.2))
     click.dims_displayed = list(order)
     assert voxel_of(image, clicked_position(click, image)) == (5, 9, 14)
-
-
-def test_an_oblique_affine():
-    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
-    affine = np.eye(4)
-    affine[:3, :3] = turn @ np.diag([3, 2, 1.5])
-    image = volume((5, 9, 14), affine=affine)
-    shown_in_3d(image)
-    found = clicked_position(ray_to(apply_affine(affine, (5, 9, 14)), (0.3, -1, 0.5)), image)
-    assert voxel_of(image, found) == (5, 9, 14)
 
 
 def test_the_affine_of_a_volume_of_this_package():
@@ -130,7 +121,7 @@ def test_the_affine_of_a_volume_of_this_package():
     assert found[::-1] == pytest.approx(ras, abs=1.6)
 
 
-def test_four_axes_in_the_image():
+def test_four_axes():
     """Of a series the current volume counts."""
     data = np.zeros((3, *SHAPE), np.float32)
     data[1, 5, 9, 14] = data[2, 5, 9, 4] = 1.0
@@ -148,14 +139,10 @@ def test_four_axes_in_the_image():
         assert found.shape == (3,)
         assert voxel_of(image, (seconds, *found)) == (time, *expected)
     assert clicked_position(event((0, *x.position), np.array([0, *x.view_direction]), [1, 2, 3]), image) is None
-
-
-def test_four_axes_in_the_viewer_only():
-    image = volume((5, 9, 14))
-    shown_in_3d(Image(np.zeros((3, 2, 2, 2))), image)
-    x = ray_to(apply_affine(AFFINE, (5, 9, 10)), (0, 0, -1))
+    alone = volume((5, 9, 14))  # of three axes, in a viewer of four
+    shown_in_3d(Image(np.zeros((3, 2, 2, 2))), alone)
     click = event((2, *x.position), np.array([0, *x.view_direction]), [1, 2, 3])
-    assert voxel_of(image, clicked_position(click, image)) == (5, 9, 14)
+    assert voxel_of(alone, clicked_position(click, alone)) == (5, 9, 14)
 
 
 def test_color_volumes_and_image_pyramids():
@@ -224,13 +211,13 @@ def test_a_real_click(make_napari_viewer, qtbot, ndisplay):
     viewer.scene.camera.zoom = 8
     if ndisplay == 3:
         viewer.scene.camera.angles = (20, 30, 40)
-    heard = []
+    clicks = []
     viewer.mouse_drag_callbacks.append(
-        lambda _, e: heard.append((clicked_position(e, image), screen_distance(e, target)))
+        lambda _, e: clicks.append((clicked_position(e, image), screen_distance(e, target)))
     )
     canvas = viewer.window._qt_viewer.canvas.native
     viewer.screenshot(flash=False)  # so that the camera has moved
     qtbot.mouseClick(canvas, Qt.MouseButton.LeftButton, pos=QPoint(canvas.width() // 2, canvas.height() // 2))
-    [(found, pixels)] = heard
+    [(found, pixels)] = clicks
     assert voxel_of(image, found) == (5, 9, 14)
     assert pixels < 2

@@ -1,6 +1,5 @@
 """The list of devices, and panels that open with a cold cache, which compile in another process before they run."""
 
-import subprocess
 import sys
 import threading
 
@@ -14,50 +13,35 @@ from tests.gui.counting_panel import SECONDS, CountingPanel, finished
 
 
 @pytest.fixture
-def machine(monkeypatch):
-    """A function that says which GPUs the machine has; the look for them waits until ``machine.found`` is set."""
-    found = threading.Event()
+def list_of(qtbot, monkeypatch):
+    """A function that gives the list of a new panel on a machine with so many GPUs, and the panel."""
+    found, panels = threading.Event(), []
 
-    def has(count, problem=None):
-        gpus = [devices.Device("cuda", (i,)) for i in range(count)]
+    def look(count):
+        assert found.wait(SECONDS)
+        return [devices.CPU, *(devices.Device("cuda", (i,)) for i in range(count))]
 
-        def look():
-            assert found.wait(SECONDS)
-            return [devices.CPU, *gpus]
-
-        monkeypatch.setattr(processors, "list_devices", look)
+    def make(count, problem=None, chosen=None):
+        monkeypatch.setattr(processors, "list_devices", lambda: look(count))
         monkeypatch.setattr(processors, "gpu_problem", lambda: problem)
         monkeypatch.setattr(devices.Device, "describe", lambda self: f"the {self}")
+        panels.append(CountingPanel())
+        qtbot.addWidget(panels[0])
+        box = panels[0].findChild(DevicePicker)
+        assert offered(box) == ["auto", "cpu"], "before the search has ended"
+        if chosen:
+            panels[0].choose_device(chosen)
+        found.set()
+        qtbot.waitUntil(lambda: "looking" not in box.toolTip(), timeout=1000 * SECONDS)
+        return box, panels[0]
 
-    has.found = found
-    return has
+    yield make
+    found.set()
+    panels[0].teardown()
 
 
 def offered(box):
     return [box.itemData(i) for i in range(box.count())]
-
-
-@pytest.fixture
-def list_of(qtbot, machine):
-    """A function that gives the list of a new panel, once it is known which GPUs there are, and the panel."""
-    panels = []
-
-    def make(*gpus, chosen=None):
-        machine(*gpus)
-        panel = CountingPanel()
-        panels.append(panel)
-        qtbot.addWidget(panel)
-        box = panel.findChild(DevicePicker)
-        assert offered(box) == ["auto", "cpu"], "before anybody knows"
-        if chosen:
-            panel.choose_device(chosen)
-        machine.found.set()
-        qtbot.waitUntil(lambda: "looking" not in box.toolTip(), timeout=1000 * SECONDS)
-        return box, panel
-
-    yield make
-    for panel in panels:
-        panel.teardown()
 
 
 @pytest.mark.parametrize(("count", "names"), [(0, []), (1, ["cuda:0"]), (2, ["cuda:0", "cuda:1", "cuda:all"])])
@@ -111,7 +95,7 @@ def test_it_begins_when_the_panel_comes_on_screen(qtbot, panel):
     assert not panel.running
 
 
-def test_a_run_waits_says_how_far_it_is_and_starts_by_itself(qtbot, panel, cold):
+def test_a_run_waits_shows_the_progress_and_starts_by_itself(qtbot, panel, cold):
     panel.run()
     assert panel.waiting
     assert panel.run_button.text() == "Stop"
@@ -135,47 +119,33 @@ def test_stop_cancels_a_run_that_waits(qtbot, panel, cold):
     assert panel.results == []
 
 
-def test_a_run_starts_although_compiling_ahead_failed(qtbot, panel):
+def test_a_run_and_a_preview_start_although_compiling_ahead_failed(qtbot, panel):
+    assert panel.must_warm_up()
+    assert "of 15 functions" in panel.status
     panel.run()
-    with finished(qtbot, panel):
+    with finished(qtbot, panel), qtbot.waitSignal(panel.warmed, timeout=1000 * SECONDS):
         panel.warmup_process.kill()
     assert [result for result, _ in panel.results] == [4]
+    assert not panel.must_warm_up()
+    assert panel.warmup_process is None
 
 
-def test_a_panel_that_goes_away_ends_the_process(qtbot, panel):
+def test_a_panel_that_goes_away_ends_the_process(panel):
     panel.run()
-    process = panel.warmup_process
-    assert process.waitForStarted(1000 * SECONDS)
+    assert panel.warmup_process.waitForStarted(1000 * SECONDS)
     panel.teardown()
     assert panel.warmup_process is None
     assert not panel.waiting
 
 
-def test_a_warm_engine_starts_no_process(qtbot, panel, cold):
-    cold()
-    panel.show()
+@pytest.mark.parametrize("reason", ["the engine is warm", "the run is on a GPU"])
+def test_a_run_that_need_not_wait(qtbot, panel, cold, reason):
+    if reason == "the engine is warm":
+        cold()
+        panel.show()
+    else:
+        panel.choose_device("cuda:0")
     with finished(qtbot, panel):
         panel.run()
     assert panel.warmup_process is None
-
-
-def test_a_gpu_does_not_wait_for_the_cpu(qtbot, panel):
-    panel.choose_device("cuda:0")
-    with finished(qtbot, panel):
-        panel.run()
     assert [result for result, _ in panel.results] == [4]
-
-
-def test_the_real_process_can_be_started():
-    done = subprocess.run([*warmup.command("no such engine")], capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-
-
-def test_other_work_may_wait_too(qtbot, panel, cold):
-    """A preview, for instance: until the backend is compiled, or could not be."""
-    assert panel.must_warm_up()
-    assert "of 15 functions" in panel.status
-    with qtbot.waitSignal(panel.warmed, timeout=1000 * SECONDS):
-        panel.warmup_process.kill()
-    assert not panel.must_warm_up()
-    assert panel.warmup_process is None

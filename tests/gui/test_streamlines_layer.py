@@ -1,3 +1,5 @@
+"""The streamlines layer without a window: its lines, what colors them, and which one is picked."""
+
 import numpy as np
 import pytest
 from napari.components import ViewerModel
@@ -5,7 +7,7 @@ from napari.components import ViewerModel
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.lines import ByDirection, ByNumber, Uniform, pack_lines
 from napari_gpubio.gui.streamlines import Streamlines
-from tests.gui.streamline_samples import GREEN, RED, calls, colors, cross
+from tests.gui.streamline_samples import BLUE, GREEN, RED, calls, colors, cross
 
 
 def test_it_has_three_axes_and_no_time():
@@ -67,12 +69,12 @@ def test_what_does_not_fit_is_refused_with_a_sentence(options, sentence):
 
 def test_the_filter_is_a_mask_of_fibers():
     layer = cross()
-    heard = calls(layer.events.shown)
+    events = calls(layer.events.shown)
     layer.shown = [True, False, True]
     assert layer.shown.tolist() == [True, False, True]
     layer.shown = None
     assert layer.shown.all()
-    assert len(heard) == 2
+    assert len(events) == 2
     with pytest.raises(ValueError, match="read-only"):
         layer.shown[0] = False
     for wrong in ([True], [0, 1, 2]):
@@ -96,23 +98,12 @@ def test_replaced_lines_keep_the_display_settings():
     assert np.array_equal(layer.extent.world, [[22, 2, 2], [22, 42, 42]])
 
 
-def test_fewer_lines_than_the_selected_one_are_drawn(viewer):
-    layer = viewer.add_layer(cross())
-    layer.select_fiber(2)
-    layer.set_streamlines(layer.points[:21], [0, 21])
-    assert layer.selected_fiber is None
-
-
-def test_if_the_number_is_gone_direction_takes_its_place():
+def test_without_the_number_the_lines_are_colored_by_direction_and_bad_ones_change_nothing():
     layer = cross(color_by="number")
     layer.set_streamlines(layer.points, layer.offsets, {"length": [1, 2, 3]})
     assert layer.color_by == "direction"
     assert (colors(layer)[:21] == RED).all()
     assert layer.color_choices == ["direction", "uniform", "length"]
-
-
-def test_bad_new_lines_change_nothing():
-    layer = cross()
     before = layer.lines
     with pytest.raises(InvalidInput):
         layer.set_streamlines(layer.points, layer.offsets, {"length": [1]})
@@ -127,16 +118,25 @@ def test_packed_lines_make_the_same_layer():
     assert np.array_equal(layer.lines.vertices, cross(color_by="number", colormap="gray").lines.vertices)
 
 
-@pytest.mark.parametrize("options", [{}, {"points": np.zeros((2, 3))}, {"offsets": [0, 2]}])
-def test_a_layer_needs_lines(options):
-    with pytest.raises(InvalidInput, match="give points and offsets, or packed lines"):
+PACKED = pack_lines(np.zeros((2, 3)), [0, 2])
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        *(
+            (part, "give points and offsets, or packed lines")
+            for part in ({}, {"points": PACKED.points}, {"offsets": [0, 2]})
+        ),
+        *(
+            ({"lines": PACKED} | part, "not both")
+            for part in ({"points": PACKED.points}, {"offsets": [0, 2]}, {"per_fiber": {"a": [1]}})
+        ),
+    ],
+)
+def test_lines_are_given_in_one_way(options, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
         Streamlines(**options)
-
-
-@pytest.mark.parametrize("options", [{"points": np.zeros((2, 3))}, {"offsets": [0, 2]}, {"per_fiber": {"a": [1]}}])
-def test_lines_are_given_in_one_way_only(options):
-    with pytest.raises(InvalidInput, match="not both"):
-        Streamlines(lines=pack_lines(np.zeros((2, 3)), [0, 2]), **options)
 
 
 @pytest.fixture
@@ -188,17 +188,13 @@ def test_lines_that_were_painted_otherwise_are_painted_again(paintings):
     assert (colors(layer)[:21] == RED).all()
 
 
-def test_packed_lines_can_be_filtered_beforehand():
-    layer = cross()
-    layer.set_lines(pack_lines(layer.points, layer.offsets).with_shown([True, False, True]))
-    assert layer.shown.tolist() == [True, False, True]
-
-
-def test_bent_lines():
+def test_packed_lines_can_be_filtered_beforehand_and_lines_can_be_bent():
     layer = cross()
     layer.data = layer.data + 5
     assert np.array_equal(layer.extent.world, [[5, 5, 5], [25, 25, 25]])
     assert layer.color_choices == ["direction", "uniform", "number", "place"]
+    layer.set_lines(pack_lines(layer.points, layer.offsets).with_shown([True, False, True]))
+    assert layer.shown.tolist() == [True, False, True]
 
 
 def test_features_are_the_numbers_of_each_fiber():
@@ -216,3 +212,136 @@ def test_the_thumbnail_shows_the_lines():
     assert {tuple(rgb) for rgb in layer.thumbnail[..., :3].reshape(-1, 3)} >= {tuple(RED), tuple(GREEN)}
     layer.color_by = "uniform"
     assert not (layer.thumbnail[..., :3] == RED).all(axis=-1).any()
+
+
+# -- colors -----------------------------------------------------------------------------------------------------------
+
+
+def test_direction_follows_the_transform():
+    layer = cross()
+    assert (colors(layer)[:21] == RED).all()
+    assert (colors(layer)[21:42] == GREEN).all()
+    assert (colors(layer)[42:] == BLUE).all()
+    turn = np.eye(4)[[2, 1, 0, 3]]  # data x is the world's z
+    layer.affine = turn
+    assert (colors(layer)[:21] == BLUE).all()
+    layer.affine = np.eye(4)
+    layer.rotate = turn[:3, :3] @ np.diag([1, -1, 1])
+    assert (colors(layer)[42:] == RED).all()
+
+
+def test_color_choices():
+    layer = cross(color="orange", colormap="gray")
+    assert layer.color_choices == ["direction", "uniform", "number", "place"]
+    layer.color_by = "uniform"
+    assert (colors(layer) == [255, 165, 0]).all()
+    layer.color = (0, 0, 1)
+    assert (colors(layer) == BLUE).all()
+    layer.color_by = "number"
+    assert colors(layer)[[0, 21, 42], 0].tolist() == [0, 128, 255]
+    layer.color_by = "place"
+    assert (np.diff(colors(layer)[:21, 0].astype(int)) >= 0).all()
+    layer.colormap = "viridis"
+    assert colors(layer)[0].tolist() == [68, 1, 84]
+    assert layer.track_colors[0] == pytest.approx([68 / 255, 1 / 255, 84 / 255, 1])
+
+
+def test_contrast_limits_are_remembered_for_each_number():
+    layer = cross(color_by="place", contrast_limits=(0, 40), colormap="gray")
+    assert layer.contrast_limits == (0, 40)
+    assert colors(layer)[20, 0] == 128
+    layer.color_by = "number"
+    assert layer.contrast_limits == pytest.approx((0.04, 1.96))
+    layer.color_by = "place"
+    assert layer.contrast_limits == (0, 40)
+    layer.contrast_limits = None
+    assert layer.contrast_limits == (0, 20)
+    assert colors(layer)[20, 0] == 255
+    layer.color_by = "direction"
+    assert layer.contrast_limits is None
+
+
+def test_a_color_bar_can_be_drawn_and_emits_changes():
+    layer = cross(colormap="gray")
+    events = calls(layer.events.coloring)
+    assert layer.color_bar_image(10, 2) is None
+    assert layer.color_bar_limits is None
+    layer.color_by = "place"
+    layer.contrast_limits = (0, 5)
+    layer.colormap = "viridis"
+    layer.colormap = "gray"
+    assert len(events) == 4
+    assert layer.color_bar_limits == (0, 5)
+    upright, lying = layer.color_bar_image(100, 10), layer.color_bar_image(10, 100)
+    assert (upright.shape, lying.shape) == ((100, 10, 4), (10, 100, 4))
+    assert (upright[0, :, 0] == 255).all()
+    assert (upright[-1, :, 0] == 0).all()
+    assert (lying[:, 0, 0] == 0).all()
+    assert upright.dtype == np.uint8
+
+
+# -- picking ----------------------------------------------------------------------------------------------------------
+
+
+def test_it_shares_a_viewer_of_four_axes():
+    viewer = ViewerModel()
+    viewer.add_image(np.zeros((5, 21, 21, 21)))
+    layer = viewer.add_layer(cross())
+    viewer.dims.set_point(0, 3)
+    assert layer.get_value((3, 10, 10, 3.2), dims_displayed=[2, 3], world=True) == 0
+    assert layer.pick((3, 10, 3.2, 10), None, [2, 3], 0.5) == 1
+    assert layer.pick((3, 10, 3.2, 10), (0, 0, 0, 1), [1, 2, 3], 0.5) == 1
+
+
+def test_selection():
+    layer = cross()
+    events = calls(layer.events.picked)
+    layer.select_fiber(1)
+    layer.select_fiber(1)
+    layer.select_fiber(None)
+    assert [event.fiber for event in events] == [1, None]
+    for wrong in (3, -1):
+        with pytest.raises(InvalidInput, match="there is no fiber"):
+            layer.select_fiber(wrong)
+
+
+def test_picking_in_slices():
+    viewer = ViewerModel()
+    layer = viewer.add_layer(cross(affine=np.diag([2.0, -1.0, 1.0, 1.0]), slab_mm=3))
+    viewer.dims.set_point(0, 22)  # 2 mm from the fibers along x and y
+    assert layer.pick((22, -10, 3), None, [1, 2], 0.5) == 0
+    assert layer.pick((22, -3, 10), None, [1, 2], 0.5) == 1
+    assert layer.pick((22, -10, 10), None, [1, 2], 0.5) == 2, "the one that crosses the slice"
+    assert layer.pick((22, -3, 3), None, [1, 2], 0.5) is None
+    assert layer.pick((24, -10, 3), None, [1, 2], 0.5) is None, "outside the slab"
+    assert layer.pick((30, 0, 10), None, [0, 2], 0.5) is None
+    assert layer.pick((30, -10, 10), None, [0, 2], 0.5) == 2
+    layer.slab_mm = 0
+    assert layer.pick((99, -10, 3), None, [1, 2], 0.5) == 0
+    layer.shown = [False, True, True]
+    assert layer.pick((22, -10, 3), None, [1, 2], 0.5) is None
+
+
+def test_napari_asks_for_the_value_under_the_cursor():
+    viewer = ViewerModel()
+    layer = viewer.add_layer(cross(affine=np.diag([2.0, 1.0, 1.0, 1.0])))
+    viewer.dims.set_point(0, 20)
+    assert layer.get_value((20, 10, 3), view_direction=None, dims_displayed=[1, 2], world=True) == 0
+    assert layer.get_status((20, 10, 3), dims_displayed=[1, 2], world=True)["value"] == "0"
+    viewer.dims.ndisplay = 3
+    ray = {"view_direction": np.array([1.0, 0, 0]), "dims_displayed": [0, 1, 2], "world": True}
+    assert layer.get_value((20, 5, 10), **ray) == 1
+    assert layer.get_value((20, 99, 99), **ray) is None
+    assert layer.get_value((20, 10, 3)) is None, "a point in space without a ray"
+    layer.visible = False
+    assert layer.get_value((20, 5, 10), **ray) is None
+
+
+def test_the_tolerance_grows_as_the_camera_moves_away():
+    viewer = ViewerModel()
+    layer = viewer.add_layer(cross())
+    viewer.dims.set_point(0, 10)
+    layer.scale_factor = 0.1
+    assert layer.get_value((10, 13, 3)) is None
+    layer.scale_factor = 1.0
+    assert layer.get_value((10, 13, 3)) == 0

@@ -1,4 +1,4 @@
-"""What tests of the light engine may ask for."""
+"""Fixtures of the light engine's tests."""
 
 import contextlib
 

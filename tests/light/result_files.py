@@ -1,8 +1,10 @@
-"""What it means that results are the same, and result files that say something else of themselves."""
+"""Comparison of results to the last bit, result files with changed headers, and a disk on which no file can grow."""
 
 import dataclasses
 import json
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -29,16 +31,29 @@ def check_same(found, expected):
 
 
 def rewritten(path, leave_out="", **changes):
-    """Change what the file says of itself, or leave an array out."""
+    """Change the header of a result file, or leave an array out."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist() if name != leave_out}
-    told = json.loads(members["result.json"])
+    content = json.loads(members["result.json"])
     for name, value in changes.items():
         if isinstance(value, dict):
-            told[name] |= value
+            content[name] |= value
         else:
-            told[name] = value
-    members["result.json"] = json.dumps(told)
+            content[name] = value
+    members["result.json"] = json.dumps(content)
     with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
+        for name, member in members.items():
+            archive.writestr(name, member)
+
+
+@contextmanager
+def full_disk(room: int = 1024) -> Iterator[None]:
+    """Let no file of this process grow beyond ``room`` bytes; writing more fails as on a full disk (POSIX only)."""
+    import resource
+
+    _, hard = before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -87,6 +87,23 @@ def sample_result(
     )
 
 
+def detected_photons(weight, path_mm, *, labels=(1, 2), launched=1000, **columns) -> DetectedPhotons:
+    """Photons listed by hand; what is left out of the columns is photon 0, 1, ... at detector 0 and time 0."""
+    count = len(weight)
+    found = {
+        "photon": np.arange(count, dtype=np.uint64),
+        "detector": np.zeros(count, np.int32),
+        "scatterings": np.ones(count, np.int32),
+        "position_mm": np.zeros((count, 3)),
+        "direction": np.tile([0.0, 0.0, 1.0], (count, 1)),
+        "time_ns": np.zeros(count),
+        "weight": np.asarray(weight, np.float32),
+        "path_mm": np.asarray(path_mm, np.float32).reshape(count, len(labels)),
+    }
+    found |= {name: np.asarray(values, found[name].dtype) for name, values in columns.items()}
+    return DetectedPhotons(labels=labels, launched=launched, **found)
+
+
 def _fluence(domain):
     """Two exponentials over distance: the shape, not the truth."""
     x, y, z = (np.asarray(axis, np.float32) for axis in _axes(domain))
@@ -137,14 +154,13 @@ def _detected(domain, source, separations, photons, random):
     mua = np.array([domain.medium(label).mua_per_mm for label in domain.labels_present])
     order = np.sort(random.permutation(photons)[:total]) if photons < 10**7 else np.arange(total)
     shuffled = random.permutation(total)
-    return DetectedPhotons(
-        photon=order.astype(np.uint64),
+    return detected_photons(
+        np.exp(-path @ mua)[shuffled],
+        path[shuffled],
+        photon=order,
         detector=detector[shuffled],
-        weight=np.exp(-path @ mua)[shuffled].astype(np.float32),
-        path_mm=path[shuffled].astype(np.float32),
-        scatterings=(length[shuffled] * 9).astype(np.int32),
+        scatterings=length[shuffled] * 9,
         position_mm=np.column_stack([separation[shuffled], np.zeros(total), np.zeros(total)]),
-        direction=np.tile([0.0, 0.0, 1.0], (total, 1)),
         time_ns=length[shuffled] / LIGHT_MM_PER_NS,
         labels=domain.labels_present,
         launched=photons,

@@ -14,7 +14,7 @@ from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light import cli as batch
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io import load_result, write_table
-from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.model import Domain
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
@@ -24,6 +24,7 @@ from tests.light.result_samples import layered_domain
 HEAD = layered_domain((8, 9, 10), 2.0)
 QUICK = ("--device", "cpu", "--photons", "2000", "--batches", "4")
 PLACE = ("--position", "0", "0", "1", "--direction", "0", "0", "-1")
+AT_PLACE = ("head.nii.gz", "--properties", "head.csv", *PLACE)
 
 
 @pytest.fixture
@@ -117,10 +118,10 @@ def test_fluence_by_power_and_above_a_threshold(files, capsys):
     run_head(*PLACE, "--out", "two.nii", "--power-mw", "20", "--threshold", "0.5")
     one, two = (np.asarray(nib.load(name).dataobj) for name in ("one.nii", "two.nii"))
     np.testing.assert_allclose(two, 20 * one, rtol=1e-6)
-    said = capsys.readouterr().out
-    assert "Volume above 0.5 mW/mm²" in said
+    printed = capsys.readouterr().out
+    assert "Volume above 0.5 mW/mm²" in printed
     volume = 8.0 * np.count_nonzero((two >= 0.5) & (HEAD.labels == 1))
-    above = said.split("Volume above 0.5 mW/mm²")[1].splitlines()[1]
+    above = printed.split("Volume above 0.5 mW/mm²")[1].splitlines()[1]
     assert above.split() == ["scalp", f"{volume:g}", "mm³"]
     run_head(*PLACE, "--out", "three.nii", "--energy-j", "3")
     np.testing.assert_allclose(np.asarray(nib.load("three.nii").dataobj), 300 * one, rtol=1e-6)
@@ -142,7 +143,7 @@ def test_a_result_is_resumed_with_more_photons(files, capsys):
     run_head(*PLACE, "--result", "whole.npz", "--seed", "3", "--photons", "5000")
     np.testing.assert_allclose(np.asarray(nib.load("f.nii.gz").dataobj), load_result("whole.npz").fluence, rtol=1e-6)
     capsys.readouterr()
-    assert light("--resume", "half.npz", "--device", "cpu") == 0  # nothing more to do; its numbers are told
+    assert light("--resume", "half.npz", "--device", "cpu") == 0  # nothing more to do; its numbers are printed
     assert "2,000" in capsys.readouterr().out
 
 
@@ -176,25 +177,23 @@ def test_an_interrupt_keeps_what_was_done(files, monkeypatch, capsys):
         (["head.nii.gz", "--properties", "none.csv", *PLACE], r"none\.csv does not exist"),
         (["head.nii.gz", "--properties", "head.csv"], "the source has no place; give --position X Y Z"),
         (["head.nii.gz", "--properties", "short.csv", *PLACE], r"head\.nii\.gz: no optical properties for label 2, 3"),
-        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--out", "f.mha"], r"f\.mha does not end in \.nii"),
-        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--result", "r.npy"], r"r\.npy does not end in \.npz"),
-        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--numbers", "n.txt"], r"n\.txt does not end in \.csv"),
-        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--out", "no/f.nii"], "the folder no does not exist"),
+        ([*AT_PLACE, "--out", "f.mha"], r"f\.mha does not end in \.nii"),
+        ([*AT_PLACE, "--result", "r.npy"], r"r\.npy does not end in \.npz"),
+        ([*AT_PLACE, "--numbers", "n.txt"], r"n\.txt does not end in \.csv"),
+        ([*AT_PLACE, "--out", "no/f.nii"], "the folder no does not exist"),
         (
-            ["head.nii.gz", "--properties", "head.csv", *PLACE, "--power-mw", "1", "--energy-j", "1"],
+            [*AT_PLACE, "--power-mw", "1", "--energy-j", "1"],
             "both --power-mw and --energy-j are given",
         ),
-        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--power-mw", "-1"], "it must be greater than 0"),
-        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--threshold", "nan"], "the threshold is nan"),
-        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--photons", "0"], "photons is 0; it must be at least 1"),
-        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--time-gates-ns", "1", "0"], "the time gates are"),
-        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--faces", *["soft"] * 6], "faces is"),
-        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--source", "pattern"], "needs its pattern"),
+        ([*AT_PLACE, "--power-mw", "-1"], "it must be greater than 0"),
+        ([*AT_PLACE, "--threshold", "nan"], "the threshold is nan"),
+        ([*AT_PLACE, "--photons", "0"], "photons is 0; it must be at least 1"),
+        ([*AT_PLACE, "--faces", *["soft"] * 6], "faces is"),
+        ([*AT_PLACE, "--source", "pattern"], "needs its pattern"),
         (
-            ["head.nii.gz", "--properties", "head.csv", *PLACE, "--source", "pattern", "--pattern", "head.csv"],
+            [*AT_PLACE, "--source", "pattern", "--pattern", "head.csv"],
             r"head\.csv cannot be read as an image",
         ),
-        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--detector", "0", "0", "0", "-1"], "radius_mm is -1"),
         (["head.nii.gz", "--resume", "r.npz"], "leave the label volume out"),
         (["--resume", "none.npz"], r"none\.npz does not exist"),
     ],
@@ -218,11 +217,11 @@ def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(files, m
     assert capsys.readouterr().out.splitlines()[-1] == "f.nii.gz"
 
 
-# -- how it speaks ----------------------------------------------------------------------------------------------------
+# -- its options ------------------------------------------------------------------------------------------------------
 
 
 def test_no_option_is_taken_twice():
-    """Options of the source and of the settings share one namespace; only the source's kind may be asked for twice."""
+    """Options of the source and of the settings share one namespace; only the source's kind may be given twice."""
     names = [field for kind in (Source, LightSettings) for field in kind.__dataclass_fields__]
     assert len(names) == len(set(names))
     assert parsed("--source", "disk").kind == parsed("--kind", "disk").kind == "disk"
@@ -241,9 +240,3 @@ def test_the_table_has_a_heading_for_each_group():
         "Fluence",
         "  scalp    0.5 1/mm²",
     ]
-
-
-def test_one_medium_is_enough(files):
-    write_volume("slab.nii", np.ones((5, 5, 5), np.uint8), np.eye(4))
-    write_table("slab.json", [Medium(label=1, mua_per_mm=0.1, mus_per_mm=1.0, g=0.5)])
-    assert light("slab.nii", "--properties", "slab.json", *QUICK, "--position", "2", "2", "-0.5") == 0

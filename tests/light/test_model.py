@@ -6,22 +6,14 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import DetectedPhotons, Detector
-from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import exposed_area_mm2
-from tests.light.voxel_samples import grid_affine, layers, make_domain, sliced
+from tests.light.result_samples import detected_photons
+from tests.light.voxel_samples import layers, make_domain, sliced, turned_affine
 
 NAN, INF = float("nan"), float("inf")
 SKULL = Medium(label=2, name="skull", mua_per_mm=0.0136, mus_per_mm=10.75, g=0.92, n=1.37)
-
-
-def turned_affine():
-    """Rotated by 30 degrees about z, voxels of 1 x 2 x 3 mm, the second axis backwards: a left-handed volume."""
-    c, s = np.cos(np.pi / 6), np.sin(np.pi / 6)
-    affine = np.eye(4)
-    affine[:3, :3] = np.array([[c, s, 0], [s, -c, 0], [0, 0, 1]]) * [1.0, 2.0, 3.0]
-    affine[:3, 3] = 10.0, -20.0, 30.0
-    return affine
 
 
 # -- media ------------------------------------------------------------------------------------------------------------
@@ -115,20 +107,19 @@ def test_rows_for_labels_that_do_not_occur_are_allowed():
     assert domain.medium(4).mus_per_mm == SKULL.mus_per_mm
 
 
-def affine_with(**values):
+def affine_with(row, column, value):
     affine = np.eye(4)
-    for place, value in values.items():
-        affine[int(place[1]), int(place[2])] = value
+    affine[row, column] = value
     return affine
 
 
 @pytest.mark.parametrize(
     ("affine", "sentence"),
     [
-        (affine_with(_22=0.0), "the affine cannot be inverted"),
-        (affine_with(_00=NAN), "the affine has values that are not finite"),
+        (affine_with(2, 2, 0.0), "the affine cannot be inverted"),
+        (affine_with(0, 0, NAN), "the affine has values that are not finite"),
         (np.eye(3), r"the affine has shape \(3, 3\)"),
-        (affine_with(_01=0.1), r"the volume is sheared \(its axes are not perpendicular\); resample it"),
+        (affine_with(0, 1, 0.1), r"the volume is sheared \(its axes are not perpendicular\); resample it"),
     ],
 )
 def test_affines_that_are_refused(affine, sentence):
@@ -227,18 +218,8 @@ def test_detectors_that_are_refused(values, sentence):
 
 def detected():
     """Three photons of weights 1, 2 and 1, of ten that were launched."""
-    return DetectedPhotons(
-        photon=np.arange(3, dtype=np.uint64),
-        detector=np.array([0, 1, 0], np.int32),
-        weight=np.array([1, 2, 1], np.float32),
-        path_mm=np.array([[10, 0], [20, 4], [30, 8]], np.float32),
-        scatterings=np.array([1, 2, 3], np.int32),
-        position_mm=np.zeros((3, 3)),
-        direction=np.tile([0.0, 0.0, 1.0], (3, 1)),
-        time_ns=np.array([0.1, 0.2, 0.3]),
-        labels=(1, 5),
-        launched=10,
-    )
+    paths = [[10, 0], [20, 4], [30, 8]]
+    return detected_photons([1, 2, 1], paths, detector=[0, 1, 0], time_ns=[0.1, 0.2, 0.3], labels=(1, 5), launched=10)
 
 
 def test_numbers_of_detected_photons():
@@ -266,8 +247,3 @@ def test_a_detector_without_photons_has_no_mean():
 def test_a_pathlength_factor_needs_a_distance(separation):
     with pytest.raises(InvalidInput, match=r"the source-detector separation is .* mm; it must be greater than 0"):
         detected().differential_pathlength_factor(separation)
-
-
-def test_a_grid_position_is_a_world_position_with_the_tests_affine():
-    domain = Domain(labels=np.ones((2, 3, 4)), affine=grid_affine((1, 2, 3)), media=(Medium(label=1),))
-    np.testing.assert_allclose(domain.world_to_grid((1.5, 2.0, 0.25)), (1.5, 2.0, 0.25))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.statistics import (
@@ -29,7 +29,7 @@ from napari_gpubio.light.summary import (
     number_text,
     write_csv,
 )
-from tests.light.result_samples import sample_result
+from tests.light.result_samples import detected_photons, sample_result
 
 CSF = 3
 
@@ -222,29 +222,15 @@ def test_findings_come_worst_first_and_there_is_always_one(result):
 # ------------------------------------------------------------------------------------------------------- detectors
 
 
-def photons_listed(weight, paths, times=None, *, launched=1000, detector=None):
-    count = len(weight)
-    return DetectedPhotons(
-        photon=np.arange(count, dtype=np.uint64),
-        detector=np.zeros(count, np.int32) if detector is None else np.asarray(detector, np.int32),
-        weight=np.asarray(weight, np.float32),
-        path_mm=np.asarray(paths, np.float32).reshape(count, 2),
-        scatterings=np.ones(count, np.int32),
-        position_mm=np.zeros((count, 3)),
-        direction=np.tile([0.0, 0.0, 1.0], (count, 1)),
-        time_ns=np.zeros(count) if times is None else np.asarray(times, np.float64),
-        labels=(1, 2),
-        launched=launched,
-    )
-
-
 def with_detected(result, detected, *positions):
     detectors = tuple(Detector(position_mm=(x, 0.0, 0.0)) for x in positions)
     return dataclasses.replace(result, detectors=detectors, detected=detected)
 
 
 def test_detector_numbers_by_hand(result):
-    photons = photons_listed([1.0, 0.5, 0.25], [[10, 20], [30, 20], [4, 6]], [0.1, 0.3, 9.0], detector=[0, 0, 1])
+    photons = detected_photons(
+        [1.0, 0.5, 0.25], [[10, 20], [30, 20], [4, 6]], time_ns=[0.1, 0.3, 9.0], detector=[0, 0, 1]
+    )
     first, second, empty = detector_numbers(with_detected(result, photons, 3.0, 20.0, 30.0))
     assert (first.name, first.photons, first.separation_mm) == ("1", 2, 3.0)
     assert first.weight.value == pytest.approx(1.5 / 1000)
@@ -274,7 +260,7 @@ def test_they_agree_with_the_detected_photons_own_means(result):
 
 
 def test_the_error_of_a_weight_of_ones_is_the_binomial_one(result):
-    (numbers,) = detector_numbers(with_detected(result, photons_listed(np.ones(50), np.ones((50, 2))), 3.0))
+    (numbers,) = detector_numbers(with_detected(result, detected_photons(np.ones(50), np.ones((50, 2))), 3.0))
     assert numbers.weight.error == pytest.approx(math.sqrt(0.05 * 0.95 / 999), rel=1e-6)
 
 
@@ -285,7 +271,9 @@ def test_errors_are_the_scatter_of_repeated_runs(result):
     for _ in range(runs):
         count = random.binomial(2000, 0.1)
         path = random.gamma(4.0, 5.0, (count, 2))
-        photons = photons_listed(np.exp(-0.03 * path.sum(axis=1)), path, path.sum(axis=1) / 220, launched=2000)
+        photons = detected_photons(
+            np.exp(-0.03 * path.sum(axis=1)), path, time_ns=path.sum(axis=1) / 220, launched=2000
+        )
         (numbers,) = detector_numbers(with_detected(result, photons, 10.0))
         parts = (numbers.weight, numbers.total_path_mm, numbers.path_mm[1], numbers.dpf, numbers.time_ns)
         found.append([part.value for part in parts])
@@ -298,7 +286,7 @@ def test_errors_are_the_scatter_of_repeated_runs(result):
 def test_the_time_spread_sums_to_the_detected_weight_and_has_its_shape():
     random = np.random.default_rng(4)
     times = 0.2 + random.exponential(0.5, 20_000)
-    spread = time_spread(photons_listed(np.full(20_000, 0.5), np.ones((20_000, 2)), times, launched=100_000))
+    spread = time_spread(detected_photons(np.full(20_000, 0.5), np.ones((20_000, 2)), time_ns=times, launched=100_000))
     width = np.diff(spread.time_ns)
     assert np.allclose(width, width[0])
     assert (spread.weight * width[0]).sum() == pytest.approx(0.1)
@@ -312,8 +300,8 @@ def test_the_time_spread_sums_to_the_detected_weight_and_has_its_shape():
 
 
 def test_the_time_spread_of_no_photon_and_of_one():
-    assert len(time_spread(photons_listed([], np.empty((0, 2)))).time_ns) == 0
-    one = time_spread(photons_listed([1.0], [[1, 1]], [0.7]))
+    assert len(time_spread(detected_photons([], np.empty((0, 2)))).time_ns) == 0
+    one = time_spread(detected_photons([1.0], [[1, 1]], time_ns=[0.7]))
     assert one.time_ns == pytest.approx([0.7, 0.7], abs=2e-3)
     assert one.weight.sum() * np.diff(one.time_ns)[0] == pytest.approx(1e-3)
 

@@ -19,8 +19,7 @@ from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.cuda_on_cpu import loader
-from tests.light.test_model import turned_affine
-from tests.light.voxel_samples import check_same_bits, check_z, make_domain
+from tests.light.voxel_samples import check_same_bits, check_z, make_domain, turned_affine
 from tests.runs import check_same_methods, check_threads_change_nothing
 
 MIB = 2**20
@@ -95,12 +94,17 @@ def check_backends(domain, source, chosen, detectors=DETECTORS, device="cuda"):
     return found
 
 
+@pytest.fixture
+def one_gpu(fake_gpu):
+    """A GPU whose kernels run through g++."""
+    return fake_gpu()
+
+
 # -- kernels through g++ ----------------------------------------------------------------------------------------------
 
 
 @ALL_SOURCES
-def test_every_source_has_the_bits_of_its_backend(fake_gpu, source):
-    fake_gpu()
+def test_every_source_has_the_bits_of_its_backend(one_gpu, source):
     result = check_backends(scene(), source, settings(**EVERYTHING))
     assert result.energy.absorbed.value > 0.1
     assert len(result.detected) > 5
@@ -108,23 +112,20 @@ def test_every_source_has_the_bits_of_its_backend(fake_gpu, source):
 
 @pytest.mark.parametrize("rule", FACE_RULES)
 @pytest.mark.parametrize("refraction", [True, False])
-def test_every_face_has_the_bits_of_its_backend(fake_gpu, rule, refraction):
-    fake_gpu()
+def test_every_face_has_the_bits_of_its_backend(one_gpu, rule, refraction):
     chosen = settings(faces=(rule,) * 6, refraction=refraction, exit_map=True)
     result = check_backends(scene(), PENCIL, chosen)
     assert result.energy.absorbed.value > 0.3
 
 
-def test_mixed_faces_have_the_bits_of_their_backend(fake_gpu):
-    fake_gpu()
+def test_mixed_faces_have_the_bits_of_their_backend(one_gpu):
     faces = ("cyclic", "cyclic", "mirror", "escape", "fresnel", "default")
     for refraction in (True, False):
         check_backends(scene(), PENCIL, settings(faces=faces, refraction=refraction))
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1, 1.0])
-def test_roulette_has_the_bits_of_its_backend(fake_gpu, threshold):
-    fake_gpu()
+def test_roulette_has_the_bits_of_its_backend(one_gpu, threshold):
     for specular in (True, False):
         result = check_backends(scene(), PENCIL, settings(roulette_threshold=threshold, specular=specular))
         assert (result.energy.roulette.value != 0) == (threshold > 0)
@@ -145,8 +146,7 @@ def test_roulette_has_the_bits_of_its_backend(fake_gpu, threshold):
         ),
     ],
 )
-def test_every_build_has_the_bits_of_its_backend(fake_gpu, wide_labels, make, detectors):
-    fake_gpu()
+def test_every_build_has_the_bits_of_its_backend(one_gpu, wide_labels, make, detectors):
     domain = make(wide_labels=wide_labels)
     problem = VoxelProblem(domain, PENCIL, settings(), detectors)
     assert problem.rows.dtype == (np.uint16 if wide_labels else np.uint8)
@@ -156,8 +156,7 @@ def test_every_build_has_the_bits_of_its_backend(fake_gpu, wide_labels, make, de
 
 @pytest.mark.parametrize("gates", [(0.0, 5.0), (0.02, 0.03), (0.0, 0.01, 0.011, 0.5), (0.05, 0.1, 0.2)])
 @pytest.mark.parametrize("halves", [False, True])
-def test_time_gates_have_the_bits_of_their_backend(fake_gpu, gates, halves):
-    fake_gpu()
+def test_time_gates_have_the_bits_of_their_backend(one_gpu, gates, halves):
     result = check_backends(continuous(), PENCIL, settings(time_gates_ns=gates, halves=halves))
     assert result.gates.shape == (*SHAPE, len(gates) - 1)
     assert all(result.gates[..., g].any() for g in range(len(gates) - 1))
@@ -165,14 +164,12 @@ def test_time_gates_have_the_bits_of_their_backend(fake_gpu, gates, halves):
 
 
 @pytest.mark.parametrize("order", [loader.REVERSED, 11])
-def test_the_order_of_threads_changes_nothing(fake_gpu, order):
-    fake_gpu()
+def test_the_order_of_threads_changes_nothing(one_gpu, order):
     with loader.thread_order(order):
         check_backends(scene(), PENCIL, settings(**EVERYTHING))
 
 
-def test_turned_and_left_handed_volumes_have_the_bits_of_their_backend(fake_gpu):
-    fake_gpu()
+def test_turned_and_left_handed_volumes_have_the_bits_of_their_backend(one_gpu):
     domain = make_domain(scene().labels, *MEDIA, affine=turned_affine())
     position, direction = domain.grid_to_world((4.5, 10.2, -1.0)), domain.direction_to_world((0.1, -0.2, 1.0))
     source = Source(kind="disk", position_mm=position, direction=direction)
@@ -180,22 +177,19 @@ def test_turned_and_left_handed_volumes_have_the_bits_of_their_backend(fake_gpu)
     assert result.energy.missed.value == 0.0
 
 
-def test_light_that_misses_has_the_bits_of_its_backend(fake_gpu):
-    fake_gpu()
+def test_light_that_misses_has_the_bits_of_its_backend(one_gpu):
     wide = Source(kind="disk", position_mm=(4.5, 3.5, -1.0), radius_mm=9.0)
     result = check_backends(scene(), wide, settings())
     assert 0.2 < result.energy.missed.value < 0.9
 
 
 @pytest.mark.parametrize("seed", [0, 2**32 + 5, 2**63 + 1])
-def test_seeds_of_64_bits_have_the_bits_of_their_backend(fake_gpu, seed):
-    fake_gpu()
+def test_seeds_of_64_bits_have_the_bits_of_their_backend(one_gpu, seed):
     check_backends(scene(), PENCIL, settings(photons=100, seed=seed))
 
 
-def test_photons_beyond_2_to_the_32_have_the_bits_of_their_backend(fake_gpu):
+def test_photons_beyond_2_to_the_32_have_the_bits_of_their_backend(one_gpu):
     """Their indices need the second word; so do those of the batches' first photons."""
-    fake_gpu()
     start, count = 2**33 - 50, 100
     problem = VoxelProblem(scene(), PENCIL, settings(photons=2**34, **EVERYTHING), DETECTORS, batch_size=start)
     parts = []
@@ -213,8 +207,7 @@ def test_photons_beyond_2_to_the_32_have_the_bits_of_their_backend(fake_gpu):
 
 
 @pytest.mark.parametrize("make", [continuous, pytest.param(scene, marks=pytest.mark.validate)])
-def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd, make):
-    fake_gpu()
+def test_the_kernels_have_no_undefined_behavior(one_gpu, monkeypatch, capfd, make):
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     for source in SOURCES:
         check_backends(make(), source, settings(photons=40, **EVERYTHING))
@@ -244,26 +237,25 @@ def test_numba_threads_change_nothing(request):
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 125, 10**6])
-def test_chunks_change_nothing_on_the_cpu(monkeypatch, chunk):
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+def test_chunks_change_nothing_on_the_cpu(in_chunks_of, chunk):
+    in_chunks_of(chunk)
     check_same_bits(on("cpu", 200), by_cpu(200))
 
 
 @pytest.mark.parametrize("photons", [1, 7, 1003])
-def test_any_number_of_photons(fake_gpu, photons):
+def test_any_number_of_photons(one_gpu, photons):
     """Also fewer than batches, and a last batch that lacks some."""
-    fake_gpu()
     check_same_bits(on("cuda", photons), by_cpu(photons))
 
 
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:0,1,2", "cuda:2,0"])
 @pytest.mark.parametrize(("slots", "chunk", "first"), [(1, 40, 40), (3, 17, 300), (100, 10**6, 10**6), (2, 10**6, 90)])
-def test_gpus_slots_and_chunks_change_nothing(fake_gpu, monkeypatch, device, slots, chunk, first):
+def test_gpus_slots_and_chunks_change_nothing(fake_gpu, monkeypatch, in_chunks_of, device, slots, chunk, first):
     """Batches that are traced together, chunks that cut them, and GPUs that share them."""
     pretended = fake_gpu(count=3)
     tally_bytes = 8 * VoxelProblem(scene(), PENCIL, settings(**EVERYTHING)).tally_size
-    monkeypatch.setattr(problems, "_SLOT_BYTES", slots * tally_bytes)
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+    monkeypatch.setattr(problems, "SLOT_BYTES", slots * tally_bytes)
+    in_chunks_of(chunk)
     monkeypatch.setitem(work.FIRST_CHUNK, "cuda", first)
     check_same_bits(on(device), by_cpu())
     launches = [where for where, name, *_ in pretended.log if name == "trace_photons"]
@@ -303,7 +295,7 @@ def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, monkeypa
 
 
 def test_a_small_gpu_lists_detected_photons_in_small_pieces(fake_gpu, monkeypatch):
-    monkeypatch.setattr(problems, "_SLOT_BYTES", 0)
+    monkeypatch.setattr(problems, "SLOT_BYTES", 0)
     problem = VoxelProblem(scene(), PENCIL, settings(batches=8, **EVERYTHING), DETECTORS)
     pretended = fake_gpu(total_bytes=problem.resident_bytes() + 40_000)
     check_same_bits(on("cuda"), by_cpu())
@@ -379,9 +371,9 @@ def test_a_strict_build_on_a_real_gpu_follows_the_photons_of_the_cpu(monkeypatch
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("chunk", [100, 7919])
-def test_chunks_change_nothing_on_a_real_gpu(monkeypatch, chunk):
+def test_chunks_change_nothing_on_a_real_gpu(monkeypatch, in_chunks_of, chunk):
     """Every bit is the same for one build on one kind of GPU."""
     expected = on("cuda", 20_000)
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
-    monkeypatch.setattr(problems, "_SLOT_BYTES", 0)
+    in_chunks_of(chunk)
+    monkeypatch.setattr(problems, "SLOT_BYTES", 0)
     check_same_bits(on("cuda", 20_000), expected)

@@ -104,14 +104,6 @@ def test_absorption_within_one_large_voxel(device):
     assert result.energy.absorbed.value == pytest.approx(1.0, abs=1e-6)
 
 
-def test_where_nothing_absorbs_fluence_is_the_path(device):
-    """One photon per mm^2 in every voxel of a beam, to the rounding of the tally."""
-    result = run(device, make_domain((3, 3, 12), CLEAR))
-    np.testing.assert_allclose(result.fluence[1, 1], 1.0, rtol=EXACT)
-    assert result.energy.absorbed.value == 0.0
-    assert result.energy.escaped.value == 1.0
-
-
 def test_a_medium_without_absorption_is_the_limit_of_little(device):
     """The same photons scatter the same way, so the fluences agree to the absorption along a path."""
     domains = [make_domain((9, 9, 9), dataclasses.replace(TISSUE, mua_per_mm=mua)) for mua in (0.0, 1e-9)]
@@ -186,11 +178,6 @@ def test_gates_add_up_to_continuous_light(device):
     np.testing.assert_allclose(sorted_.fluence_error, whole.fluence_error, rtol=1e-6)
     assert repr(sorted_.absorbed) == repr(whole.absorbed)
     assert all(gate.any() for gate in np.moveaxis(sorted_.gates, -1, 0))
-
-
-def test_fluence_rate_is_fluence_over_time(device):
-    result = run(device, make_domain((5, 5, 5)), time_gates_ns=(0.0, 0.02, 0.1))
-    np.testing.assert_allclose(result.fluence_rate * np.array([2e-11, 8e-11]), result.gates, rtol=1e-6)
 
 
 @pytest.mark.parametrize("mus", [0.0, 5.0])

@@ -175,15 +175,6 @@ def test_half_buffers_are_even_and_odd_photons(device):
     assert (z**2).mean() == pytest.approx(1.15, abs=0.2)  # 16 batches: Student's t has a variance of 1.15
 
 
-def test_doses_and_volumes(device):
-    domain = layers((6, 6, 6), TISSUE, dataclasses.replace(TISSUE, label=2))
-    result = run(device, domain, Source(position_mm=(3.1, 3.2, 0.0)))
-    np.testing.assert_allclose(result.irradiance_mw_per_mm2(5.0), 5 * result.fluence)
-    np.testing.assert_allclose(result.fluence_j_per_cm2(2.0), 200 * result.fluence, rtol=1e-6)
-    above = result.volume_above_mm3(result.fluence, 0.05)
-    assert above == {label: float(((result.fluence >= 0.05) & (domain.labels == label)).sum()) for label in (1, 2)}
-
-
 # -- standard errors --------------------------------------------------------------------------------------------------
 
 

@@ -15,8 +15,7 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
-from tests.light.test_model import turned_affine
-from tests.light.voxel_samples import check_z, make_domain
+from tests.light.voxel_samples import check_z, make_domain, turned_affine
 
 PHOTONS = 20_000
 EDGE = 20.0  # mm

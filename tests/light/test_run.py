@@ -27,8 +27,7 @@ from tests import runs
 from tests.light.layers import test_run as layered
 from tests.light.layers.samples import ARRAYS, NUMBERS
 from tests.light.layers.samples import check_same_bits as check_same_layered_bits
-from tests.light.test_model import turned_affine
-from tests.light.voxel_samples import TISSUE, check_same_bits, make_domain
+from tests.light.voxel_samples import TISSUE, check_same_bits, make_domain, turned_affine
 
 DOMAIN = make_domain((8, 9, 10))
 SOURCE = Source(position_mm=(4.1, 4.2, 0.0))
@@ -41,7 +40,7 @@ def steps_of(device="cpu", settings=SETTINGS, **more):
 
 
 class Verb(NamedTuple):
-    """How photons are traced through voxels or layers, and what their results say."""
+    """How photons are traced through voxels or layers, and what their results hold."""
 
     steps: Callable[..., Any]
     simulate: Callable[..., Any]
@@ -162,11 +161,11 @@ def test_previews_take_a_tenth_of_the_time_at_most(monkeypatch):
 
 
 def test_progress_is_reported(verb, small_chunks):
-    told = []
+    steps = []
     settings = layered.SETTINGS if verb.kind is LayeredResult else SETTINGS
-    result = verb.simulate(settings, device="cpu", progress=told.append)
-    assert told[-1].fraction == 1.0
-    assert len(told) > 10
+    result = verb.simulate(settings, device="cpu", progress=steps.append)
+    assert steps[-1].fraction == 1.0
+    assert len(steps) > 10
     assert result.complete
 
 
@@ -285,7 +284,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(small_chunks):
         check_same_bits(result, expected)
 
 
-# -- what a result tells ----------------------------------------------------------------------------------------------
+# -- what a result holds ----------------------------------------------------------------------------------------------
 
 
 def test_parameters_can_be_written_as_json(device):
@@ -357,14 +356,3 @@ def test_of_detectors_that_overlap_the_first_one_catches():
     both = [Detector(position_mm=(4, 4, 0), radius_mm=2.0, name=name) for name in "ab"]
     result = simulate(DOMAIN, SOURCE, SETTINGS, detectors=both, device="cpu")
     assert set(result.detected.detector) == {0}
-
-
-# -- one call for a user ----------------------------------------------------------------------------------------------
-
-
-def test_the_public_interface_has_what_a_script_needs():
-    from napari_gpubio import light
-
-    names = "simulate", "simulate_steps", "LightSettings", "Source", "Domain", "Medium", "Detector", "LightResult"
-    for name in names:
-        assert hasattr(light, name), name

@@ -74,12 +74,6 @@ def test_tissue_may_be_one_voxel_thick(kind):
     assert result.energy.absorbed.value > 0.1
 
 
-def test_the_numerical_aperture_must_fit_the_medium():
-    source = Source(kind="fiber", numerical_aperture=1.5, position_mm=(4, 4, 1))
-    with pytest.raises(InvalidInput, match=r"numerical aperture is 1.5, more than the refractive index 1.37"):
-        simulate(DOMAIN, source, SETTINGS, device="cpu")
-
-
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
@@ -90,11 +84,6 @@ def test_the_numerical_aperture_must_fit_the_medium():
 def test_detectors_that_can_catch_nothing(values, sentence):
     with pytest.raises(InvalidInput, match=sentence):
         simulate(DOMAIN, SOURCE, SETTINGS, detectors=[Detector(**values)], device="cpu")
-
-
-def test_devices_that_are_not_there():
-    with pytest.raises(InvalidInput, match="choose 'auto'"):
-        simulate(DOMAIN, SOURCE, SETTINGS, device="gpu")
 
 
 def test_a_gpu_that_is_not_there_is_not_replaced(fake_gpu):
@@ -127,12 +116,9 @@ def test_what_a_run_needs_is_what_it_takes(fake_gpu):
         steps.close()
 
 
-def test_too_little_memory_is_said_before_the_start(monkeypatch):
+def test_too_little_memory_is_reported_before_the_start(monkeypatch):
     monkeypatch.setattr(work, "free_memory_bytes", lambda device: 20_000)
     with pytest.raises(InvalidInput, match=r"needs about \d+ MB and 0 MB are free; take fewer time gates"):
         next(simulate_steps(DOMAIN, SOURCE, SETTINGS, device="cpu"))
-
-
-def test_memory_that_is_just_enough(monkeypatch):
     monkeypatch.setattr(work, "free_memory_bytes", lambda device: 100_000)
-    assert simulate(DOMAIN, SOURCE, SETTINGS, device="cpu").complete
+    assert simulate(DOMAIN, SOURCE, SETTINGS, device="cpu").complete  # just enough

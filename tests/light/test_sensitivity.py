@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
+from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.sensitivity import diffuse_position, sensitivity
 from napari_gpubio.light.settings import LightSettings
@@ -20,6 +20,7 @@ from napari_gpubio.light.theory import (
     mean_path_semi_infinite,
     transport_mean_free_path_mm,
 )
+from tests.light.result_samples import sample_result
 
 TISSUE = Medium(mua_per_mm=0.02, mus_per_mm=10.0, g=0.9, n=1.37)
 SPECULAR = 0.0244
@@ -37,6 +38,9 @@ def block(shape=(64, 50, 36), size=(1.0, 1.0, 1.0), flip=False):
     return Domain(labels=labels, affine=matrix, media=(TISSUE, dataclasses.replace(TISSUE, label=2)))
 
 
+DOMAIN = block()
+
+
 def centers(domain):
     index = np.stack(np.meshgrid(*map(np.arange, domain.shape), indexing="ij"), -1)
     return index @ domain.affine[:3, :3].T + domain.affine[:3, 3]
@@ -44,23 +48,18 @@ def centers(domain):
 
 def run_of(domain, source, fluence, relative_error=0.0, specular=0.0):
     """What a simulation with this fluence per photon that entered would give."""
-    none = Estimate(0.0, 0.0)
-    energy = EnergyBalance(
-        specular=Estimate(specular, 0.0), missed=none, absorbed=Estimate(1 - specular, 0.0), escaped=none,
-        truncated=none, roulette=none,
-    )  # fmt: skip
+    sample = sample_result((2, 2, 2), detectors=())
     fluence = (fluence * (1 - specular)).astype(np.float32)
-    empty = np.zeros(0)
-    return LightResult(
-        domain=domain, source=source, settings=LightSettings(), detectors=(), gates=fluence[..., None],
-        gates_error=(fluence * relative_error).astype(np.float32)[..., None],
-        fluence_error=(fluence * relative_error).astype(np.float32), half_fluences=None, escaped_weight=None,
-        energy=energy, absorbed={}, launched=1000, complete=True,
-        detected=DetectedPhotons(
-            photon=empty, detector=empty, weight=empty, path_mm=np.zeros((0, 1)), scatterings=empty,
-            position_mm=np.zeros((0, 3)), direction=np.zeros((0, 3)), time_ns=empty, labels=(1, 2), launched=1000,
-        ),
-    )  # fmt: skip
+    error = (fluence * relative_error).astype(np.float32)
+    return dataclasses.replace(
+        sample,
+        domain=domain,
+        source=source,
+        gates=fluence[..., None],
+        gates_error=error[..., None],
+        fluence_error=error,
+        energy=dataclasses.replace(sample.energy, specular=Estimate(specular, 0.0)),
+    )
 
 
 def beam(domain, x, relative_error=0.0):
@@ -73,8 +72,7 @@ def beam(domain, x, relative_error=0.0):
 
 @pytest.fixture(scope="module")
 def found():
-    domain = block()
-    return sensitivity(beam(domain, 25.0), beam(domain, 25.0 + SEPARATION))
+    return sensitivity(beam(DOMAIN, 25.0), beam(DOMAIN, 25.0 + SEPARATION))
 
 
 # -- what it is -------------------------------------------------------------------------------------------------------
@@ -117,8 +115,7 @@ def test_in_an_infinite_medium_the_sum_is_the_derivative_of_its_fluence():
 
 
 def test_source_and_detector_can_be_exchanged(found):
-    domain = block()
-    other = sensitivity(beam(domain, 25.0 + SEPARATION), beam(domain, 25.0))
+    other = sensitivity(beam(DOMAIN, 25.0 + SEPARATION), beam(DOMAIN, 25.0))
     np.testing.assert_allclose(other.jacobian_mm, found.jacobian_mm, rtol=1e-4)
 
 
@@ -163,15 +160,13 @@ def test_it_agrees_with_the_paths_of_detected_photons():
 
 
 def test_errors_of_all_three_fluences_count():
-    domain = block()
-    noisy = sensitivity(beam(domain, 25.0, 0.03), beam(domain, 39.0, 0.04))
+    noisy = sensitivity(beam(DOMAIN, 25.0, 0.03), beam(DOMAIN, 39.0, 0.04))
     np.testing.assert_allclose(noisy.relative_error, np.sqrt(0.03**2 + 0.04**2 + 0.03**2), rtol=1e-3)
     np.testing.assert_allclose(noisy.error_mm, -noisy.jacobian_mm * noisy.relative_error)
 
 
 def test_uncertain_voxels_can_be_masked():
-    domain = block()
-    source, detector = beam(domain, 25.0, 0.1), beam(domain, 39.0)
+    source, detector = beam(DOMAIN, 25.0, 0.1), beam(DOMAIN, 39.0)
     source.fluence_error[:10] = source.fluence[:10]
     source.gates[10:12] = 0.0
     found = sensitivity(source, detector)
@@ -186,8 +181,7 @@ def test_uncertain_voxels_can_be_masked():
 
 
 def test_deep_tissue_does_not_underflow():
-    domain = block()
-    source, detector = beam(domain, 25.0), beam(domain, 39.0)
+    source, detector = beam(DOMAIN, 25.0), beam(DOMAIN, 39.0)
     for run in (source, detector):
         run.gates[:, :, 30:] = 1e-22  # the product is below the smallest single
     assert (sensitivity(source, detector).jacobian_mm[:, :, 30:] < 0).all()
@@ -197,14 +191,13 @@ def test_deep_tissue_does_not_underflow():
 
 
 def test_runs_in_different_tissue_are_refused():
-    domain = block()
-    source = beam(domain, 25.0)
+    source = beam(DOMAIN, 25.0)
     shift = np.zeros((4, 4))
     shift[0, 3] = 0.2
-    moved = dataclasses.replace(domain, affine=domain.affine + shift)
-    relabeled = dataclasses.replace(domain, labels=np.ones_like(domain.labels))
-    darker = dataclasses.replace(domain, media=(TISSUE, dataclasses.replace(TISSUE, label=2, mua_per_mm=0.1)))
-    uneven = dataclasses.replace(domain, mua_per_mm=np.full(domain.shape, 0.02))
+    moved = dataclasses.replace(DOMAIN, affine=DOMAIN.affine + shift)
+    relabeled = dataclasses.replace(DOMAIN, labels=np.ones_like(DOMAIN.labels))
+    darker = dataclasses.replace(DOMAIN, media=(TISSUE, dataclasses.replace(TISSUE, label=2, mua_per_mm=0.1)))
+    uneven = dataclasses.replace(DOMAIN, mua_per_mm=np.full(DOMAIN.shape, 0.02))
     for other, message in (
         (block((64, 50, 35)), r"grids of \(64, 50, 36\) and \(64, 50, 35\)"),
         (moved, "lie elsewhere"),
@@ -213,18 +206,16 @@ def test_runs_in_different_tissue_are_refused():
         (uneven, "different optical properties"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            sensitivity(source, dataclasses.replace(beam(domain, 39.0), domain=other))
+            sensitivity(source, dataclasses.replace(beam(DOMAIN, 39.0), domain=other))
 
 
 def test_names_and_sources_of_media_may_differ():
-    domain = block()
-    named = dataclasses.replace(domain, media=tuple(dataclasses.replace(m, name="x", source="y") for m in domain.media))
-    assert sensitivity(beam(domain, 25.0), beam(named, 39.0)).mean_path_mm > 0
+    named = dataclasses.replace(DOMAIN, media=tuple(dataclasses.replace(m, name="x", source="y") for m in DOMAIN.media))
+    assert sensitivity(beam(DOMAIN, 25.0), beam(named, 39.0)).mean_path_mm > 0
 
 
 def test_a_detector_without_light_is_refused():
-    domain = block()
-    source, detector = beam(domain, 25.0), beam(domain, 39.0)
+    source, detector = beam(DOMAIN, 25.0), beam(DOMAIN, 39.0)
     dark = dataclasses.replace(source, gates=np.zeros_like(source.gates))
     with pytest.raises(InvalidInput, match=r"no light of the source reached the detector at \(39, 25, "):
         sensitivity(dark, detector)
@@ -233,19 +224,17 @@ def test_a_detector_without_light_is_refused():
 
 
 def test_a_detector_that_looks_away_or_into_clear_tissue_is_refused():
-    domain = block()
-    away = dataclasses.replace(beam(domain, 39.0), source=Source(position_mm=(39.0, 25.0, -1.0), direction=(0, 0, -1)))
+    away = dataclasses.replace(beam(DOMAIN, 39.0), source=Source(position_mm=(39.0, 25.0, -1.0), direction=(0, 0, -1)))
     with pytest.raises(InvalidInput, match="meets no tissue"):
-        sensitivity(beam(domain, 25.0), away)
-    clear = dataclasses.replace(domain, media=(Medium(mua_per_mm=0.01), dataclasses.replace(TISSUE, label=2)))
+        sensitivity(beam(DOMAIN, 25.0), away)
+    clear = dataclasses.replace(DOMAIN, media=(Medium(mua_per_mm=0.01), dataclasses.replace(TISSUE, label=2)))
     with pytest.raises(InvalidInput, match="label 1, which does not scatter; give detector_mm"):
         sensitivity(beam(clear, 25.0), beam(clear, 39.0))
 
 
 def test_continuous_media_give_the_place_of_the_detector():
-    domain = block()
     continuous = dataclasses.replace(
-        domain, mua_per_mm=np.full(domain.shape, 0.02), mus_per_mm=np.full(domain.shape, 5.0)
+        DOMAIN, mua_per_mm=np.full(DOMAIN.shape, 0.02), mus_per_mm=np.full(DOMAIN.shape, 5.0)
     )
     found = sensitivity(beam(continuous, 25.0), beam(continuous, 39.0))
     assert found.detector_mm[2] == pytest.approx(1 / 0.52, rel=1e-5)

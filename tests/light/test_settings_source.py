@@ -1,4 +1,4 @@
-"""Settings and sources: defaults, limits, and a sentence for what is refused."""
+"""Settings and sources: limits, and a sentence for what is refused."""
 
 import dataclasses
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, LightSettings
-from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.settings import MOST_PHOTONS, LightSettings
+from napari_gpubio.light.source import Source
 
 NAN, INF = float("nan"), float("inf")
 SQUARE = np.ones((2, 2))
@@ -56,15 +56,6 @@ def test_what_is_allowed():
     LightSettings(roulette_threshold=1.0, photons=MOST_PHOTONS)
 
 
-def test_defaults():
-    """Roulette is on, and everything that is physics."""
-    settings = LightSettings()
-    assert (settings.roulette_threshold, settings.refraction, settings.specular) == (1e-4, True, True)
-    assert set(settings.faces) == {"default"}
-    assert settings.gate_count == 1
-    assert FACE_RULES == ("default", "escape", "fresnel", "mirror", "cyclic")  # the kernels number them so
-
-
 # -- sources ----------------------------------------------------------------------------------------------------------
 
 
@@ -94,12 +85,6 @@ def test_defaults():
 def test_sources_that_are_refused(values, sentence):
     with pytest.raises(InvalidInput, match=sentence):
         Source(**values)
-
-
-def test_every_kind_can_be_made():
-    for kind, sizes in KINDS.items():
-        source = Source(kind=kind, pattern=SQUARE if kind == "pattern" else None)
-        assert all(getattr(source, size) > 0 for size in sizes)
 
 
 @pytest.mark.parametrize("direction", [(0, 0, 1), (0, 0, -2), (1, 0, 0), (-3, 0, 0.1), (1, 2, 3), (0.95, 0.1, 0)])

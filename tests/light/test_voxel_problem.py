@@ -24,8 +24,7 @@ from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
-from tests.light.test_model import turned_affine
-from tests.light.voxel_samples import TISSUE, layers, make_domain, sliced
+from tests.light.voxel_samples import TISSUE, layers, make_domain, sliced, turned_affine
 
 SHAPE = (3, 4, 5)
 

@@ -26,6 +26,15 @@ def grid_affine(voxel_mm: Any = 1.0) -> np.ndarray:
     return affine
 
 
+def turned_affine():
+    """Rotated by 30 degrees about z, voxels of 1 x 2 x 3 mm, the second axis backwards: a left-handed volume."""
+    c, s = np.cos(np.pi / 6), np.sin(np.pi / 6)
+    affine = np.eye(4)
+    affine[:3, :3] = np.array([[c, s, 0], [s, -c, 0], [0, 0, 1]]) * [1.0, 2.0, 3.0]
+    affine[:3, 3] = 10.0, -20.0, 30.0
+    return affine
+
+
 def make_domain(labels: Any, *media: Medium, voxel_mm: Any = 1.0, **more: Any) -> Domain:
     """A domain of labels, or of a shape full of label 1; `TISSUE` without media."""
     array = np.ones(labels, np.uint8) if isinstance(labels, tuple) else np.asarray(labels)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.linalg import polar
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io.gradients import (
@@ -15,7 +14,7 @@ from napari_gpubio.tracts.io.gradients import (
     write_fsl_gradients,
 )
 from tests.fuzzing import fuzzed
-from tests.tracts.gradient_samples import AFFINES
+from tests.tracts.tensor_samples import AFFINES, axes_of
 
 SIX = np.array([[1, 1, 0], [1, -1, 0], [1, 0, 1], [1, 0, -1], [0, 1, 1], [0, 1, -1]]) / np.sqrt(2)
 
@@ -35,6 +34,7 @@ def files(tmp_path):
 
 GOOD_BVAL = "0 1000 1000 2000"
 GOOD_BVEC = "0 1 0 0\n0 0 1 0\n0 0 0 1\n"
+ODD_WORDS = st.sampled_from([b"1e308", b"-1e-300", b"nan", b"\n", b"9" * 30, b"\x85", b"_1"])
 
 
 def test_convention_by_hand():
@@ -47,30 +47,19 @@ def test_convention_by_hand():
     np.testing.assert_allclose(fsl_to_world([[1, 2, 3]], AFFINES["swapped axes"]), [[3, -1, 2]])
 
 
-@pytest.mark.parametrize("name", AFFINES)
-def test_against_the_polar_decomposition(name):
-    affine = AFFINES[name]
-    cosines = affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0)
-    rotation = polar(cosines)[0]
-    expected = SIX * [-1 if np.linalg.det(affine) > 0 else 1, 1, 1] @ rotation.T
-    np.testing.assert_allclose(fsl_to_world(SIX, affine), expected, atol=1e-14)
-    np.testing.assert_allclose(world_to_fsl(expected, affine), SIX, atol=1e-14)
-
-
-@pytest.mark.parametrize("name", AFFINES)
-def test_storing_the_first_axis_backwards_keeps_the_file(name):
-    """A mirrored copy of the voxels, as fslswapdim makes, has the same bvec file."""
-    affine = AFFINES[name]
-    mirrored = affine @ np.diag([-1, 1, 1, 1.0])
-    np.testing.assert_allclose(fsl_to_world(SIX, mirrored), fsl_to_world(SIX, affine), atol=1e-14)
-
-
-@pytest.mark.parametrize("name", AFFINES)
-def test_round_trip(name, tmp_path):
+@pytest.mark.parametrize("affine", AFFINES.values(), ids=AFFINES)
+def test_against_the_polar_decomposition(affine, tmp_path):
+    world = SIX @ axes_of(affine, "fsl").T
+    np.testing.assert_allclose(fsl_to_world(SIX, affine), world, atol=1e-14)
+    np.testing.assert_allclose(world_to_fsl(world, affine), SIX, atol=1e-14)
+    mirrored = affine @ np.diag(
+        [-1, 1, 1, 1.0]
+    )  # a mirrored copy of the voxels, as fslswapdim makes, has the same file
+    np.testing.assert_allclose(fsl_to_world(SIX, mirrored), world, atol=1e-14)
     bvals, directions = np.array([0, 700.5, 1000, 1000, 2000, 3000, 1e-3]), np.vstack([[0, 0, 0], SIX])
     paths = tmp_path / "x.bval", tmp_path / "x.bvec"
-    write_fsl_gradients(*paths, bvals, directions, AFFINES[name])
-    b, g, notes = read_fsl_gradients(*paths, 7, AFFINES[name])
+    write_fsl_gradients(*paths, bvals, directions, affine)
+    b, g, notes = read_fsl_gradients(*paths, 7, affine)
     np.testing.assert_allclose(b, bvals, rtol=1e-14)
     np.testing.assert_allclose(g, directions, atol=1e-14)
     assert notes == ()
@@ -96,8 +85,7 @@ def test_layouts(files, bval, bvec, note):
 
 
 def test_three_volumes_are_read_as_three_rows(files):
-    paths = files("1000 1000 1000", "0 0 1\n1 0 0\n0 1 0")
-    _, g, notes = read_fsl_gradients(*paths, 3, np.diag([-1.0, 1, 1, 1]))
+    _, g, notes = read_fsl_gradients(*files("1000 1000 1000", "0 0 1\n1 0 0\n0 1 0"), 3, np.diag([-1.0, 1, 1, 1]))
     np.testing.assert_allclose(g, [[0, 1, 0], [0, 0, 1], [-1, 0, 0]], atol=1e-15)
     assert notes == ()
 
@@ -123,38 +111,41 @@ def test_three_volumes_are_read_as_three_rows(files):
     ],
 )
 def test_refused(files, bval, bvec, sentence):
+    paths = files(bval, bvec)
     with pytest.raises(InvalidInput, match=sentence):
-        read_fsl_gradients(*files(bval, bvec), 4, np.eye(4))
+        read_fsl_gradients(*paths, 4, np.eye(4))
+    paths[0].unlink()
+    with pytest.raises(InvalidInput, match=r"a\.bval does not exist"):
+        read_fsl_gradients(*paths, 4, np.eye(4))
 
 
-def test_missing_file(tmp_path):
-    with pytest.raises(InvalidInput, match=r"no\.bval does not exist"):
-        read_fsl_gradients(tmp_path / "no.bval", tmp_path / "no.bvec", 4, np.eye(4))
+TIDY = {
+    "long directions scale b as in MRtrix": (
+        ([0, 3000, 3000, 3000], np.diag([1, 0.5, 1])[[0, 0, 1, 2]]),
+        ([0, 3000, 750, 3000], [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]),
+        "lengths from 0.5 to 1",
+    ),
+    "rounding of lengths does not": (
+        ([0, 1000, 1000, 1000], np.diag([1.009, 0.991, 1])[[0, 0, 1, 2]]),
+        ([0, 1000, 1000, 1000], [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]),
+        "",
+    ),
+    "a low b keeps its direction, b = 0 loses it": (
+        ([0, 5, 5, 1000], [[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]),
+        ([0, 5, 5, 1000], [[0, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]),
+        "",
+    ),
+    "b in another unit is noted": (([0, 1, 3], SIX[:3]), ([0, 1, 3], [[0, 0, 0], *SIX[1:3]]), "multiply it by 1000"),
+}
 
 
-def test_lengths_scale_b_as_in_mrtrix():
-    b, g, notes = tidy_gradients([0, 3000, 3000, 3000], np.diag([1, 0.5, 1])[[0, 0, 1, 2]])
-    np.testing.assert_allclose(b, [0, 3000, 750, 3000])
-    np.testing.assert_allclose(g, [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
-    assert "lengths from 0.5 to 1" in notes[0]
-
-
-def test_rounding_of_lengths_does_not_scale_b():
-    b, g, notes = tidy_gradients([0, 1000, 1000, 1000], np.diag([1.009, 0.991, 1])[[0, 0, 1, 2]])
-    np.testing.assert_array_equal(b, [0, 1000, 1000, 1000])
-    np.testing.assert_allclose(np.linalg.norm(g[1:], axis=1), 1, rtol=1e-15)
-    assert notes == ()
-
-
-def test_low_b_keeps_its_direction_and_b0_loses_it():
-    b, g, _ = tidy_gradients([0, 5, 5, 1000], [[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]])
-    np.testing.assert_array_equal(g, [[0, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]])
-    np.testing.assert_array_equal(b, [0, 5, 5, 1000])
-
-
-def test_b_values_in_another_unit_are_noted():
-    _, _, notes = tidy_gradients([0, 1, 3], SIX[:3])
-    assert "multiply it by 1000" in notes[0]
+@pytest.mark.parametrize(("given", "expected", "note"), TIDY.values(), ids=TIDY)
+def test_tables_are_tidied(given, expected, note):
+    b, g, notes = tidy_gradients(*given)
+    np.testing.assert_array_equal(b, expected[0])
+    np.testing.assert_allclose(g, expected[1], atol=1e-15)
+    assert note in " ".join(notes)
+    assert bool(notes) == bool(note)
 
 
 def test_writing_refuses_what_cannot_be_read(tmp_path):
@@ -173,10 +164,7 @@ def test_damaged_files_give_a_sentence_or_a_good_table(data, tmp_path_factory):
     for text in texts:
         for _ in range(data.draw(st.integers(0, 4))):
             at = data.draw(st.integers(0, len(text) - 1))
-            text[at : at + data.draw(st.integers(0, 3))] = data.draw(
-                st.binary(max_size=3)
-                | st.sampled_from([b"1e308", b"-1e-300", b"nan", b"\n", b"9" * 30, b"\x85", b"_1"])
-            )
+            text[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3) | ODD_WORDS)
             text.extend(b" " if not text else b"")
     folder = tmp_path_factory.getbasetemp()
     paths = folder / "f.bval", folder / "f.bvec"

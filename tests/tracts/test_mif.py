@@ -94,14 +94,11 @@ def test_every_type(read, datatype):
     assert image.data.dtype.isnative
 
 
-def test_bits(read):
+def test_bits_and_scaling(read):
     bits = np.random.default_rng(0).random((3, 5, 7)) > 0.5  # 105 values: the last byte is not full
     image = read(mif_bytes(bits, datatype="Bit", layout=["-1", "+0", "-2"]))
     assert image.data.dtype == bool
     np.testing.assert_array_equal(image.data, bits)
-
-
-def test_scaling(read):
     image = read(mif_bytes(VALUES, datatype="Int16BE", code=">i2", extra=[("scaling", "-3.5,0.25")]))
     np.testing.assert_array_equal(image.data, VALUES * 0.25 - 3.5)
     plain = read(mif_bytes(VALUES, datatype="Int16LE", code="<i2", extra=[("scaling", "0,1")]))
@@ -114,20 +111,18 @@ def test_gzip_and_affine_and_header(read):
     np.testing.assert_allclose(image.affine[:3], TRANSFORM * [*VOX, 1], rtol=1e-15)
     assert image.header["comments"] == ("one: 1", "two")
     assert image.gradients is None
-
-
-def test_an_image_without_transform_is_centerd(read):
-    image = read(mif_bytes(VALUES, drop=["transform"]))
-    np.testing.assert_allclose(image.affine @ [1, 1.5, 2, 1], [0, 0, 0, 1], atol=1e-15)
+    centered = read(mif_bytes(VALUES, drop=["transform"]))
+    np.testing.assert_allclose(centered.affine @ [1, 1.5, 2, 1], [0, 0, 0, 1], atol=1e-15)
 
 
 def test_gradients(read):
-    image = read(mif_bytes(VALUES, extra=[("dw_scheme", "0,0,0,0"), ("dw_scheme", "0.6,-0.8,0,1000")]))
+    rows = [("dw_scheme", row) for row in ("0,0,0,0", "0.6,-0.8,0,1000", "0,0,x,0")]
+    image = read(mif_bytes(VALUES, extra=rows[:2]))
     np.testing.assert_array_equal(image.gradients, [[0, 0, 0, 0], [0.6, -0.8, 0, 1000]])
     with pytest.raises(InvalidInput, match="2 volumes and 1 rows of dw_scheme"):
-        read(mif_bytes(VALUES, extra=[("dw_scheme", "0,0,0,0")]))
+        read(mif_bytes(VALUES, extra=rows[:1]))
     with pytest.raises(InvalidInput, match="row 2 needs four numbers"):
-        read(mif_bytes(VALUES, extra=[("dw_scheme", "0,0,0,0"), ("dw_scheme", "0,0,x,0")]))
+        read(mif_bytes(VALUES, extra=rows[::2]))
 
 
 def test_header_with_a_data_file_beside_it(tmp_path):
@@ -186,24 +181,23 @@ def test_sizes_are_checked_before_memory_is_taken(read, monkeypatch):
         read(mif_bytes(VALUES))
 
 
-def test_files_that_are_no_mrtrix_images(tmp_path):
-    (tmp_path / "a.mif").write_bytes(b"NRRD0004\n" * 100_000)
-    (tmp_path / "b.mif.gz").write_bytes(b"no gzip at all")
-    (tmp_path / "c.mif.gz").write_bytes(gzip.compress(mif_bytes(VALUES))[:-20])
-    (tmp_path / "d.mif").write_bytes(b"")
-    (tmp_path / "e.txt").write_bytes(mif_bytes(VALUES))
-    for name, sentence in [
-        ("a.mif", "does not begin with 'mrtrix image'"),
-        ("b.mif.gz", "cannot be read"),
-        ("c.mif.gz", "cannot be read"),
-        ("d.mif", "is empty"),
-        ("e.txt", "its name must end in"),
-        ("f.mif", "does not exist"),
-    ]:
-        with pytest.raises(InvalidInput, match=sentence):
-            read_mif(tmp_path / name)
-    with pytest.raises(InvalidInput, match="is a folder"):
-        read_mif(tmp_path)
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.mif", b"NRRD0004\n" * 100_000, "does not begin with 'mrtrix image'"),
+        ("a.mif.gz", b"no gzip at all", "cannot be read"),
+        ("a.mif.gz", gzip.compress(mif_bytes(VALUES))[:-20], "cannot be read"),
+        ("a.mif", b"", "is empty"),
+        ("a.txt", mif_bytes(VALUES), "its name must end in"),
+        ("a.mif", None, "does not exist"),
+        ("", None, "is a folder"),
+    ],
+)
+def test_files_that_are_no_mrtrix_images(tmp_path, name, content, sentence):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInput, match=sentence):
+        read_mif(tmp_path / name)
 
 
 def test_a_header_longer_than_one_block(read):
@@ -223,11 +217,10 @@ SEED = mif_bytes(VALUES, extra=[("scaling", "0,2"), ("dw_scheme", "0,0,0,0"), ("
 def test_damaged_files_give_a_sentence_or_an_image(data, tmp_path_factory):
     content = bytearray(SEED)
     header_length = content.index(b"END\n") + 4
+    words = st.sampled_from([b"-", b",", b":", b"\n", b"9" * 20, b"1e308", b"nan", b"0", b"."])
     for _ in range(data.draw(st.integers(1, 5))):
         at = data.draw(st.integers(0, header_length))
-        content[at : at + data.draw(st.integers(0, 3))] = data.draw(
-            st.binary(max_size=4) | st.sampled_from([b"-", b",", b":", b"\n", b"9" * 20, b"1e308", b"nan", b"0", b"."])
-        )
+        content[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=4) | words)
     content = content[: data.draw(st.integers(0, len(content)) | st.just(len(content)))]
     packed = data.draw(st.booleans())
     path = tmp_path_factory.getbasetemp() / ("fuzz.mif.gz" if packed else "fuzz.mif")

@@ -9,6 +9,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.model import Cache, DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.tensors.run import select_volumes
+from tests.tracts.tractogram_samples import check_same_fibers
 
 AFFINE = np.diag([-2.0, 2.0, 3.0, 1.0])
 SHAPE = (10, 12, 14)
@@ -35,9 +36,14 @@ def tractogram(*fibers, **more):
     )
 
 
+def bundle(**more):
+    """Three fibers of six points."""
+    return tractogram(BENT, [(9, 9, 9)], STRAIGHT, **more)
+
+
 @pytest.fixture
 def three():
-    return tractogram(BENT, [(9, 9, 9)], STRAIGHT)
+    return bundle()
 
 
 # -- tractograms ------------------------------------------------------------------------------------------------------
@@ -47,40 +53,27 @@ def test_fibers_come_out_as_they_went_in(three):
     assert len(three) == 3
     for fiber, given, n in zip(three, (BENT, [(9, 9, 9)], STRAIGHT), range(3), strict=True):
         assert fiber.dtype == np.float32
-        np.testing.assert_array_equal(fiber, given)
-        np.testing.assert_array_equal(three[n], given)
-        np.testing.assert_array_equal(three[n - 3], given)
+        for found in (fiber, three[n], three[n - 3]):
+            np.testing.assert_array_equal(found, given)
     for outside in (3, -4):
         with pytest.raises(IndexError):
             three[outside]
-
-
-def test_numbers_are_stored_in_the_promised_types():
     made = tractogram(BENT, offsets=[0, 3], points=[[0, 0, 0]] * 3, affine=AFFINE.tolist())
     assert (made.points.dtype, made.offsets.dtype, made.affine.dtype) == (np.float32, np.int64, np.float64)
 
 
-def test_lengths_are_sums_of_segments(three):
-    np.testing.assert_allclose(three.lengths_mm(), [17, 0, 2], atol=1e-12)
-    np.testing.assert_array_equal(three.counts, [3, 1, 2])
-    np.testing.assert_array_equal(three.fiber_of_point(), [0, 0, 0, 1, 2, 2])
-
-
 @pytest.mark.parametrize("where", [0, 1, 2])
-def test_a_fiber_without_points_has_no_length_and_moves_no_other(where):
-    fibers = [BENT, STRAIGHT]
-    fibers.insert(where, [])
+def test_lengths_are_sums_of_segments_and_fibers_without_points_have_none(where):
+    fibers, expected, counts = [BENT, STRAIGHT], [17, 2], [3, 2]
+    for values, empty in ((fibers, []), (expected, 0), (counts, 0)):
+        values.insert(where, empty)
     made = tractogram(*fibers)
-    expected = [17, 2]
-    expected.insert(where, 0)
-    np.testing.assert_allclose(made.lengths_mm(), expected)
+    np.testing.assert_allclose(made.lengths_mm(), expected, atol=1e-12)
+    np.testing.assert_array_equal(made.counts, counts)
+    np.testing.assert_array_equal(made.fiber_of_point(), np.repeat(range(3), counts))
     assert made[where].shape == (0, 3)
-
-
-def test_a_tractogram_may_be_empty():
-    none = tractogram()
+    none = made.select([])
     assert (len(none), list(none), none.lengths_mm().shape, none.fiber_of_point().shape) == (0, [], (0,), (0,))
-    assert len(none.select([])) == 0
     assert len(Tractogram.join([none, none])) == 0
 
 
@@ -116,26 +109,13 @@ def test_a_choice_that_does_not_fit_is_refused(three, keep):
 
 
 def test_joined_parts_are_the_whole(three):
-    parts = [three.select([0]), three.select([]), three.select([1, 2])]
-    joined = Tractogram.join(parts)
-    for name in ("points", "offsets"):
-        np.testing.assert_array_equal(getattr(joined, name), getattr(three, name))
-    for table in ("per_fiber", "per_point"):
-        for name, values in getattr(three, table).items():
-            np.testing.assert_array_equal(getattr(joined, table)[name], values)
-
-
-def test_joining_keeps_what_all_parts_have(three):
+    check_same_fibers(Tractogram.join([three.select([0]), three.select([]), three.select([1, 2])]), three)
     poorer = dataclasses.replace(three, per_fiber={"pair": three.per_fiber["pair"], "own": np.zeros(3)}, per_point={})
     for order in ([three, poorer], [poorer, three]):
         joined = Tractogram.join(order)
         assert (set(joined.per_fiber), set(joined.per_point), len(joined)) == ({"pair"}, set(), 6)
-
-
-def test_a_join_is_complete_if_all_parts_are(three):
-    stopped = dataclasses.replace(three, complete=False)
     assert Tractogram.join([three, three]).complete
-    assert not Tractogram.join([three, stopped]).complete
+    assert not Tractogram.join([three, dataclasses.replace(three, complete=False)]).complete
 
 
 def test_only_fibers_of_one_volume_can_be_joined(three):
@@ -145,28 +125,6 @@ def test_only_fibers_of_one_volume_can_be_joined(three):
     for other in (dataclasses.replace(three, shape=(10, 12, 15)), dataclasses.replace(three, affine=shifted)):
         with pytest.raises(InvalidInput, match="belong to different volumes"):
             Tractogram.join([three, other])
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"points": np.zeros((6, 2))}, r"points have shape \(P, 3\); this array has shape \(6, 2\)"),
-        ({"points": np.zeros(18)}, r"this array has shape \(18,\)"),
-        ({"offsets": [0, 3, 5]}, "offsets must run from 0 to the number of points, 6"),
-        ({"offsets": [1, 3, 4, 6]}, "offsets must run from 0"),
-        ({"offsets": []}, "offsets must run from 0"),
-        ({"offsets": [[0, 6]]}, "offsets must run from 0"),
-        ({"offsets": [0, 4, 3, 6]}, "offsets must not decrease"),
-        ({"per_fiber": {"fa": np.zeros(2)}}, "'fa' has 2 values for 3 fibers"),
-        ({"per_point": {"fa": np.zeros(5)}}, "'fa' has 5 values for 6 points"),
-        ({"affine": np.eye(3)}, "4 x 4"),
-        ({"affine": np.diag([1, 0, 1, 1])}, "cannot be inverted"),
-        ({"affine": np.full((4, 4), NAN)}, "not finite"),
-    ],
-)
-def test_a_tractogram_that_does_not_fit_together_is_refused(wrong, sentence):
-    with pytest.raises(InvalidInput, match=sentence):
-        tractogram(BENT, [(9, 9, 9)], STRAIGHT, **wrong)
 
 
 # -- diffusion scans --------------------------------------------------------------------------------------------------
@@ -208,24 +166,6 @@ def test_weak_weighting_counts_as_none():
     np.testing.assert_array_equal(scan((0, 49.9, 50, 1000)).is_b0, [True, True, False, False])
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"data": np.ones((4, 4, 4))}, "has 4 dimensions .* this array has 3"),
-        ({"data": np.ones((4, 4, 4, 5))}, "5 volumes, but there are 3 b-values and 3 directions"),
-        ({"bvals": np.zeros(2)}, "3 volumes, but there are 2 b-values"),
-        ({"directions": np.zeros((2, 3))}, "3 volumes, but there are 3 b-values and 2 directions"),
-        ({"directions": np.zeros((3, 2))}, "3 volumes"),
-        ({"bvals": np.array([0, NAN, 1000])}, "not finite"),
-        ({"directions": np.full((3, 3), np.inf)}, "not finite"),
-        ({"affine": np.zeros((4, 4))}, "cannot be inverted"),
-    ],
-)
-def test_a_scan_that_does_not_fit_together_is_refused(wrong, sentence):
-    with pytest.raises(InvalidInput, match=sentence):
-        scan(**wrong)
-
-
 # -- tensor fields ----------------------------------------------------------------------------------------------------
 
 
@@ -235,33 +175,54 @@ def tensor_field(**more):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "sentence"),
+    ("make", "wrong", "sentence"),
     [
-        ({"tensors": np.zeros((4, 5, 6, 5))}, r"shape \(X, Y, Z, 6\); this array has shape \(4, 5, 6, 5\)"),
-        ({"tensors": np.zeros((4, 5, 6))}, r"\(X, Y, Z, 6\)"),
-        ({"mask": np.ones((4, 5, 7), bool)}, r"the mask has shape \(4, 5, 7\) and the tensors \(4, 5, 6\)"),
-        ({"affine": np.eye(4)[:3]}, "4 x 4"),
+        (bundle, {"points": np.zeros((6, 2))}, r"points have shape \(P, 3\); this array has shape \(6, 2\)"),
+        (bundle, {"points": np.zeros(18)}, r"this array has shape \(18,\)"),
+        (bundle, {"offsets": [0, 3, 5]}, "offsets must run from 0 to the number of points, 6"),
+        (bundle, {"offsets": [1, 3, 4, 6]}, "offsets must run from 0"),
+        (bundle, {"offsets": []}, "offsets must run from 0"),
+        (bundle, {"offsets": [[0, 6]]}, "offsets must run from 0"),
+        (bundle, {"offsets": [0, 4, 3, 6]}, "offsets must not decrease"),
+        (bundle, {"per_fiber": {"fa": np.zeros(2)}}, "'fa' has 2 values for 3 fibers"),
+        (bundle, {"per_point": {"fa": np.zeros(5)}}, "'fa' has 5 values for 6 points"),
+        (bundle, {"affine": np.eye(3)}, "4 x 4"),
+        (bundle, {"affine": np.diag([1, 0, 1, 1])}, "cannot be inverted"),
+        (bundle, {"affine": np.full((4, 4), NAN)}, "not finite"),
+        (scan, {"data": np.ones((4, 4, 4))}, "has 4 dimensions .* this array has 3"),
+        (scan, {"data": np.ones((4, 4, 4, 5))}, "5 volumes, but there are 3 b-values and 3 directions"),
+        (scan, {"bvals": np.zeros(2)}, "3 volumes, but there are 2 b-values"),
+        (scan, {"directions": np.zeros((2, 3))}, "3 volumes, but there are 3 b-values and 2 directions"),
+        (scan, {"directions": np.zeros((3, 2))}, "3 volumes"),
+        (scan, {"bvals": np.array([0, NAN, 1000])}, "not finite"),
+        (scan, {"directions": np.full((3, 3), np.inf)}, "not finite"),
+        (scan, {"affine": np.zeros((4, 4))}, "cannot be inverted"),
+        (
+            tensor_field,
+            {"tensors": np.zeros((4, 5, 6, 5))},
+            r"shape \(X, Y, Z, 6\); this array has shape \(4, 5, 6, 5\)",
+        ),
+        (tensor_field, {"tensors": np.zeros((4, 5, 6))}, r"\(X, Y, Z, 6\)"),
+        (tensor_field, {"mask": np.ones((4, 5, 7), bool)}, r"mask has shape \(4, 5, 7\) and the tensors \(4, 5, 6\)"),
+        (tensor_field, {"affine": np.eye(4)[:3]}, "4 x 4"),
     ],
 )
-def test_a_tensor_field_that_does_not_fit_together_is_refused(wrong, sentence):
+def test_what_does_not_fit_together_is_refused(make, wrong, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        tensor_field(**wrong)
+        make(**wrong)
 
 
-def test_a_tensor_field_knows_its_grid():
-    field = tensor_field()
+def test_a_tensor_field_knows_its_grid_and_computes_its_eigenvectors_once():
+    field = tensor_field(tensors=np.broadcast_to([1.0, 3.0, 2.0, 0, 0, 0], (4, 5, 6, 6)))
     assert (field.shape, field.repaired_count) == ((4, 5, 6), 0)
     np.testing.assert_allclose(field.voxel_sizes_mm, [2, 2, 3])
     repaired = np.zeros(field.shape, bool)
     repaired[1, :2, 3] = True
     assert tensor_field(repaired=repaired).repaired_count == 2
-
-
-def test_eigenvectors_are_computed_once():
-    field = tensor_field(tensors=np.broadcast_to([1.0, 3.0, 2.0, 0, 0, 0], (4, 5, 6, 6)))
     np.testing.assert_allclose(field.eigen.values[2, 3, 4], [3, 2, 1])
     np.testing.assert_allclose(np.abs(field.eigen.vectors[2, 3, 4]), [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
     assert field.eigen is field.eigen
+    assert tensor_field().cache is not tensor_field().cache
 
 
 class Maker:
@@ -270,35 +231,26 @@ class Maker:
     def __init__(self):
         self.made = []
 
-    def __call__(self, name):
-        def make():
-            self.made.append(name)
-            return f"{name} {len(self.made)}"
-
-        return make
+    def get(self, cache, name):
+        return cache.get(name, lambda: self.made.append(name) or f"{name} {len(self.made)}")
 
 
 def test_a_cache_makes_each_thing_once():
     cache, maker = Cache(), Maker()
-    assert [cache.get("a", maker("a")) for _ in range(3)] == ["a 1"] * 3
+    with pytest.raises(ZeroDivisionError):
+        cache.get("a", lambda: 1 / 0)
+    assert [maker.get(cache, "a") for _ in range(3)] == ["a 1"] * 3
     cache.clear()
-    assert cache.get("a", maker("a")) == "a 2"
+    assert maker.get(cache, "a") == "a 2"
 
 
 def test_the_cache_drops_what_was_not_used_for_longest():
     cache, maker = Cache(capacity=2), Maker()
     for name in "abaca":
-        cache.get(name, maker(name))
+        maker.get(cache, name)
     assert maker.made == ["a", "b", "c"]  # a was used again in between, so c drove b out
-    cache.get("b", maker("b"))
+    maker.get(cache, "b")
     assert maker.made == ["a", "b", "c", "b"]
-
-
-def test_a_failed_attempt_leaves_nothing_in_the_cache():
-    cache, maker = Cache(), Maker()
-    with pytest.raises(ZeroDivisionError):
-        cache.get("a", lambda: 1 / 0)
-    assert cache.get("a", maker("a")) == "a 1"
 
 
 def test_two_threads_make_a_thing_once():
@@ -307,7 +259,7 @@ def test_two_threads_make_a_thing_once():
     def use():
         barrier.wait()
         for name in range(200):
-            cache.get(name, maker(name))
+            maker.get(cache, name)
 
     threads = [threading.Thread(target=use) for _ in range(2)]
     for thread in threads:
@@ -315,7 +267,3 @@ def test_two_threads_make_a_thing_once():
     for thread in threads:
         thread.join()
     assert sorted(maker.made) == list(range(200))
-
-
-def test_two_fields_share_no_cache():
-    assert tensor_field().cache is not tensor_field().cache

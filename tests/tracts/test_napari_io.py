@@ -2,11 +2,12 @@
 
 import dataclasses
 import logging
+from pathlib import Path
 
 import nibabel as nib
 import numpy as np
 import pytest
-from napari.layers import Image
+from napari.layers import Image, Layer, Tracks
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, grid_of, saved_path, volume_layer, volume_of
@@ -84,9 +85,8 @@ def test_maps_have_their_customary_contrast():
         assert built(map_layer(field, name, "s")).contrast_limits == [0, 3e-3]
     colors = np.asarray(built(map_layer(field, "DEC", "s")).data)
     assert (colors.min(), colors.max() <= 1, colors.shape) == (0, True, (7, 6, 5, 3))
-
-
-def test_a_map_that_there_is_not_is_refused():
+    dark = dataclasses.replace(scan(AFFINES["cubic"]), data=np.zeros((*SHAPE, 4)))
+    assert built(scan_layer(dark, "dark")).contrast_limits == [0, 1]
     with pytest.raises(InvalidInput, match="no S0 map"):
         map_layer(tensor_field(AFFINES["cubic"], s0=None), "S0", "study")
 
@@ -101,75 +101,53 @@ def test_a_scan_becomes_a_series_that_carries_itself():
         volume_of(layer)
 
 
-def test_a_dark_scan_can_be_shown():
-    dark = dataclasses.replace(scan(AFFINES["cubic"]), data=np.zeros((*SHAPE, 4)))
-    assert built(scan_layer(dark, "dark")).contrast_limits == [0, 1]
-
-
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def write_series(folder, affine, *, table=True):
+def write_series(folder, affine):
     path = folder / "dwi.nii.gz"
     nib.save(nib.Nifti1Image(scan(affine).data.astype(np.float32), affine), path)
-    if table:
-        (folder / "dwi.bval").write_text("0 1000 1000 2000")
-        (folder / "dwi.bvec").write_text("0 1 0 0\n0 0 1 0\n0 0 0 1")
+    (folder / "dwi.bval").write_text("0 1000 1000 2000")
+    (folder / "dwi.bvec").write_text("0 1 0 0\n0 0 1 0\n0 0 0 1")
     return path
 
 
 def test_the_reader_takes_files_that_it_knows_and_that_are_there(tmp_path):
-    for name in ("a.nii", "b.NII.GZ", "c.mif", "d.tif"):
-        (tmp_path / name).touch()
-    known = [str(tmp_path / name) for name in ("a.nii", "b.NII.GZ", "c.mif")]
+    *known, other = (str(tmp_path / name) for name in ("a.nii", "b.NII.GZ", "c.mif", "d.tif"))
+    for path in (*known, other):
+        Path(path).touch()
     for path in (*known, known):
         assert get_reader(path) is read_layers
-    for path in (
-        str(tmp_path / "d.tif"),
-        [*known, str(tmp_path / "d.tif")],
-        str(tmp_path / "e.nii"),
-        str(tmp_path),
-        [],
-    ):
+    for path in (other, [*known, other], str(tmp_path / "e.nii"), str(tmp_path), []):
         assert get_reader(path) is None
 
 
 @pytest.mark.parametrize("affine", [AFFINES["left-handed"], AFFINES["oblique sagittal"]], ids=["straight", "oblique"])
 def test_a_series_with_its_table_is_read_as_a_scan(tmp_path, affine):
-    (found,) = read_layers(str(write_series(tmp_path, affine)))
-    layer = built(found)
+    path = write_series(tmp_path, affine)
+    layer = built(*read_layers(str(path)))
     assert (layer.name, layer.ndim) == ("dwi", 4)
     assert scan_of(layer).shells() == [0, 1000, 2000]
     np.testing.assert_allclose(scan_of(layer).affine, affine, atol=1e-5)
-
-
-def test_a_series_without_a_table_is_refused(tmp_path):
-    path = write_series(tmp_path, AFFINES["cubic"], table=False)
-    with pytest.raises(InvalidInput, match=r"dwi\.nii\.gz"):
-        read_layers(str(path))
+    for table in ("dwi.bval", "dwi.bvec"):
+        (tmp_path / table).unlink()
+    (tmp_path / "broken.nii").write_bytes(b"not an image")
+    for bad in (path, tmp_path / "broken.nii"):
+        with pytest.raises(InvalidInput, match=bad.name):
+            read_layers(str(bad))
 
 
 @EVERY_AFFINE
 def test_volumes_are_read_where_they_lie(tmp_path, affine):
-    for name in ("one.nii", "two.nii.gz"):
-        nib.save(nib.Nifti1Image(VOLUME, affine), tmp_path / name)
-    layers = [built(found) for found in read_layers([str(tmp_path / "one.nii"), str(tmp_path / "two.nii.gz")])]
+    paths = [tmp_path / "one.nii", tmp_path / "two.nii.gz"]
+    for path in paths:
+        nib.save(nib.Nifti1Image(VOLUME, affine), path)
+    layers = [built(found) for found in read_layers([str(path) for path in paths])]
     assert [layer.name for layer in layers] == ["one", "two"]
-    for layer in layers:
+    for layer, path in zip(layers, paths, strict=True):
         np.testing.assert_array_equal(volume_of(layer), VOLUME)
         np.testing.assert_allclose(grid_of(layer)[0], affine, atol=1e-5)
-
-
-def test_the_file_of_a_volume_is_known_to_its_layer(tmp_path):
-    nib.save(nib.Nifti1Image(VOLUME, AFFINES["oblique"]), tmp_path / "volume.nii.gz")
-    layer = built(read_layers(str(tmp_path / "volume.nii.gz"))[0])
-    assert saved_path(layer, read_volume) == tmp_path / "volume.nii.gz"
-
-
-def test_a_broken_file_is_refused_with_its_name(tmp_path):
-    (tmp_path / "broken.nii").write_bytes(b"not an image")
-    with pytest.raises(InvalidInput, match=r"broken\.nii"):
-        read_layers(str(tmp_path / "broken.nii"))
+        assert saved_path(layer, read_volume) == path
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -199,8 +177,6 @@ def test_the_samples_are_layers():
 
 
 def test_napari_reader(tmp_path):
-    from napari.layers import Layer
-
     made = make(affine=TRACTOGRAM_AFFINES["oblique"])
     write_tractogram(tmp_path / "a.b.trx", made)
     assert for_napari.get_tractogram_reader(str(tmp_path / "a.txt")) is None
@@ -221,8 +197,6 @@ def test_napari_reader(tmp_path):
 
 @pytest.mark.parametrize("d", [3, 4])
 def test_napari_writer(tmp_path, d, caplog):
-    from napari.layers import Tracks
-
     caplog.set_level(logging.INFO)
     rng = np.random.default_rng(0)
     data = np.column_stack([[4, 2, 2, 4, 2, 9], [1, 2, 1, 0, 0, 0], rng.uniform(0, 9, (6, d - 1))])
@@ -233,18 +207,16 @@ def test_napari_writer(tmp_path, d, caplog):
     shear = np.arange(d * (d - 1) // 2) / 10
     layer = Tracks(data, affine=affine, scale=range(1, d + 1), translate=range(d), rotate=turn, shear=shear)
     world = np.array([layer.data_to_world(row) for row in layer.data[:, 1:]])
-    assert for_napari.write_tracks(str(tmp_path / "a.trk"), *layer.as_layer_data_tuple()[:2]) == [
-        str(tmp_path / "a.trk")
-    ]
-    read = read_tractogram(tmp_path / "a.trk")
+    path = str(tmp_path / "a.trk")
+    assert for_napari.write_tracks(path, *layer.as_layer_data_tuple()[:2]) == [path]
+    read = read_tractogram(path)
     assert read.counts.tolist() == [3, 2, 1]
     np.testing.assert_allclose(read.points[:, : d - 1], world[:, :0:-1], atol=1e-4)
     if d == 3:
         assert not read.points[:, 2].any()
     made = make()
-    for_napari.write_tracks(
-        str(tmp_path / "b.trx"), data, {"metadata": {"napari_gpubio": {"tractogram": made}}, "affine": affine}
-    )
+    ours = {"metadata": {"napari_gpubio": {"tractogram": made}}, "affine": affine}
+    for_napari.write_tracks(str(tmp_path / "b.trx"), data, ours)
     assert_same_fibers(read_tractogram(tmp_path / "b.trx"), made)
     with pytest.raises(InvalidInput, match="tracks have shape"):
         for_napari.write_tracks(str(tmp_path / "c.trx"), np.zeros((3, 2)), {})

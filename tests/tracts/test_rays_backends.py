@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core import kernels
-from napari_gpubio.core.device import Device
+from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.tracts import Directions, StopReason, TrackSettings
 from napari_gpubio.tracts.kernels.rays import cpu, gpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, RaySettings
@@ -39,40 +39,35 @@ LIMITS = [
 ]
 
 
-class RawCpu(cpu.Run):
-    """Keeps what the rays wrote, before it is packed."""
-
-    def _packed(self, start, rays, output):
-        self.raw = tuple(output)
-        return super()._packed(start, rays, output)
-
-
-class RawGpu(gpu.Run):
-    """The same for the other backend."""
-
-    def launch(self, rays, output):
-        super().launch(rays, output)
-        self.raw = tuple(a.get() for a in output)
+def raw_rays(p):
+    """What each backend's rays wrote, before it is packed, as arrays of the CPU."""
+    rays = p.rays(0, len(p.launch))
+    for run in (cpu.Run(p), gpu.Run(p, device=GPU)):
+        placed, output = run.allocate(rays)
+        run.launch(placed, output)
+        yield [to_host(values) for values in output]
 
 
-def check_backends(p, device=GPU):
+def check_backends(p):
     """Both backends' raw rays and packed fibers are the same to the last bit; returns the stop reasons."""
-    count = len(p.launch)
-    runs = [RawCpu(p), RawGpu(p, device=device)]
-    for run in runs:
-        run.advance(0, count)
-    (points, *expected), (found_points, *found) = (run.raw for run in runs)
+    (points, *expected), (found_points, *found) = raw_rays(p)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
-    written = expected[0]
     assert points.dtype == found_points.dtype == p.real
-    for ray, n in enumerate(written):
+    for ray, n in enumerate(expected[0]):
         np.testing.assert_array_equal(found_points[ray, :n], points[ray, :n])
-    (fibers,), (found_fibers,) = (run.take() for run in runs)
+    return check_packed(p).reasons
+
+
+def check_packed(p):
+    """Both backends' packed fibers are the same to the last bit, where seeds may be NaN; returns them."""
+    runs = [cpu.Run(p), gpu.Run(p, device=GPU)]
+    for run in runs:
+        run.advance(0, len(p.launch))
+    (fibers,), (found,) = (run.take() for run in runs)
     for name in ("start", "points", "fa", "offsets", "reasons", "stats"):
-        np.testing.assert_array_equal(getattr(found_fibers, name), getattr(fibers, name))
-    assert np.isfinite(fibers.points).all()
-    return fibers.reasons
+        np.testing.assert_array_equal(getattr(found, name), getattr(fibers, name))
+    return fibers
 
 
 @BOTH_KINDS
@@ -81,19 +76,14 @@ def check_backends(p, device=GPU):
 def test_rays_have_the_bits_of_their_backend(fake_gpu, kind, precision, where):
     fake_gpu()
     make, seeds = FIELDS[where]
-    field, steps = fresh(make()), 0
+    field, points = fresh(make()), 0
     for integrator in ("rk4", "rk2", "euler"):
-        settings = settings_of(kind, precision, integrator=integrator)
-        p = problem(field, seeds, settings)
+        p = problem(field, seeds, settings_of(kind, precision, integrator=integrator))
         check_backends(p)
-        steps += sum(part.offsets[-1] for part in _parts(p))
-    assert steps > 1500
-
-
-def _parts(p):
-    run = cpu.Run(p)
-    run.advance(0, len(p.launch))
-    return run.take()
+        fibers = check_packed(p)
+        assert np.isfinite(fibers.points).all()
+        points += len(fibers.points)
+    assert points > 1500
 
 
 @BOTH_KINDS
@@ -132,7 +122,7 @@ def test_rays_one_way_or_both_measured_or_not(fake_gpu, kind, measure, both_ways
     p = problem(fresh(make()), seeds, settings_of(kind, "double"), directions, measure=measure)
     assert check_backends(p).shape == (35, 2 if both_ways else 1)
     if not measure:
-        assert not _parts(p)[0].stats[..., 2:].any()
+        assert not check_packed(p).stats[..., 2:].any()
 
 
 def test_rays_that_cannot_start_have_the_bits_of_their_backend(fake_gpu):
@@ -144,20 +134,9 @@ def test_rays_that_cannot_start_have_the_bits_of_their_backend(fake_gpu):
         launch.points_mm[2] = np.nan
         launch.axes[3] = 0.0
         launch.axes[4] = np.nan
-        reasons = check_backends_of_any_bits(RayProblem(field, launch, settings_of(kind, max_length_mm=5.0)))
+        reasons = check_packed(RayProblem(field, launch, settings_of(kind, max_length_mm=5.0))).reasons
         assert (reasons[1:3] == StopReason.INVALID).all()
         assert (reasons[0] == StopReason.LENGTH).all()
-
-
-def check_backends_of_any_bits(p):
-    """As `check_backends`, where seeds may be NaN."""
-    parts = []
-    for run in (cpu.Run(p), gpu.Run(p, device=GPU)):
-        run.advance(0, len(p.launch))
-        parts += run.take()
-    for name in ("points", "fa", "offsets", "reasons", "stats"):
-        np.testing.assert_array_equal(getattr(parts[1], name), getattr(parts[0], name))
-    return parts[0].reasons
 
 
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
@@ -172,14 +151,10 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_structs_are_laid_out_as_the_kernels_read_them(real):
     """The texture kernel cannot run without a GPU, so at least its struct is compared."""
-    text = kernels.source(gpu._SOURCE) + kernels.source(gpu._TEXTURE_SOURCE)
+    text = kernels.source(gpu.SOURCE) + kernels.source(gpu.TEXTURE_SOURCE)
     for name, layout in gpu.layouts(real).items():
         assert struct_in(text, name, real=real, cudaTextureObject_t=np.uint64) == layout
-
-
-def test_scalars_of_the_settings_have_the_names_of_the_kernels():
-    names = set(RaySettings._fields) - {"kind"}
-    assert names == set(gpu.layouts(np.float32)["RaySettings"].names)
+    assert set(RaySettings._fields) - {"kind"} == set(gpu.layouts(real)["RaySettings"].names)
 
 
 def test_both_backends_have_the_same_methods():

@@ -39,17 +39,12 @@ INTEGRATORS = pytest.mark.parametrize("integrator", ["rk4", "rk2", "euler"])
 
 @ALL_METHODS
 @INTEGRATORS
-def test_a_ray_ends_at_the_side_of_the_volume(changes, integrator, device):
-    reason, end = end_of(rod(), changed(ROD, integrator=integrator, **changes), device)
+def test_a_ray_ends_at_the_side_of_the_volume_and_at_the_border_of_the_mask(changes, integrator, device):
+    settings = changed(ROD, integrator=integrator, **changes)
+    reason, end = end_of(rod(), settings, device)
     assert reason == StopReason.VOLUME
     np.testing.assert_allclose(end, (39, 6, 6), atol=0.26)
-
-
-@ALL_METHODS
-@INTEGRATORS
-def test_a_ray_ends_at_the_border_of_the_mask(changes, integrator, device):
-    field = rod(masked_to=20)
-    reason, end = end_of(field, changed(ROD, integrator=integrator, **changes), device)
+    reason, end = end_of(rod(masked_to=20), settings, device)
     assert reason == StopReason.MASK
     assert 20 - 1e-4 < end[0] <= 20.5  # the last voxel reaches half a voxel beyond its center
     np.testing.assert_allclose(end[1:], 6, atol=1e-5)
@@ -65,14 +60,10 @@ def test_a_ray_ends_where_anisotropy_falls_below_the_limit(changes, device):
 
 
 @ALL_METHODS
-def test_a_ray_ends_after_its_steps(changes, device):
+def test_a_ray_ends_after_its_steps_and_at_its_longest_length(changes, device):
     reason, end = end_of(rod(), changed(ROD, max_steps=17, **changes), device)
     assert reason == StopReason.STEPS
     np.testing.assert_allclose(end, (5 + 17 * 0.25, 6, 6), atol=1e-4)
-
-
-@ALL_METHODS
-def test_a_ray_ends_at_its_longest_length(changes, device):
     reason, end = end_of(rod(), changed(ROD, max_length_mm=7.6, **changes), device)
     assert reason == StopReason.LENGTH
     np.testing.assert_allclose(end, (5 + 7.75, 6, 6), atol=1e-4)  # the first point at least so far
@@ -89,29 +80,23 @@ def test_a_ray_may_be_as_long_as_allowed_in_every_method(settings, device):
         assert 25.0 <= traced.per_fiber["length_mm"][0] < 25.5
 
 
-@pytest.mark.parametrize(("radius", "reason"), [(25.0, StopReason.CURVATURE), (15.0, StopReason.LENGTH)])
-def test_a_ray_ends_where_it_bends_too_tightly(radius, reason, device):
-    """Streamlines on the ring bend with a radius of 20 mm."""
-    settings = changed(EUDX, min_radius_mm=radius, max_length_mm=20, step_mm=0.5)
-    assert end_of(sampled(ring), settings, device, (20, 0, 0), (0, 1, 0))[0] == reason
-
-
-def test_bending_is_measured_in_millimeters(device):
-    """A geodesic of the half space is a circle whose radius is known."""
-    launch, grid = half_space().launches[0], GRIDS["everything"]
-    field = on_grid(lambda x: half_space().tensor_at(x + np.array([0, 40, 0])), grid, 16.0)
-    start = np.array([0.0, 0.0, 0.0])
-    assert launch.direction[1] == 0  # level: a circle of radius 40
+def test_a_ray_ends_where_it_bends_too_tightly(device):
+    for radius, reason in ((25.0, StopReason.CURVATURE), (15.0, StopReason.LENGTH)):  # streamlines bend with 20 mm
+        settings = changed(EUDX, min_radius_mm=radius, max_length_mm=20, step_mm=0.5)
+        assert end_of(sampled(ring), settings, device, (20, 0, 0), (0, 1, 0))[0] == reason
+    launch = half_space().launches[0]
+    field = on_grid(lambda x: half_space().tensor_at(x + np.array([0, 40, 0])), GRIDS["everything"], 16.0)
+    assert launch.direction[1] == 0  # level: a geodesic of the half space is a circle of radius 40, in millimeters
     for radius, reason in ((42.0, StopReason.CURVATURE), (38.0, StopReason.LENGTH)):
         settings = changed(DOUBLE, min_radius_mm=radius, max_length_mm=12)
-        assert end_of(field, settings, device, start, launch.direction)[0] == reason
+        assert end_of(field, settings, device, np.zeros(3), launch.direction)[0] == reason
 
 
 def test_a_ray_ends_at_its_largest_drift(device):
     field, launch = sampled(adaptive_ring), adaptive_ring().launches[0]
-    free = one_ray(field, launch.start, launch.direction, changed(SEED_SCHEME, max_length_mm=40), device)
-    drift = float(free.per_fiber["drift"][0])
-    limited = changed(SEED_SCHEME, max_length_mm=40, max_drift=drift / 2)
+    settings = changed(SEED_SCHEME, max_length_mm=40)
+    free = one_ray(field, launch.start, launch.direction, settings, device)
+    limited = changed(settings, max_drift=float(free.per_fiber["drift"][0]) / 2)
     stopped = one_ray(field, launch.start, launch.direction, limited, device)
     assert stopped.per_fiber["stop_reason"][0] == StopReason.DRIFT
     assert 1 < len(stopped.points) < len(free.points)
@@ -206,18 +191,13 @@ def test_lengths_are_those_of_the_points(device):
     assert fibers.lengths_mm().max() < 2 * 20.5
 
 
-def test_anisotropy_along_a_fiber_is_that_of_the_volume(device):
-    field = rod(isotropic_from=20)
-    fiber = one_ray(field, (5, 6, 6), (1, 0, 0), changed(ROD, fa_stop=0.05), device)
+def test_anisotropy_and_alignment_along_a_fiber(device):
+    fiber = one_ray(rod(isotropic_from=20), (5, 6, 6), (1, 0, 0), changed(ROD, fa_stop=0.05), device)
     full = 1.4 / np.linalg.norm([1.7, 0.3, 0.3])
-    expected = full * np.clip(20 - fiber.points[:, 0], 0, 1)
+    expected = full * np.clip(20 - fiber.points[:, 0], 0, 1)  # that of the volume
     np.testing.assert_allclose(fiber.per_point["fa"], expected, atol=1e-5)
     assert fiber.per_fiber["mean_fa"][0] == pytest.approx(expected[1:].mean(), rel=1e-5)
     assert fiber.per_fiber["alignment"][0] == pytest.approx(1, rel=1e-5)
     assert fiber.per_fiber["alignment_fa"][0] == pytest.approx(expected[1:].mean(), rel=1e-5)
-
-
-def test_alignment_is_the_cosine_with_the_principal_direction(device):
-    ahead = np.array([2.0, 1.0, 0.0])
-    fiber = one_ray(rod(), (5, 3, 6), ahead, changed(ROD, max_length_mm=10), device)
-    assert fiber.per_fiber["alignment"][0] == pytest.approx(2 / np.sqrt(5), rel=1e-5)
+    fiber = one_ray(rod(), (5, 3, 6), np.array([2.0, 1.0, 0.0]), changed(ROD, max_length_mm=10), device)
+    assert fiber.per_fiber["alignment"][0] == pytest.approx(2 / np.sqrt(5), rel=1e-5)  # with the principal direction

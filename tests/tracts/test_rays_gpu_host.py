@@ -8,12 +8,10 @@ import pytest
 
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
-from napari_gpubio.tracts import Directions, TrackSettings, fit_tensors, track
+from napari_gpubio.tracts import track
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.kernels.rays import gpu
-from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.run import track_to_file
-from napari_gpubio.tracts.seeds import ball
 from tests.tracts.ray_samples import (
     BOTH_KINDS,
     FAN,
@@ -48,15 +46,19 @@ def test_a_second_run_finds_its_volumes_ready(fake_gpu):
     pretended.log.clear()
     check_same_fibers(track(field, SEEDS, FAN, TRACK, device="cuda"), tracked_on_the_cpu())
     assert {name for _, name, *_ in pretended.log} == {"trace_cubic", "pack"}
+    pretended.log.clear()
+    pretended.total_bytes = pretended.used_bytes[0] + MIB // 4  # a small GPU does it in small pieces
+    check_same_fibers(track(field, SEEDS, FAN, TRACK, device="cuda"), tracked_on_the_cpu())
+    assert sum(name == "trace_cubic" for _, name, *_ in pretended.log) > 3
+    pretended.total_bytes *= 100
     track(field, SEEDS, FAN, dataclasses.replace(TRACK, metric="adjugate"), device="cuda")
     assert "compose_rows" in {name for _, name, *_ in pretended.log}
-
-
-def test_the_field_holds_all_memory_that_stays_taken(fake_gpu):
-    pretended, field = fake_gpu(), fresh(brain())
-    track(field, SEEDS, FAN, TRACK, device="cuda")
+    pretended.kernel_error = RuntimeError("cudaErrorLaunchFailure")
+    with pytest.raises(RuntimeError, match="cudaErrorLaunchFailure"):
+        track(field, SEEDS, FAN, TRACK, device="cuda")
+    pretended.kernel_error = None
     assert pretended.used_bytes[0] > 0
-    field.cache.clear()
+    field.cache.clear()  # which holds all memory that stays taken
     assert pretended.used_bytes[0] == 0
 
 
@@ -76,15 +78,6 @@ def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, monkeypa
     assert f"out of GPU memory with {failed[0]} items; trying again with {(failed[0] + 1) // 2}" in caplog.text
 
 
-def test_a_small_gpu_does_it_in_small_pieces(fake_gpu):
-    pretended, field = fake_gpu(), fresh(brain())
-    track(field, SEEDS, FAN, TRACK, device="cuda")
-    pretended.log.clear()
-    pretended.total_bytes = pretended.used_bytes[0] + MIB // 4
-    check_same_fibers(track(field, SEEDS, FAN, TRACK, device="cuda"), tracked_on_the_cpu())
-    assert sum(name == "trace_cubic" for _, name, *_ in pretended.log) > 3
-
-
 def test_a_fiber_that_does_not_fit_is_an_error_with_numbers(fake_gpu):
     fake_gpu(total_bytes=16 * MIB)
     endless = dataclasses.replace(TRACK, step_mm=0.1, max_length_mm=100_000.0, max_steps=1_000_000)
@@ -99,14 +92,6 @@ def test_a_volume_that_does_not_fit_is_an_error_with_numbers(fake_gpu, kind):
     with pytest.raises(OutOfGpuMemory, match=r"MB are free.*or choose device='cpu'") as caught:
         track(fresh(waves()), [(0, 0, 0)], FAN, settings_of(kind), device="cuda")
     assert caught.value.needed_mb > caught.value.free_mb
-
-
-def test_a_failing_kernel_is_not_silent(fake_gpu):
-    pretended, field = fake_gpu(), fresh(brain())
-    track(field, SEEDS, FAN, TRACK, device="cuda")
-    pretended.kernel_error = RuntimeError("cudaErrorLaunchFailure")
-    with pytest.raises(RuntimeError, match="cudaErrorLaunchFailure"):
-        track(field, SEEDS, FAN, TRACK, device="cuda")
 
 
 def test_fibers_reach_a_file_in_order_from_several_gpus(fake_gpu, monkeypatch, in_chunks_of, tmp_path):
@@ -130,26 +115,18 @@ def test_fibers_reach_a_file_in_order_from_several_gpus(fake_gpu, monkeypatch, i
 
 
 @BOTH_KINDS
-def test_the_cpu_and_other_methods_ignore_the_wish_for_textures(fake_gpu, kind):
+def test_textures_are_used_by_one_method_on_a_gpu_only(fake_gpu, kind):
     fake_gpu()
     plain, wished = (settings_of(kind, texture=wish) for wish in (False, True))
     expected = track(brain(), SEEDS, FAN, plain, device="cpu")
     check_same_fibers(track(brain(), SEEDS, FAN, wished, device="cpu"), expected)
     if kind != "vanaart2011":
         check_same_fibers(track(fresh(brain()), SEEDS, FAN, wished, device="cuda"), expected)
-
-
-def test_textures_are_asked_of_the_gpu(fake_gpu):
-    """The pretended GPU has none, and says so; nothing else is taken in their place."""
-    fake_gpu()
-    with pytest.raises(ImportError, match="texture"):
-        track(fresh(brain()), SEEDS, FAN, settings_of("vanaart2011", texture=True), device="cuda")
-
-
-def test_textures_hold_single_precision_only():
-    """Their kernel takes floats, so they cannot be asked for in double precision."""
+        return
+    with pytest.raises(ImportError, match="texture"):  # the pretended GPU has none; nothing is taken in their place
+        track(fresh(brain()), SEEDS, FAN, wished, device="cuda")
     with pytest.raises(InvalidInput, match="textures hold single precision only"):
-        settings_of("vanaart2011", "double", texture=True)
+        settings_of(kind, "double", texture=True)
 
 
 PROCESSORS = 132
@@ -157,20 +134,14 @@ PROCESSORS = 132
 
 @pytest.mark.parametrize(("rays", "expected"), [(1, 1), (528, 1), (2048, 4), (16_384, 32), (1_000_000, 32)])
 def test_few_rays_are_spread_over_all_processors(rays, expected):
-    assert gpu._rays_per_block(rays, PROCESSORS) == expected
+    assert gpu.rays_per_block(rays, PROCESSORS) == expected
 
 
 def test_the_size_of_the_blocks_changes_no_bit(fake_gpu, monkeypatch):
-    pretended = fake_gpu()
-    field = fit_tensors(load_brain_phantom(), device="cpu")
-    seeds, fan, settings = ball((0.0, -5.0, 22.0), 3.0, 5), Directions(count=9), TrackSettings(max_length_mm=20.0)
-    found, sizes = [], set()
+    pretended, sizes = fake_gpu(), set()
     for processors in (1, 4, PROCESSORS):
-        monkeypatch.setattr(gpu, "processor_count", lambda device, n=processors: n)
+        monkeypatch.setattr(gpu, "processor_count", lambda _, n=processors: n)
         pretended.log.clear()
-        found.append(track(field, seeds, fan, settings, device="cuda"))
+        check_same_fibers(track(fresh(brain()), SEEDS, FAN, TRACK, device="cuda"), tracked_on_the_cpu())
         sizes |= {block for _, name, _, block in pretended.log if name == "trace_cubic"}
     assert len(sizes) == 3
-    for fibers in found[1:]:
-        np.testing.assert_array_equal(fibers.points, found[0].points)
-        np.testing.assert_array_equal(fibers.offsets, found[0].offsets)

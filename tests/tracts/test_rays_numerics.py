@@ -36,6 +36,7 @@ from tests.tracts.ray_samples import (
     passing,
     sampled,
 )
+from tests.tracts.tensor_samples import TURN, matrices, six
 
 FIELDS = {field.name: field for field in analytic_fields()}
 SINGLE_AND_DOUBLE = pytest.mark.parametrize("precision", ["single", "double"])
@@ -111,14 +112,6 @@ def test_two_routes_join_two_points_of_the_ring(winding, length, degrees, neares
     assert np.linalg.norm(path[:, :2], axis=1).min() == pytest.approx(nearest, abs=0.01)
 
 
-def matrices(tensors):
-    return tensors[..., [[0, 3, 4], [3, 1, 5], [4, 5, 2]]]
-
-
-def six(d):
-    return d[..., [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
-
-
 def tangent_at_end(path):
     """Direction at the end of an evenly stepped path, to fourth order."""
     return path[-5:].astype(float).T @ (np.array([3, -16, 36, -48, 25]) / 12)
@@ -163,7 +156,7 @@ TURNS = {
     "90 degrees": Rotation.from_euler("z", 90, degrees=True).as_matrix(),
     "axes permuted": np.eye(3)[[2, 0, 1]],
     "mirrored": np.diag([1.0, -1.0, 1.0]),
-    "any": Rotation.from_euler("xyz", [20, -35, 50], degrees=True).as_matrix(),
+    "any": TURN,
 }
 
 
@@ -232,31 +225,22 @@ def test_the_smoothing_spline_blurs_and_the_interpolating_one_does_not():
     assert smooth["drift"] < 1e-7  # it is a metric all the same, and its geodesics keep g(v, v)
 
 
+def drift_of(make, launch, settings, **changes):
+    traced = one_ray(sampled(make), launch.start, launch.direction, changed(settings, **changes))
+    return float(traced.per_fiber["drift"][0])
+
+
 @pytest.mark.parametrize(("integrator", "order"), [("euler", 1), ("rk2", 2), ("rk4", 4)])
 def test_the_drift_falls_with_the_order_of_the_integrator(integrator, order):
     """From a step of 1.6 to 0.4 voxels; a cubic spline's third derivative jumps, which costs a little of the fourth."""
-    launch = pull_back().launches[1]
-    drifts = [
-        float(
-            one_ray(
-                sampled(pull_back),
-                launch.start,
-                launch.direction,
-                changed(DOUBLE, integrator=integrator, step_mm=step, max_length_mm=32),
-            ).per_fiber["drift"][0]
-        )
-        for step in (1.6, 0.4)
-    ]
-    found = np.log(drifts[0] / drifts[1]) / np.log(4)
-    assert order - (0.8 if order == 4 else 0.15) < found < order + 0.5
+    settings = changed(DOUBLE, integrator=integrator, max_length_mm=32)
+    coarse, fine = (drift_of(pull_back, pull_back().launches[1], settings, step_mm=step) for step in (1.6, 0.4))
+    assert order - (0.8 if order == 4 else 0.15) < np.log(coarse / fine) / np.log(4) < order + 0.5
 
 
 def test_the_drift_of_the_paper_has_a_floor_and_ours_has_none():
-    launch = adaptive_ring().launches[0]
-
     def drift(settings, step):
-        limited = changed(settings, step_mm=step, max_length_mm=40)
-        return float(one_ray(sampled(adaptive_ring), launch.start, launch.direction, limited).per_fiber["drift"][0])
+        return drift_of(adaptive_ring, adaptive_ring().launches[0], settings, step_mm=step, max_length_mm=40)
 
     rk4 = changed(SEED_DOUBLE, integrator="rk4")
     assert drift(rk4, 0.1) > 0.8 * drift(rk4, 0.4) > 1e-3

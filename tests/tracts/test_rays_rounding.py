@@ -48,8 +48,10 @@ def shares_near(field, seeds, kind, precision):
     return near.mean(), (np.abs(found.counts - expected.counts) <= 1).mean()
 
 
-def check_closed_field(kind):
-    """All fibers of T10 stay within 1e-3 voxel of the other backend's over 300 steps."""
+@pytest.mark.gpu
+@BOTH_KINDS
+def test_a_real_gpu_follows_the_closed_field_to_a_thousandth_of_a_voxel(kind):
+    """T10 over 300 steps."""
     field = fresh(pull_back().sample())
     directions = Directions(kind="sphere", count=200, both_ways=False)
     settings = dataclasses.replace(EXACT, step_mm=0.05, max_steps=300, **KINDS[kind])
@@ -59,12 +61,9 @@ def check_closed_field(kind):
     assert voxel_distances(found, expected, field.affine).max() < 1e-3
     np.testing.assert_allclose(found.per_fiber["length_mm"], expected.per_fiber["length_mm"], rtol=1e-4)
     np.testing.assert_allclose(found.per_fiber["mean_fa"], expected.per_fiber["mean_fa"], atol=1e-3)
-
-
-@pytest.mark.gpu
-@BOTH_KINDS
-def test_a_real_gpu_follows_the_closed_field_to_a_thousandth_of_a_voxel(kind):
-    check_closed_field(kind)
+    double = dataclasses.replace(settings, precision="double")
+    found, expected = on_both(field, [(0, 0, 0)], directions, double)
+    assert voxel_distances(found, expected, field.affine).max() < 2e-5  # points are packed in single precision
 
 
 @pytest.mark.gpu
@@ -88,16 +87,6 @@ def test_a_real_gpu_follows_a_real_brain(shared_data, kind, precision):
     seeds = voxels @ scan.affine[:3, :3].T + scan.affine[:3, 3]
     near, same_end = shares_near(fit_tensors(scan, mask, device="cpu"), seeds, kind, precision)
     assert min(near, same_end) >= 0.999
-
-
-@pytest.mark.gpu
-@BOTH_KINDS
-def test_double_precision_on_a_real_gpu_is_nearer_still(kind):
-    field = pull_back().sample()
-    directions = Directions(kind="sphere", count=100, both_ways=False)
-    settings = dataclasses.replace(EXACT, precision="double", step_mm=0.05, max_steps=300, **KINDS[kind])
-    found, expected = on_both(field, [(0, 0, 0)], directions, settings)
-    assert voxel_distances(found, expected, field.affine).max() < 2e-5  # points are packed in single precision
 
 
 @pytest.mark.gpu

@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from napari_gpubio.core import chunks
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts import DiffusionScan, FitSettings, fit_steps, fit_tensors
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
-from napari_gpubio.tracts.io.gradients import world_to_fsl
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.brain import spread_directions
 from napari_gpubio.tracts.tensors.mask import brain_mask
-from tests.tracts.tensor_samples import matrices, six, turned
+from tests.tracts.tensor_samples import AFFINES, axes_of, matrices, six, turned
 
 # -- golden fits ------------------------------------------------------------------------------------------------------
 
@@ -98,70 +96,51 @@ B = np.array([0.0, 0.0] + [700.0] * 12 + [2000.0] * 12)
 GRADIENTS = Rotation.random(len(B), random_state=4).as_matrix()[:, 0]
 GRADIENTS[:2] = 0
 TRUE = six(turned((1.7e-3, 0.4e-3, 0.2e-3))[:48]).reshape(4, 3, 4, 6)
-TURN = Rotation.from_euler("xyz", [20, -35, 50], degrees=True).as_matrix()
-FRAMES = {
-    "cubic": np.diag([2.0, 2.0, 2.0]),
-    "left-handed": np.diag([-2.0, 2.0, 2.0]),
-    "anisotropic": np.diag([1.0, 2.0, 5.0]),
-    "rotated": TURN @ np.diag([1.5, 2.0, 3.0]),
-    "swapped": np.array([[0, 0, 3.0], [-2.0, 0, 0], [0, 1.0, 0]]),
-    "sheared left-handed": TURN @ np.array([[-2.0, 0.3, 0], [0, 2.0, 0.2], [0, 0, 2.5]]),
-}
 
 
 def signals(tensors=TRUE, b=B, gradients=GRADIENTS, s0=1000.0):
     return s0 * np.exp(-b * np.einsum("ni,...ij,nj->...n", gradients, matrices(tensors), gradients))
 
 
-def scan_of(data, b=B, gradients=GRADIENTS, affine=None):
-    return DiffusionScan(data=data, bvals=b, directions=gradients, affine=np.eye(4) if affine is None else affine)
+def scan_of(data, b=B, gradients=GRADIENTS):
+    return DiffusionScan(data=data, bvals=b, directions=gradients, affine=np.eye(4))
 
 
 EVERYWHERE = np.ones((4, 3, 4), bool)
 
 
 @pytest.mark.parametrize("estimator", ["ols", "wls"])
-@pytest.mark.parametrize("frame", FRAMES)
-def test_noise_free_tensors_come_back_from_files_in_every_frame(tmp_path, device, frame, estimator):
-    affine = np.eye(4)
-    affine[:3, :3], affine[:3, 3] = FRAMES[frame], (-30, 12.5, 7)
+@pytest.mark.parametrize("affine", AFFINES.values(), ids=AFFINES)
+def test_noise_free_tensors_come_back_from_files_in_every_frame(tmp_path, device, affine, estimator):
     nib.save(nib.Nifti1Image(signals().astype(np.float32), affine), tmp_path / "dwi.nii.gz")
     np.savetxt(tmp_path / "dwi.bval", B[None])
-    np.savetxt(tmp_path / "dwi.bvec", world_to_fsl(GRADIENTS, affine).T)
+    np.savetxt(tmp_path / "dwi.bvec", (GRADIENTS @ axes_of(affine, "fsl")).T)
     field = fit_tensors(read_dwi(tmp_path / "dwi.nii.gz"), EVERYWHERE, FitSettings(estimator=estimator), device=device)
     assert np.abs(field.tensors - TRUE).max() < 5e-10  # signals in single precision
     np.testing.assert_allclose(field.s0, 1000, rtol=1e-6)
     assert (field.repaired_count, field.mask.all()) == (0, True)
 
 
-@pytest.mark.parametrize(("shells", "found"), [((), 1.0e-3), ((0, 700), 1.4e-3), ((0, 2000), 0.8e-3)])
-def test_only_the_chosen_shells_are_fitted(shells, found):
-    slow = np.zeros((*EVERYWHERE.shape, 6)) + six(0.8e-3 * np.eye(3))
-    fast = np.zeros((*EVERYWHERE.shape, 6)) + six(1.4e-3 * np.eye(3))
-    data = np.where(B == 2000, signals(slow), signals(fast))
-    field = fit_tensors(scan_of(data), EVERYWHERE, FitSettings(shells=shells), device="cpu")
-    if shells:
-        np.testing.assert_allclose(field.tensors, np.zeros((*EVERYWHERE.shape, 6)) + six(found * np.eye(3)), atol=1e-9)
-    else:  # neither of the two
-        assert 0.85e-3 < field.tensors[..., :3].mean() < 1.35e-3
-
-
-def test_a_shell_that_is_not_there_is_named():
+def test_only_the_chosen_shells_are_fitted():
+    slow, fast = (np.zeros((*EVERYWHERE.shape, 6)) + six(d * np.eye(3)) for d in (0.8e-3, 1.4e-3))
+    scan = scan_of(np.where(B == 2000, signals(slow), signals(fast)))
+    for shells, expected in (((0, 700), fast), ((0, 2000), slow)):
+        field = fit_tensors(scan, EVERYWHERE, FitSettings(shells=shells), device="cpu")
+        np.testing.assert_allclose(field.tensors, expected, atol=1e-9)
+    both = fit_tensors(scan, EVERYWHERE, device="cpu")
+    assert 0.85e-3 < both.tensors[..., :3].mean() < 1.35e-3
     with pytest.raises(InvalidInput, match="no shell b = 1000 s/mm²; this scan has 0, 700, 2000"):
-        fit_tensors(scan_of(signals()), EVERYWHERE, FitSettings(shells=(0, 1000)), device="cpu")
+        fit_tensors(scan, EVERYWHERE, FitSettings(shells=(0, 1000)), device="cpu")
 
 
 # -- bad and odd input ------------------------------------------------------------------------------------------------
 
 
-def test_masks_that_do_not_fit_are_refused():
+def test_masks():
     with pytest.raises(InvalidInput, match=r"the mask has shape \(4, 3, 5\) and the scan \(4, 3, 4\)"):
         fit_tensors(scan_of(signals()), np.ones((4, 3, 5), bool), device="cpu")
     with pytest.raises(InvalidInput, match="the mask is empty"):
         fit_tensors(scan_of(signals()), np.zeros((4, 3, 4), bool), device="cpu")
-
-
-def test_a_mask_may_hold_numbers_and_stays_as_it_is():
     mask = np.zeros((4, 3, 4), np.uint8)
     mask[1:3] = 7
     field = fit_tensors(dataclasses.replace(scan_of(signals()), notes=("from a file",)), mask, device="cpu")
@@ -169,13 +148,9 @@ def test_a_mask_may_hold_numbers_and_stays_as_it_is():
     np.testing.assert_array_equal(field.mask, mask > 0)
     assert mask.max() == 7
     assert not field.tensors[mask == 0].any()
-
-
-def test_without_a_mask_the_brain_is_found():
     scan = load_brain_phantom()
-    field = fit_tensors(scan, device="cpu")
     found = brain_mask(np.asarray(scan.data[..., 0], np.float32))
-    np.testing.assert_array_equal(field.mask, found & (scan.data.max(axis=-1) > 0))
+    np.testing.assert_array_equal(fit_tensors(scan, device="cpu").mask, found & (scan.data.max(axis=-1) > 0))
 
 
 def test_voxels_without_a_usable_signal_are_left_out_and_counted(device):
@@ -190,15 +165,12 @@ def test_voxels_without_a_usable_signal_are_left_out_and_counted(device):
 
 
 def test_single_signals_at_or_below_zero_are_raised_and_counted(device):
-    data = signals()
+    data, lowest, settings = signals(), signals(), FitSettings(repair=False)
     data[2, 1, 0, 9], data[2, 1, 1, 20] = 0, -5
-    field = fit_tensors(scan_of(data), EVERYWHERE, FitSettings(repair=False), device=device)
-    assert "2 voxels had signals at or below zero; these were raised before the logarithm" in field.notes
-    assert np.isfinite(field.tensors).all()
-    assert field.mask.all()
-    lowest = signals()
     lowest[2, 1, 0, 9], lowest[2, 1, 1, 20] = 1e-3, 1e-3  # a millionth of the largest
-    same = fit_tensors(scan_of(lowest), EVERYWHERE, FitSettings(repair=False), device=device)
+    field, same = (fit_tensors(scan_of(d), EVERYWHERE, settings, device=device) for d in (data, lowest))
+    assert "2 voxels had signals at or below zero; these were raised before the logarithm" in field.notes
+    assert field.mask.all()
     np.testing.assert_allclose(field.tensors, same.tensors, atol=1e-9)
 
 
@@ -209,7 +181,7 @@ SIX = spread_directions(6)
     ("b", "gradients", "rank"),
     [
         ([0] + [1000] * 8, np.tile([[0, 0, 0]] + [[1, 0, 0]] * 8, 1), 2),
-        ([1000] * 12, GRADIENTS[2:14], 6),  # one shell and no b = 0: size and S0 cannot be told apart
+        ([1000] * 12, GRADIENTS[2:14], 6),  # one shell and no b = 0: size and S0 cannot be separated
         ([0] + [1000] * 5, np.concatenate([np.zeros((1, 3)), SIX[:5]]), 6),
         ([0] * 7, np.zeros((7, 3)), 1),
     ],
@@ -225,8 +197,8 @@ def test_a_table_that_determines_no_tensor_is_refused(b, gradients, rank):
 
 def test_the_least_table_is_enough():
     b, gradients = np.array([0.0] + [1000.0] * 6), np.concatenate([np.zeros((1, 3)), SIX])
-    field = fit_tensors(scan_of(signals(b=b, gradients=gradients), b, gradients), EVERYWHERE, device="cpu")
-    np.testing.assert_allclose(field.tensors, TRUE, atol=5e-9)
+    scan = scan_of(signals(b=b, gradients=gradients), b, gradients)
+    np.testing.assert_allclose(fit_tensors(scan, EVERYWHERE, device="cpu").tensors, TRUE, atol=5e-9)
 
 
 # -- stop and progress ------------------------------------------------------------------------------------------------
@@ -245,13 +217,13 @@ def test_a_stopped_fit_keeps_what_was_done(device):
     np.testing.assert_array_equal(part.tensors[part.mask], whole.tensors[part.mask])
 
 
-def test_progress_ends_with_all_voxels_and_chunks_change_nothing(monkeypatch):
+def test_progress_ends_with_all_voxels_and_chunks_change_nothing(in_chunks_of):
     scan, steps = load_brain_phantom(), []
     mask = np.zeros(scan.shape, bool)
     mask[20:24, 20:40, 20:40] = True
     whole = fit_tensors(scan, mask, device="cpu", progress=steps.append)
     assert steps[-1].done == steps[-1].total == whole.mask.sum()
-    monkeypatch.setattr(chunks._Worker, "_fits", lambda self: 37)
+    in_chunks_of(37)
     again = fit_tensors(scan, mask, device="cpu", progress=steps.append)
     assert len(steps) > 40
     np.testing.assert_array_equal(again.tensors, whole.tensors)

@@ -24,6 +24,7 @@ AFFINES = {
     "oblique PIR": affine_of(TURN @ np.diag([1.25, 2.5, 2.0]) @ np.array([[0, 0, 1], [-1, 0, 0], [0, -1, 0]])),
     "sheared": affine_of(np.array([[2.0, 0.6, 0.0], [0.0, 1.5, -0.4], [0.3, 0.0, 2.5]])),
 }
+FAR = affine_of(TURN @ np.diag([1.25, 2.5, 2.0]), (-990.0, 940.0, 960.0))  # a meter away
 
 
 def make(counts=(5, 1, 12, 3), affine=AFFINES["sheared"], *, columns=True, **kwargs):

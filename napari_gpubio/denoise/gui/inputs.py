@@ -13,8 +13,7 @@ from napari_gpubio.core.napari_io import carried, volume_of
 from napari_gpubio.denoise.napari_io import LayerVolume, key_of, layer_volume, says_log
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
-from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.gui.layer_listener import LayerListener
+from napari_gpubio.gui.layers import LayerBox, LayerListener
 
 # Words that distinguish the halves, in their order.
 _HALVES = (("a", "b"), ("even", "odd"), ("first", "second"), ("1", "2"), ("0", "1"))

@@ -17,8 +17,7 @@ from napari_gpubio.denoise.napari_io import LayerVolume, Values, key_of, layer_v
 from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import ParamForm, aligned_form, muted_label, row_label
-from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.gui.layer_listener import LayerListener
+from napari_gpubio.gui.layers import LayerBox, LayerListener
 
 ESTIMATED, NUMBER, MAP = "estimated from the image", "a number", "a map"
 _LEVEL_TIP = "Standard deviation of the noise, in the unit of the image; for Rician noise that of its two parts"

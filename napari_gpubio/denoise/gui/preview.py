@@ -16,8 +16,7 @@ from napari_gpubio.denoise.gui.inputs import PANEL
 from napari_gpubio.denoise.gui.request import Request
 from napari_gpubio.denoise.kernels.anlm.problem import Triple
 from napari_gpubio.denoise.napari_io import Array, Box, LayerVolume, Part, place_of_part
-from napari_gpubio.gui.connections import Connections
-from napari_gpubio.gui.debounce import Debouncer
+from napari_gpubio.gui.connections import Connections, Debouncer
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.views import camera_of
 

@@ -28,8 +28,7 @@ from napari_gpubio.dose.gui.request import LiveHistograms, Structure
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.run import whole_dose_steps
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.debounce import Debouncer
+from napari_gpubio.gui.connections import Debouncer, connect_all
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from napari_gpubio.dose.napari_io import NUMBERS, affine_mm, has_length_unit, un
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label
-from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.gui.layer_listener import LayerListener
+from napari_gpubio.gui.layers import LayerBox, LayerListener
 
 PANEL = "panel"  # key in the metadata of layers that a panel made for itself
 NO_DOSE = "there is no dose; open a dose image, choose File > Open Sample, or make one with another panel"

@@ -11,7 +11,7 @@ from napari_gpubio.core.napari_io import volume_of
 from napari_gpubio.dose.gui.request import LiveHistograms, frame_at
 from napari_gpubio.dose.napari_io import stored_axes
 from napari_gpubio.gui.connections import Connections
-from napari_gpubio.gui.layer_listener import Box, LayerListener
+from napari_gpubio.gui.layers import Box, LayerListener
 
 _RUN_DELAY_MS = 150  # after the last change that needs a new run
 

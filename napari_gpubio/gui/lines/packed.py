@@ -175,13 +175,16 @@ def pack_lines(
     if (bad := _pack(points, vertices)) >= 0:
         raise InvalidInput(f"point {bad} of the streamlines is {points[bad].tolist()}; all coordinates must be finite")
     shown, (lows, highs) = np.ones(len(offsets) - 1, bool), _boxes_of(vertices, offsets)
+    extent = np.full((2, 3), np.nan)
+    if len(points):
+        extent[:] = np.stack([lows.min(axis=0), highs.max(axis=0)])[:, ::-1]
     lines = Lines(
         vertices=vertices,
         offsets=offsets,
         segments=_segments_of(offsets, shown),
         lows=lows,
         highs=highs,
-        extent=_extent_of(lows, highs) if len(points) else np.full((2, 3), np.nan),
+        extent=extent,
         shown=shown,
     )
     return painted(lines.with_numbers(per_fiber, per_point), paint)
@@ -229,10 +232,6 @@ def _boxes_of(vertices: Floats, offsets: Offsets) -> tuple[Floats, Floats]:
     highs = np.empty_like(lows)
     _boxes(vertices, offsets, lows, highs)
     return lows, highs
-
-
-def _extent_of(lows: Floats, highs: Floats) -> npt.NDArray[np.float64]:
-    return np.stack([lows.min(axis=0), highs.max(axis=0)])[:, ::-1].astype(np.float64)
 
 
 def _segments_of(offsets: Offsets, shown: npt.NDArray[np.bool_]) -> Segments:

@@ -32,7 +32,7 @@ class ByDirection:
     ----------
     linear
         3 x 3 map from data to world, or a 4 x 4 affine, in layer axes z, y, x. It is kept without its scale and
-        rounded, as far as colors can tell, so that matrices that were computed in two ways are equal.
+        rounded, as far as colors can show, so that matrices that were computed in two ways are equal.
     """
 
     linear: Any = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))

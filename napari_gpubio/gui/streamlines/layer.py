@@ -170,7 +170,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         """
         choices, selected = self.color_choices, self._selected_fiber
         self._manager = TracksView(lines)
-        self._selected_fiber = None  # before anyone hears of the new lines, which may be fewer
+        self._selected_fiber = None  # before any event about the new lines, which may be fewer
         self._keep_choice()
         self._paint()
         self.events.streamlines()
@@ -253,7 +253,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
     def line_width(self, width: float) -> None:
         self.tail_width = width
 
-    # ------------------------------------------------------------------------------- what napari asks of a layer
+    # ------------------------------------------------------------------------------- what napari needs of a layer
 
     def data_to_world_matrix(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return the 3 x 3 map from data to world and the translation, layer axes z, y, x."""

@@ -4,6 +4,7 @@ Where these have moved, napari draws the layer with its own (slower) Tracks visu
 change colors and line width, and whose time sliders do nothing.
 """
 
+import functools
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -173,22 +174,21 @@ def _controls_factory() -> Any:
                 ("line width:", self.line_width),
             ):
                 self.layout().addRow(label, widget)
-            self._connect_layer()
             self._show_choices()
-            self._show_values()
-            self._connect_widgets()
+            self._connect()
 
-        def _connect_layer(self) -> None:
+        def _connect(self) -> None:
             events = self.layer.events
             events.properties.connect(self._show_choices)
             for event in (events.coloring, events.color_by, events.colormap, events.slab_mm, events.tail_width):
                 event.connect(self._show_values)
-
-        def _connect_widgets(self) -> None:
-            self.color_by.currentTextChanged.connect(lambda choice: _set(self.layer, "color_by", choice))
-            self.colormap.currentTextChanged.connect(lambda name: _set(self.layer, "colormap", name))
-            self.slab_mm.valueChanged.connect(lambda value: _set(self.layer, "slab_mm", value))
-            self.line_width.valueChanged.connect(lambda value: _set(self.layer, "line_width", value))
+            for name, signal in (
+                ("color_by", self.color_by.currentTextChanged),
+                ("colormap", self.colormap.currentTextChanged),
+                ("slab_mm", self.slab_mm.valueChanged),
+                ("line_width", self.line_width.valueChanged),
+            ):
+                signal.connect(functools.partial(_set, self.layer, name))
 
         def _show_choices(self) -> None:
             with QSignalBlocker(self.color_by):

@@ -1,4 +1,4 @@
-"""What napari's own Tracks code asks for, answered from packed lines.
+"""What napari's own Tracks code needs, from packed lines.
 
 A `Streamlines` layer is a Tracks layer to napari. `TracksView` stands where Tracks keeps its track manager, so that
 its controls and its visual still work; `tracks_of` and `streamlines_of` turn a layer into ordinary tracks and back.
@@ -22,7 +22,7 @@ _KEY = "streamlines"  # where a layer's settings travel in the metadata of track
 
 
 class TracksView:
-    """What `Tracks` and its visual ask of their track manager."""
+    """What `Tracks` and its visual need of their track manager."""
 
     graph: Mapping[int, list[int]] | None = None
     graph_vertices = graph_connex = graph_times = None

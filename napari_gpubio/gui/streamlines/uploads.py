@@ -16,7 +16,7 @@ _SLOW_FRAME_SECONDS = 0.2
 
 
 class Screen(Protocol):
-    """A window; ``painting`` says whether what is being drawn now goes to the screen, and not into a picture."""
+    """A window; ``painting``: whether what is being drawn now goes to the screen, and not into a picture."""
 
     painting: bool
 

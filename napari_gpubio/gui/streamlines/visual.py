@@ -16,7 +16,7 @@ from vispy.scene.visuals import create_visual_node
 from vispy.visuals import CompoundVisual, Visual
 from vispy.visuals.filters.clipping_planes import PlanesClipper
 
-from napari_gpubio.gui.debounce import single_shot
+from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.lines.packed import write_segments
 from napari_gpubio.gui.lines.paint import pack_rgb
@@ -217,12 +217,12 @@ class BundleVisual(CompoundVisual):
 
     def set_shown(self, lines: Lines) -> None:
         """Upload the index buffer of the shown streamlines."""
-        self._lines.set_segments(lines.segments if lines.shown.all() else self._write_segments(lines))
-
-    def _write_segments(self, lines: Lines) -> npt.NDArray[np.uint32]:
-        if len(self._memory) != len(lines.segments):
-            self._memory = np.empty_like(lines.segments)
-        return write_segments(lines, self._memory)
+        segments = lines.segments
+        if not lines.shown.all():
+            if len(self._memory) != len(segments):
+                self._memory = np.empty_like(segments)
+            segments = write_segments(lines, self._memory)
+        self._lines.set_segments(segments)
 
     def set_selected(self, lines: Lines, selected: int | None) -> None:
         """Draw one streamline in white over the others, or none."""

@@ -125,11 +125,11 @@ class DisplayBox(QWidget):
         self.legend = DecadeBar(self)
         self.form = aligned_form(self)
         self.form.addRow(self.legend)
-        self._power = self._strength_row("Source power", "mW", "Power of a continuous source, for mW/mm²")
+        self.power_box = self._strength_row("Source power", "mW", "Power of a continuous source, for mW/mm²")
         tip = "How long the source is on; with the power it gives the energy"
-        self._exposure = self._strength_row("Exposure", "s", tip)
-        self._energy = self._strength_row("Energy", "J", "Energy of the source in all, for J/cm²")
-        self._decades = self._decade_row(element)
+        self.exposure_box = self._strength_row("Exposure", "s", tip)
+        self.energy_box = self._strength_row("Energy", "J", "Energy of the source in all, for J/cm²")
+        self.decades_box = self._decade_row(element)
         self._hide_uncertain = QCheckBox(f"hide {element}s with error > 50 %", self)
         self._hide_uncertain.setToolTip(
             "The standard error relative to the value, from the spread of batches of photons"
@@ -138,10 +138,10 @@ class DisplayBox(QWidget):
         self.add_rows()
         tip = "Leave the layers of this result as they are; the next run adds new ones, to compare"
         self.form.addRow("", text_button("Keep these layers", tip, self, self.keep_requested.emit))
-        self._power.edited.connect(lambda _: self._on_power())
-        self._exposure.edited.connect(lambda _: self._on_power())
-        self._energy.edited.connect(self._on_energy)
-        for signal in (self._decades.valueChanged, self._hide_uncertain.toggled):
+        self.power_box.edited.connect(lambda _: self._on_power())
+        self.exposure_box.edited.connect(lambda _: self._on_power())
+        self.energy_box.edited.connect(self._on_energy)
+        for signal in (self.decades_box.valueChanged, self._hide_uncertain.toggled):
             signal.connect(lambda *_: self.changed.emit())
 
     def add_rows(self) -> None:
@@ -150,14 +150,14 @@ class DisplayBox(QWidget):
     @property
     def strength(self) -> Strength:
         """Power and energy of the source, as far as they are given."""
-        return Strength(power_mw=self._power.value() or None, energy_j=self._energy.value() or None)
+        return Strength(power_mw=self.power_box.value() or None, energy_j=self.energy_box.value() or None)
 
     def set_strength(self, strength: Strength) -> None:
         """Show another power and energy; the exposure is then not given."""
         for box, value in (
-            (self._power, strength.power_mw),
-            (self._exposure, None),
-            (self._energy, strength.energy_j),
+            (self.power_box, strength.power_mw),
+            (self.exposure_box, None),
+            (self.energy_box, strength.energy_j),
         ):
             box.show_value(value or 0.0)
         self.strength_changed.emit()
@@ -165,7 +165,7 @@ class DisplayBox(QWidget):
     def options(self, unit: FluenceUnit) -> DisplayOptions:
         """Return the display options as they stand."""
         hide_uncertain = self._hide_uncertain.isChecked()
-        return DisplayOptions(unit=unit, decades=int(self._decades.value()), hide_uncertain=hide_uncertain)
+        return DisplayOptions(unit=unit, decades=int(self.decades_box.value()), hide_uncertain=hide_uncertain)
 
     def _strength_row(self, label: str, unit: str, tip: str) -> NumberBox:
         box = NumberBox(0.0, 1e9, 0.0, 6, self, unit=unit, arrows=True)
@@ -187,14 +187,14 @@ class DisplayBox(QWidget):
 
     def _on_power(self) -> None:
         """Energy is power times exposure, where both are given."""
-        if self._power.value() and self._exposure.value():
-            self._energy.show_value(1e-3 * self._power.value() * self._exposure.value())
+        if self.power_box.value() and self.exposure_box.value():
+            self.energy_box.show_value(1e-3 * self.power_box.value() * self.exposure_box.value())
         self.strength_changed.emit()
 
     def _on_energy(self, energy_j: float) -> None:
         """Where the power is given, the exposure follows the energy."""
-        if self._power.value():
-            self._exposure.show_value(energy_j / (1e-3 * self._power.value()))
+        if self.power_box.value():
+            self.exposure_box.show_value(energy_j / (1e-3 * self.power_box.value()))
         self.strength_changed.emit()
 
 
@@ -237,11 +237,11 @@ class LayerDisplayBox(DisplayBox):
             self._quantity.addItem(text, quantity)
         self._quantity.setToolTip("Fluence, or energy absorbed per volume; fluence is unknown where nothing absorbs")
         self._quantity.activated.connect(lambda _: self.changed.emit())
-        self._borders = QCheckBox("draw the layers' borders", self)
-        self._borders.setChecked(True)
-        self._borders.toggled.connect(lambda _: self.borders_changed.emit())
+        self.borders_box = QCheckBox("draw the layers' borders", self)
+        self.borders_box.setChecked(True)
+        self.borders_box.toggled.connect(lambda _: self.borders_changed.emit())
         self.form.addRow(row_label("Show", self._quantity.toolTip(), self), self._quantity)
-        self.form.addRow(row_label("Borders", "Lines where layers meet, and their names", self), self._borders)
+        self.form.addRow(row_label("Borders", "Lines where layers meet, and their names", self), self.borders_box)
 
     def options(self, unit: FluenceUnit) -> DisplayOptions:
         """Return the display options as they stand, but for the beam."""
@@ -255,7 +255,7 @@ class LayerDisplayBox(DisplayBox):
     @property
     def borders(self) -> bool:
         """Whether the layers' borders are drawn."""
-        return self._borders.isChecked()
+        return self.borders_box.isChecked()
 
     def show_legend(self, layer: Any | None) -> None:
         """Describe the colors of a layer."""

@@ -20,7 +20,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.napari_io import domain_of
@@ -143,6 +143,11 @@ class LabelSource(QObject):
         self._later.setSingleShot(True)
         self._later.setInterval(PAINTED_MS)
         self._later.timeout.connect(self._on_painted)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether labels are painted or counted."""
+        return self._later.isActive() or self._count.is_busy
 
     @property
     def domain(self) -> Domain | None:

@@ -41,18 +41,18 @@ class PresetBox(QWidget):
         super().__init__(parent)
         self._medium: LayeredMedium | None = None  # as it was chosen
         self._origin = ""
-        self._box = QComboBox(self)
-        self._box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self._box.setMinimumContentsLength(12)
-        self._box.setToolTip("Fill the table and the grid from the literature, or with a run of an opened file")
+        self.choice = QComboBox(self)
+        self.choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.choice.setMinimumContentsLength(12)
+        self.choice.setToolTip("Fill the table and the grid from the literature, or with a run of an opened file")
         for name in preset_names():
-            self._box.addItem(name, layered_preset(name))
+            self.choice.addItem(name, layered_preset(name))
         self._widen_list()
-        self._box.activated.connect(lambda _: self._choose(self._box.currentData()))
+        self.choice.activated.connect(lambda _: self._choose(self.choice.currentData()))
         self._citation = muted_label(self)
         self._citation.setStyleSheet(f"{theme.MUTED_STYLE} font-size: 11px;")
         top = QWidget(self)
-        aligned_form(top).addRow(row_label("Layers from", self._box.toolTip(), self), self._box)
+        aligned_form(top).addRow(row_label("Layers from", self.choice.toolTip(), self), self.choice)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
@@ -61,27 +61,27 @@ class PresetBox(QWidget):
 
     def begin(self) -> None:
         """Choose the first preset."""
-        self._choose(self._box.itemData(0))
+        self._choose(self.choice.itemData(0))
 
     def choose(self, name: str) -> None:
         """Choose a preset, or a run of the opened file, by its name."""
-        index = self._box.findText(name)
+        index = self.choice.findText(name)
         if index >= 0:
-            self._box.setCurrentIndex(index)
-            self._choose(self._box.currentData())
+            self.choice.setCurrentIndex(index)
+            self._choose(self.choice.currentData())
 
     def offer_runs(self, path: Path, runs: Sequence[MciRun]) -> None:
         """Offer the runs of a file, in place of those of an earlier one, and choose the first."""
         presets = len(preset_names())
-        while self._box.count() > presets:
-            self._box.removeItem(presets)
-        self._box.insertSeparator(presets)
+        while self.choice.count() > presets:
+            self.choice.removeItem(presets)
+        self.choice.insertSeparator(presets)
         for number, run in enumerate(runs, start=1):
             which = f", run {number}" if len(runs) > 1 else ""
-            self._box.addItem(f"{path.name}{which}: {run.output}", run)
+            self.choice.addItem(f"{path.name}{which}: {run.output}", run)
         self._widen_list()
-        self._box.setCurrentIndex(presets + 1)
-        self._choose(self._box.currentData())
+        self.choice.setCurrentIndex(presets + 1)
+        self._choose(self.choice.currentData())
 
     def show_medium(self, medium: LayeredMedium | None) -> None:
         """Say whether what is in the table is still what was chosen."""
@@ -95,9 +95,9 @@ class PresetBox(QWidget):
 
     def _widen_list(self) -> None:
         """Let the open list be as wide as its longest entry, however narrow the box is."""
-        names = [self._box.itemText(index) for index in range(self._box.count())]
-        widest = max(map(self._box.fontMetrics().horizontalAdvance, names))
-        self._box.view().setMinimumWidth(widest + _LIST_MARGIN)
+        names = [self.choice.itemText(index) for index in range(self.choice.count())]
+        widest = max(map(self.choice.fontMetrics().horizontalAdvance, names))
+        self.choice.view().setMinimumWidth(widest + _LIST_MARGIN)
 
     def _files(self) -> QWidget:
         part = QWidget(self)
@@ -111,7 +111,7 @@ class PresetBox(QWidget):
         """Take a preset or a run over."""
         if entry is None:
             return
-        self._origin = getattr(entry, "citation", "") or self._box.currentText()
+        self._origin = getattr(entry, "citation", "") or self.choice.currentText()
         self._medium, settings = entry.medium, entry.settings
         assert isinstance(settings, LayeredSettings)
         self.chosen.emit(self._medium, settings)
@@ -198,14 +198,14 @@ class BeamBox(QWidget):
             self._kind.addItem(text, kind)
         self._kind.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self._kind.setMinimumContentsLength(10)
-        self._radius = NumberBox(0.0, 1e6, 1.0, 6, self, step=0.1, unit="mm")
-        self._radius.setToolTip("Radius of the disk, or where a Gaussian beam has fallen to 1/e²")
+        self.radius_box = NumberBox(0.0, 1e6, 1.0, 6, self, step=0.1, unit="mm")
+        self.radius_box.setToolTip("Radius of the disk, or where a Gaussian beam has fallen to 1/e²")
         row = QHBoxLayout()
         row.addWidget(self._kind, 2)
-        row.addWidget(self._radius, 1)
+        row.addWidget(self.radius_box, 1)
         tip = "Pencil-beam results are convolved with the profile; another beam needs no new run"
         aligned_form(self).addRow(row_label("Beam", tip, self), row)
-        for signal in (self._kind.activated, self._radius.edited):
+        for signal in (self._kind.activated, self.radius_box.edited):
             signal.connect(self._on_changed)
         self._show_state()
 
@@ -213,13 +213,13 @@ class BeamBox(QWidget):
     def beam(self) -> Beam | None:
         """The beam, or None for a pencil beam; `InvalidInput` if its radius is 0."""
         kind = self._kind.currentData()
-        return None if kind == PENCIL else Beam(kind=kind, radius_mm=self._radius.value())
+        return None if kind == PENCIL else Beam(kind=kind, radius_mm=self.radius_box.value())
 
     def set_beam(self, beam: Beam | None) -> None:
         """Show another beam."""
         self._kind.setCurrentIndex(self._kind.findData(PENCIL if beam is None else beam.kind))
         if beam is not None:
-            self._radius.show_value(beam.radius_mm)
+            self.radius_box.show_value(beam.radius_mm)
         self._on_changed()
 
     def _on_changed(self, *_: Any) -> None:
@@ -227,7 +227,7 @@ class BeamBox(QWidget):
         self.changed.emit()
 
     def _show_state(self) -> None:
-        self._radius.setVisible(self._kind.currentData() != PENCIL)
+        self.radius_box.setVisible(self._kind.currentData() != PENCIL)
 
 
 FIELDS = ("dr_mm", "dz_mm", "radial_bins", "depth_bins", "angle_bins")
@@ -243,7 +243,7 @@ class GridBox(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._medium: LayeredMedium | None = None
-        self._boxes = {
+        self.boxes = {
             name: NumberBox(0.0, 1e6, 0.0, 9, self, step=0.01)
             if name.endswith("_mm")
             else NumberBox(1, 100_000, 1, 0, self, step=10)
@@ -263,7 +263,7 @@ class GridBox(QWidget):
             form.addRow(row_label(label, tip, self), self._row(*parts))
         form.addRow(self._note)
         self.set_settings(LayeredSettings())
-        for box in self._boxes.values():
+        for box in self.boxes.values():
             box.edited.connect(self._on_changed)
 
     def applied_to(self, settings: LayeredSettings) -> LayeredSettings:
@@ -272,7 +272,7 @@ class GridBox(QWidget):
 
     def set_settings(self, settings: LayeredSettings) -> None:
         """Show the grid of settings; ``changed`` is not emitted."""
-        for name, box in self._boxes.items():
+        for name, box in self.boxes.items():
             box.show_value(getattr(settings, name))
         self._show_state()
 
@@ -284,7 +284,7 @@ class GridBox(QWidget):
     @property
     def depth_mm(self) -> float:
         """Where the grid ends."""
-        return float(self._boxes["dz_mm"].value() * self._boxes["depth_bins"].value())
+        return float(self.boxes["dz_mm"].value() * self.boxes["depth_bins"].value())
 
     @property
     def note(self) -> str:
@@ -300,8 +300,8 @@ class GridBox(QWidget):
         bins *= max(1, math.ceil(100 / bins))  # a single layer has no border inside
         if bins > _MOST_FITTED:
             bins = _FITTED
-        self._boxes["dz_mm"].show_value(depth / bins)
-        self._boxes["depth_bins"].show_value(bins)
+        self.boxes["dz_mm"].show_value(depth / bins)
+        self.boxes["depth_bins"].show_value(bins)
         self._on_changed()
 
     # -- the inside -----------------------------------------------------------------------------------------------
@@ -310,16 +310,16 @@ class GridBox(QWidget):
         row = QHBoxLayout()
         row.setSpacing(4)
         if width is not None:
-            row.addWidget(self._boxes[width], 3)
+            row.addWidget(self.boxes[width], 3)
             row.addWidget(QLabel("×", self))
-        row.addWidget(self._boxes[count], 2)
+        row.addWidget(self.boxes[count], 2)
         row.addWidget(self._extents[extent], 2)
         if extent == "z":
             row.addWidget(self._fit)
         return row
 
     def _values(self) -> dict[str, Any]:
-        return {n: box.value() if n.endswith("_mm") else int(box.value()) for n, box in self._boxes.items()}
+        return {n: box.value() if n.endswith("_mm") else int(box.value()) for n, box in self.boxes.items()}
 
     def _on_changed(self, *_: Any) -> None:
         self._show_state()

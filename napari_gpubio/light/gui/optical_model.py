@@ -157,7 +157,7 @@ class OpticalModel(CellModel, Generic[Row]):
         return WRONG if row.problem(field, self._unit) and not row.is_missing(field) else None
 
     def _report_change(self) -> None:
-        self._tell()
+        self._redraw()
         self.changed.emit()
         self.validity_changed.emit()
 

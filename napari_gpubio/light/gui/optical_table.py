@@ -53,12 +53,12 @@ class TableMessage(QWidget):
         self._model = model
         self._place: Place | None = None
         self.text = ""  # what is wrong or worth knowing
-        self._problem, self._detail = muted_label(self), muted_label(self)
-        self._problem.installEventFilter(self)
+        self.problem_label, self._detail = muted_label(self), muted_label(self)
+        self.problem_label.installEventFilter(self)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
-        for label in (self._detail, self._problem):
+        for label in (self._detail, self.problem_label):
             label.setTextFormat(Qt.TextFormat.PlainText)
             label.hide()
             layout.addWidget(label)
@@ -71,9 +71,9 @@ class TableMessage(QWidget):
     def show_sentence(self, sentence: str, kind: str = "note") -> None:
         """Show a sentence: ``error``, ``missing`` or ``note``."""
         self._place, self.text = None, sentence
-        self._problem.setStyleSheet(_STYLES[kind])
-        self._problem.setText(sentence.replace(" 1/", "\u00a01/\u2060"))  # a unit is not broken across lines
-        self._problem.setVisible(bool(sentence))
+        self.problem_label.setStyleSheet(_STYLES[kind])
+        self.problem_label.setText(sentence.replace(" 1/", "\u00a01/\u2060"))  # a unit is not broken across lines
+        self.problem_label.setVisible(bool(sentence))
 
     def update_text(self, current: Place | None) -> None:
         """Describe the current cell (row, column), or else the first problem."""

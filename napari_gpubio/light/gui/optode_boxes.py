@@ -30,7 +30,7 @@ from napari_gpubio.gui.forms import (
     row_of,
     text_button,
 )
-from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import KINDS, Source
 
@@ -107,7 +107,7 @@ class SourceBox(QWidget):
         if placed.kind not in _RECTANGLES:
             return placed
         u, v, _ = placed.frame()
-        turn = np.deg2rad(self._turn.value())
+        turn = np.deg2rad(self.turn_box.value())
         return dataclasses.replace(placed, width_axis=tuple(np.cos(turn) * u + np.sin(turn) * v))
 
     def complete_source(self, placement: Placement) -> Source:
@@ -124,7 +124,7 @@ class SourceBox(QWidget):
         """Show the kind and the sizes of another source; an image of its pattern is for the caller to choose."""
         u, v, _ = dataclasses.replace(source, width_axis=None).frame()
         along = source.frame()[0]
-        self._turn.show_value(float(np.rad2deg(np.arctan2(along @ v, along @ u))))
+        self.turn_box.show_value(float(np.rad2deg(np.arctan2(along @ v, along @ u))))
         self.form.set_value(dataclasses.replace(source, width_axis=None, pattern=_NO_PATTERN))
 
     def show_optodes(self, optodes: Optodes, start: Placement | None = None) -> None:
@@ -142,9 +142,9 @@ class SourceBox(QWidget):
             self._which.setCurrentIndex(optodes.active if optodes.sources else -1)
         if placement is None:
             return
-        self._position.show_values((start or placement).position_mm)
-        self._direction.show_values(placement.direction)
-        self._depth.show_value(placement.depth_mm)
+        self.position_box.show_values((start or placement).position_mm)
+        self.direction_box.show_values(placement.direction)
+        self.depth_box.show_value(placement.depth_mm)
         with QSignalBlocker(self._normal):
             self._normal.setChecked(placement.follows_normal)
 
@@ -198,10 +198,10 @@ class SourceBox(QWidget):
     def _extra_part(self) -> QWidget:
         part = QWidget(self)
         self._extra = aligned_form(part)
-        self._turn = NumberBox(-180.0, 180.0, 0.0, 1, self, step=5.0, arrows=True)
-        self._turn.edited.connect(lambda _: self.changed.emit())
+        self.turn_box = NumberBox(-180.0, 180.0, 0.0, 1, self, step=5.0, arrows=True)
+        self.turn_box.edited.connect(lambda _: self.changed.emit())
         tip = "Of the rectangle about the direction of the light."
-        self._extra.addRow(row_label("Turn (°)", tip, self), self._turn)
+        self._extra.addRow(row_label("Turn (°)", tip, self), self.turn_box)
         tip = "A 2-D image layer: its values are the irradiance; columns run along the width, rows along the height."
         self._extra.addRow(row_label("Image", tip, self), self.pattern_box)
         return part
@@ -209,21 +209,23 @@ class SourceBox(QWidget):
     def _place_part(self) -> QWidget:
         self._place = QWidget(self)
         form = aligned_form(self._place)
-        self._position = NumberRow(1.0, 3, ("x: to the right", "y: to the front", "z: up"), self)
-        self._direction = NumberRow(0.1, 4, ("x: to the right", "y: to the front", "z: up"), self)
-        self._depth = NumberBox(-1e4, 1e4, 0.0, 3, self, step=0.5, arrows=True)
+        self.position_box = NumberRow(1.0, 3, ("x: to the right", "y: to the front", "z: up"), self)
+        self.direction_box = NumberRow(0.1, 4, ("x: to the right", "y: to the front", "z: up"), self)
+        self.depth_box = NumberBox(-1e4, 1e4, 0.0, 3, self, step=0.5, arrows=True)
         self._normal = QCheckBox("along inward normal", self)
         self._normal.setToolTip("The light enters at right angles to the surface, wherever the source is put")
         flip = text_button("Flip", "Turn the direction round", self, self.flip_requested.emit)
         flip.setMaximumWidth(52)
-        form.addRow(row_label("Position (mm)", "Where the light starts: x right, y front, z up.", self), self._position)
-        form.addRow(row_label("Direction", "Where it shines: x right, y front, z up.", self), self._direction)
+        form.addRow(
+            row_label("Position (mm)", "Where the light starts: x right, y front, z up.", self), self.position_box
+        )
+        form.addRow(row_label("Direction", "Where it shines: x right, y front, z up.", self), self.direction_box)
         form.addRow("", row_of(self._normal, flip))
         tip = "How far beyond the surface it is, along its direction, as a fiber in the brain; negative: before it."
-        form.addRow(row_label("Depth (mm)", tip, self), self._depth)
-        self._position.edited.connect(self.moved)
-        self._direction.edited.connect(self.turned)
-        self._depth.edited.connect(self.deepened)
+        form.addRow(row_label("Depth (mm)", tip, self), self.depth_box)
+        self.position_box.edited.connect(self.moved)
+        self.direction_box.edited.connect(self.turned)
+        self.depth_box.edited.connect(self.deepened)
         self._normal.toggled.connect(self.normal_requested)
         return self._place
 

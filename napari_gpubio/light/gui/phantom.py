@@ -37,15 +37,17 @@ class PhantomBox(QWidget):
         self._grid: LayeredSettings | None = None
         self._thicknesses: list[float] = []  # for which sizes were proposed
         self._proposed: tuple[float, ...] = ()
-        self._height, self._across, self._width = (NumberBox(0.0, 1e6, 0.0, 6, self, step=0.01) for _ in range(3))
+        self.height_box, self.across_box, self.width_box = (
+            NumberBox(0.0, 1e6, 0.0, 6, self, step=0.01) for _ in range(3)
+        )
         self._cyclic = QCheckBox("endless sideways (cyclic sides)", self)
         self._cyclic.setToolTip(
             "Light that leaves through a side comes in at the other one: layers and beams without end"
         )
         self._note = muted_label(self)
-        sizes = row_of(self._height, QLabel("high", self), self._across, QLabel("wide", self))
+        sizes = row_of(self.height_box, QLabel("high", self), self.across_box, QLabel("wide", self))
         sizes.setStretch(2, 1)
-        width = row_of(self._width, QLabel("in x and in y", self))
+        width = row_of(self.width_box, QLabel("in x and in y", self))
         width.setStretch(1, 1)
         form = aligned_form(self)
         form.addRow(row_label("Voxel (mm)", "Height of a voxel in depth, and its width across", self), sizes)
@@ -59,7 +61,7 @@ class PhantomBox(QWidget):
         buttons = row_of(make, simulate)
         buttons.setStretch(1, 1)
         form.addRow(buttons)
-        for box in (self._height, self._across, self._width):
+        for box in (self.height_box, self.across_box, self.width_box):
             box.edited.connect(lambda _: self._show_note())
 
     @property
@@ -74,7 +76,7 @@ class PhantomBox(QWidget):
 
     def set_sizes(self, height_mm: float, across_mm: float, width_mm: float, *, cyclic: bool = False) -> None:
         """Show other sizes."""
-        for box, value in ((self._height, height_mm), (self._across, across_mm), (self._width, width_mm)):
+        for box, value in ((self.height_box, height_mm), (self.across_box, across_mm), (self.width_box, width_mm)):
             box.show_value(value)
         self._cyclic.setChecked(cyclic)
         self._show_note()
@@ -99,7 +101,7 @@ class PhantomBox(QWidget):
         return {"voxel_mm": height, "across_mm": across, "width_mm": width, "depth_mm": self._depth_mm(height)}
 
     def _shown(self) -> tuple[float, ...]:
-        return tuple(box.value() for box in (self._height, self._across, self._width))
+        return tuple(box.value() for box in (self.height_box, self.across_box, self.width_box))
 
     def _depth_mm(self, height: float) -> float | None:
         if self._medium is None or self._grid is None or not self._medium.layers[-1].is_endless:
@@ -118,7 +120,7 @@ class PhantomBox(QWidget):
         across = height * max(1, round(width / height / _MOST_WIDE))
         columns = max(1, round(width / across))
         columns += 1 - columns % 2  # odd, so that the beam's axis is in the middle of a voxel
-        for box, value in ((self._height, height), (self._across, across), (self._width, across * columns)):
+        for box, value in ((self.height_box, height), (self.across_box, across), (self.width_box, across * columns)):
             box.show_value(float(f"{value:.9g}"))
         self._proposed = self._shown()
 

@@ -44,17 +44,17 @@ class PresetPlot(pyqtgraph.PlotWidget):
         self.setLogMode(x=False, y=True)
         names = " and ".join(f'<span style="color: {color}">{name}</span>' for name, color in COLORS.items())
         self.setTitle(f"{names} ({unit}) over the wavelength (nm)", size="9pt")
-        self._curves = [self._curve(color) for color in COLORS.values()]
-        self._line = pyqtgraph.InfiniteLine(pen=pyqtgraph.mkPen(theme.MUTED, style=Qt.PenStyle.DashLine))
-        self.addItem(self._line)
+        self.curves = [self._curve(color) for color in COLORS.values()]
+        self.line = pyqtgraph.InfiniteLine(pen=pyqtgraph.mkPen(theme.MUTED, style=Qt.PenStyle.DashLine))
+        self.addItem(self.line)
 
     def show_recipe(self, recipe: Preset | Composition | None, wavelength_nm: float) -> None:
         """Draw a recipe, or nothing but the wavelength."""
-        self._line.setValue(wavelength_nm)
+        self.line.setValue(wavelength_nm)
         at = sample_wavelengths(recipe)
         values = spectra(recipe, at) * self._factor
         is_row = np.isin(at, table_wavelengths(recipe))
-        for curve, one in zip(self._curves, values, strict=True):
+        for curve, one in zip(self.curves, values, strict=True):
             curve.setData(at, one, connect="finite", symbolSize=np.where(is_row, 6, 0))
         self._set_range([*at, wavelength_nm], values[np.isfinite(values)])
 
@@ -140,7 +140,7 @@ class PresetDialog(QDialog):
         self._unit = unit
         name = f" ({rows[0].name})" if len(rows) == 1 and rows[0].name else ""
         self.setWindowTitle(f"Optical properties of {_described(rows, word)}{name}")
-        self._wavelength = wavelength_box(wavelength_nm, self)
+        self.wavelength_box = wavelength_box(wavelength_nm, self)
         self.tissues = TissueList(unit, self)
         self.composition = CompositionForm(self)
         self._tabs = QTabWidget(self)
@@ -161,7 +161,7 @@ class PresetDialog(QDialog):
     @property
     def wavelength_nm(self) -> float:
         """The chosen wavelength."""
-        return self._wavelength.value()
+        return self.wavelength_box.value()
 
     @property
     def recipe(self) -> Preset | Composition | None:
@@ -185,7 +185,7 @@ class PresetDialog(QDialog):
         shared.setStyleSheet(theme.MUTED_STYLE)
         top = QHBoxLayout()
         top.addWidget(QLabel("Wavelength", self))
-        top.addWidget(self._wavelength)
+        top.addWidget(self.wavelength_box)
         top.addWidget(shared)
         top.addStretch(1)
         layout = QVBoxLayout(self)
@@ -197,7 +197,7 @@ class PresetDialog(QDialog):
         self.resize(780, 660)
 
     def _connect(self) -> None:
-        self._wavelength.valueChanged.connect(self.tissues.show_wavelength)
+        self.wavelength_box.valueChanged.connect(self.tissues.show_wavelength)
         for part in (self.tissues.changed, self.composition.changed, self._tabs.currentChanged):
             part.connect(self._show_choice)
         self.tissues.accepted.connect(self._use.click)

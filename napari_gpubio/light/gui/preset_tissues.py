@@ -172,21 +172,21 @@ class CompositionForm(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._given = _starting()
-        self._absorption = ParamForm(self._given.chromophores, parent=self)
-        self._scattering = ParamForm(_rounded(self._given.scattering), parent=self)
+        self.absorption = ParamForm(self._given.chromophores, parent=self)
+        self.scattering = ParamForm(_rounded(self._given.scattering), parent=self)
         self._rest = ParamForm(self._given, parent=self)
         compositions = [name for name in preset_names() if isinstance(preset_recipe(name), Composition)]
         self._tissue, self._law = _box(compositions, self), _box(power_law_names(), self)
         self._build()
         self.set_value(self._given)
-        for form in (self._absorption, self._scattering, self._rest):
+        for form in (self.absorption, self.scattering, self._rest):
             form.changed.connect(self._on_form)
         self._tissue.activated.connect(self._on_tissue)
         self._law.activated.connect(self._on_law)
 
     def value(self) -> Composition:
         """Return the tissue; `InvalidInput` if the fractions add up to more than the whole."""
-        chromophores, law = self._absorption.value(), self._power_law()
+        chromophores, law = self.absorption.value(), self._power_law()
         numbers = dataclasses.replace(self._rest.value(), name="", chromophores=chromophores, scattering=law, source="")
         if numbers == dataclasses.replace(self._given, name="", source=""):
             return self._given
@@ -196,10 +196,10 @@ class CompositionForm(QWidget):
         """Show another tissue; ``changed`` is emitted once."""
         self._given = tissue
         with QSignalBlocker(self):
-            self._absorption.set_value(tissue.chromophores)
+            self.absorption.set_value(tissue.chromophores)
             self._rest.set_value(tissue)
             self._law.setCurrentIndex(max(self._law.findData(tissue.scattering.name), 0))
-            self._scattering.set_value(_rounded(tissue.scattering))
+            self.scattering.set_value(_rounded(tissue.scattering))
         self._on_form()
 
     # -- the inside -----------------------------------------------------------------------------------------------
@@ -213,8 +213,8 @@ class CompositionForm(QWidget):
         law.addRow("Scatters as", self._law)
         columns = QHBoxLayout()
         for title, first, forms in (
-            ("Absorption: parts of the volume", start, (self._absorption,)),
-            ("Scattering", law, (self._scattering, self._rest)),
+            ("Absorption: parts of the volume", start, (self.absorption,)),
+            ("Scattering", law, (self.scattering, self._rest)),
         ):
             column = QVBoxLayout()
             column.addWidget(heading(title, self))
@@ -228,7 +228,7 @@ class CompositionForm(QWidget):
 
     def _power_law(self) -> PowerLaw:
         """The law on screen; that of the literature, with all its digits, where it is the one."""
-        shown, given = self._scattering.value(), self._given.scattering
+        shown, given = self.scattering.value(), self._given.scattering
         named = [power_law(name)] if (name := self._law.currentData()) else []
         same = (law for law in (given, *named) if _rounded(law) == _rounded(shown))
         return next(same, PowerLaw(a_per_mm=shown.a_per_mm, b=shown.b))
@@ -254,7 +254,7 @@ class CompositionForm(QWidget):
 
     def _on_law(self) -> None:
         if name := self._law.currentData():
-            self._scattering.set_value(_rounded(power_law(name)))
+            self.scattering.set_value(_rounded(power_law(name)))
 
 
 def _rounded(law: PowerLaw) -> PowerLaw:

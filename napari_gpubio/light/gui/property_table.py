@@ -84,7 +84,7 @@ class PropertyTable(OpticalTable):
         super().__init__(model, PropertyView(model), empty_text, "label", parent)
         self._build()
         model.changed.connect(self.changed)
-        self._wavelength.valueChanged.connect(model.set_wavelength)
+        self.wavelength_box.valueChanged.connect(model.set_wavelength)
         self.view.selectionModel().currentRowChanged.connect(self._on_row)
         self.update_state()
 
@@ -118,7 +118,7 @@ class PropertyTable(OpticalTable):
 
     def set_wavelength(self, wavelength_nm: float) -> None:
         """Let the rows that came from presets follow to a wavelength."""
-        self._wavelength.setValue(wavelength_nm)
+        self.wavelength_box.setValue(wavelength_nm)
 
     @property
     def selected_label(self) -> int | None:
@@ -174,14 +174,14 @@ class PropertyTable(OpticalTable):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self._wavelength = wavelength_box(self.wavelength_nm, self)
-        self._wavelength.setToolTip("Rows that came from presets follow the wavelength; typed ones stay")
+        self.wavelength_box = wavelength_box(self.wavelength_nm, self)
+        self.wavelength_box.setToolTip("Rows that came from presets follow the wavelength; typed ones stay")
         self.unit_box.setToolTip("Unit of µa, µs and µs′ on screen")
         self._fill_menu((("Load…", self._on_load), ("Save…", self._on_save), ("Reset", self.model.reset)))
         more = QPushButton("More", self)
         more.setMenu(self.menu)
         self._filled = QWidget(self)
-        top = row_of(QLabel("Wavelength", self), self._wavelength, None, QLabel("Unit", self), self.unit_box)
+        top = row_of(QLabel("Wavelength", self), self.wavelength_box, None, QLabel("Unit", self), self.unit_box)
         stacked(self._filled, top, self.view, self.message, row_of(self.preset_button, self.undo_button, more))
         stacked(self, self.empty, self._filled)
 

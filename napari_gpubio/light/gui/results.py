@@ -67,7 +67,10 @@ class LightResultBox(ResultBox, Generic[Result]):
         self._counting = LatestJob(self)
         self._build()
         connect_all(
-            ((self._counting.finished, self._on_counted), (self._unit.currentIndexChanged, lambda *_: self._on_unit()))
+            (
+                (self._counting.finished, self._on_counted),
+                (self.unit_box.currentIndexChanged, lambda *_: self._on_unit()),
+            )
         )
         self._show_units(fluence_units())
         self.display(None)
@@ -112,7 +115,7 @@ class LightResultBox(ResultBox, Generic[Result]):
     @property
     def unit(self) -> FluenceUnit:
         """The unit of fluence."""
-        return self._units[self._unit.currentData()]
+        return self._units[self.unit_box.currentData()]
 
     def display(
         self,
@@ -168,12 +171,14 @@ class LightResultBox(ResultBox, Generic[Result]):
         self._made = QLabel(self)
         self._made.setWordWrap(True)
         self._continue = text_button("Continue", CONTINUE_TIP, self, self.continue_requested.emit)
-        self._unit = QComboBox(self)
-        self._unit.setToolTip("The unit of fluence; power and energy of the source, under Display, give further ones")
-        self._unit.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self._unit.setMinimumContentsLength(12)
+        self.unit_box = QComboBox(self)
+        self.unit_box.setToolTip(
+            "The unit of fluence; power and energy of the source, under Display, give further ones"
+        )
+        self.unit_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.unit_box.setMinimumContentsLength(12)
         self.above.addLayout(row_of(self._made, self._continue))
-        self.above.addLayout(row_of(self._unit, *self.choices()))
+        self.above.addLayout(row_of(self.unit_box, *self.choices()))
         self.add_button("Plots…", self.plot_tip, self.plots.open)
         entries = [(export[0], partial(self._export, export)) for export in self.exports()]
         self.add_menu("Export", "Write numbers and maps for other programs", entries)
@@ -183,16 +188,16 @@ class LightResultBox(ResultBox, Generic[Result]):
 
     def _show_units(self, units: tuple[FluenceUnit, ...]) -> None:
         """Offer these units; the chosen one stays, and of new ones the user's own comes before that per photon."""
-        chosen = self._unit.currentData()
+        chosen = self.unit_box.currentData()
         known, self._units = set(self._units), {unit.name: unit for unit in units}
         fresh = [name for name in self._units if name not in known and name != units[0].name]
         if chosen not in self._units or (chosen == units[0].name and fresh):
             chosen = fresh[0] if fresh else units[0].name
-        with QSignalBlocker(self._unit):
-            self._unit.clear()
+        with QSignalBlocker(self.unit_box):
+            self.unit_box.clear()
             for name, unit in self._units.items():
-                self._unit.addItem(_unit_text(unit), name)
-            self._unit.setCurrentIndex(self._unit.findData(chosen))
+                self.unit_box.addItem(_unit_text(unit), name)
+            self.unit_box.setCurrentIndex(self.unit_box.findData(chosen))
 
     def _count(self) -> None:
         if self.result is not None:

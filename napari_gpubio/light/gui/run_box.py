@@ -38,33 +38,33 @@ class PhotonBox(QWidget):
 
     def __init__(self, photons: int, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._slider = QSlider(Qt.Orientation.Horizontal, self)
-        self._slider.setRange(LOWEST * _TICKS, HIGHEST * _TICKS)
-        self._slider.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self._slider.wheelEvent = lambda event: event.ignore()  # the wheel scrolls the panel
-        self._text = QLineEdit(self)
-        self._text.setMaximumWidth(104)
-        self._text.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self._text.setToolTip("Type any number: 2e6, 2,000,000 or 2M. Twice the photons: 1.4 times less noise.")
-        self._slider.valueChanged.connect(self._on_slider)
-        self._text.editingFinished.connect(self._on_text)
+        self.slider = QSlider(Qt.Orientation.Horizontal, self)
+        self.slider.setRange(LOWEST * _TICKS, HIGHEST * _TICKS)
+        self.slider.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.slider.wheelEvent = lambda event: event.ignore()  # the wheel scrolls the panel
+        self.text_box = QLineEdit(self)
+        self.text_box.setMaximumWidth(104)
+        self.text_box.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.text_box.setToolTip("Type any number: 2e6, 2,000,000 or 2M. Twice the photons: 1.4 times less noise.")
+        self.slider.valueChanged.connect(self._on_slider)
+        self.text_box.editingFinished.connect(self._on_text)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self._slider, 1)
-        row.addWidget(self._text)
+        row.addWidget(self.slider, 1)
+        row.addWidget(self.text_box)
         self.set_value(photons)
 
     def value(self) -> int:
         """Return the number of photons; `InvalidInput` if the text is not one."""
-        return photons_of(self._text.text())
+        return photons_of(self.text_box.text())
 
     def set_value(self, photons: int) -> None:
         """Show another number; ``changed`` is emitted."""
-        self._text.setText(f"{photons:,}")
+        self.text_box.setText(f"{photons:,}")
         self._on_text()
 
     def _on_slider(self, tick: int) -> None:
-        self._text.setText(f"{_rounded(10 ** (tick / _TICKS)):,}")
+        self.text_box.setText(f"{_rounded(10 ** (tick / _TICKS)):,}")
         self.changed.emit()
 
     def _on_text(self) -> None:
@@ -73,9 +73,9 @@ class PhotonBox(QWidget):
         except InvalidInput:
             pass  # the text stays, and the run reports the problem
         else:
-            self._text.setText(f"{photons:,}")
-            with QSignalBlocker(self._slider):
-                self._slider.setValue(round(math.log10(photons) * _TICKS))
+            self.text_box.setText(f"{photons:,}")
+            with QSignalBlocker(self.slider):
+                self.slider.setValue(round(math.log10(photons) * _TICKS))
         self.changed.emit()
 
 
@@ -169,13 +169,13 @@ class RunBox(QWidget):
         super().__init__(parent)
         self.photons = PhotonBox(defaults.photons, self)
         self.form: ParamForm[Any] = ParamForm(defaults, skip=("photons", *skip), parent=self)
-        self._live = QCheckBox("quick run after every change", self)
-        self._live.setToolTip(live_tip)
+        self.live_box = QCheckBox("quick run after every change", self)
+        self.live_box.setToolTip(live_tip)
         top = QWidget(self)
         form = aligned_form(top)
         form.addRow(row_label("Photons", "Number of photon packets; more photons, less noise.", self), self.photons)
         self.add_rows(form)
-        form.addRow(row_label("Preview", live_tip, self), self._live)
+        form.addRow(row_label("Preview", live_tip, self), self.live_box)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(3)
@@ -194,11 +194,11 @@ class RunBox(QWidget):
     @property
     def live(self) -> bool:
         """Whether a quick run follows every change."""
-        return self._live.isChecked()
+        return self.live_box.isChecked()
 
     def set_live(self, live: bool) -> None:
         """Let a quick run follow every change, or not."""
-        self._live.setChecked(live)
+        self.live_box.setChecked(live)
 
 
 class VoxelRunBox(RunBox):
@@ -279,7 +279,7 @@ class LayerRunBox(RunBox):
     def __init__(self, parent: QWidget | None = None) -> None:
         tip = "A few thousand photons, as soon as layers or the grid change"
         super().__init__(LayeredSettings(), FIELDS, tip, parent)
-        self._live.toggled.connect(lambda _: self.changed.emit())
+        self.live_box.toggled.connect(lambda _: self.changed.emit())
 
     @property
     def settings(self) -> LayeredSettings:

@@ -15,8 +15,7 @@ from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
-from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.gui.layer_listener import LayerListener
+from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.speckle.gui.layers import is_map, limits_of, set_limits
 from napari_gpubio.speckle.gui.video import limit_text
 from napari_gpubio.speckle.live import LiveStatus, Mode, RecordingStatus

@@ -15,8 +15,7 @@ from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, fill_column, muted_label, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.gui.layer_listener import LayerListener
+from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.speckle.gui.layers import frames_of, is_raw_stack
 from napari_gpubio.speckle.mesi import MesiSettings
 from napari_gpubio.speckle.mesi.model import ORDERS, MesiRecipe, exposures_text, parse_exposures

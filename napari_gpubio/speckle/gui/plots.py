@@ -17,7 +17,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import fill_column, muted_label, row_of, text_button
-from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.speckle.indices import speckle_flow_index
 from napari_gpubio.speckle.live import TimeCourse
 

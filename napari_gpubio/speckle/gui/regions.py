@@ -9,7 +9,7 @@ from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.layer_listener import LayerListener
+from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.speckle.gui.layers import AXES, PANEL, REGIONS, place_of
 from napari_gpubio.speckle.gui.plots import STACK
 from napari_gpubio.speckle.gui.request import StackResult

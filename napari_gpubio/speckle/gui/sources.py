@@ -14,7 +14,7 @@ from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.file_dialogs import folder_path, open_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
-from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.speckle.gui.layers import Place, frames_of, is_raw_stack, place_of
 from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
 from napari_gpubio.speckle.model import FrameStack

@@ -77,13 +77,7 @@ class BundleList:
         self._replace_current(center_mm=center_mm)
 
     def rename(self, name: str) -> None:
-        """Rename the current bundle.
-
-        Raises
-        ------
-        InvalidInput
-            If the name is empty or taken.
-        """
+        """Rename the current bundle; InvalidInput if the name is empty or taken."""
         name = name.strip()
         others = [b.name for i, b in enumerate(self._bundles) if i != self._current]
         if not name or name in others:

@@ -27,12 +27,7 @@ MISSED = "The click met no voxel of the tensors; click in the brain."
 class SeedTool(picking.MarkerTool):
     """Turns mouse events of a viewer into seeds; positions are viewer positions (z, y, x).
 
-    Parameters
-    ----------
-    markers
-        Gives the positions of the seeds that can be grabbed, shape (S, 3).
-    target
-        Gives the layer whose volume is clicked, or None.
+    ``markers`` gives the positions of the seeds that can be grabbed, (S, 3); ``target`` the clicked layer, or None.
     """
 
     seed_clicked = Signal(object, bool)  # position, whether to start a new bundle
@@ -84,16 +79,7 @@ class SeedTool(picking.MarkerTool):
 class SeedController(QObject):
     """Keeps the bundles in step with the mouse, the list in the panel and the layers on screen.
 
-    Parameters
-    ----------
-    box
-        The list of bundles in the panel.
-    bundles, display
-        What it keeps in step.
-    source
-        Gives the scan or the tensors that seeds belong to, or None.
-    target
-        Gives the layer whose volume a click means, or None.
+    ``source`` gives the scan or the tensors that seeds belong to, ``target`` the layer that a click means, or None.
     """
 
     seed_placed = Signal()  # or its move was undone: its fibers have to be traced

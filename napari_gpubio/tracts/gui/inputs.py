@@ -19,14 +19,14 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.gui.forms import ParamForm, text_button
-from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.tracts.gui.bundles import BundleList
 from napari_gpubio.tracts.seeds import SeedSettings
 
 
 class SeedBox(QWidget):
-    """Bundles and how they are seeded."""
+    """Bundles and how they are seeded: from the click, or from ``label_box`` of the layer of ``labels_box``."""
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -47,17 +47,19 @@ class SeedBox(QWidget):
         self.names.setMaximumHeight(72)
         self.names.setEditTriggers(QAbstractItemView.EditTrigger.DoubleClicked)
         self.names.setToolTip("Bundles, each with its own seed and fibers")
-        self._labels = LayerBox(
+        self.labels_box = LayerBox(
             viewer, lambda layer: isinstance(layer, Labels), nothing="the clicked seed", parent=self
         )
-        self._label = QSpinBox(self)
-        self._label.setRange(1, 2**31 - 1)
-        self._label.setToolTip("Which label to seed from")
-        self._label.setEnabled(False)
-        self._labels.currentIndexChanged.connect(lambda *_: self._label.setEnabled(self.label_layer is not None))
+        self.label_box = QSpinBox(self)
+        self.label_box.setRange(1, 2**31 - 1)
+        self.label_box.setToolTip("Which label to seed from")
+        self.label_box.setEnabled(False)
+        self.labels_box.currentIndexChanged.connect(
+            lambda *_: self.label_box.setEnabled(self.labels_box.layer is not None)
+        )
         region = QHBoxLayout()
-        region.addWidget(self._labels, 3)
-        region.addWidget(self._label, 1)
+        region.addWidget(self.labels_box, 3)
+        region.addWidget(self.label_box, 1)
         self.form = ParamForm(SeedSettings(), parent=self)
         form = QFormLayout()
         form.setContentsMargins(0, 0, 0, 0)
@@ -69,19 +71,9 @@ class SeedBox(QWidget):
         layout.addLayout(form)
         layout.addWidget(self.form)
 
-    @property
-    def label_layer(self) -> Any | None:
-        """The labels layer to seed from, or None for the clicked seed."""
-        return self._labels.layer
-
-    @property
-    def label(self) -> int:
-        """Which label to seed from."""
-        return int(self._label.value())
-
     def seed_from_click(self) -> None:
         """Seed from the click again."""
-        self._labels.setCurrentIndex(0)
+        self.labels_box.setCurrentIndex(0)
 
     def list_bundles(self, bundles: BundleList) -> None:
         """Show the list as it is."""
@@ -99,11 +91,11 @@ class SeedBox(QWidget):
 
     def attach(self) -> None:
         """Follow the viewer's labels layers."""
-        self._labels.attach()
+        self.labels_box.attach()
 
     def detach(self) -> None:
         """Stop following the viewer."""
-        self._labels.detach()
+        self.labels_box.detach()
 
 
 CHOICES = {

@@ -128,19 +128,9 @@ def pack_fibers(fibers: Tractogram, paint: Paint | None) -> Lines:
 
 
 def tracking_script(request: Request, layer: Any, labels_path: Path | None) -> str:
-    """Return a script that repeats a request.
+    """Return a script that repeats a request; InvalidInput if the tensors do not come from a file.
 
-    Parameters
-    ----------
-    layer
-        The layer that the tensors or the scan came with.
-    labels_path
-        File of the label region, if there is one.
-
-    Raises
-    ------
-    InvalidInput
-        If the tensors do not come from a file.
+    ``layer``: the one that the tensors or the scan came with; ``labels_path``: the file of the label region, if any.
     """
     lines = ["from napari_gpubio import tracts", "", *_source_lines(request.source, layer)]
     if request.region is not None:

@@ -13,7 +13,7 @@ from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.layer_listener import LayerListener
+from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.results import Number, ResultBox
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.settings import StopReason
@@ -46,13 +46,7 @@ REASON_TEXT = {
 
 
 class FiberBox(ResultBox):
-    """Numbers and display options of one bundle's fibers; empty again when the user deletes their layer.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Numbers and display options of one bundle's fibers; empty again when the user deletes their layer."""
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__("Click in the brain to see the fibers that pass there.", parent)

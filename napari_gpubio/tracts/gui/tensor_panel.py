@@ -26,7 +26,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm, text_button
-from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
@@ -66,7 +66,7 @@ class TensorPanel(EnginePanel):
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Fit", parent=parent)
-        self._shell_boxes: dict[int, QCheckBox] = {}
+        self.shell_boxes: dict[int, QCheckBox] = {}
         self._fill()
         self.scan_box.currentIndexChanged.connect(self._on_scan)
         for part in (self.scan_box, self.mask_box, self.view_box):
@@ -126,11 +126,11 @@ class TensorPanel(EnginePanel):
 
     def _on_scan(self, *_: Any) -> None:
         """Offer the shells of the chosen scan."""
-        for box in self._shell_boxes.values():
+        for box in self.shell_boxes.values():
             self._shells.removeWidget(box)
             box.hide()  # it is deleted only in the event loop
             box.deleteLater()
-        self._shell_boxes = {}
+        self.shell_boxes = {}
         self.clear_message()
         scan = scan_of(self.scan_box.layer) if self.scan_box.layer is not None else None
         if scan is None:
@@ -140,15 +140,15 @@ class TensorPanel(EnginePanel):
             box.setChecked(True)
             box.setToolTip(f"{np.count_nonzero(scan.shell_of == shell)} volumes near b = {shell} s/mm²")
             self._shells.addWidget(box)
-            self._shell_boxes[shell] = box
+            self.shell_boxes[shell] = box
         if scan.notes:
             self.show_note(notes_text(scan.notes))
 
     @property
     def settings(self) -> FitSettings:
         """The fit's settings as the panel shows them."""
-        chosen = tuple(shell for shell, box in self._shell_boxes.items() if box.isChecked())
-        everything = len(chosen) == len(self._shell_boxes)
+        chosen = tuple(shell for shell, box in self.shell_boxes.items() if box.isChecked())
+        everything = len(chosen) == len(self.shell_boxes)
         return dataclasses.replace(self.form.value(), shells=() if everything else chosen)
 
     # -- opening --------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class TensorPanel(EnginePanel):
         """Read the inputs and return the fit."""
         scan, study = self._chosen_scan()
         settings, device = self.settings, self.device
-        if not settings.shells and not any(box.isChecked() for box in self._shell_boxes.values()):
+        if not settings.shells and not any(box.isChecked() for box in self.shell_boxes.values()):
             raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
         mask = self._mask(scan)
         maps = [name for name, box in self.map_boxes.items() if box.isChecked()]

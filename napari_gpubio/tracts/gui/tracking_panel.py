@@ -18,7 +18,7 @@ from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.views import ViewBox
@@ -131,6 +131,12 @@ class TrackingPanel(EnginePanel):
         """The chosen tensors, or None while there is only a scan."""
         return self.source if isinstance(self.source, TensorField) else None
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything runs or is about to: a run, a preview, fibers to be traced again, a file."""
+        waiting = self._retrack.isActive() or self._preview.is_busy
+        return self.running or waiting or self.results.files.is_busy
+
     def _on_source(self, *_: Any) -> None:
         source = self.source
         if source is not None:
@@ -162,9 +168,9 @@ class TrackingPanel(EnginePanel):
 
     def _key(self) -> object:
         """What the fibers of the next run belong to: a bundle, or a label region."""
-        labels, bundle = self.seed_box.label_layer, self.bundles.current
+        labels, bundle = self.seed_box.labels_box.layer, self.bundles.current
         if labels is not None:
-            return f"region {labels.name} {self.seed_box.label}"
+            return f"region {labels.name} {self.seed_box.label_box.value()}"
         return None if bundle is None else bundle.key
 
     def _clicked_layer(self) -> Any | None:
@@ -214,7 +220,7 @@ class TrackingPanel(EnginePanel):
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Traced]:
         """Read the inputs and return the tracking of the current bundle; `FiberDisplay` shows what it gives."""
-        return traced_steps(self._request(self.bundles.current, self.seed_box.label_layer), stop)
+        return traced_steps(self._request(self.bundles.current, self.seed_box.labels_box.layer), stop)
 
     def _request(self, bundle: Bundle | None, labels: Any | None) -> Request:
         layer, source, region = self.source_box.layer, self.source, None
@@ -224,7 +230,7 @@ class TrackingPanel(EnginePanel):
             raise InvalidInput("there is no seed; click in the brain, or choose a label region to seed from")
         name = "" if bundle is None else bundle.name
         if labels is not None:
-            region = Region(volume_of(labels), grid_of(labels)[0], self.seed_box.label, labels.name)
+            region = Region(volume_of(labels), grid_of(labels)[0], self.seed_box.label_box.value(), labels.name)
             name = f"{labels.name} {region.label}"
         key = self._key() if labels is not None or bundle is None else bundle.key
         shown = self.display.fiber_layer(key)
@@ -288,13 +294,13 @@ class TrackingPanel(EnginePanel):
 
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that tracks the current bundle as the panel would."""
-        labels = self.seed_box.label_layer
+        labels = self.seed_box.labels_box.layer
         labels_path = None if labels is None else saved.get(labels.name) or saved_path(labels, read_volume)
         return tracking_script(self._request(self.bundles.current, labels), self.source_box.layer, labels_path)
 
     def painted_layers(self) -> list[Any]:
         """The label layer to seed from, if no file holds it as it is."""
-        labels = self.seed_box.label_layer
+        labels = self.seed_box.labels_box.layer
         return [labels] if labels is not None and saved_path(labels, read_volume) is None else []
 
     def save_painted(self, layer: Any, folder: Path) -> Path:

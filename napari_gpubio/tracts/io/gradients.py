@@ -24,20 +24,7 @@ _LARGEST_B = 1e6
 
 
 def fsl_to_world(vectors: npt.ArrayLike, affine: npt.ArrayLike) -> Floats:
-    """Turn vectors of a bvec file into world axes.
-
-    Parameters
-    ----------
-    vectors
-        Shape (N, 3), FSL's convention.
-    affine
-        Voxel to world, mm, of the image they belong to.
-
-    Returns
-    -------
-    ndarray
-        Shape (N, 3), lengths kept.
-    """
+    """Turn vectors of a bvec file, shape (N, 3), into world axes; ``affine``: the image's, voxel to world."""
     return np.asarray(vectors, np.float64) @ fsl_axes(affine).T
 
 
@@ -132,24 +119,9 @@ def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike) -> tuple[Floats
     """Normalize directions, and scale b-values by their squared lengths where these differ from 1 by more than 1 %.
 
     The scaling is that of MRtrix3 (documentation, "Diffusion gradient scheme handling"): several shells may be written
-    as one b-value with vectors of several lengths. Either every b-value is scaled or none.
-
-    Parameters
-    ----------
-    bvals
-        s/mm^2, shape (N,).
-    vectors
-        Shape (N, 3), any frame.
-
-    Returns
-    -------
-    bvals, directions, notes
-        Directions are of length 1, or zero where b is 0 or no direction is given.
-
-    Raises
-    ------
-    InvalidInput
-        If values are not finite, out of all reason, or a weighted volume has no direction.
+    as one b-value with vectors of several lengths. Either every b-value is scaled or none. Returns b-values (N,),
+    directions (N, 3) of length 1, or zero where b is 0 or none is given, and notes for the user. InvalidInput if
+    values are not finite, out of all reason, or a weighted volume has no direction.
     """
     b, g = np.array(bvals, np.float64), np.array(vectors, np.float64)
     _check_values(b, g)

@@ -27,17 +27,7 @@ _PROTECTED = str.maketrans({"%": "%25", ":": "%3A", "#": "%23"})
 
 @dataclass(frozen=True, eq=False)
 class Provenance:
-    """Content of the header line.
-
-    Parameters
-    ----------
-    parameters
-        How the fibers were made.
-    complete
-        False if the run was stopped before its end.
-    grid
-        The volume they belong to, or None.
-    """
+    """Content of the header line: parameters, whether the run came to its end, and the grid of the fibers or None."""
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
     complete: bool = True
@@ -91,12 +81,7 @@ class Parsed:
 class FormatWriter(ABC):
     """A file of one format that grows part by part; the last bytes are written on a clean exit.
 
-    Parameters
-    ----------
-    path
-        The file, which is written from its beginning.
-    provenance
-        Parameters and grid; ``provenance.grid`` is never None here.
+    ``provenance.grid`` is never None here.
     """
 
     def __init__(self, path: Path, provenance: Provenance) -> None:

@@ -128,20 +128,7 @@ def write_tensors(path: str | Path, field: TensorField, order: str = "mrtrix") -
 
 
 def rotate_tensors(tensors: Array, Q: npt.ArrayLike) -> Array:
-    """Turn tensors of components xx, yy, zz, xy, xz, yz into other axes: ``D -> Q D Q^T``.
-
-    Parameters
-    ----------
-    tensors
-        Shape (..., 6).
-    Q
-        3 x 3 matrix.
-
-    Returns
-    -------
-    ndarray
-        Shape (..., 6), the tensors' type.
-    """
+    """Turn tensors (..., 6) into other axes, ``D -> Q D Q^T`` for a 3 x 3 matrix Q; the type stays."""
     q = np.asarray(Q, np.float64)
     table = np.empty((6, 6))  # D'_ij = sum over k <= l of (q_ik q_jl + q_il q_jk) D_kl, halved on the diagonal
     for row, (i, j) in enumerate(_PAIRS):

@@ -235,17 +235,9 @@ class TractogramWriter:
         self._stack.__exit__(kind, error, trace)
 
     def append(self, tractogram: Tractogram) -> None:
-        """Write some more fibers.
+        """Write some more fibers, with the same named numbers in every part.
 
-        Parameters
-        ----------
-        tractogram
-            Fibers of the writer's volume, with the same named numbers in every part.
-
-        Raises
-        ------
-        InvalidInput
-            If the volume or the named numbers are others, a point is not finite, or the writer is not open.
+        InvalidInput if the volume or the named numbers are others, a point is not finite, or the writer is not open.
         """
         if self._writer is None or not self._open:
             raise InvalidInput("the writer is not open; use it as `with TractogramWriter(...) as writer:`")

@@ -114,7 +114,7 @@ class _Members:
 
     def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
         self._archive = archive
-        self._infos = {i.filename: i for i in archive.infolist() if not i.is_dir()}
+        self._infos = {i.filename: i for i in archive.infolist() if not i.filename.endswith("/")}
         check_expansion(sum(info.file_size for info in archive.infolist()), size)
 
     def header(self) -> dict[str, Any]:

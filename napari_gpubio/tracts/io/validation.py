@@ -40,16 +40,10 @@ class Grid(NamedTuple):
 
 @contextmanager
 def reading(path: Path, damage: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Turn what a library raises on a damaged file into `InvalidInput` with the file's name and the library's text.
+    """Turn the errors that a damaged file can lead to into `InvalidInput` with the file's name and the library's text.
 
-    Numbers that overflow are not warned about: they become infinite, and `check_finite` refuses them.
-
-    Parameters
-    ----------
-    path
-        The file.
-    damage
-        The errors that a damaged file of this format can lead to; any other is a bug, and is raised as it is.
+    Any other error is a bug, and is raised as it is. Numbers that overflow are not warned about: they become infinite,
+    and `check_finite` refuses them.
     """
     try:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -100,26 +94,10 @@ def checked_magic(data: bytes | bytearray, magic: bytes, what: str) -> None:
 def walk_records(
     words: npt.NDArray[np.int32], *, records: int | None, words_per_item: int, words_after: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Find records of the form [count, count items, some words] that follow one another.
+    """Return start and count of records of the form [count, count items, some words] that follow one another.
 
-    Parameters
-    ----------
-    words
-        The data, shape (W,), native byte order.
-    records
-        How many there must be; None for as many as there are words for.
-    words_per_item, words_after
-        Words of an item, and words after the last item.
-
-    Returns
-    -------
-    starts, counts
-        Index of the word that holds the count, and the count, of each record; shape (records,).
-
-    Raises
-    ------
-    InvalidInput
-        If a count is negative or the data end too early.
+    ``words``: int32 in native byte order; ``records``: how many there must be, None for as many as there are words for.
+    InvalidInput if a count is negative or the data end too early.
     """
     view, limit = words.data, len(words)
     starts, counts, position = array("q"), array("q"), 0

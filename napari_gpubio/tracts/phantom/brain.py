@@ -103,15 +103,7 @@ def cerebrum(points: Floats) -> Floats:
 
 
 def brain_anatomy(affine: Floats, shape: tuple[int, int, int]) -> Anatomy:
-    """Tissue fractions of the brain on a grid.
-
-    Parameters
-    ----------
-    affine
-        Voxel to world, mm, cubic voxels along the world axes.
-    shape
-        Dimensions of the grid.
-    """
+    """Tissue fractions of the brain on a grid of cubic voxels along the world axes."""
     points, voxel = voxel_centers(affine, shape), float(abs(affine[0, 0]))
     stem, cerebellum, hemispheres = tube(points, _STEM), ellipsoid(_right(points), *_CEREBELLUM), cerebrum(points)
     inside = _filled(-_smooth_min(_smooth_min(hemispheres, cerebellum, 14.0), stem, 14.0), voxel)
@@ -232,19 +224,7 @@ def spread_directions(count: int) -> Floats:
 def attenuation(axes: Floats, gradients: Floats, b: Floats, parallel: float, across: float) -> Floats:
     """Signal over S0 of axially symmetric tensors, exp(-b g.D.g) with D = across I + (parallel - across) v v^T.
 
-    Parameters
-    ----------
-    axes
-        Fiber directions v, shape (V, 3).
-    gradients, b
-        Unit gradient directions g, shape (N, 3), and b-values in s/mm^2, shape (N,).
-    parallel, across
-        Diffusivities in mm^2/s.
-
-    Returns
-    -------
-    ndarray
-        Shape (V, N).
+    Fiber directions v (V, 3), unit gradients g (N, 3) and b (N,) in s/mm^2, diffusivities in mm^2/s; shape (V, N).
     """
     cosines = axes @ gradients.T
     unit = np.linalg.norm(gradients, axis=1) ** 2
@@ -261,17 +241,7 @@ def clean_signals(
     """Signals without noise of the voxels of a mask, shape (V, N).
 
     ``S = sum over tissues of share * S0 * attenuation``; a bundle's share is taken from white matter and deep nuclei.
-
-    Parameters
-    ----------
-    anatomy
-        Tissue fractions.
-    fibers
-        Share, shape (X, Y, Z), and direction, shape (X, Y, Z, 3), of each bundle; the shares add up to less than 1.
-    gradients, b
-        Unit gradient directions, shape (N, 3), and b-values in s/mm^2, shape (N,).
-    mask
-        Voxels to simulate, shape (X, Y, Z).
+    ``fibers``: share (X, Y, Z) and direction (X, Y, Z, 3) of each bundle; the shares add up to less than 1.
     """
     share = sum(f[mask] for f, _ in fibers) + np.zeros(np.count_nonzero(mask))
     tissue = (anatomy.white + anatomy.nuclei)[mask]

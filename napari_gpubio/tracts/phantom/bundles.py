@@ -24,17 +24,7 @@ _PARAHIPPOCAMPAL = [(18, -42, -4), (23, -32, -12), (25, -18, -18), (25, -4, -20)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Bundle:
-    """A family of curves.
-
-    Parameters
-    ----------
-    name
-        Its anatomical name.
-    curves
-        World mm, shape (F, n, 3).
-    areas_mm2
-        Cross-section that each curve stands for, shape (F,).
-    """
+    """A family of curves, world mm, shape (F, n, 3), with the cross-section that each stands for, shape (F,)."""
 
     name: str
     curves: Floats
@@ -67,15 +57,7 @@ def arch(angle: Floats, outset_mm: Floats | float = 0.0) -> Floats:
 
 
 def corpus_callosum() -> tuple[Floats, Floats]:
-    """U-shaped curves that cross the midline at right angles and fan out in both hemispheres.
-
-    Returns
-    -------
-    curves
-        Cubic Bezier curves, mirrored at the midline, shape (F, n, 3).
-    areas_mm2
-        Shape (F,).
-    """
+    """Return Bezier curves that cross the midline at right angles and fan out in both hemispheres, and their areas."""
     angles = np.deg2rad(np.linspace(-38.0, 198.0, 80))
     layers, fan = np.linspace(-0.5, 0.5, 5), np.deg2rad(np.linspace(8.0, 86.0, 16))
     angle, layer, spread = (a.ravel() for a in np.meshgrid(angles, layers, fan, indexing="ij"))
@@ -143,17 +125,11 @@ def cerebellar_peduncle() -> tuple[Floats, Floats]:
 
 
 def rasterize(bundle: Bundle, affine: Floats, shape: tuple[int, int, int]) -> tuple[Floats, Floats]:
-    """Share and mean direction of a bundle in each voxel.
+    """Return share, shape (X, Y, Z), and mean direction, shape (X, Y, Z, 3), of a bundle in each voxel.
 
     The curves are added up as small pieces with volume (length times area) and axial direction (dyads t t^T), both
-    blurred by half a voxel; the mean direction is the first eigenvector of the summed dyads.
-
-    Returns
-    -------
-    share
-        In [0, 1), shape (X, Y, Z): 1 - exp(-3 v), where v is the bundle's volume in the voxel over the voxel's.
-    direction
-        Unit vectors in world axes of arbitrary sign, shape (X, Y, Z, 3).
+    blurred by half a voxel; the mean direction is the first eigenvector of the summed dyads. Share: 1 - exp(-3 v),
+    where v is the bundle's volume in the voxel over the voxel's.
     """
     from scipy.ndimage import gaussian_filter
 

@@ -165,7 +165,7 @@ def _block_scores(v1_world: Array, fa: Array, affine: npt.ArrayLike) -> tuple[Fl
     if fa.ndim != 3 or v1_world.shape != (*fa.shape, 3):
         raise InvalidInput(f"directions of shape {v1_world.shape} and FA of shape {fa.shape} do not fit each other")
     from napari_gpubio.core.jit import run_blocks
-    from napari_gpubio.tracts.kernels.coherence.cpu import Directions, count_pairs
+    from napari_gpubio.tracts.kernels.coherence import Directions, count_pairs
 
     matrix = checked_affine(affine)
     axes = fsl_axes(matrix)

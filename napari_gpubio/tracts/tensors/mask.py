@@ -52,10 +52,7 @@ def brain_mask(b0: Array) -> Mask:
 def otsu_threshold(values: Array) -> float:
     """Return the threshold that parts values into two classes with the largest variance between them (Otsu 1979).
 
-    Parameters
-    ----------
-    values
-        Any shape; the brightest 0.5 % are counted as one value.
+    The brightest 0.5 % are counted as one value.
     """
     top = float(np.percentile(values, 99.5))
     flat = np.minimum(values, top if top > values.min() else values.max()).ravel()

@@ -12,21 +12,9 @@ _PIECE = 8192  # tensors at a time, so that they stay in the processor's cache
 def repair_tensors(
     tensors: Array, mask: npt.NDArray[np.bool_], floor_mm2_per_s: float = 1e-6
 ) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """Raise eigenvalues below a floor to the floor, so that every tensor inside the mask is positive definite.
+    """Raise low eigenvalues to a floor, so that every tensor inside the mask is positive definite.
 
-    Parameters
-    ----------
-    tensors
-        Shape (X, Y, Z, 6), mm^2/s. Tensors outside the mask become zero.
-    mask
-        Shape (X, Y, Z).
-    floor_mm2_per_s
-        The smallest eigenvalue to leave.
-
-    Returns
-    -------
-    tensors, repaired
-        The repaired copy, and the voxels that were repaired, shape (X, Y, Z).
+    Returns a copy, zero outside the mask, and the voxels that were repaired, shape (X, Y, Z).
     """
     copy = np.where(mask[..., None], tensors, 0)
     inside = copy[mask]

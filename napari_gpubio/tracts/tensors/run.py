@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import same_grid
-from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.core.timing import RunClock
+from napari_gpubio.core.steps import RunClock, Step, drive
 from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, fit_problem
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.mask import brain_mask
@@ -98,13 +98,7 @@ def fit_steps(
 
 
 def select_volumes(scan: DiffusionScan, shells: tuple[int, ...]) -> npt.NDArray[np.intp]:
-    """Return the indices of the volumes that belong to some shells (all of them if none is named).
-
-    Raises
-    ------
-    InvalidInput
-        If a named shell is not in the scan.
-    """
+    """Return the indices of the volumes of some shells (all if none is named); InvalidInput if a shell is not there."""
     there = scan.shells()
     if missing := [s for s in shells if s not in there]:
         raise InvalidInput(f"there is no shell b = {missing[0]} s/mm²; this scan has {', '.join(map(str, there))}")
@@ -143,12 +137,9 @@ def _runs(problem: FitProblem, device: Device) -> list[Any]:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.tracts.kernels.tensors import gpu
 
-    return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
-
-
-def _on_gpu(run: Any, problem: FitProblem, gpu: Device) -> Any:
     needed = problem.signals.nbytes + 57 * len(problem.signals)
-    return open_run(lambda: run(problem, device=gpu), gpu, needed, "the tensor fit")
+    each = [Device("cuda", (i,)) for i in device.indices]
+    return [open_run(partial(gpu.Run, problem, device=one), one, needed, "the tensor fit") for one in each]
 
 
 def _merged(runs: list[Any]) -> tuple[Array, Array]:

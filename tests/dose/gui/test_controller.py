@@ -13,19 +13,9 @@ from tests.dose.gui.panel_samples import (
 )
 
 
-@pytest.fixture
-def no_counting(filled_panel, monkeypatch):
-    """Fails a test that counts again."""
-
-    def refuse(*_):
-        raise AssertionError("it was counted again")
-
-    monkeypatch.setattr(filled_panel, "make_steps", refuse)
-    return filled_panel
-
-
-def test_the_prescription_is_what_percents_are_of(no_counting, qtbot):
-    panel = no_counting
+def test_prescription_and_scale_count_nothing(filled_panel, qtbot, monkeypatch):
+    panel = filled_panel
+    monkeypatch.setattr(panel, "make_steps", lambda *_: pytest.fail("it was counted again"))
     panel.table.columns.enter("V95%[%], D50%[%]")
     assert cells(panel, 0)[1:] == ["–", "–"]
     assert "is in % of the prescription; give it" in panel.table.problem.text()
@@ -35,20 +25,15 @@ def test_the_prescription_is_what_percents_are_of(no_counting, qtbot):
     assert cells(panel, 0)[1:] == [f"{lung.percent_at(23.75):.4g}", f"{4 * lung.dose_at_percent(50):.4g}"]
     assert panel.plot.prescription.isVisible()
     assert panel.plot.prescription.value() == 25.0
-
-
-def test_scaling_counts_nothing(no_counting, qtbot):
-    panel = no_counting
-    before = curve(panel, "lung")
     panel.scale_box.scale.box.setValue(2.5)
     settle(qtbot, panel)
     after = curve(panel, "lung")
-    np.testing.assert_allclose(after.doses, 2.5 * before.doses)
-    np.testing.assert_array_equal(after.volumes_cc, before.volumes_cc)
-    assert after.mean == pytest.approx(2.5 * before.mean)
+    np.testing.assert_allclose(after.doses, 2.5 * lung.doses)
+    np.testing.assert_array_equal(after.volumes_cc, lung.volumes_cc)
+    assert after.mean == pytest.approx(2.5 * lung.mean)
     panel.scale_box.scale.slider.setValue(0)  # the slider's lower end
     settle(qtbot, panel)
-    assert curve(panel, "lung").mean == pytest.approx(0.1 * before.mean)
+    assert curve(panel, "lung").mean == pytest.approx(0.1 * lung.mean)
 
 
 def test_light_is_scaled_by_power_and_time(viewer, panel, qtbot):
@@ -73,6 +58,10 @@ def drawn(panel, number=0):
 
 def test_axes_are_relative_or_absolute_each(filled_panel, qtbot):
     lung = curve(filled_panel, "lung")
+    filled_panel.axes_box.dose.setCurrentIndex(1)
+    settle(qtbot, filled_panel)
+    assert "Enter a prescription" in filled_panel.notes.text()
+    assert "Gy" in filled_panel.plot.getAxis("bottom").labelText
     filled_panel.scale_box.prescription.box.setValue(20.0)
     for unit, volume, factor_x, factor_y in (
         ("Gy", "%", 1.0, 100 / lung.volume_cc),
@@ -93,14 +82,8 @@ def test_axes_are_relative_or_absolute_each(filled_panel, qtbot):
         assert unit in filled_panel.plot.getAxis("bottom").labelText
 
 
-def test_percent_of_no_prescription_is_explained(filled_panel, qtbot):
-    filled_panel.axes_box.dose.setCurrentIndex(1)
-    settle(qtbot, filled_panel)
-    assert "Enter a prescription" in filled_panel.notes.text()
-    assert "Gy" in filled_panel.plot.getAxis("bottom").labelText
-
-
 def test_a_differential_histogram_sums_to_the_volume(filled_panel, qtbot):
+    filled_panel.tools.volume.setChecked(True)
     filled_panel.axes_box.kind.setCurrentText("differential")
     filled_panel.axes_box.volume.setCurrentText("cc")
     for log in (False, True):
@@ -112,6 +95,8 @@ def test_a_differential_histogram_sums_to_the_volume(filled_panel, qtbot):
             x, y = drawn(filled_panel, number)
             assert len(x) == len(y) + 1
             assert y.sum() == pytest.approx(curve(filled_panel, name).volume_cc)
+    assert not filled_panel.plot.volume_line.isVisible()  # which has no meaning there
+    assert not filled_panel.tools.volume.isEnabled()
 
 
 def test_the_line_keeps_its_dose_on_a_logarithmic_axis(filled_panel, qtbot):
@@ -124,11 +109,3 @@ def test_the_line_keeps_its_dose_on_a_logarithmic_axis(filled_panel, qtbot):
     assert filled_panel.plot.dose_line.value() == pytest.approx(1.0)
     x, y = drawn(filled_panel)
     np.testing.assert_allclose(np.interp(1.0, x, y), curve(filled_panel, "lung").percent_at(10.0), rtol=1e-3)
-
-
-def test_the_volume_line_has_no_meaning_in_a_differential_plot(filled_panel, qtbot):
-    filled_panel.tools.volume.setChecked(True)
-    filled_panel.axes_box.kind.setCurrentText("differential")
-    settle(qtbot, filled_panel)
-    assert not filled_panel.plot.volume_line.isVisible()
-    assert not filled_panel.tools.volume.isEnabled()

@@ -44,6 +44,12 @@ def highlight_of(panel, qtbot):
     return panel.highlight.layer
 
 
+def check_highlighted(layer, where, inside=None):
+    """These voxels are drawn, of all labels if no others are given."""
+    inside = label_values() > 0 if inside is None else inside
+    np.testing.assert_array_equal(highlighted(layer), (inside & where).T)
+
+
 @pytest.mark.parametrize("affine", [AFFINE, SAGITTAL], ids=["LAS", "sagittal"])
 def test_a_line_at_a_dose_highlights_the_voxels_above_it(viewer, panel, qtbot, affine):
     _, labels = add_case(viewer, affine)
@@ -65,33 +71,31 @@ def test_a_line_at_a_dose_highlights_the_voxels_above_it(viewer, panel, qtbot, a
             assert volume == pytest.approx(curve(panel, name).volume_at(dose), abs=0.12 * curve(panel, name).volume_cc)
 
 
-def test_all_of_a_layer_is_highlighted_at_first(viewer, filled_panel, qtbot):
+def test_all_of_a_layer_is_highlighted_at_first_however_doses_are_scaled(viewer, filled_panel, qtbot):
+    viewer.layers.selection.active = viewer.layers["organs"]
     filled_panel.tools.dose.setChecked(True)
     layer = highlight_of(filled_panel, qtbot)
-    filled_panel.link.move_dose_line(20.0)
-    np.testing.assert_array_equal(highlighted(layer), ((label_values() > 0) & (dose_values() >= 20.0)).T)
+    assert viewer.layers.selection.active.name == "organs"
+    for scale in (1.0, 2.0):
+        filled_panel.scale_box.scale.box.setValue(scale)
+        settle(qtbot, filled_panel)
+        filled_panel.link.move_dose_line(20.0 * scale)
+        check_highlighted(layer, dose_values() >= 20.0)
 
 
-def test_an_interval_highlights_the_voxels_in_it(viewer, filled_panel, qtbot):
-    filled_panel.tools.interval.setChecked(True)
-    layer = highlight_of(filled_panel, qtbot)
-    filled_panel.plot.interval.setRegion((14.0, 35.0))
-    np.testing.assert_array_equal(
-        highlighted(layer), ((label_values() > 0) & (dose_values() >= 14.0) & (dose_values() <= 35.0)).T
-    )
-    lung = curve(filled_panel, "lung").band_volume(14.0, 35.0)
-    assert f"{lung:.4g} cc" in readout_of(filled_panel)
-
-
-def test_one_layer_is_used_again_and_taken_away(viewer, filled_panel, qtbot):
+def test_an_interval_highlights_the_voxels_in_it_in_the_same_layer(viewer, filled_panel, qtbot):
     filled_panel.tools.dose.setChecked(True)
     layer = highlight_of(filled_panel, qtbot)
     filled_panel.tools.interval.setChecked(True)
     assert not filled_panel.tools.dose.isChecked()
+    assert filled_panel.isodose.layer is None  # an interval has none
+    settle(qtbot, filled_panel)
+    filled_panel.plot.interval.setRegion((14.0, 35.0))
+    check_highlighted(layer, (dose_values() >= 14.0) & (dose_values() <= 35.0))
+    assert f"{curve(filled_panel, 'lung').band_volume(14.0, 35.0):.4g} cc" in readout_of(filled_panel)
     filled_panel.tools.inside.setCurrentText("heart")
     assert highlight_of(filled_panel, qtbot) == layer
     assert len([one for one in viewer.layers if carried(one, "panel") == "dose highlight"]) == 1
-    assert filled_panel.isodose.layer is None  # an interval has none
     filled_panel.tools.interval.setChecked(False)
     assert highlight_of(filled_panel, qtbot) is None
 
@@ -122,22 +126,6 @@ def test_distances_from_an_isodose_are_in_voxels():
     assert (np.abs(isodose_distances(np.full((4, 4), 7.0), 7.0)) == 1000).all()
 
 
-def test_the_chosen_layer_stays_active(viewer, filled_panel, qtbot):
-    viewer.layers.selection.active = viewer.layers["organs"]
-    filled_panel.tools.dose.setChecked(True)
-    highlight_of(filled_panel, qtbot)
-    assert viewer.layers.selection.active.name == "organs"
-
-
-def test_scaled_doses_highlight_the_same_voxels(viewer, filled_panel, qtbot):
-    filled_panel.tools.dose.setChecked(True)
-    layer = highlight_of(filled_panel, qtbot)
-    filled_panel.scale_box.scale.box.setValue(2.0)
-    settle(qtbot, filled_panel)
-    filled_panel.link.move_dose_line(40.0)
-    np.testing.assert_array_equal(highlighted(layer), ((label_values() > 0) & (dose_values() >= 20.0)).T)
-
-
 def test_inside_contours_voxels_of_the_dose_are_highlighted(viewer, panel, qtbot):
     add_dose(viewer, a_dose(np.eye(4)))
     square = np.array([[5, 2.5, 2.5], [5, 2.5, 9.5], [5, 9.5, 9.5], [5, 9.5, 2.5]])
@@ -148,51 +136,50 @@ def test_inside_contours_voxels_of_the_dose_are_highlighted(viewer, panel, qtbot
     panel.link.move_dose_line(20.0)
     reference = np.zeros(dose_values().shape, bool)
     reference[3:10, 3:10, 5] = True
-    np.testing.assert_array_equal(highlighted(layer), (reference & (dose_values() >= 20.0)).T)
+    check_highlighted(layer, dose_values() >= 20.0, reference)
 
 
-def test_a_line_at_a_volume_reads_doses(viewer, filled_panel, qtbot):
-    filled_panel.tools.volume.setChecked(True)
-    settle(qtbot, filled_panel)
-    filled_panel.plot.volume_line.setValue(50.0)
-    filled_panel.plot.volume_line.sigDragged.emit(filled_panel.plot.volume_line)
-    assert "D at 50 %" in readout_of(filled_panel)
-    assert f"{curve(filled_panel, 'lung').dose_at_percent(50):.4g} Gy" in readout_of(filled_panel)
-    filled_panel.axes_box.volume.setCurrentText("cc")
-    settle(qtbot, filled_panel)
-    filled_panel.link.move_volume_line(1.0)
-    assert f"{curve(filled_panel, 'heart').dose_at(1.0):.4g} Gy" in readout_of(filled_panel)
+def test_a_line_at_a_volume_reads_doses(filled_panel, qtbot):
+    panel = filled_panel
+    panel.tools.dose.setChecked(True)
+    panel.tools.volume.setChecked(True)
+    settle(qtbot, panel)
+    assert "D at 95 %" in readout_of(panel)
+    panel.plot.volume_line.setValue(50.0)
+    panel.plot.volume_line.sigDragged.emit(panel.plot.volume_line)
+    for text in ("at least", "D at 50 %", f"{curve(panel, 'lung').dose_at_percent(50):.4g} Gy"):
+        assert text in readout_of(panel)
+    panel.axes_box.volume.setCurrentText("cc")
+    settle(qtbot, panel)
+    panel.link.move_volume_line(1.0)
+    assert f"{curve(panel, 'heart').dose_at(1.0):.4g} Gy" in readout_of(panel)
 
 
-def test_a_clicked_voxel_is_marked_on_every_curve(viewer, filled_panel, qtbot):
-    show_slices_at(viewer, (20, 0, 30))
-    i, j, k = 5, 6, 4  # in the lung
-    place = (AFFINE @ [i, j, k, 1])[:3][::-1]
-    show_slices_at(viewer, place)
-    Mouse(viewer).click(place)
-    dose = float(dose_values()[i, j, k])
-    spots = filled_panel.plot.marks.getData()
-    np.testing.assert_allclose(spots[0], dose, rtol=1e-5)
-    heights = [curve(filled_panel, name).percent_at(dose) for name in ("lung", "heart")]
-    np.testing.assert_allclose(spots[1], heights, atol=1e-6)
-    assert "voxel in lung" in readout_of(filled_panel)
-    assert f"{dose:.4g} Gy" in readout_of(filled_panel)
-
-
-def test_clicks_that_mark_nothing(viewer, filled_panel):
-    """Beside the structures or the dose, the end of a drag of the view, and a stroke of the brush."""
+def test_a_clicked_voxel_is_marked_on_every_curve(viewer, filled_panel):
+    """But not the end of a drag, a voxel beside the structures or the dose, or a stroke of the brush."""
     corner, lung = ((AFFINE @ [*index, 1])[:3][::-1] for index in ((0, 0, 0), (5, 6, 4)))
     mouse, marks = Mouse(viewer), filled_panel.plot.marks
+    show_slices_at(viewer, lung)
     mouse.drag(lung, moved(lung, 0, 3, 3))
     assert len(marks.data) == 0
     mouse.click(corner)
     assert "in no structure" in readout_of(filled_panel)
     mouse.click(moved(corner, 0, 500, 0))
     assert "outside the dose" in readout_of(filled_panel)
-    viewer.layers.selection.active = viewer.layers["organs"]
-    viewer.layers["organs"].mode = "paint"
+    viewer.layers.selection.active = organs = viewer.layers["organs"]
+    organs.mode = "paint"
     mouse.click(lung)
     assert len(marks.data) == 0
+    organs.undo()
+    organs.mode = "pan_zoom"
+    mouse.click(lung)
+    dose = float(dose_values()[5, 6, 4])
+    doses, heights = marks.getData()
+    np.testing.assert_allclose(doses, dose, rtol=1e-5)
+    percents = [curve(filled_panel, name).percent_at(dose) for name in ("lung", "heart")]
+    np.testing.assert_allclose(heights, percents, atol=1e-6)
+    assert "voxel in lung" in readout_of(filled_panel)
+    assert f"{dose:.4g} Gy" in readout_of(filled_panel)
 
 
 def test_a_click_in_a_series(viewer, panel, qtbot):
@@ -209,28 +196,22 @@ def test_a_click_in_a_series(viewer, panel, qtbot):
     panel.tools.dose.setChecked(True)
     layer = highlight_of(panel, qtbot)
     panel.link.move_dose_line(5.0)
-    np.testing.assert_array_equal(highlighted(layer), ((label_values() > 0) & (dose_values(scale=0.25) >= 5.0)).T)
+    check_highlighted(layer, dose_values(scale=0.25) >= 5.0)
     assert layer.ndim == 3
 
 
-def test_hovering_reads_the_nearest_curve(viewer, filled_panel):
-    filled_panel.plot.mouse_moved.emit(0, 20.0)
-    lung = curve(filled_panel, "lung")
-    assert f"{lung.percent_at(20.0):.4g} %" in readout_of(filled_panel)
-    assert "lung" in readout_of(filled_panel)
-    filled_panel.plot.mouse_moved.emit(-1, 0.0)
-    assert "Move the mouse" in readout_of(filled_panel)
-
-
-def test_the_curve_near_the_mouse_is_found(viewer, filled_panel, qtbot):
+def test_the_curve_near_the_mouse_is_found_and_read(filled_panel):
     filled_panel.plot.resize(400, 270)
     filled_panel.plot.grab()
     box = filled_panel.plot.plotItem.vb
     for number, name in enumerate(("lung", "heart")):
         dose = float(curve(filled_panel, name).dose_at_percent(50))
-        place = box.mapViewToScene(QPointF(dose, 50.0))
-        assert filled_panel.plot.curve_at(place) == number
+        assert filled_panel.plot.curve_at(box.mapViewToScene(QPointF(dose, 50.0))) == number
+        filled_panel.plot.mouse_moved.emit(number, 20.0)
+        assert f"{name} {curve(filled_panel, name).percent_at(20.0):.4g} %" in readout_of(filled_panel)
     assert filled_panel.plot.curve_at(box.mapViewToScene(QPointF(55.0, 95.0))) == -1
+    filled_panel.plot.mouse_moved.emit(-1, 0.0)
+    assert "Move the mouse" in readout_of(filled_panel)
 
 
 @pytest.fixture
@@ -241,61 +222,43 @@ def two(viewer, panel, qtbot):
     return panel
 
 
-def test_the_plan_is_chosen_where_there_are_two(viewer, two, qtbot):
+def test_the_plan_is_chosen_where_there_are_two(two, qtbot):
+    """In the box, by a click at a curve, by a row of the table; a voxel is marked in the chosen one."""
     box = two.tools.of_plan
     assert box.isVisibleTo(two.tools)
     assert [box.itemText(n) for n in range(box.count())] == ["dose", "B"]
+    two.plot.curve_clicked.emit(3)  # the heart of the second plan
+    assert (two.tools.plan, two.tools.inside.currentText()) == (1, "heart")
+    two.link.mark_voxel((AFFINE @ [5, 6, 4, 1])[:3][::-1])
+    assert two.link.voxel[0] == pytest.approx(0.5 * float(dose_values()[5, 6, 4]), rel=1e-5)
+    assert "(2nd plan)" in readout_of(two)
+    assert len(two.plot.marks.data) == 2
+    two.table.table.setCurrentCell(0, 0)
+    assert (two.tools.plan, two.tools.inside.currentText()) == (0, "lung")
+    box.setCurrentIndex(1)
     two.inputs_box.second_box.setCurrentIndex(0)
     settle(qtbot, two)
     assert not box.isVisibleTo(two.tools)
     assert two.tools.plan == 0
+    assert two.link.voxel is None
+    assert len(two.plot.marks.data) == 0
 
 
-def test_isodose_and_highlighted_voxels_are_of_the_chosen_plan(viewer, two, qtbot):
+def test_the_isodose_of_the_chosen_plan_is_a_surface_in_three_dimensions(viewer, two, qtbot):
     values = dose_values(scale=0.5)
     two.tools.dose.setChecked(True)
     two.tools.of_plan.setCurrentIndex(1)
     settle(qtbot, two)
     two.link.move_dose_line(15.5)
-    np.testing.assert_array_equal(highlighted(two.highlight.layer), ((label_values() > 0) & (values >= 15.5)).T)
-    flat = slice_of(viewer, viewer.layers["B"])
-    np.testing.assert_array_equal(slice_of(viewer, two.isodose.layer) > 0, flat > 15.5)
-
-
-def test_a_curve_and_a_row_choose_the_plan(two, qtbot):
-    two.plot.curve_clicked.emit(3)  # the heart of the second plan
-    assert (two.tools.plan, two.tools.inside.currentText()) == (1, "heart")
-    two.table.table.setCurrentCell(0, 0)
-    assert (two.tools.plan, two.tools.inside.currentText()) == (0, "lung")
-
-
-def test_a_clicked_voxel_has_the_dose_of_the_chosen_plan(two, qtbot):
-    place = (AFFINE @ [5, 6, 4, 1])[:3][::-1]
-    two.tools.of_plan.setCurrentIndex(1)
-    two.link.mark_voxel(place)
-    assert two.link.voxel[0] == pytest.approx(0.5 * float(dose_values()[5, 6, 4]), rel=1e-5)
-    assert "(2nd plan)" in readout_of(two)
-    assert len(two.plot.marks.data) == 2
-    two.inputs_box.second_box.setCurrentIndex(0)
-    settle(qtbot, two)
-    assert two.link.voxel is None
-    assert len(two.plot.marks.data) == 0
-
-
-def test_in_three_dimensions_the_isodose_is_a_surface(viewer, two, qtbot):
-    values = dose_values(scale=0.5)
-    two.tools.of_plan.setCurrentIndex(1)
-    two.tools.dose.setChecked(True)
-    settle(qtbot, two)
-    two.link.move_dose_line(12.0)
     flat = two.isodose.layer
+    check_highlighted(two.highlight.layer, values >= 15.5)
+    np.testing.assert_array_equal(slice_of(viewer, flat) > 0, slice_of(viewer, viewer.layers["B"]) > 15.5)
     viewer.dims.ndisplay = 3
     surface = two.isodose.layer
     assert surface != flat
-    assert surface.rendering == "iso"
+    assert (surface.rendering, surface.iso_threshold) == ("iso", 15.5)
     np.testing.assert_array_equal(surface.data, values.T)
     np.testing.assert_allclose(surface.extent.world, viewer.layers["dose"].extent.world)
-    assert surface.iso_threshold == 12.0
     two.link.move_dose_line(20.0)
     assert two.isodose.layer == surface  # nothing but the threshold is another
     assert surface.iso_threshold == 20.0
@@ -305,14 +268,3 @@ def test_in_three_dimensions_the_isodose_is_a_surface(viewer, two, qtbot):
     viewer.dims.ndisplay = 3
     assert two.isodose.layer is None
     viewer.dims.ndisplay = 2
-
-
-def test_the_readout_lists_all_tools(two, qtbot):
-    two.tools.dose.setChecked(True)
-    two.tools.volume.setChecked(True)
-    settle(qtbot, two)
-    assert "at least" in readout_of(two)
-    assert "D at 95 %" in readout_of(two)
-    two.link.move_volume_line(50.0)
-    assert "at least" in readout_of(two)
-    assert "D at 50 %" in readout_of(two)

@@ -5,8 +5,8 @@ import pytest
 from napari.layers import Labels, Shapes
 
 from napari_gpubio.dose import Dose, LabelStructures, dvh
-from napari_gpubio.dose import napari_io as napari_io
 from napari_gpubio.dose.io import read_dvh_sequence, read_rtdose, read_rtstruct
+from napari_gpubio.dose.reader import read_layers
 from tests.dock_widgets import moved, show_slices_at
 from tests.dose.dicom_files import save_dose, save_structures
 from tests.dose.gui.panel_samples import (
@@ -58,6 +58,9 @@ def test_dose_and_structures_on_other_grids(viewer, panel, qtbot):
 
 
 def test_scale_and_units_of_a_layer_are_honored(viewer, panel, qtbot):
+    pixels = viewer.add_image(dose_values().T, name="d")
+    assert "in pixels, taken as mm" in panel.inputs_box.sizes.text()
+    viewer.layers.remove(pixels)
     viewer.add_image(dose_values().T, scale=(300, 200, 200), units=("um",) * 3, name="d", metadata={"unit": "J/cm2"})
     viewer.add_labels(label_values().T, scale=(300, 200, 200), units=("um",) * 3, name="l")
     assert panel.inputs_box.unit.text() == "J/cm2"
@@ -65,11 +68,6 @@ def test_scale_and_units_of_a_layer_are_honored(viewer, panel, qtbot):
     run(qtbot, panel)
     voxels = np.count_nonzero(label_values() == 1)
     assert curve(panel, "label 1").volume_cc == pytest.approx(voxels * 0.2 * 0.2 * 0.3 / 1000)
-
-
-def test_a_layer_in_pixels_is_noted(viewer, panel):
-    viewer.add_image(dose_values().T, name="d")
-    assert "in pixels, taken as mm" in panel.inputs_box.sizes.text()
 
 
 def test_a_series_follows_the_slider(viewer, panel, qtbot):
@@ -110,53 +108,30 @@ def test_two_label_layers_and_shapes_are_counted_together(viewer, panel, qtbot):
     assert curve(panel, "drawn").volume_cc == pytest.approx(0.036, rel=0.01)  # 6 x 6 x 1 mm
     assert "single plane" in panel.notes.text()
     assert panel.controller.curves[names(panel).index("drawn")].color == "#00ff00"
-
-
-def test_shapes_that_are_drawn_are_followed(viewer, panel, qtbot):
-    add_dose(viewer, a_dose(np.eye(4)))
-    square = np.array([[5, 3, 3], [5, 3, 9], [5, 9, 9], [5, 9, 3]], float)
-    drawn = viewer.add_shapes([square], shape_type="polygon", name="drawn")
-    run(qtbot, panel)
-    before = curve(panel, "drawn").volume_cc
     drawn.add_polygons([moved(square, 1, 0, 0)])
     settle(qtbot, panel)
-    assert curve(panel, "drawn").volume_cc == pytest.approx(2 * before, rel=0.01)
+    assert curve(panel, "drawn").volume_cc == pytest.approx(0.072, rel=0.01)
 
 
-def test_colors_follow_the_layer(viewer, filled_panel, qtbot):
-    viewer.layers["organs"].colormap = {1: "#123456", 2: "#654321", 0: "transparent", None: "red"}
-    settle(qtbot, filled_panel)
-    assert [one.color for one in filled_panel.controller.curves] == ["#123456", "#654321"]
-
-
-def test_settings_are_run_with(viewer, filled_panel, qtbot):
-    filled_panel.form.widget("bins").value = 100
-    settle(qtbot, filled_panel)
-    assert filled_panel.controller.results[0].parameters["histograms"]["bins"] == 100
-    assert len(curve(filled_panel, "lung").doses) < 120
-
-
-def test_a_layer_that_moves_is_counted_anew(viewer, filled_panel, qtbot):
-    labels = viewer.layers["organs"]
+def test_what_the_user_changes_is_followed(viewer, filled_panel, qtbot):
+    """Settings, colors, names and the place of a layer."""
+    panel, labels = filled_panel, viewer.layers["organs"]
+    panel.form.widget("bins").value = 100
+    settle(qtbot, panel)
+    assert panel.controller.results[0].parameters["histograms"]["bins"] == 100
+    assert len(curve(panel, "lung").doses) < 120
+    labels.colormap = {1: "#123456", 2: "#654321", 0: "transparent", None: "red"}
+    settle(qtbot, panel)
+    assert [one.color for one in panel.controller.curves] == ["#123456", "#654321"]
+    panel.table.table.item(0, 0).setText("left lung")
+    settle(qtbot, panel)
+    assert names(panel) == ["left lung", "heart"]
+    assert labels.metadata["napari_gpubio"]["structures"] == {1: "left lung", 2: "heart"}
     del labels.metadata["napari_gpubio"]["affine"]
-    before = curve(filled_panel, "lung").mean
+    before = curve(panel, "heart").mean
     labels.translate = (0, 0, 6.0)
-    settle(qtbot, filled_panel)
-    assert curve(filled_panel, "lung").mean != pytest.approx(before, rel=0.01)
-
-
-def test_notes_of_a_layer_are_shown(viewer, panel, qtbot):
-    _, labels = add_case(viewer)
-    labels.metadata["napari_gpubio"]["notes"] = ["3 voxels of 'lung' belong to smaller structures too"]
-    run(qtbot, panel)
-    assert "3 voxels of 'lung' belong to smaller structures too." in panel.notes.text()
-
-
-def test_names_can_be_typed(viewer, filled_panel, qtbot):
-    filled_panel.table.table.item(0, 0).setText("left lung")
-    settle(qtbot, filled_panel)
-    assert names(filled_panel) == ["left lung", "heart"]
-    assert viewer.layers["organs"].metadata["napari_gpubio"]["structures"] == {1: "left lung", 2: "heart"}
+    settle(qtbot, panel)
+    assert curve(panel, "heart").mean != pytest.approx(before, rel=0.01)
 
 
 def test_a_case_of_one_dose_everywhere(viewer, panel, qtbot):
@@ -172,11 +147,8 @@ def test_a_case_of_one_dose_everywhere(viewer, panel, qtbot):
     assert panel.message == ""
 
 
-PLANES = (30.0, 34.0, 38.0, 42.0)
-
-
-def ring(radius, center=(24.0, -6.0)):
-    return [("CLOSED_PLANAR", at(circle(radius, 64, center), z)) for z in PLANES]
+def ring(radius):
+    return [("CLOSED_PLANAR", at(circle(radius, 64, (24.0, -6.0)), z)) for z in (30.0, 34.0, 38.0, 42.0)]
 
 
 @pytest.fixture
@@ -189,43 +161,32 @@ def study(tmp_path):
 
 
 def opened(viewer, folder):
-    for data, keywords, kind in napari_io.read_layers(str(folder)):
+    for data, keywords, kind in read_layers(str(folder)):
         getattr(viewer, f"add_{kind}")(data, **keywords)
 
 
-def test_contours_are_counted_where_labels_would_lose_overlaps(viewer, panel, qtbot, study):
+def test_contours_are_counted_where_labels_would_lose_overlaps(viewer, panel, qtbot, study, tmp_path):
+    """The contours of a study are chosen first; the DVH Sequence has the numbers of their file."""
     opened(viewer, study)
     (chosen,) = panel.inputs_box.structures.layers
     assert isinstance(chosen, Shapes)
     run(qtbot, panel)
     assert names(panel) == ["body", "target"]
     dose, structures = read_rtdose(study / "dose.dcm"), read_rtstruct(study / "structures.dcm")
+    panel.export.write_dicom(tmp_path / "out.dcm")
+    written = {one.name: one for one in read_dvh_sequence(tmp_path / "out.dcm", {1: "body", 2: "target"})}
     for one in structures.structures:
-        reference = dvh(dose, one, SETTINGS, device="cpu")[one.name]
-        assert curve(panel, one.name).volume_cc == pytest.approx(reference.volume_cc, rel=1e-4)
-        assert curve(panel, one.name).mean == pytest.approx(reference.mean, rel=1e-4)
+        found, reference = curve(panel, one.name), dvh(dose, one, SETTINGS, device="cpu")[one.name]
+        assert found.volume_cc == pytest.approx(reference.volume_cc, rel=1e-4)
+        assert found.mean == pytest.approx(reference.mean, rel=1e-4)
+        assert written[one.name].volume_cc == pytest.approx(found.volume_cc, rel=1e-8)
+        assert written[one.name].dose_at_percent(50) == pytest.approx(found.dose_at_percent(50), abs=0.01)
     assert "tick 'structures' instead to paint" in panel.notes.text()
-
-
-def test_labels_are_counted_where_they_are_ticked(viewer, panel, qtbot, study):
-    opened(viewer, study)
-    labels = next(layer for layer in viewer.layers if isinstance(layer, Labels))
-    run(qtbot, panel)
     exact = curve(panel, "body").volume_cc
-    panel.inputs_box.structures.choose(labels)
+    panel.inputs_box.structures.choose(next(layer for layer in viewer.layers if isinstance(layer, Labels)))
     settle(qtbot, panel)
     assert curve(panel, "body").volume_cc < 0.8 * exact  # without the target
     assert "Tick 'structures contours' instead to count structures that overlap" in panel.notes.text()
-
-
-def test_numbers_of_the_file_go_into_the_dvh_sequence(viewer, panel, qtbot, study, tmp_path):
-    opened(viewer, study)
-    run(qtbot, panel)
-    panel.export.write_dicom(tmp_path / "out.dcm")
-    found = {one.name: one for one in read_dvh_sequence(tmp_path / "out.dcm", {1: "body", 2: "target"})}
-    for name in ("body", "target"):
-        assert found[name].volume_cc == pytest.approx(curve(panel, name).volume_cc, rel=1e-8)
-        assert found[name].dose_at_percent(50) == pytest.approx(curve(panel, name).dose_at_percent(50), abs=0.01)
 
 
 def test_a_file_that_cannot_be_read_is_noted_in_the_panel(viewer, panel, qtbot, study):

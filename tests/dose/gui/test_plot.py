@@ -1,4 +1,4 @@
-"""The legend names every curve and covers none, on screen and in figures; the plot is not cut off."""
+"""The legend names every curve and covers none, on screen and in figures; axes, intervals and what is drawn."""
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -10,28 +10,30 @@ from qtpy.QtGui import QColor, QImage, QPainter
 from qtpy.QtTest import QTest
 
 from napari_gpubio.dose import Dvh
-from napari_gpubio.dose.gui.curves import Axes, Curve, named_curves
+from napari_gpubio.dose.gui.curves import (
+    DECADES,
+    Axes,
+    Curve,
+    interval_edges,
+    log_start,
+    named_curves,
+    short_number,
+    thin_points,
+)
 from napari_gpubio.dose.gui.legend import LegendStrip, draw_legend, legend_width
-from napari_gpubio.dose.gui.plot import DvhPlot
+from napari_gpubio.dose.gui.plot import DoseAxis, DvhPlot
 from tests.dose.gui.panel_samples import colors_in
+from tests.dose.samples import ramp
 
 COUNTS = pytest.mark.parametrize("count", [3, 9, 30])
 
 
 def shown(count, *, second=False):
-    dvhs = [
-        Dvh(
-            name=f"Left parotid gland {n} <PRV>",
-            unit="Gy",
-            doses=np.array([10.0, 20.0 + n]),
-            volumes_cc=np.array([5.0, 0.0]),
-            mean=15.0,
-        )
-        for n in range(count)
-    ]
-    colors = [f"#{40 + 7 * n:02x}80{250 - 7 * n:02x}" for n in range(count)]
-    first = [Curve(dvh=dvh, color=color) for dvh, color in zip(dvhs, colors, strict=True)]
-    return first + ([Curve(dvh=dvhs[0], color=colors[0], second=True)] if second else [])
+    curves = []
+    for n in range(count):
+        dvh = replace(ramp(f"Left parotid gland {n} <PRV>", 10.0, 20.0 + n, 5.0), mean=15.0)
+        curves.append(Curve(dvh=dvh, color=f"#{40 + 7 * n:02x}80{250 - 7 * n:02x}"))
+    return [*curves, replace(curves[0], second=True)] if second else curves
 
 
 def strip_of(qtbot, count, width):
@@ -105,13 +107,14 @@ def test_a_figure_keeps_its_plot_however_many_names_there_are(filled_panel, tmp_
     assert (wide > 1000) == (times > 1)
     filled_panel.export.write_png(tmp_path / "a.png")
     filled_panel.export.write_svg(tmp_path / "a.svg")
-    image = QImage(str(tmp_path / "a.png"))
-    view = [float(part) for part in ET.parse(tmp_path / "a.svg").getroot().attrib["viewBox"].split()]
-    assert view[2:] == [image.width() / 2, image.height() / 2]
+    image, root = QImage(str(tmp_path / "a.png")), ET.parse(tmp_path / "a.svg").getroot()
+    assert root.tag.endswith("svg")
+    assert sum(1 for element in root.iter() if element.tag.endswith(("path", "polyline"))) > 2
+    assert [float(part) for part in root.attrib["viewBox"].split()][2:] == [image.width() / 2, image.height() / 2]
     assert image.width() / 2 == pytest.approx(800 + wide + 16, abs=1)
     for columns in (slice(0, 1600), slice(1600, None)):  # the plot, and the legend beside it
         colors = colors_in(tmp_path / "a.png", columns)
-        assert {one.color for one in filled_panel.controller.curves[:30:5]} <= colors
+        assert {"#ffffff", *(one.color for one in filled_panel.controller.curves[:30:5])} <= colors
 
 
 def test_a_structure_that_only_the_second_plan_reaches_is_named(qtbot):
@@ -172,3 +175,87 @@ def test_the_dose_axis_is_labeled_up_to_its_end(qtbot, largest, last_label):
     labels = [float(text) for _, _, text in axis.generateDrawSpecs(painter)[2]]
     painter.end()
     assert max(labels) == last_label
+
+
+def a_dvh(doses):
+    """A histogram with these doses at even steps of volume; of none: an empty one."""
+    doses = np.asarray(doses, float)
+    volumes, mean = np.linspace(10.0, 0.0, len(doses)), float(doses.mean()) if len(doses) else float("nan")
+    return Dvh(name="organ", unit="Gy", doses=doses, volumes_cc=volumes, mean=mean)
+
+
+EMPTY = a_dvh([])
+
+
+@pytest.mark.parametrize("logarithmic", [False, True])
+@pytest.mark.parametrize("reference", [None, 40.0])
+def test_a_dose_comes_back_from_its_place(logarithmic, reference):
+    axes = Axes(unit="Gy", reference=reference, relative_dose=True, logarithmic=logarithmic)
+    doses = np.array([0.02, 1.0, 37.5])
+    np.testing.assert_allclose(axes.dose_at_position(axes.position_of_dose(doses)), doses)
+    if reference and not logarithmic:
+        assert axes.position_of_dose(20.0) == pytest.approx(50.0)
+
+
+def test_a_logarithmic_curve_begins_at_the_least_positive_dose():
+    dvhs = [a_dvh([0.0, 0.5, 20.0]), a_dvh([3.0, 9.0]), EMPTY]
+    assert log_start(dvhs) == 0.5
+    assert log_start([a_dvh([1e-20, 10.0])]) == pytest.approx(10.0 * 10**-DECADES)
+    assert log_start([EMPTY]) == 1.0
+    x, y = Axes(unit="Gy", logarithmic=True, relative_volume=False).points_of(dvhs[0], 0.5, np.empty(0))
+    np.testing.assert_allclose(x, np.log10([0.5, 20.0]))
+    np.testing.assert_allclose(y, [5.0, 0.0])
+
+
+@pytest.mark.parametrize(("logarithmic", "least"), [(False, 0.5), (True, 0.5), (False, -4.0)])
+def test_intervals_hold_every_dose(logarithmic, least):
+    dvhs = [a_dvh([least, 20.0]), a_dvh([3.0, 90.0]), EMPTY]
+    axes = Axes(unit="Gy", differential=True, logarithmic=logarithmic, relative_volume=False)
+    edges = interval_edges(dvhs, axes)
+    if least < 0:
+        assert edges[0] == least
+    for dvh in dvhs:
+        assert axes.points_of(dvh, 0.5, edges)[1].sum() == pytest.approx(dvh.volume_cc)
+    assert ("equal ratio" if logarithmic else "intervals of 0.9") in axes.interval_text(edges)
+
+
+def test_ticks_of_a_logarithmic_axis_say_what_they_stand_for(qtbot):
+    axis = DoseAxis("bottom")
+    axis.logarithmic = True
+    axis.setRange(-3.2, 4.5)
+    assert axis.tickStrings([-3.0, -1.0, 0.0, 3.0, 4.0], 1.0, 1.0) == ["10⁻³", "0.1", "1", "1000", "10⁴"]
+    axis.setRange(-1.0, 1.0)
+    assert axis.tickStrings(list(np.log10([0.2, 0.3, 5.0])), 1.0, 0.1) == ["0.2", "", "5"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(12889.6, "12890"), (0.000123456, "0.0001235"), (1234.5, "1234"), (3e9, "3e+09")]
+)
+def test_numbers_are_short(value, text):
+    assert short_number(value) == text
+
+
+@pytest.mark.parametrize("points", [3, 250, 4097])
+def test_a_thinned_curve_looks_like_all_of_it(points):
+    """Beside every point that is left out there is a drawn line within 1/125 of width and height."""
+    x = np.sort(np.random.default_rng(points).random(points)) ** 2 * 60
+    y = 100 / (1 + np.exp((x - 30) / 2))
+    y[x > 40] = 0.0  # an edge, which stays one
+    few_x, few_y = thin_points(x, y, 250)
+    assert (few_x[0], few_y[0], few_x[-1], few_y[-1]) == (x[0], y[0], x[-1], y[-1])
+    assert len(few_x) <= min(points, 550)
+    assert np.isin(few_x, x).all()
+    np.testing.assert_allclose(np.interp(x, few_x, few_y), y, atol=100 / 125)
+
+
+def test_an_edge_stays_an_edge():
+    x = np.linspace(0, 60, 4001)
+    y = np.where(x < 40, 100 - x, 0.0)
+    few_x, few_y = thin_points(x, y, 250)
+    before = np.flatnonzero(few_y > 0)[-1]
+    assert (few_x[before], few_x[before + 1]) == (x[x < 40][-1], x[x >= 40][0])
+
+
+def test_steps_of_intervals_are_all_drawn():
+    edges, volumes = np.linspace(0, 1, 1001), np.ones(1000)
+    assert thin_points(edges, volumes, 250) == (edges, volumes)

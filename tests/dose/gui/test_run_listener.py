@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from napari_gpubio.dose.live import LiveDvh
-from tests.dock_widgets import Held
 from tests.dose.gui.panel_samples import (
     SAGITTAL,
     a_dose,
@@ -35,10 +34,15 @@ def check_follows(panel, layer, names=("lung", "heart")):
         check_same(curve(panel, name), expected(a_dose(), organs(painted(layer)), name))
 
 
-def test_strokes_undo_redo_and_fill_are_followed(viewer, filled_panel, qtbot):
+def test_strokes_undo_redo_and_fill_are_followed(viewer, filled_panel, qtbot, monkeypatch):
     layer = viewer.layers["organs"]
     layer.brush_size = 4
-    runs = filled_panel.controller.live
+    runs, follow, compared = filled_panel.controller.live, LiveDvh.follow, []
+    monkeypatch.setattr(LiveDvh, "follow", lambda *given, **more: compared.append(given) or follow(*given, **more))
+    for z in (8.0, 11.0, 14.0):  # the slider alone changes nothing
+        viewer.dims.set_point(0, z)
+        settle(qtbot, filled_panel)
+    assert compared == []
     for act in (
         lambda: layer.paint((5, 6, 6), 2),
         lambda: layer.paint((6, 8, 12), 0),
@@ -53,6 +57,7 @@ def test_strokes_undo_redo_and_fill_are_followed(viewer, filled_panel, qtbot):
         settle(qtbot, filled_panel)
         assert (painted(layer) != before).any()
         check_follows(filled_panel, layer)
+    assert compared
     assert filled_panel.controller.live is runs  # there was no new run
 
 
@@ -67,18 +72,6 @@ def test_a_brush_in_three_dimensions_and_other_orders_of_axes(viewer, filled_pan
         check_follows(filled_panel, layer)
 
 
-def test_labels_that_are_set_from_outside_are_followed(viewer, filled_panel, qtbot):
-    layer = viewer.layers["organs"]
-    layer.data[3:6] = 2
-    layer.refresh()
-    settle(qtbot, filled_panel)
-    check_follows(filled_panel, layer)
-    layer.data = np.where(layer.data == 2, 1, layer.data).astype(np.uint8)
-    settle(qtbot, filled_panel)
-    check_follows(filled_panel, layer, ("lung",))
-    assert curve(filled_panel, "heart").is_empty
-
-
 def test_a_sagittal_volume_is_painted_in_its_own_axes(viewer, panel, qtbot):
     _, layer = add_case(viewer, SAGITTAL)
     run(qtbot, panel)
@@ -90,17 +83,24 @@ def test_a_sagittal_volume_is_painted_in_its_own_axes(viewer, panel, qtbot):
     check_same(curve(panel, "heart"), expected(a_dose(SAGITTAL), organs(now, SAGITTAL), "heart"))
 
 
-def test_a_new_label_gets_a_curve(viewer, filled_panel, qtbot):
+def test_new_labels_and_labels_that_are_set_from_outside_are_followed(viewer, filled_panel, qtbot):
     layer = viewer.layers["organs"]
     layer.brush_size = 5
     layer.paint((5, 12, 14), 7)
     settle(qtbot, filled_panel)
     assert names(filled_panel) == ["lung", "heart", "label 7"]
-    voxels = np.count_nonzero(layer.data == 7)
-    assert curve(filled_panel, "label 7").volume_cc == pytest.approx(voxels * 0.012)
+    assert curve(filled_panel, "label 7").volume_cc == pytest.approx(np.count_nonzero(layer.data == 7) * 0.012)
     layer.undo()
     settle(qtbot, filled_panel)
     assert curve(filled_panel, "label 7").is_empty
+    layer.data[3:6] = 2
+    layer.refresh()
+    settle(qtbot, filled_panel)
+    check_follows(filled_panel, layer)
+    layer.data = np.where(layer.data == 2, 1, layer.data).astype(np.uint8)
+    settle(qtbot, filled_panel)
+    check_follows(filled_panel, layer, ("lung",))
+    assert curve(filled_panel, "heart").is_empty
 
 
 def test_a_label_beyond_the_type_that_was_counted(viewer, panel, qtbot):
@@ -113,25 +113,14 @@ def test_a_label_beyond_the_type_that_was_counted(viewer, panel, qtbot):
     assert "label 300" in names(panel)
 
 
-def test_what_is_painted_during_a_run_is_taken_over(viewer, panel, qtbot, monkeypatch):
+def test_what_is_painted_during_a_run_is_taken_over(viewer, panel, qtbot, held):
     _, layer = add_case(viewer)
-    held = Held(monkeypatch, LiveDvh, "steps")
     panel.run_button.click()
     held.wait(qtbot)
     layer.paint((5, 6, 6), 2)
     held.go.set()
     settle(qtbot, panel)
     check_follows(panel, layer)
-
-
-def test_both_plans_follow(viewer, panel, qtbot):
-    layer = choose_two_plans(viewer, panel, a_dose(scale=0.5))
-    run(qtbot, panel)
-    layer.paint((5, 6, 6), 2)
-    settle(qtbot, panel)
-    now = organs(painted(layer))
-    check_same(curve(panel, "heart", second=True), expected(a_dose(scale=0.5), now, "heart"))
-    check_same(curve(panel, "heart"), expected(a_dose(), now, "heart"))
 
 
 def test_highlighted_voxels_follow_too(viewer, filled_panel, qtbot):
@@ -149,15 +138,6 @@ def test_highlighted_voxels_follow_too(viewer, filled_panel, qtbot):
     )
 
 
-def test_the_slider_alone_changes_nothing(viewer, filled_panel, qtbot, monkeypatch):
-    looked = []
-    monkeypatch.setattr(LiveDvh, "follow", lambda *given, **_: looked.append(given))
-    for z in (8.0, 11.0, 14.0):
-        viewer.dims.set_point(0, z)
-        settle(qtbot, filled_panel)
-    assert looked == []
-
-
 def test_labels_with_the_axis_of_a_series(viewer, panel, qtbot):
     add_dose(viewer)
     data = np.stack([label_values().T] * 2)
@@ -172,12 +152,14 @@ def test_labels_with_the_axis_of_a_series(viewer, panel, qtbot):
     check_same(curve(panel, "label 2"), expected(a_dose(), now, "heart"))
 
 
-def test_labels_of_two_layers_are_followed(viewer, panel, qtbot):
-    add_case(viewer)
+def test_labels_of_two_layers_and_two_plans_are_followed(viewer, panel, qtbot):
+    first = choose_two_plans(viewer, panel, a_dose(scale=0.5))
     second = add_organs(viewer, organs(), "second")
-    panel.inputs_box.structures.choose(viewer.layers["organs"], second)
+    panel.inputs_box.structures.choose(first, second)
     run(qtbot, panel)
     second.paint((5, 6, 6), 2)
     settle(qtbot, panel)
-    check_same(curve(panel, "heart (second)"), expected(a_dose(), organs(painted(second)), "heart"))
-    check_same(curve(panel, "heart (organs)"), expected(a_dose(), organs(), "heart"))
+    for scale, is_second in ((1.0, False), (0.5, True)):
+        for name, labels in (("second", painted(second)), ("organs", label_values())):
+            reference = expected(a_dose(scale=scale), organs(labels), "heart")
+            check_same(curve(panel, f"heart ({name})", second=is_second), reference)

@@ -33,7 +33,7 @@ def held(monkeypatch):
 @pytest.fixture
 def placed(viewer, panel):
     """A source on the left, shown in its slice, and nothing that runs by itself."""
-    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
     go_to(viewer, panel.voxels.controller.optodes.source.position_mm)
     return panel

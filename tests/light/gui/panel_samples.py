@@ -84,8 +84,8 @@ def settle(qtbot, panel):
 
     def still():
         quick = any(runs.busy for runs in panel.findChildren(QuickRuns))
-        painted = any(labels._later.isActive() for labels in panel.findChildren(LabelSource))
-        jobs = any(job._running is not None for job in panel.findChildren(LatestJob))
+        painted = any(labels.is_busy for labels in panel.findChildren(LabelSource))
+        jobs = any(job.is_busy for job in panel.findChildren(LatestJob))
         return not (panel.running or quick or painted or jobs)
 
     wait_until(qtbot, still)
@@ -160,7 +160,7 @@ def degrees_between(a, b):
 
 def held_run(qtbot, panel, held):
     """Place a source without a quick run, and begin a run that is held."""
-    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
     panel.run_button.click()
     held.wait(qtbot)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.light.gui import LightPanel
+from napari_gpubio.light.gui.mode import Mode
 from tests.dock_widgets import button
 from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS, picture
 from tests.light.gui.panel_samples import FEW, LEFT, click, fluence, held_run, result, run, settle
@@ -29,9 +30,9 @@ def test_the_buttons_switch_and_nothing_typed_is_lost(viewer, panel, qtbot):
 def test_the_other_mode_is_made_when_it_is_chosen(viewer, qtbot):
     panel = LightPanel(viewer)
     qtbot.addWidget(panel)
-    assert list(panel._modes) == ["voxels"]
+    assert len(panel.findChildren(Mode)) == 1
     panel.set_mode("layers")
-    assert list(panel._modes) == ["voxels", "layers"]
+    assert len(panel.findChildren(Mode)) == 2
     panel.teardown()
 
 

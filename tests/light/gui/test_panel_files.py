@@ -40,11 +40,11 @@ def test_the_script_gives_the_same_numbers(viewer, from_file, qtbot, tmp_path):
     panel.voxels.place_source(LEFT)
     panel.voxels.source_box.form.widget("kind").value = "fiber"
     panel.voxels.source_box.form.widget("radius_mm").value = 0.75
-    panel.voxels.source_box._depth.setValue(1.25)
+    panel.voxels.source_box.depth_box.setValue(1.25)
     panel.voxels.controller.add_detector(LEFT + np.array([2.0, 6.0, 0.0]))
     panel.voxels.run_box.form.widget("seed").value = 11
     panel.voxels.run_box.set_gates(2.0, 3)
-    panel.voxels.display_box._power.setValue(7.5)
+    panel.voxels.display_box.power_box.setValue(7.5)
     run(qtbot, panel)
     text = script_of(panel)
     assert panel.message == ""
@@ -63,7 +63,7 @@ def test_painted_labels_and_a_pattern_are_saved_beside_the_script(viewer, panel,
     viewer.add_image(image, name="bright below")
     panel.voxels.place_source(TOP)
     panel.voxels.source_box.form.widget("kind").value = "pattern"
-    panel.voxels.source_box._turn.setValue(30.0)
+    panel.voxels.source_box.turn_box.setValue(30.0)
     run(qtbot, panel)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     text = script_of(panel)

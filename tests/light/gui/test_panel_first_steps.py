@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QScrollArea
 
 from napari_gpubio.core import warmup
 from napari_gpubio.core.space import same_grid
@@ -254,9 +255,10 @@ def test_it_fits_a_dock_of_400_pixels(make_napari_viewer, qtbot):
     panel.voxels.controller.add_detector(TOP)
     settle(qtbot, panel)
     assert panel.minimumWidth() <= 402
+    scroll = panel.findChild(QScrollArea)
     for kind in KINDS:
         panel.voxels.source_box.form.widget("kind").value = kind
-        assert panel._content.minimumSizeHint().width() <= panel._scroll.viewport().width(), kind
+        assert scroll.widget().minimumSizeHint().width() <= scroll.viewport().width(), kind
     panel.teardown()
 
 

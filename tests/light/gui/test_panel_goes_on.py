@@ -50,7 +50,7 @@ def numbers(panel):
 @pytest.fixture
 def ran(panel, qtbot):
     """A panel with a result, and no quick runs."""
-    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
     run(qtbot, panel)
     return panel
@@ -216,7 +216,7 @@ def test_a_source_that_was_moved_since_is_a_sentence(viewer, ran, qtbot):
 
 
 def test_a_sensitivity_needs_a_result(viewer, panel):
-    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
     assert not button(panel, "Sensitivity to a detector").isEnabled()
     panel.voxels.controller.add_detector(BESIDE)
@@ -238,9 +238,9 @@ def test_both_faces_of_an_axis_become_cyclic_together(panel):
 
 
 def test_an_image_that_is_opened_starts_no_run(viewer, panel, qtbot, held):
-    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
-    panel.voxels.run_box._live.setChecked(True)
+    panel.voxels.run_box.set_live(True)
     viewer.add_image(np.ones((4, 4)))  # the source is no pattern
     settle(qtbot, panel)
     assert held.runs == 0

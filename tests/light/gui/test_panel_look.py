@@ -21,7 +21,7 @@ def shown(viewer, panel, qtbot):
 
 def give(panel, qtbot, **amounts):
     for name, value in amounts.items():
-        getattr(panel.voxels.display_box, f"_{name}").setValue(value)
+        getattr(panel.voxels.display_box, f"{name}_box").setValue(value)
     settle(qtbot, panel)
 
 
@@ -38,7 +38,7 @@ def test_the_picture_is_the_logarithm_over_whole_decades(viewer, shown, qtbot):
     low, high = layer.contrast_limits
     assert high - low == 6
     assert high == np.ceil(np.log10(values.max()))
-    shown.voxels.display_box._decades.setValue(3)
+    shown.voxels.display_box.decades_box.setValue(3)
     settle(qtbot, shown)
     assert tuple(layer.contrast_limits) == (high - 3, high)
 
@@ -53,14 +53,14 @@ def test_power_and_exposure_give_the_users_units(viewer, shown, qtbot):
     assert np.allclose(layer.data, per_photon + 1.0, atol=1e-5, equal_nan=True)  # times 10 mW
     give(shown, qtbot, exposure=50.0)
     assert shown.voxels.display_box.strength.energy_j == pytest.approx(0.5)
-    unit = shown.voxels.results._unit
+    unit = shown.voxels.results.unit_box
     unit.setCurrentIndex(unit.findData("J/cm²"))
     settle(qtbot, shown)
     assert "J/cm²" in layer.name
     # 0.5 J x fluence per mm^2 = 50 J/cm^2 per 1/mm^2
     assert np.allclose(layer.data, per_photon + np.log10(50.0), atol=1e-5, equal_nan=True)
     give(shown, qtbot, energy=2.0)
-    assert shown.voxels.display_box._exposure.value() == pytest.approx(200.0)
+    assert shown.voxels.display_box.exposure_box.value() == pytest.approx(200.0)
     assert np.allclose(layer.data, per_photon + np.log10(200.0), atol=1e-5, equal_nan=True)
     values = result(viewer).fluence_j_per_cm2(2.0)
     assert np.allclose(layer.data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
@@ -121,7 +121,7 @@ def test_time_gates_step_with_the_viewers_slider(viewer, shown, qtbot):
 
 
 def test_the_time_window_zero_is_a_sentence(viewer, shown, qtbot):
-    shown.voxels.run_box._live.setChecked(False)
+    shown.voxels.run_box.set_live(False)
     shown.voxels.run_box.set_gates(0.0, 1)
     shown.run_button.click()
     assert "ends at 0 ns" in shown.message
@@ -163,8 +163,8 @@ def run_box(qtbot):
 
 
 def type_photons(run_box, text):
-    run_box.photons._text.setText(text)
-    run_box.photons._text.editingFinished.emit()
+    run_box.photons.text_box.setText(text)
+    run_box.photons.text_box.editingFinished.emit()
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def type_photons(run_box, text):
 def test_photons_can_be_typed(run_box, text, photons):
     type_photons(run_box, text)
     assert run_box.settings.photons == photons
-    assert run_box.photons._slider.value() == round(10 * np.log10(photons).clip(4, 9))
+    assert run_box.photons.slider.value() == round(10 * np.log10(photons).clip(4, 9))
 
 
 @pytest.mark.parametrize("text", ["many", "", "0", "-5", "nan", "1e15"])
@@ -186,5 +186,5 @@ def test_photons_that_are_no_number_are_a_sentence(run_box, text):
 
 def test_the_slider_goes_from_ten_thousand_to_a_billion(run_box):
     for tick_, photons in ((63, 2_000_000), (40, 10**4), (90, 10**9)):
-        run_box.photons._slider.setValue(tick_)
+        run_box.photons.slider.setValue(tick_)
         assert run_box.photons.value() == photons

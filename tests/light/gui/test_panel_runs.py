@@ -6,6 +6,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.gui import request
+from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.gui.plots_profile import DRAWN
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
@@ -50,7 +51,7 @@ MANY = 400_000
 def test_the_picture_refines_and_keeps_what_the_user_set(viewer, panel, qtbot, monkeypatch, in_chunks_of):
     in_chunks_of(MANY // 20)  # more than the window shows, if it is slow
     monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
-    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.set_live(False)
     panel.voxels.run_box.photons.set_value(MANY)
     panel.voxels.place_source(LEFT)
     seen = []
@@ -81,7 +82,7 @@ def test_a_preview_is_an_unbiased_look_at_the_whole(viewer, panel, qtbot, monkey
     """Every preview is a result of its own: its absorbed share agrees with the final one within their errors."""
     in_chunks_of(MANY // 4)
     monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
-    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.set_live(False)
     panel.voxels.run_box.photons.set_value(MANY)
     panel.voxels.place_source(LEFT)
     previews = []
@@ -96,7 +97,7 @@ def test_a_preview_is_an_unbiased_look_at_the_whole(viewer, panel, qtbot, monkey
 
 
 def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
-    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.set_live(False)
     panel.voxels.run_box.photons.set_value(10**8)
     panel.voxels.place_source(LEFT)
     panel.run_button.click()
@@ -110,19 +111,20 @@ def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
     assert not stopped.complete
     assert 0 < stopped.launched < 10**8
     assert stopped.energy.total == pytest.approx(1.0, abs=1e-6)
-    assert panel._status.text() == f"stopped after {stopped.launched:,} photons; Continue adds photons"
+    assert panel.status == f"stopped after {stopped.launched:,} photons; Continue adds photons"
     again = simulate(ball(), stopped.source, LightSettings(photons=50_000, seed=7), device="cpu")
     assert abs(again.energy.absorbed.z_score(stopped.energy.absorbed.value)) < 5
 
 
 def test_a_change_during_a_run_lets_it_go_on_and_says_so(viewer, panel, qtbot, held):
     held_run(qtbot, panel, held)
-    panel.voxels.run_box._live.setChecked(True)
+    begun = panel.voxels.controller.optodes.source
+    panel.voxels.run_box.set_live(True)
     panel.voxels.place_source(TOP)
     assert "Press Stop, then Run" in panel.message
     held.go.set()
     settle(qtbot, panel)
-    assert np.allclose(result(viewer).source.position_mm, panel.voxels.controller._before[-1].source.position_mm)
+    assert np.allclose(result(viewer).source.position_mm, begun.position_mm)
     run(qtbot, panel)
     assert np.allclose(result(viewer).source.position_mm, panel.voxels.controller.optodes.source.position_mm)
 
@@ -142,13 +144,13 @@ def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel,
         qtbot.wait(20)
     moves_shown = len({r.source.position_mm for r in shown})
     mouse.release(moved(start, 0.0, 4.0, 0.0))
-    panel.voxels._quick.cancel()
+    panel.findChild(QuickRuns).cancel()
     settle(qtbot, panel)
     assert moves_shown >= 2
 
 
 def test_without_the_preview_nothing_runs_by_itself(viewer, panel, qtbot):
-    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.set_live(False)
     click(viewer, LEFT)
     settle(qtbot, panel)
     assert fluence(viewer) is None
@@ -165,7 +167,7 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
             raise InvalidInput("the simulation needs about 9 MB and 8 MB are free; take fewer time gates")
         return (yield from real(*args, **keywords))
 
-    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
     monkeypatch.setattr(request, "simulate_steps", failing_once)
     run(qtbot, panel)

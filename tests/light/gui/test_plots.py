@@ -1,4 +1,4 @@
-"""The plots of a light result: the profile, also along a drawn line, and the detectors."""
+"""The plots of a light result: axes, profile, detectors, and the dock they open in."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -8,11 +8,12 @@ import pyqtgraph
 import pytest
 from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QApplication, QComboBox
+from qtpy.QtWidgets import QApplication, QComboBox, QDockWidget
 
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.gui.theme import CURVES
-from napari_gpubio.light.gui.plots import PlotWindow
+from napari_gpubio.light.gui.plots import TITLE, PlotController, PlotWindow
+from napari_gpubio.light.gui.plots_axes import DecadeAxis, LogPlot
 from napari_gpubio.light.gui.plots_detectors import NONE, NOTHING, few_text
 from napari_gpubio.light.gui.plots_profile import DRAW, DRAWN, EMPTY
 from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
@@ -268,3 +269,94 @@ def test_detectors_with_few_photons_are_named():
     caught = (SimpleNamespace(name="D1", photons=30), SimpleNamespace(name="D2", photons=3))
     assert few_text(caught).startswith("D2: fewer than 30 photons")
     assert few_text(caught[:1]) == ""
+
+
+def test_ticks_are_powers_of_ten_and_between_few_of_them_twos_and_fives(qtbot):
+    axis = DecadeAxis("left")
+    axis.setRange(-5.2, 1.3)
+    (spacing, decades), (fine, between) = axis.tickValues(-5.2, 1.3, 200)
+    assert decades == [-5, -4, -3, -2, -1, 0, 1]
+    assert axis.tickStrings(decades, 1.0, spacing) == ["10⁻⁵", "10⁻⁴", "10⁻³", "10⁻²", "10⁻¹", "10⁰", "10¹"]
+    assert np.isclose(between, np.log10(0.003)).any()
+    assert set(axis.tickStrings(between, 1.0, fine)) == {""}
+    (_, decades), (_, between) = axis.tickValues(-12.0, 0.0, 60)
+    assert (np.diff(decades) * 60 / 12).min() >= 18  # pixels, so that texts do not overlap
+    assert between == []
+    # within two decades, twos and fives are written, too
+    axis.setRange(-3.5, -2.0)
+    _, (fine, between) = axis.tickValues(-3.5, -2.0, 200)
+    assert [text for text in axis.tickStrings(between, 1.0, fine) if text] == ["5·10⁻⁴", "2·10⁻³", "5·10⁻³"]
+
+
+def test_what_is_not_positive_leaves_a_gap(qtbot):
+    plot = LogPlot("x (mm)", "y")
+    qtbot.addWidget(plot)
+    x, y = np.arange(6.0), np.array([1.0, 0.1, 0.0, -1.0, 0.01, 0.02])
+    plot.add_curve(x, y, error=np.array([0.5, 0.2, 0.1, 0.1, np.nan, 0.01]), color=CURVES[0], name="a")
+    assert np.isnan(drawn_curves(plot)["a"][1]).tolist() == [False, False, True, True, False, False]
+    bands = [item for item in plot.getPlotItem().items if isinstance(item, pyqtgraph.FillBetweenItem)]
+    (band,) = bands  # a single sample has no band
+    high, low = (10.0 ** band.curves[i].yData for i in (0, 1))
+    assert high == pytest.approx([1.5, 0.3])
+    assert low == pytest.approx([0.5, 1e-4])  # down to 0, which has no logarithm
+    plot.frame(x, 0.01)
+    assert plot.viewRange()[1] == pytest.approx([-2.12, 0.12], abs=0.01)
+    plot.frame(x, 1e-30)
+    assert plot.viewRange()[1][0] > -9
+    plot.empty()
+    assert not plot.getPlotItem().items
+    assert not plot.legend.items
+
+
+def displayed(result):
+    return display_voxels(result, DisplayOptions())
+
+
+def test_the_window_is_made_when_it_is_opened(qtbot, viewer, result):
+    controller = PlotController(viewer)
+    controller.display("voxels", displayed(result))
+    assert controller.window is None
+    controller.open()
+    qtbot.waitExposed(controller.window)
+    assert controller.window.profile.profile is not None
+    window = controller.window
+    controller.open()
+    assert controller.window is window
+    controller.detach()
+    assert controller.window is None
+    assert not window.isVisible()
+    controller.detach()  # nothing is left to do
+
+
+def test_what_is_hidden_is_drawn_when_it_is_opened(viewer, result):
+    controller = PlotController(viewer)
+    controller.open()
+    controller.window.hide()
+    controller.display("voxels", displayed(result))
+    assert controller.window.profile.profile is None
+    controller.open()
+    assert controller.window.profile.profile is not None
+    controller.detach()
+
+
+@pytest.mark.display
+def test_they_are_docked_below_and_come_back(make_napari_viewer_proxy, qtbot, result):
+    viewer = make_napari_viewer_proxy()
+    controller = PlotController(viewer)
+    controller.display("voxels", displayed(result))
+    controller.open()
+    dock = controller.window.parentWidget()
+    assert isinstance(dock, QDockWidget)
+    assert dock.windowTitle() == TITLE or dock.name == TITLE
+    main = dock.parent()
+    assert main.dockWidgetArea(dock) == Qt.DockWidgetArea.BottomDockWidgetArea
+    dock.hide()
+    controller.open()
+    assert not dock.isHidden()
+    dock.destroyOnClose()  # the cross in its title bar
+    assert controller.window.parentWidget() is None
+    controller.open()
+    assert isinstance(controller.window.parentWidget(), QDockWidget)
+    controller.detach()
+    qtbot.wait(20)
+    assert TITLE not in [one.name for one in main.findChildren(QDockWidget)]

@@ -188,7 +188,7 @@ def test_a_tissue_of_the_literature_is_kept_to_the_last_digit_until_it_is_edited
     tissue = preset_recipe(name)
     assert form.value() is tissue
     assert combo(form, name).currentData() == name
-    form._absorption.widget("water_fraction").value = 0.123
+    form.absorption.widget("water_fraction").value = 0.123
     edited = form.value()
     assert edited == dataclasses.replace(
         tissue,
@@ -202,7 +202,7 @@ def test_a_tissue_of_the_literature_is_kept_to_the_last_digit_until_it_is_edited
 def test_the_scattering_of_a_tissue(form):
     choose(form, "brain (mean)")
     assert form.value().scattering == power_law("brain (mean)")
-    form._scattering.widget("b").value = 1.5
+    form.scattering.widget("b").value = 1.5
     assert form.value().scattering == PowerLaw(a_per_mm=round(power_law("brain (mean)").a_per_mm, 4), b=1.5)
     assert combo(form, "brain (mean)").currentData() == ""
 
@@ -212,11 +212,11 @@ def test_impossible_fractions_are_a_sentence(open_dialog):
     dialog.show_tab(chromophores=True)
     assert use(dialog).isEnabled()
     for name in ("water_fraction", "fat_fraction"):
-        dialog.composition._absorption.widget(name).value = 0.8
+        dialog.composition.absorption.widget(name).value = 0.8
     assert dialog.recipe is None
     assert not use(dialog).isEnabled()
     assert "fill 1.6 of the volume" in dialog.text
-    dialog.composition._absorption.widget("fat_fraction").value = 0.1
+    dialog.composition.absorption.widget("fat_fraction").value = 0.1
     assert use(dialog).isEnabled()
 
 
@@ -261,15 +261,15 @@ def test_a_gap_of_a_table_is_a_gap_in_the_plot():
 
 def test_the_plot_is_in_the_unit_and_marks_the_wavelength(plot):
     plot.show_recipe(preset_recipe(MUSCLE), 700.0)
-    x, y = plot._curves[0].getOriginalDataset()
+    x, y = plot.curves[0].getOriginalDataset()
     at = int(np.flatnonzero(x == 700.0)[0])
     assert y[at] == pytest.approx(10 * preset(MUSCLE, 700.0).mua_per_mm)
-    assert plot._line.value() == 700.0
+    assert plot.line.value() == 700.0
     (left, right), (low, high) = plot.viewRange()
     assert left < 450 < 1000 < right
     assert 10**low < np.nanmin(y) <= np.nanmax(y) < 10**high
     plot.show_recipe(None, 500.0)
-    assert not np.any(plot._curves[0].getOriginalDataset()[1])
+    assert not np.any(plot.curves[0].getOriginalDataset()[1])
     assert decade_ticks(-2, 0)[0] == [(-2.0, "0.01"), (-1.0, "0.1"), (0.0, "1")]
 
 

@@ -122,7 +122,7 @@ def test_an_invalid_cell_is_colored_and_keeps_its_text(model):
         model.media()
 
 
-def test_a_text_is_judged_before_it_is_kept(model):
+def test_a_text_is_checked_before_it_is_kept(model):
     assert model.check_text(0, MUA, "-1") == "label 1 (scalp): µa is -1 1/mm; it must be at least 0 1/mm"
     assert model.check_text(0, MUA, "1") == ""
     assert model.check_text(0, MUA, "") == "label 1 (scalp) has no µa; type it or choose a preset"
@@ -193,15 +193,12 @@ def test_every_change_can_be_taken_back(model):
         assert model.can_undo
         model.undo()
         assert model.rows == state
-
-
-def test_a_row_that_comes_back_by_undo_is_for_the_present_wavelength(model):
     model.set_wavelength(700)
     model.fill([2], Linear())
     model.type_in({(2, MUA): "5"})
     model.set_wavelength(800)
     model.undo()
-    assert model.rows[2].mua_per_mm == 0.8
+    assert model.rows[2].mua_per_mm == 0.8  # that of the present wavelength
 
 
 def test_reset_comes_back_to_what_was_given(model):

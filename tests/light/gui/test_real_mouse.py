@@ -33,7 +33,7 @@ def window(make_napari_viewer, qtbot):
     viewer = make_napari_viewer(show=True)
     viewer.window.resize(1100, 800)
     panel = add_panel(viewer)
-    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.set_live(False)
     add_ball(viewer)
     set_view(viewer, "neurological")
     viewer.reset_view()

@@ -11,7 +11,7 @@ import pytest
 from napari.components import ViewerModel
 from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QComboBox, QFileDialog, QLineEdit, QPushButton
+from qtpy.QtWidgets import QFileDialog, QLineEdit, QPushButton
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import read_volume
@@ -55,8 +55,10 @@ def table(box):
     return box.findChild(NumberTable)
 
 
-def unit_box(box):
-    return next(b for b in box.findChildren(QComboBox) if b.findData("1/mm²") >= 0)
+def items(box):
+    """The rows of the table below its headings."""
+    headings = [table(box).topLevelItem(index) for index in range(table(box).topLevelItemCount())]
+    return [heading.child(index) for heading in headings for index in range(heading.childCount())]
 
 
 def display(box, result, *, colors=None, **strength):
@@ -92,8 +94,7 @@ def light(box):
 
 
 def test_before_the_first_result_it_says_what_to_do(box):
-    assert not box._empty.isHidden()
-    assert box._empty.text() == VoxelResultBox.empty_text
+    assert VoxelResultBox.empty_text in texts(box)
     assert "Run" in VoxelResultBox.empty_text
     assert not table(box).isVisibleTo(box)
     assert [b.text() for b in box.findChildren(QPushButton) if b.isEnabled()] == ["Open result…"]
@@ -102,8 +103,8 @@ def test_before_the_first_result_it_says_what_to_do(box):
 
 def test_it_shows_the_numbers_of_the_api(qtbot, box, result):
     show(qtbot, box, result)
-    assert box._empty.isHidden()
-    shown = [item.text(column) for item in table(box)._items for column in (0, 1)]
+    assert VoxelResultBox.empty_text not in texts(box)
+    shown = [item.text(column) for item in items(box) for column in (0, 1)]
     assert shown == [text for row in box.rows for text in (row.name, row.text)]
     assert all(b.isEnabled() for b in box.findChildren(QPushButton))
     assert f"{result.launched:,} photons" in " ".join(texts(box))
@@ -165,9 +166,9 @@ def test_a_power_and_an_energy_offer_their_units(qtbot, box, result):
     assert box.unit.name == "1/mm²"
     show(qtbot, box, result, power_mw=5.0)
     assert box.unit.name == "mW/mm²"
-    assert unit_box(box).currentText() == "mW/mm² at 5 mW"
+    assert box.unit_box.currentText() == "mW/mm² at 5 mW"
     show(qtbot, box, result, power_mw=5.0, energy_j=0.3)
-    offered = [unit_box(box).itemText(i) for i in range(unit_box(box).count())]
+    offered = [box.unit_box.itemText(i) for i in range(box.unit_box.count())]
     assert offered == ["1/mm² per photon", "mW/mm² at 5 mW", "J/cm² for 0.3 J"]
     assert box.unit.name == "mW/mm²"
     assert box.unit.factor == 5.0
@@ -176,12 +177,12 @@ def test_a_power_and_an_energy_offer_their_units(qtbot, box, result):
 def test_the_users_choice_of_unit_stays(qtbot, box, result):
     show(qtbot, box, result, power_mw=5.0)
     with qtbot.waitSignal(box.unit_changed) as said:
-        unit_box(box).setCurrentIndex(unit_box(box).findData("1/mm²"))
+        box.unit_box.setCurrentIndex(box.unit_box.findData("1/mm²"))
     assert said.args == ["1/mm²"]
     show(qtbot, box, result, power_mw=7.0)
     assert box.unit == PER_PHOTON
     show(qtbot, box, result)
-    assert unit_box(box).count() == 1
+    assert box.unit_box.count() == 1
 
 
 def test_a_threshold_is_kept_for_each_unit(qtbot, box, result):
@@ -189,11 +190,11 @@ def test_a_threshold_is_kept_for_each_unit(qtbot, box, result):
     type_threshold(box, "2.5e-2")
     wait_for(qtbot, box, expected_rows(result, box))
     assert any(row.group == "Volume above 0.025 mW/mm²" for row in box.rows)
-    unit_box(box).setCurrentIndex(0)
+    box.unit_box.setCurrentIndex(0)
     wait_for(qtbot, box, expected_rows(result, box))
     assert box.threshold == 1e-3
     assert box.findChild(QLineEdit).text() == "0.001"
-    unit_box(box).setCurrentIndex(1)
+    box.unit_box.setCurrentIndex(1)
     assert box.threshold == 0.025
 
 
@@ -214,7 +215,7 @@ def test_a_threshold_that_is_no_number_is_not_taken(qtbot, box, result, text):
 
 def test_a_label_has_its_color(qtbot, box, result):
     show(qtbot, box, result, colors={1: (1.0, 0.0, 0.0, 1.0), 2: "#00ff00"})
-    icons = {(row.group, row.label): item.icon(0) for item, row in zip(table(box)._items, box.rows, strict=True)}
+    icons = {(row.group, row.label): item.icon(0) for item, row in zip(items(box), box.rows, strict=True)}
     for label, color in ((1, "#ff0000"), (2, "#00ff00")):
         assert icons["Mean fluence", label].pixmap(8, 8).toImage().pixelColor(4, 4).name() == color
     assert icons["Mean fluence", 3].isNull()
@@ -228,7 +229,7 @@ def test_nothing_is_cut_off_at_the_width_of_a_panel(qtbot, box, result):
     qtbot.waitExposed(box)
     assert box.minimumSizeHint().width() <= 360
     shown = table(box)
-    for item in shown._items:
+    for item in items(box):
         for column in range(3):
             place = shown.visualItemRect(item)
             needed = shown.fontMetrics().horizontalAdvance(item.text(column))

@@ -23,7 +23,7 @@ from napari_gpubio.light.layers.summary import every_curve, write_curves
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
-from tests.light.full_disk import full_disk
+from tests.light.result_files import full_disk
 from tests.light.result_samples import sample_result
 
 MEDIA = (Medium(label=1), Medium(label=2))

@@ -6,15 +6,7 @@ from napari.utils._proxies import PublicOnlyProxy
 from napari_gpubio.tracts.gui import tensor_panel
 from tests.dock_widgets import HeldAtItsEnd, until_the_end
 from tests.tracts.gui import tensor_samples
-from tests.tracts.gui.tracking_samples import (
-    CALLOSUM,
-    CORTICOSPINAL,
-    HeldTracking,
-    add_maps,
-    add_panel,
-    click,
-    settle,
-)
+from tests.tracts.gui.tracking_samples import CALLOSUM, CORTICOSPINAL, HeldTracking, User, add_maps, add_panel
 
 # -- Diffusion tensors ------------------------------------------------------------------------------------------------
 
@@ -42,30 +34,29 @@ def held_fit(monkeypatch):
 
 @pytest.fixture
 def empty(viewer, qtbot):
-    """A panel in an empty viewer, set to trace 50 fibers at a click."""
-    yield from until_the_end(qtbot, viewer, add_panel(viewer))
+    """The user of a panel in an empty viewer."""
+    for panel in until_the_end(qtbot, viewer, add_panel(viewer)):
+        yield User(viewer, panel, qtbot)
 
 
 @pytest.fixture
-def panel(viewer, empty):
-    """A panel with FA and DEC of the sample."""
+def user(viewer, empty):
+    """The user of a panel with FA and DEC of the sample."""
     add_maps(viewer)
     return empty
 
 
 @pytest.fixture
-def one(viewer, panel, qtbot):
-    """A panel with one bundle."""
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
-    return panel
+def one(user):
+    """The user of a panel with one bundle."""
+    user.click(CALLOSUM)
+    return user
 
 
 @pytest.fixture
-def two(viewer, one, qtbot):
-    """A panel with two bundles, the second one current."""
-    click(viewer, CORTICOSPINAL, "Shift")
-    settle(qtbot, one)
+def two(one):
+    """The user of a panel with two bundles, the second one current."""
+    one.click(CORTICOSPINAL, "Shift")
     return one
 
 

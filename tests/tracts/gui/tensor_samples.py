@@ -10,7 +10,8 @@ from napari_gpubio.tracts.gui import TensorPanel
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.napari_io import map_layer, scan_layer
-from tests.dock_widgets import MILLISECONDS, docked
+from tests.dock_widgets import docked, press_and_wait
+from tests.tracts.tensor_samples import sticks as stick_directions
 
 
 @functools.cache
@@ -22,25 +23,16 @@ def phantom_field():
 @functools.cache
 def sticks(flip=False):
     """Straight bundles in many directions, which show a wrong gradient table; two shells of six directions."""
-    shape, rng = (40, 40, 40), np.random.default_rng(0)
-    affine = np.diag([2.0, 2.0, 2.0, 1.0])
-    points = np.moveaxis(np.indices(shape), 0, -1) * 2.0 - 39.0
-    v1 = np.zeros((*shape, 3))
-    for _ in range(50):
-        direction = rng.normal(size=3)
-        direction /= np.linalg.norm(direction)
-        off = points - rng.uniform(-30, 30, 3)
-        near = np.linalg.norm(off - (off @ direction)[..., None] * direction, axis=-1) < 3
-        v1[near] = direction
-    gradients = rng.normal(size=(14, 3))
+    points = np.moveaxis(np.indices((40, 40, 40)), 0, -1) * 2.0 - 39.0
+    v1 = stick_directions(points)
+    gradients = np.random.default_rng(0).normal(size=(14, 3))
     gradients /= np.linalg.norm(gradients, axis=1, keepdims=True)
-    bvals = np.array([0.0] * 2 + [1000.0] * 6 + [2000.0] * 6)
     gradients[:2] = 0
-    along = (v1.reshape(-1, 3) @ gradients.T) ** 2
-    in_stick = (v1 != 0).any(axis=-1).reshape(-1, 1)
-    diffusivity = np.where(in_stick, 3e-4 + 1.2e-3 * along, 7e-4)
-    data = (1000 * np.exp(-bvals * diffusivity)).reshape(*shape, 14).astype(np.float32)
+    bvals = np.array([0.0] * 2 + [1000.0] * 6 + [2000.0] * 6)
+    diffusivity = np.where(v1.any(axis=-1, keepdims=True), 3e-4 + 1.2e-3 * (v1 @ gradients.T) ** 2, 7e-4)
+    data = (1000 * np.exp(-bvals * diffusivity)).astype(np.float32)
     data[np.linalg.norm(points, axis=-1) > 36] = 0  # air around it
+    affine = np.diag([2.0, 2.0, 2.0, 1.0])
     return DiffusionScan(data=data, bvals=bvals, directions=gradients * ([-1, 1, 1] if flip else 1), affine=affine)
 
 
@@ -67,9 +59,7 @@ def add_map(viewer, field, map_name="FA"):
 
 
 def fit(qtbot, panel):
-    with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):
-        panel.run_button.click()
-        assert panel.running, panel.message
+    press_and_wait(qtbot, panel, panel.run_button)
 
 
 def names(viewer):

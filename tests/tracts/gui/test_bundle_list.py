@@ -35,44 +35,30 @@ def test_an_empty_list():
 
 def test_added_bundles_are_current_numbered_and_of_different_colors():
     bundles = three()
-    assert [b.name for b in bundles] == ["bundle 1", "bundle 2", "bundle 3"]
-    assert [b.center_mm for b in bundles] == [A, B, C]
+    assert [(b.name, b.center_mm) for b in bundles] == [("bundle 1", A), ("bundle 2", B), ("bundle 3", C)]
     assert [b.color for b in bundles] == list(COLORS[:3])
     assert bundles.current.name == "bundle 3"
     assert bundles.add(A, "callosum").name == "callosum"
     assert bundles.add(A).name == "bundle 4"
-
-
-def test_a_number_and_a_color_that_became_free_do_not_clash():
     bundles = three()
     bundles.choose(0)
-    bundles.remove()
+    bundles.remove()  # which frees a color and a number
     bundle = bundles.add(A)
-    assert bundle.name == "bundle 4"
-    assert bundle.color == COLORS[0]
-    assert len({b.name for b in bundles}) == len({b.color for b in bundles}) == 3
-
-
-def test_more_bundles_than_colors():
-    bundles = BundleList(COLORS)
-    for _ in range(2 * len(COLORS) + 1):
+    assert (bundle.name, bundle.color) == ("bundle 4", COLORS[0])
+    for _ in range(2 * len(COLORS)):
         bundles.add(A)
     assert {b.color for b in bundles} == set(COLORS)
 
 
 def test_only_the_current_bundle_moves():
     bundles = three()
+    for index in (-1, 3, 99):  # which are not there
+        bundles.choose(index)
+        assert bundles.current.name == "bundle 3"
     bundles.choose(1)
     bundles.move((7.0, 8.0, 9.0))
     assert [b.center_mm for b in bundles] == [A, (7.0, 8.0, 9.0), C]
     assert bundles.current.name == "bundle 2"
-
-
-def test_choosing_a_place_that_is_not_there_changes_nothing():
-    bundles = three()
-    for index in (-1, 3, 99):
-        bundles.choose(index)
-        assert bundles.current.name == "bundle 3"
 
 
 def test_renaming():
@@ -93,14 +79,9 @@ def test_removing(index, left, current):
     bundles.remove()
     assert tuple(b.center_mm for b in bundles) == left
     assert bundles.current.center_mm == current
-
-
-def test_removing_the_last_one():
-    bundles = BundleList(COLORS)
-    bundles.add(A)
     bundles.remove()
-    assert bundles.current is None
-    assert len(bundles) == 0
+    bundles.remove()
+    assert (bundles.current, len(bundles)) == (None, 0)
     assert bundles.add(B).name == "bundle 1"
 
 
@@ -118,21 +99,12 @@ def test_every_change_can_be_undone_in_turn():
     for change in changes:
         before.append(state(bundles))
         change()
+    bundles.choose(0)  # no change; the changed bundle becomes the current one again
     for expected in reversed(before):
         assert bundles.can_undo
         bundles.undo()
         assert state(bundles) == expected
     assert not bundles.can_undo
-
-
-def test_undo_makes_the_changed_bundle_current_again():
-    bundles = three()
-    bundles.choose(0)
-    bundles.move(C)
-    bundles.choose(2)
-    bundles.undo()
-    assert bundles.current.name == "bundle 1"
-    assert bundles.current.center_mm == A
 
 
 def test_what_changes_nothing_is_nothing_to_undo():

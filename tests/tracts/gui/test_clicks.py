@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio import tracts
-from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.gui import TrackingPanel
-from tests.dock_widgets import Mouse, button
+from tests.dock_widgets import Mouse
 from tests.tracts.gui.tracking_samples import (
     AIR,
     CALLOSUM,
@@ -18,176 +17,123 @@ from tests.tracts.gui.tracking_samples import (
     add_labels,
     add_scan,
     assert_same,
-    by_api,
-    click,
-    fibers_layers,
     field,
-    markers,
-    names_in_list,
     on_screen,
-    settle,
-    shown_numbers,
-    shown_texts,
-    tractogram,
+    voxel_at,
 )
 
-# ------------------------------------------------------------------------------------------------------- first steps
+# -- first steps ------------------------------------------------------------------------------------------------------
 
 
 def test_an_empty_viewer(viewer, empty):
-    assert empty.results.layer is None
-    assert any("Click in the brain" in text for text in shown_texts(empty))
-    assert "open a diffusion scan" in empty.source_box.placeholderText()
-    for act in (empty.run_button.click, button(empty, "New").click, button(empty, "Copy as Python").click):
-        empty.clear_message()
+    assert empty.panel.results.layer is None
+    assert any("Click in the brain" in text for text in empty.texts)
+    assert "open a diffusion scan" in empty.panel.source_box.placeholderText()
+    buttons = (empty.button(text).click for text in ("Track", "New", "Copy as Python"))
+    for act in (*buttons, lambda: Mouse(viewer).click((1.0, 2.0))):
+        empty.panel.clear_message()
         act()
         assert "there are no tensors" in empty.message
         assert "open a diffusion scan" in empty.message
+    assert not len(empty.panel.bundles)
     assert not len(viewer.layers)
 
 
-def test_a_click_in_an_empty_viewer_says_what_to_do(viewer, empty):
-    Mouse(viewer).click((1.0, 2.0))
-    assert "tensors" in empty.message
-    assert "open" in empty.message
-    assert not len(empty.bundles)
-
-
 @pytest.mark.display
-def test_a_click_puts_the_seed_there_and_shows_what_the_api_gives(viewer, panel, qtbot):
-    active = viewer.layers.selection.active
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
-    assert np.allclose(panel.bundles.current.center_mm, CALLOSUM, atol=1e-4)
-    assert np.allclose(markers(viewer), [CALLOSUM], atol=1e-4)
-    (layer,) = fibers_layers(viewer).values()
-    assert layer.name == "bundle 1"
-    assert_same(tractogram(layer), by_api(panel, panel.bundles.current.center_mm))
-    assert np.allclose(layer.data_to_world(layer.points[0]), on_screen(tractogram(layer).points[0]), atol=1e-4)
+def test_a_click_puts_the_seed_there_and_shows_what_the_api_gives(viewer, user):
+    active, steps = viewer.layers.selection.active, [r.step for r in viewer.dims.range]
+    user.click(CALLOSUM)
+    assert np.allclose(user.seed, CALLOSUM, atol=1e-4)
+    assert np.allclose(user.markers, [CALLOSUM], atol=1e-4)
+    ((name, layer),) = user.layers.items()
+    assert name == "bundle 1"
+    assert_same(user.fibers(), user.by_api())
+    assert np.allclose(layer.data_to_world(layer.points[0]), on_screen(user.fibers().points[0]), atol=1e-4)
     assert viewer.layers.selection.active is active
     assert viewer.layers[-1].name == "seeds"
-    assert shown_numbers(panel)["number"] == f"{len(tractogram(layer))} of 50"
-    assert shown_numbers(panel)["longest"] == f"{tractogram(layer).lengths_mm().max():.0f}"
-    assert panel.message == ""
-
-
-def test_fibers_and_seeds_leave_the_sliders_as_they_are(viewer, panel, qtbot):
-    """One tick of a slider stays one slice of the volume."""
-    before = [r.step for r in viewer.dims.range]
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
-    assert np.allclose([r.step for r in viewer.dims.range], before)
+    assert user.numbers["number"] == f"{len(user.fibers())} of 50"
+    assert user.numbers["longest"] == f"{user.fibers().lengths_mm().max():.0f}"
+    assert user.message == ""
+    assert np.allclose([r.step for r in viewer.dims.range], steps)  # one tick of a slider stays one slice
 
 
 @pytest.mark.display
-def test_a_click_on_a_scan_fits_it_first(viewer, empty, qtbot):
+def test_a_click_on_a_scan_fits_it_first(viewer, empty):
     scan = add_scan(viewer)
-    click(viewer, CALLOSUM)
-    settle(qtbot, empty)
+    empty.click(CALLOSUM)
     assert [layer.name for layer in viewer.layers] == ["scan", "scan FA", "scan DEC", "bundle 1", "seeds"]
     assert not scan.visible
-    assert empty.source_box.layer.name == "scan FA"
-    assert np.array_equal(empty.field.tensors, field().tensors)
+    assert empty.panel.source_box.layer.name == "scan FA"
+    assert np.array_equal(empty.panel.field.tensors, field().tensors)
+    assert_same(empty.fibers(), empty.by_api())
 
 
-def test_the_fibers_of_the_first_click_are_those_of_the_settings_on_show(viewer, empty, qtbot):
-    add_scan(viewer)
-    click(viewer, CALLOSUM)
-    settle(qtbot, empty)
-    assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(empty, empty.bundles.current.center_mm))
-
-
-def test_a_click_in_the_air_is_a_sentence_and_loses_nothing(viewer, one, qtbot):
-    before = tractogram(fibers_layers(viewer)["bundle 1"])
-    click(viewer, AIR)
-    settle(qtbot, one)
+def test_clicks_that_give_no_fibers_are_sentences_and_lose_nothing(viewer, one):
+    before = one.fibers()
+    one.click(AIR)
     assert "background" in one.message
     assert "(60.0, 60.0, 70.0) mm" in one.message
-    assert tractogram(fibers_layers(viewer)["bundle 1"]) is before
-    # what is on screen belongs together: the marker, the list and the fibers
-    assert np.allclose(markers(viewer), [CALLOSUM], atol=1e-4)
-    assert np.allclose(one.bundles.current.center_mm, CALLOSUM, atol=1e-4)
-
-
-def test_a_click_beside_the_volume_is_a_sentence(viewer, panel, qtbot):
     Mouse(viewer).click((0.0, 500.0, 500.0))
-    settle(qtbot, panel)
-    assert "outside the volume" in panel.message
+    one.settle()
+    assert "outside the volume" in one.message
+    assert one.fibers() is before
+    # what is on screen belongs together: the marker, the list and the fibers
+    assert np.allclose(one.markers, [CALLOSUM], atol=1e-4)
+    assert np.allclose(one.seed, CALLOSUM, atol=1e-4)
+    one.set("min_length_mm", 900.0)
+    one.click(CALLOSUM)
+    assert "None of 50 fibers is longer than 900 mm" in one.message
+    assert one.numbers["number"] == "0 of 50"
 
 
-def test_a_click_where_nothing_is_long_enough_says_so(viewer, panel, qtbot):
-    panel.settings_form.widget("min_length_mm").value = 900.0
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
-    assert "None of 50 fibers is longer than 900 mm" in panel.message
-    assert shown_numbers(panel)["number"] == "0 of 50"
-
-
-def test_only_a_left_click_that_does_not_move_seeds(viewer, panel, qtbot):
+def test_only_a_left_click_that_does_not_move_or_paint_seeds(viewer, user):
     place = on_screen(CALLOSUM)
     Mouse(viewer, button=2).click(place)
-    Mouse(viewer).drag(place, place + 5, place + 9)
-    assert not len(panel.bundles)
-    assert not panel.running
-
-
-def test_a_click_while_labels_are_painted_does_not_seed(viewer, panel):
+    user.drag(place, place + 5, place + 9, world=False)
     labels, _ = add_labels(viewer, CORTICOSPINAL)
     viewer.layers.selection.active = labels
     labels.mode = "paint"
-    click(viewer, CALLOSUM)
-    assert not len(panel.bundles)
+    user.click(CALLOSUM)
+    assert not len(user.panel.bundles)
 
 
 @pytest.mark.display
-def test_shift_and_click_starts_another_bundle(viewer, one, qtbot):
-    click(viewer, CORTICOSPINAL, "Shift")
-    settle(qtbot, one)
-    assert names_in_list(one) == ["bundle 1", "bundle 2"]
-    assert np.allclose(markers(viewer), [CALLOSUM, CORTICOSPINAL], atol=1e-4)
+def test_shift_and_click_starts_another_bundle(viewer, two):
+    assert two.names == ["bundle 1", "bundle 2"]
+    assert np.allclose(two.markers, [CALLOSUM, CORTICOSPINAL], atol=1e-4)
     for name, center in (("bundle 1", CALLOSUM), ("bundle 2", CORTICOSPINAL)):
-        fibers = tractogram(fibers_layers(viewer)[name])
-        distance = np.linalg.norm(fibers.points - np.asarray(center, np.float32), axis=1)
-        assert distance.min() < 3.5
-    colors = {tuple(color) for color in np.round(viewer.layers["seeds"].face_color, 3)}
-    assert len(colors) == 2
+        assert np.linalg.norm(two.fibers(name).points - np.asarray(center, np.float32), axis=1).min() < 3.5
+    assert len({tuple(color) for color in np.round(viewer.layers["seeds"].face_color, 3)}) == 2
 
 
-def test_in_3d_the_brightest_voxel_under_the_click_is_seeded(viewer, panel, qtbot):
-    viewer.dims.ndisplay = 3
-    _, y, x = on_screen(CALLOSUM)
-    Mouse(viewer).click((-500.0, y, x))  # the ray runs along z
-    settle(qtbot, panel)
-    seed = np.asarray(panel.bundles.current.center_mm)
-    assert np.allclose(seed[:2], CALLOSUM[:2], atol=1e-4)
-    i, j, k = np.round(apply_affine(np.linalg.inv(field().affine), seed)).astype(int)
-    column = tracts.tensors.scalar_map(field(), "FA")[i, j]
-    assert column[k] == column.max()
-    assert len(tractogram(fibers_layers(viewer)["bundle 1"]))
-
-
-def test_in_3d_a_click_beside_the_brain_is_a_sentence(viewer, panel, qtbot):
+def test_in_3d_the_brightest_voxel_under_the_click_is_seeded(viewer, user):
     viewer.dims.ndisplay = 3
     Mouse(viewer).click((-500.0, 400.0, 400.0))
-    assert "click in the brain" in panel.message
-    assert not len(panel.bundles)
+    assert "click in the brain" in user.message
+    assert not len(user.panel.bundles)
+    _, y, x = on_screen(CALLOSUM)
+    Mouse(viewer).click((-500.0, y, x))  # the ray runs along z
+    user.settle()
+    assert np.allclose(user.seed[:2], CALLOSUM[:2], atol=1e-4)
+    i, j, k = voxel_at(user.seed)
+    column = tracts.tensors.scalar_map(field(), "FA")[i, j]
+    assert column[k] == column.max()
+    assert len(user.fibers())
 
 
 def test_with_clicking_off_a_click_picks(viewer, one):
-    button(one, "Click to seed").click()
-    layer = fibers_layers(viewer)["bundle 1"]
-    point = layer.data_to_world(layer.points[layer.offsets[7] + 3])
-    Mouse(viewer, zoom=40.0).click(point)
+    one.press("Click to seed")
+    layer = one.layers["bundle 1"]
+    Mouse(viewer, zoom=40.0).click(layer.data_to_world(layer.points[layer.offsets[7] + 3]))
     assert layer.selected_fiber is not None
-    assert np.allclose(one.bundles.current.center_mm, CALLOSUM, atol=1e-4)
-    button(one, "Click to seed").click()
-    click(viewer, CORTICOSPINAL)
-    assert np.allclose(one.bundles.current.center_mm, CORTICOSPINAL, atol=1e-4)
+    assert np.allclose(one.seed, CALLOSUM, atol=1e-4)
+    one.press("Click to seed")
+    one.click(CORTICOSPINAL)
+    assert np.allclose(one.seed, CORTICOSPINAL, atol=1e-4)
 
 
 @pytest.mark.display
 def test_the_manifest_opens_it(viewer):
-    dock, panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking")
+    _, panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking")
     assert isinstance(panel, TrackingPanel)
-    assert dock is not None
     panel.teardown()

@@ -6,167 +6,126 @@ from qtpy.QtWidgets import QComboBox
 from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio import tracts
-from tests.dock_widgets import Mouse, button, moved
-from tests.tracts.gui.tracking_samples import (
-    CALLOSUM,
-    by_api,
-    choose_in_list,
-    click,
-    combo_with,
-    fibers_layers,
-    go_to,
-    on_screen,
-    settle,
-    shown_numbers,
-    shown_texts,
-    tractogram,
-)
-
-# -------------------------------------------------------------------------------------------------------- results
-
-SAVE_DIALOG = "napari_gpubio.gui.file_dialogs.QFileDialog.getSaveFileName"
+from tests.dock_widgets import Mouse, moved
+from tests.tracts.gui.tracking_samples import CALLOSUM, on_screen, tractogram
 
 
-def test_color_by(viewer, one, qtbot):
-    layer, box = one.results.layer, combo_with(one, "mean_fa")
+def test_color_by(viewer, one):
+    layer, box = one.panel.results.layer, one.combo_with("mean_fa")
     assert box.currentData() == "direction"
     offered = [box.itemText(i) for i in range(box.count())]
     assert {"length (mm)", "mean FA", "FA along the fiber", "stop reason"} <= set(offered)
     box.setCurrentIndex(box.findData("mean_fa"))
     assert layer.color_by == "mean_fa"
-    low, high = layer.color_bar_limits
-    limits = next(text for text in shown_texts(one) if " to " in text)
-    assert f"{low:.3g}" in limits
-    assert f"{high:.3g}" in limits
-    box.setCurrentIndex(box.findData("direction"))
-    assert not any(" to " in text for text in shown_texts(one))
-    click(viewer, moved(CALLOSUM, 0.0, -8.0, 0.0))
-    settle(qtbot, one)
-    assert box.currentData() == one.results.layer.color_by == "direction"
-
-
-def test_the_box_follows_the_layer_in_napari(viewer, one):
-    """Another color in napari's controls, and a layer that the user deletes."""
-    layer, box = one.results.layer, combo_with(one, "mean_fa")
-    layer.color_by = "mean_fa"
-    assert box.currentData() == "mean_fa"
-    assert any(" to " in text for text in shown_texts(one))
+    limits = next(text for text in one.texts if " to " in text)
+    for limit in layer.color_bar_limits:
+        assert f"{limit:.3g}" in limits
+    layer.color_by = "direction"  # in napari's controls
+    assert box.currentData() == "direction"
+    assert not any(" to " in text for text in one.texts)
+    one.click(moved(CALLOSUM, 0.0, -8.0, 0.0))
+    assert box.currentData() == one.panel.results.layer.color_by == "direction"
     viewer.layers.remove(layer)
-    assert one.results.layer is None
-    assert not button(one, "Save fibers…").isEnabled()
-    assert any("Click in the brain" in text for text in shown_texts(one))
+    assert one.panel.results.layer is None
+    assert not one.button("Save fibers…").isEnabled()
+    assert any("Click in the brain" in text for text in one.texts)
 
 
-def filter_slider(panel):
-    return panel.results.findChild(QLabeledDoubleRangeSlider)
+def filter_slider(user):
+    return user.panel.results.findChild(QLabeledDoubleRangeSlider)
 
 
 def test_filtering_by_a_range(one):
-    layer, slider = one.results.layer, filter_slider(one)
-    box = next(b for b in one.results.findChildren(QComboBox) if b.findData("drift") >= 0 and b.findData("fa") < 0)
+    layer, slider = one.panel.results.layer, filter_slider(one)
+    boxes = one.panel.results.findChildren(QComboBox)
+    box = next(b for b in boxes if b.findData("drift") >= 0 and b.findData("fa") < 0)
     for measure in ("length_mm", "mean_fa", "drift"):
         box.setCurrentIndex(box.findData(measure))
         values = np.asarray(layer.per_fiber[measure], float)
         assert layer.shown.all()
         low, high = np.percentile(values, [30, 70])
         slider.setValue((low, high))
-        inside = (values >= low) & (values <= high)
-        wrong = np.count_nonzero(layer.shown != inside)
+        wrong = np.count_nonzero(layer.shown != ((values >= low) & (values <= high)))
         assert 0.2 * len(values) < layer.shown.sum() < 0.65 * len(values)
         assert wrong <= 0.1 * len(values)  # the slider shows a few digits
         slider.setValue((values.min(), values.max()))
         assert layer.shown.all()
 
 
-def test_the_slider_shows_the_filter_that_is_on(viewer, two):
-    choose_in_list(two, 0)
-    slider, layer = filter_slider(two), two.results.layer
+def test_the_slider_shows_the_filter_that_is_on(two):
+    two.list.setCurrentRow(0)
+    slider, layer = filter_slider(two), two.panel.results.layer
     low, high = slider.value()
     slider.setValue((low + 0.5 * (high - low), high))
     count = layer.shown.sum()
     assert 0 < count < len(layer.shown)
-    choose_in_list(two, 1)
-    choose_in_list(two, 0)
+    two.list.setCurrentRow(1)
+    two.list.setCurrentRow(0)
     everything = slider.value()[0] <= slider.minimum() + 1e-6
     assert layer.shown.sum() == (len(layer.shown) if everything else count)
 
 
-def test_a_picked_fiber_shows_its_numbers(viewer, one, qtbot):
-    layer = fibers_layers(viewer)["bundle 1"]
-    fibers = tractogram(layer)
+def test_a_picked_fiber_shows_its_numbers(viewer, one):
+    layer, fibers = one.layers["bundle 1"], one.fibers()
     far = np.linalg.norm(fibers.points - np.float32(CALLOSUM), axis=1).argmax()
-    go_to(viewer, fibers.points[far])
+    one.go_to(fibers.points[far])
     Mouse(viewer, "Control", zoom=20.0).click(on_screen(fibers.points[far]))
     picked = layer.selected_fiber
     assert picked is not None
-    rows = {row.name: row.text for row in one.results.table.rows if row.group == f"bundle 1, fiber {picked}"}
+    rows = {row.name: row.text for row in one.panel.results.table.rows if row.group == f"bundle 1, fiber {picked}"}
     assert "ended" in rows
     assert rows["length (mm)"] == f"{fibers.per_fiber['length_mm'][picked]:.3g}"
     assert rows["mean FA"] == f"{fibers.per_fiber['mean_fa'][picked]:.3g}"
-    assert np.allclose(one.bundles.current.center_mm, CALLOSUM, atol=1e-4)
-    click(viewer, moved(CALLOSUM, 0.0, -8.0, 0.0))
-    settle(qtbot, one)
-    assert "ended" not in shown_numbers(one)
+    assert np.allclose(one.seed, CALLOSUM, atol=1e-4)
+    one.click(moved(CALLOSUM, 0.0, -8.0, 0.0))
+    assert "ended" not in one.numbers
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def save_as(monkeypatch):
+    """A function that answers the question where fibers are to be saved, and presses the button."""
+
+    def save(user, path):
+        name = "napari_gpubio.gui.file_dialogs.QFileDialog.getSaveFileName"
+        monkeypatch.setattr(name, lambda *_, **__: (str(path), ""))
+        user.panel.clear_message()
+        user.press("Save fibers…")
+
+    return save
 
 
 @pytest.mark.parametrize("suffix", [".trk", ".vtk"])
-def test_saving(one, qtbot, tmp_path, monkeypatch, suffix):
-    path = tmp_path / f"fibers{suffix}"
-    monkeypatch.setattr(SAVE_DIALOG, lambda *_, **__: (str(path), ""))
-    button(one, "Save fibers…").click()
-    settle(qtbot, one)
+def test_saving(one, tmp_path, save_as, suffix):
+    path, fibers = tmp_path / f"fibers{suffix}", tractogram(one.panel.results.layer)
+    save_as(one, path)
     back = tracts.io.read_tractogram(path)
-    fibers = tractogram(one.results.layer)
     assert len(back) == len(fibers)
     assert np.abs(back.points - fibers.points).max() < 1e-3
     assert one.message == ""
-
-
-def test_saving_says_that_it_is_done(one, qtbot, tmp_path):
-    one.save(tractogram(one.results.layer), str(tmp_path / "fibers.trk"))
-    settle(qtbot, one)
-    assert "fibers.trk" in one.status
-
-
-def test_saving_what_cannot_be_saved_is_a_sentence(viewer, panel, qtbot, tmp_path, monkeypatch):
-    assert not button(panel, "Save fibers…").isEnabled()
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+    assert path.name in one.panel.status
+    one.panel.save(fibers, tmp_path / "again.trk")
+    one.settle()
+    assert "again.trk" in one.panel.status
     for bad in (tmp_path / "fibers.docx", tmp_path / "no such folder" / "fibers.trk"):
-        monkeypatch.setattr(
-            "napari_gpubio.gui.file_dialogs.QFileDialog.getSaveFileName",
-            lambda *_, bad=bad, **__: (str(bad), ""),
-        )
-        panel.clear_message()
-        button(panel, "Save fibers…").click()
-        settle(qtbot, panel)
-        assert "could not be saved" in panel.message
-    monkeypatch.setattr(SAVE_DIALOG, lambda *_, **__: ("", ""))
-    panel.clear_message()
-    button(panel, "Save fibers…").click()
-    assert panel.message == ""
+        save_as(one, bad)
+        assert "could not be saved" in one.message
+    save_as(one, "")
+    assert one.message == ""
 
 
-def test_opening_fibers(viewer, panel, qtbot, tmp_path):
-    made = by_api(panel, CALLOSUM)
-    path = tmp_path / "mine.tck"
-    made.save(path)
-    panel.open_fibers(str(path))
-    settle(qtbot, panel)
-    layer = fibers_layers(viewer)["mine.tck"]
+def test_opening_fibers(user, tmp_path):
+    assert not user.button("Save fibers…").isEnabled()
+    made = user.by_api(CALLOSUM)
+    made.save(tmp_path / "mine.tck")
+    user.open(tmp_path / "mine.tck")
+    layer = user.layers["mine.tck"]
     assert len(layer.lines) == len(made)
     assert np.allclose(layer.data_to_world(layer.points[0]), on_screen(made.points[0]), atol=1e-3)
-    panel.open_fibers(str(tmp_path / "missing.trk"))
-    settle(qtbot, panel)
-    assert "missing.trk" in panel.message
-
-
-def test_a_changed_setting_leaves_opened_fibers_alone(viewer, panel, qtbot, tmp_path):
-    path = tmp_path / "mine.trk"
-    by_api(panel, CALLOSUM).save(path)
-    panel.open_fibers(str(path))
-    settle(qtbot, panel)
-    panel.settings_form.widget("fa_stop").value = 0.25
-    settle(qtbot, panel)
-    assert panel.message == ""
-    assert list(fibers_layers(viewer)) == ["mine.trk"]
+    user.set("fa_stop", 0.25)  # which leaves opened fibers alone
+    assert user.message == ""
+    assert list(user.layers) == ["mine.tck"]
+    user.open(tmp_path / "missing.trk")
+    assert "missing.trk" in user.message

@@ -10,117 +10,95 @@ from qtpy.QtWidgets import QApplication
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.tracts.gui import request
-from tests.dock_widgets import (
-    MILLISECONDS,
-    WAYS_TO_CLOSE,
-    Mouse,
-    button,
-    close,
-    ended,
-    hears_the_mouse,
-    hide_and_show,
-    moved,
-)
+from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, close, ended, hears_the_mouse, hide_and_show, moved
 from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
     CORTICOSPINAL,
-    HeldTracking,
+    User,
     add_maps,
     add_panel,
     add_scan,
     assert_same,
-    by_api,
-    choose_in_list,
-    click,
-    fibers_layers,
     field,
-    held_run,
-    names_in_list,
-    on_screen,
-    rename_in_list,
-    settle,
-    shown_numbers,
-    shown_texts,
     tractogram,
 )
 
-# -------------------------------------------------------------------------------------------- while something runs
+BACK = moved(CALLOSUM, 0.0, -15.0, 0.0)
+
+# -- while something runs ---------------------------------------------------------------------------------------------
 
 
-def test_stop_keeps_what_was_traced_and_says_so(viewer, panel, qtbot, held):
-    held_run(qtbot, panel, viewer, held)
-    assert panel.run_button.text() == "Stop"
-    panel.run_button.click()
-    settle(qtbot, panel)
-    assert panel.run_button.text() == "Track"
-    fibers = tractogram(fibers_layers(viewer)["bundle 1"])
-    assert not fibers.complete
-    assert any("stopped early" in text for text in shown_texts(panel))
+def test_stop_keeps_what_was_traced_and_says_so(user, held):
+    held.begin(user)
+    assert user.panel.run_button.text() == "Stop"
+    user.press("Stop")
+    assert user.panel.run_button.text() == "Track"
+    assert not user.fibers().complete
+    assert any("stopped early" in text for text in user.texts)
 
 
-def test_a_long_run_shows_what_it_has_traced(viewer, panel, qtbot, monkeypatch, in_chunks_of):
+def test_a_long_run_shows_what_it_has_traced(user, monkeypatch, in_chunks_of):
     in_chunks_of(10)
     monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
     monkeypatch.setattr(request, "PREVIEW_FIBERS", 15)
     shown = []
-    panel.display.fibers_shown.connect(lambda layer: shown.append(len(tractogram(layer))))
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+    user.panel.display.fibers_shown.connect(lambda layer: shown.append(len(tractogram(layer))))
+    user.click(CALLOSUM)
     *previews, whole = shown
     assert previews == sorted(previews)
     assert 0 < previews[0] < previews[-1] == 15 < whole
 
 
-def test_a_fit_that_is_stopped_leaves_no_tensors(viewer, empty, qtbot, monkeypatch):
-    real = request.fit_steps
+def after_the_first_step(monkeypatch, name, act):
+    """Have ``act(stop)`` called in the worker after the first step of every run of an engine."""
+    real = getattr(request, name)
 
-    def stopped(*args, stop, **keywords):
+    def steps(*args, stop, **keywords):
         inner = real(*args, stop=stop, **keywords)
         yield next(inner)
-        stop.set()
+        act(stop)
         return (yield from inner)
 
-    monkeypatch.setattr(request, "fit_steps", stopped)
+    monkeypatch.setattr(request, name, steps)
+
+
+def test_a_fit_that_is_stopped_leaves_no_tensors(viewer, empty, monkeypatch):
+    after_the_first_step(monkeypatch, "fit_steps", lambda stop: stop.set())
     add_scan(viewer)
-    click(viewer, CALLOSUM)
-    settle(qtbot, empty)
+    empty.click(CALLOSUM)
     assert "stopped before its end" in empty.message
-    assert empty.field is None
-    assert not fibers_layers(viewer)
+    assert empty.panel.field is None
+    assert not empty.layers
 
 
-def test_a_click_while_it_runs_wins(viewer, panel, qtbot, held):
-    held_run(qtbot, panel, viewer, held)
-    click(viewer, moved(CALLOSUM, 0.0, -15.0, 0.0))
+def test_a_click_while_it_runs_wins(user, held):
+    held.begin(user)
+    user.begin_at(BACK)
     held.go.set()
-    settle(qtbot, panel)
-    assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(panel, panel.bundles.current.center_mm))
-    assert panel.bundles.current.center_mm[1] == pytest.approx(-20.0, abs=1e-4)
+    user.settle()
+    assert_same(user.fibers(), user.by_api())
+    assert np.allclose(user.seed, BACK, atol=1e-4)
 
 
-def test_a_click_while_the_scan_is_fitted_does_not_leave_half_a_fit(viewer, empty, qtbot, monkeypatch):
-    real, begun = request.fit_steps, threading.Event()
+def test_a_click_while_the_scan_is_fitted_does_not_leave_half_a_fit(viewer, empty, monkeypatch):
+    begun = threading.Event()
 
-    def slow(scan, *args, stop, **keywords):
-        inner = real(scan, *args, stop=stop, **keywords)
-        yield next(inner)
+    def wait_for_the_click(stop):
         begun.set()
-        if len(empty.bundles) < 2:
+        if len(empty.panel.bundles) < 2:
             stop.wait(0.5)
-        return (yield from inner)
 
-    monkeypatch.setattr(request, "fit_steps", slow)
+    after_the_first_step(monkeypatch, "fit_steps", wait_for_the_click)
     add_scan(viewer)
-    click(viewer, CALLOSUM)
-    qtbot.waitUntil(begun.is_set, timeout=MILLISECONDS)
-    click(viewer, CORTICOSPINAL, "Shift")
-    settle(qtbot, empty)
-    assert np.array_equal(empty.field.mask, field().mask)
-    assert np.array_equal(empty.field.tensors, field().tensors)
-    assert_same(tractogram(fibers_layers(viewer)["bundle 2"]), by_api(empty, empty.bundles.current.center_mm))
+    empty.begin_at(CALLOSUM)
+    empty.qtbot.waitUntil(begun.is_set, timeout=MILLISECONDS)
+    empty.click(CORTICOSPINAL, "Shift")
+    assert np.array_equal(empty.panel.field.mask, field().mask)
+    assert np.array_equal(empty.panel.field.tensors, field().tensors)
+    assert_same(empty.fibers("bundle 2"), empty.by_api())
 
 
-def test_a_click_while_a_run_is_about_to_fail_is_not_lost(viewer, panel, qtbot, monkeypatch):
+def test_a_click_while_a_run_is_about_to_fail_is_not_lost(user, monkeypatch):
     real, begun, calls = request.track_steps, threading.Event(), []
 
     def failing_once(*args, stop, **keywords):
@@ -133,130 +111,130 @@ def test_a_click_while_a_run_is_about_to_fail_is_not_lost(viewer, panel, qtbot, 
         return (yield from real(*args, stop=stop, **keywords))
 
     monkeypatch.setattr(request, "track_steps", failing_once)
-    click(viewer, CALLOSUM)
-    qtbot.waitUntil(begun.is_set, timeout=MILLISECONDS)
-    click(viewer, moved(CALLOSUM, 0.0, -15.0, 0.0))
-    settle(qtbot, panel)
-    assert "bundle 1" in fibers_layers(viewer)
-    assert "the first run" not in panel.message
+    user.begin_at(CALLOSUM)
+    user.qtbot.waitUntil(begun.is_set, timeout=MILLISECONDS)
+    user.click(BACK)
+    assert "bundle 1" in user.layers
+    assert "the first run" not in user.message
     # and nothing of it is left over for the next click
     count = len(calls)
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+    user.click(CALLOSUM)
     assert len(calls) == count + 1
 
 
 @pytest.mark.parametrize(
     "what", ["study FA", "bundle 1", "seeds", pytest.param("everything", marks=pytest.mark.display)]
 )
-def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, errors, what):
+def test_removing_layers_during_a_run_does_no_harm(viewer, user, held, errors, what):
     held.go.set()
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+    user.click(CALLOSUM)
     held.again()
-    held_run(qtbot, panel, viewer, held, moved(CALLOSUM, 0.0, -10.0, 0.0))
+    held.begin(user, BACK)
     if what == "everything":
         viewer.layers.clear()
     else:
         viewer.layers.remove(what)
     held.go.set()
-    settle(qtbot, panel)
+    user.settle()
     assert not errors()
-    assert panel.run_button.text() == "Track"
+    assert user.panel.run_button.text() == "Track"
 
 
-def test_removing_the_scan_while_it_is_fitted_does_no_harm(viewer, empty, qtbot, held, errors):
+def test_removing_the_scan_while_it_is_fitted_does_no_harm(viewer, empty, held, errors):
     scan = add_scan(viewer)
-    held_run(qtbot, empty, viewer, held)
+    held.begin(empty)
     viewer.layers.remove(scan)
     held.go.set()
-    qtbot.waitUntil(lambda: not empty.running, timeout=MILLISECONDS)
+    empty.settle()
     assert not errors()
-    assert empty.run_button.text() == "Track"
+    assert empty.panel.run_button.text() == "Track"
 
 
-@pytest.mark.parametrize("act", ["remove", "undo", "rename"])
-def test_changing_the_bundles_during_a_run_leaves_no_stray_fibers(viewer, panel, qtbot, held, act):
-    held_run(qtbot, panel, viewer, held)
-    if act == "remove":
-        button(panel, "Remove").click()
-    elif act == "undo":
-        button(panel, "Undo").click()
+@pytest.mark.parametrize("act", ["Remove", "Undo", "rename"])
+def test_changing_the_bundles_during_a_run_leaves_no_stray_fibers(user, held, act):
+    held.begin(user)
+    if act == "rename":
+        user.list.currentItem().setText("callosum")
     else:
-        rename_in_list(panel, "callosum")
+        user.button(act).click()
     held.go.set()
-    settle(qtbot, panel)
-    assert sorted(fibers_layers(viewer)) == sorted(names_in_list(panel))
+    user.settle()
+    assert sorted(user.layers) == sorted(user.names)
 
 
-def test_a_late_result_does_not_change_what_the_panel_speaks_of(viewer, two, qtbot, monkeypatch):
-    held = HeldTracking(monkeypatch)
-    held_run(qtbot, two, viewer, held, moved(CORTICOSPINAL, 0.0, 4.0, 0.0))
-    choose_in_list(two, 0)
+def test_a_late_result_does_not_change_what_the_panel_speaks_of(two, request):
+    held = request.getfixturevalue("held")  # only now: the bundles are not held back
+    held.begin(two, moved(CORTICOSPINAL, 0.0, 4.0, 0.0))
+    two.list.setCurrentRow(0)
     held.go.set()
-    settle(qtbot, two)
-    assert two.bundles.current.name == "bundle 1"
-    assert two.results.layer.name == "bundle 1"
-    assert shown_numbers(two)["number"].startswith(f"{len(tractogram(fibers_layers(viewer)['bundle 1']))} of ")
+    two.settle()
+    assert two.bundle.name == two.panel.results.layer.name == "bundle 1"
+    assert two.numbers["number"].startswith(f"{len(two.fibers())} of ")
 
 
-def test_a_preview_that_is_still_on_its_way_does_not_replace_the_full_set(viewer, panel, qtbot):
-    panel.seed_box.form.widget("points").value = 100
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+def test_a_preview_that_is_still_on_its_way_does_not_replace_the_full_set(user):
+    user.panel.seed_box.form.widget("points").value = 100
+    user.click(CALLOSUM)
     for n in range(3):
-        start = np.array(panel.bundles.current.center_mm)
+        start = user.seed
         target = moved(start, 0.0, -1.5 if n % 2 else 1.5, 0.0)
-        Mouse(viewer).drag(on_screen(start), on_screen((start + target) / 2), on_screen(target))
-        settle(qtbot, panel)
-        fibers = tractogram(fibers_layers(viewer)["bundle 1"])
-        assert fibers.parameters["launched"] == 500
-        assert np.linalg.norm(np.asarray(fibers.parameters["seeds_mm"]) - target, axis=1).max() < 3.01
+        user.drag(start, (start + target) / 2, target)
+        assert user.fibers().parameters["launched"] == 500
+        seeds = np.asarray(user.fibers().parameters["seeds_mm"])
+        assert np.linalg.norm(seeds - target, axis=1).max() < 3.01
+
+
+# -- the end ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def strict(make_napari_viewer, qtbot):
+    """The user of a panel in a window that must not leak; the test closes it."""
+    viewer = make_napari_viewer(strict_qt="raise")
+    user = User(viewer, add_panel(viewer), qtbot)
+    add_maps(viewer)
+    return user
+
+
+def closed(user, how):
+    """Close the user's panel; returns a weak reference to it."""
+    gone = weakref.ref(user.panel)
+    close(user.viewer, user.panel, how)
+    user.panel = None
+    return gone
 
 
 @pytest.mark.display
 @WAYS_TO_CLOSE
-def test_closing_during_a_run_frees_everything(make_napari_viewer, qtbot, held, errors, how):
-    viewer = make_napari_viewer(strict_qt="raise")
-    panel = add_panel(viewer)
-    add_maps(viewer)
-    held_run(qtbot, panel, viewer, held)
-    gone = weakref.ref(panel)
-    close(viewer, panel, how)
-    del panel
+def test_closing_during_a_run_frees_everything(strict, held, errors, how):
+    held.begin(strict)
+    gone = closed(strict, how)
     stopped = held.ended.wait(2)
     held.go.set()
     assert held.ended.wait(10)
-    assert ended(qtbot, gone)
+    assert ended(strict.qtbot, gone)
     assert stopped
-    assert not hears_the_mouse(viewer)
+    assert not hears_the_mouse(strict.viewer)
     assert not errors()
 
 
 @pytest.mark.display
 @WAYS_TO_CLOSE
-def test_nothing_is_left_when_it_is_closed(make_napari_viewer, qtbot, how):
-    viewer = make_napari_viewer(strict_qt="raise")
-    panel = add_panel(viewer)
-    add_maps(viewer)
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
-    gone, fibers = weakref.ref(panel), weakref.ref(tractogram(fibers_layers(viewer)["bundle 1"]))
-    close(viewer, panel, how)
+def test_nothing_is_left_when_it_is_closed(strict, how):
+    strict.click(CALLOSUM)
+    fibers, gone = weakref.ref(strict.fibers()), closed(strict, how)
     if how == "the dock":
-        viewer.layers.clear()
-    del panel
-    assert ended(qtbot, gone, fibers)
-    assert not hears_the_mouse(viewer)
+        strict.viewer.layers.clear()
+    assert ended(strict.qtbot, gone, fibers)
+    assert not hears_the_mouse(strict.viewer)
 
 
 @pytest.mark.display
-def test_a_floating_panel_that_was_hidden_works_when_it_is_shown_again(viewer, panel, qtbot):
-    hide_and_show(qtbot, panel)
-    assert panel.source_box.layer is viewer.layers["study FA"]
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
-    assert "bundle 1" in fibers_layers(viewer)
+def test_a_floating_panel_that_was_hidden_works_when_it_is_shown_again(viewer, user):
+    hide_and_show(user.qtbot, user.panel)
+    assert user.panel.source_box.layer is viewer.layers["study FA"]
+    user.click(CALLOSUM)
+    assert "bundle 1" in user.layers
 
 
 @pytest.mark.display
@@ -265,7 +243,7 @@ def test_a_closed_panel_takes_no_more_clicks(viewer, qtbot):
     add_maps(viewer)
     close(viewer, panel, "the dock")
     QApplication.processEvents()
-    click(viewer, CALLOSUM)
+    User(viewer, panel, qtbot).begin_at(CALLOSUM)
     running = panel.running
     panel.teardown()
     assert not running

@@ -1,4 +1,4 @@
-"""What the tests of the dock widget "Fiber tracking" share: a panel, layers for it, and what a user does."""
+"""A user of the dock widget "Fiber tracking": the layers they bring, what they do, and what they see."""
 
 import dataclasses
 import functools
@@ -13,7 +13,7 @@ from napari_gpubio.core.space import apply_affine, viewer_to_world, volume_layer
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.gui import TrackingPanel, request
 from napari_gpubio.tracts.napari_io import map_layer, scan_layer
-from tests.dock_widgets import HeldAtItsEnd, Mouse, docked, show_slices_at, texts, wait_until
+from tests.dock_widgets import HeldAtItsEnd, Mouse, button, docked, show_slices_at, texts, wait_until
 
 CALLOSUM, CORTICOSPINAL, AIR = (0.0, -5.0, 22.0), (-22.0, -18.0, 12.0), (60.0, 60.0, 70.0)
 FEW = tracts.Directions(count=5, cone_half_angle_deg=15.0)
@@ -26,18 +26,30 @@ def field():
 
 
 def on_screen(world):
+    """The viewer position of a world position (mm)."""
     return world_to_viewer(world, field().affine, field().shape)
 
 
-def add_panel(viewer):
-    panel = docked(viewer, TrackingPanel(PublicOnlyProxy(viewer)), "Fiber tracking")
-    panel.directions_form.set_value(FEW)
-    panel.seed_box.form.widget("points").value = 10
-    return panel
+def voxel_at(world):
+    """The voxel nearest to a world position (mm)."""
+    return tuple(np.round(apply_affine(np.linalg.inv(field().affine), world)).astype(int))
 
 
-def add_maps(viewer):
-    for name in ("FA", "DEC"):
+def tractogram(layer):
+    return layer.metadata[KEY]["tractogram"]
+
+
+def assert_same(fibers, expected):
+    assert len(expected) > 0
+    assert np.array_equal(fibers.offsets, expected.offsets)
+    assert np.array_equal(fibers.points, expected.points)
+
+
+# -- layers -----------------------------------------------------------------------------------------------------------
+
+
+def add_maps(viewer, names=("FA", "DEC")):
+    for name in names:
         data, keywords, _ = map_layer(field(), name, "study")
         viewer.add_image(data, **keywords)
 
@@ -56,93 +68,127 @@ def add_sample(viewer, sample):
 def add_labels(viewer, center, size=2, label=1, name="region"):
     """A small painted cube around a world position, on the tensors' grid."""
     array = np.zeros(field().shape, int)
-    at = np.round(apply_affine(np.linalg.inv(field().affine), center)).astype(int)
-    array[tuple(slice(i, i + size) for i in at)] = label
+    array[tuple(slice(i, i + size) for i in voxel_at(center))] = label
     return viewer.add_labels(array.T, name=name, affine=volume_layer_affine(field().affine, field().shape)), array
 
 
-# ------------------------------------------------------------------------------------------------ what a user does
+# -- the panel --------------------------------------------------------------------------------------------------------
 
 
-def click(viewer, world, *modifiers):
-    """Click at a world position (mm) in the slice that shows it."""
-    go_to(viewer, world)
-    Mouse(viewer, *modifiers).click(on_screen(world))
+def add_panel(viewer):
+    """A panel that is set to trace 50 fibers at a click."""
+    panel = docked(viewer, TrackingPanel(PublicOnlyProxy(viewer)), "Fiber tracking")
+    panel.directions_form.set_value(FEW)
+    panel.seed_box.form.widget("points").value = 10
+    return panel
 
 
-def go_to(viewer, world):
-    """Show the slices through a world position (mm)."""
-    show_slices_at(viewer, on_screen(world))
+class User:
+    """What a user of a panel does, waiting for the end of what it starts, and sees."""
 
+    def __init__(self, viewer, panel, qtbot):
+        self.viewer, self.panel, self.qtbot = viewer, panel, qtbot
 
-def settle(qtbot, panel):
-    """Wait until nothing runs or waits to run."""
+    def settle(self):
+        """Wait until nothing runs or waits to run."""
+        wait_until(self.qtbot, lambda: not self.panel.is_busy)
 
-    def still():
-        return (
-            not panel.running
-            and not panel.results.files.is_busy
-            and not panel._retrack.isActive()
-            and panel._preview._running is None
-        )
+    def go_to(self, world):
+        """Show the slices through a world position (mm)."""
+        show_slices_at(self.viewer, on_screen(world))
 
-    wait_until(qtbot, still)
+    def begin_at(self, world, *modifiers):
+        """Click at a world position (mm) in the slice that shows it, and wait for nothing."""
+        self.go_to(world)
+        Mouse(self.viewer, *modifiers).click(on_screen(world))
 
+    def click(self, world, *modifiers):
+        self.begin_at(world, *modifiers)
+        self.settle()
 
-def fibers_layers(viewer):
-    return {layer.name: layer for layer in viewer.layers if isinstance(layer, Streamlines)}
+    def drag(self, *positions, world=True):
+        """Drag the mouse through world positions (mm), or viewer positions."""
+        Mouse(self.viewer).drag(*(map(on_screen, positions) if world else positions))
+        self.settle()
 
+    def button(self, text):
+        return button(self.panel, text)
 
-def tractogram(layer):
-    return layer.metadata[KEY]["tractogram"]
+    def press(self, text):
+        self.button(text).click()
+        self.settle()
 
+    def set(self, name, value):
+        """Change a setting of the tracking."""
+        self.panel.settings_form.widget(name).value = value
+        self.settle()
 
-def markers(viewer):
-    """World positions (mm) of the markers on screen."""
-    layer = viewer.layers["seeds"]
-    data = np.array([layer.data_to_world(point) for point in layer.data])
-    return viewer_to_world(data, field().affine, field().shape)
+    def seed_from(self, layer, label=1):
+        """Choose a label region to seed from."""
+        self.panel.seed_box.labels_box.choose(layer)
+        self.panel.seed_box.label_box.setValue(label)
 
+    def open(self, path):
+        self.panel.open_fibers(str(path))
+        self.settle()
 
-def by_api(panel, center, field_=None, settings=None):
-    return tracts.track(
-        field_ or field(),
-        tracts.seeds.ball(center, 3.0, 10),
-        FEW,
-        settings or panel.settings_form.value(),
-        device="auto",
-    )
+    @property
+    def message(self):
+        return self.panel.message
 
+    @property
+    def bundle(self):
+        """The current bundle."""
+        return self.panel.bundles.current
 
-def assert_same(fibers, expected):
-    assert len(expected) > 0
-    assert np.array_equal(fibers.offsets, expected.offsets)
-    assert np.array_equal(fibers.points, expected.points)
+    @property
+    def seed(self):
+        """World position (mm) of the current bundle's seed."""
+        return np.asarray(self.bundle.center_mm)
 
+    @property
+    def list(self):
+        """The list of bundles."""
+        return self.panel.seed_box.findChild(QListWidget)
 
-def names_in_list(panel):
-    listed = panel.seed_box.findChild(QListWidget)
-    return [listed.item(i).text() for i in range(listed.count())]
+    @property
+    def names(self):
+        """The names in the list of bundles."""
+        return [self.list.item(i).text() for i in range(self.list.count())]
 
+    @property
+    def layers(self):
+        """The layers of fibers, by name."""
+        return {layer.name: layer for layer in self.viewer.layers if isinstance(layer, Streamlines)}
 
-def choose_in_list(panel, row):
-    panel.seed_box.findChild(QListWidget).setCurrentRow(row)
+    def fibers(self, name="bundle 1"):
+        return tractogram(self.layers[name])
 
+    @property
+    def markers(self):
+        """World positions (mm) of the markers on screen."""
+        layer = self.viewer.layers["seeds"]
+        data = np.array([layer.data_to_world(point) for point in layer.data])
+        return viewer_to_world(data, field().affine, field().shape)
 
-def rename_in_list(panel, name):
-    panel.seed_box.findChild(QListWidget).currentItem().setText(name)
+    @property
+    def texts(self):
+        """The texts that the results show."""
+        return texts(self.panel.results)
 
+    @property
+    def numbers(self):
+        """The numbers that the results show, by name."""
+        return {row.name: row.text for row in self.panel.results.table.rows}
 
-def combo_with(panel, data):
-    return next(b for b in panel.results.findChildren(QComboBox) if b.findData(data) >= 0)
+    def combo_with(self, data):
+        """The box of the results that offers this."""
+        return next(b for b in self.panel.results.findChildren(QComboBox) if b.findData(data) >= 0)
 
-
-def shown_texts(panel):
-    return texts(panel.results)
-
-
-def shown_numbers(panel):
-    return {row.name: row.text for row in panel.results.table.rows}
+    def by_api(self, center=None):
+        """The fibers that a script would get for the current seed with the settings on show."""
+        seeds = tracts.seeds.ball(self.seed if center is None else center, 3.0, 10)
+        return tracts.track(field(), seeds, FEW, self.panel.settings_form.value(), device="auto")
 
 
 class HeldTracking(HeldAtItsEnd):
@@ -155,14 +201,8 @@ class HeldTracking(HeldAtItsEnd):
         fibers = yield from super()._held(inner, stop)
         return dataclasses.replace(fibers, complete=self.go.is_set())
 
-
-def seed_from(panel, layer, label=1):
-    box = next(b for b in panel.seed_box.findChildren(QComboBox) if b.findText(layer.name) >= 0)
-    box.setCurrentIndex(box.findText(layer.name))
-    panel.seed_box._label.setValue(label)
-
-
-def held_run(qtbot, panel, viewer, held, world=CALLOSUM):
-    click(viewer, world)
-    held.wait(qtbot)
-    assert panel.running
+    def begin(self, user, world=CALLOSUM):
+        """Click, and wait until the run is held."""
+        user.begin_at(world)
+        self.wait(user.qtbot)
+        assert user.panel.running

@@ -30,7 +30,7 @@ from napari_gpubio.dose.kernels.histogram.work import (
     point_work,
     strip_rows_of,
 )
-from napari_gpubio.dose.model import MM3_PER_CC, Dose, Structures
+from napari_gpubio.dose.model import ANY_FRAME, MM3_PER_CC, Dose, Structures, check_frames
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import Color, ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
@@ -121,7 +121,9 @@ class _Layout:
             self._add_points(structure)
 
     def _add_contours(self, structure: ContourStructure) -> None:
-        self._check_frame(structure)
+        if not self._settings.any_frame:
+            frames = structure.frame_of_reference, self._frame_of_reference
+            check_frames(repr(structure.name), "the dose", frames, ANY_FRAME)
         unit_mm3, spacing, notes = 1.0, 0.0, structure.notes
         if structure.planes:
             edges = edges_of(outlines_of(structure, self._settings.interpolation, self._settings.caps))
@@ -134,14 +136,6 @@ class _Layout:
         self._organs.append(
             Organ(name=structure.name, unit_mm3=unit_mm3, spacing_mm=spacing, color=structure.color, notes=notes)
         )
-
-    def _check_frame(self, structure: ContourStructure) -> None:
-        frames = {self._frame_of_reference, structure.frame_of_reference} - {""}
-        if len(frames) > 1 and not self._settings.any_frame:
-            raise InvalidInput(
-                f"{structure.name!r} and the dose have other frames of reference ({' and '.join(sorted(frames))}), so "
-                "their positions cannot be compared; register them, or choose any_frame=True if they are the same"
-            )
 
     def _spacing(self, volume_mm3: float) -> float:
         return spacing_for(volume_mm3, self._settings.accuracy_percent, self._voxel_mm)

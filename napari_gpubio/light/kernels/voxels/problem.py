@@ -34,7 +34,7 @@ MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 8, 16, 8, 1
 NEVER = np.float32(1e30)
 
 _PHOTONS_AT_FULL_SCALE = 1 << 31
-_SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
+SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
 _COPIED_BYTES, _MOST_COPIES = 400 << 20, 8  # for all copies of them
 
 
@@ -277,7 +277,7 @@ class VoxelProblem(BatchedProblem):
     def slots(self, sharers: int = 1) -> int:
         """Batches that one of some GPUs traces together, each with a tally of its own, as far as the memory goes."""
         share = -(-self.batch_count // sharers)
-        return max(1, min(_SLOT_BYTES // (8 * self.tally_size), share))
+        return max(1, min(SLOT_BYTES // (8 * self.tally_size), share))
 
     def copies(self, slots: int) -> int:
         """Tallies of each of so many batches that a GPU traces together: blocks of threads share them out."""

@@ -15,8 +15,8 @@ from napari_gpubio.tracts.kernels.rays.tally import STATS, Partial
 from napari_gpubio.tracts.kernels.tensors.gpu import compose, eigen_decompose
 
 Array = npt.NDArray[Any]
-_SOURCE = Path(__file__).with_name("geodesic.cu")
-_TEXTURE_SOURCE = Path(__file__).with_name("geodesic_texture.cu")
+SOURCE = Path(__file__).with_name("geodesic.cu")
+TEXTURE_SOURCE = Path(__file__).with_name("geodesic_texture.cu")
 _KERNELS = {CUBIC: "trace_cubic", LINEAR: "trace_linear", VANAART: "trace_vanaart", EUDX: "trace_eudx"}
 _WARP = 32  # rays a block at most; the launch bounds in geodesic.cu
 _SCHEDULERS = 4  # of a processor; each works on one warp at a time
@@ -45,7 +45,7 @@ def layouts(real: Any) -> dict[str, np.dtype[Any]]:
     }
 
 
-def _rays_per_block(rays: int, processors: int) -> int:
+def rays_per_block(rays: int, processors: int) -> int:
     """Number of rays of a block: a full warp, or fewer where schedulers would be left without work.
 
     A ray waits for memory most of the time, its warp for the slowest of its rays, and all warps of a processor for the
@@ -162,10 +162,10 @@ class Run:
             struct(self._layouts["Rays"], **rays._asdict(), count=count),
             struct(self._layouts["RayOutput"], **output._asdict(), ray_points=output.points.shape[1]),
         )
-        threads = _rays_per_block(count, processor_count(self.device))
+        threads = rays_per_block(count, processor_count(self.device))
         arguments: tuple[Any, ...] = (self._volumes, self._settings, *self._chunk)
         if self._textures is not None:
-            run = kernel(_TEXTURE_SOURCE, "trace_vanaart_texture")
+            run = kernel(TEXTURE_SOURCE, "trace_vanaart_texture")
             addresses = [texture.ptr for texture in self._textures]
             arguments = (struct(self._layouts["Textures"], components=addresses), *arguments)
         else:
@@ -205,7 +205,7 @@ class Run:
     def _kernel(self, name: str) -> Any:
         """Strict, since rays in a noisy metric part exponentially; so they are the CPU's to the last bits."""
         real = "double" if self._problem.real == np.float64 else "float"
-        return kernel(_SOURCE, name, defines=(f"REAL={real}",), strict=True)
+        return kernel(SOURCE, name, defines=(f"REAL={real}",), strict=True)
 
 
 def _textures(field: Any) -> list[Any]:

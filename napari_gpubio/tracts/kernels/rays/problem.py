@@ -79,18 +79,9 @@ class Fibers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RayProblem:
-    """What a ray needs to know.
+    """What a ray needs to know: tensors, seeds and directions, settings.
 
-    Parameters
-    ----------
-    field
-        The tensors.
-    launch
-        Seeds and directions.
-    settings
-        Method, metric, step, stops.
-    measure
-        Whether FA, alignment and drift are gathered along the rays (the plain benchmark of the paper does not).
+    ``measure``: whether FA, alignment and drift are gathered along the rays (the paper's plain benchmark does not).
     """
 
     field: TensorField
@@ -187,14 +178,7 @@ class RayProblem:
     def prepared(self, what: str, make: Callable[[], Any], *, metric: bool = True) -> Any:
         """Keep something costly with the tensor field, so that the next click finds it ready.
 
-        Parameters
-        ----------
-        what
-            Its name.
-        make
-            Makes it if it is not there.
-        metric
-            Whether it depends on the metric, the method and the precision.
+        ``metric``: whether it depends on the metric, the method and the precision.
         """
         s = self.settings
         key: tuple[Any, ...] = (what,)

@@ -75,14 +75,9 @@ def eigen_rows(start: int, stop: int, tensors: Array, values: Array, vectors: Ar
 
 
 def eigen_decompose(tensors: Array) -> tuple[Array, Array]:
-    """Eigenvalues (descending) and eigenvectors of tensors of shape (..., 6).
+    """Eigenvalues (..., 3), descending, and eigenvectors (..., 3, 3) of tensors (..., 6).
 
-    Returns
-    -------
-    values
-        Shape (..., 3), in the tensors' unit and type.
-    vectors
-        Shape (..., 3, 3); ``vectors[..., n, :]`` belongs to ``values[..., n]``.
+    ``vectors[..., n, :]`` belongs to ``values[..., n]``.
     """
     rows = np.ascontiguousarray(tensors).reshape(-1, 6)
     values = np.empty((len(rows), 3), rows.dtype)
@@ -121,14 +116,9 @@ def compose_rows(start: int, stop: int, values: Array, vectors: Array, change: A
 
 
 def compose(values: Array, vectors: Array, change: Array | None = None) -> Array:
-    """Tensors (..., 6) with given eigenvalues and eigenvectors, seen through a change of frame.
+    """Tensors (..., 6) with given eigenvalues and eigenvectors, as `eigen_decompose` gives them.
 
-    Parameters
-    ----------
-    values, vectors
-        As `eigen_decompose` gives them.
-    change
-        3 x 3 matrix C; the result is ``C D C^T``. None leaves the frame.
+    ``change``: a 3 x 3 matrix C for tensors ``C D C^T`` in another frame.
     """
     matrix = np.eye(3) if change is None else np.array(change, np.float64, order="C")
     rows = np.ascontiguousarray(values).reshape(-1, 3)

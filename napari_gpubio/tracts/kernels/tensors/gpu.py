@@ -11,7 +11,7 @@ from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.tracts.kernels.tensors.problem import FitProblem
 
 Array = npt.NDArray[Any]
-_SOURCE = Path(__file__).with_name("tensors.cu")
+SOURCE = Path(__file__).with_name("tensors.cu")
 _THREADS = 128
 FIT_ARRAYS = struct_layout(
     dict.fromkeys(("signals", "design", "solver", "out", "raised"), POINTER)
@@ -24,7 +24,7 @@ def _blocks(count: int) -> tuple[int]:
 
 
 def _kernel(name: str, real: Any) -> Any:
-    return kernel(_SOURCE, name, defines=(f"REAL={'double' if real == np.float64 else 'float'}",), strict=True)
+    return kernel(SOURCE, name, defines=(f"REAL={'double' if real == np.float64 else 'float'}",), strict=True)
 
 
 def eigen_decompose(tensors: Any) -> tuple[Any, Any]:

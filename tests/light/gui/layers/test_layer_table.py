@@ -107,22 +107,19 @@ def test_a_wrong_cell_is_a_sentence_under_the_table(table, row, column, text, se
     assert table.medium() == MEDIUM
 
 
-def test_endless_glass_is_a_sentence(table):
+def test_glass_must_have_an_end(table):
+    table.model.type_in({(0, MUA): "0", (0, MUS): "0", (0, G): "1"})
+    assert table.medium().layers[0].is_glass
     table.model.type_in({(1, MUA): "0", (1, MUS): "0", (1, D): "inf"})
     with pytest.raises(InvalidInput, match="never come to an end in infinitely thick glass"):
         table.medium()
-
-
-def test_glass_of_a_thickness_is_fine(table):
-    table.model.type_in({(0, MUA): "0", (0, MUS): "0", (0, G): "1"})
-    assert table.medium().layers[0].is_glass
 
 
 def test_a_preset_fills_layers_and_keeps_name_and_thickness(table, monkeypatch):
     wanted = preset("gray matter (Cassano 2019)", 810)
 
     def choose(dialog):
-        dialog._wavelength.setValue(810.0)
+        dialog.wavelength_box.setValue(810.0)
         dialog.tissues.choose("gray matter (Cassano 2019)")
         return True
 
@@ -159,19 +156,14 @@ def test_too_many_layers_are_a_sentence():
 # ------------------------------------------------------------------------------------------- rows, buttons, keys
 
 
-def test_a_layer_is_added_below_the_current_one(table):
-    table.view.go_to(0)
-    button(table, "Add").click()
-    assert names(table) == ["top", "", "bottom"]
-    assert table.view.currentIndex().row() == 1
-    assert len(table.medium().layers) == 3
-
-
-def test_a_layer_is_added_above_one_without_end(table):
+def test_a_layer_is_added_below_the_current_one_and_above_one_without_end(table):
     type_in(table, 1, D, "inf")
-    table.view.go_to(1)
-    button(table, "Add").click()
-    assert names(table) == ["top", "", "bottom"]
+    for current in (0, 2):
+        table.view.go_to(current)
+        button(table, "Add").click()
+        assert table.view.currentIndex().row() == current + (current == 0)
+    assert names(table) == ["top", "", "", "bottom"]
+    assert len(table.medium().layers) == 4
     assert table.message.text == ""
 
 

@@ -116,7 +116,7 @@ def test_runs_of_a_file_are_offered(panel, tmp_path):
     assert panel.layers.table.medium().layers == ENDLESS.layers
     write_mci(tmp_path / "one.mci", runs[:1])
     panel.layers.files.open(tmp_path / "one.mci")
-    names = [panel.layers.presets._box.itemText(i) for i in range(panel.layers.presets._box.count())]
+    names = [panel.layers.presets.choice.itemText(i) for i in range(panel.layers.presets.choice.count())]
     assert names[-1] == "one.mci: a.mco"
     assert not any("both.mci" in name for name in names)
 

@@ -81,19 +81,22 @@ def test_what_is_wrong_with_the_inputs_is_a_sentence(viewer, panel):
 
 def _set_radius(box, radius_mm):
     box.set_beam(Beam(kind="flat", radius_mm=1.0))
-    box._radius.setValue(radius_mm)
+    box.radius_box.setValue(radius_mm)
 
 
 @pytest.mark.parametrize(
     ("set_up", "sentence"),
     [
-        (lambda p: p.layers.run_box.photons._text.setText("many"), "photons is 'many'"),
-        (lambda p: p.layers.run_box.photons._text.setText("1e12"), "photons is 1e+12; it must be at most 4.29497e+09"),
-        (lambda p: p.layers.grid_box._boxes["dz_mm"].setValue(0.0), "dz_mm is 0 mm; it must be greater than 0"),
-        (lambda p: p.layers.grid_box._boxes["depth_bins"].setValue(100_000), ""),
+        (lambda p: p.layers.run_box.photons.text_box.setText("many"), "photons is 'many'"),
+        (
+            lambda p: p.layers.run_box.photons.text_box.setText("1e12"),
+            "photons is 1e+12; it must be at most 4.29497e+09",
+        ),
+        (lambda p: p.layers.grid_box.boxes["dz_mm"].setValue(0.0), "dz_mm is 0 mm; it must be greater than 0"),
+        (lambda p: p.layers.grid_box.boxes["depth_bins"].setValue(100_000), ""),
         (
             lambda p: (
-                p.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=1.0)) or p.layers.beam_box._radius.setValue(0)
+                p.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=1.0)) or p.layers.beam_box.radius_box.setValue(0)
             ),
             "radius",
         ),
@@ -101,7 +104,7 @@ def _set_radius(box, radius_mm):
 )
 def test_numbers_that_cannot_be_run_are_a_sentence(panel, set_up, sentence):
     if not sentence:
-        panel.layers.grid_box._boxes["radial_bins"].setValue(1000)
+        panel.layers.grid_box.boxes["radial_bins"].setValue(1000)
         sentence = "the grid has 100,000,000 bins"
     set_up(panel)
     panel.run_button.click()
@@ -111,7 +114,7 @@ def test_numbers_that_cannot_be_run_are_a_sentence(panel, set_up, sentence):
 
 def test_the_grid_says_how_it_fits_the_layers(panel):
     assert "MB" in panel.layers.grid_box.note
-    panel.layers.grid_box._boxes["dz_mm"].setValue(0.03)
+    panel.layers.grid_box.boxes["dz_mm"].setValue(0.03)
     assert "The grid ends at 0.6 mm, the layers at 1 mm." in panel.layers.grid_box.note
     assert "Borders inside a depth bin" in panel.layers.grid_box.note
     assert "0.4" in panel.layers.grid_box.note

@@ -62,10 +62,10 @@ def test_proposed_voxels_fit_every_layer(panel):
 
 def test_proposed_sizes_follow_the_grid_until_others_are_typed(panel):
     assert panel.layers.phantom_box.sizes["width_mm"] == pytest.approx(4.0, rel=0.02)
-    panel.layers.grid_box._boxes["radial_bins"].setValue(80)
+    panel.layers.grid_box.boxes["radial_bins"].setValue(80)
     assert panel.layers.phantom_box.sizes["width_mm"] == pytest.approx(8.0, rel=0.02)
-    panel.layers.phantom_box._width.setValue(3.3)
-    panel.layers.grid_box._boxes["radial_bins"].setValue(40)
+    panel.layers.phantom_box.width_box.setValue(3.3)
+    panel.layers.grid_box.boxes["radial_bins"].setValue(40)
     assert panel.layers.phantom_box.sizes["width_mm"] == 3.3
     panel.layers.table.model.type_in({(1, 5): "inf"})
     assert panel.layers.phantom_box.sizes["depth_mm"] == pytest.approx(1.0)

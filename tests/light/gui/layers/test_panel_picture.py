@@ -58,7 +58,7 @@ def test_units_quantities_and_decades(viewer, panel, qtbot):
     assert np.allclose(layer.data[known], np.log10(2000 * absorbed[known]), atol=1e-5)
     panel.layers.display_box.set_strength(Strength())
     panel.layers.display_box.set_quantity("fluence")
-    panel.layers.display_box._decades.setValue(3)
+    panel.layers.display_box.decades_box.setValue(3)
     settle(qtbot, panel)
     assert tuple(layer.contrast_limits) == (high - 3, high)
 
@@ -94,9 +94,9 @@ def test_borders_can_be_drawn_and_left_out(viewer, panel, qtbot):
     lines = viewer.layers["layer borders"]
     assert np.allclose(lines.data[:, 0, 0], [0.0, 0.4, 1.0])
     assert list(viewer.layers["layer names"].features["name"]) == ["top", "bottom"]
-    panel.layers.display_box._borders.setChecked(False)
+    panel.layers.display_box.borders_box.setChecked(False)
     assert "layer borders" not in viewer.layers
-    panel.layers.display_box._borders.setChecked(True)
+    panel.layers.display_box.borders_box.setChecked(True)
     panel.layers.table.model.remove([1])
     run(qtbot, panel)
     assert np.allclose(viewer.layers["layer borders"].data[:, 0, 0], [0.0, 0.4])
@@ -106,7 +106,7 @@ def test_borders_can_be_drawn_and_left_out(viewer, panel, qtbot):
 def test_another_grid_makes_another_layer(viewer, panel, qtbot):
     run(qtbot, panel)
     first = picture(viewer)
-    panel.layers.grid_box._boxes["depth_bins"].setValue(10)
+    panel.layers.grid_box.boxes["depth_bins"].setValue(10)
     run(qtbot, panel)
     assert picture(viewer) is not first
     assert first not in viewer.layers
@@ -143,11 +143,11 @@ def test_without_the_absorption_map_there_are_numbers_and_no_picture(viewer, pan
 def test_a_change_says_that_the_picture_is_older(panel, qtbot):
     run(qtbot, panel)
     change(panel, MUA, "3")
-    assert "from before this change" in panel._status.text()
+    assert "from before this change" in panel.status
     panel.layers.table.model.undo()
-    assert panel._status.text() == ""
+    assert panel.status == ""
     panel.layers.run_box.photons.set_value(3 * FEW)  # more of the same
-    assert panel._status.text() == ""
+    assert panel.status == ""
 
 
 def test_other_layers_without_units_get_no_complaint(viewer, panel, qtbot):
@@ -159,6 +159,6 @@ def test_other_layers_without_units_get_no_complaint(viewer, panel, qtbot):
     assert not viewer.canvas.overlays.scale_bar.visible
     run(qtbot, panel)
     viewer.layers.remove("photo")
-    panel.layers.grid_box._boxes["depth_bins"].setValue(10)
+    panel.layers.grid_box.boxes["depth_bins"].setValue(10)
     run(qtbot, panel)
     assert str(viewer.layers.extent.units[0]) == "millimeter"

@@ -1,15 +1,19 @@
-"""Which layers of a kind a viewer has, and what changes in them."""
+"""Layers of a viewer that fit a purpose: changes in them, and a list to choose one from."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from napari.layers import Image, Labels
+from qtpy.QtCore import QSignalBlocker
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.gui.connections import Connection, Connections
+from napari_gpubio.gui.fields import ElidedComboBox
 
 Box = tuple[slice, ...]  # along the axes of a layer's data
 _PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
 _COLORS = ("colormap", "contrast_limits", "coloring")
+_BOX_CHARACTERS = 12
 
 
 def _ignore(*_: Any) -> None:
@@ -26,7 +30,7 @@ class LayerListener:
     viewer
         The napari viewer.
     accepts
-        Whether a layer is of the kind; `refresh` asks again where the answer depends on more than the layer.
+        Whether a layer is of the kind; call `refresh` where the answer depends on more than the layer.
     layers_changed
         Called when other layers are of the kind, or in another order, or under another name, and after attaching.
     data_changed
@@ -131,3 +135,59 @@ class LayerListener:
     def _slice(self) -> object:
         dims = self._viewer.dims
         return dims.point, dims.order, dims.ndisplay
+
+
+class LayerBox(ElidedComboBox):
+    """Choose one of the viewer's layers that are accepted.
+
+    ``nothing`` is the text of a first entry that stands for no layer, None where one must be chosen; ``empty`` is shown
+    while there is no entry.
+    """
+
+    def __init__(
+        self,
+        viewer: Any,
+        accepts: Callable[[Any], bool],
+        *,
+        nothing: str | None = None,
+        empty: str = "no layer fits",
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(_BOX_CHARACTERS, parent)
+        self._nothing = nothing
+        self._listener = LayerListener(viewer, accepts, layers_changed=self._fill)
+        self.attach, self.refresh = self._listener.attach, self._listener.refresh
+        self.setPlaceholderText(empty)
+
+    @property
+    def layer(self) -> Any | None:
+        """The chosen layer, or None."""
+        return self.currentData()
+
+    def choose(self, layer: Any) -> None:
+        """Choose a layer, if it is in the list."""
+        index = self._index_of(layer)
+        if index >= 0:
+            self.setCurrentIndex(index)
+
+    def detach(self) -> None:
+        """Stop following the viewer, and hold none of its layers."""
+        self._listener.detach()
+        self.clear()
+
+    def _index_of(self, layer: Any) -> int:
+        """Where a layer is in the list; two proxies of one layer are equal."""
+        return next((index for index in range(self.count()) if self.itemData(index) == layer), -1)
+
+    def _fill(self) -> None:
+        """List the layers, the newest first; it is chosen if the one that was is gone."""
+        chosen = self.layer
+        with QSignalBlocker(self):
+            self.clear()
+            if self._nothing is not None:
+                self.addItem(self._nothing, None)
+            for layer in reversed(self._listener.layers):
+                self.addItem(layer.name, layer)
+            self.setCurrentIndex(max(self._index_of(chosen), 0) if self.count() else -1)
+        if self.layer != chosen:
+            self.currentIndexChanged.emit(self.currentIndex())

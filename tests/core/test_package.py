@@ -1,5 +1,6 @@
-"""The plugin's manifest: nothing declared that is not there, nothing used that is not declared."""
+"""The package as a whole: who may import whom, what a headless user need not load, and napari's manifest."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,44 @@ from npe2 import PluginManifest
 from npe2.manifest import contributions
 from npe2.manifest.utils import import_python_name
 
+import napari_gpubio
+from napari_gpubio import ENGINES
+
 ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("napari", "qtpy", "PyQt6", "PySide6", "vispy", "magicgui", "superqt", "pyqtgraph", "cupy")
+HEAVY += ("numba", "scipy", "nibabel", "pydicom", "PIL", "h5py", "pandas")  # imported where they are used
+
+
+def run_python(*arguments: str) -> str:
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_is_headless_and_quick_to_import(engine):
+    code = f"import napari_gpubio.{engine}, sys; print(*[m for m in {HEAVY!r} if m in sys.modules])"
+    assert run_python("-c", code) == ""
+
+
+def test_engines_are_loaded_when_they_are_used():
+    loaded = "'napari_gpubio.tracts' in sys.modules"
+    code = f"import napari_gpubio as g, sys; print({loaded}, g.tracts.__name__, {loaded})"
+    assert run_python("-c", code) == "False napari_gpubio.tracts True"
+    with pytest.raises(AttributeError, match="no attribute 'gone'"):
+        napari_gpubio.gone  # noqa: B018 - the access is the test
+
+
+def test_the_contracts_between_rooms_hold():
+    if importlib.util.find_spec("importlinter") is None:
+        pytest.skip("import-linter is not installed: python -m pip install import-linter")
+    run_python("-c", "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))")
+
+
+# -- the manifest: nothing declared that is not there, nothing used that is not declared -------------------------------
+
+
 MANIFEST = ROOT / "napari_gpubio" / "napari.yaml"
 
 
@@ -39,14 +77,9 @@ def find(node: Any, key: str):
             yield from find(child, key)
 
 
-def test_npe2_accepts_it(manifest):
+def test_npe2_accepts_it_and_knows_every_key(manifest, contributed):
     assert PluginManifest.from_file(MANIFEST).name == manifest["name"] == "napari-gpubio"
-    command = [sys.executable, "-m", "npe2", "validate", str(MANIFEST)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_no_key_is_unknown(manifest, contributed):
+    run_python("-m", "npe2", "validate", str(MANIFEST))
     assert set(manifest) <= set(PluginManifest.model_fields)  # npe2 would ignore it in silence
     assert set(contributed) <= set(contributions.ContributionPoints.model_fields)
 
@@ -69,14 +102,12 @@ def test_no_key_of_a_contribution_is_unknown(contributed, point, model):
         assert set(entry) <= known, entry
 
 
-def test_every_command_is_declared_once_and_used(contributed):
+def test_every_command_is_declared_once_used_and_can_be_imported(contributed):
     declared = [command["id"] for command in contributed["commands"]]
     assert len(declared) == len(set(declared))
     used = set(find({k: v for k, v in contributed.items() if k != "commands"}, "command"))
     assert used == set(declared)
-
-
-def test_every_command_can_be_imported(contributed):
+    assert all("command" in sample for sample in contributed.get("sample_data", []))
     for command in contributed["commands"]:
         assert command["id"].startswith("napari-gpubio."), command
         assert callable(import_python_name(command["python_name"])), command
@@ -90,10 +121,6 @@ def test_every_menu_exists(contributed):
     menus = contributed.get("menus", {})
     assert set(menus) <= known
     assert {item["submenu"] for items in menus.values() for item in items if "submenu" in item} == own
-
-
-def test_samples_are_made_by_commands(contributed):
-    assert all("command" in sample for sample in contributed.get("sample_data", []))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="git makes no symbolic links on Windows")

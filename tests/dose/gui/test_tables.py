@@ -1,10 +1,9 @@
-"""The table of metrics: columns that are typed or chosen, and the text of their cells."""
+"""The table of metrics, whose columns are typed or chosen, and constraints: typed, evaluated, saved and loaded."""
 
 import pytest
 
-from napari_gpubio.dose.gui.curves import Curve, MetricReader
-from napari_gpubio.dose.gui.metric_columns import first_number
-from napari_gpubio.dose.gui.metric_table import MetricTable
+from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader
+from napari_gpubio.dose.gui.metric_table import MetricTable, first_number
 from napari_gpubio.dose.metrics import parse_metric
 from napari_gpubio.dose.metrics.models import MODELS
 from tests.dose.gui.panel_samples import (
@@ -152,17 +151,28 @@ def test_the_whole_dose_is_counted_only_where_a_metric_needs_it(filled_panel, qt
     assert "The device has too little memory" in filled_panel.table.problem.text()
 
 
-def test_a_double_click_selects_a_column_to_be_typed_over(filled_panel):
-    filled_panel.table.columns.enter("Mean[Gy],, EQD2(D2cc, alpha_beta=3, fractions=30) , HI")
+def test_columns_and_numbers_are_selected_to_be_typed_over(filled_panel):
+    columns = filled_panel.table.columns
+    columns.enter("Mean[Gy],, EQD2(D2cc, alpha_beta=3, fractions=30) , HI")
     for column, text in ((1, "Mean[Gy]"), (2, "EQD2(D2cc, alpha_beta=3, fractions=30)"), (3, "HI")):
         filled_panel.table.table.horizontalHeader().sectionDoubleClicked.emit(column)
-        assert filled_panel.table.columns.selectedText() == text
+        assert columns.selectedText() == text
+    columns.enter("D5%[Gy]")
+    filled_panel.table.menu.metric_chosen.emit("D95%[Gy]")
+    assert (columns.text(), columns.selectedText()) == ("D5%[Gy], D95%[Gy]", "95")
 
 
 @pytest.mark.parametrize(
-    ("unit", "missing"), [("Gy", set()), ("cGy", set()), ("mGy", set()), ("J/cm2", {"EQD2", "BED", "NTCP", "TCP"})]
+    ("unit", "usual", "missing"),
+    [
+        ("Gy", "Gy", set()),
+        ("cGy", "Gy", set()),
+        ("mGy", "Gy", set()),
+        ("J/cm2", "J/cm2", {"EQD2", "BED", "NTCP", "TCP"}),
+    ],
 )
-def test_every_metric_of_the_menu_can_be_a_column(viewer, panel, qtbot, unit, missing):
+def test_every_metric_of_the_menu_can_be_a_column(viewer, panel, qtbot, unit, usual, missing):
+    """Also: the menu has doses of a sensible size."""
     add_dose(viewer, a_dose(unit=unit))
     add_organs(viewer)
     run(qtbot, panel)
@@ -170,6 +180,7 @@ def test_every_metric_of_the_menu_can_be_a_column(viewer, panel, qtbot, unit, mi
     settle(qtbot, panel)
     actions = [action for action in panel.table.menu.menu().actions() if not action.isSeparator()]
     offered = [action.text().split("\t")[0] for action in actions]
+    assert {f"V20{usual}[%]", f"CV20{usual}[cc]", f"Mean[{unit}]", f"gEUD(a=8)[{unit}]"} <= set(offered)
     assert {text.split("(")[0].split("[")[0] for text in offered} & set(MODELS) == set(MODELS) - missing
     panel.table.columns.enter("")
     for action in actions:
@@ -181,20 +192,12 @@ def test_every_metric_of_the_menu_can_be_a_column(viewer, panel, qtbot, unit, mi
     assert "–" not in cells(panel, 0)
 
 
-def test_the_number_of_a_chosen_metric_can_be_typed_over(filled_panel):
-    filled_panel.table.columns.enter("Mean[Gy]")
-    filled_panel.table.menu.metric_chosen.emit("gEUD(a=8)[Gy]")
-    assert filled_panel.table.columns.text() == "Mean[Gy], gEUD(a=8)[Gy]"
-    assert filled_panel.table.columns.selectedText() == "8"
-    assert first_number("Mean[Gy], V20Gy[%]", 10) == (11, 2)
-    assert first_number("HI", 0) == (0, 2)
-
-
 @pytest.mark.parametrize(
     ("text", "selected"),
     [
         ("Mean[J/cm2]", "Mean[J/cm2]"),
         ("Volume[mm3]", "Volume[mm3]"),
+        ("HI", "HI"),
         ("D95%[J/cm2]", "95"),
         ("V20J/cm2[%]", "20"),
         ("EQD2(D2cc[Gy], alpha_beta=3, fractions=30)", "3"),
@@ -206,11 +209,77 @@ def test_a_number_of_a_unit_is_not_typed_over(text, selected):
     assert whole[start : start + length] == selected
 
 
-@pytest.mark.parametrize(
-    ("unit", "usual"), [("J/cm2", "J/cm2"), ("cGy", "Gy"), ("mGy", "Gy")], ids=["light", "centigray", "milligray"]
-)
-def test_the_menu_has_doses_of_a_sensible_size(viewer, panel, unit, usual):
-    add_dose(viewer, a_dose(unit=unit))
-    offered = {action.text().split("\t")[0] for action in panel.table.menu.menu().actions()}
-    assert {f"V20{usual}[%]", f"CV20{usual}[cc]", f"Mean[{unit}]", f"gEUD(a=8)[{unit}]"} <= offered
-    assert ("NTCP(n=0.35, m=0.1, TD50=46Gy)" in offered) == (usual == "Gy")
+def results_of(panel):
+    table = panel.constraints.table
+    return [[table.item(row, column).text() for column in range(3)] for row in range(table.rowCount())]
+
+
+def test_constraints_pass_fail_or_are_not_evaluated(filled_panel, qtbot):
+    mean = curve(filled_panel, "lung").mean
+    filled_panel.constraints.text.setPlainText(
+        f"Lung: Mean[Gy] < {mean + 1:.2f}  # a note\n\nlung: Mean[Gy] < {mean - 1:.2f}\ncord: Max[Gy] < 45\n"
+        "heart: V95%[%] >= 90"
+    )
+    written = results_of(filled_panel)
+    assert [row[2] for row in written] == ["✓ pass", "✗ fail", "? not evaluated", "? not evaluated"]
+    assert written[0][1] == f"{mean:.4g} Gy"
+    assert "no structures are named 'cord'" in filled_panel.constraints.table.item(2, 2).toolTip()
+    filled_panel.scale_box.prescription.box.setValue(10.0)
+    settle(qtbot, filled_panel)
+    assert results_of(filled_panel)[3][2] == "✓ pass"
+
+
+def test_constraints_that_wait_for_the_whole_dose_have_the_reason(filled_panel, qtbot, monkeypatch):
+    monkeypatch.setattr(filled_panel.controller.whole_dose, "request", lambda _: ())
+    filled_panel.constraints.text.setPlainText(
+        "lung: Paddick CI(prescription=15Gy) > 0.5\ncord: GI(prescription=15Gy) < 3\nlung: V95%[%] > 3"
+    )
+    table = filled_panel.constraints.table
+    for why in (PENDING, "the device has too little memory"):
+        filled_panel.controller.whole_dose.missing_reason = why
+        filled_panel.controller.redraw_later()
+        settle(qtbot, filled_panel)
+        assert [row[1:] for row in results_of(filled_panel)] == [["–", "? not evaluated"]] * 3
+        assert table.item(0, 2).toolTip() == why
+        assert "no structures are named 'cord'" in table.item(1, 2).toolTip()
+        assert "in % of the prescription" in table.item(2, 2).toolTip()
+
+
+def test_constraints_follow_the_scale_and_the_second_plan(viewer, panel, qtbot):
+    choose_two_plans(viewer, panel, a_dose())
+    run(qtbot, panel)
+    panel.constraints.text.setPlainText(f"lung: Mean[Gy] < {curve(panel, 'lung').mean + 1:.2f}")
+    assert "(2nd plan)" in results_of(panel)[1][0]
+    for scale, result in ((1.0, "✓ pass"), (2.0, "✗ fail")):
+        panel.scale_box.scale.box.setValue(scale)
+        settle(qtbot, panel)
+        assert [row[2] for row in results_of(panel)] == [result] * 2
+
+
+@pytest.mark.parametrize("line", ["lung Mean[Gy] < 3", "lung: Mean[Gy] < x", "lung: Main[Gy] < 3"])
+def test_a_bad_constraint_is_explained(filled_panel, line):
+    filled_panel.constraints.text.setPlainText(f"heart: Mean[Gy] < 99\n{line}")
+    assert filled_panel.constraints.problem.text().startswith("Line 2: ")
+    assert len(results_of(filled_panel)) == 1
+
+
+def test_constraints_are_saved_and_loaded(filled_panel, tmp_path):
+    text = "lung: Mean[Gy] < 20\nheart: D2%[Gy] <= 50"
+    filled_panel.constraints.text.setPlainText(text)
+    filled_panel.constraints.save(tmp_path / "c.txt")
+    filled_panel.constraints.text.clear()
+    filled_panel.constraints.load(tmp_path / "c.txt")
+    assert filled_panel.constraints.text.toPlainText().strip() == text
+    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(ValueError, match="no text in UTF-8"):
+        filled_panel.constraints.load(tmp_path / "bad.txt")
+
+
+def test_constraints_with_parameters(filled_panel, qtbot):
+    filled_panel.constraints.text.setPlainText("lung: Paddick CI(prescription=15Gy) < 0.9\nheart: gEUD(a=8) < 1")
+    settle(qtbot, filled_panel)
+    (_, index, passed), (_, geud, failed) = results_of(filled_panel)
+    assert (passed, failed) == ("✓ pass", "✗ fail")
+    metric = parse_metric("Paddick CI(prescription=15Gy)")
+    assert index == f"{metric.of(curve(filled_panel, 'lung'), everything=whole_dose_dvh()):.4g}"
+    assert geud.endswith(" Gy")

@@ -1,4 +1,4 @@
-"""Layers of a kind: which there are, and what changes in them; in a real window where that makes a difference."""
+"""Layers that fit a purpose: which there are, what changes in them (partly in a real window), and a list of them."""
 
 import gc
 import weakref
@@ -11,7 +11,7 @@ from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
-from napari_gpubio.gui.layer_listener import LayerListener
+from napari_gpubio.gui.layers import LayerBox, LayerListener
 
 SHAPE = (5, 6, 7)
 
@@ -49,11 +49,16 @@ def is_labels(layer):
     return isinstance(layer, Labels)
 
 
+def add_labels(viewer, *names):
+    layers = [viewer.add_labels(np.zeros(SHAPE, int), name=name) for name in names]
+    return layers if len(layers) > 1 else layers[0]
+
+
 @pytest.fixture
 def recorder(viewer):
     """Follows the labels of a viewer with an image and one layer of labels; napari gives plugins a proxy."""
     viewer.add_image(np.zeros(SHAPE), name="image")
-    viewer.add_labels(np.zeros(SHAPE, int), name="brain")
+    add_labels(viewer, "brain")
     recorder = Recorder(PublicOnlyProxy(viewer), is_labels)
     assert recorder.take() == [["brain"]]
     yield recorder
@@ -64,7 +69,7 @@ def test_layers_that_come_go_move_and_get_names(viewer, recorder):
     viewer.add_image(np.zeros(SHAPE))
     viewer.layers["image"].name = "T1"
     assert recorder.take() == []
-    tumor = viewer.add_labels(np.zeros(SHAPE, int), name="tumor")
+    tumor = add_labels(viewer, "tumor")
     assert recorder.take() == [["brain", "tumor"]]
     tumor.name = "GTV"
     viewer.layers.move(viewer.layers.index(tumor), 0)
@@ -118,7 +123,7 @@ def test_places_and_colors(viewer, recorder):
 
 
 def test_layers_that_are_gone_and_listeners_that_were_detached(viewer, recorder):
-    brain, tumor = viewer.layers["brain"], viewer.add_labels(np.zeros(SHAPE, int), name="tumor")
+    brain, tumor = viewer.layers["brain"], add_labels(viewer, "tumor")
     viewer.layers.remove(brain)
     recorder.take()
     brain.data = np.ones(SHAPE, int)
@@ -163,12 +168,15 @@ def test_a_shape_that_is_dragged_is_reported_as_it_moves(viewer):
 
 def test_only_what_has_a_callback_is_connected(viewer):
     image = viewer.add_image(np.zeros(SHAPE))
-    before = [len(getattr(image.events, name).callbacks) for name in ("data", "scale", "colormap")]
     places = []
+
+    def callbacks():
+        return np.array([len(getattr(image.events, name).callbacks) for name in ("data", "scale", "colormap")])
+
+    before = callbacks()
     listener = LayerListener(viewer, lambda layer: isinstance(layer, Image), place_changed=places.append)
     listener.attach()
-    after = [len(getattr(image.events, name).callbacks) for name in ("data", "scale", "colormap")]
-    assert np.subtract(after, before).tolist() == [0, 1, 0]
+    assert (callbacks() - before).tolist() == [0, 1, 0]
     image.scale = (2, 2, 2)
     assert places == [image]
     gone = weakref.ref(listener)
@@ -196,3 +204,104 @@ def test_a_stroke_with_the_mouse(viewer, recorder, qtbot):
     for box in boxes:
         touched[box] = True
     assert touched[brain.data > 0].all()
+
+
+# -- the list ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def make_box(qtbot, viewer):
+    """A function that makes a list of labels; ``chosen`` are the layers that it has reported."""
+
+    def make(seen=viewer, **options):
+        box = LayerBox(seen, is_labels, **options)
+        qtbot.addWidget(box)
+        box.attach()
+        box.chosen = []
+        box.currentIndexChanged.connect(lambda *_: box.chosen.append(box.layer))
+        return box
+
+    return make
+
+
+def names(box):
+    return [box.itemText(i) for i in range(box.count())]
+
+
+def test_the_list_has_the_layers_that_fit_and_the_newest_is_chosen(viewer, make_box):
+    first, second = add_labels(viewer, "first", "second")
+    image = viewer.add_image(np.zeros(SHAPE))
+    box = make_box()
+    assert names(box) == ["second", "first"]
+    assert box.layer is second
+    box.choose(image)
+    assert box.layer is second
+    for layer in (first, PublicOnlyProxy(second), PublicOnlyProxy(first)):
+        box.choose(layer)
+        assert box.layer == layer
+    assert box.layer is first
+
+
+def test_the_first_layer_that_fits_is_chosen_and_stays_so(viewer, make_box):
+    box = make_box(empty="draw a region first")
+    viewer.add_image(np.zeros(SHAPE))
+    assert (box.layer, box.count(), box.currentIndex(), box.chosen) == (None, 0, -1, [])
+    assert box.placeholderText() == "draw a region first"
+    first = add_labels(viewer, "first")
+    second = add_labels(viewer, "second")
+    assert names(box) == ["second", "first"]
+    viewer.layers.move(1, 3)
+    assert names(box) == ["first", "second"]
+    first.name = "x"
+    second.name = "first"
+    first.name = "second"
+    assert names(box) == ["second", "first"]
+    assert box.layer is first
+    assert box.chosen == [first]
+
+
+def test_a_list_with_an_entry_for_no_layer(viewer, make_box):
+    box = make_box(nothing="the whole volume")
+    region = add_labels(viewer, "region")
+    assert names(box) == ["the whole volume", "region"]
+    assert box.layer is None
+    box.choose(region)
+    assert box.layer is region
+    viewer.layers.remove(region)
+    assert box.layer is None
+    assert box.currentText() == "the whole volume"
+
+
+def test_of_a_removed_layer_another_takes_the_place(viewer, make_box):
+    box = make_box()
+    first, second = add_labels(viewer, "first", "second")
+    viewer.layers.remove(first)
+    assert names(box) == ["second"]
+    viewer.layers.clear()
+    assert (box.count(), box.currentIndex()) == (0, -1)
+    assert box.chosen == [first, second, None]
+
+
+@pytest.mark.parametrize("seen_as", [lambda viewer: viewer, PublicOnlyProxy])
+def test_refreshing_without_a_change_emits_nothing(viewer, make_box, seen_as):
+    add_labels(viewer, "region")
+    box = make_box(seen_as(viewer))
+    box.refresh()
+    viewer.add_image(np.zeros(SHAPE))
+    assert not box.chosen
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_a_list_that_is_gone_is_held_by_nothing(qtbot, viewer, attached):
+    add_labels(viewer, "region")
+    box = LayerBox(viewer, is_labels)
+    if attached:
+        box.attach()
+        box.detach()
+        add_labels(viewer, "another")
+        assert (box.count(), box.layer) == (0, None)
+    gone = weakref.ref(box)
+    del box
+    gc.collect()
+    assert gone() is None
+    add_labels(viewer, "one more")

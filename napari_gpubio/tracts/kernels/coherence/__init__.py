@@ -1,1 +1,0 @@
-"""Agreement of principal directions between neighboring voxels."""
