@@ -81,6 +81,12 @@ def test_dark_windows_have_no_contrast_and_no_index(index, device):
     assert (maps.mask[INNER] == validity.ZERO_MEAN).all()
 
 
+def test_contrast_is_never_cut_at_one(device):
+    frame = np.zeros((9, 9), np.uint8)
+    frame[4, 4] = 255
+    assert contrast(frame, ContrastSettings(window=9), device=device).contrast[4, 4] == 9
+
+
 def test_every_bit_of_the_mask(device):
     rng = np.random.default_rng(3)
     frame = rng.integers(500, 1500, (40, 60), np.uint16)

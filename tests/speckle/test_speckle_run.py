@@ -136,7 +136,7 @@ def test_maps_stay_while_three_more_are_made():
 def test_a_stream_can_forget_and_frames_may_be_written_into_its_own_memory():
     with ContrastStream(TEMPORAL, (24, 28), np.uint16, device="cpu") as stream:
         for frame in FRAMES[:7]:
-            stream.push(frame)
+            stream(frame)
         stream.forget()
         for number, frame in enumerate(FRAMES[10:15]):
             stream.slot()[...] = frame

@@ -309,21 +309,17 @@ def test_the_displayed_map_is_the_live_one_again(viewer, panel, qtbot, still):
     assert [one.name for one in viewer.layers if one.visible] == ["live SFI (1/s)"]
 
 
-def test_a_layer_may_be_deleted_while_it_is_live(viewer, panel, qtbot, still):
-    start(qtbot, panel)
-    viewer.layers.remove(layer(viewer, LIVE_MAP).name)
-    wait_drawn(qtbot, panel, 3)
-    assert layer(viewer, LIVE_MAP) is not None
-    stop(qtbot, panel)
-
-
-def test_start_and_stop_at_once(panel, qtbot, still):
+def test_start_and_stop_at_once_and_a_layer_that_is_deleted_while_it_is_live(viewer, panel, qtbot, still):
     for _ in range(3):
         panel.live_box.start_button.click()
         panel.live_box.start_button.click()
         wait_until(qtbot, lambda: not panel.runner.is_live and panel.live_box.start_button.isEnabled())
     assert panel.message == ""
-    run_live(qtbot, panel)
+    start(qtbot, panel)
+    viewer.layers.remove(layer(viewer, LIVE_MAP).name)
+    wait_drawn(qtbot, panel, 3)
+    assert layer(viewer, LIVE_MAP) is not None
+    stop(qtbot, panel)
 
 
 def test_a_curve_has_no_line_over_a_stop():

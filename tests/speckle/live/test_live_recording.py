@@ -292,16 +292,12 @@ def test_zarr_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         Recording(tmp_path / "run.zarr")
 
 
-def test_frames_that_change_size_end_the_recording(tmp_path: Path) -> None:
+def test_frames_that_change_size_end_the_recording_and_without_a_frame_there_is_no_file(tmp_path: Path) -> None:
+    assert recorded(tmp_path / "run.tif", n=0).status.message == ""
+    assert list(tmp_path.iterdir()) == []
     recording = Recording(tmp_path / "run.tif")
-    recording.offer(frame(0))
-    recording.offer(frame(1, shape=(9, 9)))
-    recording.offer(frame(2))
+    for one in (frame(0), frame(1, shape=(9, 9)), frame(2)):
+        recording.offer(one)
     assert recording.close(5.0)
     assert recording.status.message.startswith("the recording to run.tif ended: the frames changed from 5 x 4")
     assert recording.status.written == 1
-
-
-def test_a_recording_without_a_frame_leaves_no_file(tmp_path: Path) -> None:
-    assert recorded(tmp_path / "run.tif", n=0).status.message == ""
-    assert list(tmp_path.iterdir()) == []
