@@ -312,6 +312,8 @@ def test_a_layer_that_is_changed_or_removed(viewer, with_dark, qtbot):
     box = with_dark.contrast_box.noise
     viewer.layers["dark"].data = DARK + 7
     wait_until(qtbot, lambda: f"mean {DARK.mean() + 7:.4g} ADU)" in box.description.text())
+    viewer.layers["dark"].data = DARK[:1]
+    wait_until(qtbot, lambda: "two or more" in box.description.text())
     viewer.layers.remove("dark")
     assert box.layer is None
     assert not box.model.has_noise

@@ -137,6 +137,12 @@ def test_stop_wakes_a_patient_source_and_leaves_what_waits() -> None:
     assert status.dropped == 0
 
 
+def test_close_before_start() -> None:
+    loop = LiveLoop(ListSource([]), np.mean)
+    assert loop.status().state is State.STOPPED
+    assert loop.close()
+
+
 def test_rates_latency_and_levels() -> None:
     clock = FakeClock()
     seen: list[float] = []
