@@ -86,16 +86,7 @@ class BigTiffWriter:
     link it in. If the program is killed in between, the chain ends at the last complete frame. The usual writers link
     first and write the pixels afterwards, or write all directories but the first at the end: a kill may then lose the
     last frame, or all but the first. A power cut can lose the frames since the last `sync`. The pages are plain: one
-    strip, not compressed.
-
-    Parameters
-    ----------
-    path
-        A file that does not exist.
-    first
-        A frame of the size and type of all.
-    about
-        Metadata, JSON in the description of the first page.
+    strip, not compressed. Metadata are JSON in the description of the first page.
     """
 
     def __init__(self, path: Path, first: Pixels, about: Mapping[str, Any]) -> None:
@@ -186,21 +177,8 @@ class ZarrWriter:
 
     A frame is one file and the array's length another; each is written beside its place and renamed. The length grows
     before the frame is written: a program that is killed between the two leaves a last frame of zeros, which the table
-    of timestamps does not list.
-
-    Parameters
-    ----------
-    path
-        A folder that does not exist.
-    first
-        A frame of the size and type of all.
-    about
-        The array's attributes.
-
-    Raises
-    ------
-    InvalidInput
-        If the package zarr (3 or later) is not installed.
+    of timestamps does not list. Metadata are the array's attributes. Raises InvalidInput if the package zarr (3 or
+    later) is not installed.
     """
 
     def __init__(self, path: Path, first: Pixels, about: Mapping[str, Any]) -> None:
@@ -249,11 +227,6 @@ class TimestampTable:
 
     Columns: index in the recording, number at the source, time on the source's clock, arrival on the machine's clock,
     and frames dropped by the recorder so far.
-
-    Parameters
-    ----------
-    path
-        A file that does not exist.
     """
 
     def __init__(self, path: Path) -> None:
