@@ -281,12 +281,15 @@ def test_a_recording_holds_every_frame(viewer, panel, qtbot, tmp_path, monkeypat
     np.testing.assert_array_equal(written, frames[np.array(numbers) % 5])
 
 
-def test_a_recording_ends_with_the_live_view(viewer, panel, qtbot, still, tmp_path, monkeypatch):
+def test_a_recording_ends_with_the_live_view(panel, qtbot, still, tmp_path, monkeypatch):
+    later = []
+    panel.runner.ended.connect(lambda _: panel.runner.status_changed.connect(later.append))
     start(qtbot, panel, 1)
     record_as(monkeypatch, panel, tmp_path / "run", "zarr (*.zarr)")
     wait_until(qtbot, lambda: panel.runner.recording.written > 1)
     stop(qtbot, panel)
-    wait_until(qtbot, lambda: not panel.runner.is_recording)
+    wait_until(qtbot, lambda: not panel.runner.is_recording and later != [])
+    assert "recorded to run.zarr" in panel.live_box.record_text.text()
     assert panel.message == ""
     assert (tmp_path / "run.zarr").exists()
 
