@@ -48,7 +48,7 @@ def answer(monkeypatch, recipe, wavelength_nm=690.0):
 
     class AnsweredDialog:
         def __init__(self, rows, wavelength, unit, parent, *, word):
-            AnsweredDialog.asked = [row.label for row in rows], wavelength, unit
+            AnsweredDialog.given = [row.label for row in rows], wavelength, unit
 
         recipe = None
         wavelength_nm = None

@@ -8,9 +8,11 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QScrollArea
 
 from napari_gpubio.core import warmup
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.gui import processors
 from napari_gpubio.light.gui import LightPanel
+from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
@@ -249,3 +251,35 @@ def test_a_quick_run_waits_until_the_backend_is_compiled(viewer, panel, qtbot, m
     warm.append(True)
     panel.warmup_process.closeWriteChannel()
     qtbot.waitUntil(lambda: panel.voxels.view.displayed is not None, timeout=MILLISECONDS)
+
+
+@pytest.fixture
+def run_box(qtbot):
+    box = VoxelRunBox()
+    qtbot.addWidget(box)
+    return box
+
+
+def type_photons(run_box, text):
+    run_box.photons.text_box.setText(text)
+    run_box.photons.text_box.editingFinished.emit()
+
+
+@pytest.mark.parametrize(
+    ("text", "photons"),
+    [("2e6", 2_000_000), ("2,000,000", 2_000_000), ("2M", 2_000_000), ("12345", 12345), (" 5k ", 5000), ("1e9", 10**9)],
+)
+def test_photons_can_be_typed_or_set_with_the_slider(run_box, text, photons):
+    for tick_, from_slider in ((63, 2_000_000), (40, 10**4), (90, 10**9)):
+        run_box.photons.slider.setValue(tick_)
+        assert run_box.photons.value() == from_slider
+    type_photons(run_box, text)
+    assert run_box.settings.photons == photons
+    assert run_box.photons.slider.value() == round(10 * np.log10(photons).clip(4, 9))
+
+
+@pytest.mark.parametrize("text", ["many", "", "0", "-5", "nan", "1e15"])
+def test_photons_that_are_no_number_are_a_sentence(run_box, text):
+    type_photons(run_box, text)
+    with pytest.raises(InvalidInput, match=f"photons is {text!r}"):
+        _ = run_box.settings

@@ -9,7 +9,6 @@ from napari_gpubio.light.gui import request
 from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.gui.plots_profile import DRAWN
-from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.model import Domain, Medium
 from tests.dock_widgets import (
     WAYS_TO_CLOSE,
@@ -326,35 +325,3 @@ def test_time_gates_step_with_the_viewers_slider(viewer, shown, qtbot):
     shown.voxels.run_box.set_gates(0.0, 1)
     shown.run_button.click()
     assert "ends at 0 ns" in shown.message
-
-
-@pytest.fixture
-def run_box(qtbot):
-    box = VoxelRunBox()
-    qtbot.addWidget(box)
-    return box
-
-
-def type_photons(run_box, text):
-    run_box.photons.text_box.setText(text)
-    run_box.photons.text_box.editingFinished.emit()
-
-
-@pytest.mark.parametrize(
-    ("text", "photons"),
-    [("2e6", 2_000_000), ("2,000,000", 2_000_000), ("2M", 2_000_000), ("12345", 12345), (" 5k ", 5000), ("1e9", 10**9)],
-)
-def test_photons_can_be_typed_or_set_with_the_slider(run_box, text, photons):
-    for tick_, from_slider in ((63, 2_000_000), (40, 10**4), (90, 10**9)):
-        run_box.photons.slider.setValue(tick_)
-        assert run_box.photons.value() == from_slider
-    type_photons(run_box, text)
-    assert run_box.settings.photons == photons
-    assert run_box.photons.slider.value() == round(10 * np.log10(photons).clip(4, 9))
-
-
-@pytest.mark.parametrize("text", ["many", "", "0", "-5", "nan", "1e15"])
-def test_photons_that_are_no_number_are_a_sentence(run_box, text):
-    type_photons(run_box, text)
-    with pytest.raises(InvalidInput, match=f"photons is {text!r}"):
-        _ = run_box.settings

@@ -138,16 +138,16 @@ def test_another_slice_draws_nothing_anew(window, viewer, result):
     plot(window, result, PER_PHOTON)
     window.profile.choose(DRAWN)
     draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -2.5))
-    heard = []
-    window.profile.line.changed.connect(lambda: heard.append(1))
+    changes = []
+    window.profile.line.changed.connect(lambda: changes.append(1))
     for z in (-3.5, -4.5, -2.5):
         viewer.dims.set_point(0, z)
     viewer.layers["profile line"].edge_color = "red"
-    assert heard == []
+    assert changes == []
     was = window.profile.profile
     window.profile.choose("depth")
     draw(viewer, result, (0.5, 0.5, -1.5), (0.5, 9.5, -1.5))
-    assert heard == [1]
+    assert changes == [1]
     assert window.profile.profile.distance_mm[-1] != was.distance_mm[-1]
     assert axis_texts(window.profile.plot)[0].startswith("Depth")
 

@@ -90,12 +90,12 @@ def test_selecting_a_row_reports_its_label_once_and_shows_its_source(table):
 
 def test_a_preset_fills_the_selected_rows(table, monkeypatch):
     recipe = preset_recipe("skull (Strangman 2003)")
-    asked = answer(monkeypatch, recipe, wavelength_nm=760.0)
+    dialog = answer(monkeypatch, recipe, wavelength_nm=760.0)
     choose(table, (1, MUA), (2, NAME))
     table.set_unit("1/cm")
     button(table, "Preset for 2 labels…").click()
-    assert asked.asked == ([2, 3], 690.0, "1/cm")
-    assert asked.deleted
+    assert dialog.given == ([2, 3], 690.0, "1/cm")
+    assert dialog.deleted
     filled = [dataclasses.replace(preset("skull (Strangman 2003)", 760.0), label=label) for label in (2, 3)]
     assert table.media() == (medium(1, "scalp"), *filled)
     assert table.wavelength_nm == 760.0

@@ -232,15 +232,17 @@ def save(qtbot, box, monkeypatch, tmp_path):
     """
 
     def saved(text, name):
-        asked = []
+        questions = []
         path = tmp_path / name
         monkeypatch.setattr(
-            QFileDialog, "getSaveFileName", lambda _, title, __, kinds: asked.append((title, kinds)) or (str(path), "")
+            QFileDialog,
+            "getSaveFileName",
+            lambda _, title, __, kinds: questions.append((title, kinds)) or (str(path), ""),
         )
         entry = next((entry for entry in button(box, "Export").menu().actions() if entry.text() == text), None)
         (button(box, text).click if entry is None else entry.trigger)()
         qtbot.waitUntil(lambda: ("said", f"saved {name}") in box.heard, timeout=MILLISECONDS)
-        return path, asked[0]
+        return path, questions[0]
 
     return saved
 

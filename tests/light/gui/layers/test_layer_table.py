@@ -185,17 +185,17 @@ def test_layers_are_moved_by_buttons_keys_and_dragging(qtbot, table):
     assert names(table) == order
 
 
-def test_a_change_is_told_once(qtbot, table):
+def test_a_change_is_reported_once(qtbot, table):
     with qtbot.waitSignals([table.changed]):
         type_in(table, 0, N, "1.6")
-    told = []
-    table.changed.connect(lambda: told.append(1))
+    changes = []
+    table.changed.connect(lambda: changes.append(1))
     type_in(table, 0, N, "1.6")
-    assert not told
+    assert not changes
     table.set_medium(SKIN)
-    assert len(told) == 1
+    assert len(changes) == 1
     table.n_above.setValue(1.33)
-    assert len(told) == 2
+    assert len(changes) == 2
     assert table.medium().n_above == 1.33
 
 

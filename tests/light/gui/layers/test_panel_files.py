@@ -95,9 +95,9 @@ def test_an_input_file_comes_back_as_it_was(panel, tmp_path):
     panel.layers.table.set_medium(MEDIUM)
     panel.layers.grid_box.set_settings(SETTINGS)
     panel.layers.files.open(path)
-    asked = panel.layers.request()
-    assert asked.medium.layers == skin.medium.layers
-    assert asked.settings == skin.settings
+    request = panel.layers.request()
+    assert request.medium.layers == skin.medium.layers
+    assert request.settings == skin.settings
     assert panel.layers.table.unit == "1/cm"
     assert "my skin.mci: my_skin.mco" in panel.layers.presets.citation
 
