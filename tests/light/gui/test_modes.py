@@ -253,6 +253,9 @@ def test_the_legend_shows_powers_of_ten_and_the_unit(viewer, ready, qtbot):
     assert len(bar.texts) == 7
     assert bar.texts[0] == "10" + str(high).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     assert "1/mm² per launched photon" in bar.unit
+    drawn = bar.grab().toImage()
+    layer.colormap = "viridis"
+    assert bar.grab().toImage() != drawn
     layer.contrast_limits = (-2.5, -0.5)
     assert bar.texts == ["10⁻¹", "10⁻²"]
     box.set_strength(Strength(power_mw=10.0))
