@@ -55,7 +55,7 @@ class Plan(speed.Plan):
     realizations: int
 
     def chosen(self, filters: Mapping[str, Any]) -> dict[str, Any]:
-        """Filters whose names hold one of the words that were asked for."""
+        """Filters whose names hold one of the words that were given."""
         return {name: made for name, made in filters.items() if not self.only or any(w in name for w in self.only)}
 
 
@@ -82,11 +82,11 @@ def _compare(report: Report, plan: Plan, filters: Mapping[str, Filter], domain: 
             break
     rows = comparison.rows()
     equivalent = equivalent_photons(rows[1:], photons)
-    told = ", ".join(f"{filter_} {compact(number)}".strip() for filter_, number in equivalent.items())
+    listed = ", ".join(f"{filter_} {compact(number)}".strip() for filter_, number in equivalent.items())
     found = {"runs": comparison.raw.count, "rows": rows, "equivalent_photons": equivalent}
     report.add(
         name, title, found, f"{comparison.raw.count} runs.", "", *table(COLUMNS, [quality_line(r) for r in rows]), "",
-        f"Photons that an unfiltered run needs for the same squared error: {told}.",
+        f"Photons that an unfiltered run needs for the same squared error: {listed}.",
     )  # fmt: skip
 
 
@@ -217,8 +217,8 @@ def main() -> None:
     else:
         facts = header(quick=False) | {"device": plan.device.describe(), "peers": versions(peers.PACKAGES)}
         path = result_path(arguments.json, "denoise_quality", facts["date"], plan.device)
-        told = ", ".join(f"{name} {version}" for name, version in facts["peers"].items())
-        ours = f"Device: {facts['device']}. Peers: {told or 'none is installed'}."
+        listed = ", ".join(f"{name} {version}" for name, version in facts["peers"].items())
+        ours = f"Device: {facts['device']}. Peers: {listed or 'none is installed'}."
         report = Report(path, "Quality of the denoise engine", facts, ours)
         works = {"fluence": run_fluence, "mri": run_mri, "pictures": run_pictures}
         report.run({part: partial(works[part], report, plan) for part in arguments.parts})

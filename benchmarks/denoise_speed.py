@@ -45,7 +45,7 @@ PARTS = {
 }  # fmt: skip
 EXPLAINED = (
     "Best of several runs. *cpu s*: processor time summed over threads, which other people's load spoils "
-    "least. *Load*: processes that wanted a core in the minute before, this one included. *x*: times as fast."
+    "least. *Load*: processes that needed a core in the minute before, this one included. *x*: times as fast."
 )
 
 

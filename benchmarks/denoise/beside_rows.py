@@ -13,7 +13,7 @@ from speed import Job, Plan
 
 from denoise import figure6, peers
 from denoise.domains import CROP, TRUTH_SEED, symmetrised
-from denoise.speed_rows import SMALL, cube, make_problem, timed_call
+from denoise.speed_rows import SMALL, cube, scaled_problem, timed_call
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.run import denoise
 from napari_gpubio.light.run import simulate
@@ -40,7 +40,7 @@ def optimization(plan: Plan) -> Iterator[Job]:
 
 
 def _variant(variant: figure6.Variant | None, plan: Plan, name: str) -> Row:
-    volume = make_problem(cube(SMALL)).values
+    volume = scaled_problem(cube(SMALL)).values
     expected = denoise(volume, device=plan.device).image
     found = figure6.measured(volume, plan.device, variant, expected, 2 if plan.quick else 5)
     timing = Timing(found.pop("seconds"), found.pop("median_seconds"))
@@ -60,8 +60,8 @@ def beside(plan: Plan) -> Iterator[Job]:
         "DIPY ASCM, two passes": ("DIPY", lambda volume: peers.dipy_ascm(volume, SIGMA)),
         "ANTs DenoiseImage, patch 1 alone": ("ANTs", peers.ants_denoise),
     }
-    for told, (package, apply) in theirs.items():
-        yield Job(f"g 100^3, {told}", partial(_peer, package, apply))
+    for label, (package, apply) in theirs.items():
+        yield Job(f"g 100^3, {label}", partial(_peer, package, apply))
 
 
 def _ours(device: Device, plan: Plan, name: str) -> Row:
@@ -99,12 +99,12 @@ def _chain(domain: str, photons: int, plan: Plan, name: str) -> Row:
         timed_on(device, work, repeats)
         for work in (trace, lambda: denoise(volume, device=device), lambda: denoise(trace(), device=device))
     )
-    told: dict[str, Any] = {"tracing": tracing.seconds, "filtering": filtering.seconds, "photons": photons}
+    more: dict[str, Any] = {"tracing": tracing.seconds, "filtering": filtering.seconds, "photons": photons}
     if domain == "B1":
-        told["paper"] = PAPER_SECONDS.get(photons, "")
-        told["target"] = END_TO_END_TARGET if photons == 10**6 and device.is_gpu else ""
-        told["equivalent_photons"] = photons * 10 ** (_error_gain(volume, device) / 10) if device.is_gpu else None
-    return row(name, device, chain, volume.size, "voxels", **told)
+        more["paper"] = PAPER_SECONDS.get(photons, "")
+        more["target"] = END_TO_END_TARGET if photons == 10**6 and device.is_gpu else ""
+        more["equivalent_photons"] = photons * 10 ** (_error_gain(volume, device) / 10) if device.is_gpu else None
+    return row(name, device, chain, volume.size, "voxels", **more)
 
 
 def _error_gain(volume: Array, device: Device) -> float:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import Array, Row, Stopwatch, Timing
 
-from denoise.speed_rows import make_problem
+from denoise.speed_rows import scaled_problem
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.kernels import kernel, struct, struct_layout
 from napari_gpubio.denoise.kernels.anlm import cpu, gpu, tally
@@ -61,7 +61,7 @@ class Parts:
     def __init__(self) -> None:
         self.before, self.kernels, self.after = Stopwatch(), Stopwatch(), Stopwatch()
 
-    def told(self) -> dict[str, float]:
+    def seconds_by_part(self) -> dict[str, float]:
         """Best of each."""
         return {name: min(getattr(self, name).wall) for name in ("before", "kernels", "after")}
 
@@ -74,7 +74,7 @@ class Parts:
 
 def measured(volume: Array, device: Device, variant: Variant | None, expected: Array, repeats: int) -> Row:
     """Time a variant (None: the engine's own form), and compare it with the engine's result."""
-    problem = make_problem(volume)
+    problem = scaled_problem(volume)
     filtered = engine_form if variant is None else made(variant)
     filtered(problem, device, Parts())  # compiles
     parts = Parts()
@@ -85,7 +85,7 @@ def measured(volume: Array, device: Device, variant: Variant | None, expected: A
     return {
         "seconds": timing.seconds,
         "median_seconds": timing.median,
-        "parts": parts.told(),
+        "parts": parts.seconds_by_part(),
         "share_beyond_rounding": float((errors > ROUNDING).mean()),
         "largest_difference": float(errors.max()),
     }

@@ -1,6 +1,5 @@
 """The filters that are compared on fluence: ours, a Gaussian, and peers, some of them on stabilized variance."""
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -11,10 +10,10 @@ from scipy import ndimage
 from denoise import peers
 from denoise.domains import Pair, Tissue
 from napari_gpubio.core.device import Device
+from napari_gpubio.denoise.fluence import denoise_fluence
 from napari_gpubio.denoise.run import denoise
 from napari_gpubio.denoise.settings import DenoiseSettings
 
-FLUENCE_MODULE = "napari_gpubio.denoise.fluence"
 MORE_SIGMA = 1.2  # noise that is correlated in space wants more than its own sigma; this is best for B1
 Apply = Callable[[Pair, Tissue], Array]
 
@@ -45,7 +44,6 @@ def fluence(device: Device, *, labeled: bool = True, halves: bool = True) -> App
     """Our filter for fluence, with and without labels, on both halves or on their mean alone."""
 
     def apply(pair: Pair, tissue: Tissue) -> Array:
-        denoise_fluence = importlib.import_module(FLUENCE_MODULE).denoise_fluence
         options = {"labels": tissue.labels, "mueff_per_mm": tissue.mueff_per_mm} if labeled else {}
         both = (pair.first, pair.second) if halves else (pair.whole, None)
         return denoise_fluence(*both, **options, device=device).image
@@ -53,26 +51,17 @@ def fluence(device: Device, *, labeled: bool = True, halves: bool = True) -> App
     return apply
 
 
-def _missing_fluence() -> str | None:
-    try:
-        found = importlib.import_module(FLUENCE_MODULE)
-    except ImportError as error:
-        return f"{FLUENCE_MODULE} cannot be imported ({error})"
-    return None if hasattr(found, "denoise_fluence") else f"{FLUENCE_MODULE} has no denoise_fluence"
-
-
 def make_filters(device: Device) -> Mapping[str, Filter]:
     """All filters by name; ours run on the device, peers on the CPU."""
     dipy, ants, bm4d = (missing(peers.PACKAGES, name) for name in ("DIPY", "ANTs", "BM4D"))
-    no_fluence = _missing_fluence()
     return {
         "Gaussian 0.67, 5x5x5": Filter(gaussian(0.67, 2)),
         "Gaussian 1": Filter(gaussian(1.0, 4)),
         "anlm": Filter(anlm(device)),
         "anlm, Anscombe": Filter(anlm_on_anscombe(device)),
-        "fluence": Filter(fluence(device), no_fluence),
-        "fluence, no labels": Filter(fluence(device, labeled=False), no_fluence),
-        "fluence, one buffer": Filter(fluence(device, halves=False), no_fluence),
+        "fluence": Filter(fluence(device)),
+        "fluence, no labels": Filter(fluence(device, labeled=False)),
+        "fluence, one buffer": Filter(fluence(device, halves=False)),
         "DIPY nlmeans, Anscombe": Filter(_dipy(peers.dipy_nlmeans), dipy),
         "DIPY ASCM, Anscombe": Filter(_dipy(peers.dipy_ascm), dipy),
         "ANTs DenoiseImage": Filter(_ants, ants),

@@ -12,9 +12,9 @@ from common import Array, Row, Timing, row, skipped, timed_on
 from light.plan import case, with_settings
 from speed import Job, Plan
 
-from denoise.filters import FLUENCE_MODULE
 from denoise.speed_rows import LARGE, SMALL, repeats_of
 from napari_gpubio.core.device import Device
+from napari_gpubio.denoise.fluence import denoise_fluence
 from napari_gpubio.light.run import simulate
 
 KERNELS = "napari_gpubio.denoise.kernels.fluence"
@@ -31,7 +31,6 @@ def fluence(plan: Plan) -> Iterator[Job]:
 
 def _whole(n: int, plan: Plan, name: str) -> Row:
     pair, device = _halves(n, plan.device), plan.device
-    denoise_fluence = importlib.import_module(FLUENCE_MODULE).denoise_fluence
     timing = timed_on(device, lambda: denoise_fluence(*pair, device=device), repeats_of(pair[0], device, plan))
     return row(name, device, timing, pair[0].size, "voxels", target=_target(n, device) if not device.is_gpu else "")
 
@@ -39,7 +38,6 @@ def _whole(n: int, plan: Plan, name: str) -> Row:
 def _sweeps(n: int, plan: Plan, name: str) -> Row:
     """The part of a whole call that is spent in ``Run.advance``, on data that are there."""
     pair, device, seconds = _halves(n, plan.device), plan.device, []
-    denoise_fluence = importlib.import_module(FLUENCE_MODULE).denoise_fluence
     run = importlib.import_module(f"{KERNELS}.{'gpu' if device.is_gpu else 'cpu'}").Run
     for _ in range(1 + repeats_of(pair[0], device, plan)):
         clock = _Clock(run.advance)

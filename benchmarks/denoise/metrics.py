@@ -122,7 +122,7 @@ class Comparison:
         self._seconds: dict[str, list[float]] = {name: [] for name in self._filters}
 
     def run(self, runs: Runs, domain: str, photons: int, index: int) -> None:
-        """Take in a run; a filter that fails is dropped and its error told."""
+        """Take in a run; a filter that fails is dropped and its error reported."""
         pair, tissue = runs.run(domain, photons, index), tissue_of(domain)
         self.raw.add(pair.whole.astype(np.float64))
         for name in list(self._filters):

@@ -130,7 +130,7 @@ def _theirs() -> dict[str, Apply | str]:
     def rms(sigma: Array) -> float:
         return float(np.sqrt(np.mean(sigma**2)))
 
-    wanted: dict[str, tuple[str, Apply]] = {
+    filters: dict[str, tuple[str, Apply]] = {
         "DIPY nlmeans, estimated sigma": (
             "DIPY", lambda u, _: peers.dipy_nlmeans(u, peers.dipy_estimate(u), rician=True)
         ),
@@ -141,7 +141,7 @@ def _theirs() -> dict[str, Apply | str]:
         "BM4D, rms sigma": ("BM4D", lambda u, sigma: peers.bm4d_denoise(u, rms(sigma))),
         "BM4D, true map": ("BM4D", peers.bm4d_denoise),
     }  # fmt: skip
-    return {name: missing(peers.PACKAGES, package) or apply for name, (package, apply) in wanted.items()}
+    return {name: missing(peers.PACKAGES, package) or apply for name, (package, apply) in filters.items()}
 
 
 def rows(scan: Scan, filters: Mapping[str, Apply | str], realizations: int) -> Iterator[Row]:
@@ -183,8 +183,8 @@ def psnr(squares: Array) -> float:
 def mri_line(row: Row) -> str:
     if "skipped" in row:
         return line(row["filter"], *[""] * (len(COLUMNS) - 2), f"skipped: {row['skipped']}")
-    told = [f"reference {REFERENCES[row['filter']]}"] if row["filter"] in REFERENCES else []
+    notes = [f"reference {REFERENCES[row['filter']]}"] if row["filter"] in REFERENCES else []
     return line(
         row["filter"], f"{row['psnr']:.2f}", f"{row['psnr_low_noise']:.1f}", f"{row['psnr_high_noise']:.1f}",
-        f"{100 * row['bias']:+.2f}", f"{row['seconds']:.3g}", "; ".join(told),
+        f"{100 * row['bias']:+.2f}", f"{row['seconds']:.3g}", "; ".join(notes),
     )  # fmt: skip

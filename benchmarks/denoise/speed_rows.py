@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-import numpy as np
 from common import (
     Array,
     PoolBytes,
@@ -22,7 +21,7 @@ from speed import Job, Plan
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.checks import head_volume
 from napari_gpubio.denoise.kernels.anlm import gpu
-from napari_gpubio.denoise.kernels.anlm.problem import Problem, calibrate, make_windows, scale_of
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, make_problem, scale_of
 from napari_gpubio.denoise.run import denoise, make_runs
 from napari_gpubio.denoise.settings import DenoiseSettings
 
@@ -36,17 +35,9 @@ SEED_SECONDS = "GPU-ANLM 1.1 s on a 980 Ti"
 MOST_FLOAT_VOLUMES = 6  # of memory, and slabs
 
 
-def make_problem(volume: Array, settings: DenoiseSettings | None = None) -> Problem:
+def scaled_problem(volume: Array, settings: DenoiseSettings | None = None) -> Problem:
     """What the engine makes of a volume before it filters."""
-    chosen = settings or DenoiseSettings()
-    windows = make_windows(chosen)
-    return Problem(
-        values=np.ascontiguousarray(volume / scale_of(volume), np.float32),
-        usable=np.ones(volume.shape, np.uint8),
-        windows=windows,
-        settings=chosen,
-        calibration=calibrate(windows, chosen),
-    )
+    return make_problem(volume / scale_of(volume), settings or DenoiseSettings())
 
 
 def cube(n: int) -> Array:
@@ -120,23 +111,27 @@ def repeats_of(volume: Array, device: Device, plan: Plan) -> int:
 def sizes(plan: Plan) -> Iterator[Job]:
     """Both cubes, resident (as a whole and in parts) and as a whole call."""
     for n in (SMALL, LARGE):
-        for part, told in (("filter", "resident"), ("kernels", "resident, kernels alone"), ("mix", "resident, mixing")):
+        for part, label in (
+            ("filter", "resident"),
+            ("kernels", "resident, kernels alone"),
+            ("mix", "resident, mixing"),
+        ):
             if part == "filter" or plan.device.is_gpu or n == SMALL:
-                yield Job(f"a {n}^3, {told}", partial(_resident, n, part, plan))
+                yield Job(f"a {n}^3, {label}", partial(_resident, n, part, plan))
         yield Job(f"a {n}^3, whole call", partial(_whole, n, plan))
 
 
 def _resident(n: int, part: str, plan: Plan, name: str) -> Row:
     volume = cube(n)
-    timing = timed_resident(make_problem(volume), plan.device, plan, part)
+    timing = timed_resident(scaled_problem(volume), plan.device, plan, part)
     target = f"target {TARGETS[plan.device.kind, n]:g} s" if part == "filter" else ""
     return row(name, plan.device, timing, volume.size, "voxels", target=target)
 
 
 def _whole(n: int, plan: Plan, name: str) -> Row:
     volume = cube(n)
-    told = {"paper": SEED_SECONDS} if n == SMALL else {}
-    return row(name, plan.device, timed_call(volume, plan.device, plan), volume.size, "voxels", **told)
+    more = {"paper": SEED_SECONDS} if n == SMALL else {}
+    return row(name, plan.device, timed_call(volume, plan.device, plan), volume.size, "voxels", **more)
 
 
 # ----------------------------------------------------------------------------------------------- rows b and c: settings
@@ -149,13 +144,13 @@ def radii(plan: Plan) -> Iterator[Job]:
 
 def settings(plan: Plan) -> Iterator[Job]:
     """Patches, rules and noise models."""
-    for told, options in SETTINGS.items():
-        yield Job(f"c 100^3, {told}", partial(_with, options, "c 100^3, defaults", plan))
+    for label, options in SETTINGS.items():
+        yield Job(f"c 100^3, {label}", partial(_with, options, "c 100^3, defaults", plan))
 
 
 def _with(options: dict[str, Any], base: str, plan: Plan, name: str) -> Row:
     volume = cube(SMALL)
-    problem = make_problem(volume, DenoiseSettings(**options))
+    problem = scaled_problem(volume, DenoiseSettings(**options))
     timing = timed_resident(problem, plan.device, plan)
     return row(name, plan.device, timing, volume.size, "voxels", compared_with=base)
 
@@ -175,7 +170,7 @@ def processors(plan: Plan) -> Iterator[Job]:
 def _on_threads(count: int, plan: Plan, name: str) -> Row:
     volume = cube(SMALL)
     with limited_threads(count):
-        timing = timed_resident(make_problem(volume), CPU, plan)
+        timing = timed_resident(scaled_problem(volume), CPU, plan)
         return row(name, CPU, timing, volume.size, "voxels", compared_with="d 100^3, 1 thread", processors=count)
 
 
@@ -197,7 +192,7 @@ def _memory(n: int, plan: Plan, name: str) -> Row:
     volume, pool = cube(n), PoolBytes(plan.device)
     denoise(volume, device=plan.device)
     _, most = pool.used_and_grown()
-    declared, volumes = make_problem(volume).resident_bytes, 4 * volume.size
-    told = f"declared {declared / volumes:.1f}, most {most / volumes:.1f} ({most / 1e6:.0f} MB)"
+    declared, volumes = scaled_problem(volume).resident_bytes, 4 * volume.size
+    text = f"declared {declared / volumes:.1f}, most {most / volumes:.1f} ({most / 1e6:.0f} MB)"
     target = f"{MOST_FLOAT_VOLUMES} volumes of float32 and slabs"
-    return {"name": name, "declared_bytes": declared, "bytes": most, "told": f"{told}; target {target}"}
+    return {"name": name, "declared_bytes": declared, "bytes": most, "told": f"{text}; target {target}"}

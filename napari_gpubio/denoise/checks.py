@@ -12,7 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, difference_finding, error_finding, z_score_finding
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.fluence import denoise_fluence
-from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, Problem, make_windows
+from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, make_problem
 from napari_gpubio.denoise.kernels.anlm.tally import Partial
 from napari_gpubio.denoise.reference import denoise_directly, mix_directly
 from napari_gpubio.denoise.run import denoise, make_runs
@@ -32,17 +32,6 @@ LEAST_FLUENCE = 1e-5  # 1/mm^2; the raw signal / noise is about 0 dB there and 1
 YUAN_GAIN, YUAN_GAIN_SPREAD = 5.0, 1.0  # dB; 4.5 to 5.4 there, by domain and number of photons
 RICIAN = DenoiseSettings(noise_model="rician")
 RICIAN_AT_BEST = DenoiseSettings(noise_model="rician", cutoff=3.0, center="largest")
-
-
-def _problem(values: Array, settings: DenoiseSettings) -> Problem:
-    windows = make_windows(settings)
-    return Problem(
-        values=np.ascontiguousarray(values, np.float32),
-        usable=np.ones(values.shape, np.uint8),
-        windows=windows,
-        settings=settings,
-        calibration=(1.0,) * len(windows.patches),
-    )
 
 
 def _steps(shape: tuple[int, ...], seed: int) -> Array:
@@ -102,7 +91,7 @@ def _wavelet(device: Device) -> list[Finding]:
 
 
 def _mixed(small: Array, large: Array, device: Device) -> Array:
-    problem = _problem(small, DenoiseSettings(search_radius=1))
+    problem = make_problem(small, DenoiseSettings(search_radius=1))
     estimates = np.stack([small, large])
     runs = make_runs(problem, device)
     try:
@@ -130,7 +119,8 @@ def _backends(device: Device) -> list[Finding]:
 def _white_noise(device: Device) -> list[Finding]:
     """The filter's measure of noise in white noise, over its variance; standard errors from independent volumes."""
     margin, volumes = SEARCH + 2, 16
-    means = np.array([_measured(100.0 + _white(22 + 2 * margin, seed), margin, device) for seed in range(volumes)])
+    white = [np.random.default_rng(seed).normal(100.0, size=(22 + 2 * margin,) * 3) for seed in range(volumes)]
+    means = np.array([measured(volume, margin, device) for volume in white])
     errors = means.std(axis=0, ddof=1) / math.sqrt(volumes)
     return [
         z_score_finding(f"h²/σ², patch radius {radius}", reference, mean, error, NOISE_MEASURE_ERROR)
@@ -138,13 +128,9 @@ def _white_noise(device: Device) -> list[Finding]:
     ]
 
 
-def _white(n: int, seed: int) -> Array:
-    return np.random.default_rng(seed).normal(size=(n, n, n))
-
-
-def _measured(volume: Array, margin: int, device: Device) -> list[float]:
+def measured(volume: Array, margin: int, device: Device) -> list[float]:
     """Means of h² away from the borders, for each patch."""
-    problem = _problem(volume, DenoiseSettings(search_radius=SEARCH))
+    problem = make_problem(volume, DenoiseSettings(search_radius=SEARCH))
     runs = make_runs(problem, dataclasses.replace(device, indices=device.indices[:1]))
     try:
         runs[0].advance(0, problem.bricks)
@@ -228,7 +214,9 @@ def head_volume(*shape: int) -> npt.NDArray[np.float32]:
     return np.ascontiguousarray(padded[tuple(slice(n) for n in shape)], np.float32)
 
 
-def _speed(name: str, shape: tuple[int, int, int], on_cpu: tuple[int, int, int], **options: Any) -> Speed:
+def speed(name: str, shape: tuple[int, int, int], on_cpu: tuple[int, int, int], **options: Any) -> Speed:
+    """The speed of the filter on a piece of the head, of another shape on a CPU."""
+
     def prepare(device: Device) -> Callable[[], float]:
         volume, settings = head_volume(*(shape if device.is_gpu else on_cpu)), DenoiseSettings(**options)
         return lambda: float(denoise(volume, settings, device=device).image.size)
@@ -237,9 +225,9 @@ def _speed(name: str, shape: tuple[int, int, int], on_cpu: tuple[int, int, int],
 
 
 SPEEDS = (
-    _speed("anlm, 100^3", (100,) * 3, (100,) * 3),
-    _speed("anlm, 256^3 (on a CPU 256 x 256 x 32)", (_LARGE,) * 3, (_LARGE, _LARGE, _SLAB)),
-    _speed("anlm, Rician, 100^3", (100,) * 3, (100,) * 3, noise_model="rician", cutoff=3.0, center="largest"),
+    speed("anlm, 100^3", (100,) * 3, (100,) * 3),
+    speed("anlm, 256^3 (on a CPU 256 x 256 x 32)", (_LARGE,) * 3, (_LARGE, _LARGE, _SLAB)),
+    speed("anlm, Rician, 100^3", (100,) * 3, (100,) * 3, noise_model="rician", cutoff=3.0, center="largest"),
 )
 
 

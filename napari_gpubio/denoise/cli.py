@@ -12,10 +12,11 @@ import numpy.typing as npt
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, one_volume
+from napari_gpubio.core.volumes import one_volume
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
 from napari_gpubio.denoise.io import (
     NiftiImage,
+    check_output,
     from_log10,
     in_place,
     mean_of_halves,
@@ -86,7 +87,9 @@ def add_verb(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    _check_outputs(options)
+    for path in (options.out, options.noise_out, options.residual):  # before the run, not after it
+        if path is not None:
+            check_output(path)
     options.mode = _mode(options)
     image = read_image(options.input)
     inputs = _read(image, options)
@@ -99,17 +102,6 @@ def run(options: argparse.Namespace) -> int:
         print(f"gain of signal / noise: {most}{gain}", file=sys.stderr)
     _write(image, inputs, result, options)
     return 0 if result.complete else STOPPED
-
-
-def _check_outputs(options: argparse.Namespace) -> None:
-    """Find out before the run, not after it, that a result cannot be written."""
-    for path in (options.out, options.noise_out, options.residual):
-        if path is None:
-            continue
-        if not path.name.lower().endswith(NIFTI_SUFFIXES):
-            raise InvalidInput(f"{path.name} does not end in .nii or .nii.gz; give it one of these endings")
-        if not path.parent.is_dir():
-            raise InvalidInput(f"the folder {path.parent} does not exist; create it or choose another place")
 
 
 def _volumes(image: NiftiImage, options: argparse.Namespace) -> slice:

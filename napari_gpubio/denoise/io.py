@@ -104,8 +104,7 @@ def write_image(path: str | Path, array: npt.ArrayLike, like: NiftiImage, descri
     """
     import nibabel as nib
 
-    if not str(path).lower().endswith(NIFTI_SUFFIXES):
-        raise InvalidInput(f"{Path(path).name} does not end in .nii or .nii.gz; give it one of these endings")
+    check_output(Path(path))
     values, header = np.asarray(array), like.header.copy()
     header.set_data_dtype(values.dtype)
     if description:
@@ -113,6 +112,14 @@ def write_image(path: str | Path, array: npt.ArrayLike, like: NiftiImage, descri
     kind = nib.Nifti2Image if isinstance(header, nib.Nifti2Header) else nib.Nifti1Image
     with atomic_write(path) as part:
         nib.save(kind(values, None, header), part)
+
+
+def check_output(path: Path) -> None:
+    """Raise InvalidInput if an image cannot be written to a path, by its ending or its folder."""
+    if not path.name.lower().endswith(NIFTI_SUFFIXES):
+        raise InvalidInput(f"{path.name} does not end in .nii or .nii.gz; give it one of these endings")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"the folder {path.parent} does not exist; create it or choose another place")
 
 
 _LARGEST = 38  # decades that float32 holds

@@ -124,13 +124,13 @@ def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
 
 
 def key_of(layer: Any) -> str:
-    """Return what tells a layer from every other one."""
+    """Return the identifier of a layer, which no other has."""
     return str(layer.unique_id)
 
 
 def layer_values(layer: Any, *, is_log: bool | None = None) -> Values:
     """Return the numbers of an image layer; ``is_log`` None: as the layer says."""
-    return Values(stored_array(layer), says_log(layer) if is_log is None else is_log)
+    return Values(stored_array(layer), holds_log(layer) if is_log is None else is_log)
 
 
 def stored_array(layer: Any) -> Any:
@@ -141,7 +141,7 @@ def stored_array(layer: Any) -> Any:
     return array.transpose(*np.argsort(world_order(np.asarray(affine))), *range(3, array.ndim))
 
 
-def says_log(layer: Any) -> bool:
+def holds_log(layer: Any) -> bool:
     """Whether a layer holds decimal logarithms, by what it carries or by its name."""
     return str(carried(layer, "quantity") or "").startswith(_LOG) or _LOG in layer.name
 

@@ -19,7 +19,7 @@ from napari_gpubio.denoise.inputs import (
     checked_noise,
     checked_voxel_size,
 )
-from napari_gpubio.denoise.kernels.anlm.problem import Problem, Windows, calibrate, make_windows, scale_of
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, Windows, make_problem, make_windows, scale_of
 from napari_gpubio.denoise.kernels.anlm.tally import reached
 from napari_gpubio.denoise.model import DenoiseResult, provenance
 from napari_gpubio.denoise.settings import DenoiseSettings
@@ -180,7 +180,6 @@ class _Series:
     ) -> None:
         self._volumes, self._usable, self._sigma = volumes, usable, sigma
         self._windows, self._settings = windows, settings
-        self._calibration = calibrate(windows, settings)
         self._kept: tuple[Array, Array] | None = None
 
     def results(self) -> tuple[Array, Array]:
@@ -192,14 +191,7 @@ class _Series:
         volume = self._volumes[..., n]
         scale = scale_of(volume)
         variance = None if self._sigma is None else np.square(self._sigma[..., n] / scale).astype(np.float32)
-        problem = Problem(
-            values=np.ascontiguousarray(volume / scale, np.float32),
-            usable=self._usable,
-            windows=self._windows,
-            settings=self._settings,
-            calibration=self._calibration,
-            variance=variance,
-        )
+        problem = make_problem(volume / scale, self._settings, self._windows, usable=self._usable, variance=variance)
         runs = make_runs(problem, device)
         first_chunk = -(-(problem.bricks if device.is_gpu else 8) // len(runs))
         return OpenVolume(runs, problem.bricks, first_chunk, functools.partial(self._keep, n, problem, scale, runs))

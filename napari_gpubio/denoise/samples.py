@@ -11,6 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import LayerData, volume_layer
 from napari_gpubio.core.volumes import read_array
+from napari_gpubio.denoise.io import to_log10
 
 Array = npt.NDArray[Any]
 _FLUENCE = "fluence_pair.nii.gz"
@@ -142,9 +143,6 @@ def fluence_layers() -> list[LayerData]:
     metadata = {"quantity": "log10 fluence", "unit": "1/mm²", "factor": 1.0}
     layers = [volume_layer(pair.labels, pair.affine, "absorber (labels)", kind="labels", visible=False)]
     for name, values in (("truth", pair.truth), ("half B", pair.half_b), ("half A", pair.half_a)):
-        shown = np.full(values.shape, np.nan, np.float32)
-        np.log10(values, out=shown, where=values > 0)
-        title = f"fluence {name}, log10 1/mm²"
-        layer_keywords = {**keywords, "metadata": dict(metadata), "visible": name == "half A"}
-        layers.append(volume_layer(shown, pair.affine, title, **layer_keywords))
+        more = {**keywords, "metadata": dict(metadata), "visible": name == "half A"}
+        layers.append(volume_layer(to_log10(values), pair.affine, f"fluence {name}, log10 1/mm²", **more))
     return layers

@@ -9,6 +9,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import i0e, i1e
 
+from napari_gpubio.denoise.reference import mix_directly
+
 CLOSE, ALIKE = np.float32(0.95), np.float32(0.5)
 
 
@@ -105,7 +107,7 @@ class Reference:
         if len(both) == 1:
             image = both[0][0]
         else:
-            image = (both[0][0] + both[1][0]) / 2 if self.s.mixing == "mean" else mixed(both[0][0], both[1][0])
+            image = (both[0][0] + both[1][0]) / 2 if self.s.mixing == "mean" else mix_directly(both[0][0], both[1][0])
         return np.where(self.usable, image, self.u), np.where(self.usable, np.sqrt(both[-1][1]), 0)
 
 
@@ -136,45 +138,3 @@ def rician_variances(mean_square, variance):
         return v / magnitude_variance(theta)
 
     return np.vectorize(one)(mean_square, variance)
-
-
-BANK = {
-    "L": [0, 0, -0.08838834764832, 0.08838834764832, 0.695879989034, 0.695879989034, 0.08838834764832,
-          -0.08838834764832, 0.01122679215254, 0.01122679215254],
-    "H": [-0.01122679215254, 0.01122679215254, 0.08838834764832, 0.08838834764832, -0.695879989034, 0.695879989034,
-          -0.08838834764832, -0.08838834764832, 0, 0],
-}  # fmt: skip
-
-
-def analysis(n, name):
-    """Matrix of one half of the bank for periodic lines of n numbers: y[m] = sum of h[k] x[(2 m + 5 - k) mod n]."""
-    matrix = np.zeros((n // 2, n))
-    for m in range(n // 2):
-        for k, h in enumerate(BANK[name]):
-            matrix[m, (2 * m + 5 - k) % n] += h
-    return matrix
-
-
-def bands(volume):
-    """The eight bands of a volume, padded with zeros to at least 12 more."""
-    sizes = [size + size % 2 + 12 for size in volume.shape]
-    padded = np.pad(volume, [(0, n - size) for n, size in zip(sizes, volume.shape, strict=True)])
-    return {
-        "".join(letters): np.einsum("abc,ia,jb,kc->ijk", padded, *map(analysis, sizes, letters), optimize=True)
-        for letters in itertools.product("LH", repeat=3)
-    }, sizes
-
-
-def synthesis(parts, sizes, shape):
-    whole = sum(
-        np.einsum("ijk,ia,jb,kc->abc", part, *map(analysis, sizes, letters), optimize=True)
-        for letters, part in parts.items()
-    )
-    return whole[tuple(slice(n) for n in shape)]
-
-
-def mixed(small, large):
-    (a, sizes), (b, _) = bands(small), bands(large)
-    chosen = {letters: (b if letters.count("H") >= 2 else a)[letters] for letters in a}
-    out = synthesis(chosen, sizes, small.shape)
-    return np.where((out < 0) & (small >= 0), small, out)

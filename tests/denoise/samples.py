@@ -3,7 +3,7 @@
 import numpy as np
 
 from napari_gpubio.denoise import DenoiseSettings
-from napari_gpubio.denoise.kernels.anlm.problem import Problem, calibrate, make_windows
+from napari_gpubio.denoise.kernels.anlm.problem import make_problem, make_windows
 
 
 def steps_and_noise(shape, seed=0, sigma=4.0, empty=0.0):
@@ -18,12 +18,5 @@ def steps_and_noise(shape, seed=0, sigma=4.0, empty=0.0):
 def problem_of(values, settings=None, usable=None, variance=None, voxel_size_mm=(1, 1, 1)):
     """A problem with values as they are."""
     settings = settings or DenoiseSettings()
-    windows = make_windows(settings, voxel_size_mm)
-    return Problem(
-        values=np.ascontiguousarray(values, np.float32),
-        usable=np.ones(values.shape, np.uint8) if usable is None else usable.astype(np.uint8),
-        windows=windows,
-        settings=settings,
-        calibration=calibrate(windows, settings),
-        variance=variance,
-    )
+    windows, usable = make_windows(settings, voxel_size_mm), None if usable is None else usable.astype(np.uint8)
+    return make_problem(values, settings, windows, usable=usable, variance=variance)

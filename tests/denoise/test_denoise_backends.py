@@ -8,10 +8,14 @@ import pytest
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
-from napari_gpubio.denoise import DenoiseSettings, denoise, denoise_steps
+from napari_gpubio.denoise import DenoiseSettings, denoise, denoise_fluence, denoise_steps
 from napari_gpubio.denoise.kernels.anlm import cpu, gpu, problem
+from napari_gpubio.denoise.kernels.fluence import cpu as fluence_cpu
+from napari_gpubio.denoise.kernels.fluence import gpu as fluence_gpu
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
+from tests.denoise.fluence import test_fluence_backends as fluence
+from tests.denoise.fluence.samples import problem_of as fluence_problem_of
 from tests.denoise.samples import problem_of, steps_and_noise
 from tests.runs import check_closing_frees, check_same_methods
 
@@ -78,24 +82,37 @@ def test_masks_known_noise_and_long_voxels_have_the_bits_of_their_backend(fake_g
 @pytest.mark.parametrize("options", [{}, {"noise_model": "rician"}], ids=["gaussian", "rician"])
 def test_slabs_have_the_bits_of_the_whole(fake_gpu, monkeypatch, options):
     fake_gpu()
-    monkeypatch.setattr(gpu, "_CHOSEN_BYTES", 1)
-    monkeypatch.setattr(gpu, "_MIXED_VOXELS", 1)
+    monkeypatch.setattr(gpu, "CHOSEN_BYTES", 1)
+    monkeypatch.setattr(gpu, "MIXED_VOXELS", 1)
     settings = DenoiseSettings(search_radius=1, **options)
     check_backends(problem_of(steps_and_noise((71, 5, 30), seed=8) / 100, settings))
 
 
+def check_small_volume():
+    check_backends(problem_of(steps_and_noise((5, 5, 5), seed=3) / 100, DenoiseSettings(search_radius=1)))
+
+
+def check_small_fluence():
+    fluence.check_backends(fluence_problem_of(tuple(half[:6, :7, :9] for half in fluence.HALVES)))
+
+
+BOTH = pytest.mark.parametrize("check", [check_small_volume, check_small_fluence])
+
+
+@BOTH
 @pytest.mark.parametrize("order", [loader.REVERSED, 11])
-def test_the_order_of_threads_changes_nothing(fake_gpu, order):
+def test_the_order_of_threads_changes_nothing(fake_gpu, order, check):
     fake_gpu()
     with loader.thread_order(order):
-        check_backends(problem_of(steps_and_noise((5, 5, 5), seed=3) / 100, DenoiseSettings(search_radius=1)))
+        check()
 
 
+@BOTH
 @pytest.mark.validate
-def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
+def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd, check):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
-    check_backends(problem_of(steps_and_noise((5, 5, 5), seed=4) / 100, DenoiseSettings(search_radius=1)))
+    check()
     assert "runtime error" not in capfd.readouterr().err
 
 
@@ -134,10 +151,11 @@ def test_closing_frees_all_gpus(fake_gpu, in_chunks_of):
     check_closing_frees(pretended, denoise_steps(np.ones((17, 25, 5)), settings, device="cuda:all"))
 
 
-def test_too_little_gpu_memory_is_told_with_numbers(fake_gpu):
+@pytest.mark.parametrize(("run", "what"), [(denoise, "volume"), (denoise_fluence, "fluence")])
+def test_too_little_gpu_memory_is_reported_with_numbers(fake_gpu, run, what):
     fake_gpu(total_bytes=100_000)
-    with pytest.raises(OutOfGpuMemory, match=r"denoising this volume needs about \d+ MB"):
-        denoise(np.ones((40, 40, 40)), device="cuda")
+    with pytest.raises(OutOfGpuMemory, match=rf"denoising this {what} needs about \d+ MB"):
+        run(np.ones((40, 40, 40)), device="cuda")
 
 
 def test_the_widest_search_fits_in_shared_memory(fake_gpu):
@@ -177,10 +195,12 @@ def test_bricks_are_whole_blocks_of_the_kernel():
 
 def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)
+    check_same_methods(fluence_cpu, fluence_gpu)
 
 
-def test_the_struct_is_laid_out_as_in_the_kernels():
-    assert struct_in(kernels.source(gpu._SOURCE), "Slab") == gpu.SLAB
+@pytest.mark.parametrize(("module", "name"), [(gpu, "Slab"), (fluence_gpu, "Comparison"), (fluence_gpu, "Update")])
+def test_structs_are_laid_out_as_in_the_kernels(module, name):
+    assert struct_in(kernels.source(module.SOURCE), name) == getattr(module, name.upper())
 
 
 @pytest.mark.parametrize("n", [2, 4])
@@ -188,6 +208,6 @@ def test_borders_are_mirrored(n):
     """Also more than once, where a window reaches farther than the volume is long."""
     line = np.arange(n, dtype=np.float32)
     values = np.broadcast_to(line[:, None, None], (n, n, n))
-    found = cpu._mirrored(values, (5, 0, 0))[:, 0, 0]
+    found = cpu.mirrored(values, (5, 0, 0))[:, 0, 0]
     period = np.concatenate([line, line[::-1]])
     np.testing.assert_array_equal(found, [period[i % (2 * n)] for i in range(-5, n + 5)])

@@ -49,7 +49,7 @@ def test_long_lines_are_mixed_as_on_the_cpu(shape):
     rng = np.random.default_rng(4)
     small, large = (rng.normal(100.0, 5.0, shape).astype(np.float32) for _ in range(2))
     expected = tally.mix(small, large, cpu.filter_axis)
-    found = tally.mix(cupy.asarray(small), cupy.asarray(large), run._filter_axis, cupy)
+    found = tally.mix(cupy.asarray(small), cupy.asarray(large), run.filter_axis, cupy)
     np.testing.assert_allclose(cupy.asnumpy(found), expected, rtol=1e-5)
     run.close()
 

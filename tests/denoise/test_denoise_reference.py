@@ -45,32 +45,27 @@ def test_every_option_is_the_reference(options):
     check(steps_and_noise(SHAPE, seed=1, empty=0.05), options)
 
 
-@pytest.mark.parametrize("shape", [(3, 4, 14), (13, 3, 5), (4, 14, 3)])
-def test_awkward_shapes(shape):
-    check(steps_and_noise(shape, seed=2), {"patches": "small"})
+SMALL, NEAR = {"patches": "small"}, {"search_radius": 1}
+MASK = np.random.default_rng(6).random(SHAPE) < 0.7
+SIGMA = 2.0 + 3.0 * np.random.default_rng(7).random(SHAPE)
+INPUTS = {
+    "short lines along x and y": ((3, 4, 14), 0, SMALL, {}),
+    "short lines along y and z": ((13, 3, 5), 0, SMALL, {}),
+    "short lines along x and z": ((4, 14, 3), 0, SMALL, {}),
+    "bricks side by side": ((9, 13, 5), 0, SMALL | NEAR, {}),
+    "bricks along lines": ((3, 3, 58), 0, SMALL | NEAR, {}),
+    "long voxels": ((5, 6, 7), 0, {}, {"voxel_size_mm": (1, 1, 2.2)}),
+    "one fine axis": ((5, 6, 7), 0, {}, {"voxel_size_mm": (3, 1, 1)}),
+    "a mask": (SHAPE, 0, NEAR, {"mask": MASK}),
+    "a mask, rician": (SHAPE, 0, SMALL | {"noise_model": "rician"}, {"mask": MASK}),
+    **{
+        f"known noise, {model}": (SHAPE, 0, NEAR | {"noise_model": model}, {"sigma": SIGMA})
+        for model in ("gaussian", "rician", "rician-simple")
+    },
+    "negative values": (SHAPE, -118.0, SMALL, {}),
+}
 
 
-def test_bricks_join_without_a_seam():
-    check(steps_and_noise((9, 13, 5), seed=3), {"patches": "small", "search_radius": 1})
-    check(steps_and_noise((3, 3, 58), seed=4), {"patches": "small", "search_radius": 1})
-
-
-@pytest.mark.parametrize("voxel_size_mm", [(1, 1, 2.2), (3, 1, 1)])
-def test_anisotropic_voxels(voxel_size_mm):
-    check(steps_and_noise((5, 6, 7), seed=5), {}, voxel_size_mm=voxel_size_mm)
-
-
-def test_a_mask_keeps_the_rest_out():
-    mask = np.random.default_rng(6).random(SHAPE) < 0.7
-    check(steps_and_noise(SHAPE, seed=6), {"search_radius": 1}, mask=mask)
-    check(steps_and_noise(SHAPE, seed=6), {"patches": "small", "noise_model": "rician"}, mask=mask)
-
-
-@pytest.mark.parametrize("noise_model", ["gaussian", "rician", "rician-simple"])
-def test_a_known_noise_map(noise_model):
-    sigma = 2.0 + 3.0 * np.random.default_rng(7).random(SHAPE)
-    check(steps_and_noise(SHAPE, seed=7), {"search_radius": 1, "noise_model": noise_model}, sigma=sigma)
-
-
-def test_negative_values_are_kept_in_gaussian_noise():
-    check(steps_and_noise(SHAPE, seed=8) - 118.0, {"patches": "small"})
+@pytest.mark.parametrize(("shape", "offset", "options", "known"), INPUTS.values(), ids=INPUTS)
+def test_every_input_is_the_reference(shape, offset, options, known):
+    check(steps_and_noise(shape, seed=5) + offset, options, **known)

@@ -2,13 +2,12 @@
 
 import threading
 
-import numba
 import numpy as np
 import pytest
 
 from napari_gpubio.denoise import DenoiseSettings, denoise, denoise_steps
 from tests.denoise.samples import steps_and_noise
-from tests.runs import finished, stopped
+from tests.runs import check_threads_change_nothing, finished, stopped
 
 QUICK = DenoiseSettings(search_radius=1)
 SINGLE = DenoiseSettings(search_radius=2, patches="small")
@@ -61,25 +60,22 @@ def test_permutations_of_the_axes_commute_for_a_single_radius(order):
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_chunks_change_no_bit(count, monkeypatch):
+def test_chunks_change_no_bit(count, monkeypatch, in_chunks_of):
     image = steps_and_noise((17, 50, 9), seed=5)
     expected = denoise(image, QUICK, device="cpu")
     monkeypatch.setattr("napari_gpubio.core.chunks.CHUNK_SECONDS", 1e-9)
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda _: count)
+    in_chunks_of(count)
     steps, found = finished(denoise_steps(image, QUICK, device="cpu"))
     assert len(steps) >= 9 // count
     np.testing.assert_array_equal(found.image, expected.image)
     np.testing.assert_array_equal(found.noise, expected.noise)
 
 
-def test_threads_change_no_bit():
-    image, before = steps_and_noise((17, 25, 9), seed=6), numba.get_num_threads()
-    expected = denoise(image, QUICK, device="cpu")
-    try:
-        numba.set_num_threads(1)
-        np.testing.assert_array_equal(denoise(image, QUICK, device="cpu").image, expected.image)
-    finally:
-        numba.set_num_threads(before)
+def test_threads_change_no_bit(request):
+    image = steps_and_noise((17, 25, 9), seed=6)
+    check_threads_change_nothing(
+        request, lambda: denoise(image, QUICK, device="cpu").image, np.testing.assert_array_equal
+    )
 
 
 def test_a_piece_with_its_halo_is_filtered_as_the_whole():
@@ -91,7 +87,11 @@ def test_a_piece_with_its_halo_is_filtered_as_the_whole():
 def test_a_series_is_denoised_volume_by_volume():
     series = np.stack([steps_and_noise((8, 7, 9), seed=n) * 10.0**n for n in range(3)], axis=-1)
     noise = np.array([4.0, 40.0, 400.0])
-    whole = denoise(series, QUICK, noise=noise, device="cpu")
+    steps = []
+    whole = denoise(series, QUICK, noise=noise, device="cpu", progress=steps.append)
+    fractions = [step.fraction for step in steps]
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
     for n in range(3):
         np.testing.assert_array_equal(
             whole.image[..., n], denoise(series[..., n], QUICK, noise=noise[n], device="cpu").image
@@ -113,8 +113,8 @@ def test_a_mask_leaves_the_rest_as_it_was():
     assert result.parameters["masked"] is True
 
 
-def test_stopping_keeps_what_was_done(monkeypatch):
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda _: 1)
+def test_stopping_keeps_what_was_done(in_chunks_of):
+    in_chunks_of(1)
     image, stop = steps_and_noise((25, 13, 9), seed=9), threading.Event()
     result = stopped(denoise_steps(image, SINGLE, device="cpu", stop=stop), stop, after=2)
     whole = denoise(image, SINGLE, device="cpu")
@@ -130,15 +130,6 @@ def test_stopping_a_series_keeps_its_first_volumes():
     assert not result.complete
     np.testing.assert_array_equal(result.image[..., 0], denoise(series[..., 0], SINGLE, device="cpu").image)
     np.testing.assert_array_equal(result.image[..., 1:], series[..., 1:])
-
-
-def test_steps_count_up_to_the_end():
-    seen = []
-    series = np.stack([steps_and_noise((8, 13, 9), seed=n) for n in range(2)], axis=-1)
-    denoise(series, SINGLE, device="cpu", progress=seen.append)
-    fractions = [step.fraction for step in seen]
-    assert fractions == sorted(fractions)
-    assert fractions[-1] == 1.0
 
 
 def test_the_result_says_how_it_was_made():

@@ -30,7 +30,7 @@ def layers_of(contribution):
 # -- the head ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_noise_of_the_head_is_rician(head):
+def test_the_noise_of_the_head_is_rician_and_varies_in_space(head):
     """The mean square of a Rician magnitude is A^2 + 2 sigma^2, its variance 4 A^2 sigma^2 + 4 sigma^4."""
     truth, variance = head.truth.astype(float), np.square(head.noise.astype(float))
     expected, spread = np.square(truth) + 2 * variance, 4 * np.square(truth) * variance + 4 * np.square(variance)
@@ -40,16 +40,13 @@ def test_the_noise_of_the_head_is_rician(head):
         z = deviation[where].sum() / np.sqrt(spread[where].sum())
         assert abs(z) < 4
         assert (np.square(deviation[where]) / spread[where]).mean() == pytest.approx(1.0, abs=0.05)
-
-
-def test_the_noise_of_the_head_varies_in_space(head):
     middle = tuple(n // 2 for n in head.noise.shape)
     assert head.noise[middle] == pytest.approx(samples.NOISE_IN_MIDDLE, rel=0.01)
     assert head.noise[0, 0, 0] == pytest.approx(samples.NOISE_AT_RIM, rel=0.01)
 
 
 def test_the_head_has_its_tissues(head):
-    """Gray and white matter can be told apart, and both sides are there."""
+    """Gray and white matter differ, and both sides are there."""
     x = np.indices(head.truth.shape)[0] - (head.truth.shape[0] - 1) / 2
     for low, high in ((90, 130), (480, 560), (700, 820)):
         where = (head.truth > low) & (head.truth < high)
@@ -62,14 +59,6 @@ def test_the_head_depends_on_the_seed_alone(head):
     assert np.array_equal(head.noisy, again.noisy)
     assert np.array_equal(head.truth, other.truth)
     assert not np.array_equal(head.noisy, other.noisy)
-
-
-def test_the_filter_helps_on_the_head(head):
-    part = np.s_[20:68, 20:80, 30:60]
-    truth, body = head.truth[part], head.truth[part] > 50
-    clean = denoise.denoise(head.noisy[part], denoise.DenoiseSettings(noise_model="rician"), device="cpu").image
-    before, after = (np.square(image - truth)[body].mean() for image in (head.noisy[part], clean))
-    assert 10 * np.log10(before / after) > 6
 
 
 def test_the_layers_of_the_head(head):
@@ -87,10 +76,6 @@ def test_the_layers_of_the_head(head):
 def absorbed(fluence, labels):
     """Share of the energy that is absorbed; the voxels have 1 mm^3."""
     return float((fluence.astype(float) * MUA_PER_MM[labels]).sum())
-
-
-def test_the_file_is_small():
-    assert sample_path("fluence_pair.nii.gz").stat().st_size <= 300_000
 
 
 def test_the_halves_have_the_energy_of_the_truth(pair):
@@ -121,6 +106,7 @@ def test_the_truth_has_the_symmetry_of_the_cube(pair):
 
 def test_the_absorber_is_where_the_light_is_not(pair):
     """On the axis light falls faster inside the absorber than behind it, and than beside it at the same depth."""
+    assert sample_path("fluence_pair.nii.gz").stat().st_size <= 300_000
     assert set(np.unique(pair.labels)) == {1, 2}
     volume = 4 / 3 * np.pi * samples.ABSORBER_RADIUS_MM**3
     assert (pair.labels == 2).sum() == pytest.approx(volume, rel=0.05)

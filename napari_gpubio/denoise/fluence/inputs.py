@@ -66,7 +66,7 @@ def checked_labels(labels: npt.ArrayLike | None, shape: tuple[int, ...]) -> npt.
     if array.shape != shape:
         raise InvalidInput(f"the labels have shape {array.shape} and the fluence {shape}; use the labels of this run")
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and not np.isfinite(array).all()):
-        raise InvalidInput(f"the labels hold {array.dtype} values that cannot be told apart; give integers")
+        raise InvalidInput(f"the labels hold {array.dtype} values that are not all finite numbers; give integers")
     return np.unique(array, return_inverse=True)[1].reshape(shape).astype(np.int64)
 
 

@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, volume_of
-from napari_gpubio.denoise.napari_io import LayerVolume, key_of, layer_volume, says_log
+from napari_gpubio.denoise.napari_io import LayerVolume, holds_log, key_of, layer_volume
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
@@ -117,7 +117,7 @@ class ImageBox(QWidget):
         """Show the properties of another image."""
         layer = self.layer
         was = [(widget, widget.blockSignals(True)) for widget in (self.log, self.first, self.last)]
-        self.log.setChecked(layer is not None and says_log(layer))
+        self.log.setChecked(layer is not None and holds_log(layer))
         count = layer.data.shape[0] if layer is not None and layer.ndim == 4 else 1
         for box, value in ((self.first, 0), (self.last, count - 1)):
             box.setMaximum(count - 1)

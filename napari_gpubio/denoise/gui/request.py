@@ -105,9 +105,8 @@ class Recipe(ABC):
             return (yield from denoise_steps(values, settings=self.settings, **known))
         second = known.get("second")
         if self.is_part and second is not None and not (values.any() and second.any()):
-            return _as_it_is(
-                mean_of_halves(values, second)
-            )  # no photon of one half came here; elsewhere there may be some
+            # no photon of one half came here; elsewhere there may be some
+            return _as_it_is(mean_of_halves(values, second))
         return (yield from denoise_fluence_steps(values, settings=self.settings, **known))
 
     def before(self, values: Array) -> Array | None:

@@ -18,10 +18,8 @@ from napari_gpubio.gui.results import Number, ResultBox
 
 BEFORE, AFTER, RESIDUAL, NOISE, SCALE = "before", "after", "residual", "noise", "scale"
 _INPUT = "input"  # the image, where not it but the mean of both halves was denoised
-_PARTS = {
-    AFTER: "denoise image", RESIDUAL: "denoise residual", NOISE: "denoise noise", SCALE: "denoise scale",
-    BEFORE: "denoise before",
-}  # fmt: skip
+_PARTS = (AFTER, RESIDUAL, NOISE, SCALE, BEFORE)
+_WORD = "denoise {}"  # under which a layer carries its part
 _TITLES = {AFTER: "denoised {}", RESIDUAL: "residual {}", SCALE: "scale (mm) of {}", BEFORE: "{}"}
 # Keys under which a result carries its image, the image's other half, and the meaning of its noise.
 _SOURCE, _PARTNER, _NOISE = "source", "partner", "noise"
@@ -122,8 +120,9 @@ class ResultLayers:
 
     def _result_part_of(self, layer: Any) -> str | None:
         """The part of the current result that a layer holds, or None."""
-        parts = [part for part, word in _PARTS.items() if carried(layer, PANEL) == word]
-        return parts[0] if parts and carried(layer, _SOURCE) == self.source else None
+        if carried(layer, _SOURCE) != self.source:
+            return None
+        return next((part for part in _PARTS if carried(layer, PANEL) == _WORD.format(part)), None)
 
 
 def _name(part: str, done: Denoised) -> str:
@@ -148,7 +147,7 @@ def _carried(part: str, done: Denoised) -> dict[str, Any]:
     image = done.request.image
     metadata = {name: value for name, value in image.carried.items() if name != "scan"}
     metadata |= {
-        PANEL: _PARTS[part],
+        PANEL: _WORD.format(part),
         _SOURCE: image.key,
         _PARTNER: done.request.recipe.partner,
         _NOISE: done.request.recipe.texts.noise,

@@ -171,7 +171,7 @@ def _block_of(request: Request, result: Result) -> Request:
 
 
 def _gain_steps(block: Request, stop: threading.Event, *, magnitudes: bool) -> Generator[Step, None, float]:
-    """Estimate the gain in dB on a block; NaN where nothing can be said; magnitudes stay positive."""
+    """Estimate the gain in dB on a block; NaN where it is not known; magnitudes stay positive."""
     values, mask = block.linear()
     try:
         plain = yield from block.filter_steps(values, mask, stop)

@@ -11,13 +11,15 @@ from napari_gpubio.core.napari_io import grid_of, saved_path
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import Mode
-from napari_gpubio.denoise.napari_io import says_log, stored_array
+from napari_gpubio.denoise.napari_io import holds_log, stored_array
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 
 def painted(box: ImageBox, mode: Mode) -> list[Any]:
     """Input layers that no file holds as they are."""
-    layers = [given for given in (box.layer, *mode.inputs().values()) if given is not None and not _is_number(given)]
+    layers = [
+        given for given in (box.layer, *mode.inputs().values()) if given is not None and not isinstance(given, float)
+    ]
     mask = [] if box.mask_box.layer is None else [box.mask_box.layer]
     return [layer for layer in layers if _file_of(layer) is None] + [layer for layer in mask if not saved_path(layer)]
 
@@ -30,12 +32,12 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
         lines.append(f"mask = denoise.io.read_mask({str(saved.get(mask.name) or saved_path(mask))!r}, image)")
     call = f"result = denoise.{mode.verb}(values, settings={call_text('denoise', mode.form.value())}"
     for keyword, given in mode.inputs().items():
-        if _is_number(given):
+        if isinstance(given, float):
             call += f", {keyword}={given!r}"
             continue
         is_image = not isinstance(given, Labels)
         read = f"denoise.io.read_on_grid({_path(given, saved)}, image){part if is_image and given.ndim == 4 else ''}"
-        lines.append(f"{keyword} = {f'denoise.io.from_log10({read})' if is_image and says_log(given) else read}")
+        lines.append(f"{keyword} = {f'denoise.io.from_log10({read})' if is_image and holds_log(given) else read}")
         call += f", {keyword}={keyword}"
     values = f"image.array{part}"
     lines.append(f"values = {f'denoise.io.from_log10({values})' if box.log.isChecked() else values}")
@@ -48,15 +50,14 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
 
 
 def _written(box: ImageBox, name: str) -> list[str]:
-    """Lines that write the results."""
-    clean, part = "clean", _part(box)
-    lines = ["clean, noise = result.image, result.noise"]
-    if box.log.isChecked():
+    """Lines that write the results; volumes that were not denoised and gaps stay as they were."""
+    lines, is_log = ["clean, noise = result.image, result.noise"], box.log.isChecked()
+    if is_log:
         lines.append("clean, noise = denoise.io.to_log10(clean), denoise.io.to_log10(noise)")
-    if part:
-        lines += ["whole = image.array.astype(clean.dtype)", f"whole{part} = clean"]
-        clean = "whole"
-    lines.append(f"denoise.io.write_image({f'denoised {name}.nii.gz'!r}, {clean}, image)")
+    keeps_gaps = box.gaps.isChecked() and not is_log
+    if box.volumes is not None or keeps_gaps:
+        lines.append(f"clean = denoise.io.in_place(image.array, clean, {box.volumes}, keeps_gaps={keeps_gaps})")
+    lines.append(f"denoise.io.write_image({f'denoised {name}.nii.gz'!r}, clean, image)")
     lines.append(f"denoise.io.write_image({f'noise of {name}.nii.gz'!r}, noise, image)")
     return lines
 
@@ -65,10 +66,6 @@ def _part(box: ImageBox) -> str:
     """Which volumes of a series, as Python."""
     volumes = box.volumes
     return "" if volumes is None else f"[..., {volumes.start}:{volumes.stop}]"
-
-
-def _is_number(given: Any) -> bool:
-    return isinstance(given, float)
 
 
 def _path(layer: Any, saved: Mapping[str, Path]) -> str:

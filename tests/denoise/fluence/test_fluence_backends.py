@@ -1,19 +1,12 @@
 """CUDA and its CPU backend, bit for bit, with g++ in place of a GPU."""
 
-import functools
-
 import numpy as np
 import pytest
 
-from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
-from napari_gpubio.core.errors import OutOfGpuMemory
 from napari_gpubio.denoise.fluence import FluenceSettings, denoise_fluence
 from napari_gpubio.denoise.kernels.fluence import cpu, gpu
-from tests.cuda_on_cpu import loader
-from tests.cuda_on_cpu.structs import struct_in
 from tests.denoise.fluence.samples import SHORT, diffuse, poisson_halves, problem_of
-from tests.runs import check_same_methods
 
 GPU = Device("cuda", (0,))
 SHAPE = (9, 21, 37)  # not whole blocks of the kernel along any axis
@@ -37,15 +30,19 @@ def check_same_bits(found, expected, names, least=0.0):
         np.testing.assert_array_equal(np.where(abs(a) < least, 0, a), np.where(abs(b) < least, 0, b), err_msg=name)
 
 
-def check_backends(problem, least=0.0):
+def run_backends(problem, least=0.0):
     runs = cpu.Run(problem), gpu.Run(problem, device=GPU)
     for run in runs:
         run.advance(0, len(problem.candidates))
     expected, found = (run.snapshot() for run in runs)
     check_same_bits(found, expected, expected._fields, least)
+    return expected
+
+
+def check_backends(problem, least=0.0):
+    expected = run_backends(problem, least)
     lit = problem.halves[0] > 0
     assert (expected.values != problem.halves[0])[lit].mean() > 0.9
-    return expected
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
@@ -59,27 +56,8 @@ def test_a_few_counts_in_the_dark_have_the_bits_of_their_backend(fake_gpu):
     fake_gpu()
     halves = np.zeros((2, 30, 30, 50), np.float32)
     halves[:, 15, 15, 2], halves[0, 3, 4, 40], halves[1, 25, 20, 30] = 1.0, 1.0, 1.0
-    runs = [backend.Run(problem_of(tuple(halves), FluenceSettings()), device=GPU) for backend in (cpu, gpu)]
-    for run in runs:
-        run.advance(0, len(run._problem.candidates))
-    expected, found = (run.snapshot() for run in runs)
-    check_same_bits(found, expected, expected._fields)
+    expected = run_backends(problem_of(tuple(halves), FluenceSettings()))
     assert (expected.values != halves.mean(axis=0)).any()
-
-
-@pytest.mark.parametrize("order", [loader.REVERSED, 11])
-def test_the_order_of_threads_changes_nothing(fake_gpu, order):
-    fake_gpu()
-    with loader.thread_order(order):
-        check_backends(problem_of(tuple(half[:6, :7, :9] for half in HALVES)))
-
-
-@pytest.mark.validate
-def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
-    fake_gpu()
-    monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
-    check_backends(problem_of(tuple(half[:6, :7, :9] for half in HALVES)))
-    assert "runtime error" not in capfd.readouterr().err
 
 
 def test_a_gpu_rounds_as_the_cpu_does(fake_gpu, monkeypatch):
@@ -109,12 +87,6 @@ def test_closing_frees_the_gpu(fake_gpu):
     assert fake.used_bytes[0] == 0
 
 
-def test_too_little_gpu_memory_is_told_with_numbers(fake_gpu):
-    fake_gpu(total_bytes=100_000)
-    with pytest.raises(OutOfGpuMemory, match=r"denoising this fluence needs about \d+ MB"):
-        denoise_fluence(*HALVES, device="cuda")
-
-
 def test_memory_is_foreseen(fake_gpu):
     fake = fake_gpu()
     problem = problem_of(HALVES, mueff_per_mm=0.2)
@@ -123,12 +95,6 @@ def test_memory_is_foreseen(fake_gpu):
     assert fake.used_bytes[0] <= 1.2 * problem.resident_bytes
 
 
-def test_both_backends_have_the_same_methods_and_passes(cuda_on_cpu):
-    check_same_methods(cpu, gpu)
-    names = {name.removesuffix("_across").removesuffix("_along") for name in cuda_on_cpu(gpu._SOURCE).kernels}
+def test_both_backends_have_the_same_passes(cuda_on_cpu):
+    names = {name.removesuffix("_across").removesuffix("_along") for name in cuda_on_cpu(gpu.SOURCE).kernels}
     assert names - {"keep"} == set(cpu.PASSES)
-
-
-@pytest.mark.parametrize("name", ["Comparison", "Update"])
-def test_structs_are_laid_out_as_in_the_kernels(name):
-    assert struct_in(kernels.source(gpu._SOURCE), name) == getattr(gpu, name.upper())

@@ -81,7 +81,7 @@ def test_bad_settings_are_refused_with_a_sentence(options, sentence):
         FluenceSettings(**options)
 
 
-def test_counts_are_converted_and_unlike_halves_are_told():
+def test_counts_are_converted_and_unlike_halves_are_reported():
     counts = np.random.default_rng(0).poisson(20, (8, 9, 10))
     result = denoise_fluence(counts, 2.0 * counts + 1, SHORT, device="cpu")
     assert result.notes[0] == "the first buffer's int64 values were converted to float32"

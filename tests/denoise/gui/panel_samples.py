@@ -2,10 +2,18 @@
 
 import numpy as np
 
-from napari_gpubio.core.napari_io import series_layer, volume_layer
+from napari_gpubio.core.napari_io import carried, series_layer, volume_layer
 from napari_gpubio.denoise.gui import DenoisePanel
 from tests.denoise.samples import steps_and_noise
-from tests.dock_widgets import MILLISECONDS, docked, press_and_wait, wait_until
+from tests.dock_widgets import (
+    MILLISECONDS,
+    button,
+    docked,
+    press_and_wait,
+    save_scripts_as,
+    script_of,
+    wait_until,
+)
 
 SHAPE = (20, 18, 16)
 AFFINE = np.array([[-1.0, 0, 0, 30], [0, 1, 0, -20], [0, 0, 2, 10], [0, 0, 0, 1]])  # LAS, anisotropic
@@ -27,13 +35,24 @@ def add_volume(viewer, array=None, affine=AFFINE, name="scan", **keywords):
     return viewer.add_image(data, **keywords)
 
 
-def add_series(viewer, volumes=3, affine=AFFINE, name="series", **keywords):
-    array = np.stack([noisy(seed=n) for n in range(volumes)], -1)
+def series(volumes=3):
+    return np.stack([noisy(seed=n) for n in range(volumes)], -1)
+
+
+def add_series(viewer, array=None, affine=AFFINE, name="series", **keywords):
+    array = series() if array is None else array
     data, keywords, _ = series_layer(array, affine, name, "volume", **keywords)
-    return array, viewer.add_image(data, **keywords)
+    return viewer.add_image(data, **keywords)
 
 
-def run(qtbot, panel):
+def use(panel, **settings):
+    """Set fields of the mode's form."""
+    for name, value in settings.items():
+        panel.mode.form.widget(name).value = value
+
+
+def run(qtbot, panel, **settings):
+    use(panel, **settings)
     press_and_wait(qtbot, panel, panel.run_button)
 
 
@@ -59,10 +78,19 @@ def settle(qtbot, panel):
     wait_until(qtbot, lambda: not panel.preview.is_busy)
 
 
-def execute(text, folder, monkeypatch):
-    """Run a script in a folder, in this process."""
+def run_script_here(panel, folder, monkeypatch):
+    """Copy the script, save what it needs beside it, and run it in this process; returns its text and its result."""
+    (folder / "scripts").mkdir(exist_ok=True)
+    save_scripts_as(monkeypatch, folder / "scripts" / "script.py")
     monkeypatch.chdir(folder)
-    exec(text, {})
+    text, names = script_of(panel), {}
+    exec(text, names)
+    return text, names["result"]
+
+
+def part_button(panel, part):
+    """The button that shows the image before or after, the residual, the noise or the scale."""
+    return button(panel.result_box, part.capitalize())
 
 
 def number(panel, name):
@@ -91,6 +119,18 @@ def add_halves(viewer, affine=AFFINE, even=EVEN, odd=ODD):
     """The odd half, hidden, and the even one, which is the image."""
     add_volume(viewer, odd, affine, "fluence odd", visible=False)
     return add_volume(viewer, even, affine, "fluence even")
+
+
+def add_gates(viewer):
+    """Both halves with a second gate, both of them visible."""
+    for name, array in (("fluence odd", ODD), ("fluence even", EVEN)):
+        viewer.add_image(np.stack([array, array[::-1]], -1).T, name=name)
+
+
+def add_labels(viewer, image, array):
+    """Labels where an image lies."""
+    data, keywords, _ = volume_layer(array, carried(image, "affine"), "tissue", kind="labels")
+    return viewer.add_labels(data, **keywords)
 
 
 def made(viewer, name=BOTH):

@@ -6,12 +6,12 @@ import pytest
 from napari_gpubio.denoise.gui import preview
 from napari_gpubio.denoise.gui.inputs import both_halves, other_half
 from tests.denoise.gui.panel_samples import (
-    AFFINE,
     EVEN,
     HALF_SHAPE,
     ODD,
     SAGITTAL,
     add_halves,
+    add_labels,
     add_volume,
     half,
     look,
@@ -22,10 +22,6 @@ from tests.denoise.gui.panel_samples import (
 from tests.dock_widgets import complaint
 
 pytestmark = pytest.mark.usefixtures("in_fluence_mode")
-
-
-def add_labels(viewer, image, array):
-    return viewer.add_labels(array.T, affine=image.affine.affine_matrix, metadata=image.metadata, name="tissue")
 
 
 # -- which layer is the other half ------------------------------------------------------------------------------------
@@ -78,20 +74,14 @@ def test_layers_that_go_are_not_chosen(viewer, panel, qtbot):
 # -- errors -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("odd", "affine", "words"),
-    [
-        (half(1, (9, 8, 7)), AFFINE, "the second half 'fluence odd' has shape (9, 8, 7)"),
-        (ODD, np.eye(4), "another place in space"),
-        (EVEN, AFFINE, "both buffers are the same"),
-    ],
-    ids=["another shape", "another place", "the same"],
-)
-def test_a_second_half_that_cannot_be_used_is_a_sentence(viewer, panel, qtbot, odd, affine, words):
-    add_volume(viewer, odd, affine, "fluence odd", visible=False, contrast_limits=(0, 1))
-    add_volume(viewer, EVEN, name="fluence even")
-    assert words in complaint(qtbot, panel)
-    assert len(viewer.layers) == 2
+def test_what_does_not_fit_is_a_sentence(viewer, panel, qtbot):
+    """As any input beside the image, which the noise map stands for."""
+    add_halves(viewer)
+    panel.mode.labels_box.choose(viewer.add_labels(np.ones((5, 6, 7), int), name="tissue"))
+    assert "the labels layer 'tissue' has shape (7, 6, 5)" in complaint(qtbot, panel)
+    panel.mode.second_box.choose(add_volume(viewer, half(1, (9, 8, 7)), name="small"))
+    assert "the second half 'small' has shape (9, 8, 7)" in complaint(qtbot, panel)
+    assert len(viewer.layers) == 4
 
 
 def test_a_single_volume_and_gates_are_a_sentence(viewer, panel, qtbot):
@@ -104,12 +94,6 @@ def test_a_single_volume_and_gates_are_a_sentence(viewer, panel, qtbot):
     panel.preview_button.click()
     settle(qtbot, panel)
     assert "the second buffer has shape" in panel.message
-
-
-def test_labels_of_another_shape_are_a_sentence(viewer, panel, qtbot):
-    add_halves(viewer)
-    panel.mode.labels_box.choose(viewer.add_labels(np.ones((5, 6, 7), int), name="tissue"))
-    assert "the labels layer 'tissue' has shape (7, 6, 5)" in complaint(qtbot, panel)
 
 
 # -- preview ----------------------------------------------------------------------------------------------------------
@@ -125,9 +109,9 @@ def test_a_slice_is_nearly_what_a_run_gives(viewer, panel, qtbot, affine):
     seen = look(qtbot, panel).data.copy()
     run(qtbot, panel)
     clean, _, noise, _ = (np.take(layer.data, [8], axis) for layer in made(viewer))
-    told = clean > noise
-    assert told.mean() > 0.5
-    np.testing.assert_allclose(seen[told], clean[told], rtol=0.05)
+    is_clear = clean > noise
+    assert is_clear.mean() > 0.5
+    np.testing.assert_allclose(seen[is_clear], clean[is_clear], rtol=0.05)
 
 
 def test_the_preview_follows_labels_and_the_second_half(viewer, panel, qtbot, monkeypatch):
@@ -137,16 +121,12 @@ def test_the_preview_follows_labels_and_the_second_half(viewer, panel, qtbot, mo
     viewer.dims.set_point(0, 6)
     panel.live_box.setChecked(True)
     settle(qtbot, panel)
-    seen = [panel.preview.layer.data.copy()]
-    panel.mode.labels_box.choose(labels)
-    settle(qtbot, panel)
-    seen.append(panel.preview.layer.data.copy())
-    panel.mode.second_box.setCurrentIndex(0)
-    settle(qtbot, panel)
-    seen.append(panel.preview.layer.data.copy())
-    assert panel.message == ""
-    assert not np.array_equal(seen[0], seen[1])
-    assert not np.array_equal(seen[1], seen[2])
+    for change in (lambda: panel.mode.labels_box.choose(labels), lambda: panel.mode.second_box.setCurrentIndex(0)):
+        before = panel.preview.layer.data.copy()
+        change()
+        settle(qtbot, panel)
+        assert panel.message == ""
+        assert not np.array_equal(panel.preview.layer.data, before)
 
 
 def test_a_slice_that_photons_of_one_half_have_not_reached_is_no_error(viewer, panel, qtbot):

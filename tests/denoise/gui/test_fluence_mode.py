@@ -5,7 +5,7 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from napari_gpubio import denoise
-from napari_gpubio.core.napari_io import carried, volume_layer, volume_of
+from napari_gpubio.core.napari_io import carried, volume_of
 from napari_gpubio.denoise.gui import request
 from napari_gpubio.denoise.napari_io import stored_array
 from tests.denoise.gui.panel_samples import (
@@ -16,15 +16,18 @@ from tests.denoise.gui.panel_samples import (
     ODD,
     SAGITTAL,
     SIZES,
+    add_gates,
     add_halves,
+    add_labels,
     add_volume,
-    execute,
     made,
     names,
     number,
+    part_button,
     run,
+    run_script_here,
 )
-from tests.dock_widgets import Held, save_scripts_as, script_of, wait_until
+from tests.dock_widgets import Held, wait_until
 
 pytestmark = pytest.mark.usefixtures("in_fluence_mode")
 
@@ -53,10 +56,8 @@ def test_from_the_sample_to_clean_fluence(viewer, panel, qtbot):
 def test_the_gui_gives_what_the_api_gives(viewer, panel, qtbot, affine):
     image = add_halves(viewer, affine)
     border = (np.indices(HALF_SHAPE)[2] > 9).astype(int)
-    data, keywords, _ = volume_layer(border, affine, "tissue", kind="labels")
-    panel.mode.labels_box.choose(viewer.add_labels(data, **keywords))
-    panel.mode.form.widget("largest_scale").value = 3.0
-    run(qtbot, panel)
+    panel.mode.labels_box.choose(add_labels(viewer, image, border))
+    run(qtbot, panel, largest_scale=3.0)
     sizes, settings = np.linalg.norm(affine[:3, :3], axis=0), denoise.FluenceSettings(largest_scale=3.0)
     expected = denoise.denoise_fluence(EVEN, ODD, settings, labels=border, voxel_size_mm=sizes, device="cpu")
     clean, residual, noise, scale = made(viewer)
@@ -69,6 +70,9 @@ def test_the_gui_gives_what_the_api_gives(viewer, panel, qtbot, affine):
         assert np.allclose(layer.extent.world, image.extent.world)
     assert number(panel, "Gain") == f"≈ {expected.snr_gain_db:.1f} dB"
     assert number(panel, "As good as") == f"≈ {expected.photon_multiplier:.2g} × the photons"
+    is_clear = (expected.raw_noise > 0) & (expected.image > expected.raw_noise)
+    before, after = (np.median(x[is_clear]) for x in (expected.raw_noise, expected.noise))
+    assert number(panel, "Noise") == f"{before:.3g} → {after:.3g}"
 
 
 def test_counts_of_large_whole_numbers(viewer, panel, qtbot):
@@ -79,24 +83,14 @@ def test_counts_of_large_whole_numbers(viewer, panel, qtbot):
     assert "converted to float32" in panel.message
 
 
-def test_noise_before_and_after_are_told(viewer, panel, qtbot):
-    add_halves(viewer)
-    run(qtbot, panel)
-    result = denoise.denoise_fluence(EVEN, ODD, voxel_size_mm=SIZES, device="cpu")
-    told = result.image > result.raw_noise
-    before, after = (np.median(x[told & (result.raw_noise > 0)]) for x in (result.raw_noise, result.noise))
-    assert number(panel, "Noise") == f"{before:.3g} → {after:.3g}"
-
-
 def test_before_is_the_mean_of_both_halves(viewer, panel, qtbot):
     add_halves(viewer)
     run(qtbot, panel)
-    buttons = panel.result_box._buttons
-    assert not buttons["scale"].isHidden()
+    assert not part_button(panel, "scale").isHidden()
     clean, residual, noise, scale = made(viewer)
     parts = {"before": viewer.layers[BOTH], "after": clean, "residual": residual, "noise": noise, "scale": scale}
     for part in parts:
-        buttons[part].click()
+        part_button(panel, part).click()
         assert [layer.name for layer in viewer.layers if layer.visible] == [parts[part].name]
     for part in ("before", "after"):
         panel.toggle_before_after()
@@ -110,45 +104,9 @@ def test_what_another_mode_does_not_have_is_left_to_the_user(viewer, panel, qtbo
     run(qtbot, panel)
     assert {"denoised fluence even", "noise σ of fluence even", "denoised " + BOTH, BOTH} <= set(names(viewer))
     assert len(viewer.layers) == 10
-    assert panel.result_box._buttons["scale"].isHidden()
+    assert part_button(panel, "scale").isHidden()
     panel.toggle_before_after()
     assert [layer.name for layer in viewer.layers if layer.visible] == ["fluence even"]
-
-
-def test_logarithms(viewer, panel, qtbot):
-    told = {"quantity": "log10 fluence", "unit": "1/mm²"}
-    shown = [denoise.io.to_log10(array) for array in (EVEN, ODD)]
-    add_volume(viewer, shown[1], name="fluence odd", metadata=told, contrast_limits=(-2, 0))
-    add_volume(viewer, shown[0], name="fluence even", metadata=told, contrast_limits=(-2, 0))
-    panel.image_box.layer_box.choose(viewer.layers["fluence even"])
-    run(qtbot, panel)
-    linear = [denoise.io.from_log10(array) for array in shown]
-    expected = denoise.denoise_fluence(*linear, voxel_size_mm=SIZES, device="cpu")
-    clean, _, noise, scale = made(viewer)
-    assert np.array_equal(volume_of(clean), denoise.io.to_log10(expected.image), equal_nan=True)
-    assert np.array_equal(volume_of(noise), denoise.io.to_log10(expected.noise), equal_nan=True)
-    assert np.array_equal(volume_of(scale), expected.scale_mm)  # no logarithm
-    assert np.array_equal(volume_of(viewer.layers[BOTH]), denoise.io.to_log10(sum(linear) / 2), equal_nan=True)
-    assert " % " not in number(panel, "Noise")
-    assert number(panel, "Noise").endswith(" %")
-
-
-def test_some_gates_and_a_mask(viewer, panel, qtbot):
-    gates = [np.stack([array, array[::-1], array[:, ::-1]], -1) for array in (EVEN, ODD)]
-    for name, array in zip(("fluence odd", "fluence even"), gates[::-1], strict=True):
-        viewer.add_image(array.T, name=name)
-    panel.image_box.layer_box.choose(viewer.layers["fluence even"])
-    panel.image_box.first.setValue(1)
-    mask = np.zeros(HALF_SHAPE, int)
-    mask[4:20, 3:18, 2:17] = 1
-    panel.image_box.mask_box.choose(viewer.add_labels(mask.T, name="mask"))
-    run(qtbot, panel)
-    first, second = (array[..., 1:] for array in gates)
-    expected = denoise.denoise_fluence(first, second, mask=mask, device="cpu")
-    clean, residual, _, _ = (stored_array(layer) for layer in made(viewer))
-    assert np.array_equal(clean[..., 1:], expected.image)
-    assert np.array_equal(clean[..., 0], gates[0][..., 0])
-    assert not residual[..., 0].any()
 
 
 def test_stopping_keeps_what_was_tried(viewer, panel, qtbot, monkeypatch):
@@ -158,7 +116,7 @@ def test_stopping_keeps_what_was_tried(viewer, panel, qtbot, monkeypatch):
     held.wait(qtbot)
     panel.run_button.click()
     wait_until(qtbot, lambda: not panel.running)
-    assert "wider windows were not tried" in panel._status.text()
+    assert "wider windows were not tried" in panel.status
     clean = volume_of(made(viewer)[0])
     whole = denoise.denoise_fluence(EVEN, ODD, voxel_size_mm=SIZES, device="cpu").image
     assert not np.array_equal(clean, (EVEN + ODD) / 2)
@@ -187,43 +145,35 @@ def test_one_buffer_is_denoised_with_a_sentence(viewer, panel, qtbot):
 # -- the script -------------------------------------------------------------------------------------------------------
 
 
-def test_the_script_gives_the_same(viewer, panel, qtbot, tmp_path, monkeypatch):
-    told = {"quantity": "log10 fluence"}
-    add_volume(viewer, denoise.io.to_log10(ODD), SAGITTAL, "fluence odd", metadata=told, visible=False)
-    image = add_volume(viewer, denoise.io.to_log10(EVEN), SAGITTAL, "fluence even", metadata=told)
-    labels = viewer.add_labels((image.data > -1).astype(int), affine=image.affine.affine_matrix, name="tissue",
-                               metadata=image.metadata)  # fmt: skip
-    panel.mode.labels_box.choose(labels)
-    panel.mode.form.widget("largest_scale").value = 4.0
-    run(qtbot, panel)
-    folder = tmp_path / "scripts"
-    folder.mkdir()
-    save_scripts_as(monkeypatch, folder / "script.py")
-    text = script_of(panel)
-    assert (
-        "denoise.denoise_fluence(values, settings=denoise.FluenceSettings(largest_scale=4.0), second=second, labels="
-        in text
-    )
-    execute(text, tmp_path, monkeypatch)
-    for path, layer in (("denoised fluence even", made(viewer)[0]), ("noise of fluence even", made(viewer)[2])):
+def test_the_script_of_logarithms_gives_the_same(viewer, panel, qtbot, tmp_path, monkeypatch):
+    quantity = {"quantity": "log10 fluence"}
+    add_volume(viewer, denoise.io.to_log10(ODD), SAGITTAL, "fluence odd", metadata=quantity, visible=False)
+    image = add_volume(viewer, denoise.io.to_log10(EVEN), SAGITTAL, "fluence even", metadata=quantity)
+    panel.mode.labels_box.choose(add_labels(viewer, image, (EVEN > 0.1).astype(int)))
+    run(qtbot, panel, largest_scale=4.0)
+    text, result = run_script_here(panel, tmp_path, monkeypatch)
+    assert "FluenceSettings(largest_scale=4.0), second=second, labels=labels" in text
+    clean, _, noise, scale = made(viewer)
+    for path, layer in (("denoised fluence even", clean), ("noise of fluence even", noise)):
         written = denoise.io.read_image(tmp_path / f"{path}.nii.gz").array
         assert np.array_equal(written, stored_array(layer), equal_nan=True)
+    assert np.array_equal(volume_of(scale), result.scale_mm)  # no logarithm
+    whole = denoise.io.from_log10(volume_of(viewer.layers[BOTH]))
+    np.testing.assert_allclose(whole, (EVEN + ODD) / 2, rtol=1e-5)
+    assert " % " not in number(panel, "Noise")
+    assert number(panel, "Noise").endswith(" %")
 
 
 def test_the_script_of_one_buffer_and_some_gates(viewer, panel, qtbot, tmp_path, monkeypatch):
-    gates = [np.stack([array, array[::-1]], -1) for array in (EVEN, ODD)]
-    for name, array in zip(("fluence odd", "fluence even"), gates[::-1], strict=True):
-        viewer.add_image(array.T, name=name)
+    add_gates(viewer)
     panel.image_box.layer_box.choose(viewer.layers["fluence even"])
     panel.image_box.first.setValue(1)
-    folder = tmp_path / "scripts"
-    folder.mkdir()
     for second, name in ((1, BOTH), (0, "fluence even")):
         assert panel.image_box.layer.name == "fluence even"  # hidden behind its result, but still the one
         panel.mode.second_box.setCurrentIndex(second and panel.mode.second_box.findText("fluence odd"))
         panel.mode.second_box.activated.emit(second)
         run(qtbot, panel)
-        save_scripts_as(monkeypatch, folder / f"script{second}.py")
-        execute(script_of(panel), tmp_path, monkeypatch)
+        run_script_here(panel, tmp_path, monkeypatch)
         written = denoise.io.read_image(tmp_path / "denoised fluence even.nii.gz").array
         assert np.array_equal(written, stored_array(viewer.layers[f"denoised {name}"]))
+        assert not stored_array(viewer.layers[f"residual {name}"])[..., 0].any()

@@ -9,6 +9,7 @@ from napari_gpubio.core.napari_io import volume_of
 from tests.denoise.gui.panel_samples import (
     AFFINE,
     add_panel,
+    add_series,
     add_volume,
     look,
     names,
@@ -16,6 +17,7 @@ from tests.denoise.gui.panel_samples import (
     number,
     result_layers,
     run,
+    use,
 )
 from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, check_closing_ends_a_run, close, complaint, ended
 
@@ -40,45 +42,48 @@ def test_an_image_that_cannot_be_used_is_a_sentence(viewer, panel, qtbot, array,
     assert names(viewer) == ["scan"]
 
 
-@pytest.mark.parametrize("text", ["", "-3", "nan"])
-def test_a_noise_level_that_is_none_is_a_sentence(viewer, panel, qtbot, text):
+def test_volumes_in_the_wrong_order_are_a_sentence(viewer, panel, qtbot):
+    add_series(viewer)
+    panel.image_box.first.setValue(2)
+    panel.image_box.last.setValue(1)
+    assert "from 2 to 1" in complaint(qtbot, panel)
+
+
+def test_a_noise_level_that_is_none_is_a_sentence(viewer, panel, qtbot):
     add_volume(viewer)
     panel.mode.level.setCurrentText("a number")
-    panel.mode.number.setText(text)
-    said = complaint(qtbot, panel)
-    assert "noise level" in said
-    assert repr(text) in said
-
-
-def test_a_noise_map_that_is_missing_or_elsewhere_is_a_sentence(viewer, panel, qtbot):
+    for text in ("", "-3", "nan"):
+        panel.mode.number.setText(text)
+        assert f"the noise level is {text!r}" in complaint(qtbot, panel)
     panel.mode.level.setCurrentText("a map")
-    elsewhere = add_volume(viewer, noisy((5, 6, 7)), name="elsewhere")
-    panel.image_box.layer_box.choose(add_volume(viewer))
-    panel.mode.map_box.choose(elsewhere)
-    said = complaint(qtbot, panel)
-    for word in ("noise map 'elsewhere'", "(5, 6, 7)", "(20, 18, 16)", "grid"):
-        assert word in said
     panel.mode.map_box.choose(add_volume(viewer, -noisy(), name="negative"))
     assert "standard deviations" in complaint(qtbot, panel)
+    panel.mode.map_box.setCurrentIndex(-1)
+    assert "there is no noise map" in complaint(qtbot, panel)
 
 
+@pytest.mark.parametrize("what", ["noise map", "mask"])
 @pytest.mark.parametrize(
     ("shape", "affine"), [((5, 6, 7), AFFINE), ((20, 18, 16), np.eye(4))], ids=["another shape", "another place"]
 )
-def test_a_mask_that_does_not_fit_is_a_sentence(viewer, panel, qtbot, shape, affine):
+def test_what_lies_on_another_grid_is_a_sentence(viewer, panel, qtbot, what, shape, affine):
+    elsewhere = add_volume(viewer, np.ones(shape, np.float32), affine, name="elsewhere")
     panel.image_box.layer_box.choose(add_volume(viewer))
-    add_volume(viewer, np.ones(shape, np.float32), affine, name="mask")
-    panel.image_box.layer_box.choose(viewer.layers["scan"])
-    panel.image_box.mask_box.choose(viewer.layers["mask"])
-    assert "the mask 'mask' has shape" in complaint(qtbot, panel)
+    if what == "mask":
+        panel.image_box.mask_box.choose(elsewhere)
+    else:
+        panel.mode.level.setCurrentText("a map")
+        panel.mode.map_box.choose(elsewhere)
+    message = complaint(qtbot, panel)
+    for part in (f"the {what} 'elsewhere' has shape {shape}", "(20, 18, 16)", "grid"):
+        assert part in message
 
 
 def test_an_error_loses_no_result(viewer, panel, qtbot):
     add_volume(viewer)
     run(qtbot, panel)
     shown = result_layers(viewer)[0].data.copy()
-    panel.mode.form.widget("search_radius").value = 15
-    panel.mode.form.widget("patches").value = "large"
+    use(panel, search_radius=15)
     viewer.layers["scan"].data = viewer.layers["scan"].data[:6]
     assert "search_radius is" in complaint(qtbot, panel)
     assert np.array_equal(result_layers(viewer)[0].data, shown)
@@ -97,32 +102,23 @@ def test_stop_keeps_what_was_done(viewer, panel, qtbot, held):
     clean = volume_of(result_layers(viewer)[0])
     untouched = (clean == array).mean()
     assert 0.1 < untouched < 0.95
-    assert "stopped" in panel._status.text()
+    assert "stopped" in panel.status
     assert number(panel, "Gain") == "not known"
 
 
-def test_the_image_may_go_while_it_is_denoised(viewer, panel, qtbot, held):
+def test_the_image_may_change_and_go_while_it_is_denoised(viewer, panel, qtbot, held):
     image = add_volume(viewer)
     extent = np.array(image.extent.world)
     panel.run_button.click()
     held.wait(qtbot)
-    viewer.layers.remove("scan")
+    image.data = image.data[:8]
+    image.name = "renamed"
+    viewer.layers.remove("renamed")
     held.go.set()
     qtbot.waitUntil(lambda: not panel.running, timeout=MILLISECONDS)
     assert names(viewer) == ["noise σ of scan", "residual scan", "denoised scan"]
     assert np.allclose(result_layers(viewer)[0].extent.world, extent)
     assert panel.message == ""
-
-
-def test_the_image_may_change_while_it_is_denoised(viewer, panel, qtbot, held):
-    image = add_volume(viewer)
-    panel.run_button.click()
-    held.wait(qtbot)
-    image.data = image.data[:8]
-    image.name = "renamed"
-    held.go.set()
-    qtbot.waitUntil(lambda: not panel.running, timeout=MILLISECONDS)
-    assert volume_of(result_layers(viewer)[0]).shape == (20, 18, 16)
 
 
 # -- the end ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The dock widget "Denoise": what is told of a result, against samples whose truth is known."""
+"""The dock widget "Denoise": the numbers of a result, against samples whose truth is known."""
 
 import threading
 
@@ -66,8 +66,8 @@ def test_noise_and_signal_to_noise_of_a_flat_image():
 
 def test_numbers_as_text():
     image = layer_volume(pytest.importorskip("napari.layers").Image(np.ones((3, 3, 3))), is_log=False)
-    told = number_texts(Numbers(noise=25.123, relative_noise=0.1, before_db=20.0, gain_db=6.0), image)
-    assert told == {
+    texts = number_texts(Numbers(noise=25.123, relative_noise=0.1, before_db=20.0, gain_db=6.0), image)
+    assert texts == {
         "noise": "25.1", "before": "20.0 dB", "gain": "≈ 6.0 dB", "times": "≈ 4 × the photons or averages",
     }  # fmt: skip
     unknown = number_texts(Numbers(noise=NAN, relative_noise=NAN, before_db=NAN, gain_db=NAN), image)

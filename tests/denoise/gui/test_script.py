@@ -1,8 +1,7 @@
-"""The dock widget "Denoise": Copy as Python, modes, and the numbers that are told."""
+"""The dock widget "Denoise": Copy as Python, which proves each input beside the API, too; and another mode."""
 
 import nibabel as nib
 import numpy as np
-import pytest
 
 from napari_gpubio import denoise
 from napari_gpubio.denoise.gui import panel as panel_module
@@ -12,15 +11,15 @@ from napari_gpubio.denoise.napari_io import stored_array
 from tests.denoise.gui.panel_samples import (
     AFFINE,
     SAGITTAL,
-    add_panel,
     add_series,
     add_volume,
-    execute,
     noisy,
     result_layers,
     run,
+    run_script_here,
+    series,
 )
-from tests.dock_widgets import run_script, save_scripts_as, script_of, until_the_end
+from tests.dock_widgets import run_script, script_of
 
 
 def saved(array, path, affine=AFFINE):
@@ -32,7 +31,7 @@ def saved(array, path, affine=AFFINE):
     return {"path": str(path)}
 
 
-def made(folder, name="scan"):
+def written(folder, name="scan"):
     """What a script has written: the denoised image and the noise."""
     return [nib.load(folder / f"{title} {name}.nii.gz") for title in ("denoised", "noise of")]
 
@@ -43,26 +42,27 @@ def same(image, layer):
 
 
 def test_the_script_gives_the_same_and_keeps_the_header(viewer, panel, qtbot, tmp_path):
-    told = saved(noisy(), tmp_path / "scan.nii.gz", SAGITTAL)
-    add_volume(viewer, affine=SAGITTAL, metadata=told)
-    panel.mode.form.widget("patches").value = "small"
-    panel.mode.form.widget("noise_model").value = "rician"
+    add_volume(viewer, affine=SAGITTAL, metadata=saved(noisy(), tmp_path / "scan.nii.gz", SAGITTAL))
     panel.mode.level.setCurrentText("a number")
     panel.mode.number.setText("3.5")
-    run(qtbot, panel)
+    run(qtbot, panel, patches="small", noise_model="rician")
     text = script_of(panel)
     assert "DenoiseSettings(patches='small', noise_model='rician'), noise=3.5" in text
     run_script(text, tmp_path)
-    clean, noise = made(tmp_path)
+    clean, noise = written(tmp_path)
     assert same(clean, result_layers(viewer)[0])
     assert same(noise, result_layers(viewer)[2])
+    assert np.all(np.asarray(noise.dataobj) == 3.5)
     assert np.allclose(clean.affine, SAGITTAL)
     assert clean.header["sform_code"] == 4
     assert clean.header.get_xyzt_units() == ("mm", "sec")
 
 
 def test_inputs_without_a_file_are_saved_beside_the_script(viewer, panel, qtbot, tmp_path, monkeypatch):
-    _, image = add_series(viewer, affine=SAGITTAL)
+    """A series of which some volumes are denoised, its gaps, a mask and a noise map."""
+    array = series()
+    array[5, 5, 5, 1], array[8, 9, 10, 2] = np.nan, np.inf
+    image = add_series(viewer, array, SAGITTAL)
     mask = np.zeros((20, 18, 16), np.float32)
     mask[3:15, 4:14, 3:13] = 1
     add_volume(viewer, mask, SAGITTAL, name="mask")
@@ -71,30 +71,27 @@ def test_inputs_without_a_file_are_saved_beside_the_script(viewer, panel, qtbot,
     panel.image_box.mask_box.choose(viewer.layers["mask"])
     panel.mode.level.setCurrentText("a map")
     panel.mode.map_box.choose(levels)
-    panel.mode.form.widget("patches").value = "small"
     panel.image_box.first.setValue(1)
     panel.image_box.gaps.setChecked(True)
-    run(qtbot, panel)
-    folder = tmp_path / "scripts"
-    folder.mkdir()
-    save_scripts_as(monkeypatch, folder / "script.py")
-    text = script_of(panel)
-    assert "SHA-256" in text
-    execute(text, tmp_path, monkeypatch)
-    clean, noise = made(tmp_path, "series")
-    assert same(clean, result_layers(viewer, "series")[0])
-    shown = stored_array(result_layers(viewer, "series")[2])
-    assert np.array_equal(np.asarray(noise.dataobj), shown[..., 1:])
+    run(qtbot, panel, patches="small")
+    text, _ = run_script_here(panel, tmp_path, monkeypatch)
+    for part in ("SHA-256", "noise=noise", "mask=mask", "without_gaps"):
+        assert part in text
+    clean, noise = written(tmp_path, "series")
+    layer, _, noise_layer = result_layers(viewer, "series")
+    assert same(clean, layer)
+    assert np.array_equal(np.asarray(noise.dataobj), stored_array(noise_layer)[..., 1:])
+    kept = (mask == 0) | ~np.isfinite(array).all(axis=3)
+    assert np.array_equal(stored_array(layer)[kept], array[kept], equal_nan=True)
 
 
 def test_the_script_of_logarithms(viewer, panel, qtbot, tmp_path, monkeypatch):
     shown = np.log10(1e-9 * noisy())
     shown[0] = np.nan
     add_volume(viewer, shown, metadata={**saved(shown, tmp_path / "a.nii"), "quantity": "log10 fluence"})
-    panel.mode.form.widget("patches").value = "small"
-    run(qtbot, panel)
-    execute(script_of(panel), tmp_path, monkeypatch)
-    clean, noise = made(tmp_path)
+    run(qtbot, panel, patches="small")
+    run_script_here(panel, tmp_path, monkeypatch)
+    clean, noise = written(tmp_path)
     assert same(clean, result_layers(viewer)[0])
     assert same(noise, result_layers(viewer)[2])
 
@@ -122,21 +119,15 @@ class Halved(AnlmMode):
     title, recipe = "halves", HalvedRecipe
 
 
-@pytest.fixture
-def two_modes(viewer, qtbot, monkeypatch):
+def test_another_mode_is_one_more_class(viewer, qtbot, monkeypatch, request):
     monkeypatch.setattr(panel_module, "MODES", (*MODES, Halved))
-    yield from until_the_end(qtbot, viewer, add_panel(viewer))
-
-
-def test_another_mode_is_one_more_class(viewer, two_modes, qtbot):
-    panel = two_modes
+    panel = request.getfixturevalue("panel")
     add_volume(viewer, affine=np.eye(4))
     assert panel.mode is panel.modes[0]
     panel.mode_box.setCurrentText("halves")
     assert isinstance(panel.mode, Halved)
-    panel.mode.form.widget("patches").value = "small"
     assert panel.modes[0].isHidden()
     assert not panel.mode.isHidden()
-    run(qtbot, panel)
+    run(qtbot, panel, patches="small")
     plain = denoise.denoise(noisy(), denoise.DenoiseSettings(patches="small"), device="cpu").image
     assert np.array_equal(stored_array(result_layers(viewer)[0]), 0.5 * plain)

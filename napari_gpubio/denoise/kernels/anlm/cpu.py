@@ -26,7 +26,7 @@ class Run:
         self._problem = problem
         halo = _halo_of(problem)
         mean, variance = measure_moments(problem)
-        self._values, self._mean = _mirrored(problem.values, halo), _mirrored(mean, halo)
+        self._values, self._mean = mirrored(problem.values, halo), mirrored(mean, halo)
         self._variance = np.pad(variance, [(n, n) for n in halo], constant_values=-1.0)
         self._patches = np.array(problem.windows.patches)
         self._partial = Partial.empty(problem)
@@ -106,7 +106,7 @@ def measure_moments(p: Problem) -> tuple[Float, Float]:
     """Local mean and variance of each voxel."""
     mean, variance = np.empty_like(p.values), np.empty_like(p.values)
     least = max(1, _BLOCK_VOXELS // p.values[0].size)
-    padded = _mirrored(p.values, p.windows.box)
+    padded = mirrored(p.values, p.windows.box)
     run_blocks(local_moments, p.shape[0], padded, p.usable, mean, variance, least=least)
     return mean, variance
 
@@ -138,7 +138,7 @@ def _halo_of(problem: Problem) -> Triple:
     return x, y, z
 
 
-def _mirrored(values: Float, halo: Triple) -> Float:
+def mirrored(values: Float, halo: Triple) -> Float:
     """A volume with a halo, mirrored at its borders."""
     return np.pad(values, [(n, n) for n in halo], mode="symmetric")
 

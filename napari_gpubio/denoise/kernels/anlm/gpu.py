@@ -79,10 +79,10 @@ def build_of(problem: Problem, limit_bytes: int) -> Build:
     )
 
 
-_SOURCE = Path(__file__).with_name("anlm.cu")
+SOURCE = Path(__file__).with_name("anlm.cu")
 MOST_VOXELS = 2**31 - 1  # since their numbers have 32 bits
-_CHOSEN_BYTES = 128 << 20  # for the candidates of the bricks that are filtered together
-_MIXED_VOXELS = 4 << 20  # that are mixed together
+CHOSEN_BYTES = 128 << 20  # for the candidates of the bricks that are filtered together
+MIXED_VOXELS = 4 << 20  # that are mixed together
 
 SLAB = struct_layout(
     dict.fromkeys(("values", "usable", "moments", "weights", "chosen", "sums", "estimates"), POINTER)
@@ -125,7 +125,7 @@ class Run:
     def _kernel(self, name: str) -> Any:
         if name not in self._kernels:
             defines = defines_of(self._problem, self._build)
-            self._kernels[name] = kernel(_SOURCE, name, defines=defines, fast=True)
+            self._kernels[name] = kernel(SOURCE, name, defines=defines, fast=True)
         return self._kernels[name]
 
     def bytes_per_item(self) -> int:
@@ -199,7 +199,7 @@ class Run:
     def _launch(self, name: str, bricks: int, slab: np.void) -> None:
         launched = self._kernel(name)
         shared = shared_bytes(self._problem, self._build)
-        if shared > launched.max_dynamic_shared_size_bytes:  # a kernel must ask for more than it gets
+        if shared > launched.max_dynamic_shared_size_bytes:  # more than the default must be requested
             launched.max_dynamic_shared_size_bytes = shared
         blocks = blocks_of_a_brick(self._build.column) * bricks
         launched((blocks,), (THREADS,), (slab,), shared_mem=shared)
@@ -255,7 +255,7 @@ class Run:
     def _mixed_slabs(self) -> Iterator[tuple[int, int]]:
         """Planes that are mixed together, from an even one on, since even and odd ones have taps of their own."""
         nx, ny, nz = self._problem.shape
-        planes = max(2 * HALO, _MIXED_VOXELS // (ny * nz) // 2 * 2)
+        planes = max(2 * HALO, MIXED_VOXELS // (ny * nz) // 2 * 2)
         for begin in range(0, nx, planes):
             yield begin, min(begin + planes, nx)
 
@@ -268,11 +268,11 @@ class Run:
         known = None if self._problem.variance is None else cupy.asarray(self._problem.variance[read])
         arrays = Arrays(self._values[read], self._usable[read], self._sums[:, read], self._estimates[:, read], known)
         inner = slice(begin - first, end - first)
-        operations = Operations(self._filter_axis, _interpolate, cupy)
+        operations = Operations(self.filter_axis, _interpolate, cupy)
         for array, there in zip(finish(self._problem, arrays, operations), out, strict=True):
             to_host(array[inner], there)
 
-    def _filter_axis(self, array: Any, axis: int, taps: Any) -> Any:
+    def filter_axis(self, array: Any, axis: int, taps: Any) -> Any:
         """Filter along lines of an axis; ``taps`` has a row for even, one for odd positions, beyond the ends is 0."""
         import cupy
 
@@ -304,6 +304,6 @@ def _interpolate(places: Any, known: Any, values: Any) -> Any:
 
 def _slab_of(problem: Problem, column: int) -> int:
     """Bricks that are filtered together: whole layers, where there is room for the candidates of one."""
-    fit = max(1, _CHOSEN_BYTES // (4 * chosen_words(problem, column)))
+    fit = max(1, CHOSEN_BYTES // (4 * chosen_words(problem, column)))
     layer = math.prod(brick_counts(problem.shape)[1:])
     return min(fit // layer * layer or fit, problem.bricks)

@@ -100,7 +100,7 @@ def planes_of(shape: Triple, start: int, count: int) -> tuple[int, int]:
 Float = npt.NDArray[np.float32]
 TINY = 1e-30  # least sum of squares, of volumes that are near 1: where noise is zero, only equal patches count
 NOTHING = 3e38  # sum of squares where there is no candidate
-_KNOWN_SHARE = 1.3  # of the mean measure of noise, which the measure is at least where the noise is known
+KNOWN_SHARE = 1.3  # of the mean measure of noise, which the measure is at least where the noise is known
 _SAMPLE = 20_000  # voxels that are enough to know what is typical
 _LARGEST = 1e15  # scaled numbers stay below, so that sums of their squares stay finite
 # Pre-selection as (A and (C or first)) or (B and C and second) or third, see `flags`.
@@ -163,14 +163,35 @@ class Problem:
 
         The measure of noise is a least of many, so that it is too small for weights wherever it is small by chance, and
         it also holds what differs between the best of patches, which a map of the noise does not know. So a known noise
-        does not take its place, but is what it is at least: `_KNOWN_SHARE` times what it is on the mean in white noise.
+        does not take its place, but is what it is at least: `KNOWN_SHARE` times what it is on the mean in white noise.
         The share was tried on simulated magnitudes of heads: 1.2 to 1.4 are equally good, and from 0.8 on a true map is
         nowhere worse than none.
         """
         if self.variance is None:
             return None
-        factors = _KNOWN_SHARE * np.array(self.windows.patch_sizes) * np.array(self.calibration)
+        factors = KNOWN_SHARE * np.array(self.windows.patch_sizes) * np.array(self.calibration)
         return np.asarray(factors[:, None, None, None] * self.variance, np.float32)
+
+
+def make_problem(
+    values: npt.NDArray[np.floating],
+    settings: DenoiseSettings,
+    windows: Windows | None = None,
+    *,
+    usable: npt.NDArray[np.uint8] | None = None,
+    variance: Float | None = None,
+    calibration: tuple[float, ...] | None = None,
+) -> Problem:
+    """The problem of a scaled volume: by default with windows for cubic voxels, all of which are filtered."""
+    windows = windows or make_windows(settings)
+    return Problem(
+        values=np.ascontiguousarray(values, np.float32),
+        usable=np.ones(values.shape, np.uint8) if usable is None else usable,
+        windows=windows,
+        settings=settings,
+        calibration=calibration or calibrate(windows, settings),
+        variance=variance,
+    )
 
 
 def scale_of(values: npt.NDArray[np.floating]) -> float:
@@ -213,13 +234,8 @@ def simulate_measure(windows: Windows, preselection: str) -> tuple[float, ...]:
 
     margins = [search + patch for search, patch in zip(windows.search, windows.largest_patch, strict=True)]
     values = 100.0 + np.random.default_rng(1).standard_normal([_SIDE + 2 * margin for margin in margins])
-    problem = Problem(
-        values=values.astype(np.float32),
-        usable=np.ones(values.shape, np.uint8),
-        windows=windows,
-        settings=DenoiseSettings(preselection=preselection),
-        calibration=(1.0,) * len(windows.patches),
-    )
+    settings = DenoiseSettings(preselection=preselection)
+    problem = make_problem(values, settings, windows, calibration=(1.0,) * len(windows.patches))
     run = cpu.Run(problem)
     run.advance(0, problem.bricks)
     inner = tuple(slice(margin, margin + _SIDE) for margin in margins)

@@ -74,7 +74,7 @@ def koay(theta: Array) -> Array:
 
 
 @functools.cache
-def _koay_table() -> tuple[Array, Array]:
+def koay_table() -> tuple[Array, Array]:
     """Mean square of a magnitude over its variance, and the variance of the noise over that of the magnitude.
 
     A magnitude's mean square is theta^2 + 2 in units of the noise's variance, and its variance is `koay`.
@@ -88,7 +88,7 @@ def rician_variance(mean_square: Any, variance: Any, interpolate: Interpolate, x
     """Variance of the noise from the mean square and the variance of magnitudes, on the host or a GPU; 0 stays 0."""
     is_known = variance > 0
     ratio = mean_square / xp.where(is_known, variance, np.float32(1.0))
-    ratios, factors = (xp.asarray(column) for column in _koay_table())
+    ratios, factors = (xp.asarray(column) for column in koay_table())
     factor = interpolate(ratio.ravel(), ratios, factors).reshape(variance.shape)
     return xp.where(is_known, variance * factor, np.float32(0.0))
 

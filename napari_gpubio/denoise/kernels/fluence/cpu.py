@@ -39,11 +39,13 @@ class Run(ScaleSelection):
     def _download(self, array: Any) -> Any:
         return array.copy()
 
-    def _empty(self, *volumes: int) -> Any:
-        return np.empty((*volumes, *self._problem.shape), np.float32)
+    def empty(self, *volumes: int) -> Any:
+        """A volume of this device, or several behind one another, float32."""
+        return np.empty((*volumes, *self.problem.shape), np.float32)
 
-    def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
-        shape = self._problem.shape
+    def smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
+        """Smooth one volume or both halves along x, y, z, and do the pass at the end."""
+        shape = self.problem.shape
         segments = self._segments if is_cut and self._segments is not None else None
         volumes = zip(*(array.reshape(-1, *shape) for array in (source, rooms[0])), strict=True)
         for volume, out in volumes:

@@ -12,7 +12,7 @@ from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.denoise.kernels.fluence.problem import ONE_VOXEL, FluenceProblem, Smoothed, Taps, Window
 from napari_gpubio.denoise.kernels.fluence.scale_selection import KEEP, Comparison, Pass, ScaleSelection, Update
 
-_SOURCE = Path(__file__).with_name("fluence.cu")
+SOURCE = Path(__file__).with_name("fluence.cu")
 _THREADS = 256  # of a block
 _FOUR = 4  # voxels of a thread one after another
 COMPARISON, UPDATE = (
@@ -80,12 +80,14 @@ class Run(ScaleSelection):
     def _download(self, array: Any) -> Any:
         return to_host(array)
 
-    def _empty(self, *volumes: int) -> Any:
+    def empty(self, *volumes: int) -> Any:
+        """A volume of this device, or several behind one another, float32."""
         import cupy
 
-        return cupy.empty((*volumes, *self._problem.shape), np.float32)
+        return cupy.empty((*volumes, *self.problem.shape), np.float32)
 
-    def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
+    def smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
+        """Smooth one volume or both halves along x, y, z, and do the pass at the end."""
         here, there, axes = source, rooms, axes_of(window)
         for axis, taps in axes[:-1]:
             self._smooth_axis(here, axis, taps, there[0], KEEP, is_cut=is_cut)
@@ -109,14 +111,14 @@ class Run(ScaleSelection):
 
     def _prepare(self) -> None:
         """Upload all windows in one piece, since every upload takes its time."""
-        shape = self._problem.shape
-        wanted = {
+        shape = self.problem.shape
+        needed = {
             (id(taps), axis, is_cut): taps for window, is_cut in self._windows() for axis, taps in axes_of(window)
         }
-        texts = [_text_of(shape, axis, taps, is_cut=is_cut) for (_, axis, is_cut), taps in wanted.items()]
+        texts = [_text_of(shape, axis, taps, is_cut=is_cut) for (_, axis, is_cut), taps in needed.items()]
         ends = np.cumsum([len(text) for text in texts])
         whole = self._upload(np.concatenate(texts))
-        for key, text, end in zip(wanted, texts, ends, strict=True):
+        for key, text, end in zip(needed, texts, ends, strict=True):
             self._launches[key] = _launch(shape, key[1], whole[end - len(text) : end])
 
     def _do(self, name: str, *arguments: Any) -> None:
@@ -125,7 +127,7 @@ class Run(ScaleSelection):
     def _kernel(self, name: str) -> Any:
         """A kernel that rounds as the CPU does: where two windows are as good, rounding decides for one of them."""
         if name not in self._kernels:
-            self._kernels[name] = kernel(_SOURCE, name, strict=True)
+            self._kernels[name] = kernel(SOURCE, name, strict=True)
         return self._kernels[name]
 
 

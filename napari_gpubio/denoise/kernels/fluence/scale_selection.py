@@ -68,14 +68,14 @@ class ScaleSelection(ABC):
     """
 
     def __init__(self, problem: FluenceProblem) -> None:
-        self._problem = problem
-        upload, empty = self._upload, self._empty
+        self.problem = problem
+        upload, empty = self._upload, self.empty
         self._segments = None if problem.segments is None else upload(problem.segments)
         self._limit = None if problem.limit is None else upload(problem.limit)
-        self._halves = upload(np.stack(problem.halves))
-        for half in self._halves:
+        self.halves = upload(np.stack(problem.halves))
+        for half in self.halves:
             self._do("clear_faint", half)
-        self._best = self._halves.copy()
+        self._best = self.halves.copy()
         self._pairs, self._difference = [empty(2) for _ in range(3)], empty()
         self._reference, self._scales = empty(), empty()
         self._scales.fill(np.float32(0.0))
@@ -93,11 +93,11 @@ class ScaleSelection(ABC):
         """A NumPy array with the same content and of its own memory."""
 
     @abstractmethod
-    def _empty(self, *volumes: int) -> Any:
+    def empty(self, *volumes: int) -> Any:
         """A volume of this device, or several behind one another, float32."""
 
     @abstractmethod
-    def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
+    def smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
         """Smooth one volume or both halves along x, y, z, within segments if ``is_cut``, and do the pass at the end.
 
         The rooms are two arrays of the source's shape to work in, one of which is returned with the result; the second
@@ -114,7 +114,7 @@ class ScaleSelection(ABC):
 
     def advance(self, start: int, count: int) -> None:
         """Try the candidates ``start`` to ``start + count - 1``."""
-        for candidate in self._problem.candidates[start : start + count]:
+        for candidate in self.problem.candidates[start : start + count]:
             self._try(candidate)
 
     def values(self) -> Any:
@@ -125,71 +125,71 @@ class ScaleSelection(ABC):
 
     def snapshot(self) -> Smoothed:
         """The best so far, and its noise, as NumPy."""
-        errors = self._standard_error(self._best), self._standard_error(self._halves)
+        errors = self._standard_error(self._best), self._standard_error(self.halves)
         return Smoothed(self.values(), self._download(self._scales), *errors)
 
     def close(self) -> None:
         """Free the arrays."""
         self._pairs.clear()
         self._segments = self._limit = self._scales = self._reference = self._difference = None
-        self._halves = self._best = None
+        self.halves = self._best = None
 
     def _try(self, candidate: Candidate) -> None:
         """Update the current best where the candidate's error is lower."""
-        noise, scale = np.float32(0.25 * self._problem.settings.smoothness), np.float32(candidate.scale_mm)
-        pilot, *rooms = self._pilot(self._halves, candidate.window, self._pairs)
-        comparison = Comparison(pilot, self._halves, self._best, self._reference, self._difference, noise)
-        estimates = self._smooth(
-            pilot, candidate.window, (rooms[0], rooms[1]), is_cut=self._is_cut, end=Pass("evaluate", (comparison,))
+        noise, scale = np.float32(0.25 * self.problem.settings.smoothness), np.float32(candidate.scale_mm)
+        pilot, *rooms = self.pilot(self.halves, candidate.window, self._pairs)
+        comparison = Comparison(pilot, self.halves, self._best, self._reference, self._difference, noise)
+        estimates = self.smooth(
+            pilot, candidate.window, (rooms[0], rooms[1]), is_cut=self.is_cut, end=Pass("evaluate", (comparison,))
         )
         # errors may be smoothed across the borders of labels: they are alike on both sides
-        masked, difference, room = self._problem.is_masked, self._difference, pilot[0]
-        weight = self._smooth(difference, candidate.evidence, (room, difference), is_cut=masked, end=Pass("decide"))
+        masked, difference, room = self.problem.is_masked, self._difference, pilot[0]
+        weight = self.smooth(difference, candidate.evidence, (room, difference), is_cut=masked, end=Pass("decide"))
         is_limited = self._limit is not None and not candidate.is_flat
         limit = self._limit if is_limited else self._reference  # which is not read then
         update = Update(limit, estimates, self._best, self._scales, scale, np.int32(is_limited))
         other = difference if weight is room else room
-        self._smooth(weight, self._edge, (other, weight), is_cut=masked, end=Pass("update_best", (update,)))
+        self.smooth(weight, self._edge, (other, weight), is_cut=masked, end=Pass("update_best", (update,)))
 
     def _measure_reference(self) -> None:
         """What errors are relative to: the whole, smoothed without much bias, and above 0."""
-        masked, reference = self._problem.is_masked, self._reference
+        masked, reference = self.problem.is_masked, self._reference
         whole, spare, *free = (volume for pair in self._pairs for volume in pair)
-        self._do("average", *self._halves, whole)
-        pilot, *rooms = self._pilot(whole, self._sloped, free[:3])
-        estimate = self._smooth(
-            pilot, self._sloped, (rooms[0], rooms[1]), is_cut=self._is_cut, end=Pass("correct", (pilot,))
+        self._do("average", *self.halves, whole)
+        pilot, *rooms = self.pilot(whole, self._sloped, free[:3])
+        estimate = self.smooth(
+            pilot, self._sloped, (rooms[0], rooms[1]), is_cut=self.is_cut, end=Pass("correct", (pilot,))
         )
-        smoothed = self._smooth(estimate, self._smoother, (pilot, estimate), is_cut=masked)
-        background = self._smooth(whole, self._background, (spare, whole), is_cut=masked)
+        smoothed = self.smooth(estimate, self._smoother, (pilot, estimate), is_cut=masked)
+        background = self.smooth(whole, self._background, (spare, whole), is_cut=masked)
         reference[...] = smoothed
-        self._do("raise_to", reference, background, np.float32(_SHARE), self._problem.least)
+        self._do("raise_to", reference, background, np.float32(_SHARE), self.problem.least)
 
-    def _pilot(self, source: Any, window: Window, rooms: list[Any]) -> tuple[Any, ...]:
+    def pilot(self, source: Any, window: Window, rooms: list[Any]) -> tuple[Any, ...]:
         """G u, in the first or second of three rooms, and the other two of them."""
         first, second, third = rooms
-        pilot = self._smooth(source, window, (first, second), is_cut=self._is_cut)
+        pilot = self.smooth(source, window, (first, second), is_cut=self.is_cut)
         return (first, second, third) if pilot is first else (second, first, third)
 
     @property
-    def _is_cut(self) -> bool:
+    def is_cut(self) -> bool:
         """Whether fluence is smoothed within segments: it steps at borders of labels."""
-        return self._problem.segments is not None
+        return self.problem.segments is not None
 
     def _standard_error(self, pair: Any) -> Any:
         """Standard error of the mean of a pair, from their differences around each voxel."""
         variance, room = self._pairs[0]
         self._do("dispersion", *pair, self._reference, variance)
-        variance = self._smooth(variance, self._around, (room, variance), is_cut=self._problem.is_masked)
+        variance = self.smooth(variance, self._around, (room, variance), is_cut=self.problem.is_masked)
         self._do("standard_error", variance, self._reference)
         return self._download(variance)
 
     def _windows(self) -> Iterator[tuple[Window, bool]]:
         """All windows that are smoothed with, and whether within segments."""
-        masked = self._problem.is_masked
-        for candidate in self._problem.candidates:
-            yield candidate.window, self._is_cut
+        masked = self.problem.is_masked
+        for candidate in self.problem.candidates:
+            yield candidate.window, self.is_cut
             yield candidate.evidence, masked
-        yield self._sloped, self._is_cut
+        yield self._sloped, self.is_cut
         for window in (self._smoother, self._background, self._edge, self._around):
             yield window, masked
