@@ -46,7 +46,9 @@ def save_layer_for_script(layer: Any, folder: Path, request: Request) -> Path:
     path = folder / f"{file_name(layer.name)}.npz"
     plan = request.plans[0]
     structures = contours_of(layer, dose_of(plan.layer, plan.unit, frame=plan.frame))
-    loops = {f"{n}/{m}": loop for n, one in enumerate(structures) for m, loop in enumerate(one.world_loops)}
+    loops: dict[str, Any] = {
+        f"{n}/{m}": loop for n, one in enumerate(structures) for m, loop in enumerate(one.world_loops)
+    }
     np.savez(path, **loops)
     return path
 

@@ -85,6 +85,26 @@ class User:
         """Wait until nothing is under way."""
         wait_until(self.qtbot, lambda: not self.panel.is_busy)
 
+    def type_unit(self, unit):
+        self.panel.inputs_box.unit.setText(unit)
+        self.panel.inputs_box.unit.editingFinished.emit()
+
+    def scale_doses(self, factor):
+        self.panel.scale_box.scale.box.setValue(factor)
+        self.settle()
+
+    def prescribe(self, dose):
+        self.panel.scale_box.prescription.box.setValue(dose)
+        self.settle()
+
+    def choose_columns(self, text):
+        self.panel.table.columns.enter(text)
+        self.settle()
+
+    def draw_isodose(self):
+        self.panel.tools.dose.setChecked(True)
+        self.settle()
+
     def complaint(self):
         """The panel's message after Run."""
         return complaint(self.qtbot, self.panel)

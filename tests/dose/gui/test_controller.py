@@ -10,14 +10,12 @@ def test_prescription_and_scale_count_nothing(user, filled_panel, monkeypatch):
     panel.table.columns.enter("V95%[%], D50%[%]")
     assert user.cells(0)[1:] == ["–", "–"]
     assert "is in % of the prescription; give it" in panel.table.problem.text()
-    panel.scale_box.prescription.box.setValue(25.0)
-    user.settle()
+    user.prescribe(25.0)
     lung = user.curve("lung")
     assert user.cells(0)[1:] == [f"{lung.percent_at(23.75):.4g}", f"{4 * lung.dose_at_percent(50):.4g}"]
     assert panel.plot.prescription.isVisible()
     assert panel.plot.prescription.value() == 25.0
-    panel.scale_box.scale.box.setValue(2.5)
-    user.settle()
+    user.scale_doses(2.5)
     after = user.curve("lung")
     np.testing.assert_allclose(after.doses, 2.5 * lung.doses)
     np.testing.assert_array_equal(after.volumes_cc, lung.volumes_cc)
@@ -91,8 +89,7 @@ def test_a_differential_histogram_sums_to_the_volume(user, filled_panel):
 
 
 def test_the_line_keeps_its_dose_on_a_logarithmic_axis(user, filled_panel):
-    filled_panel.tools.dose.setChecked(True)
-    user.settle()
+    user.draw_isodose()
     filled_panel.link.move_dose_line(10.0)
     assert filled_panel.plot.dose_line.value() == pytest.approx(10.0)
     filled_panel.axes_box.log.setChecked(True)

@@ -58,12 +58,10 @@ def test_a_dicom_sequence_needs_files_and_takes_their_numbers(user, panel, tmp_p
     answers = itertools.cycle([str(source), str(structures)])
     monkeypatch.setattr(f"{DIALOGS}.getOpenFileName", lambda *_, **__: (next(answers), ""))
     monkeypatch.setattr(f"{DIALOGS}.getSaveFileName", lambda *_, **__: (str(tmp_path / "out.dcm"), ""))
-    panel.scale_box.scale.box.setValue(2.0)
-    user.settle()
+    user.scale_doses(2.0)
     panel.export.menu().actions()[-1].trigger()
     assert "set the scale to 1" in panel.message
-    panel.scale_box.scale.box.setValue(1.0)
-    user.settle()
+    user.scale_doses(1.0)
     panel.export.menu().actions()[-1].trigger()
     assert panel.message == ""  # the error is gone
     panel.show_note("of a run")
@@ -84,8 +82,7 @@ def test_a_file_that_cannot_be_written_is_explained(filled_panel, tmp_path, monk
 def test_files_have_the_values_of_the_table(user, filled_panel, tmp_path):
     filled_panel.scale_box.prescription.box.setValue(15.0)
     filled_panel.scale_box.scale.box.setValue(2.0)
-    filled_panel.table.columns.enter(f"{COLUMNS}, D900cc[Gy]")
-    user.settle()
+    user.choose_columns(f"{COLUMNS}, D900cc[Gy]")
     filled_panel.export.write_curves(tmp_path / "c.csv")
     points = [row for row in rows(tmp_path / "c.csv") if row[0] == "lung"]
     np.testing.assert_allclose([float(row[1]) for row in points], user.curve("lung").doses)

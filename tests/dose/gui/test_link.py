@@ -36,7 +36,7 @@ def check_highlighted(layer, where, inside=None):
 
 
 @pytest.mark.parametrize("affine", [AFFINE, SAGITTAL], ids=["LAS", "sagittal"])
-def test_a_line_at_a_dose_highlights_the_voxels_above_it(user, panel, qtbot, affine):
+def test_a_line_at_a_dose_highlights_the_voxels_above_it(user, panel, affine):
     _, labels = user.add_case(affine)
     user.run()
     panel.tools.dose.setChecked(True)
@@ -56,19 +56,18 @@ def test_a_line_at_a_dose_highlights_the_voxels_above_it(user, panel, qtbot, aff
             assert volume == pytest.approx(user.curve(name).volume_at(dose), abs=0.12 * user.curve(name).volume_cc)
 
 
-def test_all_of_a_layer_is_highlighted_at_first_however_doses_are_scaled(user, viewer, filled_panel, qtbot):
+def test_all_of_a_layer_is_highlighted_at_first_however_doses_are_scaled(user, viewer, filled_panel):
     viewer.layers.selection.active = viewer.layers["organs"]
     filled_panel.tools.dose.setChecked(True)
     layer = highlight_of(user)
     assert viewer.layers.selection.active.name == "organs"
     for scale in (1.0, 2.0):
-        filled_panel.scale_box.scale.box.setValue(scale)
-        user.settle()
+        user.scale_doses(scale)
         filled_panel.link.move_dose_line(20.0 * scale)
         check_highlighted(layer, dose_values() >= 20.0)
 
 
-def test_an_interval_highlights_the_voxels_in_it_in_the_same_layer(user, viewer, filled_panel, qtbot):
+def test_an_interval_highlights_the_voxels_in_it_in_the_same_layer(user, viewer, filled_panel):
     filled_panel.tools.dose.setChecked(True)
     layer = highlight_of(user)
     filled_panel.tools.interval.setChecked(True)
@@ -111,7 +110,7 @@ def test_distances_from_an_isodose_are_in_voxels():
     assert (np.abs(isodose_distances(np.full((4, 4), 7.0), 7.0)) == 1000).all()
 
 
-def test_inside_contours_voxels_of_the_dose_are_highlighted(user, viewer, panel, qtbot):
+def test_inside_contours_voxels_of_the_dose_are_highlighted(user, viewer, panel):
     user.add_dose(a_dose(np.eye(4)))
     square = np.array([[5, 2.5, 2.5], [5, 2.5, 9.5], [5, 9.5, 9.5], [5, 9.5, 2.5]])
     viewer.add_shapes([square], shape_type="polygon", name="drawn")
@@ -167,7 +166,7 @@ def test_a_clicked_voxel_is_marked_on_every_curve(user, viewer, filled_panel):
     assert f"{dose:.4g} Gy" in user.readout
 
 
-def test_a_click_in_a_series(user, viewer, panel, qtbot):
+def test_a_click_in_a_series(user, viewer, panel):
     user.add_series()
     user.add_case()
     viewer.layers.remove("dose")

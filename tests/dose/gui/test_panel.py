@@ -133,8 +133,7 @@ def test_a_case_of_one_dose_everywhere(user, panel):
     panel.axes_box.log.setChecked(True)
     panel.axes_box.kind.setCurrentText("differential")
     user.settle()
-    panel.tools.dose.setChecked(True)
-    user.settle()
+    user.draw_isodose()
     assert panel.message == ""
 
 

@@ -15,12 +15,10 @@ def test_a_unit_is_required_and_never_guessed(user, viewer, panel):
     viewer.add_labels(label_values().T, name="organs")
     assert "the unit of the dose 'Gy dose' is not known" in user.complaint()
     assert panel.inputs_box.unit.text() == ""
-    panel.inputs_box.unit.setText("Gy")
-    panel.inputs_box.unit.editingFinished.emit()
+    user.type_unit("Gy")
     user.run()
     for unit, curves in (("", 0), ("Gy", 2)):
-        panel.inputs_box.unit.setText(unit)
-        panel.inputs_box.unit.editingFinished.emit()
+        user.type_unit(unit)
         user.settle()
         assert len(panel.controller.curves) == curves
     assert panel.message == ""
@@ -82,8 +80,7 @@ def test_an_error_loses_no_curves(user, viewer, filled_panel):
 
 
 def test_another_dose_forgets_the_lines_and_layers_that_go_leave_an_empty_plot(user, viewer, filled_panel):
-    filled_panel.tools.dose.setChecked(True)
-    user.settle()
+    user.draw_isodose()
     filled_panel.link.move_dose_line(3.0)
     user.add_dose(a_dose(unit="HU"), name="CT", metadata={"quantity": "CT"})
     box = filled_panel.inputs_box.dose_box
@@ -130,8 +127,7 @@ def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how)
     user = User(viewer, panel, qtbot)
     _, labels = user.add_case()
     user.run()
-    panel.tools.dose.setChecked(True)
-    user.settle()
+    user.draw_isodose()
     panel.link.mark_voxel((20.0, 5.0, 30.0))
     assert any(carried(layer, "panel") for layer in viewer.layers)
     before = len(labels.events.labels_update.callbacks)

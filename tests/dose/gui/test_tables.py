@@ -74,13 +74,11 @@ def test_the_table_is_as_high_as_its_rows(qtbot, rows, visible):
 def test_the_columns_follow_the_unit_until_they_are_typed(user, panel):
     user.add_case()
     assert "D95%[Gy]" in panel.table.columns.text()
-    panel.inputs_box.unit.setText("cGy")
-    panel.inputs_box.unit.editingFinished.emit()
+    user.type_unit("cGy")
     user.run()
     assert "D95%[cGy]" in panel.table.columns.text()
     panel.table.columns.enter("Mean[cGy]")
-    panel.inputs_box.unit.setText("Gy")
-    panel.inputs_box.unit.editingFinished.emit()
+    user.type_unit("Gy")
     user.settle()
     assert panel.table.columns.text() == "Mean[cGy]"
     assert panel.controller.live.doses[0].unit == "Gy"
@@ -112,8 +110,7 @@ def test_an_index_follows_scale_and_plan(user, panel):
     user.choose_two_plans(a_dose(scale=0.5))
     user.run()
     panel.scale_box.scale.box.setValue(2.0)
-    panel.table.columns.enter("GI(prescription=20Gy)")
-    user.settle()
+    user.choose_columns("GI(prescription=20Gy)")
     for row, factor in ((0, 1.0), (1, 0.5)):
         reference = parse_metric("GI(prescription=20Gy)").of(
             user.curve("lung"), everything=whole_dose_dvh(factor).scaled(2.0)
@@ -124,8 +121,7 @@ def test_an_index_follows_scale_and_plan(user, panel):
 def test_the_whole_dose_is_counted_only_where_a_metric_needs_it(user, filled_panel, qtbot, monkeypatch):
     requested = []
     monkeypatch.setattr(filled_panel.controller.whole_dose, "request", lambda run: requested.append(run) or ())
-    filled_panel.table.columns.enter("Mean[Gy], HI")
-    user.settle()
+    user.choose_columns("Mean[Gy], HI")
     assert requested == []
     filled_panel.table.columns.enter("Mean[Gy], GI(prescription=9Gy)")
     qtbot.waitUntil(lambda: bool(requested))
@@ -163,8 +159,7 @@ def test_every_metric_of_the_menu_can_be_a_column(user, panel, unit, usual, miss
     user.add_dose(a_dose(unit=unit))
     user.add_organs()
     user.run()
-    panel.scale_box.prescription.box.setValue(15.0)
-    user.settle()
+    user.prescribe(15.0)
     actions = [action for action in panel.table.menu.menu().actions() if not action.isSeparator()]
     offered = [action.text().split("\t")[0] for action in actions]
     assert {f"V20{usual}[%]", f"CV20{usual}[cc]", f"Mean[{unit}]", f"gEUD(a=8)[{unit}]"} <= set(offered)
@@ -211,8 +206,7 @@ def test_constraints_pass_fail_or_are_not_evaluated(user, filled_panel):
     assert [row[2] for row in written] == ["✓ pass", "✗ fail", "? not evaluated", "? not evaluated"]
     assert written[0][1] == f"{mean:.4g} Gy"
     assert "no structures are named 'cord'" in filled_panel.constraints.table.item(2, 2).toolTip()
-    filled_panel.scale_box.prescription.box.setValue(10.0)
-    user.settle()
+    user.prescribe(10.0)
     assert results_of(filled_panel)[3][2] == "✓ pass"
 
 
@@ -238,8 +232,7 @@ def test_constraints_follow_the_scale_and_the_second_plan(user, panel):
     panel.constraints.text.setPlainText(f"lung: Mean[Gy] < {user.curve('lung').mean + 1:.2f}")
     assert "(2nd plan)" in results_of(panel)[1][0]
     for scale, result in ((1.0, "✓ pass"), (2.0, "✗ fail")):
-        panel.scale_box.scale.box.setValue(scale)
-        user.settle()
+        user.scale_doses(scale)
         assert [row[2] for row in results_of(panel)] == [result] * 2
 
 
