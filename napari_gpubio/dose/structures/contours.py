@@ -167,11 +167,6 @@ class ContourStructure:
         loops = [np.column_stack([loop, np.full(len(loop), z)]) for z, parts in self.planes for loop in parts]
         return [loop @ self.frame[:3, :3].T + self.frame[:3, 3] for loop in loops]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The structure's name, as the other kinds of structures give theirs."""
-        return (self.name,)
-
 
 def contour_structure(
     name: str,
