@@ -148,7 +148,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.fail(f"{REQUIRE_GPU}=1, but {problem}", pytrace=False)
         item.stash[_no_gpu] = True
         pytest.skip(problem)
-    if _needs_display(item) and not _has_display():
+    if _needs_display(item) and not has_display():
         pytest.skip(NO_DISPLAY)
 
 
@@ -159,7 +159,7 @@ def _needs_display(item: pytest.Item) -> bool:
     return not without_screen and not _QT_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
-def _has_display() -> bool:
+def has_display() -> bool:
     if not sys.platform.startswith("linux"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
