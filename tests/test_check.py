@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio import cli, tracts
-from napari_gpubio.core.checks import Check, Finding, Speed
+from napari_gpubio.core.checks import Check, Finding, Speed, z_score_finding
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import checks as speckle_cases
 from napari_gpubio.tracts import checks as cases
@@ -38,6 +38,12 @@ def test_check_runs_the_reference_cases(capsys, monkeypatch):
     assert "on cpu (" in printed
     assert "4 of 4 passed" in printed
     assert printed.count("  ok\n") == 4
+
+
+def test_the_error_of_a_statistical_finding_is_its_z_score():
+    found = z_score_finding("absorbed", reference=1.0, result=2.5, standard_error=0.3, reference_error=0.4)
+    assert found.error == pytest.approx(3.0)
+    assert z_score_finding("absorbed", reference=2.0, result=1.0, standard_error=0.5).error == pytest.approx(-2.0)
 
 
 @pytest.mark.usefixtures("one_engine")
