@@ -102,6 +102,27 @@ def fake_gpu(cuda_on_cpu: object) -> Iterator[Callable[..., FakeGpu]]:
     forget_gpu()
 
 
+class _Clipboard:
+    """Holds a text, as the clipboard of a screen does."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def setText(self, text: str) -> None:
+        self._text = text
+
+    def text(self) -> str:
+        return self._text
+
+
+@pytest.fixture(autouse=True)
+def clipboard_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has a clipboard of its own: that of the screen is shared with the tests of the other worker."""
+    if (widgets := sys.modules.get("qtpy.QtWidgets")) is not None:
+        clipboard = _Clipboard()
+        monkeypatch.setattr(widgets.QApplication, "clipboard", staticmethod(lambda: clipboard))
+
+
 @pytest.fixture
 def in_chunks_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """A function that cuts the work of every run into chunks of so many items: ``in_chunks_of(17)``."""
