@@ -108,7 +108,7 @@ class _Clipboard:
     def __init__(self) -> None:
         self._text = ""
 
-    def setText(self, text: str) -> None:
+    def setText(self, text: str) -> None:  # noqa: N802 - the name that Qt has
         self._text = text
 
     def text(self) -> str:
