@@ -27,7 +27,7 @@ PIECES = {
     "layer": "map into its layer",
     "update": "whole update, with regions and messages",
     "plot": "time course",
-    "told": "read-outs",
+    "readouts": "read-outs",
 }
 COLUMNS = {
     "calls": "calls",
@@ -91,7 +91,7 @@ def measure(viewer: napari.Viewer, options: argparse.Namespace) -> dict[str, Any
     choose_camera(panel, size, options.rate, options.device)
     layers, box = panel.layers, panel.course_box
     layers.show_map = watch.around("layer", layers.show_map)
-    panel.live_box.readout.show_status = watch.around("told", panel.live_box.readout.show_status)
+    panel.live_box.readout.show_status = watch.around("readouts", panel.live_box.readout.show_status)
     box.plot.draw = watch.around("plot", box.plot.draw)
     panel.runner.map_ready.disconnect()
     panel.runner.map_ready.connect(watch.around("update", panel.controller.show_map))
@@ -102,10 +102,10 @@ def measure(viewer: napari.Viewer, options: argparse.Namespace) -> dict[str, Any
     watch.forget()
     wait_until(lambda: len(watch.calls["layer"]) >= options.frames, "live map")
     status = panel.runner.loop.status()
-    told = {name: round(getattr(status, name), 1) for name in ("camera_hz", "processed_hz", "drawn_hz", "latency_ms")}
+    rates = {name: round(getattr(status, name), 1) for name in ("camera_hz", "processed_hz", "drawn_hz", "latency_ms")}
     canvas = viewer.window._qt_viewer.canvas.native
     figures = {
-        "size": list(size), "rate_hz": options.rate, "regions": options.regions, "device": panel.device, **told,
+        "size": list(size), "rate_hz": options.rate, "regions": options.regions, "device": panel.device, **rates,
         "dropped": status.dropped, "canvas": [canvas.width(), canvas.height()],
         "pieces": {name: spread(calls) for name, calls in watch.calls.items()},
     }  # fmt: skip
@@ -121,7 +121,7 @@ def report(results: dict[str, Any]) -> str:
     kept = {
         name: "kept" if pieces["layer"][name] <= MOST_MS else "MISSED" for name in ("median_ms", "p95_ms", "max_ms")
     }
-    lines = [line(PIECES[name], *(told[column] for column in COLUMNS)) for name, told in pieces.items()]
+    lines = [line(PIECES[name], *(figure[column] for column in COLUMNS)) for name, figure in pieces.items()]
     conditions = (
         f"napari {results['napari']}, {size[0]} x {size[1]} pixels at {figures['rate_hz']:g} frames/s on "
         f"{figures['device']}, {figures['regions']} regions, canvas {figures['canvas'][0]} x {figures['canvas'][1]}: "

@@ -1,4 +1,4 @@
-"""Speed of the speckle engine, row by row; `benchmarks/README.md` says what each row means.
+"""Speed of the speckle engine, row by row; `benchmarks/README.md` describes each row.
 
 Run from anywhere::
 
@@ -10,9 +10,7 @@ A GPU machine needs NumPy, SciPy, Numba and CuPy only; OpenCV takes part where i
 """
 
 from common import Row, versions
-from speckle.cpu_rows import PACKAGES, beside, windows
-from speckle.gpu_rows import bandwidth, camera, stacks
-from speckle.plan import Plan
+from speckle_rows import PACKAGES, Plan, bandwidth, beside, camera, stacks, windows
 from speed import Benchmark, Part, rate_cell, seconds_cells
 
 BESIDE = (
@@ -23,7 +21,7 @@ CAMERA = "From a frame in the host's memory to both maps there. *Paper*: table 1
 BANDWIDTH = "By the GPU's clock, data resident. A pixel is 10 bytes: 2 read and 8 written."
 PARTS = {
     "a": Part(beside, "Beside others", BESIDE),
-    "b": Part(windows, "Windows and modes", "1392 x 1040, K and SFI unless told otherwise, frames resident."),
+    "b": Part(windows, "Windows and modes", "1392 x 1040, K and SFI unless stated otherwise, frames resident."),
     "c": Part(camera, "The seed's table", CAMERA),
     "d": Part(stacks, "Whole stacks", "1392 x 1040 in one call, checks and all transfers included.", on_all=True),
     "e": Part(bandwidth, "Bandwidth", BANDWIDTH, gpu_only=True),

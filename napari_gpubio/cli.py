@@ -81,30 +81,30 @@ def _parser() -> argparse.ArgumentParser:
 def _demo(options: argparse.Namespace) -> int:
     from napari_gpubio.demo import run_headless, run_window
 
-    if options.headless or not _has_display():
+    if options.headless or not has_display():
         for path in run_headless(options.out, options.device):
             print(path)
         return 0
     return run_window(options.device)
 
 
-def _has_display() -> bool:
+def has_display() -> bool:
     """Whether a window can be opened; on Linux that needs an X server or Wayland."""
     return sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
-def _can_open_window() -> bool:
+def can_open_window() -> bool:
     """Whether there is a display, and a Qt to use it."""
-    if not _has_display():
+    if not has_display():
         return False
     try:
         importlib.import_module("qtpy.QtWidgets")
     except ImportError:  # no binding of Qt, or one that lacks a library of the system
         return False
-    return _qt_starts()
+    return qt_starts()
 
 
-def _qt_starts() -> bool:
+def qt_starts() -> bool:
     """Whether Qt finds its display, in a process of its own: where it does not, it ends the process."""
     tried = subprocess.run(
         [sys.executable, "-c", "from qtpy.QtWidgets import QApplication; QApplication([])"],
@@ -125,7 +125,7 @@ def _engines(options: argparse.Namespace) -> list[Any]:
 def _panels(options: argparse.Namespace) -> list[Any]:
     """Modules with checks of panels if a window can be opened; otherwise a note that they are left out is printed."""
     names = [name for name in _names(options) if name in PANELS_WITH_CASES]
-    if names and not _can_open_window():
+    if names and not can_open_window():
         print(
             f"no window can be opened here, so the checks of dock widgets are left out ({', '.join(names)})",
             file=sys.stderr,

@@ -102,6 +102,27 @@ def fake_gpu(cuda_on_cpu: object) -> Iterator[Callable[..., FakeGpu]]:
     forget_gpu()
 
 
+class _Clipboard:
+    """Holds a text, as the clipboard of a screen does."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def setText(self, text: str) -> None:  # noqa: N802 - the name that Qt has
+        self._text = text
+
+    def text(self) -> str:
+        return self._text
+
+
+@pytest.fixture(autouse=True)
+def clipboard_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has a clipboard of its own: that of the screen is shared with the tests of the other worker."""
+    if (widgets := sys.modules.get("qtpy.QtWidgets")) is not None:
+        clipboard = _Clipboard()
+        monkeypatch.setattr(widgets.QApplication, "clipboard", staticmethod(lambda: clipboard))
+
+
 @pytest.fixture
 def in_chunks_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """A function that cuts the work of every run into chunks of so many items: ``in_chunks_of(17)``."""
@@ -148,7 +169,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.fail(f"{REQUIRE_GPU}=1, but {problem}", pytrace=False)
         item.stash[_no_gpu] = True
         pytest.skip(problem)
-    if _needs_display(item) and not _has_display():
+    if _needs_display(item) and not has_display():
         pytest.skip(NO_DISPLAY)
 
 
@@ -159,7 +180,7 @@ def _needs_display(item: pytest.Item) -> bool:
     return not without_screen and not _QT_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
-def _has_display() -> bool:
+def has_display() -> bool:
     if not sys.platform.startswith("linux"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

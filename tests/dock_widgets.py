@@ -195,12 +195,12 @@ class Held:
         self.runs += 1
         inner = self._engine(*inputs, stop=stop, **keywords)
         try:
-            return (yield from self._held(inner, stop))
+            return (yield from self.held_steps(inner, stop))
         finally:
             inner.close()
             self.ended.set()
 
-    def _held(self, inner, stop):
+    def held_steps(self, inner, stop):
         step = next(inner)
         yield step
         yield from self._until_go(step, stop)
@@ -215,7 +215,7 @@ class Held:
 class HeldAtItsEnd(Held):
     """Holds every run back when it is done."""
 
-    def _held(self, inner, stop):
+    def held_steps(self, inner, stop):
         result = yield from inner
         yield from self._until_go(Step(1, 1), stop)
         return result

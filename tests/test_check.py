@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio import cli, tracts
-from napari_gpubio.core.checks import Check, Finding, Speed
+from napari_gpubio.core.checks import Check, Finding, Speed, z_score_finding
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import checks as speckle_cases
 from napari_gpubio.tracts import checks as cases
@@ -40,6 +40,12 @@ def test_check_runs_the_reference_cases(capsys, monkeypatch):
     assert printed.count("  ok\n") == 4
 
 
+def test_the_error_of_a_statistical_finding_is_its_z_score():
+    found = z_score_finding("absorbed", reference=1.0, result=2.5, standard_error=0.3, reference_error=0.4)
+    assert found.error == pytest.approx(3.0)
+    assert z_score_finding("absorbed", reference=2.0, result=1.0, standard_error=0.5).error == pytest.approx(-2.0)
+
+
 @pytest.mark.usefixtures("one_engine")
 @pytest.mark.parametrize("error", [-2e-3, 2e-3, math.nan, math.inf])
 def test_a_case_that_fails_is_printed_and_gives_status_one(capsys, monkeypatch, error):
@@ -67,7 +73,7 @@ def test_check_as_json_holds_all_there_is_to_know(capsys, monkeypatch):
 
 @pytest.mark.parametrize("can_open", [True, False])
 def test_checks_of_dock_widgets_need_a_window(capsys, monkeypatch, can_open):
-    monkeypatch.setattr(cli, "_can_open_window", lambda: can_open)
+    monkeypatch.setattr(cli, "can_open_window", lambda: can_open)
     monkeypatch.setattr(speckle_cases, "CHECKS", made_up(1e-4))
     panel = SimpleNamespace(CHECKS=made_up(2e-4, 3e-4))
     monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.gui.checks", panel)
@@ -81,7 +87,7 @@ def test_a_window_that_fails_costs_no_other_result(capsys, monkeypatch):
     def fail(_device):
         raise InvalidInput("no live map came")
 
-    monkeypatch.setattr(cli, "_can_open_window", lambda: True)
+    monkeypatch.setattr(cli, "can_open_window", lambda: True)
     monkeypatch.setattr(speckle_cases, "CHECKS", made_up(1e-4))
     panel = SimpleNamespace(CHECKS=(Check(name="a window", source="nowhere", run=fail), *made_up(2e-4)))
     monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.gui.checks", panel)
@@ -95,11 +101,11 @@ def test_a_window_that_fails_costs_no_other_result(capsys, monkeypatch):
 
 @pytest.mark.parametrize("missing", ["a display", "Qt", "its start"])
 def test_a_window_needs_a_display_and_a_qt_that_starts(monkeypatch, missing):
-    monkeypatch.setattr(cli, "_has_display", lambda: missing != "a display")
-    monkeypatch.setattr(cli, "_qt_starts", lambda: missing != "its start")
-    assert cli._can_open_window() == (missing == "Qt")
+    monkeypatch.setattr(cli, "has_display", lambda: missing != "a display")
+    monkeypatch.setattr(cli, "qt_starts", lambda: missing != "its start")
+    assert cli.can_open_window() == (missing == "Qt")
     monkeypatch.setitem(sys.modules, "qtpy.QtWidgets", None)
-    assert not cli._can_open_window()
+    assert not cli.can_open_window()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="displays have names on Linux")
@@ -107,7 +113,7 @@ def test_a_display_that_is_gone_is_no_crash(monkeypatch):
     for name in ("WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DISPLAY", ":4711")
-    assert not cli._qt_starts()
+    assert not cli.qt_starts()
 
 
 def test_every_closed_form_is_a_case():

@@ -222,7 +222,7 @@ def test_the_demonstration_without_a_window_writes_its_files(capsys, tmp_path):
 
 def test_the_demonstration_needs_no_window_where_there_is_no_display(capsys, tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr(cli, "_has_display", lambda: False)
+    monkeypatch.setattr(cli, "has_display", lambda: False)
     monkeypatch.setattr(demo, "run_headless", lambda *arguments: calls.append(arguments) or [tmp_path / "a.png"])
     assert cli.main(["demo", "--out", str(tmp_path), "--device", "cpu"]) == 0
     assert calls == [(tmp_path, "cpu")]
@@ -238,4 +238,4 @@ def test_a_display_is_known_by_its_variables_on_linux(monkeypatch, variables, th
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert cli._has_display() == there
+    assert cli.has_display() == there

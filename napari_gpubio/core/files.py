@@ -104,10 +104,11 @@ def machine_code_folder(owner: str) -> Path:
     Numba itself looks at one file only, and would run yesterday's code after an edit in another one.
     """
     chosen = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("napari-gpubio", appauthor=False)
-    return Path(chosen) / f"{owner or 'other'}-{_hash_of_kernels(owner)}"
+    return Path(chosen) / f"{owner or 'other'}-{hash_of_kernels(owner)}"
 
 
-def _hash_of_kernels(owner: str) -> str:
+def hash_of_kernels(owner: str) -> str:
+    """Hash of the sources of an engine's compiled functions, and of Numba's version."""
     digest = hashlib.sha256(importlib.metadata.version("numba").encode())
     for folder in sorted({"core", owner} - {""}):
         for path in sorted((_PACKAGE / folder).rglob("*.py")):

@@ -134,12 +134,12 @@ class _Request(NamedTuple):
     reference_dose: float | None
     everything: Dvh | None
 
-    def answers(self, one: Dvh) -> list[MetricValue]:
+    def values(self, one: Dvh) -> list[MetricValue]:
         """Of a structure; InvalidInput if a metric cannot be evaluated."""
         found = [
             evaluate_metric(metric, one, self.reference_dose, everything=self.everything) for metric in self.metrics
         ]
-        if refused := next((answer for answer in found if answer.is_refused), None):
+        if refused := next((value for value in found if value.is_refused), None):
             raise InvalidInput(refused.reason)
         return found
 
@@ -149,10 +149,10 @@ def _print_table(result: DvhResult, request: _Request) -> None:
     widths = [max(12, len(str(metric))) for metric in request.metrics]
     print(f"{'structure':{width}}", *(f"{metric!s:>{w}}" for metric, w in zip(request.metrics, widths, strict=True)))
     for one in result:
-        answers = request.answers(one)
-        cells = ("-" if math.isnan(answer.value) else f"{answer.value:.5g}" for answer in answers)
+        values = request.values(one)
+        cells = ("-" if math.isnan(value.value) else f"{value.value:.5g}" for value in values)
         print(f"{one.name:{width}}", *(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True)))
-        for note in (*one.notes, *(str(answer) for answer in answers if answer.reason)):
+        for note in (*one.notes, *(str(value) for value in values if value.reason)):
             print(note, file=sys.stderr)
 
 

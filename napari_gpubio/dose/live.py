@@ -98,9 +98,9 @@ class LiveDvh(OpenCalculation):
         self._known: tuple[Tally, tuple[Dvh, ...]] | None = None  # the last histograms, and what they were made of
 
     def _count_steps(self, stop: threading.Event | None) -> Generator[Step, None, None]:
-        clock, items = RunClock(), self._problem.items
+        clock, items = RunClock(), self.problem.items
         first = items if self._device.is_gpu else _FIRST_TASKS
-        for done in advance_in_chunks([self._run], items, stop=stop, first_chunk=max(first, 1)):
+        for done in advance_in_chunks([self.run], items, stop=stop, first_chunk=max(first, 1)):
             self._done = done
             yield Step(done, items, "counting dose")
         self._seconds = clock.seconds
@@ -108,14 +108,14 @@ class LiveDvh(OpenCalculation):
     @property
     def complete(self) -> bool:
         """False if counting was stopped before its end; painting is not possible then."""
-        return self._done == self._problem.items
+        return self._done == self.problem.items
 
     def dvhs(self) -> tuple[Dvh, ...]:
         """The histograms as they are now, in the order of the structures; those that have not changed are the same."""
         from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
 
-        tally = self._run.snapshot()
-        dvhs = make_dvhs(self._problem, tally, self._settings, self._dose.unit, before=self._known)
+        tally = self.run.snapshot()
+        dvhs = make_dvhs(self.problem, tally, self._settings, self._dose.unit, before=self._known)
         self._known = (tally, dvhs)
         return dvhs
 
@@ -148,11 +148,11 @@ class LiveDvh(OpenCalculation):
         first = tuple(int(n) for n in (reversed(start) if self._turned[volume] else start))
         end = tuple(n + length for n, length in zip(first, new.shape, strict=True))
         box: Box = (first[0], end[0], first[1], end[1], first[2], end[2])
-        self._run.tally_box(number, box, -1)
-        self._run.paint(number, box, new)
+        self.run.tally_box(number, box, -1)
+        self.run.paint(number, box, new)
         work.labels[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = new  # those of a GPU are elsewhere
-        self._run.tally_box(number, box, 1)
-        self._run.renew_extremes(number, box)
+        self.run.tally_box(number, box, 1)
+        self.run.renew_extremes(number, box)
 
     def follow(self, labels: npt.ArrayLike, *, start: Sequence[int] = (0, 0, 0), volume: int = 0) -> Slices | None:
         """Paint what differs between other labels and those that were counted.
@@ -197,7 +197,7 @@ class LiveDvh(OpenCalculation):
     def _label_work(self, volume: int) -> "tuple[int, LabelWork]":
         from napari_gpubio.dose.kernels.histogram.work import LabelWork
 
-        works = [(n, work) for n, work in enumerate(self._problem.works) if isinstance(work, LabelWork)]
+        works = [(n, work) for n, work in enumerate(self.problem.works) if isinstance(work, LabelWork)]
         if not 0 <= volume < len(works):
             raise InvalidInput(f"there is no label volume {volume}; there are {len(works)}")
         return works[volume]

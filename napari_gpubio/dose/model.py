@@ -16,7 +16,7 @@ from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 Array = npt.NDArray[Any]
 Structures: TypeAlias = ContourStructure | LabelStructures | PointStructure
 MM3_PER_CC = 1000.0
-ANY_FRAME = "choose any_frame=True"  # advice of `check_frames` where there are settings
+ANY_FRAME = "register them, or choose any_frame=True if they are the same"  # advice where there are settings
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,12 +80,15 @@ def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, floa
 
 
 def check_frames(first: str, second: str, frames: Iterable[str], advice: str) -> None:
-    """Refuse to compare what has no place in common, by its names and frames of reference; an empty one fits all."""
+    """Refuse to compare positions in different frames of reference, of which an empty one fits all.
+
+    The sentence names both parts and ends with the advice.
+    """
     known = sorted({*frames} - {""})
     if len(known) > 1:
         raise InvalidInput(
             f"{first} and {second} have different frames of reference ({' and '.join(known)}), so their positions "
-            f"cannot be compared; register them, or {advice} if they are the same"
+            f"cannot be compared; {advice}"
         )
 
 

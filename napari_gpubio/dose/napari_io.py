@@ -198,12 +198,10 @@ def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords
     own = {STRUCTURES: [one.name for one in structures], FRAME: frames.pop() if len(frames) == 1 else ""}
     loops, names, colors = [], [], []
     for structure in structures:
-        for plane in structure.planes:
-            for loop in plane.loops:
-                flat = np.column_stack([loop, np.full(len(loop), plane.position_mm)])
-                loops.append((flat @ structure.frame[:3, :3].T + structure.frame[:3, 3])[:, ::-1])
-                names.append(structure.name)
-                colors.append([*(part / 255 for part in structure.color or (255, 255, 255)), 1.0])
+        for loop in structure.world_loops:
+            loops.append(loop[:, ::-1])
+            names.append(structure.name)
+            colors.append([*(part / 255 for part in structure.color or (255, 255, 255)), 1.0])
     return (
         loops,
         {

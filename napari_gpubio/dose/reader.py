@@ -100,7 +100,7 @@ def _structure_layers(found: StructureSet, ground: Dose | None, name: str) -> li
 
 def _check_frames(shown: Dose | ContourStructure, ground: Dose) -> None:
     frames = shown.frame_of_reference, ground.frame_of_reference
-    check_frames(repr(shown.name), repr(ground.name), frames, "open them apart")
+    check_frames(repr(shown.name), repr(ground.name), frames, "register them, or open the files one by one")
 
 
 def _listed(path: Paths) -> list[Path]:

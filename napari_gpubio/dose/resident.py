@@ -32,14 +32,14 @@ class OpenCalculation:
         from napari_gpubio.dose.kernels.histogram.problem import make_problem
 
         self._dose, self._settings = dose, settings or DvhSettings()
-        self._problem = make_problem(dose, structures, self._settings, painted=painted)
+        self.problem = make_problem(dose, structures, self._settings, painted=painted)
         chosen = choose_device(device)
         self._device = dataclasses.replace(chosen, indices=chosen.indices[:1])
-        (self._run,) = make_runs(self._problem, self._device)
+        (self.run,) = make_runs(self.problem, self._device)
 
     def close(self) -> None:
         """Free what is kept on the device."""
-        self._run.close()
+        self.run.close()
 
     def __enter__(self) -> Self:
         return self
@@ -81,7 +81,7 @@ class ResidentDvh(OpenCalculation):
         device: str | Device = "auto",
     ) -> None:
         self._open(dose, listed(structures), settings, device)
-        self._run.advance(0, self._problem.items)
+        self.run.advance(0, self.problem.items)
 
     def set_dose(self, dose: Dose) -> None:
         """Count another dose.
@@ -99,11 +99,11 @@ class ResidentDvh(OpenCalculation):
         from napari_gpubio.dose.kernels.histogram.dose_grid import make_bins, renewed
 
         self._check(dose)
-        grid = renewed(self._problem.grid, dose)
-        self._problem = dataclasses.replace(self._problem, grid=grid, bins=make_bins(grid, self._settings))
+        grid = renewed(self.problem.grid, dose)
+        self.problem = dataclasses.replace(self.problem, grid=grid, bins=make_bins(grid, self._settings))
         self._dose = dose
-        self._run.renew(self._problem)
-        self._run.advance(0, self._problem.items)
+        self.run.renew(self.problem)
+        self.run.advance(0, self.problem.items)
 
     def _check(self, dose: Dose) -> None:
         if dose.unit != self._dose.unit:
@@ -116,7 +116,7 @@ class ResidentDvh(OpenCalculation):
         """The histograms of the dose as it is now, in the order of the structures."""
         from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
 
-        return make_dvhs(self._problem, self._run.snapshot(), self._settings, self._dose.unit)
+        return make_dvhs(self.problem, self.run.snapshot(), self._settings, self._dose.unit)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

@@ -157,7 +157,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._current_display = self.run_display
         self._job = Job(lambda _: steps, self)
         self._job.stop_event = stop
-        self._job.stepped.connect(self._on_step)
+        self._job.stepped.connect(self.show_step)
         self._job.finished.connect(self._on_finished)
         self._begun = time.perf_counter()
         self._set_running(running=True)
@@ -359,7 +359,8 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
             self._set_running(running=False)
             self.clear_message()
 
-    def _on_step(self, step: Step) -> None:
+    def show_step(self, step: Step) -> None:
+        """Show how far the run is, and what it has so far."""
         if self._job is None:
             return
         spent = time.perf_counter() - self._begun

@@ -17,11 +17,10 @@ courses of regions and simulated frames are in `indices`, `regions` and `samples
 
 from napari_gpubio.speckle import io, live, mesi
 from napari_gpubio.speckle.model import ContrastMaps
-from napari_gpubio.speckle.noise import NoiseModel, measure_dark
 from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.registration import register
 from napari_gpubio.speckle.run import ContrastStream, baseline_k2, contrast, contrast_steps
-from napari_gpubio.speckle.settings import ContrastSettings
+from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel, measure_dark
 
 __all__ = [
     "ContrastMaps",

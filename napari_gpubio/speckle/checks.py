@@ -16,7 +16,7 @@ from napari_gpubio.speckle.indices import expected_k2, inverse_correlation_time,
 from napari_gpubio.speckle.live.checks import SHAPE as LIVE_SHAPE
 from napari_gpubio.speckle.live.checks import live_checks
 from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi, squared_contrast
-from napari_gpubio.speckle.mesi.settings import MODELS
+from napari_gpubio.speckle.mesi.model import MODELS
 from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.run import ContrastStream, contrast
 from napari_gpubio.speckle.samples import (
@@ -40,7 +40,7 @@ _WINDOW, _CUTOFF, _SIZE, _LEVEL = 7, 0.35, 160, 4000.0
 _T = 10.0  # ms
 _MESI_BETA = 0.25
 FRAME_SHAPE = (1040, 1392)
-_STACK = 24
+STACK = 24
 _SPEED_SETTINGS = ContrastSettings(window=5, mask=False)
 
 
@@ -239,10 +239,6 @@ def _mesi(device: Device) -> list[Finding]:  # noqa: ARG001 - fits are made on t
     return found
 
 
-def _live_process(device: Device) -> ContrastStream:
-    return ContrastStream(ContrastSettings(mask=False), LIVE_SHAPE, np.uint16, device=device)
-
-
 CHECKS = (
     Check(name="exact sums", source="two passes in float64", run=_hard),
     Check(name="constant, bright pixel, ramp", source="closed forms", run=_closed),
@@ -252,7 +248,7 @@ CHECKS = (
     Check(name="autoregressive flow", source="closed form of the phantom", run=_flow),
     Check(name="three tubes", source="closed form of the phantom", run=_tubes),
     Check(name="multi-exposure fit", source="closed forms; Parthasarathy et al. 2008", run=_mesi),
-    *live_checks(_live_process),
+    *live_checks(lambda device: ContrastStream(ContrastSettings(mask=False), LIVE_SHAPE, np.uint16, device=device)),
 )
 
 
@@ -270,13 +266,13 @@ def _one_frame(device: Device) -> Callable[[], float]:
 
 
 def _stack(device: Device) -> Callable[[], float]:
-    frames = np.repeat(speckle_frames(1), _STACK, axis=0)
+    frames = np.repeat(speckle_frames(1), STACK, axis=0)
     return lambda: float(contrast(frames, _SPEED_SETTINGS, device=device).contrast.size)
 
 
 SPEEDS = (
     Speed(name="one frame of 1392 x 1040, 5 x 5, K and SFI", unit="pixels", prepare=_one_frame),
-    Speed(name=f"{_STACK} frames of 1392 x 1040, whole call", unit="pixels", prepare=_stack),
+    Speed(name=f"{STACK} frames of 1392 x 1040, whole call", unit="pixels", prepare=_stack),
 )
 
 
@@ -288,15 +284,12 @@ def _tiny_contrast(dtype: npt.DTypeLike = np.uint16, **options: Any) -> object:
     return contrast(frames, ContrastSettings(frames=2, **options), device=CPU)
 
 
-def _tiny_fit() -> object:
-    return fit_mesi(np.linspace(0.5, 0.2, 8)[:, None], np.geomspace(0.1, 20.0, 8))
-
-
+_TINY_K = np.linspace(0.5, 0.2, 8)[:, None]
 WARMUPS = (
     WarmUp(name="contrast of 16-bit frames", run=_tiny_contrast, functions=27),
     WarmUp(name="contrast over frames", run=lambda: _tiny_contrast(mode="temporal"), functions=2),
     WarmUp(name="contrast of 8-bit frames", run=lambda: _tiny_contrast(np.uint8), functions=4),
     WarmUp(name="contrast of floating-point frames", run=lambda: _tiny_contrast(np.float32), functions=3),
     WarmUp(name="inverse correlation time", run=lambda: inverse_correlation_time(0.1, 10.0), functions=5),
-    WarmUp(name="multi-exposure fit", run=_tiny_fit, functions=8),
+    WarmUp(name="multi-exposure fit", run=lambda: fit_mesi(_TINY_K, np.geomspace(0.1, 20.0, 8)), functions=8),
 )

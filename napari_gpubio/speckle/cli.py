@@ -11,10 +11,9 @@ from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, read_frames, write_maps
-from napari_gpubio.speckle.noise import NoiseModel, measure_dark
 from napari_gpubio.speckle.registration import register
 from napari_gpubio.speckle.run import baseline_k2, contrast_steps
-from napari_gpubio.speckle.settings import ContrastSettings
+from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel, measure_dark
 
 _EXAMPLES = """examples:
   napari-gpubio speckle frames.tif --contrast k.tif --index-out sfi.tif --window 7 --exposure-ms 5

@@ -44,9 +44,9 @@ def relative_flow(k2: npt.ArrayLike, baseline_k2: npt.ArrayLike) -> Array:
 
 def visibility(x: npt.ArrayLike) -> Array:
     """Return A(x): K² at β = 1 of flow whose correlation time is the exposure divided by x."""
-    from napari_gpubio.speckle.kernels.decay import cpu
+    from napari_gpubio.speckle.kernels import decay
 
-    return _fill(cpu.fill_visibility, np.asarray(x, np.float64)).reshape(np.shape(x))
+    return _fill(decay.fill_visibility, np.asarray(x, np.float64)).reshape(np.shape(x))
 
 
 def expected_k2(x: npt.ArrayLike, steps: int, rho: float = 1.0) -> Array:
@@ -92,9 +92,9 @@ def inverse_correlation_time(k2: npt.ArrayLike, exposure_ms: float, beta: float 
     _check_exposure(exposure_ms)
     if not 0 < beta <= 1:
         raise InvalidInput(f"beta is {beta:g}; it must be above 0 and at most 1")
-    from napari_gpubio.speckle.kernels.decay import cpu
+    from napari_gpubio.speckle.kernels import decay
 
-    x = _fill(cpu.invert, np.asarray(k2, np.float64) / beta, decay_table().by_steps)
+    x = _fill(decay.invert, np.asarray(k2, np.float64) / beta, decay_table().by_steps)
     return np.asarray(x.reshape(np.shape(k2)) / (1e-3 * exposure_ms))
 
 

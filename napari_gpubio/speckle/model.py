@@ -1,7 +1,7 @@
 """Frames, maps of contrast with the bits of their mask, and where contrast may be trusted."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -228,15 +228,7 @@ class ContrastMaps:
     def __getitem__(self, which: Any) -> "ContrastMaps":
         """Return some of the maps of a stack."""
         index, mask = (None if part is None else part[which] for part in (self.index, self.mask))
-        return ContrastMaps(
-            contrast=self.contrast[which],
-            index=index,
-            mask=mask,
-            settings=self.settings,
-            parameters=self.parameters,
-            notes=self.notes,
-            complete=self.complete,
-        )
+        return replace(self, contrast=self.contrast[which], index=index, mask=mask)
 
 
 class MapMean:

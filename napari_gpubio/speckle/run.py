@@ -15,8 +15,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import RunClock, Step, drive
 from napari_gpubio.speckle.kernels.contrast.problem import Maps, Problem, Recipe, make_problem
 from napari_gpubio.speckle.model import ContrastMaps, FrameStack, MapMean, checked_values, kernel_dtype
-from napari_gpubio.speckle.noise import NoiseModel
-from napari_gpubio.speckle.settings import ContrastSettings
+from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
 
 _MESSAGE = "speckle contrast"
 _FIRST_PIXELS = 4 << 20  # of the first chunk, whose duration sets the length of the others

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData
 from napari_gpubio.speckle.indices import expected_k2
-from napari_gpubio.speckle.noise import NoiseModel
+from napari_gpubio.speckle.settings import NoiseModel
 
 Array = npt.NDArray[Any]
 AXES = ("frame", "y", "x")

@@ -1,6 +1,10 @@
-"""Settings of speckle contrast."""
+"""Settings of speckle contrast, and noise of the camera, whose variance is subtracted from that of a window."""
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
@@ -128,3 +132,110 @@ class ContrastSettings:
     def unit(self) -> str:
         """Unit of the index."""
         return "1/s" if self.index in ("sfi", "ict") else ""
+
+
+Array = npt.NDArray[Any]
+DARK_STEPS = 16  # of an ADU
+_QUANTISATION = 1.0 / 12.0  # ADU², of rounding to integers
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoiseModel:
+    """A camera's dark level, gain and noise; the defaults correct nothing.
+
+    K² = K²(raw) - g/I - (σ² + 1/12)/I², with the mean I above the dark level in ADU, the gain g in ADU per electron
+    and the variance σ² of the read noise in ADU² (as in Zilpelwar et al., Biomed. Opt. Express 13:6533, 2022). The
+    dark level is kept in sixteenths of an ADU, so that sums stay integers; samples below it stay negative, since
+    clipping them would change the variance.
+
+    Parameters
+    ----------
+    dark_map, variance_map
+        Mean and variance (ADU, ADU²) of each pixel in the dark, shape (Y, X), instead of ``dark_adu`` and
+        ``read_noise_adu``; see `measure_dark`.
+    """
+
+    dark_adu: float = param(0.0, "Dark level", "Mean without light.", unit="ADU", minimum=0.0, maximum=65535.0)
+    gain: float = param(
+        0.0, "Gain", "ADU per electron; 0 = shot noise is not subtracted.", unit="ADU/e⁻", minimum=0.0, maximum=1e4,
+        step=0.01,
+    )  # fmt: skip
+    read_noise_adu: float = param(
+        0.0, "Read noise", "Standard deviation without light.", unit="ADU", minimum=0.0, maximum=1e4, step=0.1
+    )
+    quantization: bool = param(
+        False, "Quantisation", "Subtract the 1/12 ADU² of rounding; a variance measured in the dark has it already."
+    )
+    dark_map: Array | None = None
+    variance_map: Array | None = None
+
+    def __post_init__(self) -> None:
+        check_params(self)
+        for name, values in (("dark_map", self.dark_map), ("variance_map", self.variance_map)):
+            if values is not None:
+                object.__setattr__(self, name, _checked_map(name, values))
+
+    @property
+    def has_dark(self) -> bool:
+        """Whether a dark level is subtracted."""
+        return self.dark_map is not None or self.dark_adu > 0
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether variance is subtracted."""
+        return self.gain > 0 or self.read_noise_adu > 0 or self.quantization or self.variance_map is not None
+
+    def dark_of(self, shape: tuple[int, int]) -> Array:
+        """Return the dark level of each pixel, ADU, shape (Y, X)."""
+        return _spread(self.dark_map, self.dark_adu, shape, "dark_map")
+
+    def floor_of(self, shape: tuple[int, int], width: int) -> Array:
+        """Return the variance that does not depend on light, averaged over each window, ADU², shape (Y, X)."""
+        from scipy.ndimage import uniform_filter
+
+        variance = _spread(self.variance_map, self.read_noise_adu**2, shape, "variance_map")
+        return uniform_filter(variance, width, mode="reflect") + _QUANTISATION * self.quantization
+
+
+def measure_dark(frames: npt.ArrayLike, *, gain: float = 0.0) -> NoiseModel:
+    """Make a noise model from frames taken in the dark.
+
+    Parameters
+    ----------
+    frames
+        Shape (T, Y, X), at least two frames.
+    gain
+        ADU per electron, where it is known.
+
+    Raises
+    ------
+    InvalidInput
+        If they are not a stack of finite numbers.
+    """
+    stack = np.asarray(frames)
+    if stack.ndim != 3 or len(stack) < 2 or stack.dtype.kind not in "uif":
+        raise InvalidInput(f"the dark frames have shape {stack.shape}; give a stack (frames, y, x) of two or more")
+    mean, squares = np.zeros(stack.shape[1:]), np.zeros(stack.shape[1:])
+    for frame in stack:  # one at a time: a stack of doubles would need much memory
+        mean += frame
+    mean /= len(stack)
+    for frame in stack:
+        squares += np.square(frame - mean)
+    return NoiseModel(gain=gain, dark_map=mean, variance_map=squares / (len(stack) - 1))
+
+
+def _checked_map(name: str, values: npt.ArrayLike) -> Array:
+    array = np.asarray(values, np.float64)
+    if array.ndim != 2 or not np.isfinite(array).all() or (array < 0).any():
+        raise InvalidInput(f"{name} has shape {array.shape}; give a map (y, x) of finite numbers, none below 0")
+    return array
+
+
+def _spread(values: Array | None, level: float, shape: tuple[int, int], name: str) -> Array:
+    if values is None:
+        return np.full(shape, level, np.float64)
+    if values.shape != shape:
+        raise InvalidInput(
+            f"{name} has shape {values.shape} and the frames {shape}; give one of the same camera region"
+        )
+    return values

@@ -162,8 +162,8 @@ def test_kernels_are_found_behind_macros_and_templates(kernel):
 
 def test_options_keep_defines_and_the_standard():
     given = ("-std=c++17", "-DREAL=float", "-D", "A=1", "--define-macro=B", "-U", "-UC", "--fmad=false", "-I/x", "-G")
-    assert loader._gxx_options(given) == ["-std=c++17", "-DREAL=float", "-DA=1", "-DB", "-UC"]
-    assert loader._gxx_options(()) == ["-std=c++17"]
+    assert loader.gxx_options(given) == ["-std=c++17", "-DREAL=float", "-DA=1", "-DB", "-UC"]
+    assert loader.gxx_options(()) == ["-std=c++17"]
 
 
 def test_structs_go_by_value(kernel):

@@ -79,12 +79,12 @@ def test_a_folder_for_each_engine_that_an_edit_renames(tmp_path, monkeypatch):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("a = 1\n")
-    before = {owner: files._hash_of_kernels(owner) for owner in ("light", "dose")}
+    before = {owner: files.hash_of_kernels(owner) for owner in ("light", "dose")}
     (tmp_path / "light/model.py").write_text("a = 2\n")
-    assert {owner: files._hash_of_kernels(owner) for owner in before} == before
+    assert {owner: files.hash_of_kernels(owner) for owner in before} == before
     (tmp_path / "light/kernels/cpu.py").write_text("a = 2\n")
-    assert files._hash_of_kernels("light") != before["light"]
-    assert files._hash_of_kernels("dose") == before["dose"]
+    assert files.hash_of_kernels("light") != before["light"]
+    assert files.hash_of_kernels("dose") == before["dose"]
 
 
 # -- volumes -----------------------------------------------------------------------------------------------------------

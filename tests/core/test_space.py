@@ -106,6 +106,7 @@ def test_the_same_grid_is_the_same_to_a_micrometer():
     [
         (np.eye(3), "shape .3, 3."),
         (np.full((4, 4), np.nan), "not finite"),
+        (np.diag([np.inf, 1.0, 1.0, 1.0]), "not finite"),
         (np.diag([1.0, 1.0, 0.0, 1.0]), "cannot be inverted"),
     ],
 )

@@ -96,13 +96,13 @@ def compile_text(
 
     Of NVRTC's options g++ gets ``-D``, ``-U`` and ``-std``.
     """
-    flags = [*_FLAGS, *_QUIET, *_gxx_options(options)]
+    flags = [*_FLAGS, *_QUIET, *gxx_options(options)]
     flags += ["-mfma", "-ffp-contract=fast"] if fused else ["-ffp-contract=off"]
     flags += ["-fsanitize=undefined", "-fno-sanitize=vptr"] if sanitize else []
     return _compile(_DYNAMIC_SHARED.sub(r"DYN_SHARED(\1, \2);", text), tuple(flags), name)
 
 
-def _gxx_options(options: Sequence[str]) -> list[str]:
+def gxx_options(options: Sequence[str]) -> list[str]:
     """Keep ``-D``, ``-U`` and ``-std`` of NVRTC's options, also where option and value are two words."""
     words = [str(word) for word in options]
     joined = [

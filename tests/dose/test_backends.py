@@ -76,7 +76,7 @@ def test_crossings_are_the_same(fake_gpu):
     problem = make_problem(*random_case(1), SETTINGS)
     rows = next(part for part in problem.works if isinstance(part, work.ContourWork))
     expected = slices.find_segments(rows.slices)
-    found = gpu._upload_rows(rows).arrays
+    found = gpu.upload_rows(rows).arrays
     np.testing.assert_array_equal(found["starts"].get(), expected.starts)
     np.testing.assert_array_equal(found["x"].get(), expected.x)
     assert len(expected.x) > 200

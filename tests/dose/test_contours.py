@@ -127,7 +127,11 @@ def test_missing_planes_part_a_structure():
 def test_planes_of_any_orientation(axes):
     """A structure and a gradient that are turned together."""
     straight = run(stack([star()], PLANES))
-    turned = contour_structure("organ", [at(star(), z) @ axes.T for z in PLANES])
+    loops = [at(star(), z) @ axes.T for z in PLANES]
+    turned = contour_structure("organ", loops)
+    for axis in range(3):  # planes may come in the other order
+        back, given = (np.sort(np.concatenate(points)[:, axis]) for points in (turned.world_loops, loops))
+        np.testing.assert_allclose(back, given, atol=1e-9)
     found = run(turned, dose=linear_dose(axes @ (0.3, 0.5, 0.7), half=45.0))
     assert found.volume_cc == pytest.approx(straight.volume_cc, rel=1e-3)
     assert found.mean == pytest.approx(straight.mean, abs=5e-3)

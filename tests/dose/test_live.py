@@ -94,13 +94,13 @@ def test_a_stroke_looks_only_at_strips_that_lost_an_extreme():
     with LiveDvh(
         dose, LabelStructures(labels=labels, affine=np.eye(4), structures={1: "a", 2: "b"}), device="cpu"
     ) as live:
-        work = live._problem.works[0]
+        work = live.problem.works[0]
         assert work.whole_strips((4, 8, 10, 14, 3, 6)) == (4, 8, 8, 16, 0, 64)
-        before = live._run._strip_extremes.copy()
-        live._run.tally_box(0, (4, 8, 10, 14, 0, 8), -1)  # there is no structure
-        np.testing.assert_array_equal(live._run._strip_extremes, before)
-        live._run.tally_box(0, (4, 8, 8, 16, 40, 64), -1)  # all of it in some strips
-        lost = live._run._strip_extremes[..., counting.LOST] > 0
+        before = live.run.strip_extremes.copy()
+        live.run.tally_box(0, (4, 8, 10, 14, 0, 8), -1)  # there is no structure
+        np.testing.assert_array_equal(live.run.strip_extremes, before)
+        live.run.tally_box(0, (4, 8, 8, 16, 40, 64), -1)  # all of it in some strips
+        lost = live.run.strip_extremes[..., counting.LOST] > 0
         assert lost.sum() == 4
         assert lost[4 * 8 + 1, 0]
 
@@ -129,7 +129,7 @@ def test_a_lost_extreme_is_looked_for_only_where_it_may_have_been_that_of_all(sh
             live.paint(place, np.zeros((1, 1, 1), int))
             assert live.dvhs()[0].least == pytest.approx(least)
             if unsure is not None:
-                assert (live._run._strip_extremes[..., counting.LOST] > 0).sum() == unsure
+                assert (live.run.strip_extremes[..., counting.LOST] > 0).sum() == unsure
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -72,10 +72,10 @@ def test_progress_and_the_estimate(qtbot, panel, monkeypatch):
         assert panel.status == "starting …"  # the first run of all compiles for many seconds before there is a step
         assert (bar.minimum(), bar.maximum()) == (0, 0)  # busy: nothing is known yet
         clock[0] = 110.0
-        panel._on_step(Step(1, 4, "counting"))
+        panel.show_step(Step(1, 4, "counting"))
         assert (bar.value(), bar.maximum()) == (250, 1000)
         assert panel.status == "counting 1 of 4, 30 s left"
-        panel._on_step(Step(2_000_000, 2_000_000, "counting"))
+        panel.show_step(Step(2_000_000, 2_000_000, "counting"))
         assert panel.status == "counting 2,000,000 of 2,000,000"
         panel.go.set()
         with finished(qtbot, panel):

@@ -195,7 +195,7 @@ def test_resident_bytes_are_those_of_the_arrays(settings, continuous):
     more = {"mua_per_mm": np.full((20, 20, 20), 0.1)} if continuous else {}
     p = problem(make_domain((20, 20, 20), **more), **settings)
     run, whole = cpu.Run(p), VoxelTally.empty(p)
-    arrays = [p.rows, p.mua, p.mus, p.media, run._tally, whole.sums, whole.squares, whole.exits]
+    arrays = [p.rows, p.mua, p.mus, p.media, run.tally, whole.sums, whole.squares, whole.exits]
     assert p.resident_bytes() == sum(array.nbytes for array in arrays) + ENERGY_PARTS * 8 * p.batch_count
 
 

@@ -27,10 +27,10 @@ _DIRECT = (("f4", {}, None), ("f8", {"index": "ict"}, DARK))
 
 def recipes_of(name):
     """Recipes for a file: ``windows``, ``sequences`` or ``direct``; rows that vectors fit, and one that they do not."""
-    wanted = {"windows": _WINDOWS, "sequences": _SEQUENCES, "direct": _DIRECT}[name]
+    builds = {"windows": _WINDOWS, "sequences": _SEQUENCES, "direct": _DIRECT}[name]
     mode = "temporal" if name == "sequences" else "spatial"
     for width in (64, 63) if name != "direct" else (64,):
-        for dtype, options, noise in wanted if width == 64 else wanted[1:2]:
+        for dtype, options, noise in builds if width == 64 else builds[1:2]:
             settings = ContrastSettings(mode=mode, **options)
             yield Recipe(
                 settings=settings, noise=noise or NoiseModel(), shape=(64, width), dtype=np.dtype(dtype), baseline=0.1

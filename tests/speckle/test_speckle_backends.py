@@ -127,7 +127,7 @@ def test_64_bit_sums(fake_gpu):
 
 def test_small_batches_and_both_streams_change_nothing(fake_gpu, monkeypatch):
     fake_gpu()
-    monkeypatch.setattr(gpu, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(gpu, "BATCH_BYTES", 1)
     check_backends(hard_frames("u2", SHAPES["odd"]), ContrastSettings(mode="temporal", frames=2))
 
 
@@ -151,13 +151,16 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     assert "runtime error" not in capfd.readouterr().err
 
 
+def check_ieee_bits(frames, monkeypatch):
+    monkeypatch.setattr(gpu, "IEEE", 1)
+    ours, theirs = (contrast(frames, device=device) for device in ("cuda", "cpu"))
+    np.testing.assert_array_equal(ours.contrast, theirs.contrast)
+    np.testing.assert_array_equal(ours.index, theirs.index)
+
+
 def test_ieee_divisions_have_the_bits_of_the_cpu(fake_gpu, monkeypatch):
     fake_gpu()
-    monkeypatch.setattr(gpu, "IEEE", 1)
-    frames = hard_frames("u2", SHAPES["aligned"])[:1]
-    ours, theirs = (contrast(frames, device=device) for device in ("cuda", "cpu"))
-    assert np.array_equal(ours.contrast, theirs.contrast, equal_nan=True)
-    assert np.array_equal(ours.index, theirs.index, equal_nan=True)
+    check_ieee_bits(hard_frames("u2", SHAPES["aligned"])[:1], monkeypatch)
 
 
 def test_several_gpus_give_the_maps_of_one_cpu(fake_gpu, in_chunks_of):
@@ -276,11 +279,7 @@ def test_large_batches_follow_the_cpu():
 
 @pytest.mark.gpu
 def test_ieee_divisions_on_a_gpu_have_the_bits_of_the_cpu(monkeypatch):
-    monkeypatch.setattr(gpu, "IEEE", 1)
-    frames = hard_frames("u2", GPU_SHAPES[0])
-    ours, theirs = (contrast(frames, device=device) for device in ("cuda", "cpu"))
-    assert np.array_equal(ours.contrast, theirs.contrast, equal_nan=True)
-    assert np.array_equal(ours.index, theirs.index, equal_nan=True)
+    check_ieee_bits(hard_frames("u2", GPU_SHAPES[0]), monkeypatch)
 
 
 @pytest.mark.gpu

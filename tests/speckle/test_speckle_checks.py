@@ -1,10 +1,13 @@
-"""The engine's own reference cases: they pass, and wrong contrast fails them."""
+"""The engine's own reference cases: they pass, and wrong contrast or a slow process fails them."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -13,21 +16,22 @@ from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.speckle import checks, contrast
 from napari_gpubio.speckle.checks import contrast_directly
+from napari_gpubio.speckle.live.checks import SHORT_S, live_checks
 from tests.speckle.reference import contrast_of
 
-CHECKS = [check for check in checks.CHECKS if not check.name.startswith("live")]  # which have tests of their own
-NAMES = [check.name for check in CHECKS]
+# live loops have tests of their own
+CHECKS = {check.name: check for check in checks.CHECKS if not check.name.startswith("live")}
 
 
-def named(name):
-    return CHECKS[NAMES.index(name)]
+def rows_of(check, device="cpu"):
+    return run_check(check, choose_device(device))
 
 
 def failed(check, device="cpu"):
-    return [row["quantity"] for row in run_check(check, choose_device(device)) if not row["passed"]]
+    return [row["quantity"] for row in rows_of(check, device) if not row["passed"]]
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=NAMES)
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 def test_every_check_passes(check, device):
     assert failed(check, device) == []
 
@@ -40,7 +44,7 @@ def test_contrast_without_the_unbiased_divisor_fails(monkeypatch, name):
         return dataclasses.replace(maps, contrast=maps.contrast * factor)
 
     monkeypatch.setattr(checks, "contrast", biased)
-    assert failed(named(name))
+    assert failed(CHECKS[name])
 
 
 def test_single_precision_sums_fail(monkeypatch):
@@ -56,7 +60,7 @@ def test_single_precision_sums_fail(monkeypatch):
         return dataclasses.replace(maps, contrast=k)
 
     monkeypatch.setattr(checks, "contrast", rough)
-    assert "K, K = 0.002 at 3500, 5 x 5" in failed(named("exact sums"))
+    assert "K, K = 0.002 at 3500, 5 x 5" in failed(CHECKS["exact sums"])
 
 
 def test_the_direct_form_is_that_of_the_tests():
@@ -70,7 +74,7 @@ def test_speeds_count_pixels(monkeypatch):
     monkeypatch.setattr(checks, "FRAME_SHAPE", (20, 24))
     monkeypatch.setattr(checks, "speckle_frames", lambda n: np.ones((n, 20, 24), np.uint16))
     amounts = [run_speed(speed, choose_device("cpu"), repeats=1)["amount"] for speed in checks.SPEEDS]
-    assert amounts == [20 * 24, 20 * 24 * checks._STACK]
+    assert amounts == [20 * 24, 20 * 24 * checks.STACK]
 
 
 COUNTING = """
@@ -83,8 +87,8 @@ for one in WARMUPS:
     one.run()
     counts.append(jit.compiled_functions() - before)
 from napari_gpubio.speckle.kernels.contrast import windows
-from napari_gpubio.speckle.kernels.mesi import cpu
-kernels = windows.fill_rows, windows.sum_frames, windows.sum_samples, cpu.fit_pixels
+from napari_gpubio.speckle.kernels import mesi
+kernels = windows.fill_rows, windows.sum_frames, windows.sum_samples, mesi.fit_pixels
 print(json.dumps([counts, [len(kernel.signatures) for kernel in kernels]]))
 """
 
@@ -95,3 +99,54 @@ def test_warm_ups_compile_what_they_list_and_each_kernel_once_for_a_type_of_fram
     counts, signatures = json.loads(done.stdout)
     assert counts == [one.functions for one in checks.WARMUPS]
     assert signatures == [2, 1, 1, 1]  # frames of 16 and of 8 bits
+
+
+# -- live loops --------------------------------------------------------------------------------------------------------
+
+TIMED = ("processed rate (frames/s)", "latency (ms), less than the time between frames")
+
+
+def test_no_frame_is_dropped_at_a_cameras_pace_and_each_drop_of_a_sleeper_is_counted():
+    rows = [row for check in live_checks(seconds=SHORT_S) for row in rows_of(check)]
+    assert {row["quantity"] for row in rows} >= set(TIMED)
+    for row in rows:
+        assert row["passed"] or row["quantity"] in TIMED, row  # a busy machine may be late
+
+
+def test_the_pace_fails_with_a_slow_process():
+    def slow(_):
+        return contextlib.nullcontext(lambda pixels: time.sleep(0.06))
+
+    assert failed(live_checks(slow, seconds=0.5)[0]) == list(TIMED)
+
+
+def test_the_process_is_the_callers():
+    seen = []
+
+    def seeing(device):
+        return contextlib.nullcontext(lambda pixels: seen.append((device, np.shape(pixels))))
+
+    rows = rows_of(live_checks(seeing, 0.3)[0])
+    assert rows[1]["result"] == 9
+    assert seen == [(choose_device("cpu"), (1040, 1392))] * 10  # nine frames and one before the clock runs
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_the_process_is_closed_whatever_comes(breaks):
+    events = []
+
+    @contextlib.contextmanager
+    def closing(_):
+        events.append("opened")
+        try:
+            yield fail if breaks else np.shape
+        finally:
+            events.append("closed")
+
+    def fail(pixels):
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken") if breaks else contextlib.nullcontext():
+        rows_of(live_checks(closing, 0.1)[0])
+    assert events == ["opened", "closed"]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("speckle")]

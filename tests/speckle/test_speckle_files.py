@@ -1,5 +1,6 @@
-"""Frames from files, and maps to files."""
+"""Frames from files, maps to files, and the command line's verb."""
 
+import argparse
 import json
 
 import numpy as np
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle import ContrastSettings, contrast
+from napari_gpubio.speckle import ContrastSettings, baseline_k2, contrast, measure_dark
+from napari_gpubio.speckle.cli import add_verb
 from napari_gpubio.speckle.io import is_raw, read_frames, read_raw, write_maps
 from tests.fuzzing import fuzzed, refusal
 
@@ -24,34 +26,30 @@ def raw_bytes(frames, exposure=7, in_header=None):
 
 @pytest.mark.parametrize("compression", [None, "zlib"])
 @pytest.mark.parametrize("dtype", ["u1", "u2", "f4"])
-def test_tiff_stacks(tmp_path, dtype, compression):
-    path, frames = tmp_path / "stack.tif", (FRAMES // 16).astype(dtype)
-    tifffile.imwrite(path, frames, compression=compression, photometric="minisblack")
-    found = read_frames(path)
-    assert found.dtype == frames.dtype
-    np.testing.assert_array_equal(found, frames)
+def test_tiff_stacks_and_single_frames(tmp_path, dtype, compression):
+    frames = (FRAMES // 16).astype(dtype)
+    for path, pixels in ((tmp_path / "stack.tif", frames), (tmp_path / "one.TIF", frames[0])):
+        tifffile.imwrite(path, pixels, compression=compression, photometric="minisblack")
+        found = read_frames(path)
+        assert found.dtype == frames.dtype
+        np.testing.assert_array_equal(found, pixels)
     contrast(found, device="cpu")
 
 
-def test_a_single_tiff_frame(tmp_path):
-    tifffile.imwrite(tmp_path / "one.TIF", FRAMES[0])
-    assert read_frames(tmp_path / "one.TIF").shape == (12, 14)
-
-
-def test_tiffs_that_are_no_frames(tmp_path):
+def test_files_that_hold_no_frames(tmp_path):
     tifffile.imwrite(tmp_path / "rgb.tif", np.zeros((2, 20, 20, 3), np.uint8), photometric="rgb")
-    with pytest.raises(InvalidInput, match="give gray frames"):
-        read_frames(tmp_path / "rgb.tif")
     with tifffile.TiffWriter(tmp_path / "mixed.tif") as writer:
         writer.write(FRAMES[0])
         writer.write(FRAMES[0, :5])
-    with pytest.raises(InvalidInput, match="2 images of different kinds"):
-        read_frames(tmp_path / "mixed.tif")
     (tmp_path / "frames.png").write_bytes(b"png")
-    with pytest.raises(InvalidInput, match="save the frames as TIFF"):
-        read_frames(tmp_path / "frames.png")
-    with pytest.raises(InvalidInput, match="does not exist"):
-        read_frames(tmp_path / "gone.tif")
+    for name, message in (
+        ("rgb.tif", "give gray frames"),
+        ("mixed.tif", "2 images of different kinds"),
+        ("frames.png", "save the frames as TIFF"),
+        ("gone.tif", "does not exist"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            read_frames(tmp_path / name)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u2"])
@@ -61,12 +59,8 @@ def test_raw_files(tmp_path, dtype):
     found = read_frames(path)
     assert found.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(found, frames)
-    assert same_contrast(found, frames)
-
-
-def same_contrast(one, other):
-    ours, theirs = (contrast(frames, ContrastSettings(window=3), device="cpu").contrast for frames in (one, other))
-    return np.array_equal(ours, theirs, equal_nan=True)
+    k, expected = (contrast(one, ContrastSettings(window=3), device="cpu").contrast for one in (found, frames))
+    np.testing.assert_array_equal(k, expected)
 
 
 def test_the_number_of_raw_frames_wraps_round(tmp_path):
@@ -121,3 +115,81 @@ def test_maps_that_are_not_there(tmp_path):
         write_maps(tmp_path / "a.png", maps)
     with pytest.raises(InvalidInput, match="does not exist; create it"):
         write_maps(tmp_path / "no" / "a.tif", maps)
+
+
+# -- the command line's verb ``speckle`` -------------------------------------------------------------------------------
+
+STACK = np.random.default_rng(0).integers(100, 4096, (6, 20, 24), np.uint16)
+
+
+@pytest.fixture
+def stack(tmp_path):
+    path = tmp_path / "frames.tif"
+    tifffile.imwrite(path, STACK, photometric="minisblack")
+    return path
+
+
+def call(*arguments):
+    parser = argparse.ArgumentParser()
+    add_verb(parser.add_subparsers(required=True))
+    options = parser.parse_args(["speckle", *map(str, arguments), "--device", "cpu"])
+    return options.run(options)
+
+
+def test_from_file_to_files(tmp_path, stack, capsys):
+    outputs = [tmp_path / f"{name}.tif" for name in ("k", "sfi", "mask")]
+    options = ["--window", 3, "--exposure-ms", 4, "--edges", "reflect"]
+    assert call(stack, "--contrast", outputs[0], "--index-out", outputs[1], "--mask-out", outputs[2], *options) == 0
+    expected = contrast(STACK, ContrastSettings(window=3, exposure_ms=4, edges="reflect"), device="cpu")
+    for path, array in zip(outputs, (expected.contrast, expected.index, expected.mask), strict=True):
+        np.testing.assert_array_equal(tifffile.imread(path), array)
+    assert capsys.readouterr().out.split() == [str(path) for path in outputs]
+
+
+def test_blocks_report_what_was_left_out(tmp_path, stack, capsys):
+    assert call(stack, "--contrast", tmp_path / "k.tif", "--mode", "temporal", "--frames", 4, "--blocks") == 0
+    assert tifffile.imread(tmp_path / "k.tif").shape == (20, 24)
+    assert "the last 2 of 6 frames" in capsys.readouterr().err
+
+
+def test_flow_relative_to_a_baseline(tmp_path, stack):
+    assert call(stack, "--index-out", tmp_path / "f.tif", "--index", "relative", "--baseline", 1, 3) == 0
+    settings = ContrastSettings(index="relative")
+    k2 = contrast(STACK[1:4], device="cpu").squared.mean(axis=0, dtype=float)
+    expected = contrast(STACK, settings, baseline=k2, device="cpu")
+    np.testing.assert_allclose(tifffile.imread(tmp_path / "f.tif"), expected.index, rtol=1e-6)
+
+
+def test_a_baseline_over_itself_is_one():
+    settings = ContrastSettings(index="relative", mode="temporal", frames=6)
+    k2 = baseline_k2(STACK, settings, noise=measure_dark(np.zeros((2, 20, 24))), device="cpu")
+    np.testing.assert_allclose(contrast(STACK, settings, baseline=k2, device="cpu").index, 1.0, rtol=1e-6)
+
+
+def test_dark_frames_and_registration(tmp_path, stack, capsys):
+    dark = np.random.default_rng(1).integers(40, 60, (30, 20, 24), np.uint16)
+    tifffile.imwrite(tmp_path / "dark.tif", dark)
+    out = tmp_path / "k.tif"
+    assert call(stack, "--contrast", out, "--dark", tmp_path / "dark.tif", "--gain", 0.2) == 0
+    expected = contrast(STACK, noise=measure_dark(dark, gain=0.2), device="cpu")
+    np.testing.assert_array_equal(tifffile.imread(out), expected.contrast)
+    assert call(stack, "--contrast", out, "--register") == 0
+    assert "5 of 6 frames (1, 2, 3, 4, 5) have no detail in common" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "give --contrast"),
+        (["--contrast", "k.png"], "does not end in .tif"),
+        (["--contrast", "gone/k.tif"], "does not exist; create it"),
+        (["--index-out", "i.tif", "--index", "none"], "leave one of them out"),
+        (["--mask-out", "m.tif", "--no-mask"], "--no-mask leaves it out"),
+        (["--contrast", "k.tif", "--baseline", 0, 1], "no meaning without --index relative"),
+        (["--contrast", "k.tif", "--index", "relative", "--baseline", 0, 9], r"--baseline is 0 9"),
+    ],
+)
+def test_what_has_no_meaning_is_reported_before_the_run(tmp_path, monkeypatch, stack, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match=sentence):
+        call(stack, *arguments)

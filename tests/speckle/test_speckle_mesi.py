@@ -8,9 +8,19 @@ from scipy import integrate
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.checks import EXPOSURES_MS
-from napari_gpubio.speckle.kernels.mesi import cpu
-from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi, fit_mesi_steps, squared_contrast, static_fraction
-from napari_gpubio.speckle.mesi.settings import MODELS
+from napari_gpubio.speckle.kernels.mesi import fill_averages
+from napari_gpubio.speckle.mesi import (
+    MesiRecipe,
+    MesiSettings,
+    exposure_contrast,
+    fit_mesi,
+    fit_mesi_steps,
+    squared_contrast,
+    static_fraction,
+)
+from napari_gpubio.speckle.mesi.model import BLOCKS, CYCLES, MODELS, parse_exposures
+from napari_gpubio.speckle.model import BELOW_NOISE, SATURATED, ContrastMaps
+from napari_gpubio.speckle.settings import ContrastSettings
 from tests.runs import stopped
 
 POWERS = tuple(MODELS.values())
@@ -33,7 +43,7 @@ def test_closed_forms_are_the_integral(x, power, rho):
 def test_the_change_with_ln_y_is_twice_c_less_b(power):
     y = np.multiply.outer([0.01, 0.2, 1.0, 9.0], np.exp([-1e-5, 0, 1e-5])).ravel()
     b, c = np.empty_like(y), np.empty_like(y)
-    cpu.fill_averages(0, y.size, y, power, b, c)
+    fill_averages(0, y.size, y, power, b, c)
     low, middle, high = b.reshape(-1, 3).T
     np.testing.assert_allclose((high - low) / 2e-5, 2 * (c[1::3] - middle), rtol=1e-6, atol=1e-10)
 
@@ -88,13 +98,80 @@ def test_a_fit_can_be_stopped():
     assert 0 < np.isfinite(found.tau_ms).sum() < 5000
 
 
-def test_exposures_that_do_not_fit():
-    with pytest.raises(InvalidInput, match="3 different exposures cannot determine 3 parameters"):
-        fit_mesi(np.ones((3, 4)), [1.0, 2.0, 3.0])
-    with pytest.raises(InvalidInput, match="give positive times"):
-        fit_mesi(np.ones((4, 4)), [1.0, 2.0, 3.0, 0.0])
-    with pytest.raises(InvalidInput, match="give a map for each"):
-        fit_mesi(np.ones((5, 4)), [1.0, 2.0, 3.0, 4.0])
+@pytest.mark.parametrize(
+    ("maps", "exposures", "words"),
+    [
+        (3, [1.0, 2.0, 3.0], "3 different exposures cannot determine 3 parameters"),
+        (4, [1.0, 2.0, 3.0, 0.0], "give positive times"),
+        (5, [1.0, 2.0, 3.0, 4.0], "give a map for each"),
+    ],
+)
+def test_maps_that_cannot_be_fitted(maps, exposures, words):
+    with pytest.raises(InvalidInput, match=words):
+        fit_mesi(np.ones((maps, 4)), exposures)
+
+
+# -- exposures of a stack ---------------------------------------------------------------------------------------------
+
+
+def recipe(order, exposures=(1.0, 2.0)):
+    settings = MesiSettings(fit_rho=False, fit_noise=False)
+    return MesiRecipe(exposures_ms=exposures, order=order, settings=settings)
+
+
+def test_exposures_are_read_as_they_are_typed():
+    assert parse_exposures("0.5 1; 2, 4,8 16") == (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "there are no exposures"),
+        ("1, two, 5", "exposure 2 is 'two'; give numbers in ms"),
+        ("0, 1, 2, 4, 8, 16", "exposure 1 is 0 ms; it must be greater than 0 ms"),
+        ("1, 2, -4, 8", "exposure 3 is -4 ms; it must be greater than 0 ms"),
+        ("1, 2, inf, 8", "exposure 3 is inf ms"),
+        ("1, 2, nan, 8", "exposure 3 is nan ms"),
+        ("1, 2, 2, 4", "exposure 3 is 2 ms and the one before it 2 ms; they must increase"),
+        ("1, 4, 2, 8", "exposure 3 is 2 ms and the one before it 4 ms; they must increase"),
+        ("1, 2, 4", "3 different exposures cannot determine 3 parameters"),
+        ("1, 2, 4, 8", "there are 4 exposures and 18 frames; give one exposure for each frame"),
+        (" ".join(map(str, range(1, 21))), "20 exposures and 18 frames"),
+    ],
+)
+def test_exposures_that_make_no_sense(text, words):
+    with pytest.raises(InvalidInput, match=words):
+        MesiRecipe(exposures_ms=parse_exposures(text)).repeats(18)
+
+
+def test_orders_and_numbers_of_exposures():
+    with pytest.raises(InvalidInput, match="order is 'cycles'; choose 'in turn' or 'one after another'"):
+        recipe("cycles").repeats(18)
+    with pytest.raises(InvalidInput, match="1 different exposures cannot determine 1 parameters"):
+        recipe(CYCLES, (1.0,)).repeats(4)
+
+
+def maps_of(k2, mask=None):
+    k2 = np.array(k2, np.float32)[:, None, None]
+    return ContrastMaps(contrast=np.sqrt(np.abs(k2)), index=k2, mask=mask, settings=ContrastSettings(index="squared"))
+
+
+@pytest.mark.parametrize(("order", "k2"), [(CYCLES, [2.0, 3.0]), (BLOCKS, [1.5, 3.5])])
+def test_k2_is_averaged_over_the_frames_of_an_exposure(order, k2):
+    found = exposure_contrast(maps_of([1, 2, 3, 4]), recipe(order))
+    np.testing.assert_allclose(found[:, 0, 0], np.sqrt(k2))
+
+
+def test_saturated_frames_are_left_out_and_those_below_the_noise_are_not():
+    mask = np.array([0, 0, SATURATED, BELOW_NOISE], np.uint8)[:, None, None]
+    maps = maps_of([0.5, 0.2, 0.9, -0.1], mask)
+    found = exposure_contrast(maps, recipe(CYCLES))
+    np.testing.assert_allclose(found[:, 0, 0], np.sqrt([0.5, (0.2 - 0.1) / 2]), rtol=1e-6)
+    mask[0] = SATURATED
+    assert np.isnan(exposure_contrast(maps, recipe(CYCLES))[0, 0, 0])
+
+
+# -- the static fraction ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6])
@@ -110,6 +187,11 @@ def test_the_static_fraction_of_frames(share):
     assert np.sqrt(np.mean(found**2)) == pytest.approx(share, abs=0.04)
 
 
-def test_a_single_frame_has_no_static_fraction():
+def test_static_fractions_that_cannot_be():
     with pytest.raises(InvalidInput, match="two frames"):
         static_fraction(np.ones((9, 9)))
+    frames = np.random.default_rng(0).integers(1, 99, (3, 20, 22), np.uint8)
+    for window in (0, 4, 21):
+        with pytest.raises(InvalidInput, match=f"window is {window} pixels"):
+            static_fraction(frames, window=window)
+    assert static_fraction(frames, window=19).shape == (20, 22)

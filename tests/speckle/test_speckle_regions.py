@@ -1,4 +1,4 @@
-"""Regions of interest and their time courses."""
+"""Curves of regions of interest: of the maps of a stack, and time courses of live imaging."""
 
 import csv
 
@@ -9,6 +9,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastMaps, ContrastSettings, contrast, region_curves
 from napari_gpubio.speckle.indices import inverse_correlation_time, speckle_flow_index
 from napari_gpubio.speckle.io import write_curves_csv
+from napari_gpubio.speckle.live import Event, TimeCourse
 from napari_gpubio.speckle.model import EDGE, SATURATED
 
 
@@ -50,21 +51,17 @@ def test_negative_k2_counts_where_noise_was_subtracted():
     assert curve.k2[0] == pytest.approx(0.003)
 
 
-def test_a_region_without_a_valid_pixel_is_nan():
+def test_regions_without_a_valid_pixel_are_nan_and_those_that_do_not_fit_are_refused():
     maps = maps_of([[[np.nan, 0.1]]])
     (curve,) = region_curves(maps, {"left": [[1, 0]]})
     assert np.isnan(curve.k2[0])
     assert curve.used[0] == 0
     with pytest.raises(InvalidInput, match="baseline of region 'left' has no valid pixel"):
         curve.relative([0])
-
-
-def test_regions_that_do_not_fit():
-    maps = maps_of(np.ones((2, 3, 4)))
     with pytest.raises(InvalidInput, match=r"region 'a' has shape \(3, 3\)"):
         region_curves(maps, {"a": np.ones((3, 3))})
     with pytest.raises(InvalidInput, match="region 'b' is empty"):
-        region_curves(maps, {"b": np.zeros((3, 4))})
+        region_curves(maps, {"b": np.zeros((1, 2))})
 
 
 def test_curves_go_to_csv_and_come_back(tmp_path):
@@ -88,3 +85,105 @@ def test_tables_of_nothing_or_of_different_maps(tmp_path):
     with pytest.raises(InvalidInput, match="different numbers of maps, 2 and 5"):
         write_curves_csv(tmp_path / "c.csv", [one], np.arange(5))
     assert not list(tmp_path.iterdir())
+
+
+# -- time courses of live imaging --------------------------------------------------------------------------------------
+
+
+def course(n=10):
+    """Flow doubles at 0.5 s in the vessel: K^2 halves."""
+    made = TimeCourse()
+    for i in range(n):
+        made.append(0.1 * i, {"vessel": 0.08 if i < 5 else 0.04, "tissue, left": 0.2})
+    return made
+
+
+def test_flow_relative_to_the_baseline_is_one_there():
+    made = course()
+    assert np.isnan(made.relative_flow("vessel")).all()
+    made.set_baseline(0.0, 0.4)
+    flow = made.relative_flow("vessel")
+    np.testing.assert_allclose(flow, [1.0] * 5 + [2.0] * 5)
+    np.testing.assert_allclose(made.relative_flow("tissue, left"), 1.0)
+
+
+def test_the_baseline_averages_k_squared_and_zero_contrast_is_infinite_flow():
+    made = TimeCourse()
+    for i, value in enumerate((0.1, 0.3, 0.4, 0.0)):
+        made.append(float(i), {"a": value})
+    made.set_baseline(0.0, 1.0)
+    np.testing.assert_allclose(made.relative_flow("a"), [2.0, 2.0 / 3.0, 0.5, np.inf])
+
+
+def test_a_region_is_nan_before_it_came_and_after_it_went():
+    made = TimeCourse()
+    made.append(0.0, {"a": 1.0})
+    made.append(1.0, {"a": 1.0, "b": 2.0})
+    made.append(2.0, {"b": 3.0})
+    np.testing.assert_array_equal(made.contrast_squared("a"), [1.0, 1.0, np.nan])
+    np.testing.assert_array_equal(made.contrast_squared("b"), [np.nan, 2.0, 3.0])
+    made.set_baseline(0.0, 0.5)
+    assert np.isnan(made.relative_flow("b")).all()  # no value in the baseline
+    assert made.regions == ("a", "b")
+
+
+def test_many_samples():
+    made = TimeCourse()
+    for i in range(5000):
+        made.append(i / 30.0, {"a": float(i)} if i < 3000 else {"a": float(i), "late": 1.0})
+    np.testing.assert_array_equal(made.contrast_squared("a"), np.arange(5000))
+    np.testing.assert_allclose(made.times_s, np.arange(5000) / 30.0)
+    assert np.isnan(made.contrast_squared("late")).sum() == 3000
+    assert len(made) == 5000
+
+
+def test_the_table_read_again(tmp_path):
+    made = course()
+    made.set_baseline(0.0, 0.4)
+    made.mark(0.45, "clamp, left")
+    made.mark(99.0, "end")
+    made.mark(-1.0, "before")
+    made.write_csv(tmp_path / "course.csv")
+    with (tmp_path / "course.csv").open(newline="") as file:
+        head, *rows = list(csv.reader(file))
+    assert head == [
+        "time_s", "vessel K^2", "tissue, left K^2", "vessel relative flow", "tissue, left relative flow", "event",
+    ]  # fmt: skip
+    assert [float(row[0]) for row in rows] == pytest.approx(
+        [-1.0, 0.0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 99.0]
+    )
+    assert [row[-1] for row in rows if row[-1]] == ["before", "clamp, left", "end"]
+    samples = np.array([row[:-1] for row in rows if not row[-1]], float)
+    np.testing.assert_array_equal(samples[:, 1], made.contrast_squared("vessel"))  # to the last digit
+    np.testing.assert_array_equal(samples[:, 3], made.relative_flow("vessel"))
+
+
+def test_a_course_is_cleared_and_events_are_in_the_order_of_time(tmp_path):
+    made = course()
+    made.set_baseline(0.0, 0.4)
+    made.mark(2.0, "b")
+    made.mark(1.0, "a")
+    assert made.events == (Event(time_s=1.0, label="a"), Event(time_s=2.0, label="b"))
+    with pytest.raises(InvalidInput, match="does not exist"):
+        made.write_csv(tmp_path / "absent" / "course.csv")
+    made.clear()
+    assert (len(made), made.regions, made.events, made.baseline) == (0, (), (), None)
+    made.write_csv(tmp_path / "course.csv")
+    assert (tmp_path / "course.csv").read_text().splitlines() == ["time_s,event"]
+    made.append(0.0, {"a": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda made: made.append(0.1, {}), r"the sample's time is 0\.1 s; it must not be before the last one"),
+        (lambda made: made.append(float("nan"), {}), "time is nan s"),
+        (lambda made: made.mark(float("inf"), "x"), "the event's time is inf s"),
+        (lambda made: made.set_baseline(5.0, 6.0), "from 5 s to 6 s holds no sample"),
+        (lambda made: made.set_baseline(1.0, 0.0), "its end must not be before its start"),
+        (lambda made: made.contrast_squared("x"), "there is no region 'x'; there are vessel, tissue, left"),
+    ],
+)
+def test_what_is_refused(call, words):
+    with pytest.raises(InvalidInput, match=words):
+        call(course())

@@ -20,6 +20,12 @@ def scene(shape=(90, 110), seed=0):
     return 200 + 800 * np.abs(SpeckleField(shape, 0.08, np.random.default_rng(seed)).draw()) ** 2
 
 
+def moved_scene(shifts):
+    """Parts of one scene: frames that are moved by whole pixels."""
+    big = scene((120, 140)).astype(np.uint16)
+    return np.stack([big[10 + dy : 100 + dy, 10 + dx : 120 + dx] for dy, dx in shifts])
+
+
 @pytest.mark.parametrize("shift", [(0, 0), (3, -5), (-8, 2), (11, 13)])
 def test_a_known_shift_is_found(shift):
     big, rng = scene((120, 140)), np.random.default_rng(1)
@@ -32,9 +38,8 @@ def test_a_known_shift_is_found(shift):
 
 
 def test_a_stack_is_registered_by_whole_pixels():
-    big = scene((120, 140)).astype(np.uint16)
     shifts = [(0, 0), (2, -3), (-4, 1)]
-    frames = np.stack([big[10 + dy : 100 + dy, 10 + dx : 120 + dx] for dy, dx in shifts])
+    frames = moved_scene(shifts)
     found = register(frames)
     assert found.shifts.tolist() == [list(s) for s in shifts]
     assert found.frames.dtype == np.uint16
@@ -44,8 +49,7 @@ def test_a_stack_is_registered_by_whole_pixels():
 
 
 def test_a_registration_can_be_stopped():
-    big, stop = scene((120, 140)).astype(np.uint16), threading.Event()
-    frames = np.stack([big[10 + d : 100 + d, 10:120] for d in (0, 2, 4)])
+    frames, stop = moved_scene([(0, 0), (2, 0), (4, 0)]), threading.Event()
     found = stopped(register_steps(frames, stop=stop), stop, after=1)
     assert found.shifts.tolist() == [[0, 0], [2, 0], [0, 0]]
     np.testing.assert_array_equal(found.frames[0:3][2], frames[2])
@@ -53,21 +57,14 @@ def test_a_registration_can_be_stopped():
 
 @pytest.mark.parametrize("edges", ["valid", "reflect"])
 def test_what_came_in_from_outside_has_no_contrast(edges):
-    big = scene((120, 140)).astype(np.uint16)
-    frames = np.stack([big[10 + dy : 100 + dy, 10 + dx : 120 + dx] for dy, dx in [(0, 0), (2, -3)]])
-    found = register(frames)
+    found = register(moved_scene([(0, 0), (2, -3)]))
     maps = contrast(found.frames, ContrastSettings(edges=edges), device="cpu")
     found.clear_outside(maps)
-    known = np.zeros(frames.shape, bool)
+    known = np.zeros(found.frames.shape, bool)
     known[:, 4 : 90 if edges == "reflect" else 88, (0 if edges == "reflect" else 2) : 105] = True
     np.testing.assert_array_equal(np.isfinite(maps.contrast), known)
     assert (maps.mask[~known] & EDGE).all()
     assert np.isnan(maps.index[~known]).all()
-
-
-def test_a_reference_of_another_size():
-    with pytest.raises(InvalidInput, match="give one of its size"):
-        register(np.ones((2, 20, 20), np.uint8), np.ones((20, 21)))
 
 
 # -- speckle that changes from frame to frame -------------------------------------------------------------------------
@@ -170,3 +167,5 @@ def test_frames_that_cannot_be_compared():
         ShiftFinder(np.ones((20, 20, 3)))
     with pytest.raises(InvalidInput, match="give one of its size"):
         ShiftFinder(np.ones((20, 20))).find(np.ones((20, 21)))
+    with pytest.raises(InvalidInput, match="give one of its size"):
+        register(np.ones((2, 20, 20), np.uint8), np.ones((20, 21)))

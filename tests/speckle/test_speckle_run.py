@@ -1,11 +1,13 @@
-"""Whole stacks, step by step: progress, stop, lazy frames; and streams of frames."""
+"""Whole stacks, step by step: progress, stop, lazy frames; streams of frames; and what is refused."""
 
+import copy
 import itertools
 import threading
 
 import numpy as np
 import pytest
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, ContrastStream, baseline_k2, contrast, contrast_steps
 from napari_gpubio.speckle.model import EDGE
 from tests.runs import finished, stopped
@@ -81,13 +83,10 @@ def test_zarr_and_memory_maps(tmp_path):
         assert same(contrast(frames, device="cpu").contrast, expected)
 
 
-def test_frames_that_fill_no_block_are_reported():
+def test_remarks_on_frames():
     maps = contrast(FRAMES, ContrastSettings(mode="temporal", frames=8, blocks=True), device="cpu")
     assert len(maps) == 3
     assert maps.notes == ("the last 6 of 30 frames do not fill a block and were left out",)
-
-
-def test_floating_point_frames_say_what_is_not_known():
     assert contrast(FRAMES[0].astype(float), device="cpu").notes == (
         "floating-point frames have no known saturation level; give it to mark saturated pixels",
     )
@@ -114,23 +113,13 @@ def test_a_stream_gives_the_maps_of_its_stack(mode, blocks, dtype):
     settings = ContrastSettings(mode=mode, frames=3, blocks=blocks)
     expected = contrast(frames, settings, device="cpu")
     with ContrastStream(settings, frames.shape[1:], dtype, device="cpu") as stream:
-        made = [None if maps is None else maps[...] for maps in map(_copied(stream), frames)]
-    at = [n for n, maps in enumerate(made) if maps is not None]
-    assert at == [settings.depth - 1 + n * settings.step for n in range(len(expected))]
-    for maps, one in zip((made[n] for n in at), (expected[n] for n in range(len(expected))), strict=True):
+        pushed = [copy.deepcopy(stream.push(frame)) for frame in frames]
+    made = {n: maps for n, maps in enumerate(pushed) if maps is not None}
+    assert list(made) == [settings.depth - 1 + n * settings.step for n in range(len(expected))]
+    for maps, one in zip(made.values(), (expected[n] for n in range(len(expected))), strict=True):
         np.testing.assert_allclose(maps.contrast, one.contrast, rtol=2.5e-7)  # exact but for floating-point frames
         assert dtype == "f4" or (same(maps.contrast, one.contrast) and same(maps.index, one.index))
         assert same(maps.mask, one.mask)
-
-
-def _copied(stream):
-    def push(frame):
-        maps = stream(frame)
-        return None if maps is None else type(maps)(
-            contrast=maps.contrast.copy(), index=maps.index.copy(), mask=maps.mask.copy(), settings=maps.settings
-        )  # fmt: skip
-
-    return push
 
 
 def test_maps_stay_while_three_more_are_made():
@@ -144,22 +133,16 @@ def test_maps_stay_while_three_more_are_made():
         assert not same(first, kept)
 
 
-def test_a_stream_can_forget():
+def test_a_stream_can_forget_and_frames_may_be_written_into_its_own_memory():
     with ContrastStream(TEMPORAL, (24, 28), np.uint16, device="cpu") as stream:
         for frame in FRAMES[:7]:
-            stream.push(frame)
+            stream(frame)
         stream.forget()
-        made = [stream.push(frame) for frame in FRAMES[10:15]]
-        assert made[:4] == [None] * 4
-        assert same(made[4].contrast, contrast(FRAMES[10:15], TEMPORAL, device="cpu").contrast[0])
-
-
-def test_frames_may_be_written_into_the_streams_own_memory():
-    with ContrastStream(TEMPORAL, (24, 28), np.uint16, device="cpu") as stream:
-        for frame in FRAMES[:6]:
+        for number, frame in enumerate(FRAMES[10:15]):
             stream.slot()[...] = frame
             maps = stream.push(stream.slot())
-        assert same(maps.contrast, contrast(FRAMES[1:6], TEMPORAL, device="cpu").contrast[0])
+            assert (maps is None) == (number < 4)
+        assert same(maps.contrast, contrast(FRAMES[10:15], TEMPORAL, device="cpu").contrast[0])
 
 
 def test_read_only_and_strided_frames():
@@ -169,3 +152,126 @@ def test_read_only_and_strided_frames():
         expected = stream.push(FRAMES[0]).contrast.copy()
         assert same(stream.push(frame).contrast, expected)
         assert same(stream.push(np.asfortranarray(frame)).contrast, expected)
+
+
+GOOD = np.random.default_rng(0).integers(1, 99, (3, 20, 22), np.uint8)
+
+
+def refused(frames, settings=None, **options):
+    with pytest.raises(InvalidInput) as error:
+        contrast(frames, settings, device="cpu", **options)
+    return str(error.value)
+
+
+def with_pixel(value, dtype):
+    """Frames with one pixel of the last frame changed."""
+    frames = GOOD.astype(dtype)
+    frames[2, 3, 4] = value
+    return frames
+
+
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        (np.zeros((20, 22, 3), np.uint8), "like color images; give one channel"),
+        (np.zeros((5, 20, 22, 4), np.uint8), "like color images"),
+        (np.zeros((20, 20), complex), "hold complex128 values"),
+        (np.zeros((20, 20), bool), "hold bool values"),
+        (np.zeros(20), "give one frame (y, x) or a stack"),
+        (np.zeros((0, 20, 20), np.uint8), "and no pixels"),
+        (with_pixel(np.nan, "f4"), "frame 2 holds values that are not finite (1 in what was read)"),
+        (with_pixel(np.inf, "f4"), "frame 2 holds values that are not finite"),
+        (GOOD * 1e15, "changes no contrast"),
+        (GOOD * 1e-12, "changes no contrast"),
+        (with_pixel(70_000, "i4"), "frames 0 to 2 hold values from 1 to 70000; integers must be within 0 and 65535"),
+        (GOOD.astype("i2") - 50, "must be within 0 and 65535"),
+        ([np.ones((20, 22)), np.ones((21, 22))], "different sizes, (20, 22) and (21, 22)"),
+    ],
+)
+def test_frames_that_cannot_be_used(frames, message):
+    assert message in refused(frames)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "u4", "i8", ">u2", "list"])
+def test_other_whole_numbers_are_taken_where_they_fit(dtype):
+    expected = contrast(GOOD.astype(np.uint16), device="cpu")
+    frames = list(GOOD) if dtype == "list" else GOOD.astype(dtype)
+    assert np.array_equal(contrast(frames, device="cpu").contrast, expected.contrast, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["f2", ">f4", "f8"])
+def test_other_floating_point_numbers_are_taken(dtype):
+    found, expected = (contrast(GOOD.astype(d), device="cpu").contrast for d in (dtype, "u2"))
+    np.testing.assert_allclose(found, expected, rtol=2.5e-7)
+
+
+def test_windows_larger_than_the_frame():
+    assert "window is 21 pixels and a frame 22 x 20" in refused(GOOD, ContrastSettings(window=21))
+    assert "the stack has 3" in refused(GOOD, ContrastSettings(mode="temporal", frames=4))
+    assert "the stack has 1" in refused(GOOD[0], ContrastSettings(mode="temporal"))
+    contrast(GOOD, ContrastSettings(mode="temporal", window=31, frames=3), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"window": 4}, "window is 4 pixels; give an odd number"),
+        ({"window": 33}, "at most 31 pixels"),
+        ({"window": 1}, "at least 3 pixels"),
+        ({"exposure_ms": 0.0}, "exposure_ms is 0 ms; it must be greater than 0 ms"),
+        ({"exposure_ms": float("nan")}, "finite"),
+        ({"frames": 1}, "at least 2 frames"),
+        ({"mode": "both"}, "choose one of 'spatial'"),
+        ({"edges": "wrap"}, "choose one of 'valid'"),
+        ({"beta": 1.5}, "at most 1"),
+    ],
+)
+def test_settings_that_cannot_be(options, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        ContrastSettings(**options)
+
+
+def test_baselines():
+    relative = ContrastSettings(index="relative")
+    assert "needs a baseline" in refused(GOOD, relative)
+    assert "the baseline has shape (4, 4)" in refused(GOOD, relative, baseline=np.ones((4, 4)))
+    one, whole = (contrast(GOOD, relative, baseline=b, device="cpu").index for b in (0.2, np.full((20, 22), 0.2)))
+    assert np.array_equal(one, whole, equal_nan=True)
+
+
+def test_maps_that_would_not_fit_in_memory(monkeypatch):
+    monkeypatch.setattr("napari_gpubio.speckle.run.free_memory_bytes", lambda _: 1000)
+    assert "GiB of memory are free" in refused(GOOD)
+
+
+def test_streams_refuse_another_camera_region():
+    with ContrastStream(ContrastSettings(), (20, 22), np.uint8, device="cpu") as stream:
+        assert stream.push(GOOD[0]) is not None
+        for other in (GOOD[0, :-1], GOOD[0].astype(np.uint16)):
+            with pytest.raises(InvalidInput, match="make a new stream"):
+                stream.push(other)
+    real = ContrastStream(ContrastSettings(), (20, 22), np.float32, device="cpu")
+    with real, pytest.raises(InvalidInput, match="not finite"):
+        real.push(np.full((20, 22), np.nan, np.float32))
+
+
+class Lazy:
+    """A stack whose frames are read when they are needed."""
+
+    shape, dtype = (3, 20, 22), np.dtype(np.uint8)
+
+    def __init__(self, read):
+        self.read = read
+
+    def __getitem__(self, which):
+        return self.read(which)
+
+
+def test_frames_that_change_size_or_go_away_while_they_are_read():
+    def gone(which):
+        raise OSError("the share is not there")
+
+    assert contrast(Lazy(GOOD.__getitem__), device="cpu").complete
+    message = refused(Lazy(lambda which: GOOD[which][:, :-1]))
+    assert message.startswith("frames 0 to 2 have shape (3, 19, 22) and those before them (20, 22); crop")
+    assert refused(Lazy(gone)).startswith("frames 0 to 2 cannot be read (the share is not there)")

@@ -127,7 +127,7 @@ class ColumnMenu(QToolButton):
         menu.addSeparator()
         for model in MODELS.values():
             if is_gray or _GRAY not in model.example:  # light has no fractions in Gy, and no doses known to harm
-                self._add(menu, f"{model.example}[{unit}]" if model.asks_dose else model.example, model.words)
+                self._add(menu, f"{model.example}[{unit}]" if model.is_dose else model.example, model.words)
 
     def _add(self, menu: QMenu, text: str, words: str) -> None:
         menu.addAction(f"{text}\t{words}", lambda: self.metric_chosen.emit(text))

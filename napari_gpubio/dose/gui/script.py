@@ -39,7 +39,9 @@ def save_layer_for_script(layer: Any, folder: Path, request: Request) -> Path:
     path = folder / f"{file_name(layer.name)}.npz"
     plan = request.plans[0]
     structures = contours_of(layer, dose_of(plan.layer, plan.unit, frame=plan.frame))
-    loops = {f"{n}/{m}": loop for n, one in enumerate(structures) for m, loop in enumerate(_world_loops(one))}
+    loops: dict[str, Any] = {
+        f"{n}/{m}": loop for n, one in enumerate(structures) for m, loop in enumerate(one.world_loops)
+    }
     np.savez(path, **loops)
     return path
 
@@ -99,16 +101,6 @@ def _structure_lines(name: str, layer: Any, request: Request, saved: Mapping[str
         chosen = f"[loops[key] for key in loops if key.startswith('{number}/')]"
         lines.append(f"    dose.contour_structure({one.name!r}, {chosen}, thickness_mm={one.thickness_mm!r}),")
     return [*lines, "]"]
-
-
-def _world_loops(structure: Any) -> list[Any]:
-    """The loops of contours, world mm."""
-    loops = []
-    for plane in structure.planes:
-        for loop in plane.loops:
-            flat = np.column_stack([loop, np.full(len(loop), plane.position_mm)])
-            loops.append(flat @ structure.frame[:3, :3].T + structure.frame[:3, 3])
-    return loops
 
 
 def _result_lines(

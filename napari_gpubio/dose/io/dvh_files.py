@@ -79,8 +79,13 @@ def _curve_above(name: str, unit: str, edges: Array, above: Array) -> Dvh:
     first = int(np.flatnonzero(above == above[0])[-1])
     end = int(np.flatnonzero(above > 0)[-1]) + 2
     doses, volumes = edges[first:end], above[first:end]
-    mean = doses[0] + np.trapezoid(volumes, doses) / volumes[0]
-    return Dvh(name=name, unit=unit, doses=doses, volumes_cc=volumes, mean=float(mean))
+    return _curve_through(name, unit, doses, volumes)
+
+
+def _curve_through(name: str, unit: str, doses: Array, volumes: Array) -> Dvh:
+    """A histogram with the mean of its curve."""
+    mean = float(doses[0] + np.trapezoid(volumes, doses) / volumes[0])
+    return Dvh(name=name, unit=unit, doses=doses, volumes_cc=volumes, mean=mean)
 
 
 def write_dvh_sequence(
@@ -268,24 +273,19 @@ def read_curves_csv(path: str | Path) -> tuple[Dvh, ...]:
         If the file is missing or holds something else.
     """
     file = existing_file(path)
-    points: dict[str, list[tuple[float, float, str]]] = {}
+    points: dict[str, list[tuple[float, float]]] = {}
+    units: dict[str, str] = {}
     try:
         with file.open(newline="", encoding="utf-8") as lines:
             rows = csv.DictReader(lines, restval="")
             if missing := {"structure", "dose", "unit", "volume_cc"} - set(rows.fieldnames or ()):
                 raise ValueError(f"no column {', '.join(sorted(missing))}")
             for row in rows:
-                point = float(row["dose"]), float(row["volume_cc"]), row["unit"]
-                points.setdefault(row["structure"], []).append(point)
-        return tuple(_curve_through(name, own) for name, own in points.items())
+                points.setdefault(row["structure"], []).append((float(row["dose"]), float(row["volume_cc"])))
+                units.setdefault(row["structure"], row["unit"])
+        return tuple(_curve_through(name, units[name], *np.array(own).T) for name, own in points.items())
     except (ValueError, csv.Error) as error:
         raise InvalidInput(f"{file.name} holds no curves ({error}); give a file that write_curves_csv made") from error
-
-
-def _curve_through(name: str, points: Sequence[tuple[float, float, str]]) -> Dvh:
-    doses, volumes = np.array([point[0] for point in points]), np.array([point[1] for point in points])
-    mean = float(doses[0] + np.trapezoid(volumes, doses) / volumes[0])
-    return Dvh(name=name, unit=points[0][2], doses=doses, volumes_cc=volumes, mean=mean)
 
 
 def _field(stored: Any, name: str, *kinds: type) -> Any:

@@ -64,7 +64,7 @@ class Metric:
         """Whether the answer is a dose."""
         if self.inner is not None:
             return self.inner.is_dose
-        return self.kind in (*_DOSES, "D", "DC") or (self._model is not None and self._model.asks_dose)
+        return self.kind in (*_DOSES, "D", "DC") or (self._model is not None and self._model.is_dose)
 
     @property
     def target(self) -> str:
@@ -73,7 +73,7 @@ class Metric:
 
     def in_unit(self, unit: str) -> "Metric":
         """The same with this unit of dose, where it is a dose and names none."""
-        is_open = self._model is not None and self._model.asks_dose and not self.unit
+        is_open = self._model is not None and self._model.is_dose and not self.unit
         return dataclasses.replace(self, unit=unit) if is_open else self
 
     def of(self, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None) -> float:
@@ -147,7 +147,7 @@ class Metric:
             return model.of_plan(dvh, *self._plan(model, dvh, prescription, everything))
         assert model.value is not None
         found = model.value(dvh, scaled)
-        if model.asks_dose:
+        if model.is_dose:
             return self._as_dose(dvh, found, reference_dose)
         return 100.0 * found if self.unit == PERCENT else found
 

@@ -67,9 +67,9 @@ def parse_metric(text: str) -> Metric:
 def _at_value(
     text: str, kind: str, value: str, value_unit: str, end: str | None, end_unit: str | None, unit: str
 ) -> Metric:
-    asks_dose = kind in ("D", "DC")
-    _require_unit(text, value_unit, is_volume=asks_dose)
-    _require_unit(text, unit.strip(), is_volume=not asks_dose)
+    is_dose = kind in ("D", "DC")
+    _require_unit(text, value_unit, is_volume=is_dose)
+    _require_unit(text, unit.strip(), is_volume=not is_dose)
     if end is not None and (kind != "V" or end_unit != value_unit or float(end) < float(value)):
         raise InvalidInput(f"the band in {text!r} must be of doses, ascending and in one unit: V20Gy-30Gy[cc]")
     return Metric(
@@ -88,7 +88,7 @@ def _of_model(model: Model, bracket: str, unit: str) -> Metric:
         is_inner = bool(texts) and not _names_a_parameter(model, texts[0])
         inner = _inner(model, texts.pop(0) if is_inner else "", unit)
         unit = inner.unit
-    elif unit and not model.asks_dose and not (model.is_share and unit == PERCENT):
+    elif unit and not model.is_dose and not (model.is_share and unit == PERCENT):
         raise InvalidInput(f"the metric {model.name} is a number and not in {unit!r}; write {model.example}")
     elif unit and is_volume_unit(unit):
         raise InvalidInput(f"the metric {model.name} is a dose and not in {unit!r}; write {model.example}[{_GRAY}]")
@@ -98,7 +98,7 @@ def _of_model(model: Model, bracket: str, unit: str) -> Metric:
 def _names_a_parameter(model: Model, part: str) -> bool:
     """Whether a part of a bracket gives a parameter, rather than a metric that may have some itself."""
     name = part.split("=", 1)[0].strip()
-    return ("=" in part and "(" not in name) or any(one.answers_to(name) for one in model.parameters)
+    return ("=" in part and "(" not in name) or any(one.is_named(name) for one in model.parameters)
 
 
 def _inner(model: Model, text: str, unit: str) -> Metric:
@@ -135,7 +135,7 @@ def _given(model: Model, texts: list[str]) -> tuple[Given, ...]:
             name, value = model.parameters[0].name, part
         elif not equals:
             raise InvalidInput(f"{part!r} in {model.name} has no name; {advice}")
-        one = next((one for one in model.parameters if one.answers_to(name.strip())), None)
+        one = next((one for one in model.parameters if one.is_named(name.strip())), None)
         if one is None:
             raise InvalidInput(f"the metric {model.name} has no parameter {name.strip()!r}; {advice}")
         if one.name in found:

@@ -233,7 +233,7 @@ class Model:
     words: str  # what it is, in a few words
     parameters: tuple[Parameter, ...] = ()  # in the order in which they are written
     aliases: tuple[str, ...] = ()  # other spellings
-    asks_dose: bool = False  # whether the answer is a dose; others are numbers
+    is_dose: bool = False  # whether the value is a dose; others are numbers
     is_share: bool = False  # whether the answer is a probability, 0 to 1, which can be given in %
     value: Callable[[Dvh, Values], float] | None = None  # the answer for a histogram, from the parameters by name
     # instead of a value: another histogram, off which another metric is read
@@ -262,7 +262,7 @@ _ALL = (
         name="gEUD",
         words="generalized equivalent uniform dose",
         parameters=(_A,),
-        asks_dose=True,
+        is_dose=True,
         value=lambda dvh, values: generalized_eud(dvh, values["a"]),
     ),
     Model(

@@ -49,7 +49,7 @@ class Parameter:
     aliases: tuple[str, ...] = ()  # other spellings
     needed: bool = True  # whether it must be given
 
-    def answers_to(self, name: str) -> bool:
+    def is_named(self, name: str) -> bool:
         """Whether this is how it is called; letter case does not matter."""
         return name.casefold() in (one.casefold() for one in (self.name, *self.aliases))
 

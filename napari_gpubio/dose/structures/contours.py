@@ -162,9 +162,10 @@ class ContourStructure:
     notes: tuple[str, ...] = ()
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The structure's name, as the other kinds of structures give theirs."""
-        return (self.name,)
+    def world_loops(self) -> list[Array]:
+        """All loops, plane after plane, as world points (N, 3) in mm."""
+        loops = [np.column_stack([loop, np.full(len(loop), z)]) for z, parts in self.planes for loop in parts]
+        return [loop @ self.frame[:3, :3].T + self.frame[:3, 3] for loop in loops]
 
 
 def contour_structure(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
+from napari_gpubio.core.space import checked_affine
 
 Array = npt.NDArray[Any]
 _MOST_LABELS = 65535
@@ -58,11 +58,6 @@ class LabelStructures:
             )
         object.__setattr__(self, "values", tuple(int(value) for value in named))
         object.__setattr__(self, "names", tuple(named.values()))
-
-    @property
-    def voxel_sizes_mm(self) -> npt.NDArray[np.float64]:
-        """Edge lengths of a voxel."""
-        return voxel_sizes_mm(self.affine)
 
     @property
     def voxel_mm3(self) -> float:
@@ -138,8 +133,3 @@ class PointStructure:
         if not (np.isfinite(self.volume_cc) and self.volume_cc > 0):
             raise InvalidInput(f"volume_cc of {self.name!r} is {self.volume_cc!r}; give a positive volume in cc")
         object.__setattr__(self, "points", points)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The structure's name, as the other kinds of structures give theirs."""
-        return (self.name,)

@@ -7,15 +7,7 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QRectF, Qt, Signal
 from qtpy.QtGui import QColor, QImage, QPainter, QPalette
-from qtpy.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QHBoxLayout,
-    QLabel,
-    QSizePolicy,
-    QSpinBox,
-    QWidget,
-)
+from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QSizePolicy, QSpinBox, QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui import theme
@@ -102,7 +94,12 @@ class DecadeBar(QWidget):
         low, high = (float(limit) for limit in self._layer.contrast_limits)
         decades = range(math.ceil(low - 1e-6), math.floor(high + 1e-6) + 1)
         every = -(-len(decades) // _MOST_TICKS)
-        return [((n - low) / (high - low), "10" + str(n).translate(_SUPERSCRIPT)) for n in decades[::-1][::every]]
+        return [((n - low) / (high - low), power_of_ten(n)) for n in decades[::-1][::every]]
+
+
+def power_of_ten(exponent: int) -> str:
+    """Text of a power of ten."""
+    return "10" + str(exponent).translate(_SUPERSCRIPT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

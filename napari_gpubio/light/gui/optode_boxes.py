@@ -21,15 +21,7 @@ from qtpy.QtWidgets import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox, NumberRow
-from napari_gpubio.gui.forms import (
-    ChoiceButtons,
-    ParamForm,
-    aligned_form,
-    muted_label,
-    row_label,
-    row_of,
-    text_button,
-)
+from napari_gpubio.gui.forms import ChoiceButtons, ParamForm, aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import KINDS, Source
@@ -44,33 +36,18 @@ CHOICES = {
 class PlaceBar(QWidget):
     """What a click places, and a button that undoes a change."""
 
-    changed = Signal(str)
     undo_requested = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._choices = ChoiceButtons(CHOICES, self)
-        self._choices.choose("source")
-        self._choices.changed.connect(self.changed)
+        self.choices = ChoiceButtons(CHOICES, self)  # ``source``, ``detector`` or ``nothing``
+        self.choices.choose("source")
         tip = "Undo the last change of source and detectors"
-        self._undo = text_button("Undo", tip, self, self.undo_requested.emit)
-        row = row_of(QLabel("A click places", self), self._choices, self._undo)
+        self.undo_button = text_button("Undo", tip, self, self.undo_requested.emit)
+        row = row_of(QLabel("A click places", self), self.choices, self.undo_button)
         row.setStretch(0, 0)
         row.setStretch(1, 1)
         self.setLayout(row)
-
-    @property
-    def choice(self) -> str:
-        """``source``, ``detector`` or ``nothing``."""
-        return self._choices.choice
-
-    def enable_undo(self, *, possible: bool) -> None:
-        """Let a change be undone, or not."""
-        self._undo.setEnabled(possible)
-
-    def choose(self, name: str) -> None:
-        """Let a click place something else."""
-        self._choices.choose(name)
 
 
 SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))

@@ -147,20 +147,16 @@ class OptodeLayers:
         self._markers, self._sizes = np.empty((0, 3)), np.empty(0)
         self._names, self._colors = [""], [SOURCE_COLOR]
         self._step, self._extent = np.ones(3), np.zeros((2, 3))
-        self._width = self._reach = 0.0
+        self._width = 0.0
+        self.reach = 0.0  # how far from a slice, in world units, a marker is still drawn in it
         self._drawn: tuple[Any, ...] | None = None  # as it was last
-
-    @property
-    def reach(self) -> float:
-        """How far from a slice, in world units, a marker is still drawn in it."""
-        return self._reach
 
     def show_optodes(self, optodes: Optodes, source: Source | None, tissue: Tissue) -> None:
         """Draw what is placed; ``source`` is the one that shines, or None."""
         size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
         self._step = slice_steps_mm(tissue.affine)
         self._extent = np.sort(tissue.to_viewer(_ends(tissue)), axis=0)
-        self._reach = max(size / 2, float(self._step.max()))
+        self.reach = max(size / 2, float(self._step.max()))
         self._strokes = [(tissue.to_viewer(s), c) for s, c in _strokes(optodes, source, tissue) if len(s)]
         self._markers = tissue.to_viewer(np.reshape(list(optodes), (-1, 3)))
         self._colors = [_color(optodes, index) for index in range(len(self._markers))]
@@ -241,8 +237,8 @@ class OptodeLayers:
         strokes, markers, shown = self._strokes, self._markers.copy(), np.ones(len(self._markers), bool)
         for axis in [axis - (dims.ndim - 3) for axis in dims.not_displayed if axis >= dims.ndim - 3]:
             at = dims.point[dims.ndim - 3 + axis]
-            strokes = [(in_slice(lines, axis, at, self._reach), color) for lines, color in strokes]
-            near = np.abs(markers[:, axis] - at) <= self._reach
+            strokes = [(in_slice(lines, axis, at, self.reach), color) for lines, color in strokes]
+            near = np.abs(markers[:, axis] - at) <= self.reach
             markers[near, axis] = at
             shown &= near
         return strokes, markers, shown

@@ -245,14 +245,14 @@ def read_montage(path: str | Path, tissue: Tissue) -> Montage:
     )
     optodes = Optodes(sources=tuple(sources), detectors=detectors)
     positions = np.concatenate([read.source_positions_mm, read.detector_positions_mm])
-    return Montage(optodes, _told(optodes, positions, read.notes))
+    return Montage(optodes, _summary(optodes, positions, read.notes))
 
 
 def _snapped(positions_mm: npt.NDArray[np.float64], tissue: Tissue) -> list[npt.NDArray[np.float64]]:
     return [nearest_surface(tissue.labels, tissue.affine, position) for position in positions_mm]
 
 
-def _told(optodes: Optodes, positions_mm: npt.NDArray[np.float64], notes: tuple[str, ...]) -> str:
+def _summary(optodes: Optodes, positions_mm: npt.NDArray[np.float64], notes: tuple[str, ...]) -> str:
     """How many there are, and how far they were from the surface."""
     on_surface = [source.entry_mm for source in optodes.sources] + [d.position_mm for d in optodes.detectors]
     moved = np.linalg.norm(np.array(on_surface) - positions_mm, axis=1)

@@ -11,13 +11,13 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.gui import theme
+from napari_gpubio.light.gui.display import power_of_ten
 
 Array = npt.NDArray[Any]
 MOST_DECADES = 8.0
 _BAND_OPACITY = 60
 _MOST_TISSUES, _PIXELS_PER_LETTER = 60, 8
 _PIXELS_PER_LABEL = 18.0
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FLOOR = 1e-3  # an error band that reaches 0 ends here, as a fraction of the value
 
 
@@ -34,7 +34,7 @@ class DecadeAxis(pyqtgraph.AxisItem):
     def tickStrings(self, values: list[float], _scale: float, spacing: float) -> list[str]:
         """pyqtgraph: what is written at the ticks of one level; between decades only where few are in sight."""
         if spacing >= 1:
-            return [f"10{_superscript(round(at))}" for at in values]
+            return [power_of_ten(round(at)) for at in values]
         low, high = self.range
         labeled = (2, 5) if high - low < 2 else ()
         return [_between(at) if round(10 ** (at % 1)) in labeled else "" for at in values]
@@ -135,10 +135,6 @@ def _runs(good: Array) -> list[slice]:
     return [slice(a, b) for a, b in edges.reshape(-1, 2) if b - a > 1]
 
 
-def _superscript(number: int) -> str:
-    return str(number).translate(_SUPERSCRIPT)
-
-
 def _between(at: float) -> str:
     """A value between two decades, given as its logarithm."""
-    return f"{round(10 ** (at % 1))}·10{_superscript(math.floor(at))}"
+    return f"{round(10 ** (at % 1))}·{power_of_ten(math.floor(at))}"

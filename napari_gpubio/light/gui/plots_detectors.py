@@ -6,15 +6,7 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QKeySequence
-from qtpy.QtWidgets import (
-    QApplication,
-    QHeaderView,
-    QLabel,
-    QTableWidget,
-    QTableWidgetItem,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtWidgets import QApplication, QHeaderView, QLabel, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
@@ -23,13 +15,7 @@ from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.statistics import (
-    DetectorNumbers,
-    TimeSpread,
-    detector_numbers,
-    label_name,
-    time_spread,
-)
+from napari_gpubio.light.statistics import DetectorNumbers, TimeSpread, detector_numbers, label_name, time_spread
 from napari_gpubio.light.summary import number_text
 
 EMPTY = "No result yet: place a source and press Run."

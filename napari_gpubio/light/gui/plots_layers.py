@@ -1,6 +1,5 @@
 """The single plots of a layered result: each with its choice, its curves and its empty state."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,24 +31,19 @@ LayerDisplay = Displayed[LayeredResult]
 
 
 class Pane(QWidget):
-    """A plot under a row of choices.
+    """A plot under a row of choices; a subclass gives its title and the curves."""
 
-    ``read`` returns the curves of a result and a remark on them, or raises `InvalidInput` if it has none.
-    """
-
+    title = ""
     needs_map = False
 
-    def __init__(
-        self, title: str, read: Callable[[LayerDisplay], tuple[Curves, str]], parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._read = read
         self._displayed: LayerDisplay | None = None
         self.curves: Curves = ()
         self.plot = LogPlot("", "", self)
         self._hint = muted_label(self, EMPTY)
         self._top = QHBoxLayout()
-        self._top.addWidget(QLabel(title, self))
+        self._top.addWidget(QLabel(self.title, self))
         self._top.addWidget(self._hint, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(4, 4, 4, 0)
@@ -73,12 +67,16 @@ class Pane(QWidget):
             self._hint.setText(NO_MAP)
             return
         try:
-            self.curves, remark = self._read(displayed)
+            self.curves, remark = self.read(displayed)
         except InvalidInput as error:
             self._hint.setText(str(error))
             return
         self._hint.setText(remark)
         self._draw(displayed)
+
+    def read(self, displayed: LayerDisplay) -> tuple[Curves, str]:
+        """Return the curves of a result and a remark on them; `InvalidInput` if it has none."""
+        raise NotImplementedError
 
     def draw_more(self, displayed: LayerDisplay) -> None:
         """Draw what belongs to the curves."""
@@ -105,10 +103,11 @@ class Pane(QWidget):
 class DepthPane(Pane):
     """Fluence or absorption in depth: of a broad beam, or at a radius."""
 
+    title = "Depth profile"
     needs_map = True
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Depth profile", self._profile, parent)
+        super().__init__(parent)
         self._choice = QComboBox(self)
         self._choice.addItems([BROAD, AT_RADIUS])
         self._choice.setToolTip("As an infinitely broad beam gives it, or at a distance from the axis of the beam")
@@ -132,12 +131,12 @@ class DepthPane(Pane):
         names = {i: layer.name or f"layer {i + 1}" for i, layer in enumerate(medium.layers)}
         self.plot.add_tissues(depths, layers, names)
 
-    def _profile(self, displayed: LayerDisplay) -> tuple[Curves, str]:
+    def read(self, displayed: LayerDisplay) -> tuple[Curves, str]:
+        """The profile, without a remark."""
+        result, options = displayed.result, displayed.options
         if self._choice.currentText() == BROAD:
-            return (broad_beam_curve(displayed.result, displayed.options.quantity),), ""
-        return (
-            depth_curve(displayed.result, self.radius.value(), displayed.options.quantity, displayed.options.unit),
-        ), ""
+            return (broad_beam_curve(result, options.quantity),), ""
+        return (depth_curve(result, self.radius.value(), options.quantity, options.unit),), ""
 
     def _on_chosen(self, *_: Any) -> None:
         self.radius.setVisible(self._choice.currentText() != BROAD)
@@ -147,15 +146,16 @@ class DepthPane(Pane):
 class RadialPane(Pane):
     """Fluence or absorption along the radius, at a depth."""
 
+    title = "Radial profile at depth"
     needs_map = True
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Radial profile at depth", self._profile, parent)
+        super().__init__(parent)
         self.depth = _millimeters("Which depth bin is shown", self)
         self.add_choice(self.depth)
         self.depth.edited.connect(self._draw_again)
 
-    def _profile(self, displayed: LayerDisplay) -> tuple[Curves, str]:
+    def read(self, displayed: LayerDisplay) -> tuple[Curves, str]:
         """The profile, and in which layer the depth lies."""
         medium, depth = displayed.result.medium, self.depth.value()
         curve = radial_curve(displayed.result, depth, displayed.options.quantity, displayed.options.unit)
@@ -165,16 +165,25 @@ class RadialPane(Pane):
 class EscapePane(Pane):
     """Reflectance and transmittance along the radius."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Escaping light by radius", _escaping_by_radius, parent)
+    title = "Escaping light by radius"
+
+    def read(self, displayed: LayerDisplay) -> tuple[Curves, str]:
+        """The curves, and a remark if nothing escaped."""
+        return _with_remark(escape_curves(displayed.result, displayed.options.unit))
 
 
 class AnglePane(Pane):
     """Reflectance and transmittance by angle, beside a surface that reflects as much by the cosine law."""
 
+    title = "Escaping light by angle"
+
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Escaping light by angle", _escaping_by_angle, parent)
+        super().__init__(parent)
         self.plot.legend.setOffset((8, -8))  # where the curves are not: they fall toward 90°
+
+    def read(self, displayed: LayerDisplay) -> tuple[Curves, str]:
+        """The curves, and a remark if nothing escaped."""
+        return _with_remark(angle_curves(displayed.result))
 
     def draw_more(self, displayed: LayerDisplay) -> None:
         """Draw the cosine law."""
@@ -195,14 +204,6 @@ def _lowest(curve: Curve) -> float:
     with np.errstate(invalid="ignore"):
         known = (curve.value > 0) & ~(curve.error > _LEAST_KNOWN * curve.value)
     return float(np.min(curve.value, where=known, initial=np.inf))
-
-
-def _escaping_by_radius(displayed: LayerDisplay) -> tuple[Curves, str]:
-    return _with_remark(escape_curves(displayed.result, displayed.options.unit))
-
-
-def _escaping_by_angle(displayed: LayerDisplay) -> tuple[Curves, str]:
-    return _with_remark(angle_curves(displayed.result))
 
 
 def _with_remark(curves: Curves) -> tuple[Curves, str]:

@@ -8,13 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Shapes
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import (
-    QComboBox,
-    QHBoxLayout,
-    QLabel,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried
@@ -28,10 +22,7 @@ from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.profile import Profile, depth_profile, detector_profile, line_profile, theory_curve
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.statistics import (
-    PER_PHOTON,
-    label_name,
-)
+from napari_gpubio.light.statistics import PER_PHOTON, label_name
 
 NAME = "profile line"
 WIDTH = 0.008  # share of the longest side of the volume

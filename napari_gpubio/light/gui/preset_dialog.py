@@ -1,5 +1,6 @@
 """Choose optical properties for rows of a table: a tissue from the literature, or a composition of chromophores."""
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -8,15 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyqtgraph
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QHBoxLayout,
-    QLabel,
-    QTabWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QLabel, QTabWidget, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
@@ -52,7 +45,7 @@ class PresetPlot(pyqtgraph.PlotWidget):
         """Draw a recipe, or nothing but the wavelength."""
         self.line.setValue(wavelength_nm)
         at = sample_wavelengths(recipe)
-        values = spectra(recipe, at) * self._factor
+        values = np.empty((2, 0)) if recipe is None else self._factor * spectra(recipe, at)
         is_row = np.isin(at, table_wavelengths(recipe))
         for curve, one in zip(self.curves, values, strict=True):
             curve.setData(at, one, connect="finite", symbolSize=np.where(is_row, 6, 0))
@@ -95,20 +88,14 @@ def sample_wavelengths(recipe: Preset | Composition | None) -> npt.NDArray[np.fl
     return np.unique([*np.arange(low, high, _STEP_NM), high, *table_wavelengths(recipe)])
 
 
-def spectra(recipe: Preset | Composition | None, wavelengths_nm: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def spectra(recipe: Preset | Composition, wavelengths_nm: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """mu_a and mu_s' in 1/mm, shape (2, wavelengths); NaN where they are not known, or 0, which has no logarithm."""
     found = np.full((2, len(wavelengths_nm)), math.nan)
     for index, wavelength in enumerate(wavelengths_nm):
-        found[:, index] = _pair(recipe, float(wavelength))
+        with contextlib.suppress(InvalidInput):  # a table may have gaps
+            medium = recipe.medium(float(wavelength))
+            found[:, index] = medium.mua_per_mm, medium.musp_per_mm
     return np.where(found > 0, found, math.nan)
-
-
-def _pair(recipe: Preset | Composition | None, wavelength_nm: float) -> tuple[float, float]:
-    try:
-        medium = None if recipe is None else recipe.medium(wavelength_nm)
-    except InvalidInput:
-        medium = None
-    return (math.nan, math.nan) if medium is None else (medium.mua_per_mm, medium.musp_per_mm)
 
 
 SHORTEST_NM, LONGEST_NM = 300.0, 1100.0

@@ -102,7 +102,7 @@ class SourceController(QObject):
         start = None if optodes.source is None else self._start_of(optodes.source)
         self._source_box.show_optodes(optodes, start)
         self._detector_box.show_optodes(optodes)
-        self._bar.enable_undo(possible=bool(self._before))
+        self._bar.undo_button.setEnabled(bool(self._before))
         if tissue is None:
             self.layers.clear()
             self._source_box.warn("")
@@ -120,7 +120,7 @@ class SourceController(QObject):
     def set_active(self, *, active: bool) -> None:
         """Place and drag with the mouse, or leave the mouse alone while the other mode is on screen."""
         self._active = active
-        self._on_choice(self._bar.choice)
+        self._on_choice(self._bar.choices.choice)
 
     def attach(self) -> None:
         """Take the mouse, and follow the slice."""
@@ -142,7 +142,7 @@ class SourceController(QObject):
                 (tool.dragged, self._guarded(self._on_dragged)),
                 (tool.dropped, self._guarded(self._on_dropped)),
                 (tool.grabbed, self._on_grabbed),
-                (bar.changed, self._on_choice),
+                (bar.choices.changed, self._on_choice),
                 (bar.undo_requested, self._on_undo),
                 (box.changed, self._on_sizes),
                 (box.moved, self._guarded(self._on_typed)),
@@ -216,7 +216,7 @@ class SourceController(QObject):
         point = tissue.surface_under(sight)
         if point is None:
             raise InvalidInput(MISSED)
-        if shift or self._bar.choice == "detector":
+        if shift or self._bar.choices.choice == "detector":
             self._take(self.optodes.add_detector(lifted(tissue, point), tissue))
         else:
             self._take(self.optodes.with_source(self._placement().on_surface(tissue, point)))
@@ -258,11 +258,11 @@ class SourceController(QObject):
         if self.optodes.source is not None:
             self.changed.emit()
 
-    def _on_normal(self, wanted: bool) -> None:
+    def _on_normal(self, follow: bool) -> None:
         source = self.optodes.source
         if source is not None:
-            follows = dataclasses.replace(source, follows_normal=wanted)
-            self._turn(source.along_normal(self._needed_tissue()) if wanted else follows)
+            kept = dataclasses.replace(source, follows_normal=False)
+            self._turn(source.along_normal(self._needed_tissue()) if follow else kept)
 
     def _on_flip(self) -> None:
         source = self.optodes.source

@@ -19,8 +19,7 @@ from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.speckle.gui.layers import frames_of, is_raw_stack
 from napari_gpubio.speckle.mesi import MesiSettings
 from napari_gpubio.speckle.mesi.model import ORDERS, MesiRecipe, exposures_text, parse_exposures
-from napari_gpubio.speckle.noise import NoiseModel, measure_dark
-from napari_gpubio.speckle.settings import ContrastSettings
+from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel, measure_dark
 
 MESI = "mesi"  # among the maps: a fit of the whole stack, which is no index of a single map
 INDEXES = {

@@ -15,10 +15,9 @@ from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.views import fit_slider_labels
 from napari_gpubio.speckle.gui import results, script
 from napari_gpubio.speckle.gui.controller import LiveController, LiveRunner
-from napari_gpubio.speckle.gui.display import MapBox
+from napari_gpubio.speckle.gui.display import LiveBox, MapBox
 from napari_gpubio.speckle.gui.inputs import ContrastBox
 from napari_gpubio.speckle.gui.layers import LiveLayers, frames_of
-from napari_gpubio.speckle.gui.live_box import LiveBox
 from napari_gpubio.speckle.gui.plots import CourseBox
 from napari_gpubio.speckle.gui.regions import RegionController
 from napari_gpubio.speckle.gui.request import FitResult, Recipe, Request, StackResult, run_steps

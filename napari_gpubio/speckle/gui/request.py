@@ -14,9 +14,8 @@ from napari_gpubio.speckle import run
 from napari_gpubio.speckle.mesi import MesiResult, fit_mesi_steps
 from napari_gpubio.speckle.mesi.model import MesiRecipe, exposure_contrast
 from napari_gpubio.speckle.model import ContrastMaps
-from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.registration import Registered, register_steps
-from napari_gpubio.speckle.settings import ContrastSettings
+from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
 
 Array = npt.NDArray[Any]
 _SAME_K2 = ("index", "beta", "nonfinite", "mask", "low_signal")  # settings that change no K²

@@ -202,24 +202,12 @@ class Latest(Generic[Result]):
         self._newest: Result | None = None
         self._shown: Result | None = None
         self._spare: list[Result] = []  # two at most
-        self._published = self._picked_up = 0
-
-    @property
-    def published(self) -> int:
-        """Number of results published."""
-        return self._published
-
-    @property
-    def picked_up(self) -> int:
-        """Number of results that a reader took."""
-        return self._picked_up
 
     def publish(self, result: Result) -> None:
         """Replace the newest result; one that was not taken becomes spare."""
         with self._lock:
             self._give_back(self._newest)
             self._newest = result
-            self._published += 1
 
     def take(self) -> Result | None:
         """Return the newest result, or None if there is none since the last call.
@@ -231,7 +219,6 @@ class Latest(Generic[Result]):
                 return None
             self._give_back(self._shown)
             self._shown, self._newest = self._newest, None
-            self._picked_up += 1
             return self._shown
 
     def spare(self) -> Result | None:

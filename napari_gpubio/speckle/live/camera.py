@@ -62,7 +62,7 @@ class CameraSource:
         self.exposure_ms = exposure_ms
         self._reset()
         self._core, self._config, self._buffer_mb, self._clock = core, config, buffer_mb, clock
-        self._wanted_ms = exposure_ms
+        self._requested_ms = exposure_ms
 
     def open(self) -> None:
         """Set the camera up.
@@ -111,8 +111,8 @@ class CameraSource:
         self.name = f"the camera {label}"
         if core.isSequenceRunning():
             raise InvalidInput(f"{self.name} is running already; stop the other live view first")
-        if self._wanted_ms is not None:
-            core.setExposure(self._wanted_ms)
+        if self._requested_ms is not None:
+            core.setExposure(self._requested_ms)
         if self._buffer_mb is not None:
             core.setCircularBufferMemoryFootprint(int(self._buffer_mb))
         self._read_format(core)

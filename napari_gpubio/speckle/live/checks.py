@@ -22,8 +22,6 @@ SHAPE, RATE_HZ = (1040, 1392), 30.0
 RATE_TOLERANCE_HZ = 1.0
 SLOTS = 8
 _PATIENCE_S = 60.0
-
-
 MakeProcess = Callable[[Device], AbstractContextManager[Process]]
 
 
@@ -49,11 +47,7 @@ def live_checks(make_process: MakeProcess = mean_level, seconds: float = LONG_S)
             source="every frame of the simulated camera, in order",
             run=lambda device: _pace(make_process(device), seconds),
         ),
-        Check(
-            name="live, a consumer that sleeps",
-            source="frames - ring slots",
-            run=_sleeper,
-        ),
+        Check(name="live, a consumer that sleeps", source="frames - ring slots", run=_sleeper),
     )
 
 
@@ -70,13 +64,10 @@ def _pace(making: AbstractContextManager[Process], seconds: float) -> list[Findi
         difference_finding("frames processed", n, status.processed, 0.0),
         difference_finding("processed rate (frames/s)", RATE_HZ, status.processed_hz, RATE_TOLERANCE_HZ),
         Finding(
-            quantity="latency (ms), less than the time between frames",
-            reference=1e3 / RATE_HZ,
-            result=status.latency_ms,
-            error=max(0.0, status.latency_ms - 1e3 / RATE_HZ),
-            tolerance=0.0,
+            quantity="latency (ms), less than the time between frames", reference=1e3 / RATE_HZ,
+            result=status.latency_ms, error=max(0.0, status.latency_ms - 1e3 / RATE_HZ), tolerance=0.0,
         ),
-    ]
+    ]  # fmt: skip
 
 
 def _sleeper(_: Device) -> list[Finding]:
@@ -125,6 +116,3 @@ def _run(loop: LiveLoop, seconds: float = 0.0) -> LiveStatus:
     if status.state is not State.ENDED:
         raise GpuBioError(f"the live loop has not ended: {status.message or status.state}")
     return status
-
-
-LIVE_CHECKS = live_checks()

@@ -96,7 +96,7 @@ def bits_of(dtype: npt.DTypeLike) -> int:
 
 
 class SourceFailed(GpuBioError, RuntimeError):
-    """A source stopped working; the message says what to check."""
+    """A source stopped working; the message names what to check."""
 
 
 class Source(Protocol):

@@ -196,10 +196,10 @@ class LiveLoop:
 
     def status(self) -> LiveStatus:
         """Return the status at this moment."""
-        counts = self._ring.counts
+        counts, recorder = self._ring.counts, "" if self._recording is None else self._recording.status.message
         return LiveStatus(
             state=self._state,
-            message=self._message or self._recording_message() or self.source.message,
+            message=self._message or recorder or self.source.message,
             camera_hz=self._camera.rate_hz,
             processed_hz=self._processed.rate_hz,
             drawn_hz=self._drawn.rate_hz,
@@ -224,9 +224,6 @@ class LiveLoop:
         self._camera, self._processed, self._drawn = (RateMeter(self._clock) for _ in range(3))
         self._levels = LevelMeter(self._clock)
         self._n_processed = self._n_drawn = 0
-
-    def _recording_message(self) -> str:
-        return "" if self._recording is None else self._recording.status.message
 
     def _acquire(self) -> None:
         """Run the source thread."""

@@ -4,6 +4,7 @@ import json
 import os
 import struct
 from collections.abc import Mapping
+from io import RawIOBase
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -72,6 +73,11 @@ _ASCII, _SHORT, _LONG, _RATIONAL, _LONG8 = 2, 3, 4, 5, 16
 _ENTRY = struct.Struct("<HHQ8s")
 
 
+def open_raw(path: Path) -> RawIOBase:
+    """Create a file without a buffer: what was written survives this program."""
+    return path.open("xb", buffering=0)
+
+
 class BigTiffWriter:
     """Appends frames to a new BigTIFF, which is valid after each of them.
 
@@ -80,22 +86,13 @@ class BigTiffWriter:
     link it in. If the program is killed in between, the chain ends at the last complete frame. The usual writers link
     first and write the pixels afterwards, or write all directories but the first at the end: a kill may then lose the
     last frame, or all but the first. A power cut can lose the frames since the last `sync`. The pages are plain: one
-    strip, not compressed.
-
-    Parameters
-    ----------
-    path
-        A file that does not exist.
-    first
-        A frame of the size and type of all.
-    about
-        Metadata, JSON in the description of the first page.
+    strip, not compressed. Metadata are JSON in the description of the first page.
     """
 
     def __init__(self, path: Path, first: Pixels, about: Mapping[str, Any]) -> None:
         self._shape, self._type = first.shape, first.dtype.newbyteorder("<")
         self._description = json.dumps(dict(about)).encode("ascii") + b"\0"
-        self._file = path.open("xb", buffering=0)  # unbuffered: what was written survives this program
+        self._file = open_raw(path)
         self._end = 0
         self._link = _FIRST_LINK
         self._write(_HEADER[:8] + bytes(8))  # no pages yet
@@ -180,21 +177,8 @@ class ZarrWriter:
 
     A frame is one file and the array's length another; each is written beside its place and renamed. The length grows
     before the frame is written: a program that is killed between the two leaves a last frame of zeros, which the table
-    of timestamps does not list.
-
-    Parameters
-    ----------
-    path
-        A folder that does not exist.
-    first
-        A frame of the size and type of all.
-    about
-        The array's attributes.
-
-    Raises
-    ------
-    InvalidInput
-        If the package zarr (3 or later) is not installed.
+    of timestamps does not list. Metadata are the array's attributes. Raises InvalidInput if the package zarr (3 or
+    later) is not installed.
     """
 
     def __init__(self, path: Path, first: Pixels, about: Mapping[str, Any]) -> None:
@@ -243,11 +227,6 @@ class TimestampTable:
 
     Columns: index in the recording, number at the source, time on the source's clock, arrival on the machine's clock,
     and frames dropped by the recorder so far.
-
-    Parameters
-    ----------
-    path
-        A file that does not exist.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,8 +1,7 @@
 """Multi-exposure speckle imaging: correlation times and static fractions from contrast at several exposures."""
 
-from napari_gpubio.speckle.mesi.model import MesiRecipe, exposure_contrast, squared_contrast
+from napari_gpubio.speckle.mesi.model import MesiRecipe, MesiSettings, exposure_contrast, squared_contrast
 from napari_gpubio.speckle.mesi.run import MesiResult, fit_mesi, fit_mesi_steps, static_fraction
-from napari_gpubio.speckle.mesi.settings import MesiSettings
 
 __all__ = [
     "MesiRecipe",

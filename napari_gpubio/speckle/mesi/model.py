@@ -1,4 +1,4 @@
-"""Exposures of a stack, contrast at each exposure, and results of a fit."""
+"""Settings of multi-exposure fits, exposures of a stack, contrast at each exposure, and results."""
 
 import itertools
 import re
@@ -10,8 +10,47 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.mesi.settings import MesiSettings
+from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.speckle.model import EDGE, LOW_SIGNAL, SATURATED, ZERO_MEAN, ContrastMaps
+
+MODELS = {"lorentzian": 1.0, "gaussian": 2.0, "multiple": 0.5}  # n in the decay of the field correlation, exp(-(t/τ)ⁿ)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MesiSettings:
+    """Model and fitted parameters of multi-exposure imaging (Parthasarathy et al. 2008; Kazmi et al. 2015).
+
+    The same curve hardly separates β, the static fraction and the noise term: if possible, measure β on a static
+    scatterer and keep it fixed.
+    """
+
+    model: str = param(
+        "lorentzian",
+        "Decay",
+        "Decay of the field correlation: exp(-t/τ) (lorentzian, single scattering by unordered motion), exp(-(t/τ)²) "
+        "(gaussian, ordered motion), exp(-√(t/τ)) (multiple scattering by unordered motion).",
+        choices=tuple(MODELS),
+    )
+    beta: float = param(1.0, "β", "K² of a static scatterer; the start value if β is fitted.", above=0.0, maximum=1.0)
+    fit_beta: bool = param(False, "Fit β", "Fit β as well.", advanced=True)
+    fit_rho: bool = param(
+        True, "Fit static fraction", "Fit the fraction ρ of light scattered by what moves; otherwise it is 1."
+    )
+    fit_noise: bool = param(True, "Fit noise", "Fit a term ν that does not depend on the exposure; otherwise it is 0.")
+
+    def __post_init__(self) -> None:
+        check_params(self)
+
+    @property
+    def power(self) -> float:
+        """The power n of the decay."""
+        return MODELS[self.model]
+
+    @property
+    def free(self) -> int:
+        """Number of parameters that are fitted."""
+        return 1 + self.fit_rho + self.fit_noise + self.fit_beta
+
 
 Array = npt.NDArray[Any]
 CYCLES, BLOCKS = "in turn", "one after another"
@@ -108,7 +147,7 @@ def squared_contrast(
     rho: float = 1.0,
     noise: float = 0.0,
 ) -> Array:
-    """Return K² at exposures (ms), in closed form; equations in `napari_gpubio.speckle.kernels.mesi.cpu`.
+    """Return K² at exposures (ms), in closed form; equations in `napari_gpubio.speckle.kernels.mesi`.
 
     Parameters
     ----------
@@ -119,12 +158,12 @@ def squared_contrast(
     beta, rho, noise
         β, the fraction of light scattered by what moves, and ν.
     """
-    from napari_gpubio.speckle.kernels.mesi import cpu
+    from napari_gpubio.speckle.kernels import mesi
 
     x = np.asarray(exposure_ms, np.float64) / tau_ms
     y = np.stack([2.0 ** (1.0 / power) * x.ravel(), x.ravel()]).ravel()
     b, c = np.empty_like(y), np.empty_like(y)
-    cpu.fill_averages(0, y.size, y, float(power), b, c)
+    mesi.fill_averages(0, y.size, y, float(power), b, c)
     fast, slow = b.reshape(2, *x.shape)
     return np.asarray(beta * (rho**2 * fast + 2.0 * rho * (1.0 - rho) * slow + (1.0 - rho) ** 2) + noise)
 

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import RunClock, Step, drive
-from napari_gpubio.speckle.mesi.model import MesiResult
-from napari_gpubio.speckle.mesi.settings import MesiSettings
+from napari_gpubio.speckle.mesi.model import MesiResult, MesiSettings
 from napari_gpubio.speckle.model import FrameStack
 
 Array = npt.NDArray[Any]
@@ -56,14 +55,14 @@ def fit_mesi_steps(
     InvalidInput
         If there are too few exposures, or not one for each map.
     """
-    from napari_gpubio.speckle.kernels.mesi import cpu
+    from napari_gpubio.speckle.kernels import mesi
 
     settings, clock = settings or MesiSettings(), RunClock()
     maps, exposures = _checked(contrast, exposures_ms, settings)
     pixels = np.ascontiguousarray(maps.reshape(len(maps), -1).T)
     free = np.array([settings.fit_rho, True, settings.fit_noise, settings.fit_beta])
-    model = cpu.make_model(exposures, settings.power, free, settings.beta)
-    found, cost = np.full((len(pixels), cpu.PARAMETERS), np.nan), np.full(len(pixels), np.nan)
+    model = mesi.make_model(exposures, settings.power, free, settings.beta)
+    found, cost = np.full((len(pixels), mesi.PARAMETERS), np.nan), np.full(len(pixels), np.nan)
     done = 0
     while done < len(pixels) and not (stop is not None and stop.is_set()):
         part = slice(done, min(done + _CHUNK, len(pixels)))
@@ -75,10 +74,10 @@ def fit_mesi_steps(
         return values.reshape(maps.shape[1:]).astype(np.float32)
 
     return MesiResult(
-        tau_ms=shaped(np.exp(found[:, cpu.TAU])),
-        rho=shaped(found[:, cpu.RHO]),
-        beta=shaped(np.exp(found[:, cpu.BETA])),
-        noise=shaped(found[:, cpu.NOISE]),
+        tau_ms=shaped(np.exp(found[:, mesi.TAU])),
+        rho=shaped(found[:, mesi.RHO]),
+        beta=shaped(np.exp(found[:, mesi.BETA])),
+        noise=shaped(found[:, mesi.NOISE]),
         residual=shaped(np.sqrt(cost / len(exposures))),
         parameters={
             "software": f"napari-gpubio {__version__}",
@@ -92,10 +91,10 @@ def fit_mesi_steps(
 
 def _fit(pixels: Array, model: Any, parameters: Array, cost: Array) -> None:
     from napari_gpubio.core.jit import run_blocks
-    from napari_gpubio.speckle.kernels.mesi import cpu
+    from napari_gpubio.speckle.kernels import mesi
 
     def fit(start: int, stop: int) -> None:
-        cpu.fit_pixels(start, stop, model, pixels, cpu.make_work(), parameters, cost)
+        mesi.fit_pixels(start, stop, model, pixels, mesi.make_work(), parameters, cost)
 
     run_blocks(fit, len(pixels), least=_LEAST_PIXELS)
 

@@ -5,7 +5,7 @@ from napari.utils._proxies import PublicOnlyProxy
 
 from napari_gpubio.dose.live import LiveDvh
 from tests.dock_widgets import Held, until_the_end
-from tests.dose.gui.panel_samples import add_case, add_panel, run
+from tests.dose.gui.panel_samples import User, add_panel
 
 
 @pytest.fixture
@@ -21,11 +21,16 @@ def panel(viewer, qtbot):
 
 
 @pytest.fixture
-def filled_panel(viewer, panel, qtbot):
+def user(viewer, panel, qtbot):
+    return User(viewer, panel, qtbot)
+
+
+@pytest.fixture
+def filled_panel(user):
     """The panel with the histograms of a dose in two organs."""
-    add_case(viewer)
-    run(qtbot, panel)
-    return panel
+    user.add_case()
+    user.run()
+    return user.panel
 
 
 @pytest.fixture

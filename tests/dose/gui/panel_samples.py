@@ -8,7 +8,7 @@ from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.napari_io import dose_layer, labels_layer
 from napari_gpubio.dose.structures import whole_grid
-from tests.dock_widgets import docked, press_and_wait, wait_until
+from tests.dock_widgets import complaint, docked, press_and_wait, wait_until
 
 SHAPE = (20, 16, 12)
 AFFINE = np.array([[-2.0, 0, 0, 40], [0, 2.0, 0, -10], [0, 0, 3.0, 5], [0, 0, 0, 1]])  # LAS
@@ -47,52 +47,84 @@ def add_panel(viewer):
     return panel
 
 
-def add_dose(viewer, dose=None, **keywords):
-    data, keywords, _ = dose_layer(dose or a_dose(), **keywords)
-    return viewer.add_image(data, **keywords)
+class User:
+    """What a user does in a viewer with the panel, and reads there."""
 
+    def __init__(self, viewer, panel, qtbot):
+        self.viewer, self.panel, self.qtbot = viewer, panel, qtbot
 
-def add_organs(viewer, structures=None, name="organs"):
-    data, keywords, _ = labels_layer(structures or organs(), name, COLORS)
-    return viewer.add_labels(data, **keywords)
+    def add_dose(self, dose=None, **keywords):
+        data, keywords, _ = dose_layer(dose or a_dose(), **keywords)
+        return self.viewer.add_image(data, **keywords)
 
+    def add_organs(self, structures=None, name="organs"):
+        data, keywords, _ = labels_layer(structures or organs(), name, COLORS)
+        return self.viewer.add_labels(data, **keywords)
 
-def add_case(viewer, affine=AFFINE):
-    return add_dose(viewer, a_dose(affine)), add_organs(viewer, organs(affine=affine))
+    def add_case(self, affine=AFFINE):
+        return self.add_dose(a_dose(affine)), self.add_organs(organs(affine=affine))
 
+    def add_series(self, scales=(1.0, 0.5, 0.25)):
+        array = np.stack([dose_values(scale=scale) for scale in scales], -1)
+        data, keywords, _ = series_layer(array, AFFINE, "phases", "phase", metadata={"unit": "Gy"})
+        return self.viewer.add_image(data, **keywords)
 
-def choose_two_plans(viewer, panel, dose):
-    """Add the case and a second dose, and choose both; returns the layer of the organs."""
-    first, labels = add_case(viewer)
-    second = add_dose(viewer, dose, name="B")
-    panel.inputs_box.dose_box.choose(first)
-    panel.inputs_box.second_box.choose(second)
-    return labels
+    def choose_two_plans(self, dose):
+        """Add the case and a second dose, and choose both; returns the layer of the organs."""
+        first, labels = self.add_case()
+        second = self.add_dose(dose, name="B")
+        self.panel.inputs_box.dose_box.choose(first)
+        self.panel.inputs_box.second_box.choose(second)
+        return labels
 
+    def run(self):
+        press_and_wait(self.qtbot, self.panel, self.panel.run_button)
+        self.settle()
 
-def add_series(viewer, scales=(1.0, 0.5, 0.25)):
-    array = np.stack([dose_values(scale=scale) for scale in scales], -1)
-    data, keywords, _ = series_layer(array, AFFINE, "phases", "phase", metadata={"unit": "Gy"})
-    return viewer.add_image(data, **keywords)
+    def settle(self):
+        """Wait until nothing is under way."""
+        wait_until(self.qtbot, lambda: not self.panel.is_busy)
 
+    def type_unit(self, unit):
+        self.panel.inputs_box.unit.setText(unit)
+        self.panel.inputs_box.unit.editingFinished.emit()
 
-def run(qtbot, panel):
-    press_and_wait(qtbot, panel, panel.run_button)
-    settle(qtbot, panel)
+    def scale_doses(self, factor):
+        self.panel.scale_box.scale.box.setValue(factor)
+        self.settle()
 
+    def prescribe(self, dose):
+        self.panel.scale_box.prescription.box.setValue(dose)
+        self.settle()
 
-def settle(qtbot, panel):
-    """Wait until nothing is under way."""
-    wait_until(qtbot, lambda: not panel.is_busy)
+    def choose_columns(self, text):
+        self.panel.table.columns.enter(text)
+        self.settle()
 
+    def draw_isodose(self):
+        self.panel.tools.dose.setChecked(True)
+        self.settle()
 
-def curve(panel, name, *, second=False):
-    """The histogram that is shown of a structure."""
-    return next(one.dvh for one in panel.controller.curves if one.dvh.name == name and one.second == second)
+    def complaint(self):
+        """The panel's message after Run."""
+        return complaint(self.qtbot, self.panel)
 
+    def curve(self, name, *, second=False):
+        """The histogram that is shown of a structure."""
+        return next(one.dvh for one in self.panel.controller.curves if one.dvh.name == name and one.second == second)
 
-def names(panel):
-    return [one.dvh.name for one in panel.controller.curves]
+    def cells(self, row):
+        """Texts of a row of the metrics."""
+        table = self.panel.table.table
+        return [table.item(row, column).text() for column in range(table.columnCount())]
+
+    @property
+    def names(self):
+        return [one.dvh.name for one in self.panel.controller.curves]
+
+    @property
+    def readout(self):
+        return self.panel.tools.readout.text().replace("&nbsp;", " ")
 
 
 def expected(dose, structures, name="lung"):
@@ -110,11 +142,6 @@ def check_same(found, reference):
     np.testing.assert_allclose(found.volumes_cc, reference.volumes_cc, rtol=1e-12)
 
 
-def readout_of(panel):
-    """The read-out."""
-    return panel.tools.readout.text().replace("&nbsp;", " ")
-
-
 def highlighted(layer):
     """Which voxels of the highlight are drawn."""
     low, high = layer.contrast_limits
@@ -123,12 +150,6 @@ def highlighted(layer):
     return (np.asarray(layer.colormap.map(np.nan_to_num(shares)))[..., 3] > 0).reshape(shares.shape) & np.isfinite(
         layer.data
     )
-
-
-def cells(panel, row):
-    """Texts of a row of the metrics."""
-    table = panel.table.table
-    return [table.item(row, column).text() for column in range(table.columnCount())]
 
 
 def colors_in(path, columns=slice(None)):

@@ -3,63 +3,52 @@
 import numpy as np
 import pytest
 
-from tests.dose.gui.panel_samples import (
-    add_case,
-    add_dose,
-    cells,
-    curve,
-    run,
-    settle,
-)
 
-
-def test_prescription_and_scale_count_nothing(filled_panel, qtbot, monkeypatch):
+def test_prescription_and_scale_count_nothing(user, filled_panel, monkeypatch):
     panel = filled_panel
     monkeypatch.setattr(panel, "make_steps", lambda *_: pytest.fail("it was counted again"))
     panel.table.columns.enter("V95%[%], D50%[%]")
-    assert cells(panel, 0)[1:] == ["–", "–"]
+    assert user.cells(0)[1:] == ["–", "–"]
     assert "is in % of the prescription; give it" in panel.table.problem.text()
-    panel.scale_box.prescription.box.setValue(25.0)
-    settle(qtbot, panel)
-    lung = curve(panel, "lung")
-    assert cells(panel, 0)[1:] == [f"{lung.percent_at(23.75):.4g}", f"{4 * lung.dose_at_percent(50):.4g}"]
+    user.prescribe(25.0)
+    lung = user.curve("lung")
+    assert user.cells(0)[1:] == [f"{lung.percent_at(23.75):.4g}", f"{4 * lung.dose_at_percent(50):.4g}"]
     assert panel.plot.prescription.isVisible()
     assert panel.plot.prescription.value() == 25.0
-    panel.scale_box.scale.box.setValue(2.5)
-    settle(qtbot, panel)
-    after = curve(panel, "lung")
+    user.scale_doses(2.5)
+    after = user.curve("lung")
     np.testing.assert_allclose(after.doses, 2.5 * lung.doses)
     np.testing.assert_array_equal(after.volumes_cc, lung.volumes_cc)
     assert after.mean == pytest.approx(2.5 * lung.mean)
     panel.scale_box.scale.slider.setValue(0)  # the slider's lower end
-    settle(qtbot, panel)
-    assert curve(panel, "lung").mean == pytest.approx(0.1 * lung.mean)
+    user.settle()
+    assert user.curve("lung").mean == pytest.approx(0.1 * lung.mean)
 
 
-def test_light_is_scaled_by_power_and_time(viewer, panel, qtbot):
-    add_dose(viewer, metadata={"energy_j": 2.0, "prescription": 30.0})
+def test_light_is_scaled_by_power_and_time(user, viewer, panel):
+    user.add_dose(metadata={"energy_j": 2.0, "prescription": 30.0})
     assert panel.scale_box.is_light
     assert (panel.scale_box.energy.value(), panel.scale_box.reference) == (2.0, 30.0)
     assert panel.axes_box.log.isChecked()
-    add_case(viewer)
+    user.add_case()
     panel.inputs_box.dose_box.choose(viewer.layers["dose"])
     panel.scale_box.mode.setCurrentText("power × time")
     panel.scale_box.power.box.setValue(500.0)
     panel.scale_box.time.box.setValue(12.0)
     panel.scale_box.energy.setValue(2.0)
-    run(qtbot, panel)
+    user.run()
     assert panel.controller.factor == pytest.approx(3.0)  # 0.5 W x 12 s / 2 J
-    assert curve(panel, "lung").mean == pytest.approx(3 * float(panel.controller.results[0]["lung"].mean))
+    assert user.curve("lung").mean == pytest.approx(3 * float(panel.controller.results[0]["lung"].mean))
 
 
 def drawn(panel, number=0):
     return panel.plot.drawn_points[number]
 
 
-def test_axes_are_relative_or_absolute_each(filled_panel, qtbot):
-    lung = curve(filled_panel, "lung")
+def test_axes_are_relative_or_absolute_each(user, filled_panel):
+    lung = user.curve("lung")
     filled_panel.axes_box.dose.setCurrentIndex(1)
-    settle(qtbot, filled_panel)
+    user.settle()
     assert "Enter a prescription" in filled_panel.notes.text()
     assert "Gy" in filled_panel.plot.getAxis("bottom").labelText
     filled_panel.scale_box.prescription.box.setValue(20.0)
@@ -71,7 +60,7 @@ def test_axes_are_relative_or_absolute_each(filled_panel, qtbot):
     ):
         filled_panel.axes_box.dose.setCurrentText(unit)
         filled_panel.axes_box.volume.setCurrentText(volume)
-        settle(qtbot, filled_panel)
+        user.settle()
         x, y = drawn(filled_panel)
         doses, volumes = factor_x * lung.doses, factor_y * lung.volumes_cc
         at = [int(np.abs(doses - place).argmin()) for place in x[1:]]  # some of all points are drawn
@@ -82,30 +71,29 @@ def test_axes_are_relative_or_absolute_each(filled_panel, qtbot):
         assert unit in filled_panel.plot.getAxis("bottom").labelText
 
 
-def test_a_differential_histogram_sums_to_the_volume(filled_panel, qtbot):
+def test_a_differential_histogram_sums_to_the_volume(user, filled_panel):
     filled_panel.tools.volume.setChecked(True)
     filled_panel.axes_box.kind.setCurrentText("differential")
     filled_panel.axes_box.volume.setCurrentText("cc")
     for log in (False, True):
         filled_panel.axes_box.log.setChecked(log)
-        settle(qtbot, filled_panel)
+        user.settle()
         edges = drawn(filled_panel, 1)[0]
         np.testing.assert_allclose(drawn(filled_panel, 0)[0], edges)
         for number, name in enumerate(("lung", "heart")):
             x, y = drawn(filled_panel, number)
             assert len(x) == len(y) + 1
-            assert y.sum() == pytest.approx(curve(filled_panel, name).volume_cc)
+            assert y.sum() == pytest.approx(user.curve(name).volume_cc)
     assert not filled_panel.plot.volume_line.isVisible()  # which has no meaning there
     assert not filled_panel.tools.volume.isEnabled()
 
 
-def test_the_line_keeps_its_dose_on_a_logarithmic_axis(filled_panel, qtbot):
-    filled_panel.tools.dose.setChecked(True)
-    settle(qtbot, filled_panel)
+def test_the_line_keeps_its_dose_on_a_logarithmic_axis(user, filled_panel):
+    user.draw_isodose()
     filled_panel.link.move_dose_line(10.0)
     assert filled_panel.plot.dose_line.value() == pytest.approx(10.0)
     filled_panel.axes_box.log.setChecked(True)
-    settle(qtbot, filled_panel)
+    user.settle()
     assert filled_panel.plot.dose_line.value() == pytest.approx(1.0)
     x, y = drawn(filled_panel)
-    np.testing.assert_allclose(np.interp(1.0, x, y), curve(filled_panel, "lung").percent_at(10.0), rtol=1e-3)
+    np.testing.assert_allclose(np.interp(1.0, x, y), user.curve("lung").percent_at(10.0), rtol=1e-3)

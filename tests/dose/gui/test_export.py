@@ -12,23 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.io import read_dvh_sequence
 from tests.dock_widgets import run_script, save_scripts_as, script_of
 from tests.dose.dicom_files import save_dose, save_structures
-from tests.dose.gui.panel_samples import (
-    AFFINE,
-    SAGITTAL,
-    a_dose,
-    add_case,
-    add_dose,
-    add_organs,
-    add_series,
-    cells,
-    choose_two_plans,
-    curve,
-    dose_values,
-    label_values,
-    organs,
-    run,
-    settle,
-)
+from tests.dose.gui.panel_samples import AFFINE, SAGITTAL, a_dose, dose_values, label_values, organs
 
 COLUMNS = "gEUD(a=8), EQD2(D2cc, alpha_beta=3, fractions=30), HI, Paddick CI(target=lung)"
 
@@ -41,17 +25,17 @@ def rows(path):
         return list(csv.reader(file))
 
 
-def test_everything_includes_how_it_was_made(viewer, panel, qtbot, tmp_path):
-    choose_two_plans(viewer, panel, a_dose(scale=0.5))
+def test_everything_includes_how_it_was_made(user, panel, tmp_path):
+    user.choose_two_plans(a_dose(scale=0.5))
     panel.scale_box.scale.box.setValue(2.0)
-    run(qtbot, panel)
+    user.run()
     panel.export.write_everything(tmp_path / "e.json")
     written = json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))
     assert written["parameters"]["scaled_by"] == 2.0
     assert written["parameters"]["histograms"]["spacing_mm"] == 0.7
-    assert written["structures"][0]["mean"] == curve(panel, "lung").mean
+    assert written["structures"][0]["mean"] == user.curve("lung").mean
     other = json.loads((tmp_path / "e (2nd plan).json").read_text(encoding="utf-8"))
-    assert other["structures"][0]["mean"] == curve(panel, "lung", second=True).mean
+    assert other["structures"][0]["mean"] == user.curve("lung", second=True).mean
 
 
 def test_nothing_to_write_is_explained(panel, tmp_path):
@@ -63,26 +47,29 @@ def test_nothing_to_write_is_explained(panel, tmp_path):
     assert "there is no dose" in panel.message
 
 
-def test_a_dicom_sequence_needs_files_and_takes_their_numbers(viewer, panel, qtbot, tmp_path, monkeypatch):
+def test_a_dicom_sequence_needs_files_and_takes_their_numbers(user, panel, tmp_path, monkeypatch):
     source = save_dose(tmp_path / "dose.dcm", np.ones((3, 4, 5), np.uint16))
     loop = np.array([[0, 0, 0], [9, 0, 0], [9, 9, 0]], float)
     structures = save_structures(tmp_path / "rs.dcm", [("heart", [("CLOSED_PLANAR", loop)]), ("lung", [])])
-    add_case(viewer)
-    run(qtbot, panel)
+    user.add_case()
+    user.run()
     with pytest.raises(InvalidInput, match="choose both"):
         panel.export.write_dicom(tmp_path / "x.dcm")
     answers = itertools.cycle([str(source), str(structures)])
     monkeypatch.setattr(f"{DIALOGS}.getOpenFileName", lambda *_, **__: (next(answers), ""))
     monkeypatch.setattr(f"{DIALOGS}.getSaveFileName", lambda *_, **__: (str(tmp_path / "out.dcm"), ""))
-    panel.scale_box.scale.box.setValue(2.0)
-    settle(qtbot, panel)
+    user.scale_doses(2.0)
     panel.export.menu().actions()[-1].trigger()
     assert "set the scale to 1" in panel.message
-    panel.scale_box.scale.box.setValue(1.0)
-    settle(qtbot, panel)
+    user.scale_doses(1.0)
     panel.export.menu().actions()[-1].trigger()
+    assert panel.message == ""  # the error is gone
+    panel.show_note("of a run")
+    panel.export.menu().actions()[-1].trigger()
+    assert "of a run" in panel.message.lower()
+    assert "out.dcm" in panel.status
     found = read_dvh_sequence(tmp_path / "out.dcm", {1: "heart", 2: "lung"})
-    expected = {name: curve(panel, name).volume_cc for name in ("heart", "lung")}
+    expected = {name: user.curve(name).volume_cc for name in ("heart", "lung")}
     assert {one.name: one.volume_cc for one in found} == pytest.approx(expected)
 
 
@@ -92,19 +79,18 @@ def test_a_file_that_cannot_be_written_is_explained(filled_panel, tmp_path, monk
     assert "does not exist" in filled_panel.message
 
 
-def test_files_have_the_values_of_the_table(filled_panel, qtbot, tmp_path):
+def test_files_have_the_values_of_the_table(user, filled_panel, tmp_path):
     filled_panel.scale_box.prescription.box.setValue(15.0)
     filled_panel.scale_box.scale.box.setValue(2.0)
-    filled_panel.table.columns.enter(f"{COLUMNS}, D900cc[Gy]")
-    settle(qtbot, filled_panel)
+    user.choose_columns(f"{COLUMNS}, D900cc[Gy]")
     filled_panel.export.write_curves(tmp_path / "c.csv")
     points = [row for row in rows(tmp_path / "c.csv") if row[0] == "lung"]
-    np.testing.assert_allclose([float(row[1]) for row in points], curve(filled_panel, "lung").doses)
+    np.testing.assert_allclose([float(row[1]) for row in points], user.curve("lung").doses)
     filled_panel.export.write_metrics(tmp_path / "m.csv")
     head, lung, heart = rows(tmp_path / "m.csv")
     assert head == ["structure", "plan", *filled_panel.table.titles[1:]]
     for written, row in ((lung, 0), (heart, 1)):
-        for text, cell in zip(written[2:], cells(filled_panel, row)[1:], strict=True):
+        for text, cell in zip(written[2:], user.cells(row)[1:], strict=True):
             assert text.startswith("not evaluated: ") if cell == "–" else f"{float(text):.4g}" == cell
     assert heart[5] == "not evaluated: Paddick CI(target=lung) is of 'lung', not of 'heart'"
     filled_panel.export.write_everything(tmp_path / "e.json")
@@ -134,22 +120,22 @@ def check_script(panel, folder, text, name="plan curves.csv"):
     return printed
 
 
-def test_the_script_of_files_makes_curves_and_prints_the_table(viewer, panel, qtbot, tmp_path, monkeypatch):
-    dose, layer = add_case(viewer, SAGITTAL)
+def test_the_script_of_files_makes_curves_and_prints_the_table(user, panel, tmp_path, monkeypatch):
+    dose, layer = user.add_case(SAGITTAL)
     dose.metadata["napari_gpubio"]["path"] = saved(dose_values(), tmp_path / "dose.nii.gz", SAGITTAL)
     layer.metadata["napari_gpubio"]["path"] = saved(label_values(), tmp_path / "labels.nii.gz", SAGITTAL)
     panel.scale_box.prescription.box.setValue(20.0)
     panel.scale_box.scale.box.setValue(1.5)
     panel.table.columns.enter(f"{COLUMNS}, V95%[%], Mean[cGy]")
     panel.constraints.text.setPlainText("lung: RTOG CI < 9\nlung: Mean[Gy] < 20")
-    run(qtbot, panel)
+    user.run()
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     text = script_of(panel)
     assert "dose.DvhSettings(spacing_mm=0.7)" in text
     assert "one.scaled(1.5)" in text
     printed = check_script(panel, tmp_path, text)
     lung = next(line for line in printed.splitlines() if line.startswith("lung gEUD"))
-    for title, cell in zip(panel.table.titles[2:], cells(panel, 0)[2:], strict=True):
+    for title, cell in zip(panel.table.titles[2:], user.cells(0)[2:], strict=True):
         value = float(lung.split(f"{title} = ")[1].split()[0])
         assert value == pytest.approx(float(cell), rel=1e-3)
     assert "not evaluated: Paddick CI(target=lung) is of 'lung', not of 'heart'" in printed
@@ -157,13 +143,13 @@ def test_the_script_of_files_makes_curves_and_prints_the_table(viewer, panel, qt
     assert "fail lung: Mean[Gy] < 20" in printed
 
 
-def test_painted_labels_and_a_series_are_saved_beside_the_script(viewer, panel, qtbot, tmp_path, monkeypatch):
-    add_series(viewer)
-    layer = add_organs(viewer)
+def test_painted_labels_and_a_series_are_saved_beside_the_script(user, viewer, panel, tmp_path, monkeypatch):
+    user.add_series()
+    layer = user.add_organs()
     viewer.dims.set_point(0, 1)
-    run(qtbot, panel)
+    user.run()
     layer.paint((5, 6, 6), 2)
-    settle(qtbot, panel)
+    user.settle()
     folder = tmp_path / "scripts"
     folder.mkdir()
     save_scripts_as(monkeypatch, folder / "script.py")
@@ -173,16 +159,16 @@ def test_painted_labels_and_a_series_are_saved_beside_the_script(viewer, panel, 
     check_script(panel, tmp_path, text)
 
 
-def test_contours_and_a_second_plan_in_the_script(viewer, panel, qtbot, tmp_path, monkeypatch):
-    add_dose(viewer, a_dose(np.eye(4)))
-    second = add_dose(viewer, a_dose(np.eye(4), 0.5), name="B")
+def test_contours_and_a_second_plan_in_the_script(user, viewer, panel, tmp_path, monkeypatch):
+    user.add_dose(a_dose(np.eye(4)))
+    second = user.add_dose(a_dose(np.eye(4), 0.5), name="B")
     square = np.array([[5, 3, 3], [5, 3, 9], [5, 9, 9], [5, 9, 3]], float)
     drawn = viewer.add_shapes([square, square + np.array([1, 0, 0])], shape_type="polygon", name="drawn")
-    labels = add_organs(viewer, organs(affine=np.eye(4)))
+    labels = user.add_organs(organs(affine=np.eye(4)))
     panel.inputs_box.dose_box.choose(viewer.layers["dose"])
     panel.inputs_box.second_box.choose(second)
     panel.inputs_box.structures.choose(drawn, labels)
-    run(qtbot, panel)
+    user.run()
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     check_script(panel, tmp_path, script_of(panel))
     other = rows(tmp_path / "plan1 curves.csv")

@@ -15,49 +15,40 @@ from tests.dose.gui.panel_samples import (
     SETTINGS,
     SHAPE,
     a_dose,
-    add_case,
-    add_dose,
-    add_organs,
-    add_series,
     check_same,
-    choose_two_plans,
-    curve,
     dose_values,
     expected,
     label_values,
-    names,
     organs,
-    run,
-    settle,
 )
 from tests.dose.samples import ROTATION, affine_of, at, circle
 
 
 @pytest.mark.parametrize("affine", [AFFINE, SAGITTAL, np.eye(4)], ids=["LAS", "sagittal", "RAS"])
-def test_curves_are_those_of_the_engine(viewer, panel, qtbot, affine):
-    add_case(viewer, affine)
-    run(qtbot, panel)
+def test_curves_are_those_of_the_engine(user, panel, affine):
+    user.add_case(affine)
+    user.run()
     assert panel.message == ""
-    assert names(panel) == ["lung", "heart"]
-    for name in names(panel):
-        check_same(curve(panel, name), expected(a_dose(affine), organs(affine=affine), name))
+    assert user.names == ["lung", "heart"]
+    for name in user.names:
+        check_same(user.curve(name), expected(a_dose(affine), organs(affine=affine), name))
     assert [one.color for one in panel.controller.curves] == ["#ff0000", "#0080ff"]
     assert panel.empty.isHidden()
 
 
-def test_dose_and_structures_on_other_grids(viewer, panel, qtbot):
+def test_dose_and_structures_on_other_grids(user):
     dose = Dose(values=dose_values(), affine=affine_of((2.0, 2.5, 3.0), (-9, -9, -15), ROTATION), unit="Gy")
     labels = LabelStructures(
         labels=label_values((18, 16, 14)), affine=affine_of(1.5, (-8, -7, -9)), structures={1: "a", 2: "b"}
     )
-    add_dose(viewer, dose)
-    add_organs(viewer, labels)
-    run(qtbot, panel)
+    user.add_dose(dose)
+    user.add_organs(labels)
+    user.run()
     for name in ("a", "b"):
-        check_same(curve(panel, name), expected(dose, labels, name))
+        check_same(user.curve(name), expected(dose, labels, name))
 
 
-def test_scale_and_units_of_a_layer_are_honored(viewer, panel, qtbot):
+def test_scale_and_units_of_a_layer_are_honored(user, viewer, panel):
     pixels = viewer.add_image(dose_values().T, name="d")
     assert "in pixels, taken as mm" in panel.inputs_box.sizes.text()
     viewer.layers.remove(pixels)
@@ -65,29 +56,29 @@ def test_scale_and_units_of_a_layer_are_honored(viewer, panel, qtbot):
     viewer.add_labels(label_values().T, scale=(300, 200, 200), units=("um",) * 3, name="l")
     assert panel.inputs_box.unit.text() == "J/cm2"
     assert panel.inputs_box.sizes.text() == "20 × 16 × 12 voxels of 0.2 × 0.2 × 0.3 mm"
-    run(qtbot, panel)
+    user.run()
     voxels = np.count_nonzero(label_values() == 1)
-    assert curve(panel, "label 1").volume_cc == pytest.approx(voxels * 0.2 * 0.2 * 0.3 / 1000)
+    assert user.curve("label 1").volume_cc == pytest.approx(voxels * 0.2 * 0.2 * 0.3 / 1000)
 
 
-def test_a_series_follows_the_slider(viewer, panel, qtbot):
-    add_series(viewer)
-    add_organs(viewer)
+def test_a_series_follows_the_slider(user, viewer, panel):
+    user.add_series()
+    user.add_organs()
     show_slices_at(viewer, (5, 0, 20))
     viewer.dims.set_point(0, 0)
-    run(qtbot, panel)
+    user.run()
     for frame, scale in ((0, 1.0), (2, 0.25), (1, 0.5)):
         viewer.dims.set_point(0, frame)
-        settle(qtbot, panel)
-        check_same(curve(panel, "heart"), expected(a_dose(scale=scale), organs(), "heart"))
+        user.settle()
+        check_same(user.curve("heart"), expected(a_dose(scale=scale), organs(), "heart"))
         assert panel.controller.live.doses[0].name == f"phases [{frame}]"
 
 
-def test_two_plans_share_the_plot(viewer, panel, qtbot):
-    choose_two_plans(viewer, panel, a_dose(scale=0.8))
-    run(qtbot, panel)
-    check_same(curve(panel, "lung", second=True), expected(a_dose(scale=0.8), organs()))
-    check_same(curve(panel, "lung"), expected(a_dose(), organs()))
+def test_two_plans_share_the_plot(user, panel):
+    user.choose_two_plans(a_dose(scale=0.8))
+    user.run()
+    check_same(user.curve("lung", second=True), expected(a_dose(scale=0.8), organs()))
+    check_same(user.curve("lung"), expected(a_dose(), organs()))
     titles = [panel.table.table.item(row, 0).text() for row in range(6)]
     assert titles == [
         "lung", "lung (2nd plan)", "lung: 2nd − 1st", "heart", "heart (2nd plan)", "heart: 2nd − 1st",
@@ -97,53 +88,52 @@ def test_two_plans_share_the_plot(viewer, panel, qtbot):
     assert difference == pytest.approx(-0.2 * expected(a_dose(), organs()).mean, rel=1e-3)
 
 
-def test_two_label_layers_and_shapes_are_counted_together(viewer, panel, qtbot):
-    add_case(viewer, np.eye(4))
-    again = add_organs(viewer, organs(affine=np.eye(4)), "again")
+def test_two_label_layers_and_shapes_are_counted_together(user, viewer, panel):
+    user.add_case(np.eye(4))
+    again = user.add_organs(organs(affine=np.eye(4)), "again")
     square = np.array([[5, 3, 3], [5, 3, 9], [5, 9, 9], [5, 9, 3]], float)
     drawn = viewer.add_shapes([square], shape_type="polygon", name="drawn", edge_color="#00ff00")
     panel.inputs_box.structures.choose(viewer.layers["organs"], again, drawn)
-    run(qtbot, panel)
-    assert set(names(panel)) == {"lung (organs)", "heart (organs)", "lung (again)", "heart (again)", "drawn"}
-    assert curve(panel, "drawn").volume_cc == pytest.approx(0.036, rel=0.01)  # 6 x 6 x 1 mm
+    user.run()
+    assert set(user.names) == {"lung (organs)", "heart (organs)", "lung (again)", "heart (again)", "drawn"}
+    assert user.curve("drawn").volume_cc == pytest.approx(0.036, rel=0.01)  # 6 x 6 x 1 mm
     assert "single plane" in panel.notes.text()
-    assert panel.controller.curves[names(panel).index("drawn")].color == "#00ff00"
+    assert panel.controller.curves[user.names.index("drawn")].color == "#00ff00"
     drawn.add_polygons([moved(square, 1, 0, 0)])
-    settle(qtbot, panel)
-    assert curve(panel, "drawn").volume_cc == pytest.approx(0.072, rel=0.01)
+    user.settle()
+    assert user.curve("drawn").volume_cc == pytest.approx(0.072, rel=0.01)
 
 
-def test_what_the_user_changes_is_followed(viewer, filled_panel, qtbot):
+def test_what_the_user_changes_is_followed(user, viewer, filled_panel):
     """Settings, colors, names and the place of a layer."""
     panel, labels = filled_panel, viewer.layers["organs"]
     panel.form.widget("bins").value = 100
-    settle(qtbot, panel)
+    user.settle()
     assert panel.controller.results[0].parameters["histograms"]["bins"] == 100
-    assert len(curve(panel, "lung").doses) < 120
+    assert len(user.curve("lung").doses) < 120
     labels.colormap = {1: "#123456", 2: "#654321", 0: "transparent", None: "red"}
-    settle(qtbot, panel)
+    user.settle()
     assert [one.color for one in panel.controller.curves] == ["#123456", "#654321"]
     panel.table.table.item(0, 0).setText("left lung")
-    settle(qtbot, panel)
-    assert names(panel) == ["left lung", "heart"]
+    user.settle()
+    assert user.names == ["left lung", "heart"]
     assert labels.metadata["napari_gpubio"]["structures"] == {1: "left lung", 2: "heart"}
     del labels.metadata["napari_gpubio"]["affine"]
-    before = curve(panel, "heart").mean
+    before = user.curve("heart").mean
     labels.translate = (0, 0, 6.0)
-    settle(qtbot, panel)
-    assert curve(panel, "heart").mean != pytest.approx(before, rel=0.01)
+    user.settle()
+    assert user.curve("heart").mean != pytest.approx(before, rel=0.01)
 
 
-def test_a_case_of_one_dose_everywhere(viewer, panel, qtbot):
-    add_dose(viewer, Dose(values=np.full(SHAPE, 2.0), affine=AFFINE, unit="Gy", name="dose"))
-    add_organs(viewer)
-    run(qtbot, panel)
-    assert curve(panel, "lung").dose_at_percent(95) == 2.0
+def test_a_case_of_one_dose_everywhere(user, panel):
+    user.add_dose(Dose(values=np.full(SHAPE, 2.0), affine=AFFINE, unit="Gy", name="dose"))
+    user.add_organs()
+    user.run()
+    assert user.curve("lung").dose_at_percent(95) == 2.0
     panel.axes_box.log.setChecked(True)
     panel.axes_box.kind.setCurrentText("differential")
-    settle(qtbot, panel)
-    panel.tools.dose.setChecked(True)
-    settle(qtbot, panel)
+    user.settle()
+    user.draw_isodose()
     assert panel.message == ""
 
 
@@ -165,33 +155,33 @@ def opened(viewer, folder):
         getattr(viewer, f"add_{kind}")(data, **keywords)
 
 
-def test_contours_are_counted_where_labels_would_lose_overlaps(viewer, panel, qtbot, study, tmp_path):
+def test_contours_are_counted_where_labels_would_lose_overlaps(user, viewer, panel, study, tmp_path):
     """The contours of a study are chosen first; the DVH Sequence has the numbers of their file."""
     opened(viewer, study)
     (chosen,) = panel.inputs_box.structures.layers
     assert isinstance(chosen, Shapes)
-    run(qtbot, panel)
-    assert names(panel) == ["body", "target"]
+    user.run()
+    assert user.names == ["body", "target"]
     dose, structures = read_rtdose(study / "dose.dcm"), read_rtstruct(study / "structures.dcm")
     panel.export.write_dicom(tmp_path / "out.dcm")
     written = {one.name: one for one in read_dvh_sequence(tmp_path / "out.dcm", {1: "body", 2: "target"})}
     for one in structures.structures:
-        found, reference = curve(panel, one.name), dvh(dose, one, SETTINGS, device="cpu")[one.name]
+        found, reference = user.curve(one.name), dvh(dose, one, SETTINGS, device="cpu")[one.name]
         assert found.volume_cc == pytest.approx(reference.volume_cc, rel=1e-4)
         assert found.mean == pytest.approx(reference.mean, rel=1e-4)
         assert written[one.name].volume_cc == pytest.approx(found.volume_cc, rel=1e-8)
         assert written[one.name].dose_at_percent(50) == pytest.approx(found.dose_at_percent(50), abs=0.01)
     assert "tick 'structures' instead to paint" in panel.notes.text()
-    exact = curve(panel, "body").volume_cc
+    exact = user.curve("body").volume_cc
     panel.inputs_box.structures.choose(next(layer for layer in viewer.layers if isinstance(layer, Labels)))
-    settle(qtbot, panel)
-    assert curve(panel, "body").volume_cc < 0.8 * exact  # without the target
+    user.settle()
+    assert user.curve("body").volume_cc < 0.8 * exact  # without the target
     assert "Tick 'structures contours' instead to count structures that overlap" in panel.notes.text()
 
 
-def test_a_file_that_cannot_be_read_is_noted_in_the_panel(viewer, panel, qtbot, study):
+def test_a_file_that_cannot_be_read_is_noted_in_the_panel(user, viewer, panel, study):
     (study / "slice.dcm").write_bytes((study / "dose.dcm").read_bytes()[:250])
     opened(viewer, study)
-    run(qtbot, panel)
+    user.run()
     assert "slice.dcm cannot be read as DICOM" in panel.notes.text()
     assert panel.notes.text().count("slice.dcm") == 1

@@ -6,44 +6,20 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.napari_io import carried
-from tests.dock_widgets import (
-    MILLISECONDS,
-    WAYS_TO_CLOSE,
-    check_closing_ends_a_run,
-    close,
-    complaint,
-    ended,
-    hears_the_mouse,
-)
-from tests.dose.gui.panel_samples import (
-    SHAPE,
-    a_dose,
-    add_case,
-    add_dose,
-    add_organs,
-    add_panel,
-    choose_two_plans,
-    dose_values,
-    label_values,
-    names,
-    organs,
-    run,
-    settle,
-)
+from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, check_closing_ends_a_run, close, ended, hears_the_mouse
+from tests.dose.gui.panel_samples import SHAPE, User, a_dose, add_panel, dose_values, label_values, organs
 
 
-def test_a_unit_is_required_and_never_guessed(viewer, panel, qtbot):
+def test_a_unit_is_required_and_never_guessed(user, viewer, panel):
     viewer.add_image(dose_values().T, name="Gy dose")
     viewer.add_labels(label_values().T, name="organs")
-    assert "the unit of the dose 'Gy dose' is not known" in complaint(qtbot, panel)
+    assert "the unit of the dose 'Gy dose' is not known" in user.complaint()
     assert panel.inputs_box.unit.text() == ""
-    panel.inputs_box.unit.setText("Gy")
-    panel.inputs_box.unit.editingFinished.emit()
-    run(qtbot, panel)
+    user.type_unit("Gy")
+    user.run()
     for unit, curves in (("", 0), ("Gy", 2)):
-        panel.inputs_box.unit.setText(unit)
-        panel.inputs_box.unit.editingFinished.emit()
-        settle(qtbot, panel)
+        user.type_unit(unit)
+        user.settle()
         assert len(panel.controller.curves) == curves
     assert panel.message == ""
 
@@ -62,83 +38,82 @@ GRAY, LOGARITHM = {"unit": "Gy"}, {"napari_gpubio": {"quantity": "log10 fluence"
     ],
     ids=["no dose", "no structures", "NaN in the dose", "empty labels", "logarithms"],
 )
-def test_bad_input_is_explained(viewer, panel, qtbot, metadata, voxel, labels, words):
+def test_bad_input_is_explained(user, viewer, metadata, voxel, labels, words):
     if metadata is not None:
         values = dose_values().T.copy()
         values[2, 2, 2] = voxel
         viewer.add_image(values, name="d", contrast_limits=(0, 1), metadata=metadata)
     if labels is not None:
         viewer.add_labels(labels.T, name="l")
-    assert words in complaint(qtbot, panel)
+    assert words in user.complaint()
 
 
-def test_units_of_a_second_plan(viewer, panel, qtbot):
-    choose_two_plans(viewer, panel, a_dose(unit="J/cm2"))
-    assert "in Gy and J/cm2, which cannot share an axis" in complaint(qtbot, panel)
+def test_units_of_a_second_plan(user, viewer, panel):
+    user.choose_two_plans(a_dose(unit="J/cm2"))
+    assert "in Gy and J/cm2, which cannot share an axis" in user.complaint()
     panel.inputs_box.second_box.choose(viewer.add_image(dose_values().T, name="unknown"))
-    run(qtbot, panel)
+    user.run()
     assert "unit of 'unknown' is not known" in panel.message
     assert "taken to be in Gy" in panel.message
 
 
-def test_labels_outside_the_dose_are_noted(viewer, panel, qtbot):
-    add_dose(viewer)
+def test_labels_outside_the_dose_are_noted(user, panel):
+    user.add_dose()
     far = np.eye(4)
     far[:3, 3] = 1000
-    add_organs(viewer, organs(affine=far))
-    run(qtbot, panel)
+    user.add_organs(organs(affine=far))
+    user.run()
     assert "lie outside the dose grid and are counted with no dose" in panel.notes.text()
     panel.form.widget("outside").value = "refuse"
-    settle(qtbot, panel)
+    user.settle()
     assert "lie outside the dose grid; give a larger dose" in panel.message
 
 
-def test_an_error_loses_no_curves(viewer, filled_panel, qtbot):
-    before = names(filled_panel)
+def test_an_error_loses_no_curves(user, viewer, filled_panel):
+    before = user.names
     data = viewer.layers["dose"].data.copy()
     data[0, 0, 0] = np.inf
     viewer.layers["dose"].data = data
-    settle(qtbot, filled_panel)
+    user.settle()
     assert "not finite" in filled_panel.message
-    assert names(filled_panel) == before
+    assert user.names == before
 
 
-def test_another_dose_forgets_the_lines_and_layers_that_go_leave_an_empty_plot(viewer, filled_panel, qtbot):
-    filled_panel.tools.dose.setChecked(True)
-    settle(qtbot, filled_panel)
+def test_another_dose_forgets_the_lines_and_layers_that_go_leave_an_empty_plot(user, viewer, filled_panel):
+    user.draw_isodose()
     filled_panel.link.move_dose_line(3.0)
-    add_dose(viewer, a_dose(unit="HU"), name="CT", metadata={"quantity": "CT"})
+    user.add_dose(a_dose(unit="HU"), name="CT", metadata={"quantity": "CT"})
     box = filled_panel.inputs_box.dose_box
     assert [box.itemText(n) for n in range(box.count())] == ["dose"]  # neither the CT nor the highlight is one
-    box.choose(add_dose(viewer, a_dose(scale=10.0), name="other"))
-    settle(qtbot, filled_panel)
+    box.choose(user.add_dose(a_dose(scale=10.0), name="other"))
+    user.settle()
     assert filled_panel.link.dose != 3.0
     viewer.layers.remove("organs")
-    settle(qtbot, filled_panel)
-    assert names(filled_panel) == []
+    user.settle()
+    assert user.names == []
     assert filled_panel.highlight.layer is None
     assert not filled_panel.empty.isHidden()
 
 
-def test_stop_keeps_what_was_counted(viewer, panel, qtbot, held, in_chunks_of):
+def test_stop_keeps_what_was_counted(user, viewer, panel, qtbot, held, in_chunks_of):
     in_chunks_of(1)
-    add_case(viewer)
+    user.add_case()
     panel.run_button.click()
     held.wait(qtbot)
     with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):
         panel.run_button.click()
     assert "Stopped" in panel.message
     viewer.layers["organs"].paint((5, 6, 6), 2)  # is not followed
-    settle(qtbot, panel)
+    user.settle()
 
 
-def test_a_dose_may_go_while_it_is_counted(viewer, panel, qtbot, held):
-    add_case(viewer)
+def test_a_dose_may_go_while_it_is_counted(user, viewer, panel, qtbot, held):
+    user.add_case()
     panel.run_button.click()
     held.wait(qtbot)
     viewer.layers.remove("dose")
     held.go.set()
-    settle(qtbot, panel)
+    user.settle()
 
 
 # -- the end ----------------------------------------------------------------------------------------------------------
@@ -148,17 +123,17 @@ def test_a_dose_may_go_while_it_is_counted(viewer, panel, qtbot, held):
 @WAYS_TO_CLOSE
 def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how):
     viewer = make_napari_viewer_proxy(strict_qt="raise")
-    _, labels = add_case(viewer)
     panel = add_panel(viewer)
-    run(qtbot, panel)
-    panel.tools.dose.setChecked(True)
-    settle(qtbot, panel)
+    user = User(viewer, panel, qtbot)
+    _, labels = user.add_case()
+    user.run()
+    user.draw_isodose()
     panel.link.mark_voxel((20.0, 5.0, 30.0))
     assert any(carried(layer, "panel") for layer in viewer.layers)
     before = len(labels.events.labels_update.callbacks)
     gone = weakref.ref(panel)
     close(viewer, panel, how)
-    del panel
+    del panel, user
     assert ended(qtbot, gone)
     if how == "the dock":
         assert not any(carried(layer, "panel") for layer in viewer.layers)
@@ -169,21 +144,21 @@ def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how)
 @pytest.mark.display
 def test_closing_in_the_middle_of_a_run_ends_it(make_napari_viewer_proxy, qtbot, held, errors):
     viewer = make_napari_viewer_proxy(strict_qt="raise")
-    add_case(viewer)
+    User(viewer, None, qtbot).add_case()
     check_closing_ends_a_run(qtbot, viewer, add_panel, held, "the viewer")
     assert errors() == []
 
 
-def test_a_closed_panel_follows_nothing(viewer, filled_panel, qtbot):
+def test_a_closed_panel_follows_nothing(user, viewer, filled_panel, qtbot):
     filled_panel.teardown()
-    assert names(filled_panel) == []
+    assert user.names == []
     viewer.layers["organs"].paint((5, 6, 6), 2)
     viewer.dims.set_point(0, 20.0)
     viewer.layers.clear()
     qtbot.wait(20)
-    add_case(viewer)
+    user.add_case()
     filled_panel.revive()  # it was not closed after all, and goes on
-    settle(qtbot, filled_panel)
+    user.settle()
     viewer.layers["organs"].paint((5, 6, 6), 2)
-    settle(qtbot, filled_panel)
-    assert names(filled_panel) == ["lung", "heart"]
+    user.settle()
+    assert user.names == ["lung", "heart"]

@@ -12,9 +12,9 @@ from qtpy.QtTest import QTest
 
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.io import read_dvh_sequence
-from tests.dock_widgets import press_and_wait, run_script, save_scripts_as, script_of
+from tests.dock_widgets import docked, run_script, save_scripts_as, script_of
 from tests.dose.dicom_files import save_dose, save_structures
-from tests.dose.gui.panel_samples import cells, curve, readout_of, settle
+from tests.dose.gui.panel_samples import User
 from tests.dose.samples import at, circle
 
 pytestmark = pytest.mark.display
@@ -35,21 +35,19 @@ def drag(widget, *places):
     QTest.qWait(20)
 
 
-class User:
-    """Sees a viewer with the treatment phantom and the panel."""
+class WindowUser(User):
+    """Sees the treatment phantom and the panel in a window."""
 
     def __init__(self, viewer, qtbot):
-        self.viewer, self.qtbot = viewer, qtbot
         viewer.window._qt_window.resize(1500, 1100)
         viewer.open_sample("napari-gpubio", "treatment")
-        self.panel = DosePanel(viewer)
-        viewer.window.add_dock_widget(self.panel, name="Dose-volume histogram")
+        super().__init__(viewer, docked(viewer, DosePanel(viewer), "Dose-volume histogram"), qtbot)
         self.panel.choose_device("cpu")
         qtbot.wait(200)
 
     def click(self, widget):
         QTest.mouseClick(widget, LEFT)
-        settle(self.qtbot, self.panel)
+        self.settle()
 
     def on_plot(self, dose, volume):
         """Where a dose and a volume are on screen."""
@@ -72,38 +70,36 @@ class User:
 
     def drag_on_plot(self, *places):
         drag(self.panel.plot.viewport(), *(self.on_plot(*place) for place in places))
-        settle(self.qtbot, self.panel)
+        self.settle()
 
 
 @pytest.fixture
 def user(make_napari_viewer, qtbot):
-    viewer = make_napari_viewer(show=True)
-    user = User(viewer, qtbot)
-    press_and_wait(qtbot, user.panel, user.panel.run_button)
-    settle(qtbot, user.panel)
+    user = WindowUser(make_napari_viewer(show=True), qtbot)
+    user.run()
     yield user
     user.panel.teardown()
 
 
 def test_lines_are_dragged_voxels_clicked_and_labels_painted(user):
-    panel, lung, target = user.panel, curve(user.panel, "left lung"), curve(user.panel, "target")
+    panel, lung, target = user.panel, user.curve("left lung"), user.curve("target")
     dose = float(lung.dose_at_percent(25))
     user.move_on_plot(dose, 25)
-    assert "left lung" in readout_of(panel)
-    assert float(readout_of(panel).split("left lung ")[1].split(" %")[0]) == pytest.approx(25, abs=2)
+    assert "left lung" in user.readout
+    assert float(user.readout.split("left lung ")[1].split(" %")[0]) == pytest.approx(25, abs=2)
     user.click(panel.tools.dose)
     user.drag_on_plot((panel.plot.dose_line.value(), 50), (60, 50))
     line = panel.plot.dose_line.value()
     assert line == pytest.approx(60, abs=1.5)
     assert panel.isodose.layer.data.level == pytest.approx(line)
-    assert f"at least {line:.4g} Gy" in readout_of(panel)
+    assert f"at least {line:.4g} Gy" in user.readout
     QTest.mouseClick(panel.plot.viewport(), LEFT, pos=user.on_plot(float(target.dose_at_percent(60)), 60))
-    settle(user.qtbot, panel)
+    user.settle()
     assert panel.tools.inside.currentText() == "target"
     user.click(panel.tools.volume)
     user.drag_on_plot((20, panel.plot.volume_line.value()), (20, 50))
     assert panel.plot.volume_line.value() == pytest.approx(50, abs=2)
-    assert f"D at {panel.plot.volume_line.value():.4g} %" in readout_of(panel)
+    assert f"D at {panel.plot.volume_line.value():.4g} %" in user.readout
     user.click(panel.tools.volume)
     user.click(panel.tools.interval)
     assert panel.isodose.layer is None
@@ -114,7 +110,7 @@ def test_lines_are_dragged_voxels_clicked_and_labels_painted(user):
     user.drag_on_plot(((low + high) / 2, 30), ((low + high) / 2 - 10, 30))
     assert panel.plot.interval.getRegion()[0] == pytest.approx(low - 10, abs=1.5)
     user.viewer.dims.ndisplay = 3
-    settle(user.qtbot, panel)
+    user.settle()
     assert panel.highlight.layer.data.shape == user.viewer.layers["organs"].data.shape
     user.viewer.dims.ndisplay = 2
     user.click(panel.tools.interval)
@@ -128,30 +124,30 @@ def click_a_voxel_and_paint(user):
     QTest.mouseMove(native, place)
     QTest.mouseClick(native, LEFT, pos=place)
     user.qtbot.wait(50)
-    assert "voxel in target" in readout_of(panel)
+    assert "voxel in target" in user.readout
     assert len(panel.plot.marks.data) == 5
     viewer.layers.selection.active = organs
     organs.mode, organs.selected_label, organs.brush_size = "paint", 5, 12
-    before, data = curve(panel, "cord").volume_cc, organs.data.copy()
+    before, data = user.curve("cord").volume_cc, organs.data.copy()
     drag(native, user.on_canvas(organs, 60, 60), user.on_canvas(organs, 80, 100))
-    settle(user.qtbot, panel)
+    user.settle()
     painted = np.count_nonzero(organs.data == 5) - np.count_nonzero(data == 5)
     assert painted > 100
-    assert curve(panel, "cord").volume_cc == pytest.approx(before + painted * 0.008, rel=1e-6)
+    assert user.curve("cord").volume_cc == pytest.approx(before + painted * 0.008, rel=1e-6)
     organs.undo()
-    settle(user.qtbot, panel)
+    user.settle()
     np.testing.assert_array_equal(organs.data, data)
-    assert curve(panel, "cord").volume_cc == pytest.approx(before, rel=1e-12)
+    assert user.curve("cord").volume_cc == pytest.approx(before, rel=1e-12)
 
 
 def test_columns_are_typed_and_what_is_on_screen_is_written(user, tmp_path, monkeypatch):
     panel = user.panel
     panel.table.columns.selectAll()
     QTest.keyClicks(panel.table.columns, "gEUD(a=8), Paddick CI(target=target)")
-    settle(user.qtbot, panel)
+    user.settle()
     row = [panel.table.table.item(n, 0).text() for n in range(5)].index("target")
-    assert 90 < float(cells(panel, row)[1]) < 100
-    assert 0.5 < float(cells(panel, row)[2]) < 0.8
+    assert 90 < float(user.cells(row)[1]) < 100
+    assert 0.5 < float(user.cells(row)[2]) < 0.8
     tabs = panel.tabs.tabBar()
     QTest.mouseClick(tabs, LEFT, pos=tabs.tabRect(1).center())
     text = panel.constraints.text
@@ -159,14 +155,14 @@ def test_columns_are_typed_and_what_is_on_screen_is_written(user, tmp_path, monk
     for line in ("target: V95%[%] >= 98", "cord: gEUD(a=8) < 45", "bowel: Max[Gy] < 45"):
         QTest.keyClicks(text, line)
         QTest.keyClick(text, Qt.Key.Key_Return)
-    settle(user.qtbot, panel)
+    user.settle()
     table = panel.constraints.table
     assert [table.item(n, 2).text() for n in range(3)] == ["✗ fail", "✓ pass", "? not evaluated"]
-    write_and_copy(panel, tmp_path, monkeypatch)
+    write_and_copy(user, tmp_path, monkeypatch)
 
 
-def write_and_copy(panel, tmp_path, monkeypatch):
-    target = curve(panel, "target")
+def write_and_copy(user, tmp_path, monkeypatch):
+    panel, target = user.panel, user.curve("target")
     names = ["body (rest)", "left lung", "right lung", "target", "cord"]
     loop = at(circle(6.0, 64, (21, -9)), 32.0)
     rtdose = save_dose(tmp_path / "rd.dcm", np.ones((3, 4, 5), np.uint16))
@@ -189,6 +185,6 @@ def write_and_copy(panel, tmp_path, monkeypatch):
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     printed = run_script(script_of(panel), tmp_path)
     line = next(line for line in printed.splitlines() if line.startswith("target "))
-    geud = float(cells(panel, names.index("target"))[1])
+    geud = float(user.cells(names.index("target"))[1])
     assert float(line.split("gEUD(a=8) = ")[1].split()[0]) == pytest.approx(geud, rel=1e-3)
     assert nib.load(next(tmp_path.glob("dose*.nii.gz"))).shape == (116, 60, 84)

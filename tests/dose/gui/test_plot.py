@@ -85,7 +85,7 @@ def test_the_curve_of_a_name_is_drawn_thicker(filled_panel):
 
 
 @COUNTS
-def test_a_figure_s_legend_is_drawn_in_its_place(qtbot, count):
+def test_a_figure_s_legend_is_drawn_in_its_place(count):
     curves, height = shown(count, second=True), 400.0
     width = legend_width(curves, height)
     image = QImage(round(width) + 40, 440, QImage.Format.Format_RGB32)
@@ -219,7 +219,7 @@ def test_intervals_hold_every_dose(logarithmic, least):
     assert ("equal ratio" if logarithmic else "intervals of 0.9") in axes.interval_text(edges)
 
 
-def test_ticks_of_a_logarithmic_axis_say_what_they_stand_for(qtbot):
+def test_ticks_of_a_logarithmic_axis_say_what_they_stand_for():
     axis = DoseAxis("bottom")
     axis.logarithmic = True
     axis.setRange(-3.2, 4.5)

@@ -7,20 +7,12 @@ from napari_gpubio.dose.live import LiveDvh
 from tests.dose.gui.panel_samples import (
     SAGITTAL,
     a_dose,
-    add_case,
-    add_dose,
-    add_organs,
     check_same,
-    choose_two_plans,
-    curve,
     dose_values,
     expected,
     highlighted,
     label_values,
-    names,
     organs,
-    run,
-    settle,
 )
 
 
@@ -29,19 +21,19 @@ def painted(layer):
     return np.asarray(layer.data).T.copy()
 
 
-def check_follows(panel, layer, names=("lung", "heart")):
+def check_follows(user, layer, names=("lung", "heart")):
     for name in names:
-        check_same(curve(panel, name), expected(a_dose(), organs(painted(layer)), name))
+        check_same(user.curve(name), expected(a_dose(), organs(painted(layer)), name))
 
 
-def test_strokes_undo_redo_and_fill_are_followed(viewer, filled_panel, qtbot, monkeypatch):
+def test_strokes_undo_redo_and_fill_are_followed(user, viewer, filled_panel, monkeypatch):
     layer = viewer.layers["organs"]
     layer.brush_size = 4
     runs, follow, compared = filled_panel.controller.live, LiveDvh.follow, []
     monkeypatch.setattr(LiveDvh, "follow", lambda *given, **more: compared.append(given) or follow(*given, **more))
     for z in (8.0, 11.0, 14.0):  # the slider alone changes nothing
         viewer.dims.set_point(0, z)
-        settle(qtbot, filled_panel)
+        user.settle()
     assert compared == []
     for act in (
         lambda: layer.paint((5, 6, 6), 2),
@@ -54,112 +46,112 @@ def test_strokes_undo_redo_and_fill_are_followed(viewer, filled_panel, qtbot, mo
     ):
         before = painted(layer)
         act()
-        settle(qtbot, filled_panel)
+        user.settle()
         assert (painted(layer) != before).any()
-        check_follows(filled_panel, layer)
+        check_follows(user, layer)
     assert compared
     assert filled_panel.controller.live is runs  # there was no new run
 
 
-def test_a_brush_in_three_dimensions_and_other_orders_of_axes(viewer, filled_panel, qtbot):
+def test_a_brush_in_three_dimensions_and_other_orders_of_axes(user, viewer, filled_panel):
     layer = viewer.layers["organs"]
     layer.brush_size = 4
     layer.n_edit_dimensions = 3
     for order in ((0, 1, 2), (1, 0, 2), (2, 1, 0)):
         viewer.dims.order = order
         layer.paint((5, 6 + order[0], 8), 2)
-        settle(qtbot, filled_panel)
-        check_follows(filled_panel, layer)
+        user.settle()
+        check_follows(user, layer)
 
 
-def test_a_sagittal_volume_is_painted_in_its_own_axes(viewer, panel, qtbot):
-    _, layer = add_case(viewer, SAGITTAL)
-    run(qtbot, panel)
+def test_a_sagittal_volume_is_painted_in_its_own_axes(user):
+    _, layer = user.add_case(SAGITTAL)
+    user.run()
     layer.brush_size = 3
     layer.paint((6, 5, 8), 2)
-    settle(qtbot, panel)
+    user.settle()
     now = painted(layer).transpose(1, 2, 0)
     assert (now != label_values()).any()
-    check_same(curve(panel, "heart"), expected(a_dose(SAGITTAL), organs(now, SAGITTAL), "heart"))
+    check_same(user.curve("heart"), expected(a_dose(SAGITTAL), organs(now, SAGITTAL), "heart"))
 
 
-def test_new_labels_and_labels_that_are_set_from_outside_are_followed(viewer, filled_panel, qtbot):
+def test_new_labels_and_labels_that_are_set_from_outside_are_followed(user, viewer, filled_panel):
     layer = viewer.layers["organs"]
     layer.brush_size = 5
     layer.paint((5, 12, 14), 7)
-    settle(qtbot, filled_panel)
-    assert names(filled_panel) == ["lung", "heart", "label 7"]
-    assert curve(filled_panel, "label 7").volume_cc == pytest.approx(np.count_nonzero(layer.data == 7) * 0.012)
+    user.settle()
+    assert user.names == ["lung", "heart", "label 7"]
+    assert user.curve("label 7").volume_cc == pytest.approx(np.count_nonzero(layer.data == 7) * 0.012)
     layer.undo()
-    settle(qtbot, filled_panel)
-    assert curve(filled_panel, "label 7").is_empty
+    user.settle()
+    assert user.curve("label 7").is_empty
     layer.data[3:6] = 2
     layer.refresh()
-    settle(qtbot, filled_panel)
-    check_follows(filled_panel, layer)
+    user.settle()
+    check_follows(user, layer)
     layer.data = np.where(layer.data == 2, 1, layer.data).astype(np.uint8)
-    settle(qtbot, filled_panel)
-    check_follows(filled_panel, layer, ("lung",))
-    assert curve(filled_panel, "heart").is_empty
+    user.settle()
+    check_follows(user, layer, ("lung",))
+    assert user.curve("heart").is_empty
 
 
-def test_a_label_beyond_the_type_that_was_counted(viewer, panel, qtbot):
-    add_dose(viewer)
+def test_a_label_beyond_the_type_that_was_counted(user, viewer):
+    user.add_dose()
     layer = viewer.add_labels(label_values().T.astype(np.int32), name="wide", metadata={})
     layer.affine = viewer.layers["dose"].affine
-    run(qtbot, panel)
+    user.run()
     layer.paint((5, 12, 14), 300)
-    settle(qtbot, panel)
-    assert "label 300" in names(panel)
+    user.settle()
+    assert "label 300" in user.names
 
 
-def test_what_is_painted_during_a_run_is_taken_over(viewer, panel, qtbot, held):
-    _, layer = add_case(viewer)
+def test_what_is_painted_during_a_run_is_taken_over(user, panel, qtbot, held):
+    _, layer = user.add_case()
     panel.run_button.click()
     held.wait(qtbot)
     layer.paint((5, 6, 6), 2)
     held.go.set()
-    settle(qtbot, panel)
-    check_follows(panel, layer)
+    user.settle()
+    check_follows(user, layer)
 
 
-def test_highlighted_voxels_follow_too(viewer, filled_panel, qtbot):
+def test_highlighted_voxels_follow_too(user, viewer, filled_panel):
     layer = viewer.layers["organs"]
     filled_panel.tools.dose.setChecked(True)
     filled_panel.tools.inside.setCurrentText("heart")
-    settle(qtbot, filled_panel)
+    user.settle()
     filled_panel.link.move_dose_line(10.0)
     layer.brush_size = 4
     layer.paint((5, 6, 6), 2)
     layer.paint((5, 8, 13), 0)
-    settle(qtbot, filled_panel)
+    user.settle()
     np.testing.assert_array_equal(
         highlighted(filled_panel.highlight.layer), (layer.data == 2) & (dose_values().T >= 10.0)
     )
 
 
-def test_labels_with_the_axis_of_a_series(viewer, panel, qtbot):
-    add_dose(viewer)
+def test_labels_with_the_axis_of_a_series(user, viewer):
+    user.add_dose()
     data = np.stack([label_values().T] * 2)
     affine = np.eye(5)
     affine[1:, 1:] = np.asarray(viewer.layers["dose"].affine)
     layer = viewer.add_labels(data, affine=affine, name="over time")
-    run(qtbot, panel)
+    user.run()
     layer.data[1, 4, 4, 4] = 2
     layer.refresh()
-    settle(qtbot, panel)
+    user.settle()
     now = organs(layer.data.max(axis=0).T)
-    check_same(curve(panel, "label 2"), expected(a_dose(), now, "heart"))
+    check_same(user.curve("label 2"), expected(a_dose(), now, "heart"))
 
 
-def test_labels_of_two_layers_and_two_plans_are_followed(viewer, panel, qtbot):
-    first = choose_two_plans(viewer, panel, a_dose(scale=0.5))
-    second = add_organs(viewer, organs(), "second")
+def test_labels_of_two_layers_and_two_plans_are_followed(user, panel):
+    first = user.choose_two_plans(a_dose(scale=0.5))
+    second = user.add_organs(organs(), "second")
     panel.inputs_box.structures.choose(first, second)
-    run(qtbot, panel)
+    user.run()
     second.paint((5, 6, 6), 2)
-    settle(qtbot, panel)
+    user.settle()
     for scale, is_second in ((1.0, False), (0.5, True)):
         for name, labels in (("second", painted(second)), ("organs", label_values())):
             reference = expected(a_dose(scale=scale), organs(labels), "heart")
-            check_same(curve(panel, f"heart ({name})", second=is_second), reference)
+            check_same(user.curve(f"heart ({name})", second=is_second), reference)

@@ -6,28 +6,15 @@ from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader
 from napari_gpubio.dose.gui.metric_table import MetricTable, first_number
 from napari_gpubio.dose.metrics import parse_metric
 from napari_gpubio.dose.metrics.models import MODELS
-from tests.dose.gui.panel_samples import (
-    a_dose,
-    add_case,
-    add_dose,
-    add_organs,
-    cells,
-    choose_two_plans,
-    curve,
-    expected,
-    organs,
-    run,
-    settle,
-    whole_dose_dvh,
-)
+from tests.dose.gui.panel_samples import a_dose, expected, organs, whole_dose_dvh
 
 
-def test_cells_are_values_of_the_metrics(filled_panel):
+def test_cells_are_values_of_the_metrics(user, filled_panel):
     filled_panel.table.columns.enter("Volume[cc], D95%[Gy]; V20Gy[%], D0.03cc[Gy]")
     assert filled_panel.table.titles == ["Structure", "Volume[cc]", "D95%[Gy]", "V20Gy[%]", "D0.03cc[Gy]"]
     for row, name in enumerate(("lung", "heart")):
-        written = cells(filled_panel, row)
-        reference = [parse_metric(text).of(curve(filled_panel, name)) for text in filled_panel.table.titles[1:]]
+        written = user.cells(row)
+        reference = [parse_metric(text).of(user.curve(name)) for text in filled_panel.table.titles[1:]]
         assert written == [name, *(f"{value:.4g}" for value in reference)]
 
 
@@ -41,28 +28,28 @@ def test_cells_are_values_of_the_metrics(filled_panel):
         ("Mean[Gy], gEUD(a=8, HI", "lacks a )"),
     ],
 )
-def test_a_bad_metric_is_explained_and_keeps_the_columns(filled_panel, text, words):
-    before = cells(filled_panel, 0)
+def test_a_bad_metric_is_explained_and_keeps_the_columns(user, filled_panel, text, words):
+    before = user.cells(0)
     filled_panel.table.columns.setText(text)
     filled_panel.table.columns.textEdited.emit(text)
     assert words in filled_panel.table.problem.text()
     assert not filled_panel.table.problem.isHidden()
-    assert cells(filled_panel, 0) == before
+    assert user.cells(0) == before
     filled_panel.table.columns.enter("Mean[Gy], Mean[J/cm2]")
     assert "is in J/cm2 and the dose is in Gy; use Gy" in filled_panel.table.problem.text()
-    assert [text == "–" for text in cells(filled_panel, 0)[1:]] == [False, True]
+    assert [text == "–" for text in user.cells(0)[1:]] == [False, True]
     filled_panel.table.columns.enter("Mean[Gy]")
     assert filled_panel.table.problem.isHidden()
 
 
-def test_columns_fit_their_header_and_values(filled_panel, qtbot):
+def test_columns_fit_their_header_and_values(user, filled_panel, qtbot):
     panel, table = filled_panel, filled_panel.table.table
     panel.resize(400, 900)
     panel.show()
     qtbot.wait(20)
     header, metrics = table.horizontalHeader(), table.fontMetrics()
     for column in range(table.columnCount()):
-        texts = [*table.horizontalHeaderItem(column).text().split("\n"), *(cells(panel, row)[column] for row in (0, 1))]
+        texts = [*table.horizontalHeaderItem(column).text().split("\n"), *(user.cells(row)[column] for row in (0, 1))]
         assert table.columnWidth(column) >= max(map(metrics.horizontalAdvance, texts))
     assert header.length() <= table.viewport().width()  # the default columns need no scrolling
     assert table.viewport().height() >= 2 * table.rowHeight(0)
@@ -84,17 +71,15 @@ def test_the_table_is_as_high_as_its_rows(qtbot, rows, visible):
     assert table.table.viewport().height() // table.table.rowHeight(0) == visible
 
 
-def test_the_columns_follow_the_unit_until_they_are_typed(viewer, panel, qtbot):
-    add_case(viewer)
+def test_the_columns_follow_the_unit_until_they_are_typed(user, panel):
+    user.add_case()
     assert "D95%[Gy]" in panel.table.columns.text()
-    panel.inputs_box.unit.setText("cGy")
-    panel.inputs_box.unit.editingFinished.emit()
-    run(qtbot, panel)
+    user.type_unit("cGy")
+    user.run()
     assert "D95%[cGy]" in panel.table.columns.text()
     panel.table.columns.enter("Mean[cGy]")
-    panel.inputs_box.unit.setText("Gy")
-    panel.inputs_box.unit.editingFinished.emit()
-    settle(qtbot, panel)
+    user.type_unit("Gy")
+    user.settle()
     assert panel.table.columns.text() == "Mean[cGy]"
     assert panel.controller.live.doses[0].unit == "Gy"
 
@@ -102,52 +87,50 @@ def test_the_columns_follow_the_unit_until_they_are_typed(viewer, panel, qtbot):
 TEXT = "gEUD(a=8), EQD2(D2cc, alpha_beta=3, fractions=30), HI, Paddick CI(target=lung)"
 
 
-def test_columns_with_parameters(filled_panel, qtbot):
+def test_columns_with_parameters(user, filled_panel):
     filled_panel.scale_box.prescription.box.setValue(15.0)
     filled_panel.table.columns.setText(TEXT)
     filled_panel.table.columns.textEdited.emit(TEXT)
-    settle(qtbot, filled_panel)
+    user.settle()
     titles = ["gEUD(a=8)[Gy]", "EQD2(D2cc[Gy], alpha_beta=3, fractions=30)", "HI", "Paddick CI(target=lung)"]
     assert filled_panel.table.titles == ["Structure", *titles]
     assert filled_panel.table.problem.isHidden()
     whole = whole_dose_dvh()
     for row, name in enumerate(("lung", "heart")):
-        values = [parse_metric(title).of(curve(filled_panel, name), 15.0, everything=whole) for title in titles[:3]]
-        assert cells(filled_panel, row)[1:4] == [f"{value:.4g}" for value in values]
-    index = parse_metric("Paddick CI").of(curve(filled_panel, "lung"), 15.0, everything=whole)
+        values = [parse_metric(title).of(user.curve(name), 15.0, everything=whole) for title in titles[:3]]
+        assert user.cells(row)[1:4] == [f"{value:.4g}" for value in values]
+    index = parse_metric("Paddick CI").of(user.curve("lung"), 15.0, everything=whole)
     assert 0 < index < 1
-    assert cells(filled_panel, 0)[4] == f"{index:.4g}"
-    assert cells(filled_panel, 1)[4] == "–"
+    assert user.cells(0)[4] == f"{index:.4g}"
+    assert user.cells(1)[4] == "–"
     assert "is of 'lung', not of 'heart'" in filled_panel.table.table.item(1, 4).toolTip()
 
 
-def test_an_index_follows_scale_and_plan(viewer, panel, qtbot):
-    choose_two_plans(viewer, panel, a_dose(scale=0.5))
-    run(qtbot, panel)
+def test_an_index_follows_scale_and_plan(user, panel):
+    user.choose_two_plans(a_dose(scale=0.5))
+    user.run()
     panel.scale_box.scale.box.setValue(2.0)
-    panel.table.columns.enter("GI(prescription=20Gy)")
-    settle(qtbot, panel)
+    user.choose_columns("GI(prescription=20Gy)")
     for row, factor in ((0, 1.0), (1, 0.5)):
         reference = parse_metric("GI(prescription=20Gy)").of(
-            curve(panel, "lung"), everything=whole_dose_dvh(factor).scaled(2.0)
+            user.curve("lung"), everything=whole_dose_dvh(factor).scaled(2.0)
         )
-        assert float(cells(panel, row)[1]) == pytest.approx(reference, rel=1e-3)
+        assert float(user.cells(row)[1]) == pytest.approx(reference, rel=1e-3)
 
 
-def test_the_whole_dose_is_counted_only_where_a_metric_needs_it(filled_panel, qtbot, monkeypatch):
+def test_the_whole_dose_is_counted_only_where_a_metric_needs_it(user, filled_panel, qtbot, monkeypatch):
     requested = []
     monkeypatch.setattr(filled_panel.controller.whole_dose, "request", lambda run: requested.append(run) or ())
-    filled_panel.table.columns.enter("Mean[Gy], HI")
-    settle(qtbot, filled_panel)
+    user.choose_columns("Mean[Gy], HI")
     assert requested == []
     filled_panel.table.columns.enter("Mean[Gy], GI(prescription=9Gy)")
     qtbot.waitUntil(lambda: bool(requested))
-    assert cells(filled_panel, 0)[2] == "…"
+    assert user.cells(0)[2] == "…"
     assert filled_panel.table.problem.isHidden()
     filled_panel.controller.whole_dose.missing_reason = "the device has too little memory"
     filled_panel.controller.redraw_later()
-    settle(qtbot, filled_panel)
-    assert cells(filled_panel, 0)[2] == "–"
+    user.settle()
+    assert user.cells(0)[2] == "–"
     assert "The device has too little memory" in filled_panel.table.problem.text()
 
 
@@ -171,13 +154,12 @@ def test_columns_and_numbers_are_selected_to_be_typed_over(filled_panel):
         ("J/cm2", "J/cm2", {"EQD2", "BED", "NTCP", "TCP"}),
     ],
 )
-def test_every_metric_of_the_menu_can_be_a_column(viewer, panel, qtbot, unit, usual, missing):
+def test_every_metric_of_the_menu_can_be_a_column(user, panel, unit, usual, missing):
     """Also: the menu has doses of a sensible size."""
-    add_dose(viewer, a_dose(unit=unit))
-    add_organs(viewer)
-    run(qtbot, panel)
-    panel.scale_box.prescription.box.setValue(15.0)
-    settle(qtbot, panel)
+    user.add_dose(a_dose(unit=unit))
+    user.add_organs()
+    user.run()
+    user.prescribe(15.0)
     actions = [action for action in panel.table.menu.menu().actions() if not action.isSeparator()]
     offered = [action.text().split("\t")[0] for action in actions]
     assert {f"V20{usual}[%]", f"CV20{usual}[cc]", f"Mean[{unit}]", f"gEUD(a=8)[{unit}]"} <= set(offered)
@@ -186,10 +168,10 @@ def test_every_metric_of_the_menu_can_be_a_column(viewer, panel, qtbot, unit, us
     for action in actions:
         action.trigger()
         assert panel.table.problem.isHidden()
-    settle(qtbot, panel)
+    user.settle()
     assert panel.table.titles[1:] == offered
     assert panel.table.problem.isHidden()
-    assert "–" not in cells(panel, 0)
+    assert "–" not in user.cells(0)
 
 
 @pytest.mark.parametrize(
@@ -214,8 +196,8 @@ def results_of(panel):
     return [[table.item(row, column).text() for column in range(3)] for row in range(table.rowCount())]
 
 
-def test_constraints_pass_fail_or_are_not_evaluated(filled_panel, qtbot):
-    mean = curve(filled_panel, "lung").mean
+def test_constraints_pass_fail_or_are_not_evaluated(user, filled_panel):
+    mean = user.curve("lung").mean
     filled_panel.constraints.text.setPlainText(
         f"Lung: Mean[Gy] < {mean + 1:.2f}  # a note\n\nlung: Mean[Gy] < {mean - 1:.2f}\ncord: Max[Gy] < 45\n"
         "heart: V95%[%] >= 90"
@@ -224,12 +206,11 @@ def test_constraints_pass_fail_or_are_not_evaluated(filled_panel, qtbot):
     assert [row[2] for row in written] == ["✓ pass", "✗ fail", "? not evaluated", "? not evaluated"]
     assert written[0][1] == f"{mean:.4g} Gy"
     assert "no structures are named 'cord'" in filled_panel.constraints.table.item(2, 2).toolTip()
-    filled_panel.scale_box.prescription.box.setValue(10.0)
-    settle(qtbot, filled_panel)
+    user.prescribe(10.0)
     assert results_of(filled_panel)[3][2] == "✓ pass"
 
 
-def test_constraints_that_wait_for_the_whole_dose_have_the_reason(filled_panel, qtbot, monkeypatch):
+def test_constraints_that_wait_for_the_whole_dose_have_the_reason(user, filled_panel, monkeypatch):
     monkeypatch.setattr(filled_panel.controller.whole_dose, "request", lambda _: ())
     filled_panel.constraints.text.setPlainText(
         "lung: Paddick CI(prescription=15Gy) > 0.5\ncord: GI(prescription=15Gy) < 3\nlung: V95%[%] > 3"
@@ -238,21 +219,20 @@ def test_constraints_that_wait_for_the_whole_dose_have_the_reason(filled_panel, 
     for why in (PENDING, "the device has too little memory"):
         filled_panel.controller.whole_dose.missing_reason = why
         filled_panel.controller.redraw_later()
-        settle(qtbot, filled_panel)
+        user.settle()
         assert [row[1:] for row in results_of(filled_panel)] == [["–", "? not evaluated"]] * 3
         assert table.item(0, 2).toolTip() == why
         assert "no structures are named 'cord'" in table.item(1, 2).toolTip()
         assert "in % of the prescription" in table.item(2, 2).toolTip()
 
 
-def test_constraints_follow_the_scale_and_the_second_plan(viewer, panel, qtbot):
-    choose_two_plans(viewer, panel, a_dose())
-    run(qtbot, panel)
-    panel.constraints.text.setPlainText(f"lung: Mean[Gy] < {curve(panel, 'lung').mean + 1:.2f}")
+def test_constraints_follow_the_scale_and_the_second_plan(user, panel):
+    user.choose_two_plans(a_dose())
+    user.run()
+    panel.constraints.text.setPlainText(f"lung: Mean[Gy] < {user.curve('lung').mean + 1:.2f}")
     assert "(2nd plan)" in results_of(panel)[1][0]
     for scale, result in ((1.0, "✓ pass"), (2.0, "✗ fail")):
-        panel.scale_box.scale.box.setValue(scale)
-        settle(qtbot, panel)
+        user.scale_doses(scale)
         assert [row[2] for row in results_of(panel)] == [result] * 2
 
 
@@ -275,11 +255,11 @@ def test_constraints_are_saved_and_loaded(filled_panel, tmp_path):
         filled_panel.constraints.load(tmp_path / "bad.txt")
 
 
-def test_constraints_with_parameters(filled_panel, qtbot):
+def test_constraints_with_parameters(user, filled_panel):
     filled_panel.constraints.text.setPlainText("lung: Paddick CI(prescription=15Gy) < 0.9\nheart: gEUD(a=8) < 1")
-    settle(qtbot, filled_panel)
+    user.settle()
     (_, index, passed), (_, geud, failed) = results_of(filled_panel)
     assert (passed, failed) == ("✓ pass", "✗ fail")
     metric = parse_metric("Paddick CI(prescription=15Gy)")
-    assert index == f"{metric.of(curve(filled_panel, 'lung'), everything=whole_dose_dvh()):.4g}"
+    assert index == f"{metric.of(user.curve('lung'), everything=whole_dose_dvh()):.4g}"
     assert geud.endswith(" Gy")

@@ -25,6 +25,14 @@ def panel(viewer, empty, qtbot):
 
 
 @pytest.fixture
+def shown(panel, qtbot):
+    """A panel with the quick run of a source on the left."""
+    panel.voxels.place_source(LEFT)
+    settle(qtbot, panel)
+    return panel
+
+
+@pytest.fixture
 def held(monkeypatch):
     """Holds every run back until ``go`` is set."""
     yield from Held(monkeypatch, request, "simulate_steps").until_the_end()

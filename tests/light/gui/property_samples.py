@@ -3,7 +3,7 @@
 import dataclasses
 
 from qtpy.QtCore import QItemSelectionModel, Qt
-from qtpy.QtWidgets import QDialog, QLineEdit, QPushButton
+from qtpy.QtWidgets import QDialog, QLineEdit
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui import optical_table
@@ -28,10 +28,6 @@ class Linear:
         return medium(1, "blood", wavelength_nm / 1000, f"a law at {wavelength_nm:g} nm")
 
 
-def button(table, start):
-    return next(b for b in table.findChildren(QPushButton) if b.text().startswith(start))
-
-
 def choose(table, *cells):
     """Select cells (row, column), as with Ctrl and the mouse."""
     selection = table.view.selectionModel()
@@ -52,7 +48,7 @@ def answer(monkeypatch, recipe, wavelength_nm=690.0):
 
     class AnsweredDialog:
         def __init__(self, rows, wavelength, unit, parent, *, word):
-            AnsweredDialog.asked = [row.label for row in rows], wavelength, unit
+            AnsweredDialog.given = [row.label for row in rows], wavelength, unit
 
         recipe = None
         wavelength_nm = None

@@ -1,30 +1,56 @@
-"""The dock widget "Light transport" and its two modes: who switches loses nothing."""
+"""The dock widget "Light transport" and its two modes: who switches loses nothing, and what both modes do alike."""
 
 import numpy as np
 import pytest
 
-from napari_gpubio.light.gui import LightPanel
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.light.gui import LightPanel, request
+from napari_gpubio.light.gui.display import DecadeBar, Strength
 from napari_gpubio.light.gui.mode import Mode
-from tests.dock_widgets import button
-from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS, picture
-from tests.light.gui.panel_samples import FEW, LEFT, click, fluence, held_run, result, run, settle
+from tests.dock_widgets import MILLISECONDS, Held, button, until_the_end
+from tests.light.gui.layers import panel_samples as layer_samples
+from tests.light.gui.layers.panel_samples import MEDIUM, MUA, SETTINGS, picture
+from tests.light.gui.panel_samples import (
+    FEW,
+    LEFT,
+    TOP,
+    add_ball,
+    add_panel,
+    click,
+    fluence,
+    held_run,
+    result,
+    run,
+    settle,
+)
+
+ENGINES = {"voxels": "simulate_steps", "layers": "simulate_layer_steps"}
 
 
-def test_the_buttons_switch_and_nothing_typed_is_lost(viewer, panel, qtbot):
+@pytest.fixture
+def quiet(panel):
+    """A source on the left, and nothing that runs by itself."""
     panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
-    panel.voxels.table.model.type_in({(0, 2): "0.123"})
-    media, settings = panel.voxels.table.media(), panel.voxels.run_box.settings
-    button(panel, "Layers").click()
-    assert panel.mode == "layers"
-    assert panel.voxels.isHidden()
-    assert not panel.layers.isHidden()
-    panel.layers.table.set_medium(MEDIUM)
-    button(panel, "Voxels").click()
-    assert (panel.voxels.table.media(), panel.voxels.run_box.settings) == (media, settings)
-    assert panel.voxels.controller.optodes.source is not None
-    button(panel, "Layers").click()
-    assert panel.layers.table.medium() == MEDIUM
+    return panel
+
+
+# ------------------------------------------------------------------------------------------------------- switching
+
+
+def test_the_buttons_switch_and_nothing_typed_is_lost(quiet):
+    quiet.voxels.table.model.type_in({(0, 2): "0.123"})
+    media, settings = quiet.voxels.table.media(), quiet.voxels.run_box.settings
+    button(quiet, "Layers").click()
+    assert quiet.mode == "layers"
+    assert quiet.voxels.isHidden()
+    assert not quiet.layers.isHidden()
+    quiet.layers.table.set_medium(MEDIUM)
+    button(quiet, "Voxels").click()
+    assert (quiet.voxels.table.media(), quiet.voxels.run_box.settings) == (media, settings)
+    assert quiet.voxels.controller.optodes.source is not None
+    button(quiet, "Layers").click()
+    assert quiet.layers.table.medium() == MEDIUM
 
 
 def test_the_other_mode_is_made_when_it_is_chosen(viewer, qtbot):
@@ -36,26 +62,24 @@ def test_the_other_mode_is_made_when_it_is_chosen(viewer, qtbot):
     panel.teardown()
 
 
-def test_results_of_each_mode_are_hidden_and_come_back(viewer, panel, qtbot):
-    panel.voxels.run_box.set_live(False)
-    panel.voxels.place_source(LEFT)
-    run(qtbot, panel)
+def test_results_of_each_mode_are_hidden_and_come_back(viewer, quiet, qtbot):
+    run(qtbot, quiet)
     volume = fluence(viewer)
-    panel.set_mode("layers")
+    quiet.set_mode("layers")
     assert not volume.visible
-    panel.layers.grid_box.set_settings(SETTINGS)
-    panel.layers.run_box.set_settings(SETTINGS)
-    panel.layers.table.set_medium(MEDIUM)
-    run(qtbot, panel)
+    quiet.layers.grid_box.set_settings(SETTINGS)
+    quiet.layers.run_box.set_settings(SETTINGS)
+    quiet.layers.table.set_medium(MEDIUM)
+    run(qtbot, quiet)
     assert picture(viewer).visible
-    assert panel.layers.results.result.launched == SETTINGS.photons
-    panel.set_mode("voxels")
+    assert quiet.layers.results.result.launched == SETTINGS.photons
+    quiet.set_mode("voxels")
     assert volume.visible
     assert not picture(viewer).visible
-    assert panel.voxels.results.result is result(viewer)
+    assert quiet.voxels.results.result is result(viewer)
 
 
-def test_a_click_places_no_source_while_layers_are_on_screen(viewer, panel, qtbot):
+def test_a_click_places_no_source_while_layers_are_on_screen(viewer, panel):
     panel.voxels.run_box.set_live(False)
     panel.set_mode("layers")
     click(viewer, LEFT)
@@ -74,7 +98,7 @@ def test_a_run_shows_its_result_in_the_mode_that_began_it(viewer, panel, qtbot, 
     assert panel.layers.results.result is None
 
 
-def test_there_is_one_set_of_plots_with_the_tabs_of_the_mode(viewer, panel, qtbot):
+def test_there_is_one_set_of_plots_with_the_tabs_of_the_mode(viewer, panel):
     panel.plots.open()
     tabs = panel.plots.window.tabs
 
@@ -91,27 +115,167 @@ def test_there_is_one_set_of_plots_with_the_tabs_of_the_mode(viewer, panel, qtbo
     assert panel.plots.window is tabs.parentWidget()
 
 
-@pytest.mark.parametrize("mode", ["voxels", "layers"])
-def test_copy_as_python_is_of_the_mode_on_screen(panel, mode):
-    panel.set_mode(mode)
-    panel.voxels.run_box.set_live(False)
-    panel.voxels.place_source(LEFT)
-    layered = "LayeredMedium(" in (panel.run_form.script({}) if mode == "layers" else "")
-    assert layered is (mode == "layers")
-    assert [layer.name for layer in panel.run_form.painted_layers()] == ([] if layered else ["ball"])
+def test_copy_as_python_is_of_the_mode_on_screen(quiet):
+    assert [layer.name for layer in quiet.run_form.painted_layers()] == ["ball"]
+    quiet.set_mode("layers")
+    assert "LayeredMedium(" in quiet.run_form.script({})
+    assert quiet.run_form.painted_layers() == []
 
 
-def test_a_saved_result_is_opened_with_its_inputs(viewer, panel, qtbot, tmp_path):
-    panel.voxels.run_box.set_live(False)
-    panel.voxels.place_source(LEFT)
-    run(qtbot, panel)
+# ------------------------------------------------------------------------------------------------------ both modes
+
+
+@pytest.fixture(params=["voxels", "layers"])
+def ready(request, viewer, qtbot):
+    """A panel in each mode, with everything that a run needs."""
+    if request.param == "layers":
+        panel = layer_samples.add_panel(viewer)
+    else:
+        panel = add_panel(viewer)
+        add_ball(viewer)
+        settle(qtbot, panel)
+        panel.voxels.run_box.set_live(False)
+        panel.voxels.place_source(LEFT)
+    yield from until_the_end(qtbot, viewer, panel)
+
+
+@pytest.fixture
+def held_mode(monkeypatch, ready):
+    """Holds every run of the mode back until ``go`` is set."""
+    yield from Held(monkeypatch, request, ENGINES[ready.mode]).until_the_end()
+
+
+def change(panel):
+    """Change what is simulated."""
+    if panel.mode == "voxels":
+        panel.voxels.place_source(TOP)
+    else:
+        layer_samples.change(panel, MUA, "7")
+
+
+def changed(panel, run):
+    """What `change` changes, in a request or in a result."""
+    return run.source.position_mm if panel.mode == "voxels" else run.medium
+
+
+def test_while_it_runs_nothing_is_called_stopped_and_stop_keeps_what_was_done(ready, qtbot):
+    mode, many = ready.run_form, 400_000_000
+    mode.run_box.photons.set_value(many)
+    ready.run_button.click()
+    assert ready.run_button.text() == "Stop"
+    qtbot.waitUntil(lambda: mode.results.displayed is not None, timeout=MILLISECONDS)
+    assert ready.running
+    assert mode.view.layer() is not None
+    assert f" of {many:,} photons" in mode.results.findings
+    assert "Running: " in mode.results.findings
+    assert not any(word in mode.results.findings for word in ("Stopped", "batches"))
+    assert not button(ready, "Continue").isEnabled()
+    with qtbot.waitSignal(ready.run_finished, timeout=10_000):
+        ready.run_button.click()
+    settle(qtbot, ready)
+    assert ready.run_button.text() == "Run"
+    stopped = mode.results.result
+    assert not stopped.complete
+    assert 0 < stopped.launched < many
+    total = stopped.energy.total if ready.mode == "voxels" else stopped.total
+    assert total == pytest.approx(1.0, abs=1e-6)
+    assert f"Stopped after {stopped.launched:,} of {many:,}" in mode.results.findings
+    assert "Running" not in mode.results.findings
+    assert button(ready, "Continue").isEnabled()
+    if ready.mode == "voxels":
+        assert ready.status == f"stopped after {stopped.launched:,} photons; Continue adds photons"
+
+
+def test_a_change_during_a_run_lets_it_go_on_and_says_so(ready, qtbot, held_mode):
+    mode = ready.run_form
+    begun = changed(ready, mode.request())
+    ready.run_button.click()
+    held_mode.wait(qtbot)
+    mode.run_box.set_live(True)
+    change(ready)
+    assert "Press Stop, then Run" in ready.message
+    held_mode.go.set()
+    settle(qtbot, ready)
+    assert changed(ready, mode.results.result) == begun
+    run(qtbot, ready)
+    assert changed(ready, mode.results.result) == changed(ready, mode.request()) != begun
+
+
+@pytest.mark.display
+@pytest.mark.parametrize(
+    ("ready", "what"),
+    [
+        *(("voxels", what) for what in ("ball", "source and detectors", "source beam", "fluence", "everything")),
+        *(("layers", what) for what in ("fluence", "layer borders", "layer names", "everything")),
+    ],
+    indirect=["ready"],
+)
+def test_removing_layers_during_a_run_does_no_harm(viewer, ready, qtbot, held_mode, errors, what):
+    held_mode.go.set()
+    run(qtbot, ready)
+    held_mode.again()
+    ready.run_button.click()
+    held_mode.wait(qtbot)
+    if what == "everything":
+        viewer.layers.clear()
+    else:
+        viewer.layers.remove(ready.run_form.view.layer().name if what == "fluence" else what)
+    held_mode.go.set()
+    settle(qtbot, ready)
+    assert not errors()
+    assert ready.run_button.text() == "Run"
+    assert carried(ready.run_form.view.layer(), "result").launched == FEW
+    assert ("layer borders" in viewer.layers) == (ready.mode == "layers")
+
+
+def test_a_picture_can_be_kept_to_compare(viewer, ready, qtbot):
+    run(qtbot, ready)
+    view = ready.run_form.view
+    first, kept = view.layer(), ready.run_form.results.result
+    button(ready, "Keep these layers").click()
+    change(ready)
+    run(qtbot, ready)
+    assert first in viewer.layers
+    assert carried(first, "result") is kept
+    assert view.layer() is not first
+    assert changed(ready, carried(view.layer(), "result")) == changed(ready, ready.run_form.request())
+    if ready.mode == "voxels":
+        assert [layer.name for layer in viewer.layers][-2:] == ["source beam", "source and detectors"]
+
+
+def test_the_legend_shows_powers_of_ten_and_the_unit(viewer, ready, qtbot):
+    box = ready.run_form.display_box
+    bar = box.findChild(DecadeBar)
+    assert bar.isHidden()
+    run(qtbot, ready)
+    layer = ready.run_form.view.layer()
+    high = round(layer.contrast_limits[1])
+    assert len(bar.texts) == 7
+    assert bar.texts[0] == "10" + str(high).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    assert "1/mm² per launched photon" in bar.unit
+    drawn = bar.grab().toImage()
+    layer.colormap = "viridis"
+    assert bar.grab().toImage() != drawn
+    layer.contrast_limits = (-2.5, -0.5)
+    assert bar.texts == ["10⁻¹", "10⁻²"]
+    box.set_strength(Strength(power_mw=10.0))
+    settle(qtbot, ready)
+    assert "mW/mm²" in bar.unit
+    viewer.layers.remove(layer)
+    assert bar.isHidden()
+    run(qtbot, ready)
+    assert not bar.isHidden()
+
+
+def test_a_saved_result_is_opened_with_its_inputs(viewer, quiet, qtbot, tmp_path):
+    run(qtbot, quiet)
     saved, path = result(viewer), tmp_path / "mine.npz"
-    panel.voxels.results.save(path, panel.voxels.results.displayed)
+    quiet.voxels.results.save(path, quiet.voxels.results.displayed)
     viewer.layers.clear()
-    settle(qtbot, panel)
-    panel.voxels.results.open_result(path)
-    qtbot.waitUntil(lambda: fluence(viewer) is not None, timeout=20_000)
-    settle(qtbot, panel)
+    settle(qtbot, quiet)
+    quiet.voxels.results.open_result(path)
+    qtbot.waitUntil(lambda: fluence(viewer) is not None, timeout=MILLISECONDS)
+    settle(qtbot, quiet)
     assert np.array_equal(result(viewer).fluence, saved.fluence)
-    assert panel.voxels.results.result.launched == saved.launched
-    assert panel.voxels.controller.optodes.source.position_mm == saved.source.position_mm
+    assert quiet.voxels.results.result.launched == saved.launched
+    assert quiet.voxels.controller.optodes.source.position_mm == saved.source.position_mm

@@ -1,53 +1,59 @@
-"""The dock widget "Light transport": Copy as Python, optodes from SNIRF, input files of MCX."""
+"""The dock widget "Light transport": Copy as Python, files, and what a result is used for."""
+
+import dataclasses
 
 import numpy as np
 import pytest
+from qtpy.QtWidgets import QComboBox
 
-from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.light.io.results import load_result
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.gui.request import adjoint_source
+from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.volumes import read_domain
+from napari_gpubio.light.napari_io import labels_layer, read_layers
+from napari_gpubio.light.run import simulate
+from napari_gpubio.light.sensitivity import sensitivity
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
-from tests.dock_widgets import NOTHING_COPIED, run_script, save_scripts_as, script_of
+from tests.dock_widgets import button, press_and_wait, run_script, save_scripts_as, script_of
 from tests.light.gui.panel_samples import (
     CENTER,
+    FEW,
     LEFT,
     MEDIA,
     RADIUS,
     TOP,
     add_ball,
+    add_panel,
     ball,
+    detector_rows,
     fluence,
+    outwards,
     result,
     run,
     settle,
 )
 
 
-@pytest.fixture
-def from_file(viewer, empty, qtbot, tmp_path):
-    """A panel with labels that came from a NIfTI file."""
+def test_the_script_gives_the_same_numbers(viewer, empty, qtbot, tmp_path):
     path = tmp_path / "ball.nii.gz"
     write_volume(path, ball().labels, ball().affine, "ball")
     add_ball(viewer, read_domain(path, MEDIA, outside_n=1.1))
     settle(qtbot, empty)
-    return empty
-
-
-def test_the_script_gives_the_same_numbers(viewer, from_file, qtbot, tmp_path):
-    panel = from_file
-    panel.voxels.place_source(LEFT)
-    panel.voxels.source_box.form.widget("kind").value = "fiber"
-    panel.voxels.source_box.form.widget("radius_mm").value = 0.75
-    panel.voxels.source_box.depth_box.setValue(1.25)
-    panel.voxels.controller.add_detector(LEFT + np.array([2.0, 6.0, 0.0]))
-    panel.voxels.run_box.form.widget("seed").value = 11
-    panel.voxels.run_box.set_gates(2.0, 3)
-    panel.voxels.display_box.power_box.setValue(7.5)
-    run(qtbot, panel)
-    text = script_of(panel)
-    assert panel.message == ""
+    mode = empty.voxels
+    mode.place_source(LEFT)
+    mode.source_box.form.widget("kind").value = "fiber"
+    mode.source_box.form.widget("radius_mm").value = 0.75
+    mode.source_box.depth_box.setValue(1.25)
+    mode.controller.add_detector(LEFT + np.array([2.0, 6.0, 0.0]))
+    mode.run_box.form.widget("seed").value = 11
+    mode.run_box.set_gates(2.0, 3)
+    mode.display_box.power_box.setValue(7.5)
+    run(qtbot, empty)
+    text = script_of(empty)
+    assert empty.message == ""
     run_script(text, tmp_path)
     made, shown = load_result(tmp_path / "ball.npz"), result(viewer)
     assert np.array_equal(made.gates, shown.gates)
@@ -75,11 +81,6 @@ def test_painted_labels_and_a_pattern_are_saved_beside_the_script(viewer, panel,
     assert np.array_equal(made.source.width_axis, shown.source.width_axis)
     # a NIfTI file holds the affine in single precision, so single photons may go another way
     assert made.energy.absorbed.value == pytest.approx(shown.energy.absorbed.value, rel=0.02)
-
-
-def test_the_script_of_what_cannot_be_run_is_a_sentence(viewer, panel):
-    assert script_of(panel) == NOTHING_COPIED
-    assert "there is no source" in panel.message
 
 
 # ------------------------------------------------------------------------------------------------------------ SNIRF
@@ -122,59 +123,227 @@ def test_optodes_that_are_far_away_are_warned_of(panel, snirf):
     assert "other coordinates" in panel.message
 
 
-def test_files_that_are_no_optodes_are_a_sentence(panel, tmp_path):
-    (tmp_path / "broken.snirf").write_bytes(b"nonsense")
-    for path in (tmp_path / "broken.snirf", tmp_path / "missing.snirf"):
-        panel.voxels.load_optodes(path)
-        assert "could not be loaded" in panel.message
-        assert path.name in panel.message
-    assert panel.voxels.controller.optodes.source is None
-
-
-def test_optodes_without_labels_are_a_sentence(empty, snirf):
+def test_optodes_that_cannot_be_loaded_are_a_sentence(viewer, empty, qtbot, tmp_path, snirf):
     empty.voxels.load_optodes(snirf)
     assert "there are no labels" in empty.message
+    add_ball(viewer)
+    settle(qtbot, empty)
+    (tmp_path / "broken.snirf").write_bytes(b"nonsense")
+    for path in (tmp_path / "broken.snirf", tmp_path / "missing.snirf"):
+        empty.voxels.load_optodes(path)
+        assert "could not be loaded" in empty.message
+        assert path.name in empty.message
+    assert empty.voxels.controller.optodes.source is None
 
 
 # -------------------------------------------------------------------------------------------------------------- MCX
 
 
-def mcx_layer(viewer, source, settings):
-    layer = add_ball(viewer, name="case")
-    viewer.layers.remove(layer)
-    layer.metadata[KEY]["case"] = LightCase(
-        domain=ball(), source=source, settings=settings, detectors=(), notes=("The note of the file.",), name="case"
-    )
-    viewer.add_layer(layer)
+@pytest.fixture
+def open_mcx(viewer, empty, qtbot):
+    """A function that adds labels with a case of MCX, and returns the result of its quick run."""
+
+    def opened(source, settings, detectors=()):
+        case = LightCase(
+            domain=ball(), source=source, settings=settings, detectors=detectors, notes=("A note.",), name="case"
+        )
+        data, keywords, _ = labels_layer(case.domain, "case")
+        keywords["metadata"][KEY]["case"] = case
+        viewer.add_labels(data, **keywords)
+        settle(qtbot, empty)
+        return result(viewer)
+
+    return opened
 
 
-def test_an_input_file_of_mcx_fills_everything(viewer, empty, qtbot):
+def test_an_input_file_of_mcx_fills_everything(empty, open_mcx):
     source = Source(kind="cone", position_mm=(-30.0, -4.0, 5.0), direction=(1.0, 0.25, 0.0), half_angle_deg=7.5)
     settings = LightSettings(
-        photons=3000, seed=5, time_gates_ns=(0.0, 0.2, 1.0), refraction=False, faces=("mirror",) * 6
+        photons=FEW, seed=5, time_gates_ns=(0.0, 0.2, 1.0), refraction=False, faces=("mirror",) * 6
     )
-    mcx_layer(viewer, source, settings)
-    settle(qtbot, empty)
-    shown = result(viewer)  # the quick run of it
+    shown = open_mcx(source, settings, (Detector(position_mm=LEFT), Detector(position_mm=TOP)))
     assert shown.source.kind == "cone"
     assert shown.source.half_angle_deg == 7.5
     assert shown.source.position_mm == source.position_mm
     assert np.allclose(shown.source.direction, source.frame()[2])
     assert shown.settings == settings
-    assert "The note of the file." in empty.message or shown is not None
+    assert [name for name, *_ in detector_rows(empty)] == ["D1", "D2"]  # they have no names in the file
 
 
-def test_the_pattern_of_an_input_file_becomes_an_image(viewer, empty, qtbot):
+def test_the_pattern_of_an_input_file_becomes_an_image(open_mcx):
     pattern = np.outer([1.0, 2.0, 4.0], [1.0, 0.0])
     direction, width = (0.0, 0.0, -1.0), (np.cos(0.4), np.sin(0.4), 0.0)
     source = Source(
         kind="pattern", position_mm=(3.0, -4.0, 40.0), direction=direction, width_axis=width, width_mm=8.0,
         height_mm=5.0, pattern=pattern,
     )  # fmt: skip
-    mcx_layer(viewer, source, LightSettings(photons=3000))
-    settle(qtbot, empty)
-    shown = result(viewer).source
+    shown = open_mcx(source, LightSettings(photons=3000)).source
     assert np.array_equal(shown.pattern, pattern)
     assert np.allclose(shown.frame(), source.frame(), atol=2e-3)  # the turn is shown to a tenth of a degree
     assert (shown.width_mm, shown.height_mm) == (8.0, 5.0)
-    assert fluence(viewer) is not None
+
+
+# -------------------------------------------------------------------------------------------------------------- results
+
+
+BESIDE = tuple(np.asarray(CENTER) + 20.0 * np.array([-0.8, 0.6, 0.0]))
+
+
+def press(qtbot, panel, text):
+    press_and_wait(qtbot, panel, button(panel, text))
+    settle(qtbot, panel)
+
+
+def numbers(panel):
+    return [row for row in panel.voxels.results.rows if row.group.startswith("Sensitivity")]
+
+
+@pytest.fixture
+def ran(panel, qtbot):
+    """A panel with a result, and no quick runs."""
+    panel.voxels.run_box.set_live(False)
+    panel.voxels.place_source(LEFT)
+    run(qtbot, panel)
+    return panel
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A file with a stopped run of a ball, its detector unnamed."""
+    source = Source(kind="fiber", radius_mm=0.8, position_mm=TOP, direction=tuple(-outwards(TOP)))
+    settings = LightSettings(photons=FEW, seed=5, faces=("mirror", "escape", "cyclic", "cyclic", "default", "default"))
+    stopped = simulate(ball(), source, settings, detectors=(Detector(position_mm=BESIDE, radius_mm=3.0),), device="cpu")
+    stopped = dataclasses.replace(
+        stopped, complete=False, settings=dataclasses.replace(stopped.settings, photons=2 * FEW)
+    )
+    path = tmp_path / "stopped.npz"
+    save_result(path, stopped)
+    return path
+
+
+def open_file(viewer, path):
+    """As napari opens it: one layer after the other."""
+    for data, keywords, kind in read_layers(str(path)):
+        getattr(viewer, f"add_{kind}")(data, **keywords)
+
+
+# --------------------------------------------------------------------------------------------------------- running
+
+
+def test_continue_adds_photons_to_a_whole_result(viewer, ran, qtbot):
+    first = result(viewer)
+    ran.voxels.run_box.photons.set_value(3000)
+    press(qtbot, ran, "Continue")
+    more = result(viewer)
+    assert more.launched == FEW + 3000
+    assert more.complete
+    assert more.parameters["seconds"] > first.parameters["seconds"]  # of both runs
+    once = simulate(first.domain, first.source, LightSettings(photons=FEW + 3000), device="cpu")
+    # the same photons as in one run: but for the sizes of the batches, all is equal
+    assert np.allclose(more.fluence, once.fluence, rtol=1e-6)
+    assert more.energy.absorbed.value == pytest.approx(once.energy.absorbed.value, rel=1e-9)
+
+
+# ----------------------------------------------------------------------------------------------------- saved files
+
+
+def test_a_saved_result_is_shown_with_its_inputs_and_goes_on_to_its_end(viewer, empty, qtbot, saved):
+    open_file(viewer, saved)
+    settle(qtbot, empty)
+    assert empty.voxels.results.result.launched == FEW
+    assert fluence(viewer).name.startswith("stopped")
+    assert np.allclose(empty.voxels.controller.optodes.source.position_mm, TOP)
+    assert detector_rows(empty)[0][:2] == ["D1", "3"]
+    settings = empty.voxels.run_box.settings
+    assert (settings.seed, settings.photons) == (5, 2 * FEW)
+    assert settings.faces == ("mirror", "escape", "cyclic", "cyclic", "default", "default")
+    assert empty.voxels.source_box.form.widget("kind").value == "fiber"
+    assert f"Stopped after {FEW:,} of {2 * FEW:,}" in empty.voxels.results.findings
+    press(qtbot, empty, "Continue")
+    whole, part = result(viewer), load_result(saved)
+    assert (whole.launched, whole.complete) == (2 * FEW, True)
+    once = simulate(ball(), part.source, part.settings, detectors=part.detectors, device="cpu")
+    assert np.allclose(whole.fluence, once.fluence, rtol=1e-6)
+    assert len(whole.detected) == len(once.detected)
+
+
+def test_a_panel_opened_after_the_file_shows_it_too(viewer, qtbot, saved):
+    open_file(viewer, saved)
+    late = add_panel(viewer)
+    if not hasattr(viewer, "window"):
+        qtbot.addWidget(late)
+    settle(qtbot, late)
+    assert late.voxels.results.result.launched == FEW
+    late.teardown()
+
+
+def test_a_kept_picture_is_not_taken_again(viewer, empty, qtbot, saved):
+    open_file(viewer, saved)
+    settle(qtbot, empty)
+    button(empty, "Keep these layers").click()
+    viewer.add_image(np.zeros((4, 4)))
+    settle(qtbot, empty)
+    assert fluence(viewer) is None
+
+
+# ----------------------------------------------------------------------------------------------------- sensitivity
+
+
+def test_the_sensitivity_is_that_of_two_runs(viewer, ran, qtbot):
+    ran.voxels.controller.add_detector(BESIDE)
+    press(qtbot, ran, "Sensitivity to D1")
+    layer = next(layer for layer in viewer.layers if carried(layer, "panel") == "sensitivity D1")
+    forward, detector = result(viewer), ran.voxels.controller.optodes.detectors[0]
+    shares = {row.label: row.value for row in numbers(ran) if row.unit == "%"}
+    assert sum(shares.values()) == pytest.approx(100.0)
+    assert shares[1] > shares[2] > 0  # source and detector are in the rind
+    paths = sum(row.value for row in numbers(ran) if row.unit == "mm")
+    assert np.nansum(10.0**layer.data) == pytest.approx(paths, rel=1e-4)
+    apart = np.linalg.norm(np.subtract(detector.position_mm, forward.source.position_mm))
+    assert apart < paths  # longer than the straight line
+    adjoint = adjoint_source(forward, detector)
+    assert np.dot(adjoint.direction, -outwards(adjoint.position_mm)) > 0.9
+    settings = dataclasses.replace(forward.settings, seed=forward.settings.seed + 1)
+    expected = sensitivity(forward, simulate(forward.domain, adjoint, settings, device="cpu"))
+    by_label = {label: 100 * share for label, share in expected.share_by_label().items()}
+    assert shares == pytest.approx(by_label)
+    assert not fluence(viewer).visible
+    run(qtbot, ran)
+    assert fluence(viewer).visible
+    assert numbers(ran) == []
+
+
+def test_a_sensitivity_needs_a_result_of_the_source(panel, qtbot):
+    panel.voxels.run_box.set_live(False)
+    panel.voxels.place_source(LEFT)
+    assert not button(panel, "Sensitivity to a detector").isEnabled()
+    panel.voxels.controller.add_detector(BESIDE)
+    button(panel, "Sensitivity to D1").click()
+    assert "no result yet" in panel.message
+    run(qtbot, panel)
+    panel.voxels.place_source(TOP)
+    button(panel, "Sensitivity to D1").click()
+    assert "press Run first" in panel.message
+    assert not panel.running
+
+
+# ----------------------------------------------------------------------------------------------------- outer faces
+
+
+def test_both_faces_of_an_axis_become_cyclic_together(panel):
+    boxes = panel.voxels.run_box.faces.findChildren(QComboBox)
+    boxes[0].setCurrentText("cyclic")
+    assert panel.voxels.run_box.settings.faces == ("cyclic", "cyclic", "default", "default", "default", "default")
+    boxes[1].setCurrentText("mirror")
+    assert panel.voxels.run_box.settings.faces[:2] == ("mirror", "mirror")
+    boxes[0].setCurrentText("escape")
+    assert panel.voxels.run_box.settings.faces[:2] == ("escape", "mirror")
+
+
+def test_an_image_that_is_opened_starts_no_run(viewer, panel, qtbot, held):
+    panel.voxels.run_box.set_live(False)
+    panel.voxels.place_source(LEFT)
+    panel.voxels.run_box.set_live(True)
+    viewer.add_image(np.ones((4, 4)))  # the source is no pattern
+    settle(qtbot, panel)
+    assert held.runs == 0

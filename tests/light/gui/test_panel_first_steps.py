@@ -8,14 +8,16 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QScrollArea
 
 from napari_gpubio.core import warmup
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.gui import processors
 from napari_gpubio.light.gui import LightPanel
-from napari_gpubio.light.model import Domain
+from napari_gpubio.light.gui.run_box import VoxelRunBox
+from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
-from tests.dock_widgets import MILLISECONDS, Mouse, button, texts
+from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, Mouse, button, script_of, texts
 from tests.light.gui.panel_samples import (
     CENTER,
     FEW,
@@ -44,28 +46,22 @@ from tests.light.gui.panel_samples import (
 def test_an_empty_viewer_says_what_to_do(viewer, empty):
     assert "open labels" in empty.voxels.labels_box.placeholderText()
     assert any("Head phantom" in text for text in texts(empty))
-    for act in (empty.run_button.click, button(empty, "Copy as Python").click):
+    copy = button(empty, "Copy as Python").click
+    for act in (empty.run_button.click, copy, lambda: Mouse(viewer).click((1.0, 2.0))):
         empty.clear_message()
         act()
         assert "there are no labels" in empty.message
+    assert empty.voxels.controller.optodes.source is None
     assert not len(viewer.layers)
 
 
-def test_a_click_in_an_empty_viewer_says_what_to_do(viewer, empty):
-    Mouse(viewer).click((1.0, 2.0))
-    assert "there are no labels" in empty.message
-    assert empty.voxels.controller.optodes.source is None
-
-
-def test_run_without_a_source_says_what_to_do(viewer, panel):
-    panel.run_button.click()
-    assert "there is no source" in panel.message
-    assert "click on the surface" in panel.message
-
-
-def test_labels_that_carry_properties_fill_the_table(viewer, panel):
+def test_labels_that_carry_properties_fill_the_table_and_need_a_source(panel):
     assert panel.voxels.table.media() == MEDIA
     assert "MB of memory" in "".join(texts(panel.voxels.run_box))
+    panel.run_button.click()
+    assert "click on the surface" in panel.message
+    assert script_of(panel) == NOTHING_COPIED
+    assert "there is no source" in panel.message
 
 
 def test_labels_without_properties_ask_for_them(viewer, empty, qtbot):
@@ -86,18 +82,27 @@ def test_labels_that_are_no_labels_are_a_sentence(viewer, empty, qtbot):
 
 
 def test_a_click_puts_the_source_on_the_surface_and_light_comes_at_once(viewer, panel, qtbot):
-    active = viewer.layers.selection.active
-    beside = np.asarray(LEFT) - (3.0, 0.0, 0.0)
-    click(viewer, beside)
+    active, before = viewer.layers.selection.active, [tuple(r) for r in viewer.dims.range]
+    click(viewer, np.asarray(LEFT) - (3.0, 0.0, 0.0))
     source = panel.voxels.controller.source()
-    assert abs(np.linalg.norm(np.asarray(source.position_mm) - CENTER) - RADIUS) < 1.5
-    assert degrees_between(source.direction, -outwards(source.position_mm)) < 5.0
+    entry = np.asarray(source.position_mm)
+    assert abs(np.linalg.norm(entry - CENTER) - RADIUS) < 1.5
+    assert degrees_between(source.direction, -outwards(entry)) < 5.0
     settle(qtbot, panel)
     assert result(viewer).launched == FEW
-    assert np.allclose(markers(viewer), [source.position_mm], atol=1e-4)
+    assert np.allclose(markers(viewer), [entry], atol=1e-4)
     assert viewer.layers.selection.active is active
     assert [layer.name for layer in viewer.layers][-2:] == ["source beam", "source and detectors"]
     assert panel.message == ""
+    # labels, fluence, markers and lines share one space, and sliders keep their steps
+    labels, light = viewer.layers["ball"], fluence(viewer)
+    assert np.allclose(labels.affine.affine_matrix, light.affine.affine_matrix)
+    assert labels.data.shape == light.data.shape
+    assert np.array_equal(np.isfinite(light.data) & (labels.data == 0), np.zeros_like(labels.data, bool))
+    assert [tuple(r) for r in viewer.dims.range] == before
+    brightest = np.unravel_index(np.nanargmax(light.data), light.data.shape)
+    assert np.linalg.norm(light.data_to_world(brightest) - on_screen(entry)) < 3.0
+    assert np.linalg.norm(lines(viewer)[:, 1] - entry, axis=1).min() < 1e-3
 
 
 def test_in_3d_a_click_hits_the_first_tissue_under_the_mouse(viewer, panel, qtbot):
@@ -113,18 +118,15 @@ def test_in_3d_a_click_hits_the_first_tissue_under_the_mouse(viewer, panel, qtbo
     assert result(viewer) is not None
 
 
-def test_in_3d_a_click_beside_the_tissue_is_a_sentence(viewer, panel):
-    viewer.dims.ndisplay = 3
-    Mouse(viewer).click((0.0, 400.0, 400.0))
-    assert "met no tissue" in panel.message
-    assert panel.voxels.controller.optodes.source is None
-
-
-def test_a_click_in_a_slice_without_tissue_is_a_sentence(viewer, panel):
+def test_clicks_beside_the_tissue_are_a_sentence(viewer, panel):
     Mouse(viewer).click((on_screen(TOP)[0] + 3.0, 0.0, 0.0))
     assert "no tissue" in panel.message
     Mouse(viewer).click((500.0, 0.0, 0.0))
     assert "beside the volume" in panel.message
+    viewer.dims.ndisplay = 3
+    Mouse(viewer).click((0.0, 400.0, 400.0))
+    assert "met no tissue" in panel.message
+    assert panel.voxels.controller.optodes.source is None
 
 
 def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
@@ -132,11 +134,10 @@ def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
     panel.voxels.controller.add_detector(NEARBY)
     panel.voxels.run_box.photons.set_value(4 * FEW)
     run(qtbot, panel)
-    shown, settings = result(viewer), LightSettings(photons=4 * FEW)
-    source = Source(
-        kind="pencil", position_mm=panel.voxels.controller.optodes.source.position_mm, direction=tuple(direction(panel))
-    )
-    expected = simulate(ball(), source, settings, detectors=panel.voxels.controller.optodes.detectors, device="cpu")
+    shown, optodes = result(viewer), panel.voxels.controller.optodes
+    source = Source(kind="pencil", position_mm=optodes.source.position_mm, direction=optodes.source.direction)
+    settings = LightSettings(photons=4 * FEW)
+    expected = simulate(ball(), source, settings, detectors=optodes.detectors, device="cpu")
     assert np.array_equal(shown.gates, expected.gates)
     assert np.array_equal(shown.gates_error, expected.gates_error)
     assert shown.energy == expected.energy
@@ -149,77 +150,46 @@ def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
     assert np.nanmax(layer.data[inside]) == pytest.approx(np.log10(expected.fluence.max()), abs=1e-5)
 
 
-def test_everything_lies_on_the_labels(viewer, panel, qtbot):
-    """Labels, fluence, markers and lines share one space, and sliders keep their steps."""
-    before = [tuple(r) for r in viewer.dims.range]
-    click(viewer, LEFT)
-    settle(qtbot, panel)
-    labels, light = viewer.layers["ball"], fluence(viewer)
-    assert np.allclose(labels.affine.affine_matrix, light.affine.affine_matrix)
-    assert labels.data.shape == light.data.shape
-    assert np.array_equal(np.isfinite(light.data) & (labels.data == 0), np.zeros_like(labels.data, bool))
-    assert [tuple(r) for r in viewer.dims.range] == before
-    brightest = np.unravel_index(np.nanargmax(light.data), light.data.shape)
-    entry = np.asarray(panel.voxels.controller.optodes.source.position_mm)
-    assert np.linalg.norm(light.data_to_world(brightest) - on_screen(entry)) < 3.0
-    tip = lines(viewer)[:, 1]
-    assert np.linalg.norm(tip - entry, axis=1).min() < 1e-3
-
-
-def test_every_kind_of_source_shows_its_own_fields_and_runs(viewer, panel, qtbot):
+def test_every_kind_of_source_shows_its_own_fields_and_runs(viewer, shown, qtbot):
+    shown.voxels.run_box.photons.set_value(500)
+    box = shown.voxels.source_box
+    form, sizes = box.form, {name for names in KINDS.values() for name in names}
+    form.widget("kind").value = "pattern"
+    settle(qtbot, shown)
+    assert "needs an image" in shown.message
     viewer.add_image(np.eye(8), name="stripe")
-    panel.voxels.run_box.photons.set_value(500)
-    panel.voxels.place_source(LEFT)
-    form = panel.voxels.source_box.form
-    sizes = {name for names in KINDS.values() for name in names}
-    panel.voxels.source_box.deepened.emit(6.0)
+    box.deepened.emit(6.0)
     for kind in KINDS:
         form.widget("kind").value = kind
-        shown = {name for name in sizes if not form.widget(name).native.isHidden()}
-        assert shown == set(KINDS[kind]), kind
-        assert panel.voxels.source_box.pattern_box.isHidden() == (kind != "pattern")
-        settle(qtbot, panel)
-        assert panel.message == "", kind
+        visible = {name for name in sizes if not form.widget(name).native.isHidden()}
+        assert visible == set(KINDS[kind]), kind
+        assert box.pattern_box.isHidden() == (kind != "pattern")
+        settle(qtbot, shown)
+        assert shown.message == "", kind
         assert result(viewer).source.kind == kind
         assert (result(viewer).source.pattern is not None) == (kind == "pattern")
         assert len(lines(viewer)) > 0, kind
 
 
-def test_a_pattern_without_an_image_is_a_sentence(viewer, panel, qtbot):
-    panel.voxels.place_source(LEFT)
-    settle(qtbot, panel)
-    panel.voxels.source_box.form.widget("kind").value = "pattern"
-    settle(qtbot, panel)
-    assert "needs an image" in panel.message
-
-
-def test_painting_changes_what_is_simulated(viewer, panel, qtbot):
-    panel.voxels.place_source(LEFT)
-    settle(qtbot, panel)
-    layer = viewer.layers["ball"]
+def test_painting_changes_what_is_simulated_and_other_colors_do_not(viewer, shown, qtbot):
+    layer, table, before = viewer.layers["ball"], shown.voxels.table, result(viewer)
+    layer.new_colormap(seed=11)
+    table.view.setCurrentIndex(table.model.index(1, 0))
+    settle(qtbot, shown)
+    assert layer.selected_label == 2
+    assert result(viewer) is before
+    chip = table.model.data(table.model.index(0, 0), Qt.ItemDataRole.DecorationRole)
+    assert np.allclose(chip.getRgbF()[:3], layer.get_color(1)[:3], atol=0.01)
     center = tuple(np.round(layer.world_to_data(on_screen(CENTER))).astype(int))
     layer.n_edit_dimensions = 3
     layer.fill(center, 1)  # the core becomes rind
     layer.data_setitem(tuple(np.array([center]).T), 3)
-    settle(qtbot, panel)
-    assert panel.voxels.table.model.labels == (1, 3)
-    panel.voxels.table.set_media([*MEDIA, type(MEDIA[0])(label=3, name="spot", mua_per_mm=1.0, mus_per_mm=1.0)])
-    settle(qtbot, panel)
+    settle(qtbot, shown)
+    assert table.model.labels == (1, 3)
+    table.set_media([*MEDIA, Medium(label=3, name="spot", mua_per_mm=1.0, mus_per_mm=1.0)])
+    settle(qtbot, shown)
     assert result(viewer).domain.labels_present == (1, 3)
     assert ball().labels_present == (1, 2)  # the sample itself is as it was
-
-
-def test_other_colors_are_no_reason_to_run(viewer, panel, qtbot, monkeypatch):
-    panel.voxels.place_source(LEFT)
-    settle(qtbot, panel)
-    shown, shuffled = result(viewer), viewer.layers["ball"]
-    shuffled.new_colormap(seed=11)
-    panel.voxels.table.view.setCurrentIndex(panel.voxels.table.model.index(1, 0))
-    settle(qtbot, panel)
-    assert shuffled.selected_label == 2
-    assert result(viewer) is shown
-    chip = panel.voxels.table.model.data(panel.voxels.table.model.index(0, 0), Qt.ItemDataRole.DecorationRole)
-    assert np.allclose(chip.getRgbF()[:3], shuffled.get_color(1)[:3], atol=0.01)
 
 
 def test_labels_of_a_rotated_and_flipped_volume(viewer, empty, qtbot):
@@ -281,3 +251,35 @@ def test_a_quick_run_waits_until_the_backend_is_compiled(viewer, panel, qtbot, m
     warm.append(True)
     panel.warmup_process.closeWriteChannel()
     qtbot.waitUntil(lambda: panel.voxels.view.displayed is not None, timeout=MILLISECONDS)
+
+
+@pytest.fixture
+def run_box(qtbot):
+    box = VoxelRunBox()
+    qtbot.addWidget(box)
+    return box
+
+
+def type_photons(run_box, text):
+    run_box.photons.text_box.setText(text)
+    run_box.photons.text_box.editingFinished.emit()
+
+
+@pytest.mark.parametrize(
+    ("text", "photons"),
+    [("2e6", 2_000_000), ("2,000,000", 2_000_000), ("2M", 2_000_000), ("12345", 12345), (" 5k ", 5000), ("1e9", 10**9)],
+)
+def test_photons_can_be_typed_or_set_with_the_slider(run_box, text, photons):
+    for tick_, from_slider in ((63, 2_000_000), (40, 10**4), (90, 10**9)):
+        run_box.photons.slider.setValue(tick_)
+        assert run_box.photons.value() == from_slider
+    type_photons(run_box, text)
+    assert run_box.settings.photons == photons
+    assert run_box.photons.slider.value() == round(10 * np.log10(photons).clip(4, 9))
+
+
+@pytest.mark.parametrize("text", ["many", "", "0", "-5", "nan", "1e15"])
+def test_photons_that_are_no_number_are_a_sentence(run_box, text):
+    type_photons(run_box, text)
+    with pytest.raises(InvalidInput, match=f"photons is {text!r}"):
+        _ = run_box.settings

@@ -1,4 +1,4 @@
-"""The dock widget "Light transport": what may happen while something runs."""
+"""The dock widget "Light transport": what may happen while something runs, and how it is displayed."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,11 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.gui import request
+from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.gui.plots_profile import DRAWN
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import LightSettings
 from tests.dock_widgets import (
-    MILLISECONDS,
     WAYS_TO_CLOSE,
     Mouse,
     check_closing_ends_a_run,
@@ -30,16 +28,15 @@ from tests.light.gui.panel_samples import (
     TOP,
     add_ball,
     add_panel,
-    ball,
     click,
     fluence,
     go_to,
-    held_run,
     markers,
     on_screen,
     result,
     run,
     settle,
+    tick,
 )
 
 MANY = 400_000
@@ -48,93 +45,61 @@ MANY = 400_000
 # ------------------------------------------------------------------------------------------------- while it runs
 
 
-def test_the_picture_refines_and_keeps_what_the_user_set(viewer, panel, qtbot, monkeypatch, in_chunks_of):
+@pytest.fixture
+def shows(panel, monkeypatch):
+    """Results on their way to the screen, with the fluence layer that shows each."""
+    real, seen = panel.voxels.view.display, []
+
+    def show(picture):
+        real(picture)
+        layer = panel.voxels.view.layer()
+        if not seen:
+            layer.colormap, layer.contrast_limits, layer.opacity = "viridis", (-4.0, -1.0), 0.4
+        seen.append((picture.result, layer))
+
+    monkeypatch.setattr(panel.voxels.view, "display", show)
+    return seen
+
+
+@pytest.fixture
+def many(panel, monkeypatch, in_chunks_of):
+    """A panel whose next run takes many photons, with a preview after each twentieth."""
     in_chunks_of(MANY // 20)  # more than the window shows, if it is slow
     monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
     panel.voxels.run_box.set_live(False)
     panel.voxels.run_box.photons.set_value(MANY)
     panel.voxels.place_source(LEFT)
-    seen = []
-    real = panel.voxels.view.display
+    return panel
 
-    def show(picture):
-        real(picture)
-        layer = fluence(viewer)
-        if not seen:
-            layer.colormap, layer.contrast_limits, layer.opacity = "viridis", (-4.0, -1.0), 0.4
-        seen.append((picture.result.launched, layer))
 
-    monkeypatch.setattr(panel.voxels.view, "display", show)
-    run(qtbot, panel)
-    launched = [count for count, _ in seen]
+def test_the_picture_refines_and_keeps_what_the_user_set(many, qtbot, shows):
+    run(qtbot, many)
+    launched = [shown.launched for shown, _ in shows]
     assert len(launched) >= 2  # how many of them are seen depends on the speed of the window
     assert launched == sorted(launched)
     assert launched[0] < launched[-1] == MANY
-    assert all(layer is seen[0][1] for _, layer in seen)  # the same layer, changed in place
-    layer = seen[0][1]
+    layer = shows[0][1]
+    assert all(later is layer for _, later in shows)  # changed in place
     assert layer.colormap.name == "viridis"
     assert tuple(layer.contrast_limits) == (-4.0, -1.0)
     assert layer.opacity == 0.4
 
 
 @pytest.mark.validate
-def test_a_preview_is_an_unbiased_look_at_the_whole(viewer, panel, qtbot, monkeypatch, in_chunks_of):
+def test_a_preview_is_an_unbiased_look_at_the_whole(many, qtbot, shows):
     """Every preview is a result of its own: its absorbed share agrees with the final one within their errors."""
-    in_chunks_of(MANY // 4)
-    monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
-    panel.voxels.run_box.set_live(False)
-    panel.voxels.run_box.photons.set_value(MANY)
-    panel.voxels.place_source(LEFT)
-    previews = []
-    monkeypatch.setattr(panel.run_form, "show_preview", lambda picture: previews.append(picture.result))
-    run(qtbot, panel)
-    final = result(viewer)
-    for preview in previews:
+    run(qtbot, many)
+    *previews, (final, _) = shows
+    for preview, _ in previews:
         # from the error of all batches: that of the few batches of an early preview is itself uncertain
         error = final.energy.absorbed.error * np.sqrt(final.launched / preview.launched)
         assert abs(preview.energy.absorbed.value - final.energy.absorbed.value) < 5 * error
     assert previews
 
 
-def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
-    panel.voxels.run_box.set_live(False)
-    panel.voxels.run_box.photons.set_value(10**8)
-    panel.voxels.place_source(LEFT)
-    panel.run_button.click()
-    assert panel.run_button.text() == "Stop"
-    qtbot.waitUntil(lambda: fluence(viewer) is not None, timeout=MILLISECONDS)
-    with qtbot.waitSignal(panel.run_finished, timeout=5000):
-        panel.run_button.click()
-    settle(qtbot, panel)
-    assert panel.run_button.text() == "Run"
-    stopped = result(viewer)
-    assert not stopped.complete
-    assert 0 < stopped.launched < 10**8
-    assert stopped.energy.total == pytest.approx(1.0, abs=1e-6)
-    assert panel.status == f"stopped after {stopped.launched:,} photons; Continue adds photons"
-    again = simulate(ball(), stopped.source, LightSettings(photons=50_000, seed=7), device="cpu")
-    assert abs(again.energy.absorbed.z_score(stopped.energy.absorbed.value)) < 5
-
-
-def test_a_change_during_a_run_lets_it_go_on_and_says_so(viewer, panel, qtbot, held):
-    held_run(qtbot, panel, held)
-    begun = panel.voxels.controller.optodes.source
-    panel.voxels.run_box.set_live(True)
-    panel.voxels.place_source(TOP)
-    assert "Press Stop, then Run" in panel.message
-    held.go.set()
-    settle(qtbot, panel)
-    assert np.allclose(result(viewer).source.position_mm, begun.position_mm)
-    run(qtbot, panel)
-    assert np.allclose(result(viewer).source.position_mm, panel.voxels.controller.optodes.source.position_mm)
-
-
-def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel, qtbot, monkeypatch):
+def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel, qtbot, monkeypatch, shows):
     panel.voxels.run_box.photons.set_value(10**9)
     monkeypatch.setattr(request, "VOXEL_QUICK_PHOTONS", 10**9)  # as slow as can be
-    shown = []
-    real = panel.voxels.view.display
-    monkeypatch.setattr(panel.voxels.view, "display", lambda picture: (shown.append(picture.result), real(picture)))
     go_to(viewer, LEFT)
     panel.voxels.place_source(LEFT)
     mouse, start = Mouse(viewer), on_screen(panel.voxels.controller.optodes.source.position_mm)
@@ -142,7 +107,7 @@ def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel,
     for step in range(20):
         mouse.move(moved(start, 0.0, 0.2 * step, 0.0))
         qtbot.wait(20)
-    moves_shown = len({r.source.position_mm for r in shown})
+    moves_shown = len({shown.source.position_mm for shown, _ in shows})
     mouse.release(moved(start, 0.0, 4.0, 0.0))
     panel.findChild(QuickRuns).cancel()
     settle(qtbot, panel)
@@ -157,7 +122,8 @@ def test_without_the_preview_nothing_runs_by_itself(viewer, panel, qtbot):
     assert panel.voxels.controller.optodes.source is not None
 
 
-def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch):
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch, quick):
     real, calls = request.simulate_steps, []
 
     def failing_once(*args, **keywords):
@@ -170,7 +136,12 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
     panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
     monkeypatch.setattr(request, "simulate_steps", failing_once)
-    run(qtbot, panel)
+    if quick:
+        panel.voxels.run_box.set_live(True)
+        panel.voxels.place_source(TOP)
+        settle(qtbot, panel)
+    else:
+        run(qtbot, panel)
     assert "take fewer time gates" in panel.message
     run(qtbot, panel)
     assert panel.message == ""
@@ -180,45 +151,22 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
 # ----------------------------------------------------------------------------------------- the world changes around it
 
 
-@pytest.mark.display
-@pytest.mark.parametrize("what", ["ball", "source and detectors", "source beam", "fluence", "everything"])
-def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, errors, what):
-    held.go.set()
-    panel.voxels.place_source(LEFT)
-    settle(qtbot, panel)
-    held.again()
-    held_run(qtbot, panel, held)
-    if what == "everything":
-        viewer.layers.clear()
-    else:
-        viewer.layers.remove(fluence(viewer).name if what == "fluence" else what)
-    held.go.set()
-    settle(qtbot, panel)
-    assert not errors()
-    assert panel.run_button.text() == "Run"
-    assert result(viewer).launched == FEW
-
-
-def test_other_labels_start_anew(viewer, panel, qtbot):
-    panel.voxels.place_source(LEFT)
-    settle(qtbot, panel)
-    other = Domain(
-        labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4), media=(Medium(label=1, name="cube", mua_per_mm=1.0),)
-    )
-    add_ball(viewer, other, "cube")
+def test_other_labels_start_anew(viewer, shown, qtbot):
+    cube = Medium(label=1, name="cube", mua_per_mm=1.0)
+    add_ball(viewer, Domain(labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4), media=(cube,)), "cube")
     old = fluence(viewer)
-    panel.voxels.labels_box.choose(viewer.layers["cube"])
-    settle(qtbot, panel)
-    assert [medium.name for medium in panel.voxels.table.media()] == ["cube"]
-    panel.voxels.place_source((4.0, 4.0, 20.0))
-    settle(qtbot, panel)
+    shown.voxels.labels_box.choose(viewer.layers["cube"])
+    settle(qtbot, shown)
+    assert shown.voxels.table.media() == (cube,)
+    shown.voxels.place_source((4.0, 4.0, 20.0))
+    settle(qtbot, shown)
     assert result(viewer).domain.shape == (8, 8, 8)
     assert old in viewer.layers  # the picture of the ball stays with the user
     viewer.layers.remove("ball")
     viewer.layers.remove("cube")
-    settle(qtbot, panel)
-    panel.run_button.click()
-    assert "there are no labels" in panel.message
+    settle(qtbot, shown)
+    shown.run_button.click()
+    assert "there are no labels" in shown.message
     assert "source and detectors" not in viewer.layers
 
 
@@ -270,11 +218,110 @@ def test_a_floating_panel_that_was_hidden_works_when_it_is_shown_again(viewer, p
     assert result(viewer).launched == FEW
 
 
-def test_a_stale_marker_does_not_stay_when_a_layer_was_removed(viewer, panel, qtbot):
+def test_a_stale_marker_does_not_stay_when_a_layer_was_removed(viewer, shown, qtbot):
+    viewer.layers.remove("source and detectors")
+    shown.voxels.place_source(CENTER + np.array([RADIUS + 2.0, 0.0, 0.0]))
+    settle(qtbot, shown)
+    entry = shown.voxels.controller.optodes.source.position_mm
+    go_to(viewer, entry)
+    assert np.allclose(markers(viewer), [entry], atol=1e-4)
+
+
+# -------------------------------------------------------------------------------------------------------------- display
+
+
+def give(panel, qtbot, **amounts):
+    for name, value in amounts.items():
+        getattr(panel.voxels.display_box, f"{name}_box").setValue(value)
+    settle(qtbot, panel)
+
+
+def test_the_picture_is_the_logarithm_over_whole_decades(viewer, shown, qtbot):
+    layer, values = fluence(viewer), result(viewer).fluence
+    data = layer.data.T
+    lit = values > 0
+    assert np.allclose(data[lit], np.log10(values[lit]), atol=1e-6)
+    assert np.isnan(data[~lit]).all()
+    low, high = layer.contrast_limits
+    assert high - low == 6
+    assert high == np.ceil(np.log10(values.max()))
+    shown.voxels.display_box.decades_box.setValue(3)
+    settle(qtbot, shown)
+    assert tuple(layer.contrast_limits) == (high - 3, high)
+
+
+def test_power_and_exposure_give_the_users_units(viewer, shown, qtbot):
+    layer, per_photon = fluence(viewer), fluence(viewer).data.copy()
+
+    def check_times(factor, unit):
+        assert fluence(viewer) is layer
+        assert unit in layer.name
+        assert np.allclose(layer.data, per_photon + np.log10(factor), atol=1e-5, equal_nan=True)
+
+    check_times(1, "1/mm²")
+    give(shown, qtbot, power=10.0)
+    check_times(10, "mW/mm²")
+    give(shown, qtbot, exposure=50.0)
+    assert shown.voxels.display_box.strength.energy_j == pytest.approx(0.5)
+    unit = shown.voxels.results.unit_box
+    unit.setCurrentIndex(unit.findData("J/cm²"))
+    settle(qtbot, shown)
+    check_times(50, "J/cm²")  # 0.5 J x fluence per mm^2
+    give(shown, qtbot, energy=2.0)
+    assert shown.voxels.display_box.exposure_box.value() == pytest.approx(200.0)
+    check_times(200, "J/cm²")
+    values = result(viewer).fluence_j_per_cm2(2.0)
+    assert np.allclose(layer.data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
+
+
+def test_a_power_that_was_given_first_counts_for_the_first_picture(viewer, panel, qtbot):
+    give(panel, qtbot, power=10.0)
     panel.voxels.place_source(LEFT)
     settle(qtbot, panel)
-    viewer.layers.remove("source and detectors")
-    panel.voxels.place_source(CENTER + np.array([RADIUS + 2.0, 0.0, 0.0]))
-    settle(qtbot, panel)
-    go_to(viewer, panel.voxels.controller.optodes.source.position_mm)
-    assert np.allclose(markers(viewer), [panel.voxels.controller.optodes.source.position_mm], atol=1e-4)
+    values = result(viewer).irradiance_mw_per_mm2(10.0)
+    assert "mW/mm²" in fluence(viewer).name
+    assert panel.voxels.results.unit.name == "mW/mm²"
+    assert np.allclose(fluence(viewer).data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
+
+
+def test_noisy_voxels_are_hidden_and_the_error_is_shown_on_request(viewer, shown, qtbot):
+    every = np.isfinite(fluence(viewer).data).sum()
+    for text in ("hide voxels", "show the error"):
+        tick(shown, text)
+        settle(qtbot, shown)
+    data, error = fluence(viewer).data.T, result(viewer).relative_error
+    assert np.array_equal(np.isfinite(data), error <= 0.5)
+    assert 0 < np.isfinite(data).sum() < every
+    layer, known = shown.voxels.view.layer("error"), np.isfinite(error)
+    assert "%" in layer.name
+    assert np.allclose(layer.data.T[known], 100 * error[known])
+    for text in ("hide voxels", "show the error"):
+        tick(shown, text)
+        settle(qtbot, shown)
+    assert np.isfinite(fluence(viewer).data).sum() == every
+    assert shown.voxels.view.layer("error") is None
+
+
+def test_time_gates_step_with_the_viewers_slider(viewer, shown, qtbot):
+    shown.voxels.run_box.set_gates(1.0, 4)
+    settle(qtbot, shown)
+    layer, gates = fluence(viewer), result(viewer).gates
+    assert layer.ndim == viewer.dims.ndim == 4
+    assert viewer.dims.axis_labels[0] == "time gate"
+    assert result(viewer).settings.time_gates_ns == (0.0, 0.25, 0.5, 0.75, 1.0)
+    for gate in range(4):
+        lit = gates[..., gate] > 0
+        assert np.allclose(layer.data[gate].T[lit], np.log10(gates[..., gate][lit]), atol=1e-5)
+    viewer.dims.set_point(0, 2)
+    legend = shown.voxels.display_box.findChild(DecadeBar)
+    assert "0.5 to 0.75 ns" in legend.unit
+    spatial = layer.affine.affine_matrix[1:, 1:]
+    assert np.allclose(spatial, viewer.layers["ball"].affine.affine_matrix)
+    shown.voxels.run_box.set_gates(5.0, 1)
+    settle(qtbot, shown)
+    assert viewer.dims.ndim == 3
+    assert "ns" not in legend.unit
+    shown.voxels.run_box.set_live(False)
+    shown.voxels.run_box.set_gates(0.0, 1)
+    shown.run_button.click()
+    assert "ends at 0 ns" in shown.message

@@ -51,10 +51,6 @@ def curves(plot):
     return {name.split(" ")[0]: drawn for name, drawn in drawn_curves(plot).items()}
 
 
-def along(window):
-    return window.profile.findChild(QComboBox)
-
-
 def test_without_a_result_it_says_what_to_do(window):
     assert window.profile.hint == EMPTY
     window.tabs.setCurrentIndex(1)
@@ -63,7 +59,7 @@ def test_without_a_result_it_says_what_to_do(window):
     assert not curves(window.profile.plot)
 
 
-def test_depth_comes_first_with_theory_beside_it(window, result):
+def test_depth_comes_first_with_theory_beside_it_and_where_tissues_begin(window, result):
     plot(window, result, POWER)
     profile = depth_profile(result)
     theory = theory_curve(result, profile.points_mm)
@@ -73,42 +69,29 @@ def test_depth_comes_first_with_theory_beside_it(window, result):
     assert close(drawn["diffusion"][1], np.where(theory.valid, 5.0 * theory.fluence, 0.0))
     assert axis_texts(window.profile.plot) == ["Depth along the source's direction (mm)", "Fluence (mW/mm²)"]
     assert window.profile.hint == ""
-
-
-def test_the_legend_says_where_theory_holds(window, result):
-    plot(window, result, PER_PHOTON)
     legend = " ".join(label.text for _, label in window.profile.plot.legend.items)
     assert "diffusion theory for scalp alone" in legend
     assert "flat surface at the source" in legend
     assert f"holds {theory_curve(result, [[0, 0, -5]]).valid_from_mm:.2g} mm or more" in legend
+    lines = [x for x in window.profile.plot.getPlotItem().items if isinstance(x, pyqtgraph.InfiniteLine)]
+    assert sorted(line.value() for line in lines) == pytest.approx([0, 4, 9, 11, 15], abs=0.3)
+    assert {"scalp", "skull", "white matter"} <= {line.label.format for line in lines}
 
 
-def test_from_the_source_to_a_detector(window, result):
+def test_from_the_source_to_a_detector_also_of_the_next_result_if_it_can(window, result):
     plot(window, result, PER_PHOTON)
-    offered = [along(window).itemText(i) for i in range(along(window).count())]
+    along = window.profile.findChild(QComboBox)
+    offered = [along.itemText(i) for i in range(along.count())]
     assert offered[2:] == ["source → D1", "source → D2"]
     window.profile.choose(1)
     assert close(curves(window.profile.plot)["simulation"][1], detector_profile(result, 1).fluence)
     assert axis_texts(window.profile.plot)[0] == "Distance from the source (mm)"
-
-
-def test_the_choice_stays_with_the_next_result_if_it_can(window, result):
-    plot(window, result, PER_PHOTON)
-    window.profile.choose(1)
     other = sample_result((40, 40, 24), detectors=(8.0, 12.0), seed=2)
     plot(window, other, PER_PHOTON)
     assert close(curves(window.profile.plot)["simulation"][1], detector_profile(other, 1).fluence)
     plot(window, dataclasses.replace(other, detectors=()), PER_PHOTON)
-    assert along(window).count() == 2
+    assert along.count() == 2
     assert axis_texts(window.profile.plot)[0].startswith("Depth")
-
-
-def test_tissues_are_marked_where_they_begin(window, result):
-    plot(window, result, PER_PHOTON)
-    lines = [x for x in window.profile.plot.getPlotItem().items if isinstance(x, pyqtgraph.InfiniteLine)]
-    assert sorted(line.value() for line in lines) == pytest.approx([0, 4, 9, 11, 15], abs=0.3)
-    named = {line.label.format for line in lines}
-    assert {"scalp", "skull", "white matter"} <= named
 
 
 def test_why_there_is_no_theory_is_said_and_the_profile_is_there(window, result):
@@ -123,7 +106,7 @@ def test_why_there_is_no_theory_is_said_and_the_profile_is_there(window, result)
     assert window.profile.hint == ""
 
 
-def test_a_line_is_drawn_with_naparis_own_tool(window, viewer, result):
+def test_a_line_is_drawn_with_naparis_own_tool_and_followed(window, viewer, result):
     plot(window, result, PER_PHOTON)
     window.profile.choose(DRAWN)
     assert window.profile.hint == DRAW
@@ -132,17 +115,10 @@ def test_a_line_is_drawn_with_naparis_own_tool(window, viewer, result):
     assert viewer.layers.selection.active is layer
     start, end = (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5)
     draw(viewer, result, start, end)
-    expected = line_profile(result, start, end)
     drawn = curves(window.profile.plot)["simulation"]
     assert drawn[0][-1] == pytest.approx(np.linalg.norm(np.subtract(end, start)), rel=1e-5)
-    assert np.allclose(drawn[1], expected.fluence, rtol=1e-3)
+    assert np.allclose(drawn[1], line_profile(result, start, end).fluence, rtol=1e-3)
     assert window.profile.hint == ""
-
-
-def test_the_profile_follows_the_line(window, viewer, result):
-    plot(window, result, PER_PHOTON)
-    window.profile.choose(DRAWN)
-    layer = draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5))
     moved = [np.array(layer.data[0])]
     moved[0][1] += (2.0, 0.0, -3.0)
     layer.data = moved
@@ -162,16 +138,16 @@ def test_another_slice_draws_nothing_anew(window, viewer, result):
     plot(window, result, PER_PHOTON)
     window.profile.choose(DRAWN)
     draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -2.5))
-    heard = []
-    window.profile.line.changed.connect(lambda: heard.append(1))
+    changes = []
+    window.profile.line.changed.connect(lambda: changes.append(1))
     for z in (-3.5, -4.5, -2.5):
         viewer.dims.set_point(0, z)
     viewer.layers["profile line"].edge_color = "red"
-    assert heard == []
+    assert changes == []
     was = window.profile.profile
     window.profile.choose("depth")
     draw(viewer, result, (0.5, 0.5, -1.5), (0.5, 9.5, -1.5))
-    assert heard == [1]
+    assert changes == [1]
     assert window.profile.profile.distance_mm[-1] != was.distance_mm[-1]
     assert axis_texts(window.profile.plot)[0].startswith("Depth")
 
@@ -197,48 +173,35 @@ def test_a_line_over_an_oblique_volume_is_where_it_was_drawn(window, viewer, res
 def test_a_line_that_is_in_a_slice_lies_on_a_whole_number(window, viewer, result):
     plot(window, result, PER_PHOTON)
     window.profile.choose(DRAWN)
-    layer = draw(
-        viewer, result, apply_affine(result.domain.affine, (3, 7, 5)), apply_affine(result.domain.affine, (9, 7, 8))
-    )
-    across = np.array(layer.data[0])[:, 1]
-    assert across == pytest.approx([7, 7], abs=1e-5)
+    layer = draw(viewer, result, *apply_affine(result.domain.affine, [(3, 7, 5), (9, 7, 8)]))
+    assert np.array(layer.data[0])[:, 1] == pytest.approx([7, 7], abs=1e-5)
 
 
-def detected(qtbot, window):
-    window.tabs.setCurrentIndex(1)
-    qtbot.waitUntil(lambda: window.detectors.table.rowCount() > 0, timeout=MILLISECONDS)
-    return window.detectors
-
-
-def test_detectors_have_a_curve_and_a_row_each(qtbot, window, result):
+def test_detectors_have_a_curve_and_a_row_each_which_can_be_copied(qtbot, window, result):
     plot(window, result, PER_PHOTON)
-    found = detected(qtbot, window)
+    window.tabs.setCurrentIndex(1)
+    found, table = window.detectors, window.detectors.table
+    qtbot.waitUntil(lambda: table.rowCount() > 0, timeout=MILLISECONDS)
     drawn = curves(found.plot)
     for index, name in enumerate(("D1", "D2")):
         spread = time_spread(result.detected.of(index))
         assert np.allclose(drawn[name][0], spread.time_ns)
         assert close(drawn[name][1], spread.weight)
     assert axis_texts(found.plot) == ["Time of flight (ns)", "Detected weight (1/ns)"]
-    titles = [found.table.horizontalHeaderItem(i).text() for i in range(found.table.columnCount())]
+    titles = [table.horizontalHeaderItem(i).text() for i in range(table.columnCount())]
     assert titles[:4] == ["Detector", "Photons", "Detected weight", "Separation (mm)"]
-    assert "Path in skull (mm)" in titles
     for row, numbers in enumerate(detector_numbers(result)):
-        texts = dict(zip(titles, (found.table.item(row, i).text() for i in range(len(titles))), strict=True))
+        texts = dict(zip(titles, (table.item(row, i).text() for i in range(len(titles))), strict=True))
         assert texts["DPF"] == number_text(*numbers.dpf)
         assert texts["Photons"] == f"{numbers.photons:,}"
         assert texts["Path in skull (mm)"] == number_text(*numbers.path_mm[2])
     assert found.hint == ""
-
-
-def test_the_table_of_detectors_is_copied(qtbot, window, result):
-    plot(window, result, PER_PHOTON)
-    found = detected(qtbot, window)
-    found.table.selectRow(1)
-    qtbot.keyClick(found.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    table.selectRow(1)
+    qtbot.keyClick(table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     lines = [line.split("\t") for line in QApplication.clipboard().text().split("\n")]
     assert [line[0] for line in lines] == ["Detector", "D2"]
-    found.table.clearSelection()
-    assert len(found.table.copied_text().split("\n")) == 3
+    table.clearSelection()
+    assert len(table.copied_text().split("\n")) == 3
 
 
 def test_no_detectors_and_nothing_detected(qtbot, window, result):
@@ -308,42 +271,31 @@ def test_what_is_not_positive_leaves_a_gap(qtbot):
     assert not plot.legend.items
 
 
-def displayed(result):
-    return display_voxels(result, DisplayOptions())
-
-
-def test_the_window_is_made_when_it_is_opened(qtbot, viewer, result):
-    controller = PlotController(viewer)
-    controller.display("voxels", displayed(result))
+def test_the_window_is_made_when_it_is_opened_and_drawn_while_it_is_on_screen(qtbot, viewer, result):
+    controller, displayed = PlotController(viewer), display_voxels(result, DisplayOptions())
+    controller.display("voxels", displayed)
     assert controller.window is None
     controller.open()
-    qtbot.waitExposed(controller.window)
-    assert controller.window.profile.profile is not None
     window = controller.window
+    qtbot.waitExposed(window)
+    assert window.profile.profile is not None
+    window.hide()
+    controller.display("voxels", None)
+    assert window.profile.profile is not None
     controller.open()
     assert controller.window is window
+    assert window.profile.profile is None
     controller.detach()
     assert controller.window is None
     assert not window.isVisible()
     controller.detach()  # nothing is left to do
 
 
-def test_what_is_hidden_is_drawn_when_it_is_opened(viewer, result):
-    controller = PlotController(viewer)
-    controller.open()
-    controller.window.hide()
-    controller.display("voxels", displayed(result))
-    assert controller.window.profile.profile is None
-    controller.open()
-    assert controller.window.profile.profile is not None
-    controller.detach()
-
-
 @pytest.mark.display
 def test_they_are_docked_below_and_come_back(make_napari_viewer_proxy, qtbot, result):
     viewer = make_napari_viewer_proxy()
     controller = PlotController(viewer)
-    controller.display("voxels", displayed(result))
+    controller.display("voxels", display_voxels(result, DisplayOptions()))
     controller.open()
     dock = controller.window.parentWidget()
     assert isinstance(dock, QDockWidget)

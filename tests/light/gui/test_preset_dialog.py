@@ -76,23 +76,15 @@ def test_every_preset_is_listed_with_its_numbers_those_known_at_the_wavelength_f
     assert float(per_cm[2]) == pytest.approx(10 * float(rows[0][2]))
 
 
-def test_choosing_a_tissue(open_dialog):
+def test_a_tissue_is_chosen_where_it_is_known(open_dialog):
     dialog = open_dialog()
     assert dialog.recipe is None
     assert dialog.text == CHOOSE
     assert not use(dialog).isEnabled()
     dialog.tissues.choose(SCALP)
     assert dialog.recipe is preset_recipe(SCALP)
-    assert use(dialog).isEnabled()
     assert dialog.text == medium_text(preset(SCALP, 690.0), "1/mm")
     assert preset(SCALP, 690.0).source in dialog.text
-    use(dialog).click()
-    assert dialog.result() == QDialog.DialogCode.Accepted
-
-
-def test_a_tissue_that_is_not_known_at_the_wavelength_cannot_be_used(open_dialog):
-    dialog = open_dialog()
-    dialog.tissues.choose(SCALP)
     set_wavelength(dialog, 550)
     assert dialog.wavelength_nm == 550.0
     assert dialog.recipe is None
@@ -101,11 +93,13 @@ def test_a_tissue_that_is_not_known_at_the_wavelength_cannot_be_used(open_dialog
     set_wavelength(dialog, 760)
     assert dialog.recipe is preset_recipe(SCALP)  # still chosen
     assert "interpolated between 690 and 830 nm" in dialog.text
+    use(dialog).click()
+    assert dialog.result() == QDialog.DialogCode.Accepted
 
 
-def test_searching(open_dialog):
+def test_searching_and_a_double_click(open_dialog):
     dialog = open_dialog()
-    search = dialog.tissues.findChild(QLineEdit)
+    search, tree = dialog.tissues.findChild(QLineEdit), dialog.findChild(QTreeWidget)
     dialog.tissues.choose(SCALP)
     QTest.keyClicks(search, "MATTER cassano")
     assert [row[:2] for row in listed(dialog)] == [["gray matter", "Cassano 2019"], ["white matter", "Cassano 2019"]]
@@ -116,12 +110,7 @@ def test_searching(open_dialog):
     set_wavelength(dialog, 700)
     search.setText("no such tissue")
     assert listed(dialog) == []
-
-
-def test_a_double_click_takes_a_tissue(open_dialog):
-    dialog = open_dialog()
-    tree = dialog.findChild(QTreeWidget)
-    dialog.tissues.choose(SCALP)
+    search.clear()
     tree.itemDoubleClicked.emit(tree.currentItem(), 0)
     assert dialog.result() == QDialog.DialogCode.Accepted
 
@@ -164,22 +153,26 @@ def test_a_composition_becomes_its_absorption_and_scattering(open_dialog):
     """mu_a by the sum of its parts, mu_s' by the power law, mu_s by mu_s' / (1 - g)."""
     dialog = open_dialog(wavelength_nm=800.0)
     dialog.show_tab(chromophores=True)
-    made = Composition(
-        name="",
-        chromophores=Chromophores(blood_fraction=0.05, oxygen_saturation=0.6, water_fraction=0.5, fat_fraction=0.2),
-        scattering=PowerLaw(a_per_mm=2.0, b=1.5),
-        g=0.8,
-        n=1.4,
-    )
+    parts = Chromophores(blood_fraction=0.05, oxygen_saturation=0.6, water_fraction=0.5, fat_fraction=0.2)
+    made = Composition(name="", chromophores=parts, scattering=PowerLaw(a_per_mm=2.0, b=1.5), g=0.8, n=1.4)
     dialog.composition.set_value(made)
     medium = dialog.recipe.medium(800.0)
     assert medium.musp_per_mm == pytest.approx(2.0 * (800 / 500) ** -1.5, rel=1e-12)
     assert medium.mus_per_mm == pytest.approx(medium.musp_per_mm / 0.2, rel=1e-12)
-    assert medium.mua_per_mm == pytest.approx(float(made.chromophores.mua_per_mm(800.0)), rel=1e-12)
+    assert medium.mua_per_mm == pytest.approx(float(parts.mua_per_mm(800.0)), rel=1e-12)
     assert (medium.g, medium.n) == (0.8, 1.4)
-    more_blood = dataclasses.replace(made.chromophores, blood_fraction=0.10)
+    more_blood = dataclasses.replace(parts, blood_fraction=0.10)
     dialog.composition.set_value(dataclasses.replace(made, chromophores=more_blood))
     assert dialog.recipe.medium(800.0).mua_per_mm > 1.5 * medium.mua_per_mm
+    # impossible fractions are a sentence
+    absorption = dialog.composition.absorption
+    for name in ("water_fraction", "fat_fraction"):
+        absorption.widget(name).value = 0.8
+    assert dialog.recipe is None
+    assert not use(dialog).isEnabled()
+    assert "fill 1.6 of the volume" in dialog.text
+    absorption.widget("fat_fraction").value = 0.1
+    assert use(dialog).isEnabled()
 
 
 @pytest.mark.parametrize("name", [n for n in preset_names() if isinstance(preset_recipe(n), Composition)])
@@ -207,19 +200,6 @@ def test_the_scattering_of_a_tissue(form):
     assert combo(form, "brain (mean)").currentData() == ""
 
 
-def test_impossible_fractions_are_a_sentence(open_dialog):
-    dialog = open_dialog()
-    dialog.show_tab(chromophores=True)
-    assert use(dialog).isEnabled()
-    for name in ("water_fraction", "fat_fraction"):
-        dialog.composition.absorption.widget(name).value = 0.8
-    assert dialog.recipe is None
-    assert not use(dialog).isEnabled()
-    assert "fill 1.6 of the volume" in dialog.text
-    dialog.composition.absorption.widget("fat_fraction").value = 0.1
-    assert use(dialog).isEnabled()
-
-
 def test_a_composition_says_what_it_is_made_of():
     chromophores = Chromophores(blood_fraction=0.03, oxygen_saturation=0.7, water_fraction=0.75)
     own = source_text(chromophores, PowerLaw(a_per_mm=2.5, b=1.2))
@@ -230,13 +210,6 @@ def test_a_composition_says_what_it_is_made_of():
 
 
 # ----------------------------------------------------------------------------------------------------------- the plot
-
-
-@pytest.fixture
-def plot(qtbot):
-    plot = PresetPlot("1/cm")
-    qtbot.addWidget(plot)
-    return plot
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -251,15 +224,13 @@ def test_spectra_are_those_of_the_recipe_and_leave_gaps_where_it_has_none(name):
         assert mua[index] == (row.mua_per_mm or pytest.approx(math.nan, nan_ok=True))
         assert musp[index] == pytest.approx(row.mus_per_mm * (1 - row.g))
     assert rows or np.isfinite(mua).all()
+    if name == "epidermis (Tuchin 1997)":  # 337 and 633 nm, with no line between
+        assert np.isfinite(mua).sum() == len(rows)
 
 
-def test_a_gap_of_a_table_is_a_gap_in_the_plot():
-    recipe = preset_recipe("epidermis (Tuchin 1997)")  # 337 and 633 nm, with no line between
-    at = sample_wavelengths(recipe)
-    assert np.isfinite(spectra(recipe, at)[0]).sum() == len(recipe.rows)
-
-
-def test_the_plot_is_in_the_unit_and_marks_the_wavelength(plot):
+def test_the_plot_is_in_the_unit_and_marks_the_wavelength(qtbot):
+    plot = PresetPlot("1/cm")
+    qtbot.addWidget(plot)
     plot.show_recipe(preset_recipe(MUSCLE), 700.0)
     x, y = plot.curves[0].getOriginalDataset()
     at = int(np.flatnonzero(x == 700.0)[0])

@@ -3,8 +3,8 @@
 import dataclasses
 
 import pytest
-from qtpy.QtCore import QEvent, QPoint, QPointF, Qt
-from qtpy.QtGui import QKeyEvent, QWheelEvent
+from qtpy.QtCore import QEvent, Qt
+from qtpy.QtGui import QKeyEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
@@ -15,18 +15,17 @@ from napari_gpubio.light.gui.optical_rows import TYPED
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import HEAD_TABLES, head_media, preset, preset_recipe
+from tests.dock_widgets import button, turn_wheel
 from tests.light.gui.property_samples import (
     COLORS,
     CONTROL,
     MUA,
     MUS,
     NAME,
-    NO_KEY,
     SOURCE,
     G,
     N,
     answer,
-    button,
     choose,
     medium,
     open_editor,
@@ -64,7 +63,7 @@ def test_the_sample_of_a_head_fills_the_table_and_follows_the_wavelength(empty_t
     assert numbers(empty_table.media()) == numbers(head_media(other, sample))  # nothing better is known
 
 
-def test_selecting_a_row_tells_its_label_once(table):
+def test_selecting_a_row_reports_its_label_once_and_shows_its_source(table):
     table.view.go_to(2, MUA)
     table.view.go_to(2, MUS)
     table.view.go_to(0, MUS)
@@ -72,13 +71,13 @@ def test_selecting_a_row_tells_its_label_once(table):
     assert table.selected_label == 1
     table.select_label(2)
     assert table.selected_label == 2
+    assert table.message.detail == "label 2 (skull): a book"
     table.select_label(77)
     assert table.selected_label == 2
     assert table.selected == [3, 1]
-
-
-def test_another_layer_keeps_the_row_that_was_selected_and_tells_nothing(table):
-    table.view.go_to(2)
+    table.view.go_to(2, NAME)
+    assert table.message.detail == ""
+    # another layer keeps the row that was selected, and nothing is reported
     table.selected.clear()
     table.set_labels([2, 3, 4], COLORS)
     assert table.selected_label == 3
@@ -89,29 +88,16 @@ def test_another_layer_keeps_the_row_that_was_selected_and_tells_nothing(table):
     assert [row.name for row in table.model.rows] == ["scalp", "skull"]
 
 
-def test_the_line_below_tells_the_source_of_the_current_row(table):
-    table.view.go_to(1, NAME)
-    assert table.message.detail == "label 2 (skull): a book"
-    table.view.go_to(2, NAME)
-    assert table.message.detail == ""
-
-
 def test_a_preset_fills_the_selected_rows(table, monkeypatch):
     recipe = preset_recipe("skull (Strangman 2003)")
-    asked = answer(monkeypatch, recipe, wavelength_nm=760.0)
+    dialog = answer(monkeypatch, recipe, wavelength_nm=760.0)
     choose(table, (1, MUA), (2, NAME))
     table.set_unit("1/cm")
-    preset_button = button(table, "Preset")
-    assert preset_button.text() == "Preset for 2 labels…"
-    preset_button.click()
-    assert asked.asked == ([2, 3], 690.0, "1/cm")
-    assert asked.deleted
-    expected = preset("skull (Strangman 2003)", 760.0)
-    assert table.media() == (
-        medium(1, "scalp"),
-        dataclasses.replace(expected, label=2),
-        dataclasses.replace(expected, label=3),
-    )
+    button(table, "Preset for 2 labels…").click()
+    assert dialog.given == ([2, 3], 690.0, "1/cm")
+    assert dialog.deleted
+    filled = [dataclasses.replace(preset("skull (Strangman 2003)", 760.0), label=label) for label in (2, 3)]
+    assert table.media() == (medium(1, "scalp"), *filled)
     assert table.wavelength_nm == 760.0
     table.set_wavelength(690)
     assert [m.mua_per_mm for m in table.media()[1:]] == [preset("skull (Strangman 2003)", 690.0).mua_per_mm] * 2
@@ -121,10 +107,10 @@ def test_a_cancelled_preset_changes_nothing(table, monkeypatch):
     answer(monkeypatch, None)
     before = table.model.rows
     table.view.go_to(2, NAME)
-    button(table, "Preset").click()
+    table.preset_button.click()
     assert table.model.rows == before
     table.view.selectionModel().clear()
-    assert not button(table, "Preset").isEnabled()
+    assert not table.preset_button.isEnabled()
     table.choose_preset()
     assert table.model.rows == before
 
@@ -188,16 +174,13 @@ def test_files_that_cannot_be_used_are_a_sentence(table, tmp_path, name):
     table.load(tmp_path / name)
     assert table.message.text.startswith("The table could not be loaded: ")
     assert table.model.rows == before
+    table.save(tmp_path / "table.csv")
+    assert "label 3 has no optical properties" in table.message.text
+    assert not (tmp_path / "table.csv").exists()
     table.set_media([medium(3)])
     if name != "bad.csv" and name != "missing.csv":
         table.save(tmp_path / name)
         assert table.message.text.startswith("The table could not be saved: ")
-
-
-def test_a_table_with_a_problem_is_not_saved(table, tmp_path):
-    table.save(tmp_path / "table.csv")
-    assert "label 3 has no optical properties" in table.message.text
-    assert not list(tmp_path.iterdir())
 
 
 def enter(editor):
@@ -284,16 +267,13 @@ def test_a_shortcut_of_the_window_does_not_take_our_keys(table):
 
 def test_a_narrow_dock_shows_all_numbers_and_a_wide_one_the_sources(table):
     assert table.minimumSizeHint().width() <= 300
-    for width, source_shown in ((360, False), (520, True), (360, False)):
+    for width, source_shown in ((520, True), (360, False)):
         table.resize(width, 400)
         QApplication.processEvents()
         assert table.view.isColumnHidden(SOURCE) is not source_shown
         header = table.view.horizontalHeader()
         assert header.length() <= table.view.viewport().width()
         assert all(header.sectionSize(c) >= 30 for c in range(len(LABEL_COLUMNS) - 1))
-
-
-def test_numbers_are_never_cut(table):
     table.set_media([medium(1, mua=0.0007143), medium(2, mua=0.01185), medium(3, mua=12345.678)])
     for unit in ("1/mm", "1/cm"):
         table.set_unit(unit)
@@ -307,12 +287,7 @@ def test_numbers_are_never_cut(table):
 def test_the_wheel_scrolls_past_the_inputs(table):
     table.view.setFocus()
     for box in (table.wavelength_box, table.unit_box):
-        middle = QPointF(box.rect().center())
-        turn = QWheelEvent(
-            middle, QPointF(box.mapToGlobal(middle.toPoint())), QPoint(0, 0), QPoint(0, -120),
-            Qt.MouseButton.NoButton, NO_KEY, Qt.ScrollPhase.NoScrollPhase, False,
-        )  # fmt: skip
-        QApplication.sendEvent(box, turn)
+        turn_wheel(box, -120)
     assert (table.wavelength_nm, table.unit) == (690.0, "1/mm")
 
 

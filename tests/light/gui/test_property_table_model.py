@@ -110,6 +110,11 @@ def test_only_what_the_user_gives_can_be_edited(model):
 
 
 def test_an_invalid_cell_is_colored_and_keeps_its_text(model):
+    assert model.check_text(0, MUA, "-1") == "label 1 (scalp): µa is -1 1/mm; it must be at least 0 1/mm"
+    assert model.check_text(0, MUA, "1") == ""
+    assert model.check_text(0, MUA, "") == "label 1 (scalp) has no µa; type it or choose a preset"
+    assert model.check_text(0, NAME, "-1") == ""
+    assert model.rows[0].mua_per_mm == 0.0101  # nothing was typed yet
     model.type_in({(0, MUA): "-1", (1, G): "many"})
     assert shown(model, 0, MUA, Role.BackgroundRole) == shown(model, 1, G, Role.BackgroundRole) == WRONG
     assert shown(model, 0, MUS, Role.BackgroundRole) is shown(model, 2, MUA, Role.BackgroundRole) is None
@@ -122,14 +127,6 @@ def test_an_invalid_cell_is_colored_and_keeps_its_text(model):
         model.media()
 
 
-def test_a_text_is_checked_before_it_is_kept(model):
-    assert model.check_text(0, MUA, "-1") == "label 1 (scalp): µa is -1 1/mm; it must be at least 0 1/mm"
-    assert model.check_text(0, MUA, "1") == ""
-    assert model.check_text(0, MUA, "") == "label 1 (scalp) has no µa; type it or choose a preset"
-    assert model.check_text(0, NAME, "-1") == ""
-    assert model.rows[0].mua_per_mm == 0.0101
-
-
 # ------------------------------------------------------------------------------------------------------------ the unit
 
 
@@ -140,6 +137,8 @@ def test_the_unit_changes_what_is_shown_and_not_what_is_kept(model):
     assert model.media() == media
     assert not model.heard[1:]
     assert [shown(model, 0, c) for c in (MUA, MUS, G, N, MUSP)] == ["0.101", "125", "0.92", "1.37", "10"]
+    assert shown(model, 0, MUA, Role.ToolTipRole) == "0.0101 1/mm\n0.101 1/cm\na book"
+    assert shown(model, 0, G, Role.ToolTipRole) == shown(model, 0, SOURCE, Role.ToolTipRole) == "a book"
     assert model.headerData(MUA, Qt.Orientation.Horizontal) == "µa\n1/cm"
     assert model.headerData(G, Qt.Orientation.Horizontal) == "g"
     model.type_in({(0, MUA): "0.7"})
@@ -148,12 +147,6 @@ def test_the_unit_changes_what_is_shown_and_not_what_is_kept(model):
     assert shown(model, 0, MUA) == "0.07"
     with pytest.raises(InvalidInput, match="1/m"):
         model.set_unit("1/m")
-
-
-def test_tool_tips_give_both_units_and_the_source(model):
-    assert shown(model, 0, MUA, Role.ToolTipRole) == "0.0101 1/mm\n0.101 1/cm\na book"
-    assert shown(model, 0, G, Role.ToolTipRole) == "a book"
-    assert shown(model, 0, SOURCE, Role.ToolTipRole) == "a book"
 
 
 # ---------------------------------------------------------------------------------------------- wavelength, undo, reset
@@ -201,24 +194,17 @@ def test_every_change_can_be_taken_back(model):
     assert model.rows[2].mua_per_mm == 0.8  # that of the present wavelength
 
 
-def test_reset_comes_back_to_what_was_given(model):
-    given = [medium(1, "scalp"), medium(3, "brain")]
-    model.set_media(given)
+def test_reset_comes_back_to_what_was_given_with_its_recipes(model):
+    model.set_wavelength(700)
+    model.set_media([Linear().medium(700), medium(3, "brain")], {1: Linear()})
+    model.set_wavelength(750)
+    assert [row.mua_per_mm for row in model.rows] == [0.75, 0.0101, 0.0101]
     model.type_in({(0, MUA): "1", (2, NAME): "x", (1, N): "1.5"})
     model.reset()
-    assert [row.name for row in model.rows] == ["scalp", "", "brain"]
-    assert model.rows[0].medium() == given[0]
-    assert model.rows[1].is_empty
-
-
-def test_media_may_come_with_their_recipes(model):
-    model.set_wavelength(700)
-    model.set_media([Linear().medium(700), medium(2)], {1: Linear()})
-    model.set_wavelength(750)
-    assert [row.mua_per_mm for row in model.rows[:2]] == [0.75, 0.0101]
-    model.type_in({(0, MUA): "9"})
-    model.reset()
+    assert [row.name for row in model.rows] == ["blood", "", "brain"]
     assert model.rows[0].mua_per_mm == 0.75
+    assert model.rows[2].medium() == medium(3, "brain")
+    assert model.rows[1].is_empty
 
 
 # --------------------------------------------------------------------------------------------------- tab-separated text
@@ -247,16 +233,23 @@ def test_a_pasted_row_is_the_copied_one(model):
         assert model.rows[target - 1].medium() == dataclasses.replace(copied, name=("scalp", "skull")[source - 1])
 
 
-def test_where_pasted_text_goes(model):
-    assert pasted_cells(model, "5\n", [(0, MUA), (1, MUA), (2, MUSP)]) == ({(0, MUA): "5", (1, MUA): "5"}, 0)
-    one_line = pasted_cells(model, "5\t6\r\n", [(0, MUA), (2, MUA)])
-    assert one_line == ({(0, MUA): "5", (0, MUS): "6", (2, MUA): "5", (2, MUS): "6"}, 0)
-    block = pasted_cells(model, "1\t2\n3\t4", [(1, G)])
-    assert block == ({(1, G): "1", (1, N): "2", (2, G): "3", (2, N): "4"}, 0)
-    assert pasted_cells(model, "1\n2\n3", [(2, G)]) == ({(2, G): "1"}, 2)
-    assert pasted_cells(model, "5", []) == pasted_cells(model, "", [(0, MUA)]) == ({}, 0)
-    from_a_spreadsheet = pasted_cells(model, "0,5\t1\r\n0,25\t2\r\n", [(0, MUA)])[0]
-    model.type_in(from_a_spreadsheet)
+@pytest.mark.parametrize(
+    ("text", "cells", "expected", "left_out"),
+    [
+        ("5\n", [(0, MUA), (1, MUA), (2, MUSP)], {(0, MUA): "5", (1, MUA): "5"}, 0),
+        ("5\t6\r\n", [(0, MUA), (2, MUA)], {(0, MUA): "5", (0, MUS): "6", (2, MUA): "5", (2, MUS): "6"}, 0),
+        ("1\t2\n3\t4", [(1, G)], {(1, G): "1", (1, N): "2", (2, G): "3", (2, N): "4"}, 0),
+        ("1\n2\n3", [(2, G)], {(2, G): "1"}, 2),
+        ("5", [], {}, 0),
+        ("", [(0, MUA)], {}, 0),
+    ],
+)
+def test_where_pasted_text_goes(model, text, cells, expected, left_out):
+    assert pasted_cells(model, text, cells) == (expected, left_out)
+
+
+def test_pasted_numbers_of_a_spreadsheet_may_have_commas(model):
+    model.type_in(pasted_cells(model, "0,5\t1\r\n0,25\t2\r\n", [(0, MUA)])[0])
     assert [row.mua_per_mm for row in model.rows[:2]] == [0.5, 0.25]
 
 

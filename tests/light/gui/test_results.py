@@ -86,10 +86,6 @@ def type_threshold(box, text):
     field.editingFinished.emit()
 
 
-def light(box):
-    return box.findings
-
-
 # -------------------------------------------------------------------------------------------------------- numbers
 
 
@@ -133,19 +129,10 @@ def test_the_numbers_are_found_in_a_worker(qtbot, box, result, monkeypatch):
     ("sample", "color", "word"),
     [({}, "ok", "closed"), ({"truncated": 0.02}, "warning", "under way"), ({"lost": 1e-4}, "error", "broken")],
 )
-def test_the_light_of_the_energy_balance(box, sample, color, word):
+def test_the_color_of_the_energy_balance(box, sample, color, word):
     display(box, sample_result((6, 6, 6), **sample))
-    assert STATUS_COLORS[color] in light(box)
-    assert word in light(box)
-
-
-def test_the_newest_result_wins(qtbot, box, result):
-    others = [sample_result((24, 24, 20), seed=seed) for seed in range(2, 6)]
-    for one in others:
-        display(box, one)
-    wait_for(qtbot, box, expected_rows(others[-1], box))
-    qtbot.wait(50)
-    assert repr(box.rows) == repr(expected_rows(others[-1], box))
+    assert STATUS_COLORS[color] in box.findings
+    assert word in box.findings
 
 
 def test_what_goes_wrong_is_a_sentence(qtbot, box, result, monkeypatch):
@@ -153,15 +140,15 @@ def test_what_goes_wrong_is_a_sentence(qtbot, box, result, monkeypatch):
         raise InvalidInput("the numbers are gone; run again")
 
     monkeypatch.setattr(results, "fluence_rows", broken)
-    with qtbot.waitSignal(box.error_occurred, timeout=MILLISECONDS) as said:
+    with qtbot.waitSignal(box.error_occurred, timeout=MILLISECONDS) as emitted:
         display(box, result)
-    assert said.args == ["the numbers are gone; run again"]
+    assert emitted.args == ["the numbers are gone; run again"]
 
 
 # --------------------------------------------------------------------------------------------- units and thresholds
 
 
-def test_a_power_and_an_energy_offer_their_units(qtbot, box, result):
+def test_a_power_and_an_energy_offer_their_units_and_the_users_choice_stays(qtbot, box, result):
     show(qtbot, box, result)
     assert box.unit.name == "1/mm²"
     show(qtbot, box, result, power_mw=5.0)
@@ -170,15 +157,10 @@ def test_a_power_and_an_energy_offer_their_units(qtbot, box, result):
     show(qtbot, box, result, power_mw=5.0, energy_j=0.3)
     offered = [box.unit_box.itemText(i) for i in range(box.unit_box.count())]
     assert offered == ["1/mm² per photon", "mW/mm² at 5 mW", "J/cm² for 0.3 J"]
-    assert box.unit.name == "mW/mm²"
-    assert box.unit.factor == 5.0
-
-
-def test_the_users_choice_of_unit_stays(qtbot, box, result):
-    show(qtbot, box, result, power_mw=5.0)
-    with qtbot.waitSignal(box.unit_changed) as said:
+    assert (box.unit.name, box.unit.factor) == ("mW/mm²", 5.0)
+    with qtbot.waitSignal(box.unit_changed) as emitted:
         box.unit_box.setCurrentIndex(box.unit_box.findData("1/mm²"))
-    assert said.args == ["1/mm²"]
+    assert emitted.args == ["1/mm²"]
     show(qtbot, box, result, power_mw=7.0)
     assert box.unit == PER_PHOTON
     show(qtbot, box, result)
@@ -243,57 +225,42 @@ def test_nothing_is_cut_off_at_the_width_of_a_panel(qtbot, box, result):
 
 
 @pytest.fixture
-def answer(monkeypatch):
-    """Say what the user answers to the next question for a file."""
-    asked = []
+def save(qtbot, box, monkeypatch, tmp_path):
+    """A function that presses a button or chooses an entry of the Export menu; returns the saved file and the question.
 
-    def set_answer(path):
-        def reply(parent, title, name, kinds):
-            asked.append((title, name, kinds))
-            return str(path), ""
+    The question has its title and the kinds of files.
+    """
 
-        monkeypatch.setattr(QFileDialog, "getSaveFileName", reply)
-        return asked
+    def saved(text, name):
+        questions = []
+        path = tmp_path / name
+        monkeypatch.setattr(
+            QFileDialog,
+            "getSaveFileName",
+            lambda _, title, __, kinds: questions.append((title, kinds)) or (str(path), ""),
+        )
+        entry = next((entry for entry in button(box, "Export").menu().actions() if entry.text() == text), None)
+        (button(box, text).click if entry is None else entry.trigger)()
+        qtbot.waitUntil(lambda: ("said", f"saved {name}") in box.heard, timeout=MILLISECONDS)
+        return path, questions[0]
 
-    return set_answer
-
-
-def press(box, text):
-    """Press a button, or choose an entry of the Export menu."""
-    entry = next((action for action in button(box, "Export").menu().actions() if action.text() == text), None)
-    (button(box, text).click if entry is None else entry.trigger)()
-
-
-def click_and_wait(qtbot, box, text, name):
-    press(box, text)
-    qtbot.waitUntil(lambda: ("said", f"saved {name}") in box.heard, timeout=MILLISECONDS)
+    return saved
 
 
-def test_a_result_is_saved(qtbot, box, result, answer, tmp_path):
-    show(qtbot, box, result)
-    asked = answer(tmp_path / "mine.npz")
-    click_and_wait(qtbot, box, "Save result…", "mine.npz")
-    back = load_result(tmp_path / "mine.npz")
+def test_the_result_its_fluence_and_its_numbers_are_saved(qtbot, box, result, save):
+    show(qtbot, box, result, power_mw=5.0)
+    path, (_, kinds) = save("Save result…", "mine.npz")
+    back = load_result(path)
     assert np.array_equal(back.gates, result.gates)
     assert back.energy == result.energy
-    assert "npz" in asked[0][2]
-
-
-def test_fluence_is_saved_in_the_chosen_unit(qtbot, box, result, answer, tmp_path):
-    show(qtbot, box, result, power_mw=5.0)
-    asked = answer(tmp_path / "mine.nii.gz")
-    click_and_wait(qtbot, box, "Fluence as NIfTI…", "mine.nii.gz")
-    array, affine = read_volume(tmp_path / "mine.nii.gz")
-    assert np.allclose(array, 5.0 * result.fluence, rtol=1e-6)
+    assert "npz" in kinds
+    path, (title, _) = save("Fluence as NIfTI…", "mine.nii.gz")
+    array, affine = read_volume(path)
+    assert np.allclose(array, 5.0 * result.fluence, rtol=1e-6)  # in the chosen unit
     assert np.allclose(affine, result.domain.affine)
-    assert "Fluence" in asked[0][0]
-
-
-def test_every_number_is_exported(qtbot, box, result, answer, tmp_path):
-    show(qtbot, box, result, energy_j=0.3)
-    answer(tmp_path / "mine.csv")
-    click_and_wait(qtbot, box, "Numbers as CSV…", "mine.csv")
-    with (tmp_path / "mine.csv").open(encoding="utf-8-sig", newline="") as file:
+    assert "Fluence" in title
+    path, _ = save("Numbers as CSV…", "mine.csv")
+    with path.open(encoding="utf-8-sig", newline="") as file:
         lines = list(csv.DictReader(file))
     rows = number_rows(result, unit=box.unit, threshold=box.threshold)
     assert [(line["group"], line["name"]) for line in lines] == [(row.group, row.name) for row in rows]

@@ -138,7 +138,7 @@ def test_the_shape_of_the_cache_follows_the_light(fake_gpu, monkeypatch):
         problem = LayeredProblem(layers, settings(500, radial_bins=60, depth_bins=60))
         run = gpu.Run(problem, device=GPU, variant=Variant(cache=True, cache_bytes=8 * 64))
         run.advance(0, 500)
-        shapes.append(run._shape)
+        shapes.append(run.shape)
     (narrow, deep), (wide, flat) = shapes
     assert deep > 3 * narrow
     assert wide > 3 * flat

@@ -250,6 +250,8 @@ def test_findings_name_the_worst_first(result):
     small = simulate(MEDIUM, dataclasses.replace(SETTINGS, radial_bins=4), device="cpu")
     broken = dataclasses.replace(small, absorbed=Estimate(0.9, 0.1), complete=False)
     found = layered_findings(broken)
+    (total,) = [row for row in fraction_rows(broken) if row.name == "Total"]
+    assert total.status == "error"
     assert [one.status for one in found[:2]] == ["error", "warning"]
     for one, words in zip(
         (*found[:2], found[-1]), ("balance broken", "beyond the grid", "after 20,000 of 20,000"), strict=True

@@ -4,7 +4,8 @@ import numpy as np
 
 from napari_gpubio.speckle.gui import SpecklePanel
 from napari_gpubio.speckle.gui.layers import find_layer as layer  # noqa: F401 - for the tests
-from napari_gpubio.speckle.gui.sources import SimulatedPage
+from napari_gpubio.speckle.gui.sources import CameraPage, SimulatedPage
+from napari_gpubio.speckle.live import CameraSource
 from tests.dock_widgets import docked, press_and_wait, wait_until
 
 SHAPE = (40, 56)
@@ -17,6 +18,16 @@ def speckle(count=6, shape=SHAPE, dtype=np.uint16, top=4000):
     return np.minimum(frames, top).astype(dtype)
 
 
+MOVES = [(0, 0), (3, -2), (-1, 4), (2, 2)]
+
+
+def moving(moves=MOVES):
+    """Frames of a scene with detail, moved by rows and columns, with a camera's noise."""
+    rng = np.random.default_rng(3)
+    scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
+    return np.array([np.roll(scene, move, (0, 1)) + rng.normal(0, 5, scene.shape) for move in moves]).astype(np.uint16)
+
+
 def add_panel(viewer):
     panel = docked(viewer, SpecklePanel(viewer), "Laser speckle")
     panel.choose_device("cpu")
@@ -25,6 +36,14 @@ def add_panel(viewer):
 
 def add_stack(viewer, frames=None, name="frames", **keywords):
     return viewer.add_image(speckle() if frames is None else frames, name=name, **keywords)
+
+
+def choose_dark(panel, qtbot, name="dark"):
+    """Choose a layer of dark frames, and wait until they are averaged."""
+    box = panel.contrast_box.noise
+    box.dark_box.setCurrentText(name)
+    wait_until(qtbot, lambda: "averaged" not in box.description.text())
+    return box
 
 
 def simulate(panel, shape=(64, 96), rate_hz=100.0):
@@ -53,11 +72,24 @@ def stop(qtbot, panel):
     wait_until(qtbot, lambda: not panel.runner.is_live and panel.live_box.start_button.text() == "Start live")
 
 
-def complaint(qtbot, panel):
+def run_live(qtbot, panel):
+    """Start live imaging, and stop it after some maps."""
+    start(qtbot, panel)
+    stop(qtbot, panel)
+
+
+def live_complaint(qtbot, panel):
     """The panel's message after Start live, once nothing is live any more."""
     panel.live_box.start_button.click()
     wait_until(qtbot, lambda: not panel.runner.is_live and panel.message != "")
     return panel.message
+
+
+def use_camera(monkeypatch, panel, core):
+    """Choose the camera page, and let it open this core of Micro-Manager."""
+    panel.source_box.choose(CameraPage)
+    monkeypatch.setattr(CameraPage, "make_source", lambda _, exposure_ms: CameraSource(core, exposure_ms=exposure_ms))
+    monkeypatch.setattr(CameraPage, "place", lambda _: {})
 
 
 def run(qtbot, panel):

@@ -11,12 +11,23 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, contrast
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import with_gaps
-from napari_gpubio.speckle.gui.sources import CameraPage
 from napari_gpubio.speckle.indices import expected_k2
-from napari_gpubio.speckle.live import CameraSource
 from tests.dock_widgets import wait_until
-from tests.speckle.gui.panel_samples import SHAPE, add_stack, box, draw, layer, run, simulate, speckle, start, stop
-from tests.speckle.gui.panel_samples import wait_drawn as drawn
+from tests.speckle.gui.panel_samples import (
+    SHAPE,
+    add_stack,
+    box,
+    draw,
+    layer,
+    run,
+    run_live,
+    simulate,
+    speckle,
+    start,
+    stop,
+    use_camera,
+    wait_drawn,
+)
 from tests.speckle.live.test_live_camera import StandIn
 
 
@@ -28,42 +39,26 @@ def still(viewer, panel):
     return frame
 
 
-def test_the_live_map_is_that_of_the_engine(viewer, panel, qtbot, still):
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    shown = layer(viewer, LIVE_MAP)
-    np.testing.assert_array_equal(shown.data, contrast(still, ContrastSettings(), device="cpu").index)
-    np.testing.assert_array_equal(layer(viewer, LIVE_RAW).data, still)
-    assert shown.name == "live SFI (1/s)"
-    assert not layer(viewer, LIVE_RAW).visible
-    assert shown.axis_labels == ("y", "x")
+def test_the_live_map_is_that_of_the_engine_and_its_layers_are_kept(viewer, panel, qtbot, still):
+    run_live(qtbot, panel)
+    shown, raw = layer(viewer, LIVE_MAP), layer(viewer, LIVE_RAW)
+    data, expected = shown.data, contrast(still, ContrastSettings(), device="cpu").index
+    np.testing.assert_array_equal(data, expected)
+    np.testing.assert_array_equal(raw.data, still)
+    assert (shown.name, shown.axis_labels, raw.visible) == ("live SFI (1/s)", ("y", "x"), False)
     assert carried(shown, "parameters")["speckle"]["exposure_ms"] == 10.0
 
-
-def test_layers_are_kept_over_stop_and_start(viewer, panel, qtbot, still):
-    start(qtbot, panel)
-    shown, data = layer(viewer, LIVE_MAP), layer(viewer, LIVE_MAP).data
-    names = [one.name for one in viewer.layers]
-    stop(qtbot, panel)
+    names = {one.name for one in viewer.layers}
     shown.contrast_limits = (3.0, 77.0)
     data[:] = -1.0
-    start(qtbot, panel)
-    assert [one.name for one in viewer.layers] == names
-    assert layer(viewer, LIVE_MAP).data is data, "the map is changed in its own memory"
-    assert data[20, 20] > 0
+    run_live(qtbot, panel)
+    assert shown.data is data, "the map is changed in its own memory"
+    np.testing.assert_array_equal(data, expected)
     assert tuple(shown.contrast_limits) == (3.0, 77.0)
-    stop(qtbot, panel)
 
-
-def test_another_frame_size_keeps_the_layer(viewer, panel, qtbot, still):
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    other = add_stack(viewer, speckle(3, (30, 32)), "smaller")
-    panel.source_box.stack.layer_box.choose(other)
-    before = len(viewer.layers)
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    assert len(viewer.layers) == before
+    panel.source_box.stack.layer_box.choose(add_stack(viewer, speckle(3, (30, 32)), "smaller"))
+    run_live(qtbot, panel)
+    assert {one.name for one in viewer.layers} == names | {"smaller"}
     assert layer(viewer, LIVE_MAP).data.shape == (30, 32)
 
 
@@ -72,7 +67,7 @@ def test_settings_are_followed_while_it_runs(viewer, panel, qtbot, still):
     panel.contrast_box.choose_index("none")
     panel.contrast_box.form.widget("window").value = 7
     wait_until(qtbot, lambda: layer(viewer, LIVE_MAP).name == "live K")
-    drawn(qtbot, panel, 2)
+    wait_drawn(qtbot, panel, 2)
     stop(qtbot, panel)
     want = contrast(still, ContrastSettings(window=7, index="none"), device="cpu").contrast
     np.testing.assert_array_equal(layer(viewer, LIVE_MAP).data, want)
@@ -81,8 +76,7 @@ def test_settings_are_followed_while_it_runs(viewer, panel, qtbot, still):
 
 
 def test_limits_stay_until_they_are_rescaled(viewer, panel, qtbot, still):
-    start(qtbot, panel)
-    stop(qtbot, panel)
+    run_live(qtbot, panel)
     shown = layer(viewer, LIVE_MAP)
     panel.map_box.low.setValue(5.0)
     panel.map_box.high.setValue(50.0)
@@ -92,16 +86,6 @@ def test_limits_stay_until_they_are_rescaled(viewer, panel, qtbot, still):
     np.testing.assert_allclose(shown.contrast_limits, np.percentile(finite, (1, 99)), rtol=1e-6)
     panel.map_box.on_canvas.setChecked(True)
     assert shown.colorbar.visible
-
-
-def test_scale_and_units_come_from_the_stack(viewer, panel, qtbot):
-    add_stack(viewer, scale=(1, 4.5, 4.5), translate=(0, 10, 20), units=("um",) * 3)
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    shown = layer(viewer, LIVE_MAP)
-    assert tuple(shown.scale)[-2:] == (4.5, 4.5)
-    assert tuple(shown.translate)[-2:] == (10, 20)
-    assert str(shown.units[-1]) == "micrometer"
 
 
 def test_camera_facts_come_from_the_stack(viewer, panel):
@@ -114,9 +98,7 @@ def test_camera_facts_come_from_the_stack(viewer, panel):
 
 
 def test_readouts(viewer, panel, qtbot):
-    frames = speckle(4, top=4095)
-    frames[:, 0, :14] = 4095
-    frames[frames == 4095] = 4094
+    frames = np.minimum(speckle(4, top=4095), 4094)
     frames[:, 0, :14] = 4095
     add_stack(viewer, frames, metadata={"napari_gpubio": {"saturation_adu": 4095}})
     readout, values = panel.live_box.readout, panel.live_box.readout.values
@@ -189,29 +171,29 @@ def test_a_stack_has_so_many_maps_for_a_baseline(viewer, panel, qtbot):
     assert maps.value() == 3, "what was typed stays"
 
 
-def test_a_baseline_is_dropped_with_a_note(viewer, panel, qtbot, still):
+@pytest.fixture
+def with_baseline(panel, qtbot, still):
+    """Live imaging goes on, with a baseline of two maps."""
     panel.map_box.baseline_maps.setValue(2)
     start(qtbot, panel)
     panel.controller.take_baseline()
     wait_until(qtbot, lambda: panel.runner.process.baseline is not None)
-    panel.contrast_box.form.widget("window").value = 9
-    assert "the baseline was dropped" in panel.message
-    stop(qtbot, panel)
+    return panel
 
 
-def test_a_baseline_is_of_its_source(viewer, panel, qtbot, still):
-    panel.map_box.baseline_maps.setValue(2)
-    start(qtbot, panel)
-    panel.controller.take_baseline()
-    wait_until(qtbot, lambda: panel.runner.process.baseline is not None)
+def test_a_baseline_is_dropped_with_a_note(with_baseline, qtbot):
+    with_baseline.contrast_box.form.widget("window").value = 9
+    assert "the baseline was dropped" in with_baseline.message
+    stop(qtbot, with_baseline)
+
+
+def test_a_baseline_is_of_its_source(with_baseline, qtbot):
+    panel, before = with_baseline, with_baseline.runner.process.baseline
     stop(qtbot, panel)
-    before = panel.runner.process.baseline
-    start(qtbot, panel)
-    stop(qtbot, panel)
+    run_live(qtbot, panel)
     assert panel.runner.process.baseline is before, "it stays over stop and start"
     simulate(panel, SHAPE)
-    start(qtbot, panel)
-    stop(qtbot, panel)
+    run_live(qtbot, panel)
     assert panel.runner.process.baseline is not before
 
 
@@ -231,11 +213,8 @@ def test_regions_that_are_there_are_measured_from_the_first_map_on(viewer, panel
     assert panel.course_box.missing.isHidden()
 
 
-def test_a_region_that_is_not_in_the_baseline_is_reported(viewer, panel, qtbot, still):
-    panel.map_box.baseline_maps.setValue(2)
-    start(qtbot, panel)
-    panel.controller.take_baseline()
-    wait_until(qtbot, lambda: panel.runner.process.baseline is not None)
+def test_a_region_that_is_not_in_the_baseline_is_reported(with_baseline, qtbot):
+    panel = with_baseline
     draw(qtbot, panel, box(5, 5, 20, 20))
     wait_until(qtbot, lambda: "No relative flow of region 1" in panel.course_box.missing.text())
     panel.map_box.baseline_button.click()
@@ -244,15 +223,11 @@ def test_a_region_that_is_not_in_the_baseline_is_reported(viewer, panel, qtbot, 
     assert panel.runner.course.relative_flow("region 1")[-1] == pytest.approx(1.0)
 
 
-def test_the_exposure_is_the_cameras(viewer, panel, qtbot, monkeypatch):
-    """A camera that takes 7 ms whatever it is facts."""
+def test_the_exposure_is_the_cameras(panel, qtbot, monkeypatch):
+    """A camera that takes 7 ms whatever is set."""
     core = StandIn(list(range(40)), getExposure=7.0)
     monkeypatch.setattr(core, "setExposure", lambda _: None)
-    panel.source_box.choose(CameraPage)
-    monkeypatch.setattr(
-        CameraPage, "make_source", lambda self, exposure_ms: CameraSource(core, exposure_ms=exposure_ms)
-    )
-    monkeypatch.setattr(CameraPage, "place", lambda self: {})
+    use_camera(monkeypatch, panel, core)
     panel.live_box.start_button.click()
     wait_until(qtbot, lambda: panel.runner.process.recipe.settings.exposure_ms == 7.0)
     assert "The camera exposes for 7 ms" in panel.message
@@ -289,15 +264,14 @@ def record_as(monkeypatch, panel, path, kind):
 
 
 def test_a_recording_holds_every_frame(viewer, panel, qtbot, tmp_path, monkeypatch):
-    frames = speckle(5)
+    frames, record = speckle(5), panel.live_box.record_button
     add_stack(viewer, frames)
     start(qtbot, panel, 1)
     record_as(monkeypatch, panel, tmp_path / "run", "TIFF (*.tif)")
     wait_until(qtbot, lambda: panel.runner.recording.written > 6)
-    assert panel.live_box.record_button.text() == "End recording"
-    panel.live_box.record_button.click()
-    wait_until(qtbot, lambda: not panel.runner.is_recording)
-    wait_until(qtbot, lambda: panel.live_box.record_button.text() == "Record…")
+    assert record.text() == "End recording"
+    record.click()
+    wait_until(qtbot, lambda: not panel.runner.is_recording and record.text() == "Record…")
     stop(qtbot, panel)
     written = tifffile.imread(tmp_path / "run.tif")
     assert f"{len(written):,} frames written" in panel.live_box.record_text.text()
@@ -307,12 +281,15 @@ def test_a_recording_holds_every_frame(viewer, panel, qtbot, tmp_path, monkeypat
     np.testing.assert_array_equal(written, frames[np.array(numbers) % 5])
 
 
-def test_a_recording_ends_with_the_live_view(viewer, panel, qtbot, still, tmp_path, monkeypatch):
+def test_a_recording_ends_with_the_live_view(panel, qtbot, still, tmp_path, monkeypatch):
+    later = []
+    panel.runner.ended.connect(lambda _: panel.runner.status_changed.connect(later.append))
     start(qtbot, panel, 1)
     record_as(monkeypatch, panel, tmp_path / "run", "zarr (*.zarr)")
     wait_until(qtbot, lambda: panel.runner.recording.written > 1)
     stop(qtbot, panel)
-    wait_until(qtbot, lambda: not panel.runner.is_recording)
+    wait_until(qtbot, lambda: not panel.runner.is_recording and later != [])
+    assert "recorded to run.zarr" in panel.live_box.record_text.text()
     assert panel.message == ""
     assert (tmp_path / "run.zarr").exists()
 
@@ -321,38 +298,30 @@ def test_the_end_of_a_source_is_reported(viewer, panel, qtbot):
     add_stack(viewer)
     panel.source_box.stack.again.setChecked(False)
     panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: not panel.runner.is_live)
-    wait_until(qtbot, lambda: "the source has no more frames" in panel.status)
+    wait_until(qtbot, lambda: not panel.runner.is_live and "the source has no more frames" in panel.status)
     assert panel.live_box.start_button.text() == "Start live"
 
 
-def test_the_picture_is_that_of_the_live_map_again(viewer, panel, qtbot, still):
+def test_the_displayed_map_is_the_live_one_again(viewer, panel, qtbot, still):
     """After a run of the whole stack, Start live shows and chooses the live map."""
-    start(qtbot, panel)
-    stop(qtbot, panel)
+    run_live(qtbot, panel)
     run(qtbot, panel)
     assert panel.map_box.layer.name == "SFI (1/s) of frames"
-    start(qtbot, panel)
-    stop(qtbot, panel)
+    run_live(qtbot, panel)
     assert panel.map_box.layer.name == "live SFI (1/s)"
     assert [one.name for one in viewer.layers if one.visible] == ["live SFI (1/s)"]
 
 
-def test_a_layer_may_be_deleted_while_it_is_live(viewer, panel, qtbot, still):
-    start(qtbot, panel)
-    viewer.layers.remove(layer(viewer, LIVE_MAP).name)
-    drawn(qtbot, panel, 3)
-    assert layer(viewer, LIVE_MAP) is not None
-    stop(qtbot, panel)
-
-
-def test_start_and_stop_at_once(viewer, panel, qtbot, still):
+def test_start_and_stop_at_once_and_a_layer_that_is_deleted_while_it_is_live(viewer, panel, qtbot, still):
     for _ in range(3):
         panel.live_box.start_button.click()
         panel.live_box.start_button.click()
         wait_until(qtbot, lambda: not panel.runner.is_live and panel.live_box.start_button.isEnabled())
     assert panel.message == ""
     start(qtbot, panel)
+    viewer.layers.remove(layer(viewer, LIVE_MAP).name)
+    wait_drawn(qtbot, panel, 3)
+    assert layer(viewer, LIVE_MAP) is not None
     stop(qtbot, panel)
 
 

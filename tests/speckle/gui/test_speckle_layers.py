@@ -5,6 +5,7 @@ import pytest
 from napari.layers import Image
 
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW, REGIONS, move_to, place_beside, place_of
+from napari_gpubio.speckle.gui.sources import StackPage
 from tests.speckle.gui.panel_samples import (
     MICROMETERS,
     SHAPE,
@@ -13,6 +14,7 @@ from tests.speckle.gui.panel_samples import (
     draw,
     layer,
     run,
+    run_live,
     simulate,
     start,
     stop,
@@ -67,13 +69,11 @@ def test_live_maps_follow_their_source(viewer, panel, qtbot):
     panel.source_box.pixel.setValue(4.0)
     assert tuple(layer(viewer, LIVE_MAP).scale) == (4, 4), "it may be found out later"
     stack = add_stack(viewer, scale=(1, 2, 2), translate=(0, 7, 9), units=("pixel", "um", "um"))
-    panel.source_box.choose(type(panel.source_box.pages[0]))
+    panel.source_box.choose(StackPage)
     panel.source_box.stack.layer_box.choose(stack)
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    want = place_of(stack)
+    run_live(qtbot, panel)
     for part in (LIVE_MAP, LIVE_RAW, REGIONS):
-        assert place_of(layer(viewer, part)) == want
+        assert place_of(layer(viewer, part)) == place_of(stack)
 
 
 # -- regions ----------------------------------------------------------------------------------------------------------
@@ -100,43 +100,33 @@ def test_shapes_of_another_scale_mean_the_same_place(viewer, panel, qtbot):
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0])
-def test_regions_lie_where_the_picture_lies_and_a_rectangle_is_its_pixels(viewer, panel, qtbot, scale):
+def test_regions_lie_over_the_image_and_a_rectangle_is_its_pixels(viewer, panel, qtbot, scale):
     image = add_stack(viewer, scale=(1, scale, scale), units=("um",) * 3)
-    layer = draw(qtbot, panel, box(5, 8, 20, 30))
+    layer = draw(qtbot, panel, box(5, 8, 20, 30), box(200, 200, 220, 220))
     assert tuple(layer.scale) == (scale, scale)
-    np.testing.assert_array_equal(panel.regions.listener.masks(image, SHAPE)["region 1"], mask(5, 8, 20, 30))
+    masks = panel.regions.listener.masks(image, SHAPE)
+    assert list(masks) == ["region 1"], "a shape beside the image is left out"
+    np.testing.assert_array_equal(masks["region 1"], mask(5, 8, 20, 30))
 
 
-def test_names_stay_with_their_shapes(viewer, panel, qtbot):
-    image = add_stack(viewer)
+def test_names_stay_with_their_shapes_until_the_layer_is_deleted(viewer, panel, qtbot):
+    image, regions = add_stack(viewer), panel.regions.listener
     layer = draw(qtbot, panel, box(2, 2, 6, 6), box(10, 2, 16, 6), box(20, 2, 26, 6))
-    assert list(panel.regions.listener.colors) == ["region 1", "region 2", "region 3"]
-    with qtbot.waitSignal(panel.regions.listener.changed):
+    assert list(regions.colors) == ["region 1", "region 2", "region 3"]
+    with qtbot.waitSignal(regions.changed):
         layer.selected_data = {0}
         layer.remove_selected()
     draw(qtbot, panel, box(30, 2, 36, 6))
-    masks = panel.regions.listener.masks(image, SHAPE)
+    masks = regions.masks(image, SHAPE)
     assert list(masks) == ["region 2", "region 3", "region 4"]
     np.testing.assert_array_equal(masks["region 2"], mask(10, 2, 16, 6))
-    assert len(set(panel.regions.listener.colors.values())) == 3
-
-
-def test_a_shape_beside_the_picture_is_left_out(viewer, panel, qtbot):
-    image = add_stack(viewer)
-    draw(qtbot, panel, box(2, 2, 6, 6), box(200, 200, 220, 220))
-    assert list(panel.regions.listener.masks(image, SHAPE)) == ["region 1"]
-
-
-def test_regions_may_be_deleted(viewer, panel, qtbot):
-    image = add_stack(viewer)
-    draw(qtbot, panel, box(2, 2, 6, 6))
-    with qtbot.waitSignal(panel.regions.listener.changed):
+    assert len(set(regions.colors.values())) == 3
+    with qtbot.waitSignal(regions.changed):
         viewer.layers.remove("regions")
-    assert panel.regions.listener.masks(image, SHAPE) == {}
-    assert panel.regions.listener.colors == {}
+    assert regions.masks(image, SHAPE) == regions.colors == {}
 
 
-def test_more_regions_go_into_the_same_layer(viewer, panel, qtbot):
+def test_more_regions_go_into_the_same_layer_above_all_maps(viewer, panel, qtbot):
     add_stack(viewer)
     layer = draw(qtbot, panel, box(2, 2, 6, 6))
     add_stack(viewer, name="above")
@@ -145,18 +135,8 @@ def test_more_regions_go_into_the_same_layer(viewer, panel, qtbot):
     width = layer.edge_width[0]
     panel.regions.start_drawing()
     assert [one.name for one in viewer.layers].count("regions") == 1
-    assert viewer.layers[-1].name == "regions"
-    assert viewer.layers.selection.active.name == "regions"
-    assert layer.visible
-    assert layer.mode == "add_polygon"
-    assert layer.edge_width[0] == width
-
-
-def test_regions_stay_above_new_maps(viewer, panel, qtbot):
-    add_stack(viewer)
-    draw(qtbot, panel, box(2, 2, 6, 6))
-    run(qtbot, panel)
-    assert viewer.layers[-1].name == "regions"
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    assert viewer.layers[-1].name == "regions"
+    assert viewer.layers[-1] == viewer.layers.selection.active == layer
+    assert (layer.visible, layer.mode, layer.edge_width[0]) == (True, "add_polygon", width)
+    for make_maps in (run, run_live):
+        make_maps(qtbot, panel)
+        assert viewer.layers[-1].name == "regions"

@@ -10,7 +10,7 @@ from napari_gpubio.speckle.gui.live import LatestMap, LiveProcess
 from napari_gpubio.speckle.gui.request import Recipe
 from napari_gpubio.speckle.live import LiveResult, TimeCourse
 from napari_gpubio.speckle.regions import region_curves
-from tests.speckle.gui.panel_samples import SHAPE, speckle
+from tests.speckle.gui.panel_samples import MOVES, SHAPE, moving, speckle
 
 FRAMES = speckle(12)
 
@@ -55,31 +55,17 @@ def test_a_baseline_stays_while_k2_is_the_same_and_goes_with_it():
     process = LiveProcess(recipe("relative", baseline_maps=2))
     for frame in FRAMES[:3]:
         process(frame)
-    assert process.baseline is not None
     assert not process.set_recipe(recipe("sfi"))
     assert process.baseline is not None
     assert process.set_recipe(recipe("relative", window=7, baseline_maps=2))
-    assert not process.baseline is not None
+    assert process.baseline is None
     assert [process(frame).is_ready for frame in FRAMES[:3]] == [False, False, True]
-
-
-def test_a_baseline_is_taken_again_on_demand():
-    process = LiveProcess(recipe("relative", baseline_maps=2))
-    for frame in FRAMES[:4]:
-        process(frame)
-    process.take_baseline()
-    for _ in range(2):
-        process(FRAMES[4])
-    again = process(FRAMES[4]).shown
-    np.testing.assert_allclose(again[2:-2, 2:-2], 1.0, rtol=1e-6)
-
-
-def test_a_baseline_of_another_frame_size_is_dropped():
-    process = LiveProcess(recipe("relative", baseline_maps=1))
-    process(FRAMES[0])
-    assert process(FRAMES[1]).is_ready
-    smaller = FRAMES[:, :30, :30]
-    assert [process(np.ascontiguousarray(one)).is_ready for one in smaller[:3]] == [False, True, True]
+    process.take_baseline()  # again, on demand
+    for frame in FRAMES[[4, 4, 4]]:
+        again = process(frame).shown
+    np.testing.assert_allclose(again[3:-3, 3:-3], 1.0, rtol=1e-6)
+    smaller = np.ascontiguousarray(FRAMES[:4, :30, :30])
+    assert [process(frame).is_ready for frame in smaller] == [False, False, True, True]
 
 
 def test_k2_of_regions_is_that_of_the_engine():
@@ -92,23 +78,15 @@ def test_k2_of_regions_is_that_of_the_engine():
     k2 = process(FRAMES[0]).k2
     curves = region_curves(contrast(FRAMES[0], SETTINGS, noise=noise, device="cpu"), masks)
     assert {curve.name: pytest.approx(curve.k2[0], rel=1e-6) for curve in curves} == k2
-
-
-def test_regions_of_another_frame_size_are_left_out():
-    process = LiveProcess(recipe())
     process.set_regions({"a": np.ones((5, 5), bool)})
-    assert process(FRAMES[0]).k2 == {}
+    assert process(FRAMES[0]).k2 == {}, "regions of another frame size are left out"
 
 
 def test_frames_are_registered_before_contrast_is_taken():
-    rng = np.random.default_rng(3)
-    scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
-    frames = [np.roll(scene, move, (0, 1)) + rng.normal(0, 5, scene.shape) for move in ((0, 0), (3, -2), (-1, 4))]
-    frames = np.array(frames).astype(np.uint16)
+    frames = moving(MOVES[:3])
     process = LiveProcess(recipe(registers=True))
     live = [process(frame) for frame in frames][2]
-    registered = register(frames)
-    assert registered.shifts.tolist() == [[0, 0], [-3, 2], [1, -4]]
+    assert register(frames).shifts.tolist() == [[0, 0], [-3, 2], [1, -4]]
     alone = register(frames[[0, 2]])
     maps = contrast(alone.frames, SETTINGS, device="cpu")
     alone.clear_outside(maps)
@@ -144,19 +122,17 @@ def test_every_result_reaches_the_time_course():
 
 def test_registration_keeps_its_reference_over_a_baseline():
     """A baseline lies on the frame that the others were shifted onto; that must stay."""
-    rng = np.random.default_rng(4)
-    scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
-    frames = [np.roll(scene, (n, 0), (0, 1)) + rng.normal(0, 5, scene.shape) for n in range(6)]
+    frames = moving([(n, 0) for n in range(6)])
     process = LiveProcess(recipe("relative", registers=True, baseline_maps=3))
     shifts = []
-    for frame in np.array(frames).astype(np.uint16):
+    for frame in frames:
         process(frame)
         shifts.append(process.last_shift)
     assert process.baseline is not None
     assert shifts == [(-n, 0) for n in range(6)]
     process.close()
-    process(np.array(frames[4]).astype(np.uint16))
+    process(frames[4])
     assert process.last_shift == (-4, 0)  # a stop keeps the baseline, so it keeps what it lies on
     process.drop_baseline()
-    process(np.array(frames[5]).astype(np.uint16))
+    process(frames[5])
     assert process.last_shift == (0, 0)

@@ -10,30 +10,27 @@ import tifffile
 from napari_gpubio.speckle.gui import sources
 from napari_gpubio.speckle.gui.layers import LIVE_MAP
 from napari_gpubio.speckle.gui.sources import CameraPage, FolderPage
-from napari_gpubio.speckle.live import CameraSource, SourceFailed
-from napari_gpubio.speckle.live import recording as recorder
-from tests.dock_widgets import button, wait_until
+from napari_gpubio.speckle.live import SourceFailed
+from napari_gpubio.speckle.live.writers import BigTiffWriter
+from tests.dock_widgets import button, complaint, wait_until
 from tests.speckle.gui.panel_samples import (
+    SHAPE,
     add_stack,
     box,
-    complaint,
     draw,
     layer,
+    live_complaint,
     run,
+    run_live,
     simulate,
     speckle,
     start,
     stop,
+    use_camera,
     wait_drawn,
 )
 from tests.speckle.live.fakes import ListSource, frame
-
-
-def refused(panel, qtbot):
-    """The panel's message after Run stack."""
-    panel.run_button.click()
-    wait_until(qtbot, lambda: not panel.running)
-    return panel.message
+from tests.speckle.live.test_live_camera import StandIn
 
 
 def with_nan():
@@ -43,67 +40,57 @@ def with_nan():
 
 
 @pytest.mark.parametrize(
-    ("frames", "words"),
+    ("act", "frames", "words"),
     [
-        (np.zeros((6, 50, 60, 3), np.uint8), "give one channel"),
-        (np.zeros((50, 60, 3), np.uint8), "give one channel"),
-        (np.zeros((2, 6, 30, 40), np.uint16), "shape (2, 6, 30, 40)"),
-        (with_nan(), "not finite"),
-        (speckle(3, (4, 50)), "window is 5 pixels and a frame 50 x 4; choose a smaller window"),
+        (complaint, np.zeros((6, 50, 60, 3), np.uint8), "give one channel"),
+        (complaint, np.zeros((50, 60, 3), np.uint8), "give one channel"),
+        (complaint, np.zeros((2, 6, 30, 40), np.uint16), "shape (2, 6, 30, 40)"),
+        (complaint, with_nan(), "not finite"),
+        (complaint, speckle(3, (4, 50)), "window is 5 pixels and a frame 50 x 4; choose a smaller window"),
+        (live_complaint, np.zeros((50, 60, 3), np.uint8), "give one channel"),
+        (live_complaint, speckle()[0], "give an array of shape (frames, height, width)"),
+        (live_complaint, with_nan(), "live imaging needs raw integers of 8 to 16 bits"),
+        (live_complaint, speckle(3, (4, 50)), "choose a smaller window"),
+        (live_complaint, speckle().astype(np.int32) - 5, "values from -5"),
     ],
-    ids=["color series", "color image", "four axes", "NaN", "window larger than the frame"],
-)
-def test_a_stack_that_cannot_be_run(viewer, panel, qtbot, frames, words):
+    ids=[
+        "color series", "color image", "four axes", "NaN", "window larger than the frame",
+        "live color", "live single frame", "live float", "live window larger than the frame", "live negative",
+    ],
+)  # fmt: skip
+def test_a_stack_that_cannot_be_used(viewer, panel, qtbot, act, frames, words):
     add_stack(viewer, frames)
-    assert words in refused(panel, qtbot)
+    assert words in act(qtbot, panel)
     assert len(viewer.layers) == 1
-
-
-@pytest.mark.parametrize(
-    ("frames", "words"),
-    [
-        (np.zeros((50, 60, 3), np.uint8), "give one channel"),
-        (speckle()[0], "give an array of shape (frames, height, width)"),
-        (with_nan(), "live imaging needs raw integers of 8 to 16 bits"),
-        (speckle(3, (4, 50)), "choose a smaller window"),
-        (speckle().astype(np.int32) - 5, "values from -5"),
-    ],
-    ids=["color", "single frame", "float", "window larger than the frame", "negative"],
-)
-def test_a_stack_that_cannot_be_live(viewer, panel, qtbot, frames, words):
-    add_stack(viewer, frames)
-    assert words in complaint(qtbot, panel)
     assert panel.live_box.start_button.text() == "Start live"
 
 
-@pytest.mark.parametrize("act", [complaint, refused])
+@pytest.mark.parametrize("act", [live_complaint, complaint])
 def test_a_color_layer_is_refused(viewer, panel, qtbot, act):
     add_stack(viewer, np.zeros((6, 50, 60, 3), np.uint8), rgb=True)
-    arguments = (qtbot, panel) if act is complaint else (panel, qtbot)
-    assert "'frames' is a color image; give one channel" in act(*arguments)
+    assert "'frames' is a color image; give one channel" in act(qtbot, panel)
 
 
 def test_exposure_zero_is_reported_and_the_live_maps_go_on(viewer, panel, qtbot):
+    exposure = panel.contrast_box.form.widget("exposure_ms")
     add_stack(viewer)
     start(qtbot, panel)
-    panel.contrast_box.form.widget("exposure_ms").value = 0
+    exposure.value = 0
     assert panel.message == "exposure_ms is 0 ms; it must be greater than 0 ms"
     wait_drawn(qtbot, panel)
-    panel.contrast_box.form.widget("exposure_ms").value = 5
+    exposure.value = 5
     assert panel.message == ""
     stop(qtbot, panel)
-    panel.contrast_box.form.widget("exposure_ms").value = 0
-    assert "exposure_ms is 0 ms" in refused(panel, qtbot)
-    panel.live_box.start_button.click()
-    assert not panel.runner.is_live
-    assert "exposure_ms is 0 ms" in panel.message
+    exposure.value = 0
+    for act in (complaint, live_complaint):
+        assert "exposure_ms is 0 ms" in act(qtbot, panel)
 
 
 def test_an_empty_folder_is_waited_for(viewer, panel, qtbot, tmp_path):
     panel.source_box.choose(FolderPage)
-    assert "no folder is chosen" in complaint(qtbot, panel)
+    assert "no folder is chosen" in live_complaint(qtbot, panel)
     panel.source_box.page.folder.setText(str(tmp_path / "nowhere"))
-    assert "is not a folder; create it" in complaint(qtbot, panel)
+    assert "is not a folder; create it" in live_complaint(qtbot, panel)
     panel.source_box.page.folder.setText(str(tmp_path))
     panel.live_box.start_button.click()
     wait_until(qtbot, lambda: "holds no TIFF or PNG file yet" in panel.status)
@@ -115,19 +102,13 @@ def test_an_empty_folder_is_waited_for(viewer, panel, qtbot, tmp_path):
     assert layer(viewer, LIVE_MAP) is not None
 
 
-def test_cameras_need_a_package(viewer, panel, qtbot, monkeypatch):
-    monkeypatch.setattr(sources, "has_camera_support", lambda: False)
-    panel.source_box.choose(CameraPage)
-    assert "pip install 'napari-gpubio[camera]'" in complaint(qtbot, panel)
-
-
-def test_a_camera_that_is_not_there(viewer, panel, qtbot, monkeypatch):
-    panel.source_box.choose(CameraPage)
-    core = type("Core", (), {"getCameraDevice": lambda self: ""})()
-    monkeypatch.setattr(
-        CameraPage, "make_source", lambda self, exposure_ms: CameraSource(core, exposure_ms=exposure_ms)
-    )
-    assert "Micro-Manager has no camera" in complaint(qtbot, panel)
+def test_cameras_need_a_package_and_a_device(panel, qtbot, monkeypatch):
+    with monkeypatch.context() as without:
+        without.setattr(sources, "has_camera_support", lambda: False)
+        panel.source_box.choose(CameraPage)
+        assert "pip install 'napari-gpubio[camera]'" in live_complaint(qtbot, panel)
+    use_camera(monkeypatch, panel, StandIn([], getCameraDevice=""))
+    assert "Micro-Manager has no camera" in live_complaint(qtbot, panel)
 
 
 def unplugged():
@@ -135,36 +116,26 @@ def unplugged():
 
 
 def test_an_unplugged_camera_keeps_everything(viewer, panel, qtbot, monkeypatch):
-    pixels = speckle(1)[0]
-    frames = [frame(number, pixels.shape) for number in range(5)]
-    source = ListSource([*frames, unplugged], can_wait=True)
+    source = ListSource([*(frame(number, SHAPE) for number in range(5)), unplugged], can_wait=True)
     monkeypatch.setattr(type(panel.source_box.page), "make_source", lambda self, exposure_ms: source)
     add_stack(viewer)
     draw(qtbot, panel, box(5, 5, 20, 20))
-    assert "check its cable and power" in complaint(qtbot, panel)
+    assert "check its cable and power" in live_complaint(qtbot, panel)
     assert layer(viewer, LIVE_MAP) is not None
     monkeypatch.undo()
-    start(qtbot, panel)
+    run_live(qtbot, panel)
     assert panel.message == ""
-    stop(qtbot, panel)
 
 
 def test_a_full_disk_ends_the_recording_and_nothing_else(viewer, panel, qtbot, monkeypatch, tmp_path):
-    writer = recorder.open_writer
+    append, left = BigTiffWriter.append, iter(range(3))
 
-    def full_after_three(*arguments):
-        made = writer(*arguments)
-        append, left = made.append, iter(range(3))
+    def append_three(writer, pixels):
+        if next(left, None) is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append(writer, pixels)
 
-        def limited(pixels):
-            if next(left, None) is None:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            append(pixels)
-
-        made.append = limited
-        return made
-
-    monkeypatch.setattr(recorder, "open_writer", full_after_three)
+    monkeypatch.setattr(BigTiffWriter, "append", append_three)
     add_stack(viewer)
     start(qtbot, panel)
     panel.controller.record(tmp_path / "run.tif")
@@ -175,20 +146,9 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(viewer, panel, qtbot, m
     assert len(tifffile.imread(tmp_path / "run.tif")) == 3
 
 
-def test_recordings_that_cannot_begin(viewer, panel, qtbot, tmp_path):
+def test_buttons_that_have_nothing_to_work_on(viewer, panel, qtbot, tmp_path):
     panel.controller.record(tmp_path / "a.tif")
     assert "nothing is live" in panel.message
-    add_stack(viewer)
-    start(qtbot, panel)
-    panel.controller.record(tmp_path / "a.avi")
-    assert "use .tif or .zarr" in panel.message
-    (tmp_path / "b.tif").touch()
-    panel.controller.record(tmp_path / "b.tif")
-    assert "exists already" in panel.message
-    stop(qtbot, panel)
-
-
-def test_buttons_that_have_nothing_to_work_on(viewer, panel, qtbot):
     panel.course_box.mark_event()
     assert "no moment to mark" in panel.message
     button(panel, "CSV…").click()
@@ -198,11 +158,9 @@ def test_buttons_that_have_nothing_to_work_on(viewer, panel, qtbot):
     simulate(panel)
     panel.controller.take_baseline()
     assert "nothing is live" in panel.message
-
-
-def test_the_live_map_is_no_video(viewer, panel, qtbot):
-    add_stack(viewer)
     start(qtbot, panel)
+    panel.controller.record(tmp_path / "a.avi")
+    assert "use .tif or .zarr" in panel.message
     stop(qtbot, panel)
     panel.ask_video()
     assert "the live map is a single image" in panel.message
@@ -224,6 +182,5 @@ def test_a_panel_that_was_not_closed_after_all_goes_on(viewer, panel, qtbot):
     assert not panel.runner.is_live
     assert panel.live_box.start_button.text() == "Start live"
     panel.revive()
-    start(qtbot, panel)
-    stop(qtbot, panel)
+    run_live(qtbot, panel)
     assert panel.message == ""

@@ -1,4 +1,4 @@
-"""The dock widget "Laser speckle": a whole stack, and Copy as Python."""
+"""The dock widget "Laser speckle": a whole stack, dark frames, and Copy as Python."""
 
 import dask.array
 import numpy as np
@@ -8,13 +8,26 @@ from napari.layers import Image
 from napari.layers._source import layer_source
 
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, register
+from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, measure_dark, register
 from napari_gpubio.speckle.gui import script
+from napari_gpubio.speckle.gui.inputs import noise_text
+from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import STACK
 from napari_gpubio.speckle.gui.sources import SimulatedPage
 from napari_gpubio.speckle.regions import region_curves
-from tests.dock_widgets import run_script, save_scripts_as, script_of
-from tests.speckle.gui.panel_samples import add_stack, box, draw, run, speckle
+from tests.dock_widgets import complaint, run_script, save_scripts_as, script_of, wait_until
+from tests.speckle.gui.panel_samples import (
+    SHAPE,
+    add_stack,
+    box,
+    choose_dark,
+    draw,
+    layer,
+    moving,
+    run,
+    run_live,
+    speckle,
+)
 
 FRAMES = speckle(8)
 
@@ -64,27 +77,7 @@ def test_flow_relative_to_the_first_maps(viewer, panel, qtbot):
     np.testing.assert_allclose(got[inner], (k2[:3].mean(axis=0, dtype=float) / k2)[inner], rtol=1e-5)
 
 
-def moving(count=4):
-    rng = np.random.default_rng(3)
-    scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
-    moves = [(0, 0), (3, -2), (-1, 4), (2, 2)][:count]
-    return np.array([np.roll(scene, move, (0, 1)) + rng.normal(0, 5, scene.shape) for move in moves]).astype(np.uint16)
-
-
-def test_frames_are_registered(viewer, panel, qtbot):
-    frames = moving()
-    add_stack(viewer, frames)
-    panel.contrast_box.registers.setChecked(True)
-    run(qtbot, panel)
-    registered = register(frames)
-    maps = contrast(registered.frames, ContrastSettings(), device="cpu")
-    registered.clear_outside(maps)
-    layer = viewer.layers["SFI (1/s) of frames"]
-    np.testing.assert_array_equal(layer.data, maps.index)
-    assert carried(layer, "shifts_pixels") == registered.shifts.tolist()
-
-
-def test_frames_that_cannot_be_registered_are_reported(viewer, panel, qtbot):
+def test_frames_are_registered_as_far_as_they_can_be(viewer, panel, qtbot):
     frames = moving()
     frames[2] = np.random.default_rng(8).uniform(200, 2000, frames[2].shape)
     add_stack(viewer, frames)
@@ -93,7 +86,11 @@ def test_frames_that_cannot_be_registered_are_reported(viewer, panel, qtbot):
     registered = register(frames)
     assert registered.unmatched == (2,)
     assert registered.notes[0] in panel.message
-    assert carried(viewer.layers["SFI (1/s) of frames"], "shifts_pixels") == registered.shifts.tolist()
+    maps = contrast(registered.frames, ContrastSettings(), device="cpu")
+    registered.clear_outside(maps)
+    layer = viewer.layers["SFI (1/s) of frames"]
+    np.testing.assert_array_equal(layer.data, maps.index)
+    assert carried(layer, "shifts_pixels") == registered.shifts.tolist()
 
 
 def test_a_single_frame(viewer, panel, qtbot):
@@ -112,18 +109,7 @@ def test_limits_are_rescaled_to_the_displayed_map_of_a_stack(viewer, panel, qtbo
     np.testing.assert_allclose(layer.contrast_limits, np.percentile(shown, (1, 99)), rtol=1e-6)
 
 
-def test_another_run_takes_the_place_of_the_first(viewer, panel, qtbot):
-    add_stack(viewer, FRAMES)
-    run(qtbot, panel)
-    names = [layer.name for layer in viewer.layers]
-    panel.contrast_box.form.widget("window").value = 7
-    run(qtbot, panel)
-    assert [layer.name for layer in viewer.layers] == names
-    want = contrast(FRAMES, ContrastSettings(window=7), device="cpu").index
-    np.testing.assert_array_equal(viewer.layers["SFI (1/s) of frames"].data, want)
-
-
-def test_saturated_places_are_marked(viewer, panel, qtbot):
+def test_another_run_takes_the_place_of_the_first_and_saturated_places_are_marked(viewer, panel, qtbot):
     frames = FRAMES.copy()
     frames[:, 20, 30] = 65535
     add_stack(viewer, frames)
@@ -131,6 +117,12 @@ def test_saturated_places_are_marked(viewer, panel, qtbot):
     mask = viewer.layers["not valid in frames"].data
     assert (mask[:, 18:23, 28:33] == 8).all()
     assert np.count_nonzero(mask) == 25 * len(frames)
+    names = [layer.name for layer in viewer.layers]
+    panel.contrast_box.form.widget("window").value = 7
+    run(qtbot, panel)
+    assert [layer.name for layer in viewer.layers] == names
+    want = contrast(frames, ContrastSettings(window=7), device="cpu").index
+    np.testing.assert_array_equal(viewer.layers["SFI (1/s) of frames"].data, want)
 
 
 def test_stop_keeps_what_was_done(viewer, panel, qtbot, held):
@@ -175,21 +167,11 @@ def test_the_script_makes_the_same_maps(viewer, panel, qtbot, tmp_path, monkeypa
     panel.contrast_box.form.widget("exposure_ms").value = 4
     panel.contrast_box.noise.form.set_value(NoiseModel(dark_adu=20.0, gain=0.01))
     run(qtbot, panel)
-    text = script_of(panel)
-    run_script(text, tmp_path)
+    run_script(script_of(panel), tmp_path)
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "contrast of frames.tif"), panel.result.maps.contrast)
     if index != "none":
         got = tifffile.imread(tmp_path / f"{index} of frames.tif")
         np.testing.assert_allclose(got, panel.result.maps.index, rtol=1e-6)
-
-
-def test_a_stack_of_a_file_is_read_from_there(viewer, panel, tmp_path):
-    tifffile.imwrite(tmp_path / "rat.tif", FRAMES)
-    layer = opened(tmp_path / "rat.tif", FRAMES)
-    viewer.add_layer(layer)
-    assert f"speckle.io.read_frames({str(tmp_path / 'rat.tif')!r})" in script_of(panel)
-    layer.data = FRAMES + 1
-    assert panel.painted_layers() != []
 
 
 def test_the_script_makes_the_same_temporal_blocks(viewer, panel, qtbot, tmp_path, monkeypatch):
@@ -210,25 +192,25 @@ def test_the_script_makes_the_same_temporal_blocks(viewer, panel, qtbot, tmp_pat
 
 
 def opened(path, frames):
-    """A layer of a file, as napari's reader makes it."""
+    """A file of frames, and the layer that napari's reader makes of it."""
+    tifffile.imwrite(path, frames)
     with layer_source(path=str(path)):
-        return Image(frames, name=path.stem)
+        return Image(frames.copy(), name=path.stem)
 
 
 @pytest.mark.parametrize("place", [0, 3, 7])
-def test_a_frame_that_was_changed_is_not_read_from_the_file(viewer, panel, tmp_path, place):
-    tifffile.imwrite(tmp_path / "rat.tif", FRAMES)
-    viewer.add_layer(opened(tmp_path / "rat.tif", FRAMES.copy()))
+def test_a_stack_is_read_from_its_file_until_a_frame_is_changed(viewer, panel, tmp_path, place):
+    stack = viewer.add_layer(opened(tmp_path / "rat.tif", FRAMES))
+    assert f"speckle.io.read_frames({str(tmp_path / 'rat.tif')!r})" in script_of(panel)
     assert panel.painted_layers() == []
-    viewer.layers["rat"].data[place, 5, 5] += 1
-    assert panel.painted_layers() == [viewer.layers["rat"]]
+    stack.data[place, 5, 5] += 1
+    assert panel.painted_layers() == [stack]
 
 
-def test_a_large_recording_is_compared_in_parts(viewer, panel, tmp_path, monkeypatch):
+def test_a_large_recording_is_compared_in_parts(tmp_path, monkeypatch):
     frames = speckle(200, (8, 8))
     monkeypatch.setattr(script, "MOST_COMPARED", frames.nbytes - 1)
-    tifffile.imwrite(tmp_path / "long.tif", frames)
-    one = opened(tmp_path / "long.tif", frames.copy())
+    one = opened(tmp_path / "long.tif", frames)
     assert script.file_of(one) == tmp_path / "long.tif"
     one.data[40:160] = 0
     assert script.file_of(one) is None
@@ -240,3 +222,109 @@ def test_a_run_needs_a_stack(viewer, panel):
     panel.source_box.choose(SimulatedPage)
     panel.run_button.click()
     assert "choose 'open image stack' as the source" in panel.message
+
+
+LIT = speckle(4) + 100
+
+
+def dark_frames(count=6, shape=SHAPE):
+    """A level and a noise that differ from pixel to pixel."""
+    rng = np.random.default_rng(2)
+    level = rng.uniform(80, 120, shape)
+    return np.rint(level + rng.normal(0, 3.0, (count, *shape))).astype(np.uint16)
+
+
+DARK = dark_frames()
+
+
+@pytest.fixture
+def with_dark(viewer, panel, qtbot):
+    """A stack of frames, and dark frames that are chosen and averaged."""
+    add_stack(viewer, LIT)
+    add_stack(viewer, DARK, "dark")
+    choose_dark(panel, qtbot)
+    return panel
+
+
+def test_the_noise_of_dark_frames_is_subtracted(viewer, with_dark, qtbot):
+    panel = with_dark
+    panel.contrast_box.noise.form.widget("gain").value = 0.2
+    run(qtbot, panel)
+    want = contrast(LIT, ContrastSettings(), noise=measure_dark(DARK, gain=0.2), device="cpu")
+    np.testing.assert_array_equal(viewer.layers["K of frames"].data, want.contrast)
+    facts = viewer.layers["K of frames"].metadata["napari_gpubio"]
+    assert facts["dark_frames"] == "dark"
+    assert facts["parameters"]["noise"]["dark_map"] is True
+    assert not viewer.layers["dark"].visible
+
+
+def test_live_too(viewer, with_dark, qtbot):
+    run_live(qtbot, with_dark)
+    raw = layer(viewer, LIVE_RAW).data
+    want = contrast(raw, ContrastSettings(), noise=measure_dark(DARK), device="cpu").index
+    np.testing.assert_allclose(layer(viewer, LIVE_MAP).data, want, rtol=1e-6)
+
+
+def test_the_measured_noise_is_described_and_stays_while_the_gain_changes(viewer, with_dark):
+    box = with_dark.contrast_box.noise
+    level, variance = DARK.mean(), DARK.var(axis=0, ddof=1).mean()
+    assert f"mean {level:.4g} ADU)" in box.description.text()
+    assert f"mean {variance:.4g} ADU²" in box.description.text()
+    assert "not shot noise, which needs the gain" in box.description.text()
+    before = box.model
+    box.form.widget("gain").value = 0.5
+    assert box.description.text().endswith("shot noise at 0.5 ADU per electron.")
+    assert box.model.gain == 0.5
+    assert box.model.dark_map is before.dark_map, "a live loop keeps its baseline as long as they are the same arrays"
+    assert box.form.widget("dark_adu").native.isHidden()
+    box.dark_box.setCurrentIndex(0)
+    assert not box.form.widget("dark_adu").native.isHidden()
+    assert "each pixel" not in box.description.text()
+
+
+def test_typed_noise_is_described():
+    assert noise_text(NoiseModel()) == "Nothing is subtracted."
+    noise = NoiseModel(dark_adu=64.0, read_noise_adu=2.5, quantization=True, gain=0.3)
+    assert noise_text(noise) == (
+        "Subtracted: a dark level of 64 ADU, read noise of 2.5 ADU, rounding (1/12 ADU²), shot noise at 0.3 ADU per "
+        "electron."
+    )
+
+
+@pytest.mark.parametrize(
+    ("dark", "words"),
+    [
+        (dark_frames(shape=(20, 20)), "dark_map has shape (20, 20) and the frames (40, 56)"),
+        (DARK[:1], "the dark frames have shape (1, 40, 56)"),
+        (None, "the dark frames are the stack itself"),
+    ],
+    ids=["another region", "a single frame", "the stack itself"],
+)
+def test_dark_frames_that_cannot_be_used(viewer, panel, qtbot, dark, words):
+    add_stack(viewer, LIT)
+    if dark is not None:
+        add_stack(viewer, dark, "dark")
+    choose_dark(panel, qtbot, "frames" if dark is None else "dark")
+    assert words in complaint(qtbot, panel)
+
+
+def test_a_layer_that_is_changed_or_removed(viewer, with_dark, qtbot):
+    box = with_dark.contrast_box.noise
+    viewer.layers["dark"].data = DARK + 7
+    wait_until(qtbot, lambda: f"mean {DARK.mean() + 7:.4g} ADU)" in box.description.text())
+    viewer.layers["dark"].data = DARK[:1]
+    wait_until(qtbot, lambda: "two or more" in box.description.text())
+    viewer.layers.remove("dark")
+    assert box.layer is None
+    assert not box.model.has_noise
+
+
+def test_the_script_reads_the_dark_frames(viewer, with_dark, qtbot, tmp_path, monkeypatch):
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    with_dark.contrast_box.noise.form.widget("gain").value = 0.2
+    run(qtbot, with_dark)
+    text = script_of(with_dark)
+    assert (tmp_path / "dark.tif").is_file()
+    run_script(text, tmp_path)
+    for name, expected in (("contrast", with_dark.result.maps.contrast), ("mask", with_dark.result.maps.mask)):
+        np.testing.assert_array_equal(tifffile.imread(tmp_path / f"{name} of frames.tif"), expected)

@@ -17,15 +17,15 @@ from tests.speckle.gui.panel_samples import add_stack, run
 COLORS = np.stack([np.linspace(0, 1, 254), np.linspace(1, 0, 254), np.full(254, 0.2)], axis=1)
 
 
-def video(maps=None, rate_hz=20.0):
+def video(maps=None):
     maps = np.random.default_rng(1).uniform(0, 10, (5, 31, 201)) if maps is None else maps
     return Video(
-        maps=maps, limits=(0.0, 10.0), colors=COLORS, title="SFI (1/s)", times_s=np.arange(len(maps)), rate_hz=rate_hz
+        maps=maps, limits=(0.0, 10.0), colors=COLORS, title="SFI (1/s)", times_s=np.arange(len(maps)), rate_hz=20.0
     )
 
 
-def write(path, one=None, stop=None):
-    return drive(write_steps(path, one or video(), stop or threading.Event()))
+def write(path, one=None):
+    return drive(write_steps(path, one or video(), threading.Event()))
 
 
 def colors_of(maps):

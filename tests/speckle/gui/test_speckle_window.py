@@ -11,6 +11,7 @@ from qtpy.QtWidgets import QLineEdit
 from napari_gpubio.core.device import CPU
 from napari_gpubio.speckle.gui import checks as cases
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, update_data
+from napari_gpubio.speckle.gui.sources import StackPage
 from tests.dock_widgets import WAYS_TO_CLOSE, close, ended, visible_windows, wait_until
 from tests.speckle.gui.panel_samples import (
     MICROMETERS,
@@ -21,6 +22,7 @@ from tests.speckle.gui.panel_samples import (
     draw,
     layer,
     run,
+    run_live,
     simulate,
     speckle,
     start,
@@ -33,6 +35,11 @@ pytestmark = pytest.mark.display
 
 def speckle_threads():
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("speckle")]
+
+
+@pytest.fixture
+def viewer(make_napari_viewer_proxy):
+    return make_napari_viewer_proxy()
 
 
 @WAYS_TO_CLOSE
@@ -51,9 +58,7 @@ def test_closing_ends_the_loop(make_napari_viewer_proxy, qtbot, errors, how):
     assert errors() == []
 
 
-def test_everything_is_drawn(make_napari_viewer_proxy, qtbot, errors):
-    viewer = make_napari_viewer_proxy()
-    panel = add_panel(viewer)
+def test_everything_is_drawn(viewer, panel, qtbot):
     simulate(panel)
     start(qtbot, panel)
     draw(qtbot, panel, box(5, 5, 20, 20))
@@ -62,8 +67,6 @@ def test_everything_is_drawn(make_napari_viewer_proxy, qtbot, errors):
     panel.course_box.mark_event()
     assert not panel.grab().isNull()
     stop(qtbot, panel)
-    panel.teardown()
-    assert errors() == []
 
 
 # -- layers -----------------------------------------------------------------------------------------------------------
@@ -82,36 +85,26 @@ def warnings():
     notification_manager.notification_ready.disconnect(note)
 
 
-def test_napari_does_not_warn_of_units(make_napari_viewer_proxy, qtbot, errors, warnings):
+def test_napari_does_not_warn_of_units(viewer, panel, qtbot, warnings):
     """A stack in micrometers is open; then a camera whose pixel size nobody knows, then the stack itself, live."""
-    viewer = make_napari_viewer_proxy()
-    panel = add_panel(viewer)
     stack = add_stack(viewer, scale=(1, 2.5, 2.5), units=("pixel", "um", "um"))
     simulate(panel, SHAPE)
     start(qtbot, panel)
     draw(qtbot, panel, box(5, 5, 20, 20))
     stop(qtbot, panel)
-    panel.source_box.choose(type(panel.source_box.pages[0]))
+    panel.source_box.choose(StackPage)
     panel.source_box.stack.layer_box.choose(stack)
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    panel.teardown()
+    run_live(qtbot, panel)
     assert [text for text in warnings if "nits" in text] == []
-    assert errors() == []
 
 
-def test_a_unit_that_comes_later_is_taken_over(make_napari_viewer_proxy, qtbot, errors):
-    viewer = make_napari_viewer_proxy()
-    panel = add_panel(viewer)
+def test_a_unit_that_comes_later_is_taken_over(viewer, panel, qtbot):
     simulate(panel, SHAPE)
-    start(qtbot, panel)
-    stop(qtbot, panel)
+    run_live(qtbot, panel)
     add_stack(viewer, units=("pixel", "um", "um"))
     assert units_of(layer(viewer, LIVE_MAP)) == MICROMETERS
     viewer.layers.remove("frames")
     assert units_of(layer(viewer, LIVE_MAP)) == ["pixel", "pixel"]
-    panel.teardown()
-    assert errors() == []
 
 
 def test_what_is_put_into_a_layer_reaches_the_screen(make_napari_viewer):

@@ -1,4 +1,4 @@
-"""A clock that moves only when somebody waits, and a source that does as it is message."""
+"""A clock that moves only when something waits, and a source that follows a list."""
 
 import threading
 from collections.abc import Callable, Generator, Iterable

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.live import Latest, Mode, Ring
+from napari_gpubio.speckle.live import Latest, Mode, Ring, RingCounts
 from tests.speckle.live.fakes import frame
 
 PUT, TAKE = "put", "take"
@@ -21,23 +21,21 @@ def taken(ring: Ring) -> int | None:
         return None if got is None else got.number
 
 
-def test_a_full_ring_drops_the_oldest_and_counts_it() -> None:
-    ring = Ring(slots=3)
+@pytest.mark.parametrize(
+    ("mode", "numbers", "counts"),
+    [
+        ("every frame", [7, 8, 9], RingCounts(received=10, taken=3, dropped=7)),
+        ("most recent", [9, None], RingCounts(received=10, taken=1, skipped=9)),
+    ],
+)
+def test_a_full_ring_drops_the_oldest_or_skips_all_but_the_newest(
+    mode: str, numbers: list[int | None], counts: RingCounts
+) -> None:
+    ring = Ring(slots=3, mode=mode)
     for number in range(10):
         ring.put(frame(number))
-    assert [taken(ring) for _ in range(3)] == [7, 8, 9]
-    counts = ring.counts
-    assert (counts.received, counts.taken, counts.dropped, counts.skipped, counts.waiting) == (10, 3, 7, 0, 0)
-
-
-def test_the_most_recent_is_taken_and_the_others_are_skipped_not_dropped() -> None:
-    ring = Ring(slots=3, mode="most recent")
-    for number in range(10):
-        ring.put(frame(number))
-    assert taken(ring) == 9
-    assert taken(ring) is None
-    counts = ring.counts
-    assert (counts.received, counts.taken, counts.dropped, counts.skipped) == (10, 1, 0, 9)
+    assert [taken(ring) for _ in numbers] == numbers
+    assert ring.counts == counts
 
 
 @given(st.sampled_from(list(Mode)), st.integers(3, 5), st.lists(st.sampled_from([PUT, TAKE]), max_size=60))
@@ -83,21 +81,17 @@ def test_a_slot_comes_back_when_its_reader_fails() -> None:
     assert ring.counts.dropped == 0
 
 
-def test_pixels_are_copied() -> None:
-    ring, mine = Ring(), frame(7)
+def test_pixels_are_copied_into_the_memory_of_the_slots() -> None:
+    ring, mine = Ring(slots=5), frame(7, shape=(10, 20))
+    assert ring.nbytes == 0
     ring.put(mine)
     mine.pixels[:] = 0
     with ring.take() as got:
         assert got is not None
         np.testing.assert_array_equal(got.pixels, 7)
         assert got.timestamp_s == mine.timestamp_s
-
-
-def test_the_memory_is_that_of_the_slots() -> None:
-    ring = Ring(slots=5)
-    assert ring.nbytes == 0
-    for number in range(50):
-        ring.put(frame(number, shape=(10, 20)))
+    for _ in range(50):
+        ring.put(mine)
     assert ring.nbytes == 5 * 10 * 20 * 2
 
 
@@ -123,48 +117,33 @@ def test_what_makes_no_ring_is_refused() -> None:
         Ring(mode="newest")
 
 
-def test_a_closed_ring_gives_what_waits_and_takes_nothing_more() -> None:
+@pytest.mark.parametrize("discard", [False, True])
+def test_a_closed_ring_takes_nothing_more_and_gives_what_waits_unless_it_is_discarded(discard: bool) -> None:
     ring = Ring()
     ring.put(frame(0))
-    ring.close()
+    ring.close(discard=discard)
     assert not ring.put(frame(1))
-    assert not ring.ended
-    assert taken(ring) == 0
+    assert ring.ended == discard
+    assert taken(ring) == (None if discard else 0)
     assert ring.ended
     assert taken(ring) is None
-    assert ring.counts.received == 1
+    assert (ring.counts.received, ring.counts.waiting) == (1, discard)
 
 
-def test_what_is_discarded_stays_counted_as_waiting() -> None:
-    ring = Ring()
-    ring.put(frame(0))
-    ring.close(discard=True)
-    assert ring.ended
-    assert taken(ring) is None
-    assert ring.counts.waiting == 1
-
-
-def test_a_patient_source_waits_for_a_slot() -> None:
-    ring = Ring(slots=3)
-    for number in range(3):
-        ring.put(frame(number))
-    putting = threading.Thread(target=lambda: ring.put(frame(3), can_wait=True), daemon=True)
-    putting.start()
-    assert [taken(ring)] == [0]
-    putting.join(5.0)
-    assert [taken(ring) for _ in range(3)] == [1, 2, 3]
-    assert ring.counts.dropped == 0
-
-
-def test_a_patient_source_is_woken_by_close() -> None:
-    ring, answers = Ring(slots=3), []
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_patient_source_waits_for_a_slot_or_the_end(closes: bool) -> None:
+    ring, answers = Ring(slots=3), list[bool]()
     for number in range(3):
         ring.put(frame(number))
     putting = threading.Thread(target=lambda: answers.append(ring.put(frame(3), can_wait=True)), daemon=True)
     putting.start()
-    ring.close()
+    assert closes or taken(ring) == 0
+    if closes:
+        ring.close()
     putting.join(5.0)
-    assert answers == [False]
+    assert answers == [not closes]
+    assert [taken(ring) for _ in range(3)] == ([0, 1, 2] if closes else [1, 2, 3])
+    assert ring.counts.dropped == 0
 
 
 def test_who_waits_for_a_frame_sleeps() -> None:
@@ -208,23 +187,15 @@ def test_between_threads_no_frame_is_torn_or_uncounted(mode: Mode) -> None:
     assert counts.waiting == 0
 
 
-def test_the_newest_is_taken_once() -> None:
+def test_the_newest_is_taken_once_and_spare_when_the_next_is_taken() -> None:
     latest: Latest[str] = Latest()
     assert latest.take() is None
     latest.publish("a")
     latest.publish("b")
+    assert latest.spare() == "a"  # nobody saw it
+    assert latest.spare() is None
     assert latest.take() == "b"
     assert latest.take() is None
-    assert (latest.published, latest.picked_up) == (2, 1)
-
-
-def test_a_result_that_nobody_saw_is_spare_at_once_and_the_shown_one_when_the_next_is_taken() -> None:
-    latest: Latest[str] = Latest()
-    latest.publish("a")
-    latest.publish("b")
-    assert latest.spare() == "a"
-    assert latest.spare() is None
-    latest.take()
     latest.publish("c")
     assert latest.spare() is None  # b is shown
     latest.take()

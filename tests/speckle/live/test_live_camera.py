@@ -63,7 +63,7 @@ class StandIn:
 
 
 def opened(core: StandIn, **options: Any) -> CameraSource:
-    source = CameraSource(core, clock=FakeClock(), **options)
+    source = CameraSource(core, **{"clock": FakeClock(), **options})
     source.open()
     return source
 
@@ -86,18 +86,16 @@ def test_every_frame_with_its_number_and_time() -> None:
     assert (source.lost, source.message) == (0, "")
 
 
-def test_gaps_in_the_cameras_numbers_are_lost_frames() -> None:
-    source = opened(StandIn([5, 6, 20, 21]))
-    assert [frame.number for frame in first(source, 4)] == [0, 1, 15, 16]
-    assert source.lost == 13
-    assert "overflowed and frames were lost (13 counted)" in source.message
-
-
-def test_a_camera_that_counts_anew_or_not_at_all() -> None:
-    assert [frame.number for frame in first(opened(StandIn([0, 1, 0, 1])), 4)] == [0, 1, 2, 3]
-    source = opened(StandIn([None, None, None]))
-    assert [frame.number for frame in first(source, 3)] == [0, 1, 2]
-    assert source.lost == 0
+@pytest.mark.parametrize(
+    ("counted", "numbers", "lost"),
+    [([5, 6, 20, 21], [0, 1, 15, 16], 13), ([0, 1, 0, 1], [0, 1, 2, 3], 0), ([None, None, None], [0, 1, 2], 0)],
+    ids=["gap", "counts anew", "counts nothing"],
+)
+def test_gaps_in_the_cameras_numbers_are_lost_frames(counted: list[int | None], numbers: list[int], lost: int) -> None:
+    source = opened(StandIn(counted))
+    assert [frame.number for frame in first(source, len(counted))] == numbers
+    assert source.lost == lost
+    assert (f"overflowed and frames were lost ({lost} counted)" in source.message) == (lost > 0)
 
 
 def test_overflows_are_counted() -> None:
@@ -119,18 +117,13 @@ def test_unplugged() -> None:
     with pytest.raises(SourceFailed, match=r"stopped working \(device not connected\); check its cable and power"):
         next(frames)
     assert core.calls[-1] == "stop"
-
-
-def test_a_sequence_that_ends_by_itself() -> None:
     with pytest.raises(SourceFailed, match="the camera Camera-1 stopped sending frames; check its cable"):
-        first(opened(StandIn([0, 1], keeps_running=False)), 3)
+        first(opened(StandIn([0, 1], keeps_running=False)), 3)  # a sequence that ends by itself
 
 
 def test_silence_is_reported() -> None:
-    core, stop = StandIn([]), threading.Event()
-    clock = FakeClock(meanwhile=lambda now: stop.set() if now > 1007.0 else None)
-    source = CameraSource(core, clock=clock)
-    source.open()
+    stop = threading.Event()
+    source = opened(StandIn([]), clock=FakeClock(meanwhile=lambda now: stop.set() if now > 1007.0 else None))
     assert list(source.frames(stop)) == []
     assert source.message.startswith("the camera Camera-1 has sent no frame for ")
 
@@ -144,17 +137,13 @@ def test_silence_is_reported() -> None:
             "gives 4 components of 1 bytes a pixel; choose a gray pixel type",
         ),
         ({"getBytesPerPixel": 4}, "gives 1 components of 4 bytes a pixel"),
+        (None, "is running already; stop the other live view first"),
     ],
 )
-def test_cameras_that_cannot_be_used(answers: dict[str, Any], message: str) -> None:
+def test_cameras_that_cannot_be_used(answers: dict[str, Any] | None, message: str) -> None:
+    core = StandIn([], **(answers or {}))
+    core.running = answers is None
     with pytest.raises(InvalidInput, match=message):
-        opened(StandIn([], **answers))
-
-
-def test_a_camera_that_runs_already() -> None:
-    core = StandIn([])
-    core.running = True
-    with pytest.raises(InvalidInput, match="is running already; stop the other live view first"):
         opened(core)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import tifffile
 from PIL import Image
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.live import FolderSource, LiveLoop, SourceFailed
+from napari_gpubio.speckle.live import FolderSource, Frame, LiveLoop, SourceFailed
 from napari_gpubio.speckle.live.folder import GIVE_UP_S, RESTS_S, Unreadable, natural_order, read_frames
 from tests.speckle.live.fakes import FakeClock
 
@@ -35,6 +36,10 @@ def leave(folder: Path, name: str, number: int, dtype: Any = np.uint16) -> None:
     (folder / name).write_bytes(encoded(pixels(number, dtype), Path(name).suffix))
 
 
+def end(folder: Path) -> None:
+    (folder / "final.log").touch()
+
+
 def numbers(frames: Any) -> list[int]:
     return [int(frame.pixels[0, 0]) for frame in frames]
 
@@ -50,48 +55,40 @@ def watch(folder: Path, at: dict[float, Any] | None = None) -> FolderSource:
     return FolderSource(folder, clock=FakeClock(meanwhile))
 
 
+def frames_of(source: FolderSource) -> list[Frame]:
+    return list(source.frames(threading.Event()))
+
+
 def test_files_that_are_there_come_in_natural_order_and_final_log_ends(tmp_path: Path) -> None:
     for number in (10, 2, 1):
         leave(tmp_path, f"frame_{number}.tif", number)
-    (tmp_path / "final.log").touch()
+    tifffile.imwrite(tmp_path / "pages.TIF", np.stack([pixels(n) for n in (11, 12)]), photometric="minisblack")
+    for name in (".f0.tif", "notes.txt"):
+        leave(tmp_path, name, 99)
+    end(tmp_path)
     source = watch(tmp_path)
-    frames = list(source.frames(threading.Event()))
-    assert numbers(frames) == [1, 2, 10]
-    assert [frame.number for frame in frames] == [0, 1, 2]
+    frames = frames_of(source)
+    assert numbers(frames) == [1, 2, 10, 11, 12]
+    assert [frame.number for frame in frames] == list(range(5))
     assert (source.shape, source.dtype, source.bits, source.lost) == (SHAPE, np.uint16, 16, 0)
 
 
 def test_an_empty_folder_is_waited_on_and_reported(tmp_path: Path) -> None:
     messages = []
-    source = watch(
-        tmp_path,
-        {
-            1.0: lambda: messages.append(source.message),
-            2.0: lambda: leave(tmp_path, "a.png", 5, np.uint8),
-            3.0: (tmp_path / "final.log").touch,
-        },
-    )
-    assert numbers(source.frames(threading.Event())) == [5]
+    plan = {1.0: lambda: messages.append(source.message), 2.0: lambda: leave(tmp_path, "a.png", 5, np.uint8)}
+    source = watch(tmp_path, plan | {3.0: lambda: end(tmp_path)})
+    assert numbers(frames_of(source)) == [5]
     assert messages == [f"{tmp_path} holds no TIFF or PNG file yet; waiting for the first"]
     assert source.message == ""
     assert source.bits == 8
 
 
 def test_a_file_is_complete_when_its_size_rests_or_a_later_one_is_there(tmp_path: Path) -> None:
-    source = watch(
-        tmp_path,
-        {
-            0.0: lambda: leave(tmp_path, "f1.tif", 1),
-            10.0: lambda: leave(tmp_path, "f2.tif", 2),
-            10.2: lambda: leave(tmp_path, "f3.tif", 3),
-            20.0: (tmp_path / "final.log").touch,
-        },
-    )
-    came = [
-        (number, frame.arrived_s - 1000.0) for frame in source.frames(threading.Event()) for number in numbers([frame])
-    ]
-    assert [number for number, _ in came] == [1, 2, 3]
-    np.testing.assert_allclose([time_s for _, time_s in came], [RESTS_S, 10.2, 10.2 + RESTS_S], atol=0.16)
+    arrivals = {at: partial(leave, tmp_path, f"f{n}.tif", n) for n, at in enumerate((0.0, 10.0, 10.2), 1)}
+    frames = frames_of(watch(tmp_path, arrivals | {20.0: lambda: end(tmp_path)}))
+    assert numbers(frames) == [1, 2, 3]
+    times_s = [frame.arrived_s - 1000.0 for frame in frames]
+    np.testing.assert_allclose(times_s, [RESTS_S, 10.2, 10.2 + RESTS_S], atol=0.16)
 
 
 @pytest.mark.parametrize("name", ["f1.tif", "f1.tiff", "f1.png"])
@@ -106,10 +103,10 @@ def test_a_half_written_file_is_waited_for(tmp_path: Path, name: str) -> None:
             0.1: lambda: leave(tmp_path, "f2.tif", 2),
             2.0: lambda: messages.append(source.message),
             2.1: lambda: (tmp_path / name).write_bytes(whole),
-            9.0: (tmp_path / "final.log").touch,
+            9.0: lambda: end(tmp_path),
         },
     )
-    assert numbers(source.frames(threading.Event())) == [1, 2]
+    assert numbers(frames_of(source)) == [1, 2]
     assert messages == [f"{name} is not complete yet; waiting"]
     assert source.lost == 0
 
@@ -118,26 +115,13 @@ def test_a_damaged_file_is_left_out_and_counted(tmp_path: Path) -> None:
     leave(tmp_path, "f1.tif", 1)
     (tmp_path / "f2.tif").write_bytes(b"no image at all")
     leave(tmp_path, "f3.tif", 3)
-    source = watch(tmp_path, {10.0: (tmp_path / "final.log").touch})
-    came = [(numbers([frame])[0], frame.arrived_s) for frame in source.frames(threading.Event())]
-    assert [number for number, _ in came] == [1, 3]
-    assert came[1][1] - 1000.0 == pytest.approx(GIVE_UP_S + RESTS_S, abs=0.2)  # f3 is the last, and must rest
+    source = watch(tmp_path, {10.0: lambda: end(tmp_path)})
+    frames = frames_of(source)
+    assert numbers(frames) == [1, 3]
+    assert frames[1].arrived_s - 1000.0 == pytest.approx(GIVE_UP_S + RESTS_S, abs=0.2)  # f3 is the last, and must rest
     assert source.lost == 1
     assert source.message.startswith("f2.tif cannot be read")
     assert source.message.endswith("it was left out")
-
-
-def test_only_images_that_are_not_hidden(tmp_path: Path) -> None:
-    for name in (".f0.tif", "notes.txt", "f1.TIF"):
-        leave(tmp_path, name, 1)
-    (tmp_path / "final.log").touch()
-    assert len(list(watch(tmp_path).frames(threading.Event()))) == 1
-
-
-def test_pages_and_types(tmp_path: Path) -> None:
-    tifffile.imwrite(tmp_path / "pages.tif", np.stack([pixels(n) for n in range(3)]), photometric="minisblack")
-    (tmp_path / "final.log").touch()
-    assert numbers(watch(tmp_path).frames(threading.Event())) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("suffix", [".tif", ".tiff", ".png"])
@@ -171,15 +155,15 @@ def test_what_is_no_raw_frame_is_refused(tmp_path: Path, name: str, array: np.nd
         Image.fromarray(array).save(tmp_path / name)
     else:
         tifffile.imwrite(tmp_path / name, array)
-    (tmp_path / "final.log").touch()
+    end(tmp_path)
     with pytest.raises(InvalidInput, match=message):
-        list(watch(tmp_path).frames(threading.Event()))
+        frames_of(watch(tmp_path))
 
 
 def test_a_file_of_another_size_ends_the_loop_with_a_sentence(tmp_path: Path) -> None:
     leave(tmp_path, "f1.tif", 1)
     tifffile.imwrite(tmp_path / "f2.tif", np.zeros((5, 5), np.uint16))
-    (tmp_path / "final.log").touch()
+    end(tmp_path)
     loop = LiveLoop(FolderSource(tmp_path), np.mean)
     loop.start()
     assert loop.wait(5.0)
@@ -189,23 +173,20 @@ def test_a_file_of_another_size_ends_the_loop_with_a_sentence(tmp_path: Path) ->
     assert loop.status().processed == 1
 
 
-def test_a_folder_that_is_none(tmp_path: Path) -> None:
+def test_a_folder_that_is_none_or_goes_away(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="is not a folder; create it"):
         FolderSource(tmp_path / "absent")
-
-
-def test_a_folder_that_goes_away(tmp_path: Path) -> None:
     folder = tmp_path / "watched"
     folder.mkdir()
     source = watch(folder, {1.0: folder.rmdir})
     with pytest.raises(SourceFailed, match="can no longer be read"):
-        list(source.frames(threading.Event()))
+        frames_of(source)
 
 
 def test_a_slow_process_delays_a_folder_and_costs_no_frame(tmp_path: Path) -> None:
     for number in range(30):
         leave(tmp_path, f"{number}.tif", number)
-    (tmp_path / "final.log").touch()
+    end(tmp_path)
     seen: list[int] = []
     loop = LiveLoop(FolderSource(tmp_path), lambda frame: seen.append(int(frame[0, 0])), slots=3)
     loop.start()

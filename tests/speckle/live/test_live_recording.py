@@ -19,7 +19,7 @@ import zarr
 from PIL import Image
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.live import LiveLoop, Recording, State
+from napari_gpubio.speckle.live import LiveLoop, Recording, State, writers
 from napari_gpubio.speckle.live.writers import BigTiffWriter
 from tests.speckle.live.fakes import ListSource, frame
 
@@ -73,7 +73,7 @@ def expected(n: int, shape: tuple[int, int] = (6, 7)) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_tifffile_and_pillow_read_it(tmp_path: Path, dtype: Any) -> None:
+def test_tifffile_and_pillow_read_it_and_timestamps_lie_beside_it(tmp_path: Path, dtype: Any) -> None:
     path = tmp_path / "run.tif"
     recording = recorded(path, dtype=dtype, about={"exposure_ms": 5.0, "camera": "µ"})
     np.testing.assert_array_equal(pages(path), expected(5))
@@ -90,19 +90,15 @@ def test_tifffile_and_pillow_read_it(tmp_path: Path, dtype: Any) -> None:
     status = recording.status
     assert (status.running, status.written, status.dropped, status.message) == (False, 5, 0, "")
     assert status.megabytes == 5 * 42 * np.dtype(dtype).itemsize / 2**20
+    table = rows(path)
+    assert list(table[0]) == ["index", "number", "timestamp_s", "arrived_s", "dropped"]
+    assert [float(row["timestamp_s"]) for row in table] == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
+    assert [row["index"] for row in table] == [row["number"] for row in table] == list("01234")
 
 
 def test_frames_of_odd_sizes(tmp_path: Path) -> None:
     recorded(tmp_path / "run.tif", 3, shape=(1, 1), dtype=np.uint8)
     np.testing.assert_array_equal(pages(tmp_path / "run.tif"), expected(3, (1, 1)))
-
-
-def test_timestamps_lie_beside_it(tmp_path: Path) -> None:
-    recorded(tmp_path / "run.tif")
-    table = rows(tmp_path / "run.tif")
-    assert list(table[0]) == ["index", "number", "timestamp_s", "arrived_s", "dropped"]
-    assert [float(row["timestamp_s"]) for row in table] == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
-    assert [row["index"] for row in table] == [row["number"] for row in table] == list("01234")
 
 
 def test_zarr_reads_it(tmp_path: Path) -> None:
@@ -134,21 +130,46 @@ def test_after_a_kill_the_frames_so_far_can_be_read(tmp_path: Path, name: str) -
     np.testing.assert_array_equal(frames[: len(numbers)], np.array(numbers)[:, None, None] * np.ones((64, 80)))
 
 
-def test_cut_off_in_any_write_the_chain_ends_at_the_last_whole_frame(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class RawFile:
+    """An unbuffered file that notes what is written where, on a disk with room for so many bytes."""
+
+    def __init__(self, file: Any, room: int) -> None:
+        self.file, self.room = file, room
+        self.writes = list[tuple[int, bytes]]()
+
+    def write(self, data: memoryview) -> int:
+        place = self.file.tell()
+        if place >= self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.writes.append((place, bytes(data[: self.room - place])))
+        return int(self.file.write(data[: self.room - place]))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+
+@pytest.fixture
+def raw_files(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Put a `RawFile` under recordings that begin from now on; returns all of them."""
+    files, open_raw = list[RawFile](), writers.open_raw
+
+    def put(room: int = 1 << 30) -> list[RawFile]:
+        def opened(path: Path) -> RawFile:
+            files.append(RawFile(open_raw(path), room))
+            return files[-1]
+
+        monkeypatch.setattr(writers, "open_raw", opened)
+        return files
+
+    return put
+
+
+def test_cut_off_in_any_write_the_chain_ends_at_the_last_whole_frame(tmp_path: Path, raw_files: Any) -> None:
     """All that is ever written is replayed up to every moment, each write also in halves."""
-    writes: list[tuple[int, bytes]] = []
-    write_at = BigTiffWriter._write_at
-
-    def noted(self: BigTiffWriter, place: int, data: Any) -> int:
-        writes.append((place, bytes(memoryview(data).cast("B"))))
-        return write_at(self, place, data)
-
-    monkeypatch.setattr(BigTiffWriter, "_write_at", noted)
+    files = raw_files()
     recorded(tmp_path / "run.tif")
     content, cut, counts = bytearray(), tmp_path / "cut.tif", []
-    for place, data in writes:
+    for place, data in files[0].writes:
         for part in (data[: len(data) // 2], data):
             is_link = len(data) == 8 and place + 8 <= len(content)
             if is_link and part is not data:
@@ -169,37 +190,14 @@ def frames_of_chain(path: Path) -> np.ndarray:
     return found
 
 
-class FullDisk:
-    """A raw file on a disk with room for so many bytes."""
-
-    def __init__(self, file: Any, room: int) -> None:
-        self._file, self._room = file, room
-
-    def write(self, data: memoryview) -> int:
-        room = max(0, self._room - self._file.tell())
-        if room == 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return int(self._file.write(data[:room]))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-
 @pytest.mark.parametrize("room", [20, 350, 700, 1001, 1002, 1003, 2000])
 def test_a_full_disk_ends_the_recording_with_a_sentence_and_live_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+    tmp_path: Path, raw_files: Any, room: int
 ) -> None:
     with tifffile.TiffFile(recorded(tmp_path / "whole.tif", 20).path) as whole:
         starts = [page.dataoffsets[0] for page in whole.pages]
-    begin = BigTiffWriter.__init__
-
-    def on_a_small_disk(self: BigTiffWriter, *what: Any) -> None:
-        begin(self, *what)
-        self._file = FullDisk(self._file, room)  # type: ignore[assignment]
-
-    monkeypatch.setattr(BigTiffWriter, "__init__", on_a_small_disk)
-    path = tmp_path / "run.tif"
-    recording = Recording(path)
+    raw_files(room=room)
+    recording = Recording(tmp_path / "run.tif")
     loop = LiveLoop(ListSource([frame(n, (6, 7)) for n in range(20)], can_wait=True), np.mean)
     loop.record(recording)
     loop.start()
@@ -210,9 +208,9 @@ def test_a_full_disk_ends_the_recording_with_a_sentence_and_live_goes_on(
     assert "disk is full" in status.message
     assert f"its {written} frames can be read" in status.message
     assert written == sum(start <= room for start in starts[1:])  # a page ends where the next one starts
-    assert path.stat().st_size == starts[written]  # what was begun is cut off
-    np.testing.assert_array_equal(pages(path), expected(written) if written else np.zeros(0))
-    assert len(rows(path)) == written
+    assert recording.path.stat().st_size == starts[written]  # what was begun is cut off
+    np.testing.assert_array_equal(pages(recording.path), expected(written) if written else np.zeros(0))
+    assert len(rows(recording.path)) == written
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit for the size of a file")
@@ -294,16 +292,12 @@ def test_zarr_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         Recording(tmp_path / "run.zarr")
 
 
-def test_frames_that_change_size_end_the_recording(tmp_path: Path) -> None:
+def test_frames_that_change_size_end_the_recording_and_without_a_frame_there_is_no_file(tmp_path: Path) -> None:
+    assert recorded(tmp_path / "run.tif", n=0).status.message == ""
+    assert list(tmp_path.iterdir()) == []
     recording = Recording(tmp_path / "run.tif")
-    recording.offer(frame(0))
-    recording.offer(frame(1, shape=(9, 9)))
-    recording.offer(frame(2))
+    for one in (frame(0), frame(1, shape=(9, 9)), frame(2)):
+        recording.offer(one)
     assert recording.close(5.0)
     assert recording.status.message.startswith("the recording to run.tif ended: the frames changed from 5 x 4")
     assert recording.status.written == 1
-
-
-def test_a_recording_without_a_frame_leaves_no_file(tmp_path: Path) -> None:
-    assert recorded(tmp_path / "run.tif", n=0).status.message == ""
-    assert list(tmp_path.iterdir()) == []

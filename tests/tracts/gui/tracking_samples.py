@@ -197,8 +197,8 @@ class HeldTracking(HeldAtItsEnd):
     def __init__(self, monkeypatch):
         super().__init__(monkeypatch, request, "track_steps")
 
-    def _held(self, inner, stop):
-        fibers = yield from super()._held(inner, stop)
+    def held_steps(self, inner, stop):
+        fibers = yield from super().held_steps(inner, stop)
         return dataclasses.replace(fibers, complete=self.go.is_set())
 
     def begin(self, user, world=CALLOSUM):

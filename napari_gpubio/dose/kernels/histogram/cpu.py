@@ -39,7 +39,7 @@ class Run:
         threads, organs = jit.thread_count(), len(self._problem.organs)
         self._counts = np.zeros((threads, organs, int(self._problem.bins.rule.bins) + 2), np.int64)  # see `counting`
         self._extremes = _no_extremes(threads, organs)
-        self._strip_extremes = _no_extremes(self._problem.extreme_rows - 1, organs)
+        self.strip_extremes = _no_extremes(self._problem.extreme_rows - 1, organs)
 
     def bytes_per_item(self) -> int:
         """Nothing beyond what is resident."""
@@ -76,7 +76,7 @@ class Run:
         voxels = counting.Voxels(jit.read_only(work.labels), work.organs, work.divisions, work.frame)
         part = counting.Strips(work.strip_table(box, strips), box[4], box[5], sign)
         few = len(strips) * work.strip_rows * (box[5] - box[4]) <= _FEW_VOXELS
-        extremes = self._strip_extremes if work.extremes else None
+        extremes = self.strip_extremes if work.extremes else None
         self._tally(counting.tally_voxels, voxels, part, few=few, extremes=extremes)
 
     def _label_work(self, number: int) -> LabelWork:
@@ -102,7 +102,7 @@ class Run:
         Where a strip has lost one, the old ones are its bounds: its voxels are searched again only if they are beyond
         those of all others.
         """
-        own = self._strip_extremes[work.extremes - 1 :][: work.items]
+        own = self.strip_extremes[work.extremes - 1 :][: work.items]
         unsure = np.flatnonzero(own[..., counting.LOST].any(axis=1))
         bounds, kept = own[unsure], own.copy() if len(unsure) else own
         lost = bounds[..., counting.LOST] > 0

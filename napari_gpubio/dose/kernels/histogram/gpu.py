@@ -244,7 +244,7 @@ def _upload(work: ContourWork | LabelWork | PointWork) -> Uploaded:
     import cupy
 
     if isinstance(work, ContourWork):
-        return _upload_rows(work)
+        return upload_rows(work)
     if isinstance(work, LabelWork):
         arrays = {name: cupy.asarray(getattr(work, name)) for name in ("labels", "organs", "divisions", "frame")}
         nj, nk = work.labels.shape[1:]
@@ -253,7 +253,7 @@ def _upload(work: ContourWork | LabelWork | PointWork) -> Uploaded:
     return Uploaded(struct(POINTS, **arrays), arrays)
 
 
-def _upload_rows(work: ContourWork) -> Uploaded:
+def upload_rows(work: ContourWork) -> Uploaded:
     """Plane slices and the segments of their rows, found on the GPU."""
     import cupy
 

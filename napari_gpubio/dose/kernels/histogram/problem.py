@@ -183,13 +183,10 @@ class _Layout:
         return Problem(self._grid, bins, tuple(self._organs), tuple(works), rows)
 
     def _contour_work(self) -> Work:
+        organs, parts, own_frames = zip(*self._contours, strict=True)
         frames = np.zeros((len(self._organs), 4, 3))
-        slices = joined([part for _, part, _ in self._contours])
-        numbers = np.array([organ for organ, _, _ in self._contours], np.int32)
-        slices.table["organ"] = numbers[slices.table["organ"]]
-        for organ, _, frame in self._contours:
-            frames[organ] = frame_of(self._from_world @ frame)
-        return contour_work(slices, frames)
+        frames[list(organs)] = [frame_of(self._from_world @ frame) for frame in own_frames]
+        return contour_work(joined(parts, organs), frames)
 
 
 def _check_parts(parts: float, columns: int, name: str, spacing: float) -> None:

@@ -10,6 +10,7 @@ c h^2 sqrt(S), and with S near V^(2/3) its share of the volume V is c (h / L)^2,
 ``_FACTOR`` with closed forms.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,10 +94,10 @@ def weigh(slices: PlaneSlices) -> float:
     return largest / WEIGHT_UNIT
 
 
-def joined(parts: list[PlaneSlices]) -> PlaneSlices:
-    """The slices of several structures as one, with organs numbered by their place."""
+def joined(parts: Sequence[PlaneSlices], organs: Sequence[int]) -> PlaneSlices:
+    """The slices of structures, at least one, as those of all; with the number of each structure's organ."""
     tables, rows, edges = [], 0, 0
-    for organ, slices in enumerate(parts):
+    for organ, slices in zip(organs, parts, strict=True):
         table = slices.table.copy()
         table["organ"] = organ
         table["row_first"] += rows
@@ -106,8 +107,6 @@ def joined(parts: list[PlaneSlices]) -> PlaneSlices:
         rows, edges = rows + slices.row_count, edges + len(slices.edges)
     if max(rows, edges) >= 2**31:
         raise InvalidInput(f"the structures need {rows} rows of samples, too many; choose a larger accuracy_percent")
-    if not parts:
-        return PlaneSlices(np.zeros(0, PLANE_SLICE), np.zeros(0, int), np.zeros(0), np.zeros((0, 4)))
     rest = zip(*((slices.rows, slices.widths, slices.edges) for slices in parts), strict=True)
     return PlaneSlices(np.concatenate(tables), *map(np.concatenate, rest))
 

@@ -73,7 +73,7 @@ class Run:
         self._variant = variant or Variant()
         self._done = LayerTally.empty(problem)
         self._busy = threading.Lock()  # a preview must not see half a chunk
-        self._shape = self._variant.shape
+        self.shape = self._variant.shape
         share = -(-problem.batch_count // sharers)
         self.span = problem.batch_size * share
         self._processors = processor_count(device)
@@ -92,8 +92,8 @@ class Run:
 
         p = self._problem
         with self._busy, cupy.cuda.Device(self.device.indices[0]):
-            if self._caches and self._shape is None and count > PILOT_PHOTONS:
-                self._shape = self._hot_shape(start)
+            if self._caches and self.shape is None and count > PILOT_PHOTONS:
+                self.shape = self._hot_shape(start)
             self._trace(start, count, self._tallies[start // p.batch_size :])
             cupy.cuda.get_current_stream().synchronize()
             self._done.add(LayerTally(batch_size=p.batch_size, key=p.key, batches=dict(self._parts(start, count))), p)
@@ -145,7 +145,7 @@ class Run:
         counts = cupy.asarray(np.array([last - first for first, last in ranges], np.uint32))
         copies = p.copies(len(ranges))
         copied = cupy.zeros((copies, len(ranges), p.tally_size), np.uint64)
-        cached = self._shape if self._caches and self._shape is not None else None
+        cached = self.shape if self._caches and self.shape is not None else None
         radial, depth = cached or (0, 0)
         counters = cupy.zeros(len(ranges), np.uint32)
         batches = struct(

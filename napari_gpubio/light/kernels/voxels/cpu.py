@@ -23,7 +23,7 @@ class Run:
         self.span = problem.batch_size
         self._problem = problem
         self._whole = VoxelTally.empty(problem)
-        self._tally = np.zeros(problem.tally_size, np.uint64)
+        self.tally = np.zeros(problem.tally_size, np.uint64)
         self._energy = np.zeros(ENERGY_PARTS, np.uint64)
         self._scene = scene_of(problem)
         self._done: list[tuple[int, int]] = []
@@ -60,7 +60,7 @@ class Run:
         photons = np.empty(capacity, np.uint64)
         numbers = np.empty((capacity, DETECTED_NUMBERS + p.media_rows), np.float32)
         tallies = Tallies(
-            path=self._tally,
+            path=self.tally,
             half_stride=p.gates * p.cells if p.halves > 1 else 0,
             gate_stride=p.cells,
             scale=np.float32(p.scale),
@@ -77,15 +77,15 @@ class Run:
             self._whole.detected.add(DetectedList(photons[:found], numbers[:found]), p.settings.max_detected)
 
     def _close(self, batch: int) -> None:
-        absorbed = fold(self._problem, self._tally, self._whole.sums, self._whole.squares)
+        absorbed = fold(self._problem, self.tally, self._whole.sums, self._whole.squares)
         self._whole.batches[batch] = np.concatenate([self._energy, absorbed])
         self._clear()
 
     def _open_batch(self) -> OpenBatch:
-        return OpenBatch(list(self._done), self._tally.copy(), self._energy.copy())
+        return OpenBatch(list(self._done), self.tally.copy(), self._energy.copy())
 
     def _clear(self) -> None:
-        self._tally[:] = 0
+        self.tally[:] = 0
         self._energy[:] = 0
         self._done = []
 

@@ -12,8 +12,8 @@ from napari_gpubio.speckle.kernels.contrast import windows
 from napari_gpubio.speckle.kernels.contrast.problem import ICT, Array, Maps, Problem, Recipe
 from napari_gpubio.speckle.settings import EDGES
 
-_LEAST_PIXELS = 1 << 15  # of a block: 0.05 ms, below which a second thread costs more than it saves
-_BATCH_PIXELS = 1 << 20  # of maps from floating-point frames that are summed together
+LEAST_PIXELS = 1 << 15  # of a block: 0.05 ms, below which a second thread costs more than it saves
+BATCH_PIXELS = 1 << 20  # of maps from floating-point frames that are summed together
 _LEAST_ROWS = 8  # or most of the work would be that of the window above the block
 _NO_PLANE, _NO_TABLE, _NO_DARK = np.empty((0, 0), np.float32), np.empty((0, 2), np.float32), np.empty((0, 0), np.int32)
 _NO_INDEX, _NO_MASK = np.empty((0, 0, 0), np.float32), np.empty((0, 0, 0), np.uint8)
@@ -49,7 +49,7 @@ class Maker:
 
     def _run(self, kernel: Callable[[int, int], object], rows: int, samples: int = 1) -> None:
         """Run a kernel on all threads, or on this one if rows and samples of a pixel are few."""
-        least = max(_LEAST_ROWS, _LEAST_PIXELS // (samples * self.recipe.shape[1]))
+        least = max(_LEAST_ROWS, LEAST_PIXELS // (samples * self.recipe.shape[1]))
         run_blocks(kernel, rows, least=least, threads=self._threads)
 
     def _fill_rows(self, frames: Array, sums: windows.Sums, maps: Maps) -> Callable[[int, int], None]:
@@ -107,7 +107,7 @@ class Maker:
         """Fill maps a few at a time, which saves memory: their sums are doubles."""
         s, rows, width = self.recipe.settings, *self.recipe.shape
         signal, saturated = with_margins(frames, self.recipe), saturated_samples(frames, self.recipe)
-        most = min(len(maps.contrast), max(1, _BATCH_PIXELS // (rows * width)))
+        most = min(len(maps.contrast), max(1, BATCH_PIXELS // (rows * width)))
         if len(self._sums.s) < most:
             self._sums = self._make_sums(most)
         for n in range(0, len(maps.contrast), most):
@@ -118,7 +118,7 @@ class Maker:
     def _fill_both(self, signal: Array, saturated: Array, maps: Maps) -> Callable[[int, int], None]:
         """Return what fills a range of rows of sums, and of maps from them."""
         rule, step, sums = self._rule, np.int64(self.recipe.settings.step), self._sums
-        fill_rows, at_once = self._fill_rows(_NO_FRAMES, sums, maps), max(1, _LEAST_PIXELS // self.recipe.shape[1])
+        fill_rows, at_once = self._fill_rows(_NO_FRAMES, sums, maps), max(1, LEAST_PIXELS // self.recipe.shape[1])
 
         def fill(start: int, stop: int) -> None:
             for first in range(start, stop, at_once):  # so few that their sums stay in the cache

@@ -22,7 +22,7 @@ _PIXELS = {1: "unsigned char", 2: "unsigned short"}
 _BITS = 32
 IEEE = 0  # whether divisions and roots are rounded to nearest, which is slower; else they are within 1 ulp of it
 _I = np.int32
-_BATCH_BYTES = 64 << 20  # of device memory for a batch of maps and their frames
+BATCH_BYTES = 64 << 20  # of device memory for a batch of maps and their frames
 _STREAMS = 2  # batches in flight: one is copied while another is computed
 
 
@@ -261,7 +261,7 @@ class Run:
         self._problem = problem
         with cupy.cuda.Device(device.indices[0]):
             self._maker: Any = Maker(problem.recipe, device)
-            self._most = min(problem.items, max(1, _BATCH_BYTES // self._maker.bytes_per_map()))
+            self._most = min(problem.items, max(1, BATCH_BYTES // self._maker.bytes_per_map()))
             batches = min(_STREAMS, -(-problem.items // self._most))
             self._batches = [_Batch(problem.recipe, self._most) for _ in range(batches)]
 

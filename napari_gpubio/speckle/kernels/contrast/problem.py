@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.model import EDGE, FrameStack, check_window
-from napari_gpubio.speckle.noise import DARK_STEPS, NoiseModel
-from napari_gpubio.speckle.settings import EDGES, ContrastSettings
+from napari_gpubio.speckle.settings import DARK_STEPS, EDGES, ContrastSettings, NoiseModel
 
 Array = npt.NDArray[Any]
 NO_INDEX, RECIPROCAL, SQUARED, ICT, RELATIVE = range(5)

@@ -1,16 +1,143 @@
-"""Light in layers: quick runs, and what may happen while something runs."""
+"""Light in layers: runs, and their picture: its beam, its units and its borders."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 
+from napari_gpubio.core.napari_io import carried
 from napari_gpubio.light.gui import request
-from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.gui.display import Strength
+from napari_gpubio.light.layers.beams import Beam, convolved
+from napari_gpubio.light.layers.napari_io import mirrored
 from napari_gpubio.light.layers.run import simulate
-from tests.dock_widgets import MILLISECONDS, button, press_and_wait, texts
+from tests.dock_widgets import button, press_and_wait
 from tests.light.gui.layers.panel_samples import FEW, MEDIUM, MUA, SETTINGS, change, held_run, picture, result
 from tests.light.gui.panel_samples import run, settle
+
+
+def test_another_beam_needs_no_new_run(viewer, panel, qtbot, monkeypatch):
+    run(qtbot, panel)
+    layer, traced = picture(viewer), result(viewer)
+    monkeypatch.setattr(request, "simulate_layer_steps", lambda *_, **__: pytest.fail("traced again"))
+    beam = Beam(kind="flat", radius_mm=0.5)
+    panel.layers.beam_box.set_beam(beam)
+    settle(qtbot, panel)
+    assert picture(viewer) is layer
+    expected = convolved(traced, beam)
+    assert np.array_equal(result(viewer).Rd_r.value, expected.Rd_r.value)
+    assert np.array_equal(result(viewer).A_rz.error, expected.A_rz.error)
+    panel.layers.beam_box.set_beam(None)
+    settle(qtbot, panel)
+    assert result(viewer) is traced
+
+
+def test_a_beam_wider_than_the_grid_is_a_sentence_and_loses_nothing(viewer, panel, qtbot):
+    panel.layers.beam_box.set_beam(Beam(kind="gaussian", radius_mm=5.0))
+    run(qtbot, panel)
+    assert "shown for a pencil beam, because the beam's radius is 5 mm and the grid ends at 2 mm" in panel.message
+    assert result(viewer).launched == FEW
+    panel.layers.beam_box.set_beam(Beam(kind="gaussian", radius_mm=0.5))
+    settle(qtbot, panel)
+    assert panel.message == ""
+    assert result(viewer).parameters["beam"] == {"kind": "gaussian", "radius_mm": 0.5}
+
+
+def test_units_quantities_and_decades(viewer, panel, qtbot):
+    run(qtbot, panel)
+    layer, per_photon, box = picture(viewer), picture(viewer).data.copy(), panel.layers.display_box
+    high = layer.contrast_limits[1]
+    box.set_strength(Strength(power_mw=10.0))
+    settle(qtbot, panel)
+    assert picture(viewer) is layer
+    assert layer.name == "fluence rate, log10 mW/mm²"
+    assert np.allclose(layer.data, per_photon + 1.0, atol=1e-5, equal_nan=True)
+    box.set_strength(Strength(energy_j=2.0))
+    box.set_quantity("absorbed")
+    settle(qtbot, panel)
+    assert layer.name == "absorbed energy density, log10 J/cm³"
+    absorbed = mirrored(result(viewer).A_rz.value)
+    known = np.isfinite(layer.data)
+    assert np.allclose(layer.data[known], np.log10(2000 * absorbed[known]), atol=1e-5)
+    box.set_strength(Strength())
+    box.set_quantity("fluence")
+    box.decades_box.setValue(3)
+    settle(qtbot, panel)
+    assert tuple(layer.contrast_limits) == (high - 3, high)
+    # the user's limits follow the unit and stay with the next run
+    layer.contrast_limits, layer.colormap = (-1.5, 0.25), "viridis"
+    box.set_strength(Strength(power_mw=1000.0))
+    settle(qtbot, panel)
+    assert np.allclose(layer.contrast_limits, (1.5, 3.25))
+    run(qtbot, panel)
+    assert picture(viewer) is layer
+    assert np.allclose(layer.contrast_limits, (1.5, 3.25))
+    assert layer.colormap.name == "viridis"
+
+
+def test_borders_can_be_drawn_and_left_out(viewer, panel, qtbot):
+    run(qtbot, panel)
+    assert {"layer borders", "layer names"} <= {layer.name for layer in viewer.layers}
+    lines = viewer.layers["layer borders"]
+    assert np.allclose(lines.data[:, 0, 0], [0.0, 0.4, 1.0])
+    assert list(viewer.layers["layer names"].features["name"]) == ["top", "bottom"]
+    panel.layers.display_box.borders_box.setChecked(False)
+    assert "layer borders" not in viewer.layers
+    panel.layers.display_box.borders_box.setChecked(True)
+    panel.layers.table.model.remove([1])
+    run(qtbot, panel)
+    assert np.allclose(viewer.layers["layer borders"].data[:, 0, 0], [0.0, 0.4])
+    assert sum(carried(layer, "panel") is not None for layer in viewer.layers) == 3
+
+
+def test_another_grid_makes_another_layer_and_no_map_makes_none(viewer, panel, qtbot):
+    run(qtbot, panel)
+    first = picture(viewer)
+    panel.layers.grid_box.boxes["depth_bins"].setValue(10)
+    run(qtbot, panel)
+    assert picture(viewer) is not first
+    assert first not in viewer.layers
+    assert picture(viewer).data.shape == (10, 80)
+    center = viewer.scene.camera.center
+    assert center[-2] == pytest.approx(0.25, abs=0.03)  # in view
+    assert viewer.layers[0] is picture(viewer)  # below the borders
+    absorption = panel.layers.run_box.form.widget("absorption")
+    absorption.value = False
+    run(qtbot, panel)
+    assert picture(viewer) is None
+    assert "layer borders" not in viewer.layers
+    assert panel.layers.results.displayed.result.A_rz is None
+    assert panel.layers.results.rows
+    absorption.value = True
+    run(qtbot, panel)
+    assert picture(viewer) is not None
+
+
+def test_a_change_says_that_the_picture_is_older(panel, qtbot):
+    run(qtbot, panel)
+    change(panel, MUA, "3")
+    assert "from before this change" in panel.status
+    panel.layers.table.model.undo()
+    assert panel.status == ""
+    panel.layers.run_box.photons.set_value(3 * FEW)  # more of the same
+    assert panel.status == ""
+
+
+def test_other_layers_without_units_get_no_complaint(viewer, panel, qtbot):
+    run(qtbot, panel)
+    assert viewer.canvas.overlays.scale_bar.visible
+    assert viewer.layers.extent.units is not None
+    viewer.add_image(np.zeros((5, 6)), name="photo")
+    assert viewer.layers.extent.units is not None  # all of them have none now
+    assert not viewer.canvas.overlays.scale_bar.visible
+    run(qtbot, panel)
+    viewer.layers.remove("photo")
+    panel.layers.grid_box.boxes["depth_bins"].setValue(10)
+    run(qtbot, panel)
+    assert str(viewer.layers.extent.units[0]) == "millimeter"
+
+
+# ----------------------------------------------------------------------------------------------------------------- runs
 
 
 def test_quick_runs_follow_every_change(viewer, panel, qtbot, monkeypatch):
@@ -26,10 +153,6 @@ def test_quick_runs_follow_every_change(viewer, panel, qtbot, monkeypatch):
     settle(qtbot, panel)
     assert result(viewer).medium.layers[0].mua_per_mm == 4.0
     assert "µa is -4" in panel.layers.table.message.text
-    panel.layers.table.model.undo()
-    settle(qtbot, panel)
-    run(qtbot, panel)
-    assert result(viewer).launched == FEW
 
 
 def test_the_look_can_be_changed_while_it_runs(viewer, panel, qtbot, held):
@@ -40,29 +163,6 @@ def test_the_look_can_be_changed_while_it_runs(viewer, panel, qtbot, held):
     settle(qtbot, panel)
     assert "absorbed" in picture(viewer).name
     assert result(viewer).parameters["beam"]["radius_mm"] == 0.3
-
-
-def test_a_change_during_a_run_lets_it_go_on_and_says_so(viewer, panel, qtbot, held):
-    held_run(qtbot, panel, held)
-    change(panel, MUA, "7")
-    assert "Press Stop, then Run" in panel.message
-    held.go.set()
-    settle(qtbot, panel)
-    assert result(viewer).medium == MEDIUM
-
-
-def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
-    panel.layers.run_box.photons.set_value(4_000_000_000)
-    panel.run_button.click()
-    qtbot.waitUntil(lambda: picture(viewer) is not None, timeout=MILLISECONDS)
-    with qtbot.waitSignal(panel.run_finished, timeout=10_000):
-        panel.run_button.click()
-    settle(qtbot, panel)
-    stopped = result(viewer)
-    assert not stopped.complete
-    assert 0 < stopped.launched < 4_000_000_000
-    assert stopped.total == pytest.approx(1.0, abs=1e-6)
-    assert any("Stopped after" in text for text in texts(panel.layers.results))
 
 
 def test_a_result_is_gone_on_with(viewer, panel, qtbot):
@@ -87,36 +187,3 @@ def test_a_stopped_result_is_gone_on_with_to_its_end(viewer, panel, qtbot, held)
     expected = simulate(MEDIUM, SETTINGS, device="cpu")
     assert np.array_equal(result(viewer).A_rz.value, expected.A_rz.value)
     assert np.array_equal(result(viewer).A_rz.error, expected.A_rz.error)
-
-
-def test_while_it_runs_nothing_is_called_stopped(panel, qtbot, held):
-    panel.layers.run_box.photons.set_value(100_000_000)
-    panel.run_button.click()
-    held.go.set()
-    qtbot.waitUntil(lambda: panel.layers.results.displayed is not None, timeout=MILLISECONDS)
-    assert panel.running
-    assert "Running:" in panel.layers.results.findings
-    assert "Stopped" not in panel.layers.results.findings
-    assert not button(panel, "Continue").isEnabled()
-    panel.stop()
-    settle(qtbot, panel)
-    assert "Stopped after" in panel.layers.results.findings
-    assert button(panel, "Continue").isEnabled()
-
-
-@pytest.mark.display
-@pytest.mark.parametrize("what", ["fluence, log10 1/mm²", "layer borders", "layer names", "everything"])
-def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, errors, what):
-    held.go.set()
-    run(qtbot, panel)
-    held.again()
-    held_run(qtbot, panel, held)
-    if what == "everything":
-        viewer.layers.clear()
-    else:
-        viewer.layers.remove(what)
-    held.go.set()
-    settle(qtbot, panel)
-    assert not errors()
-    assert result(viewer).launched == FEW
-    assert "layer borders" in viewer.layers

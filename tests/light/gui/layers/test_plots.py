@@ -36,6 +36,12 @@ def window(qtbot):
     return window
 
 
+def plot(window, result, tab=2, **options):
+    """Plot a result: the inside, or with tab 3 what escapes."""
+    window.display("layers", display_layers(result, DisplayOptions(**options)))
+    window.tabs.setCurrentIndex(tab)
+
+
 def curves(pane):
     return {name.removesuffix(" ± standard error"): drawn for name, drawn in drawn_curves(pane.plot).items()}
 
@@ -50,10 +56,6 @@ def borders(pane):
     return {round(line.value(), 6): line.label.toPlainText() for line in lines}
 
 
-def axes(pane):
-    return axis_texts(pane.plot)
-
-
 def test_without_a_result_it_says_what_to_do(window):
     window.tabs.setCurrentIndex(3)
     for pane in window.plots["layers"]:
@@ -61,23 +63,19 @@ def test_without_a_result_it_says_what_to_do(window):
         assert not curves(pane)
 
 
-def test_depth_shows_a_broad_beam_with_its_error_and_the_borders(window, traced):
-    window.display("layers", display_layers(traced, DisplayOptions()))
+def test_depth_shows_a_broad_beam_with_its_error_and_the_borders_or_one_radius(window, traced):
+    plot(window, traced, unit=JOULES)
     drawn = curves(window.depth)["Fluence / incident of a broad beam"]
     assert close(drawn[1], traced.fluence_z().value)
     assert np.allclose(drawn[0], traced.z_mm)
     assert bands(window.depth)
-    assert axes(window.depth) == ["Depth z (mm)", "Fluence / incident"]
+    assert axis_texts(window.depth.plot) == ["Depth z (mm)", "Fluence / incident"]
     assert borders(window.depth) == {0.025: "top", 0.4: "bottom"}  # the first begins with the first bin
-
-
-def test_depth_at_a_radius_in_the_chosen_unit(window, traced):
-    window.display("layers", display_layers(traced, DisplayOptions(unit=JOULES)))
     window.depth.choose(AT_RADIUS, 0.26)
     ((name, drawn),) = curves(window.depth).items()
     assert name == "Fluence at r = 0.275 mm"
     assert close(drawn[1], 50 * traced.fluence_rz().value[5])
-    assert axes(window.depth)[1] == "Fluence (J/cm²)"
+    assert axis_texts(window.depth.plot)[1] == "Fluence (J/cm²)"
     window.depth.choose(AT_RADIUS, 99.0)
     assert "the grid goes from 0 to 2 mm" in window.depth.hint
     assert not curves(window.depth)
@@ -86,14 +84,14 @@ def test_depth_at_a_radius_in_the_chosen_unit(window, traced):
 
 
 def test_absorbed_energy_follows_the_picture(window, traced):
-    window.display("layers", display_layers(traced, DisplayOptions(quantity="absorbed")))
+    plot(window, traced, quantity="absorbed")
     assert close(curves(window.depth)["Absorbed / incident of a broad beam"][1], traced.A_z.value)
-    assert axes(window.depth)[1] == "Absorbed / incident (1/mm)"
+    assert axis_texts(window.depth.plot)[1] == "Absorbed / incident (1/mm)"
     assert close(curves(window.radial)["Absorbed at z = 0.025 mm"][1], traced.A_rz.value[:-1, 0])
 
 
 def test_radial_profile_names_the_layer(window, traced):
-    window.display("layers", display_layers(traced, DisplayOptions()))
+    plot(window, traced)
     assert window.radial.hint == "top"
     window.radial.depth.setValue(0.5)
     assert window.radial.hint == "bottom"
@@ -101,42 +99,30 @@ def test_radial_profile_names_the_layer(window, traced):
 
 
 def test_what_escapes_by_radius_and_by_angle(window, traced):
-    window.display("layers", display_layers(traced, DisplayOptions(unit=JOULES)))
-    window.tabs.setCurrentIndex(3)
+    plot(window, traced, tab=3, unit=JOULES)
     drawn = curves(window.escape)
     assert close(drawn["Diffuse reflectance Rd"][1], 50 * traced.Rd_r.value[:-1])
     assert close(drawn["Transmittance Tt"][1], 50 * traced.Tt_r.value[:-1])
-    assert axes(window.escape) == ["Radius r (mm)", "Escaping (J/cm²)"]
+    assert axis_texts(window.escape.plot) == ["Radius r (mm)", "Escaping (J/cm²)"]
     drawn = curves(window.angle)
     assert close(drawn["Transmittance Tt"][1], traced.Tt_a.value)
     lambertian = drawn["Lambertian of the same Rd"][1]
     solid = 2 * np.pi * np.sin(traced.angle_rad) * np.pi / 2 / SETTINGS.angle_bins
     assert (lambertian * solid).sum() == pytest.approx(traced.diffuse_reflectance.value, rel=0.01)
-    assert axes(window.angle) == ["Angle from the normal (°)", "Escaping (1/sr)"]
+    assert axis_texts(window.angle.plot) == ["Angle from the normal (°)", "Escaping (1/sr)"]
     assert bands(window.angle)
-
-
-def test_a_beam_changes_what_is_drawn_along_r_only(window, traced):
-    window.display("layers", display_layers(traced, DisplayOptions(beam=Beam(kind="flat", radius_mm=0.5))))
-    window.tabs.setCurrentIndex(3)
-    rd = curves(window.escape)["Diffuse reflectance Rd"][1]
-    assert rd[0] < 0.5 * traced.Rd_r.value[0]
+    # a beam changes what is drawn along r only
+    plot(window, traced, tab=3, beam=Beam(kind="flat", radius_mm=0.5))
+    assert curves(window.escape)["Diffuse reflectance Rd"][1][0] < 0.5 * traced.Rd_r.value[0]
     assert close(curves(window.angle)["Diffuse reflectance Rd"][1], traced.Rd_a.value)
 
 
-def test_nothing_that_escapes_is_said(window):
+def test_nothing_that_escapes_and_a_missing_map_are_said(window):
     black = LayeredMedium(layers=(Layer(n=1.0, mua_per_mm=100.0, thickness_mm=10.0),))
-    result = simulate(black, dataclasses.replace(SETTINGS, photons=500), device="cpu")
-    window.display("layers", display_layers(result, DisplayOptions()))
-    window.tabs.setCurrentIndex(3)
-    assert window.escape.hint == NOTHING
-    assert window.angle.hint == NOTHING
-
-
-def test_without_the_map_the_inside_says_so(window):
-    flat = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=500, absorption=False), device="cpu")
-    window.display("layers", display_layers(flat, DisplayOptions()))
-    for pane in (window.depth, window.radial):
-        assert pane.hint == NO_MAP
+    plot(window, simulate(black, dataclasses.replace(SETTINGS, photons=500), device="cpu"), tab=3)
+    assert window.escape.hint == window.angle.hint == NOTHING
+    settings = dataclasses.replace(SETTINGS, photons=500, absorption=False)
+    plot(window, simulate(MEDIUM, settings, device="cpu"))
+    assert window.depth.hint == window.radial.hint == NO_MAP
     window.tabs.setCurrentIndex(3)
     assert curves(window.escape)

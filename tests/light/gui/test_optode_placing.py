@@ -1,21 +1,27 @@
-"""The dock widget "Light transport": the source with the mouse and by numbers."""
+"""The dock widget "Light transport": the source and detectors with the mouse, by numbers and in their list."""
 
 import numpy as np
 import pytest
-from qtpy.QtWidgets import QComboBox
+from qtpy.QtWidgets import QTableWidget
 
 from napari_gpubio.gui.views import camera_of
+from napari_gpubio.light.gui.labels import Tissue
+from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.surface import label_at
 from tests.dock_widgets import MILLISECONDS, Mouse, button, moved
 from tests.light.gui.panel_samples import (
     CENTER,
+    CORE,
     FRONT,
     LEFT,
     RADIUS,
+    RIGHT,
     TOP,
     ball,
     click,
+    combo_with,
     degrees_between,
+    detector_rows,
     direction,
     fluence,
     go_to,
@@ -41,16 +47,7 @@ def test_a_click_in_a_slice_stays_in_the_slice(viewer, panel):
         assert len(markers(viewer)) == 1
 
 
-def test_the_arrow_ends_at_the_source_and_comes_from_outside(viewer, placed):
-    viewer.dims.ndisplay = 3
-    drawn, tip = lines(viewer), position(placed)
-    assert np.allclose(drawn[:, 1], tip, atol=1e-3)  # the shaft and the head all end there
-    shaft = drawn[np.argmax(np.linalg.norm(drawn[:, 1] - drawn[:, 0], axis=1))]
-    assert degrees_between((shaft[1] - shaft[0]) / np.linalg.norm(shaft[1] - shaft[0]), direction(placed)) < 0.1
-    assert np.linalg.norm(shaft[0] - CENTER) > RADIUS + 3.0
-
-
-def test_the_arrow_is_drawn_only_in_slices_near_it(viewer, placed):
+def test_the_arrow_ends_at_the_source_comes_from_outside_and_is_drawn_near_it(viewer, placed):
     assert len(lines(viewer))
     assert len(markers(viewer)) == 1
     viewer.dims.set_point(0, on_screen(CENTER)[0] + 12.0)
@@ -61,6 +58,13 @@ def test_the_arrow_is_drawn_only_in_slices_near_it(viewer, placed):
     viewer.dims.order = (2, 0, 1)  # sagittal
     go_to(viewer, position(placed))
     assert len(markers(viewer)) == 1
+    viewer.dims.ndisplay = 3
+    drawn = lines(viewer)
+    assert np.allclose(drawn[:, 1], position(placed), atol=1e-3)  # the shaft and the head all end there
+    along = drawn[:, 1] - drawn[:, 0]
+    shaft = np.argmax(np.linalg.norm(along, axis=1))
+    assert degrees_between(along[shaft] / np.linalg.norm(along[shaft]), direction(placed)) < 0.1
+    assert np.linalg.norm(drawn[shaft, 0] - CENTER) > RADIUS + 3.0
 
 
 def test_dragging_slides_on_the_surface_with_the_normal(viewer, placed):
@@ -85,7 +89,7 @@ def test_dragging_slides_on_the_surface_with_the_normal(viewer, placed):
     assert np.allclose(on_screen(position(placed)), start)  # the whole drag is one step
 
 
-def test_in_3d_dragging_follows_the_tissue_under_the_mouse(viewer, placed, qtbot):
+def test_in_3d_dragging_follows_the_tissue_under_the_mouse_as_far_as_there_is_some(viewer, placed, qtbot):
     viewer.dims.ndisplay = 3
     placed.voxels.place_source(TOP)
     start = on_screen(position(placed))
@@ -95,17 +99,12 @@ def test_in_3d_dragging_follows_the_tissue_under_the_mouse(viewer, placed, qtbot
     _, y, x = on_screen(position(placed))
     assert (y, x) == pytest.approx((start[1] + 8.0, start[2] - 4.0), abs=0.01)
     assert on_surface(position(placed))
+    start = on_screen(position(placed))
+    mouse.drag(start, moved(start, 0.0, -6.0, 0.0), moved(start, 0.0, 600.0, 0.0))
+    assert on_screen(position(placed))[1] == pytest.approx(start[1] - 6.0, abs=0.01)
+    assert placed.message == ""
     viewer.dims.ndisplay = 2  # and the slice shows where it went
     qtbot.waitUntil(lambda: len(markers(viewer)) == 1, timeout=MILLISECONDS)
-
-
-def test_in_3d_a_drag_beside_the_tissue_stays_where_it_was_last(viewer, placed):
-    viewer.dims.ndisplay = 3
-    placed.voxels.place_source(TOP)
-    start, mouse = on_screen(position(placed)), Mouse(viewer, view=(-1.0, 0.0, 0.0))
-    mouse.drag(start, moved(start, 0.0, 6.0, 0.0), moved(start, 0.0, 600.0, 0.0))
-    assert on_screen(position(placed))[1] == pytest.approx(start[1] + 6.0, abs=0.01)
-    assert placed.message == ""
 
 
 def test_a_click_on_the_marker_without_moving_changes_nothing(viewer, placed):
@@ -114,29 +113,26 @@ def test_a_click_on_the_marker_without_moving_changes_nothing(viewer, placed):
     assert placed.voxels.controller.optodes is before
 
 
-def test_flip_and_along_the_normal(viewer, placed, qtbot):
-    inward = direction(placed)
+def test_the_direction_is_flipped_along_the_normal_or_typed(viewer, placed, qtbot):
+    inward, box = direction(placed), placed.voxels.source_box
     button(placed, "Flip").click()
     assert np.allclose(direction(placed), -inward)
-    assert "points away" in placed.voxels.source_box.warning
+    assert "points away" in box.warning
     placed.run_button.click()
     settle(qtbot, placed)
     assert "points away" in placed.message
     assert fluence(viewer) is None
     tick(placed, "inward normal")
     assert np.allclose(direction(placed), inward)
-    assert placed.voxels.source_box.warning == ""
-
-
-def test_a_typed_direction_stays_when_the_source_is_moved_and_when_zero_is_typed(viewer, placed):
-    placed.voxels.source_box.direction_box.boxes[2].setValue(-2.0)
+    assert box.warning == ""
+    box.direction_box.boxes[2].setValue(-2.0)
     turned = direction(placed)
     assert np.linalg.norm(turned) == pytest.approx(1.0)
     assert turned[2] < -0.8
     placed.voxels.place_source(TOP)
     assert np.allclose(direction(placed), turned)
-    for box in placed.voxels.source_box.direction_box.boxes:
-        box.setValue(0.0)
+    for number in box.direction_box.boxes:
+        number.setValue(0.0)
     assert "(0, 0, 0)" in placed.message
     assert np.linalg.norm(direction(placed)) == pytest.approx(1.0)
 
@@ -146,9 +142,8 @@ def test_an_implanted_fiber(viewer, placed, qtbot):
     placed.voxels.source_box.form.widget("kind").value = "fiber"
     placed.voxels.source_box.depth_box.setValue(7.5)
     assert np.allclose(position(placed), entry + 7.5 * direction(placed))
-    assert label_at(ball().labels, ball().affine, position(placed)) == 1 + (
-        np.linalg.norm(position(placed) - CENTER) < 12
-    )
+    in_core = np.linalg.norm(position(placed) - CENTER) < CORE
+    assert label_at(ball().labels, ball().affine, position(placed)) == 1 + in_core
     go_to(viewer, position(placed))
     # its marker can be dragged although it is inside: the entry slides on the surface, the depth stays
     start = on_screen(position(placed))
@@ -192,22 +187,20 @@ def test_only_a_left_click_that_neither_moves_nor_paints_places(viewer, panel):
     go_to(viewer, LEFT)
     Mouse(viewer, button=2).click(on_screen(LEFT))
     Mouse(viewer).drag(on_screen(TOP), on_screen(TOP) + 4)
-    panel.voxels.place_bar.choose("nothing")
+    panel.voxels.place_bar.choices.choose("nothing")
     Mouse(viewer).click(on_screen(LEFT))
     assert panel.voxels.controller.optodes.source is None
+    assert not button(panel.voxels.place_bar, "Undo").isEnabled()
 
 
-def test_several_sources_one_shines(viewer, placed, qtbot):
-    from napari_gpubio.light.gui.labels import Tissue
-    from napari_gpubio.light.gui.optodes import Optodes, Placement
-
+def test_several_sources_one_shines(viewer, placed):
     tissue = Tissue.of(viewer.layers["ball"])
     sources = tuple(
         Placement(entry_mm=(0, 0, 0), direction=(0, 0, 1), name=f"S{n}").on_surface(tissue, np.array(point))
         for n, point in enumerate((LEFT, FRONT), 1)
     )
     placed.voxels.controller.load(Optodes(sources=sources))
-    box = next(b for b in placed.voxels.source_box.findChildren(QComboBox) if b.findText("S2") >= 0)
+    box = combo_with(placed.voxels.source_box, "S2")
     assert not box.isHidden()
     box.setCurrentIndex(1)
     assert placed.voxels.controller.optodes.active == 1
@@ -220,18 +213,85 @@ def test_several_sources_one_shines(viewer, placed, qtbot):
 
 def test_all_of_a_wide_beam_comes_from_outside(viewer, placed, qtbot):
     """Its specular loss is that of perpendicular incidence, at least: ((1.37 - 1) / (1.37 + 1))^2 on every photon."""
-    placed.voxels.source_box.turned.emit((1.0, 0.6, 0.0))  # one edge of the disk dips into the ball
-    placed.voxels.source_box.form.widget("kind").value = "disk"
-    placed.voxels.source_box.form.widget("radius_mm").value = 5.0
-    assert "before the surface" in placed.voxels.source_box.warning
+    box = placed.voxels.source_box
+    box.turned.emit((1.0, 0.6, 0.0))  # one edge of the disk dips into the ball
+    box.form.widget("kind").value = "disk"
+    box.form.widget("radius_mm").value = 5.0
+    assert "before the surface" in box.warning
     placed.run_button.click()
     settle(qtbot, placed)
     shown = result(viewer)
     assert shown.energy.specular.value >= (0.37 / 2.37) ** 2 - 1e-6
     assert shown.energy.missed.value == 0.0
-    assert np.allclose(
-        [box.value() for box in placed.voxels.source_box.position_box.boxes], shown.source.position_mm, atol=1e-3
-    )
+    assert np.allclose([number.value() for number in box.position_box.boxes], shown.source.position_mm, atol=1e-3)
     # at numbers of the user's it starts exactly there
     placed.voxels.place_source(LEFT, snap=False)
     assert placed.voxels.controller.source().position_mm == pytest.approx(LEFT)
+
+
+# ------------------------------------------------------------------------------------------------------ detectors
+
+
+def test_detectors_by_click(viewer, placed, qtbot):
+    button(placed, "Detector").click()
+    for target in (FRONT, RIGHT):
+        click(viewer, target)
+    assert [row[0] for row in detector_rows(placed)] == ["D1", "D2"]
+    assert float(detector_rows(placed)[1][2]) == pytest.approx(2 * RADIUS, abs=2.5)
+    assert all(on_surface(d.position_mm) for d in placed.voxels.controller.optodes.detectors)
+    layer = viewer.layers["source and detectors"]
+    assert list(layer.features["name"]) == ["", "D1", "D2"]
+    assert len({tuple(color) for color in layer.face_color}) == 2
+    button(placed, "Source").click()
+    click(viewer, TOP, "Shift")
+    assert len(placed.voxels.controller.optodes.detectors) == 3
+    placed.voxels.place_source(moved(placed.voxels.controller.optodes.detectors[2].position_mm, 4.0, 0.0, 0.0))
+    placed.run_button.click()
+    settle(qtbot, placed)
+    assert len(result(viewer).detectors) == 3
+    assert len(result(viewer).detected) > 0
+
+
+def test_detectors_are_renamed_resized_and_removed_in_the_list(placed):
+    controller = placed.voxels.controller
+    for target in (FRONT, RIGHT, TOP):
+        controller.add_detector(target)
+    table = placed.voxels.detector_box.findChild(QTableWidget)
+    table.item(1, 0).setText("right ear")
+    table.item(1, 1).setText("2,5")
+    assert (controller.optodes.detectors[1].name, controller.optodes.detectors[1].radius_mm) == ("right ear", 2.5)
+    table.item(1, 1).setText("wide")
+    assert "'wide'" in placed.message
+    assert table.item(1, 1).text() == "2.5"
+    table.item(1, 1).setText("-1")
+    assert "greater than 0" in placed.message
+    table.selectRow(0)
+    button(placed, "Remove").click()
+    assert [d.name for d in controller.optodes.detectors] == ["right ear", "D3"]
+    button(placed.voxels.place_bar, "Undo").click()
+    assert [d.name for d in controller.optodes.detectors] == ["D1", "right ear", "D3"]
+    controller.add_detector(LEFT)
+    assert controller.optodes.detectors[3].name == "D2"  # the first that is free
+
+
+def test_a_detector_is_dragged_on_the_surface(viewer, placed):
+    placed.voxels.controller.add_detector(FRONT)
+    where = placed.voxels.controller.optodes.detectors[0].position_mm
+    go_to(viewer, where)
+    start, source = on_screen(where), position(placed)
+    Mouse(viewer).drag(start, moved(start, 0.0, -1.0, 8.0), moved(start, 0.0, -4.0, 12.0))
+    now = placed.voxels.controller.optodes.detectors[0].position_mm
+    assert on_surface(now)
+    assert now[0] > where[0] + 5.0
+    assert np.array_equal(position(placed), source)
+
+
+def test_the_outline_of_a_detector_has_its_radius(viewer, placed):
+    controller = placed.voxels.controller
+    controller.load(Optodes())
+    controller.add_detector(TOP)
+    viewer.dims.ndisplay = 3
+    (detector,) = controller.optodes.detectors
+    away = lines(viewer)[:, 0] - detector.position_mm
+    assert np.allclose(np.linalg.norm(away, axis=1), detector.radius_mm, atol=1e-3)
+    assert np.abs(away @ outwards(detector.position_mm)).max() < 0.1

@@ -1,1 +1,0 @@
-"""What the script of the speckle engine is made of."""

@@ -1,1 +1,0 @@
-"""Fit of multi-exposure contrast."""
