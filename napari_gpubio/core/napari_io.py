@@ -21,6 +21,7 @@ LayerData = tuple[Any, dict[str, Any], str]
 Box = tuple[slice, slice, slice]
 Reader = Callable[[Path], tuple[Array, Array]]
 KEY = "napari_gpubio"
+STREAMLINES_KEY = "streamlines"  # where the settings of a streamlines layer travel in the metadata of tracks
 AXES = ("z", "y", "x")
 UNITS = ("mm",) * 3
 

@@ -17,6 +17,7 @@ DEFAULTS: dict[str, Any] = {
     "slab_mm": 5.0,
     "line_style": "auto",
     "line_width": 1.0,
+    "saves": "shown",
     "opacity": 1.0,
     "blending": "translucent",
     "visible": True,
@@ -25,7 +26,7 @@ MEASURES = ("length_mm", "mean_fa", "alignment", "alignment_fa", "speed", "drift
 
 
 def options_of(layer: Any) -> dict[str, Any]:
-    """Return the display settings of a streamlines layer, as `Streamlines` and `napari_gpubio.tracts.show` take them."""
+    """Return the display settings of a streamlines layer, as `napari_gpubio.tracts.show` takes them."""
     options = {name: getattr(layer, name) for name in DEFAULTS}
     return {**options, "color": tuple(map(float, layer.color)), "contrast_limits": layer.own_limits}
 

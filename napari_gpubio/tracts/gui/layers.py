@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QObject, Signal
 
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import AXES, KEY, UNITS, carried
 from napari_gpubio.core.space import slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.lines import Lines
@@ -14,8 +14,9 @@ from napari_gpubio.gui.panel import RunDisplay
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.gui.appearance import apply_filter, options_of
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
+from napari_gpubio.tracts.gui.fibers import fiber_layer, pack_fibers
 from napari_gpubio.tracts.gui.numbers import notes_text
-from napari_gpubio.tracts.gui.request import BundleSettings, Traced, pack_fibers
+from napari_gpubio.tracts.gui.request import BundleSettings, Traced
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.napari_io import map_layer, scan_of
 
@@ -101,17 +102,16 @@ class FiberDisplay(QObject, RunDisplay):
 
     def set_fibers(self, key: object, name: str, fibers: Tractogram, lines: Lines | None = None) -> Any:
         """Put fibers into their layer if they have one, else into a new one; ``lines``: as a worker packed them."""
-        layer, carried = self.fiber_layer(key), {"bundle": key, "tractogram": fibers}
+        layer = self.fiber_layer(key)
         if lines is None:
             lines = pack_fibers(fibers, None if layer is None else layer.paint)
         if layer is not None:
             layer.set_lines(lines)
-            layer.metadata[KEY] = {**layer.metadata[KEY], **carried}
+            layer.metadata[KEY] = {**layer.metadata[KEY], "bundle": key, "tractogram": fibers}
             apply_filter(layer)
             return layer
-        step = slice_steps_mm(fibers.affine)
         active = self.viewer.layers.selection.active
-        layer = Streamlines(lines=lines, slider_step=step, name=name, metadata={KEY: carried})
+        layer = fiber_layer(fibers, name, lines=lines, metadata={"bundle": key})
         self.viewer.add_layer(layer)
         if active is not None and active in self.viewer.layers:
             self.viewer.layers.selection.active = active
@@ -195,6 +195,8 @@ class FiberDisplay(QObject, RunDisplay):
             positions,
             name="seeds",
             scale=step,
+            units=UNITS,
+            axis_labels=AXES,
             size=MARKER_MM / float(step.mean()),
             face_color=colors,
             border_color=theme.MARKER_BORDER,

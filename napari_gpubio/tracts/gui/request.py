@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.lines import ByDirection, Lines, Paint, pack_lines
+from napari_gpubio.gui.lines import Lines, Paint
 from napari_gpubio.tracts.gui.bundles import Position
+from napari_gpubio.tracts.gui.fibers import pack_fibers
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import SeedSettings, label_points
@@ -21,7 +22,6 @@ from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 
 PREVIEW_SECONDS, PREVIEW_FIBERS = 0.5, 3000
-NOT_SHOWN = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a color
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,14 +147,3 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
                     fibers = fibers.select(np.linspace(0, len(fibers) - 1, PREVIEW_FIBERS).astype(np.int64))
                 preview = Traced(request, field, fibers, pack_fibers(fibers, request.paint), seeds)
             yield step.showing(preview)
-
-
-def pack_fibers(fibers: Tractogram, paint: Paint | None) -> Lines:
-    """Bring fibers into the layout of the graphics card; ``paint`` is the layer's, None for a new layer."""
-    return pack_lines(
-        fibers.points[:, ::-1],
-        fibers.offsets,
-        per_fiber={n: v for n, v in fibers.per_fiber.items() if n not in NOT_SHOWN and np.ndim(v) == 1},
-        per_point={n: v for n, v in fibers.per_point.items() if np.ndim(v) == 1},
-        paint=paint or ByDirection(),
-    )

@@ -10,7 +10,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, grid_of, volume_of
+from napari_gpubio.core.napari_io import grid_of, volume_of
 from napari_gpubio.core.space import voxel_sizes_mm, world_to_viewer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
@@ -19,12 +19,14 @@ from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList, Position
 from napari_gpubio.tracts.gui.controller import NO_TENSORS, SeedController
+from napari_gpubio.tracts.gui.fibers import count_text, fibers_to_save, pack_fibers, place_warning
 from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox
 from napari_gpubio.tracts.gui.layers import FiberDisplay, key_of, settings_of
 from napari_gpubio.tracts.gui.request import BundleSettings, Region, Request, Traced, traced_steps
@@ -308,8 +310,8 @@ class TrackingPanel(EnginePanel):
     def _ask_to_save(self) -> None:
         layer = self.results.layer
         if layer is not None:
-            fibers = layer.metadata[KEY]["tractogram"].select(layer.shown)
-            title, name = f"Save the {len(fibers):,} fibers that are shown", file_name(layer.name) + ".trk"
+            fibers = fibers_to_save(layer)
+            title, name = f"Save {count_text(len(fibers), len(layer.lines))}", file_name(layer.name) + ".trk"
             self.results.files.ask_to_write(title, TRACTOGRAMS, name, lambda: partial(_save, fibers))
 
     def save(self, fibers: Tractogram, path: str | Path) -> None:
@@ -323,11 +325,20 @@ class TrackingPanel(EnginePanel):
     def open_fibers(self, path: str | Path) -> None:
         """Show the fibers of a file in a layer of their own, once read; what goes wrong is shown as a sentence."""
         path, source = Path(path), self.source
-        read = partial(read_tractogram, reference=None if source is None else (source.affine, source.shape))
-        self.results.files.read(path, read, partial(self._show_file, path))
+        reference = None if source is None else (source.affine, source.shape)
 
-    def _show_file(self, path: Path, fibers: Tractogram) -> None:
-        self.results.describe_layer(self.display.set_fibers(str(path), path.name, fibers))
+        def read(path: Path) -> tuple[Tractogram, Lines]:
+            fibers = read_tractogram(path, reference=reference)
+            return fibers, pack_fibers(fibers)
+
+        self.results.files.read(path, read, lambda found: self._show_file(path, *found))
+
+    def _show_file(self, path: Path, fibers: Tractogram, lines: Lines) -> None:
+        layer = self.display.set_fibers(str(path), path.name, fibers, lines)
+        self.viewer.layers.selection.active = layer
+        self.results.describe_layer(layer)
+        if warning := place_warning(fibers, layer.name, [x for x in self.viewer.layers if x == self.source_box.layer]):
+            self.show_note(warning)
 
     # -- the script -----------------------------------------------------------------------------------------------
 
