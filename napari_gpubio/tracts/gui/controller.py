@@ -11,13 +11,14 @@ from qtpy.QtCore import QObject, Signal
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from napari_gpubio.gui import picking
-from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import show_slices_at
 from napari_gpubio.tracts.gui.bundles import BundleList, Position
+from napari_gpubio.tracts.gui.fibers import fibers_of
 from napari_gpubio.tracts.gui.inputs import SeedBox
-from napari_gpubio.tracts.gui.layers import MARKER_MM, FiberDisplay
+from napari_gpubio.tracts.gui.layers import MARKER_MM, FiberDisplay, key_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.seeds import check_seed
 
@@ -87,6 +88,7 @@ class SeedController(QObject):
     seed_dragged = Signal(object)  # the bundle as it is being dragged
     bundle_duplicated = Signal(object)  # the layer of the copied fibers, or None if there were none to copy
     bundles_changed = Signal()
+    fibers_chosen = Signal(object)  # a layer of fibers that is no bundle, in napari's list of layers
     error_occurred = Signal(str)
 
     def __init__(
@@ -117,6 +119,7 @@ class SeedController(QObject):
                 (box.duplicate.clicked, self._duplicate),
             )
         )
+        self._active = Connections(lambda: [(display.viewer.layers.selection.events.active, self._follow_active)])
         self._listener = LayerListener(
             display.viewer, lambda layer: isinstance(layer, Streamlines), layers_changed=self._follow_names
         )
@@ -148,9 +151,11 @@ class SeedController(QObject):
         self._bundles.adopt(b for b in self._display.bundles_on_screen() if b.key not in known)
         self.tool.attach()
         self._listener.attach()
+        self._active.attach()
 
     def detach(self) -> None:
         """Stop following the viewer."""
+        self._active.detach()
         self._listener.detach()
         self.tool.detach()
 
@@ -210,6 +215,17 @@ class SeedController(QObject):
         except InvalidInput as error:
             self.error_occurred.emit(str(error))
         self.refresh()
+
+    def _follow_active(self, *_: Any) -> None:
+        """Choose the bundle whose layer was chosen in napari's list of layers."""
+        layer = self._display.viewer.layers.selection.active
+        if self._display.is_adding or fibers_of(layer) is None:
+            return
+        keys = [bundle.key for bundle in self._bundles]
+        if key_of(layer) in keys:
+            self._choose(keys.index(key_of(layer)))
+        else:
+            self.fibers_chosen.emit(layer)
 
     def _follow_names(self) -> None:
         """Give a bundle the name that its layer was given in napari's list of layers."""

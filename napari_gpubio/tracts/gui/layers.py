@@ -34,6 +34,7 @@ class FiberDisplay(QObject, RunDisplay):
         super().__init__(parent)
         self.viewer = viewer
         self._bundles = bundles
+        self.is_adding = False  # while it is, napari has another active layer than the user chose
         self._known: set[object] = set()  # keys of all bundles that have been in the list
         self._taken_away: dict[object, tuple[Any, int]] = {}  # fibers that undo can bring back, and their places
 
@@ -110,12 +111,8 @@ class FiberDisplay(QObject, RunDisplay):
             layer.metadata[KEY] = {**layer.metadata[KEY], "bundle": key, "tractogram": fibers}
             apply_filter(layer)
             return layer
-        active = self.viewer.layers.selection.active
         layer = fiber_layer(fibers, name, lines=lines, metadata={"bundle": key})
-        self.viewer.add_layer(layer)
-        if active is not None and active in self.viewer.layers:
-            self.viewer.layers.selection.active = active
-        self._raise_fibers()
+        self._add_fibers(layer)
         return layer
 
     def copy_fibers(self, key: object, copy: Bundle) -> Any | None:
@@ -130,11 +127,7 @@ class FiberDisplay(QObject, RunDisplay):
             metadata={KEY: {**layer.metadata[KEY], "bundle": copy.key}},
             **options_of(layer),
         )
-        active = self.viewer.layers.selection.active
-        self.viewer.add_layer(twin)
-        if active is not None:
-            self.viewer.layers.selection.active = active
-        self._raise_fibers()
+        self._add_fibers(twin)
         return twin
 
     def bundles_on_screen(self) -> list[Bundle]:
@@ -157,17 +150,29 @@ class FiberDisplay(QObject, RunDisplay):
                 self._taken_away[key] = (layer, layers.index(layer.name))
                 layers.remove(layer.name)
         for bundle in self._bundles:
-            layer = self.fiber_layer(bundle.key)
-            if layer is None and bundle.key in self._taken_away:
-                layer, index = self._taken_away[bundle.key]
-                layers.insert(min(index, len(layers)), layer)
-            if layer is not None and layer.name != bundle.name:
-                layer.name = bundle.name
+            fibers = self.fiber_layer(bundle.key)
+            if fibers is None and bundle.key in self._taken_away:
+                fibers, index = self._taken_away[bundle.key]
+                layers.insert(min(index, len(layers)), fibers)
+            if fibers is not None and fibers.name != bundle.name:
+                fibers.name = bundle.name
         self._taken_away = {
             key: taken
             for key, taken in self._taken_away.items()
             if self._bundles.find(key) is None and self._bundles.can_return(key)
         }
+
+    def _add_fibers(self, layer: Streamlines) -> None:
+        """Add a layer; the one that is active in napari stays so."""
+        active = self.viewer.layers.selection.active
+        self.is_adding = True
+        try:
+            self.viewer.add_layer(layer)
+            if active is not None and active in self.viewer.layers:
+                self.viewer.layers.selection.active = active
+        finally:
+            self.is_adding = False
+        self._raise_fibers()
 
     def _raise_fibers(self) -> None:
         """Put fibers above images, and the markers above all."""

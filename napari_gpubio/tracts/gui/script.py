@@ -256,7 +256,7 @@ def script_text(body: Iterable[str], saved: Mapping[str, Path]) -> str:
 
 def maps_script(layers: Sequence[Any], saved: Mapping[str, Path]) -> str:
     """Return a script that shows all maps of tensors in a viewer, and the ellipsoids; see `tracking_script`."""
-    recipes = dict.fromkeys(_recipe_of_map(layer) for layer in layers if carried(layer, "map"))
+    recipes = dict.fromkeys(_recipe_of_map(layer) for layer in layers if is_map(layer))
     body = list[str]()
     for recipe in recipes:
         maps = [*map_lines(layers, recipe), *_ellipsoid_lines(layers, recipe)]
@@ -268,7 +268,7 @@ def map_lines(layers: Iterable[Any], recipe: Recipe) -> list[str]:
     """Return the lines that show those layers that are maps of the tensors of a recipe, with their display settings."""
     lines = list[str]()
     for layer in layers:
-        if carried(layer, "map") is None or _recipe_of_map(layer) != recipe:
+        if not is_map(layer) or _recipe_of_map(layer) != recipe:
             continue
         field, name, study = (carried(layer, what) for what in ("field", "map", "study"))
         data, keywords, _ = map_layer(field, name, study)
@@ -276,6 +276,11 @@ def map_lines(layers: Iterable[Any], recipe: Recipe) -> list[str]:
         lines += new_map_lines([name], study)
         lines += [f"layer.{setting} = {value!r}" for setting, value in shown.items() if value != usual[setting]]
     return lines
+
+
+def is_map(layer: Any) -> bool:
+    """Whether a layer is a map of tensors, as this package has made it."""
+    return isinstance(layer, Image) and carried(layer, "map") is not None
 
 
 def new_map_lines(names: Iterable[str], study: str) -> list[str]:

@@ -36,6 +36,7 @@ from napari_gpubio.tracts.gui.script import (
     CHECK,
     Recipe,
     checked,
+    is_map,
     maps_script,
     new_map_lines,
     save_unsaved,
@@ -267,7 +268,7 @@ class TensorPanel(EnginePanel):
         """The tensors of the active layer, or else of the newest layer that has some."""
         active = self.viewer.layers.selection.active
         layers = ([active] if active is not None else []) + list(reversed(self.viewer.layers))
-        return next((field_of(layer) for layer in layers if carried(layer, "map")), None)
+        return next((field_of(layer) for layer in layers if is_map(layer)), None)
 
     def show_ellipsoids(self) -> None:
         """Draw the tensors of the slice on screen, or around the middle of the view."""
@@ -288,7 +289,7 @@ class TensorPanel(EnginePanel):
             return
         for layer in [x for x in self.viewer.layers if carried(x, "ellipsoids")]:
             self.viewer.layers.remove(layer.name)
-        source = next(x for x in self.viewer.layers if carried(x, "map") and field_of(x) is field)
+        source = next(x for x in self.viewer.layers if is_map(x) and field_of(x) is field)
         keywords["metadata"][KEY].update(ellipsoids=code, recipe=carried(source, "recipe"))
         self.viewer.add_surface(data, **keywords)
         self.clear_message()
@@ -308,7 +309,7 @@ class TensorPanel(EnginePanel):
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that shows the maps that are on screen, or fits as the panel would if there are none."""
         layers = list(self.viewer.layers)
-        if any(carried(layer, "map") for layer in layers):
+        if any(map(is_map, layers)):
             return maps_script(layers, saved)
         chosen = [name for name, box in self.map_boxes.items() if box.isChecked()]
         lines, (scan, study) = checked(self._recipe()), self._chosen_scan()
@@ -319,13 +320,13 @@ class TensorPanel(EnginePanel):
     def painted_layers(self) -> list[Any]:
         """The layers that come with a mask that no file holds, or else the painted mask itself."""
         layers, mask = list(self.viewer.layers), self.mask_box.layer
-        if any(carried(layer, "map") for layer in layers):
-            return unsaved([layer for layer in layers if carried(layer, "map")])
+        if any(map(is_map, layers)):
+            return unsaved([layer for layer in layers if is_map(layer)])
         return [mask] if mask is not None and saved_path(mask, read_volume) is None else []
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save a mask as NIfTI into a folder."""
-        if carried(layer, "map"):
+        if is_map(layer):
             return save_unsaved(layer, self.viewer.layers, folder)
         return save_layer(layer, folder)
 
