@@ -221,7 +221,7 @@ class SeedController(QObject):
         layer = self._display.viewer.layers.selection.active
         if self._display.is_adding or fibers_of(layer) is None:
             return
-        keys = [bundle.key for bundle in self._bundles]
+        keys: list[object] = [bundle.key for bundle in self._bundles]
         if key_of(layer) in keys:
             self._choose(keys.index(key_of(layer)))
         else:

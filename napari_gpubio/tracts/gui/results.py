@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyqtgraph
-from qtpy.QtCore import QSignalBlocker, Qt
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QImage, QPixmap
 from qtpy.QtWidgets import QApplication, QComboBox, QFormLayout, QLabel, QWidget
 from superqt import QLabeledDoubleRangeSlider
@@ -32,6 +32,8 @@ TABLES = "Comma-separated values (*.csv)"
 class FiberBox(ResultBox):
     """Numbers and display options of one layer of fibers; empty again when the user deletes it."""
 
+    layer_described = Signal()  # another layer, or none, or other fibers of the same
+
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__("Click in the brain to see the fibers that pass there.", parent)
         self.layer: Any | None = None
@@ -51,14 +53,9 @@ class FiberBox(ResultBox):
         self._events.attach()
         if layer is None:
             self.clear()
-            return
-        with QSignalBlocker(self._color):
-            self._color.clear()
-            for name in layer.color_choices:
-                self._color.addItem(READABLE.get(name, name), name)
-        self._on_colors(layer)
-        self._show_filter()
-        self._show_what_is_shown()
+        else:
+            self._show_layer(layer)
+        self.layer_described.emit()
 
     def describe_fiber(self, layer: Any, fiber: int) -> None:
         """Add the numbers of a picked fiber of a layer below those of the described one."""
@@ -86,6 +83,15 @@ class FiberBox(ResultBox):
         super().detach()
 
     # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _show_layer(self, layer: Any) -> None:
+        with QSignalBlocker(self._color):
+            self._color.clear()
+            for name in layer.color_choices:
+                self._color.addItem(READABLE.get(name, name), name)
+        self._on_colors(layer)
+        self._show_filter()
+        self._show_what_is_shown()
 
     def _event_pairs(self) -> list[Connection]:
         if self.layer is None:
@@ -271,15 +277,17 @@ class FiberBox(ResultBox):
         self._show_numbers()
 
     def _picked_table(self, separator: str) -> str:
-        picks, lines = self.picks(), list[str]()
+        """One table of the picked fibers; a column that only some of them have stays empty for the others."""
+        picks, rows = self.picks(), list[dict[str, str]]()
         if not picks:
             raise InvalidInput("no fiber is picked; Ctrl+click a fiber, and more if you like")
         for layer in dict.fromkeys(layer for layer, _, _ in picks):
-            fibers = carried(layer, "tractogram")
             which = np.array([fiber for picked, _, fiber in picks if picked == layer])
-            head, *rows = fiber_table(fibers, which, separator=separator).splitlines()
-            lines += [] if head in lines else [f"bundle{separator}{head}"]
-            lines += [f"{layer.name.replace(separator, ' ')}{separator}{row}" for row in rows]
+            head, *lines = fiber_table(carried(layer, "tractogram"), which, separator="\t").splitlines()
+            bundle = {"bundle": layer.name.replace(separator, " ")}
+            rows += [bundle | dict(zip(head.split("\t"), line.split("\t"), strict=True)) for line in lines]
+        names = dict.fromkeys(name for row in rows for name in row)
+        lines = [separator.join(names), *(separator.join(row.get(name, "") for name in names) for row in rows)]
         return "\n".join(lines) + "\n"
 
     def _export(self, which: str) -> None:

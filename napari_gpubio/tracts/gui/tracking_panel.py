@@ -108,7 +108,8 @@ class TrackingPanel(EnginePanel):
                 (controller.seed_dragged, self._on_drag),
                 (controller.bundles_changed, self._on_bundles),
                 (controller.bundle_duplicated, self._load_settings),
-                (controller.fibers_chosen, self._describe),
+                (controller.fibers_chosen, results.describe_layer),
+                (results.layer_described, self._show_settings),
                 (self.seed_box.load.clicked, lambda: self._load_settings(self.results.layer)),
                 (controller.error_occurred, self.show_error),
                 (controller.tool.fiber_clicked, self._on_fiber_clicked),
@@ -220,13 +221,8 @@ class TrackingPanel(EnginePanel):
 
     def _on_bundles(self) -> None:
         current = self.bundles.current
-        self._describe(None if current is None else self.display.fiber_layer(current.key))
+        self.results.describe_layer(None if current is None else self.display.fiber_layer(current.key))
         self._show_context()
-
-    def _describe(self, layer: Any | None) -> None:
-        """Show numbers and settings of a layer of fibers."""
-        self.results.describe_layer(layer)
-        self._show_settings()
 
     def _show_context(self) -> None:
         """Show FA in 3-D as chosen in the panel."""
@@ -305,7 +301,7 @@ class TrackingPanel(EnginePanel):
 
     def _on_fibers(self, layer: Any) -> None:
         if key_of(layer) == self._key():
-            self._describe(layer)
+            self.results.describe_layer(layer)
 
     def _on_fiber_clicked(self, layer: Any, fiber: int) -> None:
         layer.select_fiber(fiber)
@@ -340,7 +336,7 @@ class TrackingPanel(EnginePanel):
     def _show_file(self, path: Path, fibers: Tractogram, lines: Lines) -> None:
         layer = self.display.set_fibers(str(path), path.name, fibers, lines)
         self.viewer.layers.selection.active = layer
-        self._describe(layer)
+        self.results.describe_layer(layer)
         if warning := place_warning(fibers, layer.name, [x for x in self.viewer.layers if x == self.source_box.layer]):
             self.show_note(warning)
 

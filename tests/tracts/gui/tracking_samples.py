@@ -132,6 +132,12 @@ class User:
         slider.setValue((slider.minimum() if low is None else low, slider.maximum() if high is None else high))
 
     @property
+    def summary(self):
+        """What the panel tells of the settings of the fibers, if anything."""
+        label = self.panel.seed_box.summary
+        return "" if label.isHidden() else label.text()
+
+    @property
     def slider(self):
         """The slider of the filter."""
         return self.panel.results.findChild(QLabeledDoubleRangeSlider)
