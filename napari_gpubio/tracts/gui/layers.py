@@ -99,7 +99,7 @@ class FiberDisplay(QObject, RunDisplay):
             layer.metadata[KEY] = {"bundle": key, "tractogram": fibers}
             return layer
         active = self.viewer.layers.selection.active
-        layer = fiber_layer(fibers, name, lines=lines, metadata={"bundle": key})
+        layer = fiber_layer(fibers, name, beside=self.viewer.layers, lines=lines, metadata={"bundle": key})
         self.viewer.add_layer(layer)
         if active is not None and active in self.viewer.layers:
             self.viewer.layers.selection.active = active
