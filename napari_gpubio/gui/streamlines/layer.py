@@ -16,7 +16,7 @@ from napari.layers import Tracks
 from napari.utils.events import Event
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import AXES, UNITS
+from napari_gpubio.core.napari_io import IN_MM
 from napari_gpubio.gui.lines import DIRECTION, Lines, pack_lines
 from napari_gpubio.gui.lines.packed import thumbnail
 from napari_gpubio.gui.lines.paint import AUTO, STYLES
@@ -114,7 +114,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         **layer_options: Any,
     ) -> None:
         lines = _lines_of(lines, points, offsets, per_fiber, per_point)
-        layer_options = {"units": UNITS, "axis_labels": AXES, **layer_options}
+        layer_options = {**IN_MM, **layer_options}
         super().__init__(np.zeros((2, 4)), blending=blending, name=name, tail_width=line_width, **layer_options)
         names = ("streamlines", "shown", "coloring", "picked", "slab_mm", "line_style", "legend", "saves")
         self.events.add(**dict.fromkeys(names, Event))

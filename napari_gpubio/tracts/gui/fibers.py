@@ -19,6 +19,7 @@ from napari_gpubio.core.napari_io import KEY, carried, grid_of
 from napari_gpubio.core.space import apply_affine, slice_steps_mm, voxel_sizes_mm
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, Lines, Paint, pack_lines
 from napari_gpubio.gui.lines.packed import line_lengths
+from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.streamlines.layer import ALL
 from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix, write_tractogram
@@ -130,6 +131,7 @@ def show(
         fibers, title = read_tractogram(tractogram), _title(Path(tractogram))
     layer = fiber_layer(fibers, name or title, beside=viewer.layers, **options)
     layer.shown = shown
+    follow_scans(viewer)  # which shows it upright
     viewer.add_layer(layer)
     if warning := place_warning(fibers, layer.name, viewer.layers):
         show_warning(warning)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QObject, Signal
 
-from napari_gpubio.core.napari_io import AXES, KEY, UNITS
+from napari_gpubio.core.napari_io import IN_MM, KEY
 from napari_gpubio.core.space import slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.lines import Lines
@@ -141,8 +141,6 @@ class FiberDisplay(QObject, RunDisplay):
             positions,
             name="seeds",
             scale=step,
-            units=UNITS,
-            axis_labels=AXES,
             size=MARKER_MM / float(step.mean()),
             face_color=colors,
             border_color=theme.MARKER_BORDER,
@@ -151,6 +149,7 @@ class FiberDisplay(QObject, RunDisplay):
             symbol="o",
             blending="translucent_no_depth",  # a seed inside its bundle must stay visible
             metadata={KEY: {"seeds": True}},
+            **IN_MM,
         )
         if active is not None:
             self.viewer.layers.selection.active = active
