@@ -82,9 +82,30 @@ def fit_slider_labels(window: QWidget) -> None:
 
 
 def show_slices_at(viewer: Any, position: npt.ArrayLike) -> None:
-    """Move the slices to a viewer position (z, y, x); further axes in front stay."""
-    axes = range(viewer.dims.ndim - 3, viewer.dims.ndim)
-    viewer.dims.set_point(list(axes), np.asarray(position, np.float64).tolist())
+    """Move the slices to a viewer position (z, y, x); further axes in front stay.
+
+    Sliders stop at whole steps. A position between two is moved there at once, else everything would be drawn twice.
+    """
+    dims = viewer.dims
+    axes, point = list(range(dims.ndim - 3, dims.ndim)), np.array(position, np.float64)
+    for axis in set(axes) & set(dims.not_displayed):
+        start, _, step = dims.range[axis]
+        point[axis - dims.ndim] = start + step * np.round((point[axis - dims.ndim] - start) / step)
+    dims.set_point(axes, point.tolist())
+
+
+def show_as_plane(layer: Any, position: npt.ArrayLike, axis: int) -> None:
+    """Show an image layer in 3-D as the plane through a viewer position, across an axis of (z, y, x).
+
+    The position has as many axes as the layer, (..., z, y, x).
+    """
+    ahead = np.array(position, np.float64)
+    ahead[axis - 3] += 1.0
+    origin, ahead = (np.asarray(layer.world_to_data(place))[-3:] for place in (position, ahead))
+    layer.depiction = "plane"
+    layer.plane.position = tuple(origin.tolist())
+    layer.plane.normal = tuple(((ahead - origin) / np.linalg.norm(ahead - origin)).tolist())
+    layer.plane.thickness = 1
 
 
 class SliceGuide(QObject):

@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import (
-    AXES,
+    IN_MM,
     KEY,
     STREAMLINES_KEY,
-    UNITS,
     LayerData,
     carried,
     series_layer,
@@ -92,8 +91,7 @@ def ellipsoid_layer(field: TensorField, voxels: Array) -> LayerData:
         "name": "ellipsoids",
         "vertex_colors": colors,
         "scale": step,
-        "units": UNITS,
-        "axis_labels": AXES,
+        **IN_MM,
         "shading": "none",
         "metadata": {KEY: {"field": field}},
     }

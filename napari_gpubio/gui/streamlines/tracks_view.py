@@ -146,4 +146,5 @@ def _settings(layer: "Streamlines") -> dict[str, Any]:
         "line_style": layer.line_style,
         "shown": layer.shown,
         "saves": layer.saves,
+        "legend": layer.legend,
     }

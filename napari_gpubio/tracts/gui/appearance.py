@@ -26,9 +26,15 @@ MEASURES = ("length_mm", "mean_fa", "alignment", "alignment_fa", "speed", "drift
 
 
 def options_of(layer: Any) -> dict[str, Any]:
-    """Return the display settings of a streamlines layer, as `napari_gpubio.tracts.show` takes them."""
-    options = {name: getattr(layer, name) for name in DEFAULTS}
-    return {**options, "color": tuple(map(float, layer.color)), "contrast_limits": layer.own_limits}
+    """Return the display settings of a streamlines layer, as `napari_gpubio.tracts.show` takes them.
+
+    An image that colors the lines is not among them: hand the layer's ``color_image`` to `Streamlines.color_by_image`.
+    """
+    options = {name: getattr(layer, name) for name in DEFAULTS if name != "contrast_limits"}
+    options |= {"color": tuple(map(float, layer.color)), "contrast_limits": layer.own_limits}
+    if layer.color_image is not None:
+        options |= {name: DEFAULTS[name] for name in ("color_by", "contrast_limits")}
+    return options
 
 
 @dataclass(frozen=True, slots=True)

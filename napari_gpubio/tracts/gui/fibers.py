@@ -19,6 +19,7 @@ from napari_gpubio.core.napari_io import KEY, carried, grid_of
 from napari_gpubio.core.space import apply_affine, slice_steps_mm, voxel_sizes_mm
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, Lines, Paint, pack_lines
 from napari_gpubio.gui.lines.packed import line_lengths
+from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.streamlines.layer import ALL
 from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix, write_tractogram
@@ -76,6 +77,7 @@ def fiber_layer(
     fibers: Tractogram,
     name: str,
     *,
+    beside: Iterable[Any] = (),
     lines: Lines | None = None,
     metadata: Mapping[str, Any] | None = None,
     **options: Any,
@@ -88,6 +90,9 @@ def fiber_layer(
         They go into the metadata, where `fibers_of` finds them.
     name
         Of the layer.
+    beside
+        The layers of its viewer: its sliders go on stopping at the slices of the images. Without images they stop at
+        those of the volume that the fibers belong to.
     lines
         What `pack_fibers` made of them in a worker; by default it is done here.
     metadata
@@ -95,9 +100,10 @@ def fiber_layer(
     **options
         Display settings of `Streamlines`.
     """
+    steps = [np.asarray(layer.extent.step)[-3:] for layer in _images_in_mm(beside)]
     return Streamlines(
         lines=pack_fibers(fibers) if lines is None else lines,
-        slider_step=slice_steps_mm(fibers.affine),
+        slider_step=np.min(steps, axis=0) if steps else slice_steps_mm(fibers.affine),
         name=name,
         metadata={KEY: {**(metadata or {}), "tractogram": fibers}},
         **options,
@@ -123,8 +129,9 @@ def show(
         fibers, title = tractogram, "fibers"
     else:
         fibers, title = read_tractogram(tractogram), _title(Path(tractogram))
-    layer = fiber_layer(fibers, name or title, **options)
+    layer = fiber_layer(fibers, name or title, beside=viewer.layers, **options)
     layer.shown = shown
+    follow_scans(viewer)  # which shows it upright
     viewer.add_layer(layer)
     if warning := place_warning(fibers, layer.name, viewer.layers):
         show_warning(warning)
@@ -137,7 +144,7 @@ def show(
 def place_warning(fibers: Tractogram, name: str, layers: Iterable[Any]) -> str:
     """Return a sentence if fibers lie outside of all images, which tells how far; else nothing."""
     points = fibers.points[:: max(1, len(fibers.points) // _SAMPLE)]
-    images = [layer for layer in layers if isinstance(layer, Image | Labels) and _is_in_mm(layer)]
+    images = _images_in_mm(layers)
     if not len(points) or not images:
         return ""
     found = [(*_outside(points, layer), layer.name) for layer in images]
@@ -155,8 +162,10 @@ def place_warning(fibers: Tractogram, name: str, layers: Iterable[Any]) -> str:
     )
 
 
-def _is_in_mm(layer: Any) -> bool:
-    return layer.ndim >= 3 and all(str(unit) in ("mm", "millimeter") for unit in layer.units[-3:])
+def _images_in_mm(layers: Iterable[Any]) -> list[Any]:
+    """Volumes among layers that lie in millimeters."""
+    volumes = [layer for layer in layers if isinstance(layer, Image | Labels) and layer.ndim >= 3]
+    return [layer for layer in volumes if all(str(unit) in ("mm", "millimeter") for unit in layer.units[-3:])]
 
 
 def _outside(points: Array, layer: Any) -> tuple[float, float, float]:
@@ -192,16 +201,17 @@ def read_tractogram_layers(path: Paths) -> list[Streamlines]:
 
     paths = [Path(p) for p in _listed(path)]
     is_large = sum(p.stat().st_size for p in paths if p.is_file()) > _LARGE_FILE
-    viewer, layers = current_viewer(), []
+    viewer, layers = current_viewer(), list[Streamlines]()
+    beside = () if viewer is None else tuple(viewer.layers)
     with progress(total=2 * len(paths), desc="Reading fibers", disable=not is_large) as bar:
         for file in paths:
             fibers = read_tractogram(file)
             if not len(fibers.points):
                 raise InvalidInput(f"{file.name} holds no fibers; there is nothing to show")
             bar.update()
-            layers.append(fiber_layer(fibers, _title(file), metadata={"path": str(file)}))
+            layers.append(fiber_layer(fibers, _title(file), beside=beside, metadata={"path": str(file)}))
             bar.update()
-            if viewer is not None and (warning := place_warning(fibers, layers[-1].name, viewer.layers)):
+            if warning := place_warning(fibers, layers[-1].name, beside):
                 show_warning(warning)
     return layers
 

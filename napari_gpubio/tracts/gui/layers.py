@@ -1,12 +1,11 @@
 """What the tracking panel shows in the viewer: a layer of markers, one of fibers for each bundle, fitted maps."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 from qtpy.QtCore import QObject, Signal
 
-from napari_gpubio.core.napari_io import AXES, KEY, UNITS, carried
+from napari_gpubio.core.napari_io import IN_MM, KEY, carried
 from napari_gpubio.core.space import slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.lines import Lines
@@ -111,7 +110,7 @@ class FiberDisplay(QObject, RunDisplay):
             layer.metadata[KEY] = {**layer.metadata[KEY], "bundle": key, "tractogram": fibers}
             apply_filter(layer)
             return layer
-        layer = fiber_layer(fibers, name, lines=lines, metadata={"bundle": key})
+        layer = fiber_layer(fibers, name, beside=self.viewer.layers, lines=lines, metadata={"bundle": key})
         self._add_fibers(layer)
         return layer
 
@@ -120,13 +119,14 @@ class FiberDisplay(QObject, RunDisplay):
         layer = self.fiber_layer(key)
         if layer is None:
             return None
-        twin = Streamlines(
-            lines=dataclasses.replace(layer.lines, vertices=layer.lines.vertices.copy()),  # which are painted in place
-            slider_step=layer.extent.step,
-            name=copy.name,
-            metadata={KEY: {**layer.metadata[KEY], "bundle": copy.key}},
-            **options_of(layer),
+        metadata = {**layer.metadata[KEY], "bundle": copy.key}
+        twin = fiber_layer(
+            metadata["tractogram"], copy.name, beside=self.viewer.layers, metadata=metadata, **options_of(layer)
         )
+        if layer.color_image is not None:
+            twin.color_by_image(layer.color_image)
+            twin.contrast_limits = layer.own_limits
+        twin.shown = layer.shown
         self._add_fibers(twin)
         return twin
 
@@ -200,8 +200,6 @@ class FiberDisplay(QObject, RunDisplay):
             positions,
             name="seeds",
             scale=step,
-            units=UNITS,
-            axis_labels=AXES,
             size=MARKER_MM / float(step.mean()),
             face_color=colors,
             border_color=theme.MARKER_BORDER,
@@ -210,6 +208,7 @@ class FiberDisplay(QObject, RunDisplay):
             symbol="o",
             blending="translucent_no_depth",  # a seed inside its bundle must stay visible
             metadata={KEY: {"seeds": True}},
+            **IN_MM,
         )
         if active is not None:
             self.viewer.layers.selection.active = active

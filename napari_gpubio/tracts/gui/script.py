@@ -12,8 +12,9 @@ from napari.layers import Image
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
-from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.napari_io import carried, grid_of, volume_of
 from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.gui.lines.sampling import LineImage
 from napari_gpubio.gui.script import call_text, file_name
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.gui.appearance import DEFAULTS, filter_of, options_of
@@ -29,7 +30,7 @@ CHECK = "print(tracts.tensors.check_gradients(field).message)"
 
 
 def unsaved(layers: Iterable[Any]) -> list[Any]:
-    """Return the layers that come with something that a script needs and no file holds: a mask, seeds of a region."""
+    """Return the layers that come with something that a script needs and no file holds."""
     layers, found = list(layers), dict[str, Any]()
     for layer in layers:
         for name in _unsaved_parts(layer, layers):
@@ -38,16 +39,19 @@ def unsaved(layers: Iterable[Any]) -> list[Any]:
 
 
 def save_unsaved(layer: Any, layers: Iterable[Any], folder: Path) -> Path:
-    """Write what one of the `unsaved` layers comes with into a folder: masks as NIfTI, seeds (S, 3) in world mm as npy.
+    """Write what one of the `unsaved` layers comes with into a folder.
 
-    Returns the path of one of these files.
+    Masks become NIfTI files, seeds (S, 3) in world mm npy files, images that color fibers npz files. Returns the path of one of these files.
     """
     parts = _unsaved_parts(layer, list(layers))
     for name, part in parts.items():
         if isinstance(part, Mask):
             write_volume(folder / name, part.array.astype(np.uint8), part.affine)
-        else:
-            with atomic_write(folder / name) as path:
+            continue
+        with atomic_write(folder / name) as path:
+            if isinstance(part, LineImage):
+                np.savez_compressed(path, array=part.array, affine=part.affine)
+            else:
                 np.save(path, part)
     return folder / next(iter(parts))
 
@@ -58,6 +62,9 @@ def _unsaved_parts(layer: Any, layers: list[Any]) -> dict[str, Any]:
     parts: dict[str, Any] = {} if mask is None else {mask.name: mask}
     if isinstance(settings, BundleSettings) and settings.region and region_file(layer, layers) is None:
         parts[seeds_name(layer)] = carried(layer, "seeds_mm")
+    image = layer.color_image if isinstance(layer, Streamlines) else None
+    if image is not None and not any(is_map(x) and x.name == image.name and _holds(x, image) for x in layers):
+        parts[image_name(image)] = image
     return parts
 
 
@@ -110,7 +117,7 @@ def fiber_lines(layer: Any, layers: Iterable[Any]) -> list[str]:
             f"the fibers of {layer.name!r} come neither from this panel nor from a file, so a script cannot find them; "
             "save them and open the file, or hide the layer"
         )
-    return [f"# {layer.name}", *lines, *show_lines(layer), ""]
+    return [f"# {layer.name}", *lines, *show_lines(layer, layers), ""]
 
 
 def file_of(layer: Any) -> Path | None:
@@ -165,11 +172,38 @@ def tracking_lines(settings: BundleSettings) -> list[str]:
     ]
 
 
-def show_lines(layer: Any) -> list[str]:
+def show_lines(layer: Any, layers: Iterable[Any]) -> list[str]:
     """Return the lines that show fibers with the colors, lines and filter of a layer."""
     options = {name: value for name, value in options_of(layer).items() if value != DEFAULTS[name]}
     arguments = "".join(f", {name}={value!r}" for name, value in options.items())
-    return [f"layer = tracts.show(viewer, fibers, {layer.name!r}{arguments})", *_filter_lines(layer)]
+    show = f"layer = tracts.show(viewer, fibers, {layer.name!r}{arguments})"
+    return [show, *_image_lines(layer, layers), *_filter_lines(layer)]
+
+
+def _image_lines(layer: Any, layers: Iterable[Any]) -> list[str]:
+    """The lines that color fibers by an image, with its limits."""
+    image = layer.color_image
+    if image is None:
+        return []
+    its_layer = next((x for x in layers if is_map(x) and x.name == image.name and _holds(x, image)), None)
+    if its_layer is None:
+        lines = [
+            f"with np.load({image_name(image)!r}) as file:",
+            f"    image = LineImage(name={image.name!r}, array=file['array'], affine=file['affine'], unit={image.unit!r})",
+            "layer.color_by_image(image)",
+        ]
+    else:
+        lines = [f"layer.color_by_image(viewer.layers[{its_layer.name!r}])"]
+    return lines + ([] if layer.own_limits is None else [f"layer.contrast_limits = {layer.own_limits!r}"])
+
+
+def _holds(layer: Any, image: LineImage) -> bool:
+    return np.array_equal(volume_of(layer), image.array) and np.array_equal(grid_of(layer)[0], image.affine)
+
+
+def image_name(image: LineImage) -> str:
+    """Return the name of a file for an image that colors fibers."""
+    return f"{file_name(image.name)} image.npz"
 
 
 def _filter_lines(layer: Any) -> list[str]:
@@ -245,6 +279,7 @@ def script_text(body: Iterable[str], saved: Mapping[str, Path]) -> str:
     imports = ["import napari"]
     imports += ["import numpy as np"] if "np." in text else []
     ours = ["from napari_gpubio import tracts"]
+    ours += ["from napari_gpubio.gui.lines.sampling import LineImage"] if "LineImage(" in text else []
     makers = [name for name in ("ellipsoid_layer", "map_layer") if f"{name}(" in text]
     ours += [f"from napari_gpubio.tracts.napari_io import {', '.join(makers)}"] if makers else []
     viewer = "viewer = napari.current_viewer() or napari.Viewer()"

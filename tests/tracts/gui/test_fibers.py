@@ -110,6 +110,17 @@ def test_napari_opens_fibers_beside_a_volume(viewer, tmp_path, how):
     np.testing.assert_allclose([step for *_, step in viewer.dims.range], slice_steps_mm(STRAIGHT), rtol=1e-5)
 
 
+def test_sliders_go_on_stopping_at_the_slices_of_an_image():
+    viewer, coarse = ViewerModel(), np.diag([2.5, 2.5, 3.0, 1.0])
+    tracts.show(viewer, make(affine=STRAIGHT))
+    np.testing.assert_allclose([step for *_, step in viewer.dims.range], slice_steps_mm(STRAIGHT))
+    viewer.layers.clear()
+    data, keywords, _ = volume_layer(np.zeros((40, 40, 40), np.float32), coarse, "T1")
+    viewer.add_image(data, **keywords)
+    tracts.show(viewer, make(affine=np.eye(4)))
+    np.testing.assert_allclose([step for *_, step in viewer.dims.range], [3.0, 2.5, 2.5])
+
+
 # -- scripts ----------------------------------------------------------------------------------------------------------
 
 

@@ -50,6 +50,8 @@ def assert_same_fibers(made, shown):
         assert made[name].lines.vertices.tobytes() == layer.lines.vertices.tobytes()  # with the colors
         assert np.array_equal(made[name].shown, layer.shown)
         assert options_of(made[name]) == options_of(layer)
+        assert made[name].color_by == layer.color_by
+        assert made[name].contrast_limits == layer.contrast_limits
 
 
 def assert_same_maps(made, shown):
@@ -146,6 +148,25 @@ def test_fibers_of_a_file_and_those_that_a_script_has_chosen(viewer, user, tmp_p
     layer.color_by = "length_mm"
     made = shown_by_script(script_of(user.panel), tmp_path, monkeypatch)
     assert_same_fibers(made, viewer)
+
+
+def test_fibers_colored_by_images(viewer, empty, tmp_path, monkeypatch):
+    path, seed = tilted_scan(tmp_path)
+    data, keywords, _ = scan_layer(tracts.io.read_dwi(path), "tilted")
+    viewer.add_image(data, **keywords)
+    empty.click(seed)
+    first = empty.layers["bundle 1"]
+    first.color_by_image(viewer.layers["tilted FA"])
+    first.contrast_limits = (0.15, 0.6)
+    empty.press("Duplicate")
+    noise = np.random.default_rng(0).normal(size=(30, 40, 50)).astype(np.float32)
+    other = viewer.add_image(noise, scale=(4, 4, 4), translate=(-40, -80, -90), name="T1", units=("mm",) * 3)
+    empty.layers["bundle 1 copy"].color_by_image(other)
+    viewer.layers.remove(other)
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    text = script_of(empty.panel)
+    assert (tmp_path / "T1 image.npz").is_file()
+    assert_same_fibers(shown_by_script(text, tmp_path, monkeypatch), viewer)
 
 
 @pytest.mark.display
