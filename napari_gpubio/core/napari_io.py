@@ -21,6 +21,7 @@ LayerData = tuple[Any, dict[str, Any], str]
 Box = tuple[slice, slice, slice]
 Reader = Callable[[Path], tuple[Array, Array]]
 KEY = "napari_gpubio"
+STREAMLINES_KEY = "streamlines"  # where the settings of a streamlines layer travel in the metadata of tracks
 AXES = ("z", "y", "x")
 IN_MM: dict[str, Any] = {"units": ("mm",) * 3, "axis_labels": AXES}  # keywords of a layer in the viewer's world
 

@@ -37,7 +37,7 @@ _FOLLOWED: dict[type[Layer], tuple[str, ...]] = {
     Points: ("size", "face_color", "symbol"),
     Shapes: ("edge_color", "edge_width"),
     Surface: ("contrast_limits", "colormap"),
-    Streamlines: ("color_by", "colormap", "contrast_limits", "slab_mm", "line_width", "line_style"),
+    Streamlines: ("slab_mm", "line_width", "line_style"),
 }
 
 
@@ -71,7 +71,11 @@ class LinkedLayer:
         events = self.layer.events
         pairs = [(events[name], self._follower(name)) for name in self._names if name in events.emitters]
         if isinstance(self.layer, Streamlines):
-            pairs += [(events.streamlines, self._follow_lines), (events.shown, self._follow_shown)]
+            pairs += [
+                (events.streamlines, self._follow_lines),
+                (events.shown, self._follow_shown),
+                (events.coloring, self._follow_coloring),
+            ]
             return pairs
         pairs += [(events.data, self._follow_data), (events.set_data, self._redraw)]
         if isinstance(self.layer, Labels):
@@ -102,6 +106,9 @@ class LinkedLayer:
 
     def _follow_shown(self, *_: Any) -> None:
         self.copy.shown = self.layer.shown
+
+    def _follow_coloring(self, *_: Any) -> None:
+        self.copy.follow_coloring(self.layer)
 
     def _slice_now(self) -> object:
         dims = self._main.dims
@@ -384,9 +391,9 @@ class LinkedViews(QSplitter):
 def _copy_of(layer: Any) -> Any:
     """A layer that looks like another and shares its data."""
     if isinstance(layer, Streamlines):
-        settings = {name: getattr(layer, name) for name in ("color_by", "colormap", "slab_mm", "line_width", "name")}
-        copy = Streamlines(lines=layer.lines, units=layer.units, **settings)
-        copy.shown = layer.shown
+        settings = {name: getattr(layer, name) for name in ("slab_mm", "line_width", "line_style", "name", "units")}
+        copy = Streamlines(lines=layer.lines, color_by=layer.color_by, legend=False, **settings)
+        copy.follow_coloring(layer)
         return copy
     data, state, kind = layer.as_layer_data_tuple()
     return Layer.create(data, state, kind)
