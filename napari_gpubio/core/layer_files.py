@@ -75,8 +75,9 @@ def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
         If the layer has fewer than three dimensions, or a file cannot be written.
     """
     array, affine = stored_volume(data, attributes)
-    held = attributes.get("metadata", {}).get(KEY, {})
-    about = _about(held if isinstance(held, dict) else {}, attributes)
+    held = attributes.get("metadata", {}).get(KEY)
+    held = held if isinstance(held, dict) else {}
+    about = _about(held, attributes)
     arrays = _arrays(held, array.shape)
     if Path(path).suffix.lower() == NPZ:
         _write_npz(Path(path), array, affine, about, arrays)
@@ -123,8 +124,9 @@ def write_described(
         for name, values in arrays.items():
             write_volume(path.with_name(named[name]), values, affine, f"{name} of {path.name}")
         write_volume(path, array, affine, _header_text(about.get(QUANTITY)))
-    was = before.get(KEY)
-    for name in _COMPANIONS if isinstance(was, dict) else ():  # of the volume that was here before
+    was: Any = before.get(KEY)
+    was = was if isinstance(was, dict) else {}
+    for name in _COMPANIONS:  # of the volume that was here before
         if name not in arrays and was.get(name) == named[name]:
             path.with_name(named[name]).unlink(missing_ok=True)
     return sidecar
@@ -139,9 +141,10 @@ def _header_text(quantity: Any) -> str:
 
 
 def _write_npz(path: Path, array: Array, affine: Array, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    text = json.dumps(_plain(about), ensure_ascii=False)
+    text = np.array(json.dumps(_plain(about), ensure_ascii=False))
+    held: dict[str, Any] = {"volume": array, "affine": affine, "about": text, **arrays}
     with atomic_write(path) as part, part.open("wb") as stream:
-        np.savez_compressed(stream, volume=array, affine=affine, about=np.array(text), **arrays)
+        np.savez_compressed(stream, **held)
 
 
 def _about(held: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +156,7 @@ def _about(held: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, 
         colormap = getattr(attributes.get("colormap"), "name", "") or _name_of(attributes.get("colormap"))
         limits = [float(limit) for limit in attributes["contrast_limits"]]
         found[_DISPLAY] = {"contrast_limits": limits, "colormap": str(colormap).split(",")[0]}
-    names = attributes.get("axis_labels") or ()
+    names = list(attributes.get("axis_labels") or ())
     if len(names) == 4:
         found[_AXIS] = str(names[0])
     return found
@@ -169,10 +172,8 @@ def companions(standard_error: Array | None, halves: Array | None) -> dict[str, 
     return found if halves is None else found | dict(zip(_COMPANIONS[1:], np.asarray(halves), strict=True))
 
 
-def _arrays(held: Any, shape: tuple[int, ...]) -> dict[str, Array]:
+def _arrays(held: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Array]:
     """Standard error and halves of a layer that have the volume's shape."""
-    if not isinstance(held, Mapping):
-        return {}
     found = companions(held.get(STANDARD_ERROR), held.get(HALVES))
     return {name: values for name, values in found.items() if values.shape == shape}
 

@@ -37,7 +37,7 @@ TISSUE_COLORS = {
 
 def labels_layer(domain: Domain, name: str) -> LayerData:
     """Return the labels layer of a domain, which travels with it; painting does not change the domain itself."""
-    metadata: dict[str, Any] = {"domain": domain, **_properties(domain)}
+    metadata: dict[str, Any] = {"domain": domain, **label_properties(domain)}
     if domain.path is not None:
         metadata["path"] = str(domain.path)
     colors = _tissue_colors(domain)
@@ -45,8 +45,8 @@ def labels_layer(domain: Domain, name: str) -> LayerData:
     return volume_layer(domain.labels.copy(), domain.affine, name, kind="labels", metadata=metadata, **keywords)
 
 
-def _properties(domain: Domain) -> dict[str, Any]:
-    """Names and optical properties of labels as plain data, which files keep."""
+def label_properties(domain: Domain) -> dict[str, Any]:
+    """Return names and optical properties of labels as plain data, which layers carry and files keep."""
     return {
         STRUCTURES: {medium.label: medium.name for medium in domain.media if medium.name},
         MEDIA: [fields_of(medium) for medium in domain.media],
@@ -102,7 +102,7 @@ def fluence_layer(
             Quantity(word, unit.name, "log10", f"light, {result.launched:,} photons"),
             **fluence_arrays(result, unit, gates=gates),
         ),
-        **_properties(result.domain),
+        **label_properties(result.domain),
         "unit": unit.name, "meaning": UNITS[unit.name], "factor": unit.factor,
     }  # fmt: skip
     if hide_uncertain:

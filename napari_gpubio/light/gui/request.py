@@ -330,7 +330,7 @@ def sensitivity_layer(found: Sensitivity, name: str, options: DisplayOptions) ->
     values = -(found.masked_mm() if options.hide_uncertain else found.jacobian_mm)
     shown = np.full(values.shape, np.nan, np.float32)
     np.log10(values, out=shown, where=values > 0)
-    metadata = quantity_metadata(Quantity("sensitivity to absorption", "mm", "log10"))
+    metadata = quantity_metadata(Quantity("sensitivity", "mm", "log10"))
     return volume_layer(
         shown,
         found.domain.affine,
