@@ -16,6 +16,11 @@ from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 Array = npt.NDArray[Any]
 Structures: TypeAlias = ContourStructure | LabelStructures | PointStructure
 MM3_PER_CC = 1000.0
+LIGHT_QUANTITIES = ("fluence", "fluence rate", "radiant exposure", "absorbed energy density", "diffuse reflectance")
+LIGHT_UNITS = frozenset(
+    f"{of}/{area}" for of in ("1", "J", "mJ", "uJ", "W", "mW", "uW") for area in ("mm2", "cm2", "m2", "mm3", "cm3")
+)
+_PLAIN = str.maketrans({"²": "2", "³": "3", "µ": "u", "μ": "u", "^": "", " ": ""})
 ANY_FRAME = "register them, or choose any_frame=True if they are the same"  # advice where there are settings
 
 
@@ -31,6 +36,9 @@ class Dose:
         Voxel centers to world mm (RAS), 4 x 4.
     unit
         As it shall stand on an axis, for instance ``"Gy"`` or ``"J/cm2"``. It is never guessed.
+    quantity
+        What the values are, for instance ``"dose"`` or ``"fluence"``; empty if it is not known. Light is counted in
+        other bins; see `napari_gpubio.dose.settings.DvhSettings`.
     frame_of_reference
         What the coordinates refer to (a DICOM UID), where that is known.
     name
@@ -45,6 +53,7 @@ class Dose:
     values: Array
     affine: Array
     unit: str
+    quantity: str = ""
     frame_of_reference: str = ""
     name: str = ""
     least: float = field(init=False)
@@ -60,9 +69,19 @@ class Dose:
             raise InvalidInput("the unit of the dose is missing; give it, for instance unit='Gy'")
 
     @property
+    def is_light(self) -> bool:
+        """Whether the values are of light, which falls by decades: by the quantity, or else by the unit."""
+        return self.quantity in LIGHT_QUANTITIES if self.quantity else plain_unit(self.unit) in LIGHT_UNITS
+
+    @property
     def voxel_sizes_mm(self) -> npt.NDArray[np.float64]:
         """Edge lengths of a dose voxel."""
         return voxel_sizes_mm(self.affine)
+
+
+def plain_unit(unit: str) -> str:
+    """A unit without superscripts and blanks: ``J/cm²`` is ``J/cm2``."""
+    return unit.translate(_PLAIN)
 
 
 def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, float]:

@@ -31,7 +31,7 @@ class OpenCalculation:
     ) -> None:
         from napari_gpubio.dose.kernels.histogram.problem import make_problem
 
-        self._dose, self._settings = dose, settings or DvhSettings()
+        self._dose, self._settings = dose, (settings or DvhSettings()).resolved(dose)
         self.problem = make_problem(dose, structures, self._settings, painted=painted)
         chosen = choose_device(device)
         self._device = dataclasses.replace(chosen, indices=chosen.indices[:1])
