@@ -6,7 +6,7 @@ import pytest
 from napari.layers import Image, Labels
 from scipy.spatial.transform import Rotation
 
-from napari_gpubio.core.napari_io import write_image
+from napari_gpubio.core.napari_io import grid_of, write_image
 
 SHAPE = (5, 6, 7)
 VOLUME = np.arange(210, dtype=np.float32).reshape(SHAPE)  # every voxel has its own value
@@ -53,6 +53,19 @@ def shown_at(layer, value, volume=None):
     (index,) = np.argwhere(data == value)
     index = index if volume is None else (volume, *index)
     return np.asarray(layer.data_to_world(index))[-3:]
+
+
+def assert_registered(layers, affine):
+    """Check that image and labels layers of one grid lie where their voxels do; a straight one's are all on screen."""
+    first = layers[0]
+    for layer in layers:
+        assert layer.data.shape[-3:] == first.data.shape[-3:]
+        np.testing.assert_array_equal(layer.affine.affine_matrix[-4:, -4:], first.affine.affine_matrix[-4:, -4:])
+        np.testing.assert_array_equal(
+            (layer.scale[-3:], layer.translate[-3:]), (first.scale[-3:], first.translate[-3:])
+        )
+        np.testing.assert_array_equal(grid_of(layer)[0], affine)
+        assert grid_of(layer)[1] == SHAPE
 
 
 def written(path, layer):

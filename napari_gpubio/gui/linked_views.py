@@ -11,11 +11,11 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, Points, Shapes, Surface
 from napari.qt import QtViewer
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QObject, Qt
 from qtpy.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from napari_gpubio.gui.anatomy import show_letters
-from napari_gpubio.gui.connections import Connections
+from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.crosshair import hide_crosshair, show_crosshair
 from napari_gpubio.gui.docking import CloseGuard
 from napari_gpubio.gui.streamlines import Streamlines
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import napari.viewer
 
 ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
+_STROKE_MS = 50  # between two looks of the main viewer at a stroke in a pane
 _ALL = ("visible", "opacity", "blending", "name")
 _FOLLOWED: dict[type[Layer], tuple[str, ...]] = {
     Image: ("contrast_limits", "colormap", "gamma", "interpolation2d"),
@@ -39,13 +40,17 @@ _FOLLOWED: dict[type[Layer], tuple[str, ...]] = {
 class LinkedLayer:
     """A layer of a pane that follows a layer of the main viewer.
 
-    Images and labels share their array with it, streamlines their packed lines. ``copy`` is None for layers of less
-    than three dimensions, which have no place in the body.
+    Images and labels share their array with it, labels their history, too, and streamlines their packed lines.
     """
 
-    def __init__(self, layer: Any) -> None:
+    def __init__(self, layer: Any, parent: QObject) -> None:
         self.layer = layer
         self.copy = _copy_of(layer)
+        self._stroke = single_shot(_STROKE_MS, self._show_stroke, parent)
+        if isinstance(layer, Labels):
+            self._share_history()
+            self.copy.bind_key("Control-Z", lambda _: layer.undo(), overwrite=True)
+            self.copy.bind_key("Control-Shift-Z", lambda _: layer.redo(), overwrite=True)
         self._names = (*_ALL, *next((names for kind, names in _FOLLOWED.items() if isinstance(layer, kind)), ()))
         self._following = False
         self._connections = Connections(self._pairs)
@@ -53,6 +58,7 @@ class LinkedLayer:
 
     def detach(self) -> None:
         """Follow the layer no longer."""
+        self._stroke.stop()
         self._connections.detach()
 
     def _pairs(self) -> list[tuple[Any, Callable[..., Any]]]:
@@ -63,7 +69,12 @@ class LinkedLayer:
             return pairs
         pairs += [(events.data, self._follow_data), (events.set_data, self._redraw)]
         if isinstance(self.layer, Labels):
-            pairs += [(events.labels_update, self._redraw), (self.copy.events.labels_update, self._hand_back)]
+            painted = self.copy.events
+            pairs += [
+                (events.labels_update, self._redraw),
+                (painted.labels_update, self._on_painted),
+                (painted.paint, self._on_stroke_end),
+            ]
         return pairs
 
     def _follower(self, name: str) -> Callable[..., None]:
@@ -77,6 +88,8 @@ class LinkedLayer:
     def _follow_data(self, *_: Any) -> None:
         if self.copy.data is not self.layer.data:
             self.copy.data = self.layer.data
+            if isinstance(self.layer, Labels):
+                self._share_history()
 
     def _follow_lines(self, *_: Any) -> None:
         self.copy.set_lines(self.layer.lines)
@@ -92,15 +105,29 @@ class LinkedLayer:
             finally:
                 self._following = False
 
-    def _hand_back(self, event: Any) -> None:
-        """Show in the main viewer, and to all who listen there, what was painted in the pane."""
-        if not self._following:
-            self._following = True
-            try:
-                self.layer.events.labels_update(data=event.data, offset=event.offset)
-                self.layer.refresh()
-            finally:
-                self._following = False
+    # -- painting in the pane --------------------------------------------------------------------------------------
+
+    def _share_history(self) -> None:
+        """Let both layers undo the same strokes; napari offers no public way to it."""
+        self.copy._undo_history, self.copy._redo_history = self.layer._undo_history, self.layer._redo_history
+
+    def _on_painted(self, *_: Any) -> None:
+        """A stroke goes on: the main viewer follows while it does, but not at every move, which redraws a volume."""
+        if not self._following and not self._stroke.isActive():
+            self._stroke.start()
+
+    def _show_stroke(self) -> None:
+        self._following = True  # the copy has drawn it already
+        try:
+            self.layer.refresh()
+        finally:
+            self._following = False
+
+    def _on_stroke_end(self, event: Any) -> None:
+        """Show the stroke in the main viewer, and tell all who listen to the layer."""
+        self._stroke.stop()
+        self._show_stroke()
+        self.layer.events.paint(value=event.value)
 
 
 class SlicePane(QWidget):
@@ -126,6 +153,7 @@ class SlicePane(QWidget):
                 (events.inserted, lambda event: self._add(event.value)),
                 (events.removed, lambda event: self._remove(event.value)),
                 (events.reordered, lambda _: self._sort()),
+                (main.layers.selection.events.active, self._follow_active),
                 (main.dims.events.point, self.follow),
                 (camera_of(main).events.orientation, self._follow_orientation),
             ]
@@ -136,6 +164,7 @@ class SlicePane(QWidget):
         for layer in self._main.layers:
             self._add(layer)
         self._connections.attach()
+        self._follow_active()
         self._follow_orientation()
         self.follow()
         self.model.reset_view()
@@ -157,7 +186,7 @@ class SlicePane(QWidget):
         if layer.ndim < 3 or layer in self._linked:
             return
         first = not self._linked
-        self._linked[layer] = LinkedLayer(layer)
+        self._linked[layer] = LinkedLayer(layer, self)
         self.model.add_layer(self._linked[layer].copy)
         self._sort()
         spatial = np.array(ORDERS[self.name]) + self.model.dims.ndim - 3
@@ -178,6 +207,11 @@ class SlicePane(QWidget):
         for place, copy in enumerate(wanted):
             if self.model.layers[place] is not copy:
                 self.model.layers.move(self.model.layers.index(copy), place)
+
+    def _follow_active(self, *_: Any) -> None:
+        """Select the copy of the selected layer: its tools are the mouse's."""
+        linked = self._linked.get(self._main.layers.selection.active)
+        self.model.layers.selection.active = None if linked is None else linked.copy
 
     def _follow_orientation(self, *_: Any) -> None:
         camera_of(self.model).orientation = VIEWS[view_of(self._main) or "neurological"]

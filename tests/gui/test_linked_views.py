@@ -131,25 +131,35 @@ def test_streamlines_share_their_lines_and_follow_filters(viewer, views):
 
 
 @pytest.mark.parametrize("affine", ["left-handed", "oblique"])
-def test_painting_in_a_pane_paints_the_layer_itself(viewer, views, affine):
+@pytest.mark.parametrize("ndisplay", [2, 3])
+def test_painting_in_a_pane_paints_the_layer_itself(viewer, views, qtbot, affine, ndisplay):
     array = np.zeros(SHAPE, np.uint8)
     data, keywords, _ = volume_layer(array, AFFINES[affine], "labels", kind="labels")
     labels = viewer.add_labels(data, **keywords)
+    viewer.add_image(np.zeros(SHAPE), name="above")
     viewer.layers.selection.active = labels
-    heard = []
-    labels.events.labels_update.connect(lambda event: heard.append(event.data.size))
+    viewer.dims.ndisplay = ndisplay
     labels.mode, labels.selected_label, labels.brush_size = "paint", 3, 2
-    pane = views.panes["coronal"]
-    copy = pane.model.layers["labels"]
+    model = views.panes["coronal"].model
+    copy = model.layers["labels"]
+    assert model.layers.selection.active is copy
     assert (str(copy.mode), copy.selected_label, copy.brush_size) == ("paint", 3, 2)
     place = center_of(labels)
     viewer.dims.set_point(range(3), place)
-    copy.paint(np.round(copy.world_to_data(place)), 3)
-    assert (array == 3).any()
-    assert heard
+    strokes, drawn = [], []
+    labels.events.paint.connect(lambda event: strokes.append(event.value))
+    labels.events.set_data.connect(lambda _: drawn.append((np.asarray(labels.data) == 3).sum()))
+    with copy.block_history():  # as a drag of the mouse does
+        copy.paint(np.round(copy.world_to_data(place)), 3)
+        qtbot.waitUntil(lambda: bool(drawn) and drawn[-1] > 0)
+        copy.paint(np.round(copy.world_to_data(beside(place, 4.0, 0.0, 0.0))), 3)
     painted = (np.asarray(labels.data) == 3).sum()
-    copy.undo()
-    assert painted > (np.asarray(labels.data) == 3).sum() == 0
+    assert (array == 3).any()
+    assert (len(strokes), drawn[-1]) == (1, painted)
+    labels.undo()
+    assert not array.any()
+    copy.redo()
+    assert (np.asarray(labels.data) == 3).sum() == painted
 
 
 def test_detached_panes_are_gone_and_come_back(viewer, views, image, qtbot):

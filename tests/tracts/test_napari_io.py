@@ -20,7 +20,18 @@ from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers
 from napari_gpubio.tracts.tensors import scalar_map
 from tests.tracts.tractogram_samples import AFFINES as TRACTOGRAM_AFFINES
 from tests.tracts.tractogram_samples import assert_same_fibers, make
-from tests.volume_samples import AFFINES, EVERY_AFFINE, SHAPE, SOME_VOXELS, VOLUME, built, shown_at, written
+from tests.volume_samples import (
+    AFFINES,
+    EVERY_AFFINE,
+    SHAPE,
+    SOME_VOXELS,
+    STRAIGHT,
+    VOLUME,
+    assert_registered,
+    built,
+    shown_at,
+    written,
+)
 
 
 def tensor_field(affine, **more):
@@ -42,9 +53,15 @@ def scan(affine):
 def test_all_layers_of_a_study_lie_together(affine):
     field = tensor_field(affine)
     volume, series = built(volume_layer(VOLUME, affine, "volume")), built(scan_layer(scan(affine), "scan"))
-    md = built(map_layer(field, "MD", "study"))
+    assert_registered((volume, series, built(map_layer(field, "MD", "study"))), affine)
+
+
+@pytest.mark.parametrize("affine", STRAIGHT.values(), ids=list(STRAIGHT))
+def test_each_voxel_of_a_study_is_shown_where_it_is(affine):
+    field = tensor_field(affine)
+    series, md = built(scan_layer(scan(affine), "scan")), built(map_layer(field, "MD", "study"))
     for voxel in [v for v in SOME_VOXELS if VOLUME[v] > 20]:
-        expected = shown_at(volume, VOLUME[voxel])
+        expected = apply_affine(affine, voxel)[::-1]
         for n in range(4):
             value = np.asarray(scan(affine).data)[(*voxel, n)]
             np.testing.assert_allclose(shown_at(series, value, volume=n), expected, atol=1e-5)
