@@ -9,18 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.quantity import LIGHT_DOSES, checked_unit
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
+from napari_gpubio.dose.metrics.parameters import same_kind
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 
 Array = npt.NDArray[Any]
 Structures: TypeAlias = ContourStructure | LabelStructures | PointStructure
 MM3_PER_CC = 1000.0
-LIGHT_QUANTITIES = ("fluence", "fluence rate", "radiant exposure", "absorbed energy density", "diffuse reflectance")
-LIGHT_UNITS = frozenset(
-    f"{of}/{area}" for of in ("1", "J", "mJ", "uJ", "W", "mW", "uW") for area in ("mm2", "cm2", "m2", "mm3", "cm3")
-)
-_PLAIN = str.maketrans({"²": "2", "³": "3", "µ": "u", "μ": "u", "^": "", " ": ""})
+_LIGHT_QUANTITIES = (*LIGHT_DOSES, "absorbed energy", "absorbed energy density", "diffuse reflectance")
+_LIGHT_UNITS = ("1/mm²", "1/mm³", "mW/mm²", "mW/mm³", "J/cm²", "J/cm³")  # and what can be converted to one of them
 ANY_FRAME = "register them, or choose any_frame=True if they are the same"  # advice where there are settings
 
 
@@ -35,7 +34,8 @@ class Dose:
     affine
         Voxel centers to world mm (RAS), 4 x 4.
     unit
-        As it shall stand on an axis, for instance ``"Gy"`` or ``"J/cm2"``. It is never guessed.
+        For instance ``"Gy"`` or ``"J/cm2"``; it is kept as `napari_gpubio.core.quantity.checked_unit` returns it
+        (``"J/cm²"``). It is never guessed.
     quantity
         What the values are, for instance ``"dose"`` or ``"fluence"``; empty if it is not known. Light is counted in
         other bins; see `napari_gpubio.dose.settings.DvhSettings`.
@@ -67,11 +67,12 @@ class Dose:
         object.__setattr__(self, "largest", largest)
         if not self.unit.strip():
             raise InvalidInput("the unit of the dose is missing; give it, for instance unit='Gy'")
+        object.__setattr__(self, "unit", checked_unit(self.unit))
 
     @property
     def is_light(self) -> bool:
         """Whether the values are of light, which falls by decades: by the quantity, or else by the unit."""
-        return self.quantity in LIGHT_QUANTITIES if self.quantity else plain_unit(self.unit) in LIGHT_UNITS
+        return is_light(self.quantity, self.unit)
 
     @property
     def voxel_sizes_mm(self) -> npt.NDArray[np.float64]:
@@ -79,9 +80,9 @@ class Dose:
         return voxel_sizes_mm(self.affine)
 
 
-def plain_unit(unit: str) -> str:
-    """A unit without superscripts and blanks: ``J/cm²`` is ``J/cm2``."""
-    return unit.translate(_PLAIN)
+def is_light(quantity: str, unit: str) -> bool:
+    """Whether values are of light: by the quantity, or where it is not known by the unit."""
+    return quantity in _LIGHT_QUANTITIES if quantity else any(same_kind(unit, light) for light in _LIGHT_UNITS)
 
 
 def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, float]:

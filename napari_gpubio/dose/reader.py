@@ -20,7 +20,7 @@ Paths = str | Sequence[str]
 Kinds = dict[str, list[Path]]
 _MOST_LOOKED_AT = 64  # files of a folder, to see whether it is ours
 _SOFT_TISSUE_HU = (-160.0, 240.0)
-_NOWHERE = Dose(values=np.zeros((1, 1, 1)), affine=np.eye(4), unit="none")  # contours without an image lie in the world
+_NOWHERE = Dose(values=np.zeros((1, 1, 1)), affine=np.eye(4), unit="1")  # contours without an image lie in the world
 
 
 def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:

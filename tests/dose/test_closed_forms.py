@@ -289,4 +289,4 @@ def test_a_ball_around_a_light_source(bin_scale):
     levels = np.array([0.02, 0.05, 0.1, 0.3, 1.0, 3.0])
     expected = closed_forms.ball_around_source(levels, 15.0, amplitude, mu_eff) / 1000
     np.testing.assert_allclose(found.volume_at(levels), expected, rtol=0.015)
-    assert found.unit == "J/cm2"
+    assert found.unit == "J/cm²"

@@ -308,7 +308,7 @@ def test_only_the_dose_is_uploaded_and_counted_anew(fake_gpu):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"unit": "J/cm2"}, r"the new dose is in J/cm2 and the one before in Gy"),
+        ({"unit": "J/cm2"}, r"the new dose is in J/cm² and the one before in Gy"),
         ({"affine": np.eye(4)}, "another grid than the one that structures were laid out for"),
         ({"values": np.zeros((3, 4, 5))}, r"the new dose has shape \(3, 4, 5\)"),
         ({"frame_of_reference": "1.9"}, r"different frames of reference \(1\.2 and 1\.9\)"),

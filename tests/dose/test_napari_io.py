@@ -55,11 +55,11 @@ def test_a_dose_comes_back_from_its_layer(affine):
     dose = some_dose(affine)
     layer = made(dose_layer(dose))
     assert isinstance(layer, Image)
-    assert (layer.name, unit_of(layer)) == ("light", "J/cm2")
+    assert (layer.name, unit_of(layer)) == ("light", "J/cm²")
     found = dose_of(layer, unit_of(layer))
     np.testing.assert_array_equal(found.values, dose.values)
     np.testing.assert_allclose(found.affine, affine)
-    assert (found.unit, found.frame_of_reference) == ("J/cm2", "1.2")
+    assert (found.unit, found.frame_of_reference) == ("J/cm²", "1.2")
     assert has_length_unit(layer)
 
 
