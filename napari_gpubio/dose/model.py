@@ -19,6 +19,7 @@ Array = npt.NDArray[Any]
 Structures: TypeAlias = ContourStructure | LabelStructures | PointStructure
 MM3_PER_CC = 1000.0
 _LIGHT_QUANTITIES = (*LIGHT_DOSES, "absorbed energy", "absorbed energy density", "diffuse reflectance")
+_UNSPECIFIC = ("", "dose", "values")
 _LIGHT_UNITS = ("1/mm²", "1/mm³", "mW/mm²", "mW/mm³", "J/cm²", "J/cm³")  # and what can be converted to one of them
 ANY_FRAME = "register them, or choose any_frame=True if they are the same"  # advice where there are settings
 
@@ -82,7 +83,9 @@ class Dose:
 
 def is_light(quantity: str, unit: str) -> bool:
     """Whether values are of light: by the quantity, or where it is not known by the unit."""
-    return quantity in _LIGHT_QUANTITIES if quantity else any(same_kind(unit, light) for light in _LIGHT_UNITS)
+    if quantity not in _UNSPECIFIC:
+        return quantity in _LIGHT_QUANTITIES
+    return any(same_kind(unit, light) for light in _LIGHT_UNITS)
 
 
 def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, float]:
@@ -95,7 +98,9 @@ def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, floa
     least, largest = float(array.min()), float(array.max())
     if not (math.isfinite(least) and math.isfinite(largest)):  # NumPy lets NaN through to both
         bad = int(array.size - np.count_nonzero(np.isfinite(array)))
-        raise InvalidInput(f"{bad} of the {array.size} voxels of {what} are not finite; repair them before")
+        raise InvalidInput(
+            f"{bad} of the {array.size} voxels of {what} are NaN or infinite, not finite; give each of them a number"
+        )
     return array, least, largest
 
 

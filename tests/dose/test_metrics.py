@@ -245,7 +245,7 @@ def test_metrics_in_another_unit_of_the_same_kind_are_converted():
     assert metric.of(photons) == pytest.approx(50.0)
     assert parse_metric(str(metric)) == metric
     for text in ("D95%[foo]", "V3foo[%]"):
-        with pytest.raises(InvalidInput, match="'foo' in .* is not a known unit of dose"):
+        with pytest.raises(InvalidInput, match=r"'foo' in .* is not a known unit of dose"):
             parse_metric(text)
-    with pytest.raises(InvalidInput, match=r"is in Gy and the dose is in J/cm²"):
+    with pytest.raises(InvalidInput, match="is in Gy and the dose is in"):
         parse_metric("D95%[Gy]").of(light)
