@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from napari_gpubio.gui.panel import EnginePanel
 
 FLUENCE = "fluence"  # kind of result: light in voxels
+MADE_OF = "made_of"  # under which a layer that an action made carries the result that it was made of
 _TABLE = "napari_gpubio.workflows.gui"  # has ACTIONS
 
 
@@ -30,12 +31,15 @@ class ResultContext:
         The viewer's layers that belong to it, by what they are (``fluence``, ``labels``); None where there is none.
     options
         How the result is displayed, as the engine has it.
+    set_aside
+        Hides the result's own layer until there is another result.
     """
 
     panel: "EnginePanel"
     result: Any
     layers: Mapping[str, Any]
     options: Any
+    set_aside: Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

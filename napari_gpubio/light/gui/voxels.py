@@ -309,10 +309,10 @@ class VoxelMode(Mode[LightResult]):
 
     def _start_action(self, action: ResultAction) -> None:
         """Do something next with the displayed result."""
-        layers = {"fluence": self.view.layer(), "labels": self._labels.layer}
+        layers, set_aside = {"fluence": self.view.layer(), "labels": self._labels.layer}, self.view.set_aside
         try:
-            result = self.needed_result().result
-            action.start(ResultContext(panel=self.panel, result=result, layers=layers, options=self.options))
+            given = {"result": self.needed_result().result, "layers": layers, "options": self.options}
+            action.start(ResultContext(panel=self.panel, set_aside=set_aside, **given))
         except GpuBioError as error:
             self.panel.show_error(str(error))
 
