@@ -7,6 +7,7 @@ from qtpy.QtCore import QEvent, QObject, Qt, Signal
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.gui.connections import single_shot
+from napari_gpubio.gui.wheel import WheelGuard
 
 
 class CloseGuard(QObject):
@@ -71,6 +72,7 @@ class DockWindow(QObject):
         """Show the window."""
         if self.window is None:
             self.window = self._make()
+            WheelGuard(self.window)
         around = self.window.parentWidget()
         if around is not None:
             around.show()

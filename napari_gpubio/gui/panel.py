@@ -30,6 +30,7 @@ from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, Outcome
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.script import checksum
+from napari_gpubio.gui.wheel import WheelGuard
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._current_display: RunDisplay = self  # that of the run under way
         self.inputs = QVBoxLayout()
         self._build()
+        WheelGuard(self)
         self._warmup = BackgroundWarmup(self.warms, self)
         self._runs_when_warm = False
         self._warmup.progressed.connect(self._show_warmup)

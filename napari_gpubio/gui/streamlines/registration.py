@@ -158,6 +158,7 @@ def _controls_factory() -> Any:
     from qtpy.QtWidgets import QComboBox
 
     from napari_gpubio.gui.fields import NumberBox
+    from napari_gpubio.gui.wheel import WheelGuard
 
     class QtStreamlinesControls(QtLayerControls):
         """Opacity and blending as for every layer, then what is particular to streamlines."""
@@ -183,6 +184,7 @@ def _controls_factory() -> Any:
                 ("3-D style:", self.line_style),
             ):
                 self.layout().addRow(label, widget)
+            WheelGuard(self)
             self._show_choices()
             self._connect()
 

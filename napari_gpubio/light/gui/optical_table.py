@@ -114,7 +114,7 @@ class OpticalTable(QWidget):
         self._word = row_word
         model.setParent(self)
         self.message = TableMessage(model, self)
-        self.unit_box = WheelSafeChoice(self)
+        self.unit_box = QComboBox(self)
         self.unit_box.addItems(list(UNITS))
         self.empty = muted_label(self, empty_text)
         self.empty.setStyleSheet(f"{theme.MUTED_STYLE} padding: 12px;")
@@ -208,17 +208,6 @@ class OpticalTable(QWidget):
 
     def _on_context_menu(self, at: QPoint) -> None:
         self.menu.exec(self.view.viewport().mapToGlobal(at))
-
-
-class WheelSafeChoice(QComboBox):
-    """A choice that the wheel leaves alone unless it was clicked before."""
-
-    def wheelEvent(self, event: Any) -> None:
-        """Qt: the wheel was turned over it."""
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
 
 
 def stacked(owner: QWidget, *parts: QWidget | QLayout) -> None:
