@@ -1,5 +1,6 @@
 """Every dock widget of the manifest with every page of it on screen, for what must hold of every control and label."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,28 +8,37 @@ from typing import Any
 
 import numpy as np
 import yaml
+from napari.utils.theme import get_system_theme, get_theme
 from qtpy.QtCore import QPoint, QPointF, Qt
-from qtpy.QtGui import QWheelEvent
+from qtpy.QtGui import QColor, QWheelEvent
 from qtpy.QtWidgets import (
+    QAbstractButton,
     QAbstractScrollArea,
     QAbstractSlider,
     QAbstractSpinBox,
     QApplication,
     QComboBox,
+    QLabel,
+    QLineEdit,
     QScrollArea,
     QScrollBar,
     QTabBar,
     QTabWidget,
+    QTreeWidget,
+    QTreeWidgetItemIterator,
     QWidget,
 )
 
 import napari_gpubio
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import ChoiceButtons, Folded
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.plots import ThemedPlot
 
 PLUGIN = "napari-gpubio"
 NOTCH = 120  # of a wheel, in eighths of a degree
+_WORD = re.compile("[^\\W_]")
 _CONTROLS = (QComboBox, QAbstractSpinBox, QAbstractSlider, QTabBar, QAbstractScrollArea)
 
 
@@ -129,6 +139,40 @@ def state(panel: QWidget) -> dict[str, Any]:
         elif hasattr(widget, "getPlotItem"):
             found[key] = str(widget.getPlotItem().vb.viewRange())
     return found
+
+
+def text_contrasts(viewer: Any, panel: QWidget) -> Iterator[tuple[str, str, float]]:
+    """Text, color and contrast of each label, button, table and axis of a panel that is on screen."""
+    colors = get_theme(get_system_theme() if viewer.theme == "system" else viewer.theme)
+    window, inputs = (QColor(color.as_hex()).name() for color in (colors.background, colors.foreground))
+    for label in panel.findChildren(QLabel):
+        if label.isVisible() and _WORD.search(label.text()):
+            yield from _of_label(label, window)
+    for kind in (QAbstractButton, QComboBox, QAbstractSpinBox, QLineEdit):
+        for widget in panel.findChildren(kind):
+            if widget.isVisible() and widget.isEnabled():
+                color = widget.palette().color(widget.foregroundRole()).name()
+                yield type(widget).__name__, color, theme.contrast(color, inputs)
+    for plot in panel.findChildren(ThemedPlot):
+        for side in ("left", "bottom"):
+            color = plot.getAxis(side).textPen().color().name()
+            yield f"{side} axis {plot.getAxis(side).labelText}", color, theme.contrast(color, window)
+    for tree in panel.findChildren(QTreeWidget):
+        items = QTreeWidgetItemIterator(tree)
+        while (item := items.value()) is not None:
+            color = item.foreground(0).color().name() if item.foreground(0).style() != Qt.BrushStyle.NoBrush else ""
+            if color:
+                yield item.text(0), color, theme.contrast(color, inputs)
+            items += 1
+
+
+def _of_label(label: QLabel, ground: str) -> Iterator[tuple[str, str, float]]:
+    """The color of a label, and those of the words in it that have their own."""
+    own = re.findall(r"color: ?(#[0-9a-f]{6})[^>]*>([^<]*)", label.text())
+    color = label.palette().color(label.foregroundRole()).name()
+    for shade, words in [(color, label.text()), *own]:
+        if _WORD.search(words):
+            yield words[:40], shade, theme.contrast(shade, ground)
 
 
 def turn_wheel_at(widget: QWidget, notches: int) -> None:

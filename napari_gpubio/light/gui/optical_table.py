@@ -15,7 +15,6 @@ from napari_gpubio.light.gui.optical_model import OpticalModel
 from napari_gpubio.light.gui.optical_rows import NUMBERS, THICKNESS, UNITS, PropertyRow, Recipe
 from napari_gpubio.light.gui.preset_dialog import PresetDialog
 
-_STYLES = {"error": theme.ERROR_STYLE, "missing": theme.MISSING_STYLE, "note": theme.NOTE_STYLE}
 _PADDING = 9  # pixels on both sides of a cell
 _LONGEST, _MOST_MEASURED = 10, 500  # characters of a number, and rows, that determine a column's width
 _MEASURED = (*NUMBERS, "musp_per_mm", THICKNESS)
@@ -71,7 +70,7 @@ class TableMessage(QWidget):
     def show_sentence(self, sentence: str, kind: str = "note") -> None:
         """Show a sentence: ``error``, ``missing`` or ``note``."""
         self._place, self.text = None, sentence
-        self.problem_label.setStyleSheet(_STYLES[kind])
+        self.problem_label.setStyleSheet(getattr(theme, f"{kind.upper()}_STYLE"))
         self.problem_label.setText(sentence.replace(" 1/", "\u00a01/\u2060"))  # a unit is not broken across lines
         self.problem_label.setVisible(bool(sentence))
 

@@ -14,6 +14,7 @@ from superqt import QLabeledDoubleRangeSlider
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.layers import LayerListener
+from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.gui.results import Number, ResultBox
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.settings import StopReason
@@ -115,14 +116,13 @@ class FiberBox(ResultBox):
             self.show_numbers((*fiber_numbers(fibers), *self._picked), stopped)
 
     def _build(self) -> None:
-        self._plot = pyqtgraph.PlotWidget(self, background=None)
+        self._plot = ThemedPlot(self, grid=False)
         self._plot.setFixedHeight(_PLOT_HEIGHT)
         self._plot.plotItem.layout.setContentsMargins(1, 1, 1, 8)  # the title of the axis hangs out at the bottom
         self._plot.setLabel("bottom", "drift of g(v, v), log₁₀")
         self._plot.setLabel("left", "fibers")
         self._plot.setMouseEnabled(x=False, y=False)
         self._plot.hideButtons()
-        self._plot.setMenuEnabled(False)
         self._color = QComboBox(self)
         self._color.currentIndexChanged.connect(self._on_color)
         self._bar = QLabel(self)
