@@ -24,13 +24,14 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.connections import Connections
-from napari_gpubio.gui.docking import CloseGuard
+from napari_gpubio.gui.connections import Connections, single_shot
+from napari_gpubio.gui.docking import CloseGuard, DockWindow, share_place
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, MakeSteps, Outcome
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.script import checksum
+from napari_gpubio.gui.wheel import WheelGuard
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +98,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self.viewer = viewer
         theme.use(viewer.theme)
         follow_scans(viewer)
+        self._theme = viewer.theme  # whose colors it has
         self._run_text = run_text
         self._job: Job | None = None
         self._rerun = False
@@ -108,12 +110,15 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._other: tuple[MakeSteps, RunDisplay] | None = None  # what runs next instead of the inputs
         self.inputs = QVBoxLayout()
         self._build()
+        WheelGuard(self)
         self._warmup = BackgroundWarmup(self.warms, self)
         self._runs_when_warm = False
         self._warmup.progressed.connect(self._show_warmup)
         self._warmup.finished.connect(self._on_warm)
-        self._guard = CloseGuard(self)
+        self._guard = CloseGuard(self, shares_place=True)
         self._guard.closing.connect(self.teardown)
+        self._docked = single_shot(0, lambda: share_place(self), self)
+        self._was_shown = False
         self._guard.stayed.connect(self.revive)
         self.own(Connections(lambda: [(viewer.events.theme, self._on_theme)], self._on_theme))
 
@@ -235,6 +240,9 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         """Qt: the panel comes on screen; make it wide enough for what it holds, now that this is known."""
         super().showEvent(event)
         self._warmup.start()
+        if not self._was_shown:
+            self._was_shown = True
+            self._docked.start()
         bar = self._scroll.verticalScrollBar().sizeHint().width()
         self.setMinimumWidth(max(self.minimumWidth(), self._content.minimumSizeHint().width() + bar + 16))
 
@@ -380,8 +388,11 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self.warmed.emit()
 
     def _on_theme(self, *_: Any) -> None:
-        theme.use(self.viewer.theme)
-        theme.restyle(self)
+        before, self._theme = self._theme, self.viewer.theme
+        theme.use(self._theme)
+        if before != self._theme:
+            for part in (self, *(dock.window for dock in self.findChildren(DockWindow) if dock.window is not None)):
+                theme.restyle(part, before)
 
     def _end_waiting(self) -> None:
         if self._runs_when_warm:

@@ -46,11 +46,16 @@ _MIRRORED = "mirrored (napari's default)"
 
 
 class ViewBox(QWidget):
-    """Shows whether the view is neurological, radiological or mirrored, changes it, and opens the linked views."""
+    """Shows whether the view is neurological, radiological or mirrored, changes it, and opens the linked views.
+
+    What it changed is as before when its panel is closed, unless something else has changed it since.
+    """
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._viewer = viewer
+        self._chosen: str | None = None  # in this list
+        self._before: tuple[Any, ...] = ()  # the orientation that the first choice replaced
         self._box = QComboBox(self)
         self._box.addItem(_MIRRORED, None)
         for name in VIEWS:
@@ -69,8 +74,25 @@ class ViewBox(QWidget):
             row.addWidget(self.linked_views)
         form.addRow("Left–right", row)
         self._box.activated.connect(self._on_chosen)
-        connections = Connections(lambda: [(camera_of(viewer).events.orientation, self._show)], self._show)
-        self.attach, self.detach = connections.attach, connections.detach
+        self._connections = Connections(lambda: [(camera_of(viewer).events.orientation, self._show)], self._show)
+
+    def attach(self) -> None:
+        """Follow the camera; after a closing that was cancelled, with the view that was chosen."""
+        if self._chosen is not None and not self._before:
+            self._set(self._chosen)
+        self._connections.attach()
+
+    def detach(self) -> None:
+        """Stop following the camera, and give it back the orientation that it had."""
+        self._connections.detach()
+        if self._before and view_of(self._viewer) == self._chosen:
+            camera_of(self._viewer).orientation = self._before
+        self._before = ()
+
+    def _set(self, name: str) -> None:
+        self._before = self._before or tuple(camera_of(self._viewer).orientation)
+        self._chosen = name
+        set_view(self._viewer, name)
 
     def _show(self, *_: Any) -> None:
         self._box.setCurrentIndex(self._box.findData(view_of(self._viewer)))
@@ -78,7 +100,7 @@ class ViewBox(QWidget):
     def _on_chosen(self, *_: Any) -> None:
         name = self._box.currentData()
         if name is not None:
-            set_view(self._viewer, name)
+            self._set(name)
         self._show()
 
 

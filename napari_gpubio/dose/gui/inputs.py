@@ -187,7 +187,7 @@ class InputBox(QWidget):
             return
         doses = [layer for layer in self._viewer.layers if is_dose(layer) and means_dose(layer)]
         if doses:
-            self.dose_box.choose(doses[-1])
+            self.dose_box.suggest(doses[-1])
 
 
 def is_dose(layer: Any) -> bool:

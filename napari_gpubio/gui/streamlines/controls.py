@@ -16,6 +16,7 @@ from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.lines.paint import STYLES
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
 from napari_gpubio.gui.streamlines.layer import ALL, SHOWN, Streamlines
+from napari_gpubio.gui.wheel import WheelGuard
 
 _EVENTS = ("coloring", "color_by", "colormap", "slab_mm", "tail_width", "line_style", "shown", "saves", "legend")
 _LARGEST = 1e30  # limit of a color, of any unit
@@ -89,6 +90,7 @@ class QtStreamlinesControls(QtLayerControls):
             ("saves:", self.saves),
         ):
             self.layout().addRow(label, widget)
+        WheelGuard(self)
         self._show_choices()
         self._connect()
 

@@ -40,8 +40,6 @@ class PhotonBox(QWidget):
         super().__init__(parent)
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
         self.slider.setRange(LOWEST * _TICKS, HIGHEST * _TICKS)
-        self.slider.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.slider.wheelEvent = lambda event: event.ignore()  # the wheel scrolls the panel
         self.text_box = QLineEdit(self)
         self.text_box.setMaximumWidth(104)
         self.text_box.setAlignment(Qt.AlignmentFlag.AlignRight)

@@ -16,6 +16,7 @@ from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer
 from napari_gpubio.gui.layers import LayerListener
+from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.tracts.gui.appearance import MEASURES, RangeFilter, filter_of, set_filter
@@ -131,14 +132,13 @@ class FiberBox(ResultBox):
         self.show_numbers(rows, findings)
 
     def _build(self) -> None:
-        self._plot = pyqtgraph.PlotWidget(self, background=None)
+        self._plot = ThemedPlot(self, grid=False)
         self._plot.setFixedHeight(_PLOT_HEIGHT)
         self._plot.setToolTip("Bright bars: the fibers that are shown. Faint bars: all fibers.")
         self._plot.plotItem.layout.setContentsMargins(1, 1, 1, 8)  # the title of the axis hangs out at the bottom
         self._plot.setLabel("left", "fibers")
         self._plot.setMouseEnabled(x=False, y=False)
         self._plot.hideButtons()
-        self._plot.setMenuEnabled(False)
         self._color = QComboBox(self)
         self._color.currentIndexChanged.connect(self._on_color)
         self._bar = QLabel(self)
