@@ -15,7 +15,7 @@ from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
 from napari_gpubio.tracts.gui.request import Traced, pack_fibers
 from napari_gpubio.tracts.gui.results import notes_text
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.napari_io import map_layer, scan_of
+from napari_gpubio.tracts.napari_io import map_layer, shows_signal_of
 
 MARKER_MM = 4.0  # diameter of a marker
 
@@ -76,7 +76,7 @@ class FiberDisplay(QObject, RunDisplay):
             if name == "FA":
                 self.tensors_shown.emit(layer)
         for layer in self.viewer.layers:
-            if scan_of(layer) is source:
+            if shows_signal_of(layer, source):
                 layer.visible = False
         self._raise_fibers()
         if field.notes:
