@@ -75,8 +75,9 @@ def test_the_demonstration(viewer, qtbot):
 
 
 def test_the_brain_phantom(viewer):
-    (layer,) = viewer.open_sample(PLUGIN, "brain_phantom")
+    layer, mean = viewer.open_sample(PLUGIN, "brain_phantom")
     scan = scan_of(layer)
+    assert (layer.visible, mean.visible, mean.name) == (False, True, "brain phantom b = 0 mean")
     assert scan.shells() == [0, 1000]
     assert layer.data.shape == (25, 51, 65, 51)
     assert layer.data[0].max() > 0
@@ -94,7 +95,8 @@ def test_the_ring(viewer):
 
 
 def test_a_scan_with_its_gradient_table(viewer, scan_file):
-    (layer,) = viewer.open(str(scan_file), plugin=PLUGIN)
+    layer, mean = viewer.open(str(scan_file), plugin=PLUGIN)
+    assert np.allclose(volume_of(mean), scan_of(layer).b0_mean())
     scan, sample = scan_of(layer), tracts.phantom.load_brain_phantom()
     assert scan.path == scan_file
     assert np.array_equal(scan.data, sample.data)

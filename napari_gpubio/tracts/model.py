@@ -77,6 +77,11 @@ class DiffusionScan:
         """Which volumes are not diffusion weighted (b < 50 s/mm^2), shape (N,)."""
         return np.asarray(self.bvals < B0_LIMIT)
 
+    def b0_mean(self) -> npt.NDArray[np.float32]:
+        """Return the mean of the b = 0 volumes, shape (X, Y, Z); of those with the lowest b-value if there are none."""
+        chosen = self.is_b0 if self.is_b0.any() else self.bvals == self.bvals.min()
+        return np.asarray(self.data[..., chosen], np.float32).mean(axis=-1)
+
     @property
     def shell_of(self) -> npt.NDArray[np.int64]:
         """Shell of each volume: its b-value rounded to the nearest 100 s/mm^2 (0 for the b0 volumes), shape (N,)."""

@@ -37,18 +37,38 @@ _DISPLAY: dict[str, dict[str, Any]] = {
 MAP_UNITS = {"FA": "", "MD": "mm²/s", "AD": "mm²/s", "RD": "mm²/s", "DEC": "", "S0": "signal"}
 
 
-def scan_layer(scan: DiffusionScan, name: str) -> LayerData:
+def scan_layer(scan: DiffusionScan, name: str, *, visible: bool = True) -> LayerData:
     """Return the layer of a diffusion scan: its volumes along the first axis, the scan itself in the metadata."""
-    first = np.asarray(scan.data[..., int(np.argmin(scan.bvals))], np.float32)
     return series_layer(
         scan.data,
         scan.affine,
         name,
         "volume",
-        contrast_limits=(0.0, float(np.percentile(first, 99.5)) or 1.0),
+        contrast_limits=_signal_limits(scan.b0_mean()),
         colormap="gray",
         metadata={"scan": scan},
+        visible=visible,
     )
+
+
+def scan_layers(scan: DiffusionScan, name: str) -> list[LayerData]:
+    """Return the layers that a diffusion scan opens as: its volumes, hidden, below the mean of those at b = 0."""
+    mean = scan.b0_mean()
+    b = "b = 0" if scan.is_b0.any() else f"b = {scan.bvals.min():.0f}"
+    shown = volume_layer(
+        mean,
+        scan.affine,
+        f"{name} {b} mean",
+        contrast_limits=_signal_limits(mean),
+        colormap="gray",
+        metadata={"mean_of": scan},
+    )
+    return [scan_layer(scan, name, visible=False), shown]
+
+
+def _signal_limits(values: Array) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    return 0.0, (float(np.percentile(finite, 99.5)) if finite.size else 0.0) or 1.0
 
 
 def map_layer(field: TensorField, map_name: str, study: str, *, visible: bool = True) -> LayerData:
@@ -111,6 +131,11 @@ def scan_of(layer: Any) -> DiffusionScan | None:
     return value if isinstance(value, DiffusionScan) else None
 
 
+def shows_signal_of(layer: Any, scan: DiffusionScan) -> bool:
+    """Return whether a layer shows the signal of a scan: all of its volumes, or their mean at b = 0."""
+    return scan_of(layer) is scan or carried(layer, "mean_of") is scan
+
+
 # -- images ------------------------------------------------------------------------------------------------------------
 
 
@@ -122,25 +147,25 @@ def get_reader(path: str | Sequence[str]) -> Callable[[str | Sequence[str]], lis
 
 
 def read_layers(path: str | Sequence[str]) -> list[LayerData]:
-    """Read volumes as layers: a diffusion scan where a gradient table is found, else an image.
+    """Read volumes as layers: a diffusion scan where a gradient table is found (see `scan_layers`), else an image.
 
     Raises
     ------
     InvalidInput
         If a file cannot be read.
     """
-    return [_read_one(Path(p)) for p in ([path] if isinstance(path, str) else path)]
+    return [layer for p in ([path] if isinstance(path, str) else path) for layer in _read_one(Path(p))]
 
 
-def _read_one(path: Path) -> LayerData:
+def _read_one(path: Path) -> list[LayerData]:
     name = path.name.split(".")[0]
     if ".mif" in path.name.lower():
         image = read_mif(path)
         if image.gradients is not None and image.data.ndim == 4:
-            return scan_layer(read_dwi(path), name)
+            return scan_layers(read_dwi(path), name)
         array, affine = np.asarray(image.data), image.affine
     elif any(find_gradient_files(path)):
-        return scan_layer(read_dwi(path), name)
+        return scan_layers(read_dwi(path), name)
     else:
         array, affine = read_array(path)
         array = array.reshape(array.shape[:3]) if array.size == np.prod(array.shape[:3]) else array
@@ -151,7 +176,7 @@ def _read_one(path: Path) -> LayerData:
             f"{path.name} has {array.ndim} dimensions and no gradient table; put its bval and bvec files beside it "
             "if it is a diffusion scan"
         )
-    return volume_layer(array, affine, name, metadata={"path": str(path)})
+    return [volume_layer(array, affine, name, metadata={"path": str(path)})]
 
 
 # -- tractograms -----------------------------------------------------------------------------------------------------

@@ -1,14 +1,14 @@
 """Sample data of the tracts engine as napari layers."""
 
 from napari_gpubio.core.napari_io import LayerData
-from napari_gpubio.tracts.napari_io import map_layer, scan_layer
+from napari_gpubio.tracts.napari_io import map_layer, scan_layers
 
 
 def brain_sample_layers() -> list[LayerData]:
-    """Return the brain phantom's diffusion scan (napari's sample-data contribution)."""
+    """Return the brain phantom's diffusion scan and its b = 0 mean (napari's sample-data contribution)."""
     from napari_gpubio.tracts.phantom import load_brain_phantom
 
-    return [scan_layer(load_brain_phantom(), "brain phantom")]
+    return scan_layers(load_brain_phantom(), "brain phantom")
 
 
 def ring_sample_layers() -> list[LayerData]:

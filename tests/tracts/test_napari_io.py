@@ -21,7 +21,9 @@ from napari_gpubio.tracts.napari_io import (
     map_layer,
     read_layers,
     scan_layer,
+    scan_layers,
     scan_of,
+    shows_signal_of,
 )
 from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers
 from napari_gpubio.tracts.tensors import scalar_map
@@ -108,7 +110,8 @@ def test_maps_have_their_customary_contrast():
     colors = np.asarray(built(map_layer(field, "DEC", "s")).data)
     assert (colors.min(), colors.max() <= 1, colors.shape) == (0, True, (7, 6, 5, 3))
     dark = dataclasses.replace(scan(AFFINES["cubic"]), data=np.zeros((*SHAPE, 4)))
-    assert built(scan_layer(dark, "dark")).contrast_limits == [0, 1]
+    for layer in map(built, scan_layers(dark, "dark")):
+        assert layer.contrast_limits == [0, 1]
     with pytest.raises(InvalidInput, match="no S0 map"):
         map_layer(tensor_field(AFFINES["cubic"], s0=None), "S0", "study")
 
@@ -121,6 +124,24 @@ def test_a_scan_becomes_a_series_that_carries_itself():
     assert layer.contrast_limits == pytest.approx([0, np.percentile(VOLUME, 99.5)])
     with pytest.raises(InvalidInput, match=r"layer 'dwi' has 4 dimensions; choose a volume with three"):
         volume_of(layer)
+
+
+@EVERY_AFFINE
+def test_a_scan_opens_on_the_mean_of_its_volumes_at_b_0(affine):
+    given = dataclasses.replace(scan(affine), bvals=np.array([0.0, 1000, 5, 2000]))
+    series, mean = map(built, scan_layers(given, "dwi"))
+    assert (series.name, series.visible, mean.name, mean.visible) == ("dwi", False, "dwi b = 0 mean", True)
+    np.testing.assert_allclose(volume_of(mean), VOLUME * 0.625)
+    assert_registered((series, mean), affine)
+    assert (scan_of(mean), shows_signal_of(mean, given), shows_signal_of(series, given)) == (None, True, True)
+    assert not shows_signal_of(mean, scan(affine))
+
+
+def test_a_scan_without_b_0_opens_on_its_lowest_b_value():
+    given = dataclasses.replace(scan(AFFINES["cubic"]), bvals=np.array([2000.0, 700, 700, 2000]))
+    mean = built(scan_layers(given, "dwi")[-1])
+    assert mean.name == "dwi b = 700 mean"
+    np.testing.assert_allclose(volume_of(mean), VOLUME * 0.375)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -147,7 +168,8 @@ def test_the_reader_takes_files_that_it_knows_and_that_are_there(tmp_path):
 @pytest.mark.parametrize("affine", [AFFINES["left-handed"], AFFINES["oblique sagittal"]], ids=["straight", "oblique"])
 def test_a_series_with_its_table_is_read_as_a_scan(tmp_path, affine):
     path = write_series(tmp_path, affine)
-    layer = built(*read_layers(str(path)))
+    layer, mean = map(built, read_layers(str(path)))
+    assert mean.name == "dwi b = 0 mean"
     assert (layer.name, layer.ndim) == ("dwi", 4)
     assert scan_of(layer).shells() == [0, 1000, 2000]
     np.testing.assert_allclose(scan_of(layer).affine, affine, atol=1e-5)
@@ -190,8 +212,7 @@ def test_colors_and_series_come_back_from_a_file(tmp_path, affine):
 
 
 def test_the_samples_are_layers():
-    (scan_data,) = brain_sample_layers()
-    layer = built(scan_data)
+    layer, _ = map(built, brain_sample_layers())
     assert scan_of(layer).shape == grid_of(layer)[1]
     fa, dec = (built(found) for found in ring_sample_layers())
     assert (fa.name, fa.visible, dec.name, dec.rgb) == ("ring FA", False, "ring DEC", True)

@@ -17,7 +17,7 @@ from napari_gpubio.tracts.gui.fibers import fiber_layer, pack_fibers
 from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.request import BundleSettings, Traced
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.napari_io import map_layer, scan_of
+from napari_gpubio.tracts.napari_io import map_layer, shows_signal_of
 
 MARKER_MM = 4.0  # diameter of a marker
 
@@ -83,7 +83,7 @@ class FiberDisplay(QObject, RunDisplay):
             if name == "FA":
                 self.tensors_shown.emit(layer)
         for layer in self.viewer.layers:
-            if scan_of(layer) is source:
+            if shows_signal_of(layer, source):
                 layer.visible = False
         self._raise_fibers()
         if field.notes:

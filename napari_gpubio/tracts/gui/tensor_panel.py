@@ -46,7 +46,14 @@ from napari_gpubio.tracts.gui.script import (
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
-from napari_gpubio.tracts.napari_io import ellipsoid_layer, field_of, map_layer, read_layers, scan_of
+from napari_gpubio.tracts.napari_io import (
+    ellipsoid_layer,
+    field_of,
+    map_layer,
+    read_layers,
+    scan_of,
+    shows_signal_of,
+)
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.tensors.maps import nearby_voxels, scalar_map, slice_voxels
 from napari_gpubio.tracts.tensors.run import fit_steps
@@ -243,7 +250,7 @@ class TensorPanel(EnginePanel):
         """Add the maps; show the notes of the fit and the result of the gradient check."""
         self._add_maps(result.field, result.study, result.recipe, result.mask)
         for layer in self.viewer.layers:
-            if scan_of(layer) is result.scan:
+            if shows_signal_of(layer, result.scan):
                 layer.visible = False
         self.check_label.setText(result.check.message)
         self.check_label.setStyleSheet("" if result.check.ok else theme.ERROR_STYLE)

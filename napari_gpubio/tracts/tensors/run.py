@@ -107,8 +107,7 @@ def select_volumes(scan: DiffusionScan, shells: tuple[int, ...]) -> npt.NDArray[
 
 def _checked_mask(scan: DiffusionScan, mask: Array | None) -> npt.NDArray[np.bool_]:
     if mask is None:
-        b0 = scan.is_b0 if scan.is_b0.any() else scan.bvals == scan.bvals.min()
-        return brain_mask(np.asarray(scan.data[..., b0], np.float32).mean(axis=-1))
+        return brain_mask(scan.b0_mean())
     if mask.shape != scan.shape:
         raise InvalidInput(
             f"the mask has shape {mask.shape} and the scan {scan.shape}; use a mask drawn on this scan's grid"

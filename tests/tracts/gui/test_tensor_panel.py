@@ -41,12 +41,13 @@ from tests.tracts.gui.tensor_samples import (
 @pytest.mark.display
 def test_from_the_sample_to_fa_and_dec(proxy, fit_panel, qtbot):
     proxy.open_sample("napari-gpubio", "brain_phantom")
-    scan = proxy.layers[0]
+    scan, mean = proxy.layers
     assert fit_panel.scan_box.layer is not None
+    assert (scan.visible, mean.visible) == (False, True)
     fit(qtbot, fit_panel)
-    assert names(proxy) == ["brain phantom", "brain phantom FA", "brain phantom DEC"]
-    assert not scan.visible
-    fa, dec = proxy.layers[1], proxy.layers[2]
+    assert names(proxy)[2:] == ["brain phantom FA", "brain phantom DEC"]
+    assert (scan.visible, mean.visible) == (False, False)
+    fa, dec = proxy.layers[2:]
     field = field_of(fa)
     assert field is field_of(dec)
     assert dec.rgb

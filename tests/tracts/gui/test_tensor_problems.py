@@ -106,7 +106,7 @@ def test_opening_a_scan_and_what_goes_wrong(proxy, fit_panel, tmp_path):
             (tmp_path / name).write_bytes(content)
         fit_panel.open_scan(str(path))
         assert name.removeprefix("dwi.") in fit_panel.message
-        assert len(proxy.layers) == 1
+        assert names(proxy) == ["dwi", "dwi b = 0 mean"]
 
 
 def test_opening_tensors(proxy, fit_panel, tmp_path):
