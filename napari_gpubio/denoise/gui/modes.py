@@ -20,10 +20,12 @@ from napari_gpubio.gui.forms import ParamForm, aligned_form, muted_label, row_la
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 
 ESTIMATED, NUMBER, MAP = "estimated from the image", "a number", "a map"
-_LEVEL_TIP = "Standard deviation of the noise, in the unit of the image; for Rician noise that of its two parts"
-_SECOND_TIP = "Fluence of the other half of the photons, per photon of its own half; the image is the first half"
-_LABELS_TIP = "Refractive index or tissue of each voxel: nothing is averaged across borders"
-_ALONE = "With one buffer only, its noise is measured; two halves of the photons are denoised better."
+_LEVEL_TIP = (
+    "Standard deviation of the noise, in the unit of the image; for Rician noise, of its real and imaginary parts"
+)
+_SECOND_TIP = "Fluence from the other half of the photons, per photon of that half; the image is the first half"
+_LABELS_TIP = "Tissue or refractive index of each voxel: nothing is averaged across boundaries"
+_ALONE = "With a single volume, the noise is estimated from it; two halves of the photons give a better result."
 _LAYER_NAMES = {"noise": "noise map", "second": "second half", "labels": "labels layer"}
 
 

@@ -42,10 +42,10 @@ _ANLM_TEXTS = ResultTexts(
     gain="Gain (estimate)",
     times="photons or averages",
     gain_tip=(
-        "From what the filter leaves of a little noise that is added to a block of the image; about 1 dB uncertain. A "
-        "change of bias is not seen."
+        "From how much of a little added noise the filter removes in one block of the image; uncertain by about 1 dB. "
+        "A change in bias is not included."
     ),
-    stopped="stopped; what was not reached is as it was",
+    stopped="stopped; the rest of the image is unchanged",
 )
 _FLUENCE_TEXTS = ResultTexts(
     noise_title="noise left in {}",
@@ -53,17 +53,17 @@ _FLUENCE_TEXTS = ResultTexts(
     gain="Gain",
     times="photons",
     gain_tip=(
-        "From the noise before and after, by the two halves, median over voxels with more signal than noise. A "
-        "change of bias is not seen; with it the gain is about 2 dB less on the sample, whose truth is known."
+        "From the noise before and after, estimated from the two halves; median over voxels with more signal than "
+        "noise. A change in bias is not included: it lowers the gain by about 2 dB on the sample, whose truth is known."
     ),
     stopped="stopped; wider windows were not tried",
 )
 _FLUENCE_ALONE_TEXTS = dataclasses.replace(
     _FLUENCE_TEXTS,
-    noise="standard error that is left, at least",
+    noise="remaining standard error, at least",
     gain="Gain, at most",
     gain_tip=(
-        "From the noise before and after, as it was measured in one buffer, which shows only part of what is left: "
+        "From the noise before and after, estimated from the single volume, which reveals only part of what remains: "
         "on the sample, whose truth is known, the gain is about 5 dB less."
     ),
     about="≤",
