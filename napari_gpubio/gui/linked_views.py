@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
 _QUICK_S, _REST_MS = 0.1, 150  # what a move may cost before the main view waits until the mouse rests
 _SIZE = QSize(400, 720)
-_ANGLES = (14.0, -28.0, 58.0)  # of the 3-D view: from the front, the right and above
+_LOOKS = (-0.45, 0.8, 0.4)  # the 3-D view, along (z, y, x): from above, behind and the left, so that left is left
 _STROKE_MS = 50  # between two looks of the main viewer at a stroke in a pane
 _ALL = ("visible", "opacity", "blending", "name")
 _FOLLOWED: dict[type[Layer], tuple[str, ...]] = {
@@ -331,7 +331,7 @@ class LinkedViews(QSplitter):
         self.attach()
         self._main.dims.ndisplay = 3
         self._main.reset_view()
-        camera_of(self._main).angles = _ANGLES
+        camera_of(self._main).set_view_direction(_LOOKS, (1.0, 0.0, 0.0))
 
     def sizeHint(self) -> QSize:
         """Qt: how large the dock is at first."""

@@ -5,7 +5,7 @@ A viewer is followed from the first command of the plugin on, whichever it is: a
 
 import sys
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,14 @@ from napari_gpubio.core.napari_io import carried, grid_of, series_layer, stored_
 from napari_gpubio.core.space import is_oblique, tilt_degrees, world_axes_of
 from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.gui.anatomy import show_letters
-from napari_gpubio.gui.views import camera_of, set_view
+from napari_gpubio.gui.views import VIEWS_KEY, camera_of, set_view, toggle_linked_views
 
-LINKED_VIEWS = "Linked views"
+if TYPE_CHECKING:
+    import napari.viewer
+
 _NAPARIS_VIEW = ("towards", "down", "right")
 _LOOK = ("name", "opacity", "blending", "visible", "metadata")
 _IMAGE_LOOK = ("colormap", "contrast_limits", "gamma", "interpolation2d", "interpolation3d", "rendering")
-VIEWS_KEY = "Alt-V"  # opens and closes the linked views
 _followed: dict[int, "_Arrivals"] = {}  # by the viewer's id; viewers compare all they hold
 
 
@@ -96,16 +97,6 @@ class _Arrivals:
             )
 
 
-def toggle_linked_views(viewer: Any) -> None:
-    """Open the dock widget "Linked views", or close it."""
-    viewer = getattr(viewer, "__wrapped__", viewer)
-    dock = viewer.window.dock_widgets.get(f"{LINKED_VIEWS} (napari-gpubio)")
-    if dock is None:
-        viewer.window.add_plugin_dock_widget("napari-gpubio", LINKED_VIEWS)
-    else:
-        viewer.window.remove_dock_widget(dock)
-
-
 def is_displaced(layer: Any) -> bool:
     """Whether napari cannot slice an image or labels layer where it lies: rotated, sheared, or with swapped axes."""
     if layer.ndim < 3 or layer.multiscale or isinstance(layer.data, WorldAligned):
@@ -144,7 +135,7 @@ def show_in_register(viewer: Any, layer: Any) -> Any:
     return shown
 
 
-def new_region(viewer: "napari.viewer.Viewer") -> Any:  # noqa: F821 - napari gives the viewer by this name
+def new_region(viewer: "napari.viewer.Viewer") -> Any:  # napari gives the viewer by this type
     """Add empty labels on the voxels of the selected scan, to be painted; returns the layer.
 
     Raises

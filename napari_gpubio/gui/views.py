@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QComboBox, QFormLayout, QLineEdit, QWidget
+from qtpy.QtWidgets import QComboBox, QFormLayout, QHBoxLayout, QLineEdit, QPushButton, QWidget
 
 from napari_gpubio.gui.connections import Connections, single_shot
 
@@ -41,11 +41,12 @@ def set_view(viewer: Any, name: str) -> None:
     camera_of(viewer).orientation = VIEWS[name]
 
 
+LINKED_VIEWS, VIEWS_KEY = "Linked views", "Alt-V"
 _MIRRORED = "mirrored (napari's default)"
 
 
 class ViewBox(QWidget):
-    """Shows whether the view is neurological, radiological or mirrored, and changes it."""
+    """Shows whether the view is neurological, radiological or mirrored, changes it, and opens the linked views."""
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -57,7 +58,16 @@ class ViewBox(QWidget):
         self._box.setToolTip("\n".join(f"{name}: {text}" for name, text in VIEW_HELP.items()))
         form = QFormLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
-        form.addRow("Left–right", self._box)
+        row = QHBoxLayout()
+        row.addWidget(self._box, 1)
+        if hasattr(viewer, "window"):
+            self.linked_views = QPushButton(LINKED_VIEWS, self)
+            self.linked_views.setToolTip(
+                f"Axial, coronal, and sagittal slices beside the canvas, or none ({VIEWS_KEY})"
+            )
+            self.linked_views.clicked.connect(lambda: toggle_linked_views(viewer))
+            row.addWidget(self.linked_views)
+        form.addRow("Left–right", row)
         self._box.activated.connect(self._on_chosen)
         connections = Connections(lambda: [(camera_of(viewer).events.orientation, self._show)], self._show)
         self.attach, self.detach = connections.attach, connections.detach
@@ -70,6 +80,16 @@ class ViewBox(QWidget):
         if name is not None:
             set_view(self._viewer, name)
         self._show()
+
+
+def toggle_linked_views(viewer: Any) -> None:
+    """Open the dock widget "Linked views", or close it."""
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    dock = viewer.window.dock_widgets.get(f"{LINKED_VIEWS} (napari-gpubio)")
+    if dock is None:
+        viewer.window.add_plugin_dock_widget("napari-gpubio", LINKED_VIEWS)
+    else:
+        viewer.window.remove_dock_widget(dock)
 
 
 def fit_slider_labels(window: QWidget) -> None:

@@ -16,9 +16,8 @@ from napari_gpubio.gui.scans import (
     new_region,
     on_activate,
     show_in_register,
-    toggle_linked_views,
 )
-from napari_gpubio.gui.views import VIEWS, camera_of, set_view, view_of
+from napari_gpubio.gui.views import VIEWS, camera_of, set_view, toggle_linked_views, view_of
 from tests.volume_samples import AFFINES, OBLIQUE, VOLUME
 
 ROTATED = {
