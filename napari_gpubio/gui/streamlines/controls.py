@@ -13,12 +13,13 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import text_button
-from napari_gpubio.gui.lines.paint import STYLES
+from napari_gpubio.gui.lines.paint import AUTO, LINES, LIT, TUBES
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
 from napari_gpubio.gui.streamlines.layer import ALL, SHOWN, Streamlines
 from napari_gpubio.gui.wheel import WheelGuard
 
 _EVENTS = ("coloring", "color_by", "colormap", "slab_mm", "tail_width", "line_style", "shown", "saves", "legend")
+_STYLES = {AUTO: "auto", LINES: "flat lines", LIT: "lit lines", TUBES: "tubes"}
 _LARGEST = 1e30  # limit of a color, of any unit
 
 
@@ -74,8 +75,9 @@ class QtStreamlinesControls(QtLayerControls):
         self.slab_mm.setSpecialValueText("all")
         self.slab_mm.setToolTip("Slices show fibers within this distance on either side")
         self.line_style = QComboBox()
-        self.line_style.addItems(list(STYLES))
-        self.line_style.setToolTip("In 3-D; auto: tubes while at most 20,000 fibers are shown, else shaded lines")
+        for style, text in _STYLES.items():
+            self.line_style.addItem(text, style)
+        self.line_style.setToolTip("In 3-D; auto: tubes while at most 20,000 fibers are shown, else lit lines")
         self.line_width = NumberBox(1.0, 20.0, 1.0, 2, unit="px", arrows=True)
         self.saves = QComboBox()
         self.saves.setToolTip("Which fibers File > Save and the panel write")
@@ -97,7 +99,7 @@ class QtStreamlinesControls(QtLayerControls):
     def _connect(self) -> None:
         events = self.layer.events
         events.properties.connect(self._show_choices)
-        events.streamlines.connect(self._show_choices)
+        events.streamlines.connect(self._show_values)
         for name in _EVENTS:
             getattr(events, name).connect(self._show_values)
         for name, signal in (
@@ -105,9 +107,11 @@ class QtStreamlinesControls(QtLayerControls):
             ("legend", self.legend.toggled),
             ("slab_mm", self.slab_mm.valueChanged),
             ("line_width", self.line_width.valueChanged),
-            ("line_style", self.line_style.currentTextChanged),
         ):
             signal.connect(functools.partial(_set, self.layer, name))
+        self.line_style.currentIndexChanged.connect(
+            lambda _: _set(self.layer, "line_style", self.line_style.currentData())
+        )
         self.saves.currentIndexChanged.connect(lambda _: _set(self.layer, "saves", self.saves.currentData()))
 
     def _layers_of_viewer(self) -> list[Any]:
@@ -134,7 +138,7 @@ class QtStreamlinesControls(QtLayerControls):
             self.legend.setChecked(layer.legend)
             self.slab_mm.setValue(layer.slab_mm)
             self.line_width.setValue(layer.line_width)
-            self.line_style.setCurrentText(layer.line_style)
+            self.line_style.setCurrentIndex(self.line_style.findData(layer.line_style))
 
     def _show_saved(self) -> None:
         """Say how many fibers each choice writes."""
