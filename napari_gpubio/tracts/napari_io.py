@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import (
+    IN_MM,
     KEY,
     STREAMLINES_KEY,
     LayerData,
@@ -17,12 +18,12 @@ from napari_gpubio.core.napari_io import (
     series_layer,
     volume_layer,
 )
-from napari_gpubio.core.space import layer_matrix, world_order
+from napari_gpubio.core.space import layer_matrix, slice_steps_mm, world_order
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_array, read_dwi
 from napari_gpubio.tracts.io.mif import read_mif
 from napari_gpubio.tracts.io.validation import box_grid, offsets_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.tensors.maps import scalar_map
+from napari_gpubio.tracts.tensors.maps import ellipsoids, scalar_map
 
 Array = npt.NDArray[Any]
 _DIFFUSIVITY = {"contrast_limits": (0.0, 3e-3), "colormap": "magma"}
@@ -76,10 +77,25 @@ def map_layer(field: TensorField, map_name: str, study: str, *, visible: bool = 
         values,
         field.affine,
         name,
-        metadata={"field": field, "parameters": dict(field.parameters)},
+        metadata={"field": field, "map": map_name, "study": study, "parameters": dict(field.parameters)},
         visible=visible,
         **keywords,
     )
+
+
+def ellipsoid_layer(field: TensorField, voxels: Array) -> LayerData:
+    """Return the surface layer of the ellipsoids of some voxels, shape (N, 3); InvalidInput if no tensor is there."""
+    vertices, faces, colors = ellipsoids(field, voxels)
+    step = slice_steps_mm(field.affine)
+    keywords = {
+        "name": "ellipsoids",
+        "vertex_colors": colors,
+        "scale": step,
+        **IN_MM,
+        "shading": "none",
+        "metadata": {KEY: {"field": field}},
+    }
+    return (vertices[:, ::-1] / step, faces[:, ::-1]), keywords, "surface"
 
 
 def field_of(layer: Any) -> TensorField | None:

@@ -88,6 +88,11 @@ class ColoredLayer:
             self.events.properties()
 
     @property
+    def color_image(self) -> LineImage | None:
+        """The image that colors the lines, None if none does."""
+        return self._images.get(self.color_by)
+
+    @property
     def color_title(self) -> str:
         """What colors the lines, for people and with its unit: "length (mm)"."""
         image = self._images.get(self.color_by)
