@@ -103,7 +103,7 @@ class SeedSettings:
     """The ball of seed points around a click."""
 
     radius_mm: float = param(
-        3.0, "Seed radius", "Radius of the ball of seed points around a click; 0 = the click alone.",
+        3.0, "Seed radius", "Radius of the ball of seed points around a click; 0 = only the clicked point.",
         unit="mm", minimum=0.0, maximum=50.0, step=0.5,
     )  # fmt: skip
     points: int = param(100, "Seed points", "Number of seed points in the ball.", minimum=1, maximum=100_000, step=10)

@@ -27,6 +27,7 @@ from napari_gpubio.tracts.model import Tractogram
 
 _PLOT_HEIGHT = 132  # pixels; room for bars, ticks and the title of the axis
 _BINS = 24
+_LEAST_PLAIN = 1e-3  # smaller numbers are written with a power of ten
 _ALL_ALPHA = 70  # of 255: the bars of all fibers, behind those of the shown ones
 TABLES = "Comma-separated values (*.csv)"
 
@@ -123,7 +124,7 @@ class FiberBox(ResultBox):
             return
         fibers, findings = self.layer.metadata[KEY]["tractogram"], []
         if not fibers.complete:
-            findings.append(("warning", "The run was stopped early: fibers are missing."))
+            findings.append(("warning", "The run was stopped early; some fibers are missing."))
         if not self.layer.visible:
             findings.append(("warning", f"“{self.layer.name}” is hidden; show it in the layer list to see its fibers."))
         rows = fiber_numbers(fibers, self.layer.per_fiber, self.layer.shown)
@@ -170,9 +171,11 @@ class FiberBox(ResultBox):
         rgb = np.ascontiguousarray(image[..., :3])
         drawn = QImage(rgb.data, rgb.shape[1], rgb.shape[0], 3 * rgb.shape[1], QImage.Format.Format_RGB888)
         self._bar.setPixmap(QPixmap.fromImage(drawn))
-        self._limits.setText(
-            f"{limits[0]:.3g}  to  {limits[1]:.3g}   {READABLE.get(self.layer.color_by) or self.layer.color_title}"
-        )
+        largest = max(map(abs, limits))
+        form = f".{_decimals(largest)}f" if largest >= _LEAST_PLAIN else ".1e"
+        low, high = (format(limit, form) for limit in limits)
+        name = READABLE.get(self.layer.color_by) or self.layer.color_title
+        self._limits.setText(f"{low}  to  {high}   {name}")
 
     # -- histogram and filter -------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 MAPS = ("FA", "MD", "AD", "RD", "DEC", "S0")
 SHOWN_AT_FIRST = ("FA", "DEC")
-PLACES = {"slice": "the slice on screen", "point": "around the middle of the view"}
+PLACES = {"slice": "in the current slice", "point": "around the center of the view"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class TensorPanel(EnginePanel):
         self.inputs.addWidget(self.form)
         self.inputs.addWidget(self._map_choices())
         self.inputs.addWidget(self._glyph_controls())
-        tip = "Open the panel Fiber tracking beside this one"
+        tip = "Open the Fiber tracking panel as a tab beside this one"
         self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
         self.check_label = QLabel(self)
         self.check_label.setWordWrap(True)
@@ -250,7 +250,7 @@ class TensorPanel(EnginePanel):
         self.check_label.show()
         notes = list(result.field.notes)
         if not result.field.complete:
-            notes.insert(0, "The fit was stopped: only a part of the volume has tensors")
+            notes.insert(0, "The fit was stopped early: only part of the volume has tensors")
         if notes:
             self.show_note(notes_text(notes))
 

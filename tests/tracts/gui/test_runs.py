@@ -66,7 +66,7 @@ def test_a_fit_that_is_stopped_leaves_no_tensors(viewer, empty, monkeypatch):
     after_the_first_step(monkeypatch, "fit_steps", lambda stop: stop.set())
     add_scan(viewer)
     empty.click(CALLOSUM)
-    assert "stopped before its end" in empty.message
+    assert "stopped before it finished" in empty.message
     assert empty.panel.field is None
     assert not empty.layers
 
