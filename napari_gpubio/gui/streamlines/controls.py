@@ -4,8 +4,10 @@ import functools
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
 from napari._qt.layer_controls.qt_layer_controls_base import QtLayerControls
 from napari._qt.layer_controls.qt_tracks_controls import QtTracksControls
+from napari._qt.widgets.qt_color_swatch import QColorSwatchEdit
 from napari.utils.colormaps import AVAILABLE_COLORMAPS
 from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QWidget
@@ -13,7 +15,7 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import text_button
-from napari_gpubio.gui.lines.paint import AUTO, LINES, LIT, TUBES
+from napari_gpubio.gui.lines.paint import AUTO, LINES, LIT, TUBES, UNIFORM
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
 from napari_gpubio.gui.streamlines.layer import ALL, SHOWN, Streamlines
 from napari_gpubio.gui.wheel import WheelGuard
@@ -66,6 +68,7 @@ class QtStreamlinesControls(QtLayerControls):
     def __init__(self, layer: Streamlines) -> None:
         super().__init__(layer)
         self.color_by = ColorByBox(self._layers_of_viewer)
+        self.color = QColorSwatchEdit(initial_color=layer.color, tooltip="The color of all fibers, if it is uniform")
         self.colormap = QComboBox()
         self.colormap.addItems(list(AVAILABLE_COLORMAPS))
         self.limits = LimitsRow(layer)
@@ -83,6 +86,7 @@ class QtStreamlinesControls(QtLayerControls):
         self.saves.setToolTip("Which fibers File > Save and the panel write")
         for label, widget in (
             ("color by:", self.color_by),
+            ("color:", self.color),
             ("colormap:", self.colormap),
             ("limits:", self.limits),
             ("legend:", self.legend),
@@ -109,6 +113,7 @@ class QtStreamlinesControls(QtLayerControls):
             ("line_width", self.line_width.valueChanged),
         ):
             signal.connect(functools.partial(_set, self.layer, name))
+        self.color.color_changed.connect(self._on_color)
         self.line_style.currentIndexChanged.connect(
             lambda _: _set(self.layer, "line_style", self.line_style.currentData())
         )
@@ -119,18 +124,27 @@ class QtStreamlinesControls(QtLayerControls):
         viewer = getattr(self.parent(), "viewer", None)
         return [] if viewer is None else list(viewer.layers)
 
+    def _on_color(self, color: Any) -> None:
+        if not np.allclose(self.layer.color, color[:3], atol=1e-3):
+            self.layer.color = color
+
     def _show_choices(self) -> None:
         self.color_by.set_layer(self.layer)
         self._show_values()
 
     def _show_values(self) -> None:
-        layer, widgets = self.layer, (self.colormap, self.legend, self.slab_mm, self.line_width, self.line_style)
+        layer, widgets = (
+            self.layer,
+            (self.color, self.colormap, self.legend, self.slab_mm, self.line_width, self.line_style),
+        )
         self.color_by.show_choice()
         self.limits.show_limits()
         self._show_saved()
         with ExitStack() as silence:
             for widget in widgets:
                 silence.enter_context(QSignalBlocker(widget))
+            self.color.setColor(layer.color)
+            self.color.setEnabled(layer.color_by == UNIFORM)
             if self.colormap.findText(layer.colormap) < 0:
                 self.colormap.addItem(layer.colormap)
             self.colormap.setCurrentText(layer.colormap)
