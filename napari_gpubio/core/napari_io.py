@@ -198,18 +198,17 @@ def save_layer(layer: Any, folder: Path) -> Path:
     return path
 
 
-def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
-    """Write an image or labels layer as NIfTI (napari's writer contribution); returns the path.
+def stored_volume(data: Any, attributes: dict[str, Any]) -> tuple[Array, Array]:
+    """Return array and affine of a layer that a writer is given, as `stored_array` and `grid_of` of a layer.
 
     Raises
     ------
     InvalidInput
-        If the layer has fewer than three dimensions, or the file cannot be written.
+        If the layer has fewer than three dimensions.
     """
     ours = attributes.get("metadata", {}).get(KEY, {})
     if isinstance(data, WorldAligned):
-        write_volume(path, data.source, ours["affine"])
-        return [path]
+        return data.source, np.asarray(ours["affine"])
     array = np.asarray(data)
     ndim = array.ndim - bool(attributes.get("rgb"))
     if ndim < 3:
@@ -217,11 +216,8 @@ def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
     array = array.transpose(2, 1, 0, 3) if attributes.get("rgb") else array.T
     affine = ours.get("affine") if isinstance(ours, dict) else None
     if affine is None:
-        affine = to_layer(_last_three(layer_matrix(attributes, ndim)))  # (z, y, x) turned round is (x, y, z)
-    else:
-        array = _stored(array, affine)
-    write_volume(path, array, affine)
-    return [path]
+        return array, to_layer(_last_three(layer_matrix(attributes, ndim)))  # (z, y, x) turned round is (x, y, z)
+    return _stored(array, affine), np.asarray(affine)
 
 
 def _stored(array: Array, affine: Array | None) -> Array:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.docking import CloseGuard
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.gui.jobs import Job, Outcome
+from napari_gpubio.gui.jobs import Job, MakeSteps, Outcome
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.script import checksum
 
@@ -68,6 +68,17 @@ class RunDisplay:
         """Take from the result of a run what is worth keeping although newer inputs are about to be run."""
 
 
+class _ShownBy(RunDisplay):
+    """Shows the result of a run by a function, and nothing before."""
+
+    def __init__(self, show: Callable[[Any], Any]) -> None:
+        self._show = show
+
+    def show_result(self, result: Any) -> None:
+        """Show what the generator returned."""
+        self._show(result)
+
+
 class EnginePanel(QWidget, RunForm, RunDisplay):
     """Base of the dock widgets.
 
@@ -92,6 +103,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self.run_form: RunForm = self
         self.run_display: RunDisplay = self
         self._current_display: RunDisplay = self  # that of the run under way
+        self._other: tuple[MakeSteps, RunDisplay] | None = None  # what runs next instead of the inputs
         self.inputs = QVBoxLayout()
         self._build()
         self._warmup = BackgroundWarmup(self.warms, self)
@@ -150,11 +162,13 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
     def _start_run(self) -> None:
         try:
             stop = threading.Event()
-            steps = self.run_form.make_steps(stop)
+            other, self._other = self._other, None
+            make, display = other or (self.run_form.make_steps, self.run_display)
+            steps = make(stop)
         except GpuBioError as error:
             self.show_error(str(error))
             return
-        self._current_display = self.run_display
+        self._current_display = display
         self._job = Job(lambda _: steps, self)
         self._job.stop_event = stop
         self._job.stepped.connect(self.show_step)
@@ -163,6 +177,20 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._set_running(running=True)
         self._status.setText("starting …")
         self._job.start()
+
+    def run_other(self, make: MakeSteps, show: Callable[[Any], Any]) -> None:
+        """Run something else than the inputs, with this panel's progress and Stop; not while a run is under way.
+
+        Parameters
+        ----------
+        make
+            Returns the steps, given the event that ends them.
+        show
+            Called with what they return.
+        """
+        if not self.running and not self.waiting:
+            self._other = make, _ShownBy(show)
+            self.run()
 
     def run_again(self, *, end_first: bool = True) -> None:
         """Run with the inputs as they stand; a run that is under way is ended first (or waited for), and not shown."""

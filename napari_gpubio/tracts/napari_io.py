@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import described_layer, read_described
 from napari_gpubio.core.napari_io import KEY, LayerData, carried, series_layer, volume_layer
 from napari_gpubio.core.space import layer_matrix, world_order
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_array, read_dwi
@@ -125,6 +126,8 @@ def _read_one(path: Path) -> LayerData:
     else:
         array, affine = read_array(path)
         array = array.reshape(array.shape[:3]) if array.size == np.prod(array.shape[:3]) else array
+        if keywords := read_described(path, array.shape):
+            return described_layer(array, affine, name, keywords, path)
     if array.ndim != 3:
         raise InvalidInput(
             f"{path.name} has {array.ndim} dimensions and no gradient table; put its bval and bvec files beside it "

@@ -206,7 +206,7 @@ class VoxelRunBox(RunBox):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         tip = "At most 100,000 photons, as soon as the source is placed or moved or a property changes"
-        super().__init__(LightSettings(), (), tip, parent)
+        super().__init__(LightSettings(halves=True), (), tip, parent)  # halves cost no time, and Clean needs them
         self._given = LightSettings().time_gates_ns  # kept to the last digit, equal or not, until the user changes them
         self.set_live(True)
         for signal in (self.faces.changed, self._end.edited, self._gates.edited):

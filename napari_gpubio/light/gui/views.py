@@ -7,6 +7,7 @@ import numpy as np
 from napari.utils.colormaps import Colormap, ensure_colormap
 
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
+from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.gui.request import Displayed
@@ -347,8 +348,8 @@ class LayerView(ResultView):
 
 def _meaning(metadata: dict[str, Any]) -> str:
     """The quantity of a layer, where it has a choice of them."""
-    quantity = str(metadata.get("quantity"))
-    return quantity if quantity == "absorbed" else ""
+    quantity = metadata.get("quantity")
+    return "absorbed" if isinstance(quantity, Quantity) and quantity.name.startswith("absorbed") else ""
 
 
 def _set_limits(layer: Any, limits: tuple[float, ...], around: tuple[float, ...]) -> None:

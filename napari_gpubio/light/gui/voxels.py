@@ -10,6 +10,7 @@ import numpy as np
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import carried, saved_path
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.actions import ResultAction, ResultContext
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -103,6 +104,7 @@ class VoxelMode(Mode[LightResult]):
                 (labels.recolored, lambda: self._show_labels(self.table.model.labels)),
                 (labels.error_occurred, panel.show_error),
                 (self.table.label_selected, labels.select),
+                (self.results.action_requested, self._start_action),
                 (controller.changed, self._on_change),
                 (controller.dragged, self._on_change),
                 (controller.error_occurred, panel.show_error),
@@ -304,6 +306,15 @@ class VoxelMode(Mode[LightResult]):
         self.controller.layers.bring_to_front()
         if self.results.result is found.source_run:
             self.results.add_rows(sensitivity_rows(found.sensitivity, found.detector))
+
+    def _start_action(self, action: ResultAction) -> None:
+        """Do something next with the displayed result."""
+        layers = {"fluence": self.view.layer(), "labels": self._labels.layer}
+        try:
+            result = self.needed_result().result
+            action.start(ResultContext(panel=self.panel, result=result, layers=layers, options=self.options))
+        except GpuBioError as error:
+            self.panel.show_error(str(error))
 
     # -- saved results --------------------------------------------------------------------------------------------
 
