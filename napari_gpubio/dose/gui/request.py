@@ -141,7 +141,7 @@ def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, 
     doses = tuple(plan.dose() for plan in request.plans)
     _check_units(doses)
     own, found = _structures(request.layers, doses[0])
-    bases, pairs = zip(*(_error_doses(*one) for one in zip(request.plans, doses, strict=True)), strict=True)
+    bases, pairs = zip(*(error_doses(*one) for one in zip(request.plans, doses, strict=True)), strict=True)
     opened: list[LiveDvh] = []
     try:
         for dose, plan_dose in _with_plans(doses, pairs):
@@ -172,8 +172,8 @@ def _with_plans(doses: Sequence[Dose], pairs: Sequence[Sequence[Dose]]) -> Itera
         yield from ((one, dose) for one in pair)
 
 
-def _error_doses(plan: Plan, dose: Dose) -> tuple[str, tuple[Dose, ...]]:
-    """What the band of a plan is made from: its kind, and two doses; nothing where the layer carries no errors."""
+def error_doses(plan: Plan, dose: Dose) -> tuple[str, tuple[Dose, ...]]:
+    """Return what the band of a plan is made from: its kind, and two doses; nothing where its layer has no errors."""
     known = errors_of(plan.layer, dose, frame=plan.frame)
     if known.halves is not None:
         return HALVES, half_doses(dose, known.halves)

@@ -6,6 +6,8 @@ import pytest
 from napari_gpubio.core.napari_io import volume_layer
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.dose import Dose, dvh
+from napari_gpubio.dose.io import read_curves_csv
+from tests.dock_widgets import run_script, save_scripts_as, script_of
 from tests.dose.gui.panel_samples import AFFINE, SETTINGS, SHAPE, label_values, organs
 from tests.dose.samples import ROTATION, affine_of
 
@@ -199,3 +201,31 @@ def test_a_band_follows_the_brush(user, light_user):
     panel.axes_box.kind.setCurrentIndex(1)  # differential: no band
     user.settle()
     assert panel.plot.drawn_bands == [None, None]
+
+
+# -- Copy as Python ---------------------------------------------------------------------------------------------------
+
+
+def written(path):
+    """Doses and volumes by structure of a file of curves."""
+    return {one.name: (one.doses, one.volumes_cc) for one in read_curves_csv(path)}
+
+
+@pytest.mark.parametrize("affine", [AFFINE, OBLIQUE], ids=["LAS", "oblique"])
+@pytest.mark.parametrize("errors", ["halves", "standard_error"])
+def test_the_script_has_the_bits_of_curves_and_bands(user, light_user, tmp_path, monkeypatch, affine, errors):
+    values = light_values()
+    more = {"halves": np.stack([0.9 * values, 1.1 * values]), "standard_error": 0.2 * values}
+    light_user.add(affine, **{errors: more[errors]})
+    user.add_organs(organs(affine=affine))
+    panel = light_user.settled()
+    user.type_unit("1/cm2")
+    user.scale_doses(3.0)
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    run_script(script_of(panel), tmp_path)
+    found = [written(tmp_path / f"plan {name}.csv") for name in ("curves", "low", "high")]
+    for curve in panel.controller.curves:
+        shown = curve.dvh, curve.band.low, curve.band.high
+        for one, (doses, volumes) in zip(shown, (file[curve.dvh.name] for file in found), strict=True):
+            np.testing.assert_array_equal(doses, one.doses)
+            np.testing.assert_array_equal(volumes, one.volumes_cc)
