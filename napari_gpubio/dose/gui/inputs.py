@@ -121,7 +121,7 @@ class InputBox(QWidget):
         unit_row.layout().setContentsMargins(0, 0, 0, 0)
         self._rows = aligned_form(self)
         for text, tip, widget in (
-            ("Dose", "Image layer whose values are doses; of a series, the volume on screen", self.dose_box),
+            ("Dose", "Image layer with the dose; of a series, the volume on screen is counted", self.dose_box),
             ("Unit", _UNIT_TIP, unit_row),
             ("Second plan", "Another dose for the same structures; its curves are dashed", self.second_box),
             ("Structures", self.structures.toolTip(), self.structures),

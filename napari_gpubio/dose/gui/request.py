@@ -140,7 +140,7 @@ def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, 
         raise InvalidInput(NO_STRUCTURES)
     doses = tuple(plan.dose() for plan in request.plans)
     _check_units(doses)
-    own, found = _structures(request.layers, doses[0])
+    own, found = structures_of(request.layers, doses[0])
     bases, pairs = zip(*(error_doses(*one) for one in zip(request.plans, doses, strict=True)), strict=True)
     opened: list[LiveDvh] = []
     try:
@@ -188,8 +188,8 @@ def _check_units(doses: Sequence[Dose]) -> None:
         raise InvalidInput(f"the plans are in {' and '.join(units)}, which cannot share an axis; convert one of them")
 
 
-def _structures(layers: Sequence[Any], dose: Dose) -> tuple[list[Any], tuple[Structure, ...]]:
-    """Structures of all layers as the engine takes them, and as the panel lists them, with unique names."""
+def structures_of(layers: Sequence[Any], dose: Dose) -> tuple[list[Any], tuple[Structure, ...]]:
+    """Return structures of all layers as the engine takes them, and as the panel lists them, with unique names."""
     kinds: list[tuple[Any, LabelStructures | tuple[ContourStructure, ...]]] = [
         (layer, labels_of(layer) if isinstance(layer, Labels) else contours_of(layer, dose)) for layer in layers
     ]

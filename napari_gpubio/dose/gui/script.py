@@ -10,7 +10,7 @@ from napari.layers import Labels
 from napari_gpubio.core.napari_io import save_layer, saved_path, stored_array
 from napari_gpubio.core.volumes import nifti_affine, open_nifti, write_volume
 from napari_gpubio.dose.bands import HALVES
-from napari_gpubio.dose.gui.request import Plan, Request, error_doses
+from napari_gpubio.dose.gui.request import Plan, Request, error_doses, structures_of
 from napari_gpubio.dose.metrics.constraints import Constraint
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.model import is_turned
@@ -75,8 +75,10 @@ def script_text(
     plans = [f"plan{n or ''}" for n in range(len(request.plans))]
     for name, plan in zip(plans, request.plans, strict=True):
         lines += _dose_lines(name, plan, saved)
+    _, structures = structures_of(request.layers, request.plans[0].dose())
     for number, layer in enumerate(request.layers):
-        lines += _structure_lines(f"part{number}", layer, request, saved)
+        names = [one.name for one in structures if one.layer == layer]
+        lines += _structure_lines(f"part{number}", layer, names, request, saved)
     parts = ", ".join(f"*part{number}" for number in range(len(request.layers)))
     lines += [f"structures = [{parts}]", f"settings = {call_text('dose', request.settings)}"]
     printed = {"metrics": metrics, "constraints": constraints}
@@ -138,10 +140,13 @@ def _affine_lines(path: Path | None, layer: Any) -> list[str]:
     return [f"affine = np.array({own.tolist()!r})"]
 
 
-def _structure_lines(name: str, layer: Any, request: Request, saved: Mapping[str, Path]) -> list[str]:
+def _structure_lines(
+    name: str, layer: Any, names: Sequence[str], request: Request, saved: Mapping[str, Path]
+) -> list[str]:
+    """Lines that read the structures of a layer, under the names that their curves have."""
     if isinstance(layer, Labels):
         found, path = labels_of(layer), saved.get(layer.name) or saved_path(layer)
-        named = dict(zip(found.values, found.names, strict=True))
+        named = dict(zip(found.values, names, strict=True))
         return [
             f"labels, affine = read_array({str(path)!r})",
             *_affine_lines(path, layer),
@@ -150,9 +155,9 @@ def _structure_lines(name: str, layer: Any, request: Request, saved: Mapping[str
         ]
     plan = request.plans[0]
     lines = [f"loops = np.load({str(saved[layer.name])!r})", f"{name} = ["]
-    for number, one in enumerate(contours_of(layer, plan.dose())):
+    for number, (one, shown) in enumerate(zip(contours_of(layer, plan.dose()), names, strict=True)):
         chosen = f"[loops[key] for key in loops if key.startswith('{number}/')]"
-        lines.append(f"    dose.contour_structure({one.name!r}, {chosen}, thickness_mm={one.thickness_mm!r}),")
+        lines.append(f"    dose.contour_structure({shown!r}, {chosen}, thickness_mm={one.thickness_mm!r}),")
     return [*lines, "]"]
 
 
