@@ -105,6 +105,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._current_display: RunDisplay = self  # that of the run under way
         self._other: tuple[MakeSteps, RunDisplay] | None = None  # what runs next instead of the inputs
         self.inputs = QVBoxLayout()
+        self.above_run = QVBoxLayout()  # what stays in sight, whatever is scrolled
         self._build()
         self._warmup = BackgroundWarmup(self.warms, self)
         self._runs_when_warm = False
@@ -312,6 +313,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._message.hide()
         layout.addWidget(self._message)
+        layout.addLayout(self.above_run)
         layout.addLayout(self._footer())
         layout.addWidget(self._bar)
         layout.addWidget(self._status)
