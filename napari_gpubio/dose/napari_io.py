@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import (
-    AXES,
+    IN_MM,
     KEY,
-    UNITS,
     LayerData,
     carried,
     grid_of,
@@ -299,8 +298,7 @@ def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords
             "edge_color": np.array(colors).reshape(-1, 4),
             "face_color": "transparent",
             "features": {NAMED_BY[0]: names},
-            "axis_labels": AXES,
-            "units": UNITS,
+            **IN_MM,
             "metadata": {KEY: {**own, **keywords.pop("metadata", {})}},
             **keywords,
         },

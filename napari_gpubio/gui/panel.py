@@ -29,6 +29,7 @@ from napari_gpubio.gui.docking import CloseGuard
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, MakeSteps, Outcome
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
+from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.script import checksum
 
 logger = logging.getLogger(__name__)
@@ -95,6 +96,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         super().__init__(parent)
         self.viewer = viewer
         theme.use(viewer.theme)
+        follow_scans(viewer)
         self._run_text = run_text
         self._job: Job | None = None
         self._rerun = False
