@@ -133,3 +133,69 @@ def test_an_oblique_fluence_is_highlighted_voxel_by_voxel(user, light_user):
     user.settle()
     expected = np.where(label_values() > 0, light_values(), np.nan)
     np.testing.assert_allclose(panel.highlight.layer.data.source, expected, rtol=1e-5)
+
+
+# -- volumes without light, digits, bands -----------------------------------------------------------------------------
+
+
+def test_volume_without_light_is_told_in_legend_and_table(user, light_user):
+    light_user.add()
+    user.add_organs()
+    panel = light_user.settled()
+    share = user.curve("lung").zero_percent
+    assert f"{share:.3g} % zero" in panel.legend.label.text().replace("&nbsp;", " ")
+    assert panel.table.titles[-1] == "Zero[%]"
+    assert float(user.cells(0)[-1]) == pytest.approx(share, rel=1e-3)
+    x, y = panel.plot.drawn_points[0]
+    assert x[0] > -9  # a logarithmic axis does not begin at 0
+    assert y[0] == pytest.approx(100 - share)
+
+
+def test_numbers_have_the_digits_of_their_bins(user, light_user):
+    light_user.add()
+    user.add_organs()
+    user.panel.table.columns.enter("Mean[1/mm2], D50%[1/mm2]")
+    light_user.settled()
+    mean, median = user.cells(0)[1:]
+    assert mean == f"{user.curve('lung').mean:.4g}"
+    assert median == f"{user.curve('lung').dose_at_percent(50):.3g}"
+
+
+def test_a_band_is_drawn_from_what_the_layer_carries(user, light_user):
+    values = light_values()
+    plain = light_user.add(name="plain")
+    halves = light_user.add(name="halves", halves=np.stack([0.9 * values, 1.1 * values]))
+    errors = light_user.add(name="errors", standard_error=0.2 * values)
+    user.add_organs()
+    panel = light_user.settled()
+    for layer, words, width in ((halves, "from two halves of the photons", 0.1), (errors, "the widest", 0.2)):
+        panel.inputs_box.dose_box.choose(layer)
+        user.settle()
+        (low, at), (high, _) = panel.plot.drawn_bands[0]
+        middle = np.searchsorted(-at, -40.0)
+        center = np.log10(user.curve("lung").dose_at_percent(at[middle]))
+        assert center - low[middle] == pytest.approx(width / np.log(10), rel=0.3)
+        assert high[-1] > low[-1]
+        assert words in panel.legend.label.text()
+        assert "± " in panel.table.table.item(0, 2).toolTip()
+    panel.inputs_box.dose_box.choose(plain)
+    user.settle()
+    assert panel.plot.drawn_bands == [None, None]
+    assert "shaded" not in panel.legend.label.text()
+
+
+def test_a_band_follows_the_brush(user, light_user):
+    values = light_values()
+    light_user.add(halves=np.stack([0.9 * values, 1.1 * values]))
+    labels = user.add_organs()
+    panel = light_user.settled()
+    labels.n_edit_dimensions, labels.brush_size = 3, 4
+    labels.paint((6, 8, 4), 2)
+    user.settle()
+    curve = panel.controller.curves[1]
+    painted = light_values()[np.asarray(panel.controller.live.live_dvhs[0].labels()) == 2]
+    assert curve.dvh.mean == pytest.approx(painted.mean(dtype=np.float64), rel=1e-3)
+    assert curve.band.high.mean == pytest.approx(1.1 * curve.dvh.mean, rel=1e-3)
+    panel.axes_box.kind.setCurrentIndex(1)  # differential: no band
+    user.settle()
+    assert panel.plot.drawn_bands == [None, None]
