@@ -23,7 +23,7 @@ MADE_OF = "made_of"  # under which a layer that an action made carries the resul
 _TABLE = "napari_gpubio.workflows.gui"  # has ACTIONS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class ResultContext:
     """What an action is given.
 

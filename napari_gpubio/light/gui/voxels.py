@@ -320,8 +320,8 @@ class VoxelMode(Mode[LightResult]):
         """Do something next with the displayed result."""
         layers, set_aside = {"fluence": self.view.layer(), "labels": self._labels.layer}, self.view.set_aside
         try:
-            given = {"result": self.needed_result().result, "layers": layers, "options": self.options}
-            action.start(ResultContext(panel=self.panel, set_aside=set_aside, **given))
+            result = self.needed_result().result
+            action.start(ResultContext(self.panel, result, layers, self.options, set_aside))
         except GpuBioError as error:
             self.panel.show_error(str(error))
 
