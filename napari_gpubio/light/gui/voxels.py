@@ -373,7 +373,8 @@ class VoxelMode(Mode[LightResult]):
         labels_path = saved.get(layer.name) or saved_path(layer)
         if labels_path is None:
             raise InvalidInput(f"the labels {layer.name!r} are in no file; save them first")
-        return voxel_script(request, self.results.unit, labels_path, None if pattern is None else saved[pattern.name])
+        pattern_path = None if pattern is None else saved[pattern.name]
+        return voxel_script(request, self.requested_options(), labels_path, pattern_path)
 
     def painted_layers(self) -> list[Any]:
         """The labels, if no file holds them as they are, and the image of a source's pattern."""
