@@ -190,7 +190,7 @@ def dose_by_region(
     InvalidInput
         If the fluence has another shape than the labels, or is not finite.
     """
-    from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
+    from napari_gpubio.dose import Dose, LabelStructures, dvh
 
     domain = result.domain
     values = result.fluence if fluence is None else np.asarray(fluence)
@@ -199,4 +199,4 @@ def dose_by_region(
     names = {label: domain.medium(label).name or f"label {label}" for label in domain.labels_present}
     dose = Dose(values=values * np.float32(unit.factor), affine=domain.affine, unit=unit.name, name=fluence_word(unit))
     structures = LabelStructures(labels=domain.labels, affine=domain.affine, structures=names)
-    return dvh(dose, structures, settings or DvhSettings(bin_scale="logarithmic"), device=device, progress=progress)
+    return dvh(dose, structures, settings, device=device, progress=progress)

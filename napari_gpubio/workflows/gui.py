@@ -10,12 +10,11 @@ from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.actions import FLUENCE, ResultAction, ResultContext
+from napari_gpubio.gui.actions import FLUENCE, MADE_OF, ResultAction, ResultContext
 from napari_gpubio.gui.processors import DISABLED
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, fading
 from napari_gpubio.workflows.fluence import clean_fluence_steps, cleaned_layer
 
-CLEANED = "cleaned"  # under which a layer carries the result that it was made of
 _PLUGIN, _DOSE = "napari-gpubio", "Dose-volume histogram"
 _STYLE = SENSITIVITY_STYLE | {"colormap": fading("inferno")}
 _WITHOUT_HALVES = (
@@ -53,13 +52,15 @@ def _show_cleaned(context: ResultContext, made: LayerData) -> None:
     before = _cleaned_of(viewer, None)
     if before is not None:
         viewer.layers.remove(before.name)
+    active, below = viewer.layers.selection.active, context.layers.get("fluence")
     layer = viewer.add_image(data, **{**keywords, **_STYLE})
     layer.colorbar.visible = True
-    layer.metadata[KEY][CLEANED] = context.result
-    fluence = context.layers.get("fluence")
-    if fluence is not None:
-        fluence.visible = False
-        fluence.colorbar.visible = False
+    if below is not None and below in viewer.layers:  # and not above the source and the detectors
+        viewer.layers.move(viewer.layers.index(layer), viewer.layers.index(below) + 1)
+    if active is not None and active in viewer.layers:
+        viewer.layers.selection.active = active
+    layer.metadata[KEY][MADE_OF] = context.result
+    context.set_aside()
     if context.result.half_fluences is None:
         context.panel.show_note(_WITHOUT_HALVES)
 
@@ -67,7 +68,7 @@ def _show_cleaned(context: ResultContext, made: LayerData) -> None:
 def _cleaned_of(viewer: Any, result: Any | None) -> Any | None:
     """The layer of a cleaned fluence: of a result, or of any."""
     for layer in reversed(viewer.layers):
-        made_of = carried(layer, CLEANED)
+        made_of = carried(layer, MADE_OF)
         if made_of is not None and (result is None or made_of is result):
             return layer
     return None

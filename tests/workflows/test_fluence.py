@@ -1,6 +1,7 @@
 """Light, denoise and dose as one script: the fluence is cleaned with what its run knows, and counted by region."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,6 +57,14 @@ def test_it_is_the_denoiser_with_all_that_the_run_knows(result, clean):
     np.testing.assert_array_equal(clean.noise, expected.noise)
     assert clean.snr_gain_db > 3
     np.testing.assert_array_equal(clean.image[0], 0)
+
+
+def test_the_script_of_the_readme_runs(capsys):
+    readme = Path(__file__).parents[2] / "README.md"
+    (script,) = (part.split("```")[0] for part in readme.read_text().split("```python\n") if "workflows" in part)
+    exec(script.replace("1_000_000", "20_000"), {})
+    names = [line.split(" 0")[0].rsplit(" ", 2)[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["scalp", "skull", "CSF", "gray matter", "white matter"]
 
 
 def test_it_is_nearer_to_many_photons(result, clean):

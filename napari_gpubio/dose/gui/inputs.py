@@ -207,7 +207,8 @@ def is_dose(layer: Any) -> bool:
     is_volume = isinstance(layer, Image) and layer.ndim in (3, 4) and not (layer.rgb or layer.multiscale)
     known = quantity_of(layer) if is_volume else None
     is_other = known is not None and (known.name in _NO_DOSES or "error" in known.name)
-    return is_volume and carried(layer, PANEL) is None and not is_other
+    is_overlay = carried(layer, PANEL) is not None and not means_dose(layer)
+    return is_volume and not is_overlay and not is_other
 
 
 def means_dose(layer: Any) -> bool:
