@@ -109,6 +109,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._current_display: RunDisplay = self  # that of the run under way
         self._other: tuple[MakeSteps, RunDisplay] | None = None  # what runs next instead of the inputs
         self.inputs = QVBoxLayout()
+        self.above_run = QVBoxLayout()  # what stays in sight, whatever is scrolled
         self._build()
         WheelGuard(self)
         self._warmup = BackgroundWarmup(self.warms, self)
@@ -186,7 +187,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._job.start()
 
     def run_other(self, make: MakeSteps, show: Callable[[Any], Any]) -> None:
-        """Run something else than the inputs, with this panel's progress and Stop; not while a run is under way.
+        """Run something else than the inputs, with this panel's progress and Stop; a run under way is not disturbed.
 
         Parameters
         ----------
@@ -195,9 +196,11 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         show
             Called with what they return.
         """
-        if not self.running and not self.waiting:
-            self._other = make, _ShownBy(show)
-            self.run()
+        if self.running or self.waiting:
+            self.show_note("A run is under way. Wait for its end or press Stop first.")
+            return
+        self._other = make, _ShownBy(show)
+        self.run()
 
     def run_again(self, *, end_first: bool = True) -> None:
         """Run with the inputs as they stand; a run that is under way is ended first (or waited for), and not shown."""
@@ -322,6 +325,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._message.hide()
         layout.addWidget(self._message)
+        layout.addLayout(self.above_run)
         layout.addLayout(self._footer())
         layout.addWidget(self._bar)
         layout.addWidget(self._status)

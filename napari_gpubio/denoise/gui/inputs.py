@@ -141,7 +141,8 @@ class ImageBox(QWidget):
             image = self.read_image()
             edges = [f"{size:.3g}" for size in image.voxel_size_mm]
             size = edges[0] if len(set(edges)) == 1 else " × ".join(edges)
-            self.sizes.setText(f"{' × '.join(map(str, image.shape))} voxels of {size} mm")
+            meaning = "" if image.quantity is None else f"{image.quantity.text}; "
+            self.sizes.setText(f"{meaning}{' × '.join(map(str, image.shape))} voxels of {size} mm")
 
 
 def is_ours(layer: Any) -> bool:

@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QLabel, QWidget
 from napari_gpubio.core.napari_io import save_layer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.gui.inputs import ImageBox
-from napari_gpubio.denoise.gui.modes import MODES, Mode
+from napari_gpubio.denoise.gui.modes import MODES, FluenceMode, Mode
 from napari_gpubio.denoise.gui.preview import LivePreview
 from napari_gpubio.denoise.gui.request import Request
 from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, DenoisedBox, ResultLayers
@@ -114,8 +114,10 @@ class DenoisePanel(EnginePanel):
         layer = self.image_box.layer
         if layer is None:
             self.preview.remove()
-        for mode in self.modes:
+        for number, mode in enumerate(self.modes):
             mode.set_image(layer)
+            if isinstance(mode, FluenceMode) and mode.has_own_halves and not self.running:
+                self.mode_box.setCurrentIndex(number)
         self.result_box.setVisible(layer is not None and key_of(layer) == self.results.source)
 
     def _on_change(self) -> None:

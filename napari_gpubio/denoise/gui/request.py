@@ -72,12 +72,20 @@ _FLUENCE_ALONE_TEXTS = dataclasses.replace(
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Recipe(ABC):
-    """How an image is denoised: settings, and the inputs beside the image by their keywords in the API."""
+    """How an image is denoised: settings, and the inputs beside the image by their keywords in the API.
+
+    Of an image that carries both halves of its photons these are ``first`` and ``second``.
+    """
 
     settings: Any
     inputs: Mapping[str, float | Values]
     partner: str = ""  # name of the layer that is the other half of the image; empty if the image is the whole
     is_part: bool = False  # whether the inputs are those of a part of the image
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether there are two halves: the image and another layer, or both beside the image."""
+        return "second" in self.inputs
 
     @property
     @abstractmethod
@@ -100,7 +108,8 @@ class Recipe(ABC):
     def steps(self, values: Array, **known: Any) -> Generator[Step, None, Result]:
         """Denoise linear values of shape (X, Y, Z) or (X, Y, Z, N) by the API, which takes what else is known."""
         for name, value in self.inputs.items():
-            known[name] = value.linear() if isinstance(value, Values) else value
+            if name != "first":  # those are the values
+                known[name] = value.linear() if isinstance(value, Values) else value
         if isinstance(self.settings, DenoiseSettings):
             return (yield from denoise_steps(values, settings=self.settings, **known))
         second = known.get("second")
@@ -111,7 +120,7 @@ class Recipe(ABC):
 
     def before(self, values: Array) -> Array | None:
         """Return the mean of the image and its other half, if there is one of the same shape: that is denoised."""
-        if not isinstance(second := self.inputs.get("second"), Values):
+        if not isinstance(second := self.inputs.get("second"), Values) or "first" in self.inputs:
             return None
         other = second.linear()
         return mean_of_halves(values, other) if other.shape == values.shape else None
@@ -153,7 +162,7 @@ class FluenceRecipe(Recipe):
     @property
     def texts(self) -> ResultTexts:
         """Texts about its results."""
-        return _FLUENCE_TEXTS if self.partner else _FLUENCE_ALONE_TEXTS
+        return _FLUENCE_TEXTS if self.has_halves else _FLUENCE_ALONE_TEXTS
 
     def reach(self, voxel_size_mm: tuple[float, ...]) -> Triple:
         """Nearly all of the widest window; with less, whole scales would be missing."""
@@ -192,7 +201,9 @@ class Request:
 
     def linear(self) -> tuple[Array, npt.NDArray[np.bool_] | None]:
         """Values and mask as the filter takes them."""
-        values = self.image.values.cut(Part(volumes=self.volumes)).linear()
+        first = self.recipe.inputs.get("first")
+        given = first if isinstance(first, Values) else self.image.values
+        values = given.cut(Part(volumes=self.volumes)).linear()
         return without_gaps(values, self.mask) if self.skips_gaps else (values, self.mask)
 
     def filter_steps(
