@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from qtpy.QtCore import QSignalBlocker, Qt, Signal
+from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtGui import QPalette, QValidator
 from qtpy.QtWidgets import (
     QComboBox,
@@ -167,10 +167,16 @@ class NumberRow(QWidget):
         self.edited.emit(tuple(box.value() for box in self.boxes))
 
 
-class ElidedComboBox(QComboBox):
-    """A list that may be as narrow as some characters; a longer current entry ends with an ellipsis."""
+_LEAST_CHARACTERS = 11  # that are seen of an entry
 
-    def __init__(self, characters: int, parent: QWidget | None = None) -> None:
+
+class ElidedComboBox(QComboBox):
+    """A list that may be as narrow as some characters; a longer current entry ends with an ellipsis.
+
+    The entries are whole where the list is open.
+    """
+
+    def __init__(self, parent: QWidget | None = None, *, characters: int = _LEAST_CHARACTERS) -> None:
         super().__init__(parent)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(characters)
@@ -178,6 +184,16 @@ class ElidedComboBox(QComboBox):
     def displayed_text(self) -> str:
         """Return the current entry, or the placeholder, as there is room for it."""
         return str(self._option().currentText)
+
+    def minimumSizeHint(self) -> QSize:
+        """Qt: the least room; of the placeholder no more is needed than of an entry."""
+        hint, letter = super().minimumSizeHint(), self.fontMetrics().horizontalAdvance("x")
+        return QSize(min(hint.width(), letter * self.minimumContentsLength() + 2 * hint.height()), hint.height())
+
+    def showPopup(self) -> None:
+        """Qt: open the list, as wide as its entries are."""
+        self.view().setMinimumWidth(self.view().sizeHintForColumn(0))
+        super().showPopup()
 
     def paintEvent(self, _event: Any) -> None:
         """Qt: draw; with a style sheet Qt cuts the text off instead of eliding it."""

@@ -1,5 +1,6 @@
 """The shared part of every dock widget: inputs on top; device, Run / Stop, progress, messages, Copy as Python below."""
 
+import functools
 import logging
 import threading
 import time
@@ -7,7 +8,7 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import QEvent, Qt, Signal
 from qtpy.QtWidgets import (
     QApplication,
     QHBoxLayout,
@@ -15,7 +16,6 @@ from qtpy.QtWidgets import (
     QProgressBar,
     QPushButton,
     QScrollArea,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -27,8 +27,10 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, share_place
 from napari_gpubio.gui.file_dialogs import save_path
+from napari_gpubio.gui.forms import WrappedLabel
 from napari_gpubio.gui.jobs import Job, Outcome
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
+from napari_gpubio.gui.progress import PreviewPacer
 from napari_gpubio.gui.script import checksum
 from napari_gpubio.gui.wheel import WheelGuard
 
@@ -69,6 +71,22 @@ class RunDisplay:
         """Take from the result of a run what is worth keeping although newer inputs are about to be run."""
 
 
+_LEAST_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
+
+
+class _Content(QWidget):
+    """Holds the inputs; ``laid_out`` is emitted when one of them has come, gone or changed its size."""
+
+    laid_out = Signal()
+
+    def event(self, event: Any) -> bool:
+        """Qt: any event."""
+        is_done = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.laid_out.emit()
+        return is_done
+
+
 class EnginePanel(QWidget, RunForm, RunDisplay):
     """Base of the dock widgets.
 
@@ -88,6 +106,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._theme = viewer.theme  # whose colors it has
         self._run_text = run_text
         self._job: Job | None = None
+        self._pacer = PreviewPacer(self)
         self._rerun = False
         self._begun = 0.0
         self._parts: list[Any] = []
@@ -160,7 +179,8 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
             self.show_error(str(error))
             return
         self._current_display = self.run_display
-        self._job = Job(lambda _: steps, self)
+        self._pacer.begin_run()
+        self._job = Job(lambda _: steps, self, pacer=self._pacer)
         self._job.stop_event = stop
         self._job.stepped.connect(self.show_step)
         self._job.finished.connect(self._on_finished)
@@ -213,8 +233,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         if not self._was_shown:
             self._was_shown = True
             self._docked.start()
-        bar = self._scroll.verticalScrollBar().sizeHint().width()
-        self.setMinimumWidth(max(self.minimumWidth(), self._content.minimumSizeHint().width() + bar + 16))
+        self._fit_width()
 
     # -- messages -------------------------------------------------------------------------------------------------
 
@@ -274,8 +293,9 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        content = QWidget(self)
+        content = _Content(self)
         content.setLayout(self.inputs)
+        content.laid_out.connect(self._fit_width)
         self.inputs.setAlignment(Qt.AlignmentFlag.AlignTop)
         scroll = QScrollArea(self)
         scroll.setWidget(content)
@@ -286,8 +306,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
         layout.addWidget(scroll, 1)
-        self._message = QLabel(self)
-        self._message.setWordWrap(True)
+        self._message = WrappedLabel("", self)
         self._message.setTextFormat(Qt.TextFormat.PlainText)
         self._message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._message.hide()
@@ -295,7 +314,21 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         layout.addLayout(self._footer())
         layout.addWidget(self._bar)
         layout.addWidget(self._status)
-        self.setMinimumWidth(300)
+        self.setMinimumWidth(_LEAST_WIDTH)
+        self._refit = single_shot(0, self._fit_width, self)  # when all parts have the new style
+
+    def _fit_width(self) -> None:
+        """Be wide enough for what it holds; a part that is folded away later takes no width back."""
+        bar = self._scroll.verticalScrollBar().sizeHint().width()
+        inside = self._content.minimumSizeHint().width() + bar + _MARGINS
+        self.setMinimumWidth(max(self.minimumWidth(), inside, self.layout().minimumSize().width()))
+
+    def changeEvent(self, event: Any) -> None:
+        """Qt: another style; its font may be smaller."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
+            self.setMinimumWidth(_LEAST_WIDTH)
+            self._refit.start()
 
     def _footer(self) -> QHBoxLayout:
         self._device = DevicePicker(self)
@@ -308,8 +341,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._bar = QProgressBar(self)
         self._bar.setTextVisible(False)
         self._bar.setMaximumHeight(6)
-        self._status = QLabel("", self)
-        self._status.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._status = WrappedLabel("", self)
         row = QHBoxLayout()
         for widget, stretch in ((self.run_button, 2), (self._device, 1), (self._copy, 1)):
             row.addWidget(widget, stretch)
@@ -381,7 +413,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         estimate = f", {left:.0f} s left" if left >= 1 else ""
         self._status.setText(f"{step.message} {step.done:,} of {step.total:,}{estimate}")
         if step.preview is not None:
-            self._current_display.show_preview(step.preview)
+            self._pacer.show(functools.partial(self._current_display.show_preview, step.preview))
 
     def _on_finished(self, outcome: Outcome) -> None:
         if self._job is None:

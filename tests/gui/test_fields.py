@@ -182,7 +182,7 @@ def test_three_without_arrows_fit_into_a_narrow_row(qtbot):
 
 
 def test_an_entry_without_room_ends_with_an_ellipsis(qtbot):
-    box = ElidedComboBox(5)
+    box = ElidedComboBox(characters=5)
     qtbot.addWidget(box)
     box.setPlaceholderText("nothing that could be chosen is there")
     box.addItem("SFI (1/s) of a recording with a long name")

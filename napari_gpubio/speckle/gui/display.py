@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QRectF, QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor, QImage, QPainter
-from qtpy.QtWidgets import QCheckBox, QComboBox, QGridLayout, QLabel, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QGridLayout, QLabel, QSpinBox, QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox, LayerListener
@@ -107,7 +107,7 @@ class LiveBox(QWidget):
         record_tip = "Write every raw frame to a TIFF or zarr file, with its time"
         self.record_button = text_button(RECORD, record_tip, self, self._on_record)
         self.record_button.setEnabled(False)
-        self.mode = QComboBox(self)
+        self.mode = ElidedComboBox(self)
         for mode, tip in _MODE_TIPS.items():
             self.mode.addItem(str(mode))
             self.mode.setItemData(self.mode.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSizePolicy, QWidget
+from qtpy.QtWidgets import QCheckBox, QLineEdit, QSizePolicy, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
@@ -60,7 +60,7 @@ class MesiBox(QWidget):
         super().__init__(parent)
         self.exposures = QLineEdit(self)
         self.exposures.setPlaceholderText("e.g. 0.5, 1, 2, 5, 10, 20")
-        self.order = QComboBox(self)
+        self.order = ElidedComboBox(self)
         for name, tip in ORDERS.items():
             self.order.addItem(name)
             self.order.setItemData(self.order.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
@@ -216,7 +216,7 @@ class ContrastBox(QWidget):
         self.form = ParamForm(ContrastSettings(), skip=("index",), parent=self)
         self.noise, self.mesi = NoiseBox(viewer, self), MesiBox(self)
         self.attach, self.detach = self.noise.attach, self.noise.detach
-        self.index = ElidedComboBox(12, self)
+        self.index = ElidedComboBox(self)
         for name, text in INDEXES.items():
             self.index.addItem(text, name)
         self.registers = QCheckBox("rigid, by whole pixels", self)

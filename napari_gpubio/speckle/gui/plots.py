@@ -131,7 +131,7 @@ class CourseBox(QWidget):
         self.plot = CoursePlot(self)
         self.plot.setFixedHeight(_HEIGHT)
         self.empty, self.missing = muted_label(self, EMPTY), muted_label(self)
-        self.quantity, self.which, self.span = (ElidedComboBox(5, self) for _ in range(3))
+        self.quantity, self.which, self.span = (ElidedComboBox(self, characters=5) for _ in range(3))
         for key, text in QUANTITIES.items():
             self.quantity.addItem(text, key)
         self.quantity.setCurrentIndex(1)

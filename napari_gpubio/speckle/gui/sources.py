@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QSlider, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QLabel, QLineEdit, QSlider, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import folder_path, open_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox
@@ -248,7 +248,7 @@ class SourceBox(QWidget):
         self._stack_page = StackPage(viewer, self)
         self.pages: list[Page] = [self._stack_page, FolderPage(viewer, self), CameraPage(viewer, self), self.simulated]
         self.attach, self.detach = self._stack_page.layer_box.attach, self._stack_page.layer_box.detach
-        self.kind = QComboBox(self)
+        self.kind = ElidedComboBox(self)
         self.kind.addItems([page.title for page in self.pages])
         self.pixel = NumberBox(0.0, 1e5, 0.0, 3, self, arrows=True)
         self.pixel.setSpecialValueText("not known")

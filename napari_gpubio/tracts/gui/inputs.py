@@ -7,7 +7,6 @@ from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
-    QComboBox,
     QFormLayout,
     QHBoxLayout,
     QListWidget,
@@ -18,6 +17,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.tables import color_chip
@@ -114,7 +114,7 @@ class ContextBox(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._box = QComboBox(self)
+        self._box = ElidedComboBox(self)
         for name, text in CHOICES.items():
             self._box.addItem(text, name)
         self._box.currentIndexChanged.connect(lambda *_: self.changed.emit())

@@ -2,8 +2,8 @@
 
 import contextlib
 import dataclasses
+import functools
 import threading
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 
-PREVIEW_SECONDS, PREVIEW_FIBERS = 0.5, 3000
+PREVIEW_FIBERS = 3000
 NOT_SHOWN = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a color
 
 
@@ -86,7 +86,7 @@ class Traced:
 
 
 def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Traced]:
-    """Fit if there is only a scan, find the seeds, track; twice a second a step has the fibers so far as a preview."""
+    """Fit if there is only a scan, find the seeds, track; the preview of a step is the fibers so far."""
     field = request.source
     if isinstance(field, DiffusionScan):
         field = yield from fit_steps(field, device=request.device, stop=stop)
@@ -97,7 +97,7 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
     steps = track_steps(
         field, request.seed_points(field), request.directions, request.settings, device=request.device, stop=stop
     )
-    pieces, shown = list[Tractogram](), time.monotonic()
+    pieces = list[Tractogram]()
     with contextlib.closing(steps):
         while True:
             try:
@@ -105,14 +105,16 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
             except StopIteration as end:
                 return Traced(request, field, end.value, pack_fibers(end.value, request.paint))
             pieces += step.preview or []
-            preview = None
-            if pieces and time.monotonic() - shown >= PREVIEW_SECONDS:
-                shown = time.monotonic()
-                fibers = Tractogram.join(pieces)
-                if len(fibers) > PREVIEW_FIBERS:
-                    fibers = fibers.select(np.linspace(0, len(fibers) - 1, PREVIEW_FIBERS).astype(np.int64))
-                preview = Traced(request, field, fibers, pack_fibers(fibers, request.paint))
-            yield step.showing(preview)
+            make = functools.partial(_fibers_so_far, request, field, tuple(pieces)) if pieces else None
+            yield dataclasses.replace(step, make_preview=make)
+
+
+def _fibers_so_far(request: Request, field: TensorField, pieces: tuple[Tractogram, ...]) -> Traced:
+    """Some of the fibers that were traced so far, to be looked at while there are more to come."""
+    fibers = Tractogram.join(list(pieces))
+    if len(fibers) > PREVIEW_FIBERS:
+        fibers = fibers.select(np.linspace(0, len(fibers) - 1, PREVIEW_FIBERS).astype(np.int64))
+    return Traced(request, field, fibers, pack_fibers(fibers, request.paint))
 
 
 def pack_fibers(fibers: Tractogram, paint: Paint | None) -> Lines:

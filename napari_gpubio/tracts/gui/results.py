@@ -8,11 +8,12 @@ import numpy as np
 import pyqtgraph
 from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QImage, QPixmap
-from qtpy.QtWidgets import QComboBox, QFormLayout, QLabel, QWidget
+from qtpy.QtWidgets import QFormLayout, QLabel, QWidget
 from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.gui.results import Number, ResultBox
@@ -123,11 +124,11 @@ class FiberBox(ResultBox):
         self._plot.setLabel("left", "fibers")
         self._plot.setMouseEnabled(x=False, y=False)
         self._plot.hideButtons()
-        self._color = QComboBox(self)
+        self._color = ElidedComboBox(self)
         self._color.currentIndexChanged.connect(self._on_color)
         self._bar = QLabel(self)
         self._limits = QLabel(self)
-        self._measure = QComboBox(self)
+        self._measure = ElidedComboBox(self)
         for name in FILTERS:
             self._measure.addItem(READABLE[name], name)
         self._measure.currentIndexChanged.connect(lambda *_: self._show_range())
