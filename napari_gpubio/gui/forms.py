@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magicgui.widgets import CheckBox, ComboBox, SpinBox
-from qtpy.QtCore import QSignalBlocker, QSize, Signal
+from qtpy.QtCore import QEvent, QSignalBlocker, QSize, Signal
 from qtpy.QtWidgets import (
     QButtonGroup,
     QFormLayout,
@@ -189,6 +189,19 @@ def text_button(text: str, tip: str, parent: QWidget, act: Callable[[], object] 
     if act is not None:
         button.clicked.connect(lambda *_: act())
     return button
+
+
+class InputColumn(QWidget):
+    """Holds the inputs; ``laid_out`` is emitted when one of them has come, gone or changed its size."""
+
+    laid_out = Signal()
+
+    def event(self, event: Any) -> bool:
+        """Qt: any event."""
+        is_done = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.laid_out.emit()
+        return is_done
 
 
 class ChoiceButtons(QWidget):

@@ -27,7 +27,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, share_place
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.gui.forms import WrappedLabel
+from napari_gpubio.gui.forms import InputColumn, WrappedLabel
 from napari_gpubio.gui.jobs import Job, Outcome
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.progress import PreviewPacer
@@ -74,19 +74,6 @@ class RunDisplay:
 _LEAST_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
 
 
-class _Content(QWidget):
-    """Holds the inputs; ``laid_out`` is emitted when one of them has come, gone or changed its size."""
-
-    laid_out = Signal()
-
-    def event(self, event: Any) -> bool:
-        """Qt: any event."""
-        is_done = super().event(event)
-        if event.type() == QEvent.Type.LayoutRequest:
-            self.laid_out.emit()
-        return is_done
-
-
 class EnginePanel(QWidget, RunForm, RunDisplay):
     """Base of the dock widgets.
 
@@ -108,6 +95,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._job: Job | None = None
         self._pacer = PreviewPacer(self)
         self._rerun = False
+        self._refusal = ""  # the message of the last Run, if it was refused
         self._begun = 0.0
         self._parts: list[Any] = []
         self.run_form: RunForm = self
@@ -177,6 +165,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
             steps = self.run_form.make_steps(stop)
         except GpuBioError as error:
             self.show_error(str(error))
+            self._refusal = self.message
             return
         self._current_display = self.run_display
         self._pacer.begin_run()
@@ -253,6 +242,11 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         """Remove the message."""
         self._message.hide()
 
+    def forget_refusal(self) -> None:
+        """Remove the message of a Run that was refused, since an input has been changed; other messages stay."""
+        if self.message == self._refusal:
+            self.clear_message()
+
     @property
     def status(self) -> str:
         """The text of the status line."""
@@ -293,7 +287,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        content = _Content(self)
+        content = InputColumn(self)
         content.setLayout(self.inputs)
         content.laid_out.connect(self._fit_width)
         self.inputs.setAlignment(Qt.AlignmentFlag.AlignTop)

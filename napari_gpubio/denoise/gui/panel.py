@@ -45,7 +45,7 @@ class DenoisePanel(EnginePanel):
         self.modes = [mode(viewer, self) for mode in MODES]
         self.mode_box = ElidedComboBox(self)
         self.result_box = DenoisedBox(self)
-        self.results = ResultLayers(viewer)
+        self.results = self.own(ResultLayers(viewer))
         self.preview = LivePreview(viewer, self._request, self.must_warm_up, self)
         self.preview_button = text_button(
             "Preview this slice", f"Denoise the slice on screen; {KEY_TEXT} hides and shows the preview", self

@@ -204,7 +204,7 @@ class BeamBox(QWidget):
         row.addWidget(self._kind, 2)
         row.addWidget(self.radius_box, 1)
         tip = "Pencil-beam results are convolved with the profile; another beam needs no new run"
-        aligned_form(self).addRow(row_label("Beam", tip, self), row)
+        aligned_form(self).addRow(row_label("Profile", tip, self), row)
         for signal in (self._kind.activated, self.radius_box.edited):
             signal.connect(self._on_changed)
         self._show_state()

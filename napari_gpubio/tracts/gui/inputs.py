@@ -98,11 +98,11 @@ class SeedBox(QWidget):
         self.labels_box.detach()
 
 
-CHOICES = {
-    "volume": "FA volume",
+CHOICES = {  # a plane is drawn in half the time of a volume, and hides no fibers
     "axial": "axial FA plane through the seed",
     "coronal": "coronal FA plane through the seed",
     "sagittal": "sagittal FA plane through the seed",
+    "volume": "FA volume",
 }
 _NORMALS = {"axial": (1, 0, 0), "coronal": (0, 1, 0), "sagittal": (0, 0, 1)}  # viewer axes z, y, x
 

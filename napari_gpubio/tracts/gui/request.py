@@ -18,7 +18,7 @@ from napari_gpubio.gui.script import call_text, file_name, points_text
 from napari_gpubio.tracts.gui.bundles import Position
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track_steps
-from napari_gpubio.tracts.seeds import SeedSettings, label_points
+from napari_gpubio.tracts.seeds import SeedSettings, check_seed, label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
@@ -56,7 +56,9 @@ class Request:
     def seed_points(self, field: TensorField) -> Any:
         """Seed points, shape (S, 3), world mm."""
         if self.region is None:
-            return self.seeds.points_around(self.center_mm)
+            points = self.seeds.points_around(self.center_mm)
+            check_seed(field, self.center_mm, points)
+            return points
         region = self.region
         check_same_grid(field, region.array.shape, region.affine, f"the label layer {region.name!r}")
         return label_points(region.array, region.affine, region.label)
