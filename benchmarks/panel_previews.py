@@ -90,6 +90,7 @@ def pairs_of(panel: Any, pairs: int) -> dict[str, Any]:
             if is_due is real:
                 counts.append(count)
         times.append(pair)
+        print(f"{pair[0]:.2f} s with {counts[-1]} previews, {pair[1]:.2f} s without", flush=True)
     PreviewPacer.is_due = real  # type: ignore[method-assign]
     with_s, without_s = (statistics.median(column) for column in zip(*times, strict=True))
     return {

@@ -75,7 +75,7 @@ def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, floa
     least, largest = float(array.min()), float(array.max())
     if not (math.isfinite(least) and math.isfinite(largest)):  # NumPy lets NaN through to both
         bad = int(array.size - np.count_nonzero(np.isfinite(array)))
-        raise InvalidInput(f"{bad} of the {array.size} voxels of {what} are not finite; repair them before")
+        raise InvalidInput(f"{bad} of the {array.size} voxels of {what} are not finite; replace them first")
     return array, least, largest
 
 

@@ -195,8 +195,10 @@ class ElidedComboBox(QComboBox):
 
     def minimumSizeHint(self) -> QSize:
         """Qt: the least room; of the placeholder no more is needed than of an entry."""
-        hint, letter = super().minimumSizeHint(), self.fontMetrics().horizontalAdvance("x")
-        return QSize(min(hint.width(), letter * self.minimumContentsLength() + 2 * hint.height()), hint.height())
+        hint, metrics = super().minimumSizeHint(), self.fontMetrics()
+        entries = [metrics.horizontalAdvance(self.itemText(index)) for index in range(self.count())]
+        text = min(metrics.horizontalAdvance("x") * self.minimumContentsLength(), max(entries, default=hint.width()))
+        return QSize(min(hint.width(), text + 2 * hint.height()), hint.height())
 
     def showPopup(self) -> None:
         """Qt: open the list, as wide as its entries are."""

@@ -263,7 +263,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
             painted = self.run_form.painted_layers()
             text = self._script_with(painted) if painted else self.run_form.script({})
         except (GpuBioError, OSError) as error:
-            self.show_error(f"The script could not be made: {error}")
+            self.show_error(f"The script could not be created: {error}")
             return
         if text:
             QApplication.clipboard().setText(text)
@@ -330,7 +330,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self.run_button = QPushButton(self._run_text, self)
         self.run_button.clicked.connect(lambda: self.stop() if self.running or self.waiting else self.run())
         self._copy = QPushButton("Copy as Python", self)
-        self._copy.setToolTip("Put a script that does exactly this on the clipboard")
+        self._copy.setToolTip("Copy a Python script that does exactly this to the clipboard")
         self._copy.clicked.connect(self.copy_script)
         self._bar = QProgressBar(self)
         self._bar.setTextVisible(False)

@@ -4,11 +4,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from qtpy.QtCore import QObject
+from qtpy.QtCore import QObject, QTimer
 
-from napari_gpubio.gui.connections import single_shot
-
-SHARE = 0.1  # of a run that its previews may take
+SHARE = 0.08  # of a run that its previews may take, as far as that is seen here: workers count and plot, too
+_TICK_MS, _LATE_S, _QUIET_S = 10, 0.025, 0.1
 _UNKNOWN_S = 0.1  # what a preview is taken to cost as long as none has been drawn
 _MEMORY = 0.5  # how much a measured cost counts against those before
 
@@ -28,7 +27,10 @@ class PreviewPacer(QObject):
         self._made = 0.0  # seconds that the worker took for the one on its way
         self._is_on_its_way = False
         self._show_begun = 0.0
-        self._drawn = single_shot(0, self._on_drawn, self)  # Qt draws the window before such a timer
+        self._last_tick = self._busy_until = 0.0
+        self._ticks = QTimer(self)  # one that is late tells that the window was drawn meanwhile
+        self._ticks.setInterval(_TICK_MS)
+        self._ticks.timeout.connect(self._on_tick)
 
     def begin_run(self) -> None:
         """Begin to count: a run begins."""
@@ -50,11 +52,22 @@ class PreviewPacer(QObject):
         """Show a preview in the GUI thread, and count what that and the drawing after it take."""
         self._show_begun = time.perf_counter()
         show()
-        self._drawn.start()
+        self._last_tick = self._busy_until = time.perf_counter()
+        self._ticks.start()
 
-    def _on_drawn(self) -> None:
+    def _on_tick(self) -> None:
+        """Count until nothing has kept the window busy for a while; it may be drawn some time after it was changed."""
+        now = time.perf_counter()
+        if now - self._last_tick > _LATE_S:
+            self._busy_until = now
+        self._last_tick = now
+        if now - self._busy_until > _QUIET_S:
+            self._ticks.stop()
+            self._count_drawn(self._busy_until - self._show_begun)
+
+    def _count_drawn(self, seconds: float) -> None:
         with self._lock:
-            took = self._made + time.perf_counter() - self._show_begun
+            took = self._made + seconds
             self._spent += took
             self._cost = max(took, _MEMORY * self._cost + (1 - _MEMORY) * took)
             self._is_on_its_way = False

@@ -11,7 +11,7 @@ from napari_gpubio.gui.progress import PreviewPacer
 from tests.gui.counting_panel import CountingPanel
 
 _IS_DUE = PreviewPacer.is_due  # before a fixture replaces it
-DRAW_S, WORK_S, STEPS = 0.05, 0.01, 150
+DRAW_S, WORK_S, STEPS = 0.05, 0.01, 400
 
 
 @pytest.fixture
@@ -70,11 +70,17 @@ def test_no_preview_is_made_while_one_is_on_its_way(share, qtbot, monkeypatch):
     pacer.count_made(0.1)
     assert not pacer.is_due()
     pacer.show(lambda: clock.__setitem__(0, clock[0] + 0.4))
-    qtbot.wait(20)
-    assert not pacer.is_due(), "it took half a second, and so will the next one"
-    clock[0] += 6.0
+    clock[0] += 0.2  # a draw that comes after it
+    qtbot.wait(50)
+    assert not pacer.is_due(), "it may not be over"
+    clock[0] += 0.02
+    for _ in range(20):
+        clock[0] += 0.01
+        qtbot.wait(12)
+    assert not pacer.is_due(), "it took 0.7 s, and so will the next one"
+    clock[0] += 8.0
     assert not pacer.is_due()
-    clock[0] += 2.0
+    clock[0] += 12.0
     assert pacer.is_due()
 
 

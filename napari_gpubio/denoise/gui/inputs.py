@@ -30,7 +30,7 @@ class ImageBox(QWidget):
         super().__init__(parent)
         self.layer_box = LayerBox(viewer, _is_image, empty="open a volume (3-D or 4-D image)", parent=self)
         self.mask_box = LayerBox(viewer, _is_mask, nothing="all voxels", parent=self)
-        self.log = QCheckBox("log10 (what they mean is filtered)", self)
+        self.log = QCheckBox("log10 (the linear values are filtered)", self)
         self.gaps = QCheckBox("skip voxels that are NaN or infinite", self)
         self.first, self.last = QSpinBox(self), QSpinBox(self)
         self.sizes = muted_label(self)
@@ -95,13 +95,17 @@ class ImageBox(QWidget):
         for text, tip, widget in (
             ("Image", "A volume, or a series of volumes: an image layer with 3 or 4 dimensions", self.layer_box),
             ("", lengths, self.sizes),
-            ("Values", "The layer shows logarithms: their powers of ten are denoised, and shown as log10", self.log),
-            ("Volumes", "Which volumes are denoised; the others stay as they are", self._series),
-            ("Mask", "Voxels to denoise; the others stay as they are and are not averaged", self.mask_box),
+            (
+                "Values",
+                "The layer holds logarithms: the linear values are denoised, and the result is shown as log10",
+                self.log,
+            ),
+            ("Volumes", "Which volumes are denoised; the others are left unchanged", self._series),
+            ("Mask", "Voxels to denoise; the others are left unchanged and are not used in averages", self.mask_box),
         ):
             widget.setToolTip(tip)
             self._rows.addRow(row_label(text, tip, self), widget)
-        self.gaps.setToolTip("Leave out voxels that are NaN or infinite; they stay as they are")
+        self.gaps.setToolTip("Skip voxels that are NaN or infinite; they are left unchanged")
         self._rows.addRow(more)
 
     def _prefer_visible(self) -> None:

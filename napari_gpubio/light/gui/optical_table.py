@@ -85,7 +85,7 @@ class TableMessage(QWidget):
             warnings = self._model.warnings()
             self.show_sentence(warnings[0] + _more(len(warnings) - 1, "like it") if warnings else "", "missing")
             return
-        more = _more(self._model.problem_count - 1, "to fill or mend")
+        more = _more(self._model.problem_count - 1, "to fill in or correct")
         self.show_sentence(self._model.problem(*place) + more, "missing" if self._model.is_missing(*place) else "error")
         self._place = place
 
