@@ -22,7 +22,7 @@ Box = tuple[slice, slice, slice]
 Reader = Callable[[Path], tuple[Array, Array]]
 KEY = "napari_gpubio"
 AXES = ("z", "y", "x")
-UNITS = ("mm",) * 3
+IN_MM: dict[str, Any] = {"units": ("mm",) * 3, "axis_labels": AXES}  # keywords of a layer in the viewer's world
 
 
 def volume_layer(array: Array, affine: Array, name: str, *, kind: str = "image", **keywords: Any) -> LayerData:
@@ -45,7 +45,7 @@ def volume_layer(array: Array, affine: Array, name: str, *, kind: str = "image",
     data, place = _shown(array, affine, linear=kind == "image", colors=colors)
     return (
         data,
-        {"name": name, "units": UNITS, "axis_labels": AXES, **place, **_carrying(array, affine, keywords)},
+        {"name": name, **IN_MM, **place, **_carrying(array, affine, keywords)},
         kind,
     )
 
@@ -53,7 +53,7 @@ def volume_layer(array: Array, affine: Array, name: str, *, kind: str = "image",
 def series_layer(array: Array, affine: Array, name: str, first_axis: str, **keywords: Any) -> LayerData:
     """Return the image layer of volumes (X, Y, Z, N), whose first axis counts them; the rest as `volume_layer`."""
     data, place = _shown(array, affine, linear=True, colors=False)
-    axes = {"units": ("pixel", *UNITS), "axis_labels": (first_axis, *AXES)}
+    axes = {"units": ("pixel", *IN_MM["units"]), "axis_labels": (first_axis, *AXES)}
     return data, {"name": name, **axes, **place, **_carrying(array, affine, keywords)}, "image"
 
 
@@ -159,7 +159,7 @@ def beside(layer: Any, array: Array, *, linear: bool) -> tuple[Any, dict[str, An
     if affine is not None:
         data, place = _shown(array, np.asarray(affine), linear=linear, colors=False)
         place.pop("contrast_limits", None)
-        return data, {**place, "axis_labels": AXES, "units": UNITS}
+        return data, {**place, **IN_MM}
     attributes = {name: getattr(layer, name) for name in ("scale", "rotate", "shear", "translate")}
     matrix = _last_three(layer_matrix({**attributes, "affine": layer.affine.affine_matrix}, layer.ndim))
     names = {"axis_labels": tuple(layer.axis_labels)[-3:], "units": tuple(layer.units)[-3:]}

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import AXES, KEY, LayerData, carried, grid_of, stored_array, volume_layer, volume_of
+from napari_gpubio.core.napari_io import IN_MM, KEY, LayerData, carried, grid_of, stored_array, volume_layer, volume_of
 from napari_gpubio.core.space import viewer_to_world
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, plane_frame
@@ -211,7 +211,7 @@ def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords
             "edge_color": np.array(colors).reshape(-1, 4),
             "face_color": "transparent",
             "features": {NAMED_BY[0]: names},
-            "axis_labels": AXES,
+            **IN_MM,
             "metadata": {KEY: {**own, **keywords.pop("metadata", {})}},
             **keywords,
         },

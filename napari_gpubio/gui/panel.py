@@ -31,6 +31,7 @@ from napari_gpubio.gui.forms import InputColumn, WrappedLabel
 from napari_gpubio.gui.jobs import Job, Outcome
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.progress import PreviewPacer
+from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.script import checksum
 from napari_gpubio.gui.wheel import WheelGuard
 
@@ -91,6 +92,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self.viewer = viewer
         theme.use(viewer.theme)
         self._theme = viewer.theme  # whose colors it has
+        follow_scans(viewer)
         self._run_text = run_text
         self._job: Job | None = None
         self._pacer = PreviewPacer(self)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QFormLayout, QLineEdit, QWidget
+from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLineEdit, QPushButton, QWidget
 
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.fields import ElidedComboBox
@@ -42,11 +42,12 @@ def set_view(viewer: Any, name: str) -> None:
     camera_of(viewer).orientation = VIEWS[name]
 
 
+LINKED_VIEWS, VIEWS_KEY = "Linked views", "Alt-V"
 _MIRRORED = "mirrored (napari's default)"
 
 
 class ViewBox(QWidget):
-    """Shows whether the view is neurological, radiological or mirrored, and changes it.
+    """Shows whether the view is neurological, radiological or mirrored, changes it, and opens the linked views.
 
     What it changed is as before when its panel is closed, unless something else has changed it since.
     """
@@ -63,7 +64,16 @@ class ViewBox(QWidget):
         self._box.setToolTip("\n".join(f"{name}: {text}" for name, text in VIEW_HELP.items()))
         form = QFormLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
-        form.addRow("Left–right", self._box)
+        row = QHBoxLayout()
+        row.addWidget(self._box, 1)
+        if hasattr(viewer, "window"):
+            self.linked_views = QPushButton(LINKED_VIEWS, self)
+            self.linked_views.setToolTip(
+                f"Axial, coronal, and sagittal slices beside the canvas, or none ({VIEWS_KEY})"
+            )
+            self.linked_views.clicked.connect(lambda: toggle_linked_views(viewer))
+            row.addWidget(self.linked_views)
+        form.addRow("Left–right", row)
         self._box.activated.connect(self._on_chosen)
         self._connections = Connections(lambda: [(camera_of(viewer).events.orientation, self._show)], self._show)
 
@@ -95,6 +105,16 @@ class ViewBox(QWidget):
         self._show()
 
 
+def toggle_linked_views(viewer: Any) -> None:
+    """Open the dock widget "Linked views", or close it."""
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    dock = viewer.window.dock_widgets.get(f"{LINKED_VIEWS} (napari-gpubio)")
+    if dock is None:
+        viewer.window.add_plugin_dock_widget("napari-gpubio", LINKED_VIEWS)
+    else:
+        viewer.window.remove_dock_widget(dock)
+
+
 def fit_slider_labels(window: QWidget) -> None:
     """Make room in napari's window for the names of axes beside the sliders, after layers with named axes were added.
 
@@ -105,9 +125,30 @@ def fit_slider_labels(window: QWidget) -> None:
 
 
 def show_slices_at(viewer: Any, position: npt.ArrayLike) -> None:
-    """Move the slices to a viewer position (z, y, x); further axes in front stay."""
-    axes = range(viewer.dims.ndim - 3, viewer.dims.ndim)
-    viewer.dims.set_point(list(axes), np.asarray(position, np.float64).tolist())
+    """Move the slices to a viewer position (z, y, x); further axes in front stay.
+
+    Sliders stop at whole steps. A position between two is moved there at once, else everything would be drawn twice.
+    """
+    dims = viewer.dims
+    axes, point = list(range(dims.ndim - 3, dims.ndim)), np.array(position, np.float64)
+    for axis in set(axes) & set(dims.not_displayed):
+        start, _, step = dims.range[axis]
+        point[axis - dims.ndim] = start + step * np.round((point[axis - dims.ndim] - start) / step)
+    dims.set_point(axes, point.tolist())
+
+
+def show_as_plane(layer: Any, position: npt.ArrayLike, axis: int) -> None:
+    """Show an image layer in 3-D as the plane through a viewer position, across an axis of (z, y, x).
+
+    The position has as many axes as the layer, (..., z, y, x).
+    """
+    ahead = np.array(position, np.float64)
+    ahead[axis - 3] += 1.0
+    origin, ahead = (np.asarray(layer.world_to_data(place))[-3:] for place in (position, ahead))
+    layer.depiction = "plane"
+    layer.plane.position = tuple(origin.tolist())
+    layer.plane.normal = tuple(((ahead - origin) / np.linalg.norm(ahead - origin)).tolist())
+    layer.plane.thickness = 1
 
 
 class SliceGuide(QObject):

@@ -199,7 +199,7 @@ class VoxelMode(Mode[LightResult]):
     def _set_inputs(self, source: Source, detectors: tuple[Detector, ...], settings: LightSettings) -> None:
         """Show the source, the detectors and the settings of a file."""
         if source.pattern is not None:
-            self.viewer.add_image(source.pattern, name="source pattern", visible=False)
+            self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
         self.source_box.set_source(source)
         self.run_box.set_settings(settings)
         self.controller.load(Optodes.of(source, detectors))

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import (
@@ -21,6 +20,7 @@ from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.gui.views import show_as_plane
 from napari_gpubio.tracts.gui.bundles import BundleList
 from napari_gpubio.tracts.seeds import SeedSettings
 
@@ -104,7 +104,7 @@ CHOICES = {  # a plane is drawn in half the time of a volume, and hides no fiber
     "sagittal": "sagittal FA plane through the seed",
     "volume": "FA volume",
 }
-_NORMALS = {"axial": (1, 0, 0), "coronal": (0, 1, 0), "sagittal": (0, 0, 1)}  # viewer axes z, y, x
+_ACROSS = {"axial": 0, "coronal": 1, "sagittal": 2}  # axes of the viewer, (z, y, x)
 
 
 class ContextBox(QWidget):
@@ -129,10 +129,7 @@ class ContextBox(QWidget):
     def set_depiction(self, layer: Any, seed: Any) -> None:
         """Show an image layer as chosen; ``seed`` is a viewer position (z, y, x)."""
         name = self._box.currentData()
-        layer.depiction = "volume" if name == "volume" else "plane"
-        if name != "volume":
-            origin = layer.world_to_data(seed)
-            ahead = layer.world_to_data(np.asarray(seed) + _NORMALS[name])
-            layer.plane.position = tuple(float(p) for p in origin)
-            layer.plane.normal = tuple(float(n) for n in (ahead - origin) / np.linalg.norm(ahead - origin))
-            layer.plane.thickness = 1
+        if name == "volume":
+            layer.depiction = "volume"
+        else:
+            show_as_plane(layer, seed, _ACROSS[name])

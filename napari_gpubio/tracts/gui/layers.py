@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QObject, Signal
 
-from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.napari_io import IN_MM, KEY
 from napari_gpubio.core.space import slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.lines import Lines
@@ -99,7 +99,7 @@ class FiberDisplay(QObject, RunDisplay):
             return layer
         step = slice_steps_mm(fibers.affine)
         active = self.viewer.layers.selection.active
-        layer = Streamlines(lines=lines, slider_step=step, name=name, metadata={KEY: carried})
+        layer = Streamlines(lines=lines, slider_step=step, name=name, metadata={KEY: carried}, **IN_MM)
         self.viewer.add_layer(layer)
         if active is not None and active in self.viewer.layers:
             self.viewer.layers.selection.active = active
@@ -149,6 +149,7 @@ class FiberDisplay(QObject, RunDisplay):
             symbol="o",
             blending="translucent_no_depth",  # a seed inside its bundle must stay visible
             metadata={KEY: {"seeds": True}},
+            **IN_MM,
         )
         if active is not None:
             self.viewer.layers.selection.active = active

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.napari_io import KEY, grid_of, save_layer, saved_path, volume_of
+from napari_gpubio.core.napari_io import IN_MM, KEY, grid_of, save_layer, saved_path, volume_of
 from napari_gpubio.core.space import apply_affine, same_grid, slice_steps_mm, viewer_to_world
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
@@ -279,6 +279,7 @@ class TensorPanel(EnginePanel):
             scale=step,
             shading="none",
             name="ellipsoids",
+            **IN_MM,
         )
         self.clear_message()
 
