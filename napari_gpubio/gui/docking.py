@@ -73,7 +73,7 @@ def share_place(panel: QWidget) -> None:
     """
     dock = _dock_of(panel)
     window = dock.parentWidget() if dock is not None else None
-    if not isinstance(window, QMainWindow) or dock.isFloating():
+    if not isinstance(window, QMainWindow) or dock.isFloating() or window.tabifiedDockWidgets(dock):
         return
     area = window.dockWidgetArea(dock)
     for other in window.findChildren(CloseGuard):

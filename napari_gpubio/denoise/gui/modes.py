@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from napari.layers import Labels
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QComboBox, QLineEdit, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import stored_array, volume_of
@@ -19,6 +19,7 @@ from napari_gpubio.denoise.gui.request import AnlmRecipe, FluenceRecipe, Recipe
 from napari_gpubio.denoise.napari_io import LayerVolume, Values, key_of, layer_values
 from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, aligned_form, muted_label, row_label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 
@@ -89,7 +90,7 @@ class AnlmMode(Mode):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(viewer, ParamForm(DenoiseSettings()), parent)
-        self.level, self.number = QComboBox(self), QLineEdit(self)
+        self.level, self.number = ElidedComboBox(self), QLineEdit(self)
         self.level.addItems([ESTIMATED, NUMBER, MAP])
         self.number.setPlaceholderText("standard deviation")
         self.map_box = LayerBox(viewer, is_volume, empty="open a noise map", parent=self)

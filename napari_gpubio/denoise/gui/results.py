@@ -86,8 +86,22 @@ class ResultLayers:
             if (layer := self._layer(part)) is not None:
                 layer.metadata[KEY] = {**layer.metadata[KEY], PANEL: "kept"}
                 names.append(layer.name)
+        self.release_input()
         self.source = ""
         return names[0] if names else ""
+
+    def release_input(self) -> None:
+        """Show the image again, which the result lies on: nothing says any more why it was hidden."""
+        for layer in self._viewer.layers:
+            if self.source and key_of(layer) == self.source:
+                layer.visible = True
+
+    def attach(self) -> None:
+        """Do nothing: the viewer is not followed."""
+
+    def detach(self) -> None:
+        """Leave the layers to the user, the image not hidden."""
+        self.release_input()
 
     def _show_layer(self, part: str, done: Denoised, data: Array, display: dict[str, Any]) -> None:
         layer, image, metadata = self._layer(part), done.request.image, _carried(part, done)

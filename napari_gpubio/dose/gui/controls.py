@@ -10,7 +10,7 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.dose.gui.curves import Axes
 from napari_gpubio.dose.gui.request import LiveHistograms, Plan, Structure
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.fields import NumberBox, SliderRow
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, SliderRow
 from napari_gpubio.gui.forms import aligned_form, row_label
 
 CUMULATIVE, DIFFERENTIAL = "cumulative", "differential"
@@ -261,7 +261,7 @@ class ToolsBox(QWidget):
 
 def _choice_box(tip: str, parent: QWidget, *texts: str) -> QComboBox:
     """A list that is as narrow as its row has room for."""
-    box = QComboBox(parent)
+    box = ElidedComboBox(parent)
     box.addItems(list(texts))
     box.setToolTip(tip)
     box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)

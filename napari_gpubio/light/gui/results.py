@@ -12,6 +12,7 @@ from qtpy.QtWidgets import QComboBox, QLabel, QLineEdit, QWidget
 from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -171,7 +172,7 @@ class LightResultBox(ResultBox, Generic[Result]):
         self._made = QLabel(self)
         self._made.setWordWrap(True)
         self._continue = text_button("Continue", CONTINUE_TIP, self, self.continue_requested.emit)
-        self.unit_box = QComboBox(self)
+        self.unit_box = ElidedComboBox(self)
         self.unit_box.setToolTip(
             "The unit of fluence; power and energy of the source, under Display, give further ones"
         )

@@ -117,6 +117,7 @@ class VoxelMode(Mode[LightResult]):
             )
         )
         for signal in (self.table.changed, self.run_box.changed):
+            signal.connect(panel.forget_refusal)
             signal.connect(lambda: self._on_change(quiet=True))
             signal.connect(self._find_need)
 

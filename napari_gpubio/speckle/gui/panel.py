@@ -52,7 +52,7 @@ class SpecklePanel(EnginePanel):
         self.regions, self.controller = RegionController(self), LiveController(self)
         self.result: StackResult | FitResult | None = None
         self._next: Callable[[threading.Event], Steps] | None = None  # what is to be run instead of the stack
-        self.run_button.setToolTip("Make the maps of all frames of the open image stack")
+        self.run_button.setToolTip("Compute the maps of all frames of the open image stack")
         self.inputs.setSpacing(SPACING)
         for part in (
             self.source_box, self.contrast_box, heading("Live", self), self.live_box, heading("Display", self),

@@ -8,13 +8,14 @@ import numpy as np
 import pyqtgraph
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QImage, QPixmap
-from qtpy.QtWidgets import QApplication, QComboBox, QFormLayout, QLabel, QWidget
+from qtpy.QtWidgets import QApplication, QFormLayout, QLabel, QWidget
 from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.gui.plots import ThemedPlot
@@ -144,7 +145,7 @@ class FiberBox(ResultBox):
         self._color = ColorByBox(lambda: self._viewer.layers, READABLE, self)
         self._bar = QLabel(self)
         self._limits = QLabel(self)
-        self._measure = QComboBox(self)
+        self._measure = ElidedComboBox(self)
         self._measure.currentIndexChanged.connect(self._on_measure)
         self._measure.setToolTip("Show only fibers with this number between the two handles")
         self._range = QLabeledDoubleRangeSlider(Qt.Orientation.Horizontal, self)

@@ -10,7 +10,6 @@ import numpy as np
 from napari.layers import Image, Labels
 from qtpy.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QFormLayout,
     QGridLayout,
     QGroupBox,
@@ -24,6 +23,7 @@ from napari_gpubio.core.napari_io import KEY, carried, grid_of, save_layer, save
 from napari_gpubio.core.space import apply_affine, same_grid, viewer_to_world
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm, text_button
 from napari_gpubio.gui.layers import LayerBox
@@ -140,7 +140,7 @@ class TensorPanel(EnginePanel):
 
     def _glyph_controls(self) -> QWidget:
         box = QGroupBox("Ellipsoids", self)
-        self._place = QComboBox(box)
+        self._place = ElidedComboBox(box)
         for name, text in PLACES.items():
             self._place.addItem(text, name)
         row = QHBoxLayout(box)

@@ -39,7 +39,6 @@ def test_stop_keeps_what_was_traced_and_says_so(user, held):
 
 def test_a_long_run_shows_what_it_has_traced(user, monkeypatch, in_chunks_of):
     in_chunks_of(10)
-    monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
     monkeypatch.setattr(request, "PREVIEW_FIBERS", 15)
     shown = []
     user.panel.display.fibers_shown.connect(lambda layer: shown.append(len(tractogram(layer))))
