@@ -1,19 +1,19 @@
 """Interactive brain and tissue physics in napari.
 
 Each engine is a folder with a headless Python API and two backends, Numba on the CPU and CUDA on the GPU.
-The engines are imported on first use, so that ``import napari_gpubio`` stays light.
+What joins them is in ``workflows``. All are imported on first use, so that ``import napari_gpubio`` stays light.
 """
 
 import importlib
 from types import ModuleType
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "denoise", "dose", "light", "speckle", "tracts"]
+__all__ = ["__version__", "denoise", "dose", "light", "speckle", "tracts", "workflows"]
 
 ENGINES = ("tracts", "light", "denoise", "dose", "speckle")
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name in ENGINES:
+    if name in (*ENGINES, "workflows"):
         return importlib.import_module(f"napari_gpubio.{name}")
     raise AttributeError(f"module 'napari_gpubio' has no attribute {name!r}")

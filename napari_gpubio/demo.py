@@ -61,11 +61,8 @@ def build_window(viewer: Any, device: str = "auto") -> Any:
     """Set a viewer up for the demonstration and start it; returns the tracking panel."""
     from qtpy.QtCore import Qt
 
-    from napari_gpubio.gui.views import set_view
-
     viewer.open_sample("napari-gpubio", "brain_phantom")
     _, panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking")
-    set_view(viewer, "neurological")
     panel.choose_device(device)
     panel.settings_form.set_value(SETTINGS)
     panel.run_finished.connect(lambda: show_result(viewer, panel), type=Qt.ConnectionType.SingleShotConnection)

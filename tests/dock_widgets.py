@@ -7,8 +7,10 @@ import threading
 import weakref
 from types import SimpleNamespace
 
+import napari
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 from napari.utils._proxies import ReadOnlyWrapper
 from napari.utils.interactions import mouse_move_callbacks, mouse_press_callbacks, mouse_release_callbacks
 from qtpy.QtCore import QPoint, QPointF, Qt
@@ -148,6 +150,16 @@ def save_scripts_as(monkeypatch, path):
     """Answer the question where a script is to be saved."""
     name = "napari_gpubio.gui.file_dialogs.QFileDialog.getSaveFileName"
     monkeypatch.setattr(name, lambda *_, **__: (str(path), ""))
+
+
+def shown_by_script(text, folder, monkeypatch):
+    """Run a script in a folder and in this process; returns the viewer model that it shows things in."""
+    viewer = ViewerModel()
+    monkeypatch.setattr(napari, "current_viewer", lambda: viewer)
+    monkeypatch.setattr(napari, "run", lambda: None)
+    monkeypatch.chdir(folder)
+    exec(compile(text, "copied.py", "exec"), {"__name__": "__main__"})
+    return viewer
 
 
 def run_script(text, folder):

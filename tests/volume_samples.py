@@ -6,7 +6,8 @@ import pytest
 from napari.layers import Image, Labels
 from scipy.spatial.transform import Rotation
 
-from napari_gpubio.core.napari_io import grid_of, write_image
+from napari_gpubio.core.layer_files import write_image
+from napari_gpubio.core.napari_io import grid_of
 
 SHAPE = (5, 6, 7)
 VOLUME = np.arange(210, dtype=np.float32).reshape(SHAPE)  # every voxel has its own value

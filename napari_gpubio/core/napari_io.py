@@ -21,8 +21,9 @@ LayerData = tuple[Any, dict[str, Any], str]
 Box = tuple[slice, slice, slice]
 Reader = Callable[[Path], tuple[Array, Array]]
 KEY = "napari_gpubio"
+STREAMLINES_KEY = "streamlines"  # where the settings of a streamlines layer travel in the metadata of tracks
 AXES = ("z", "y", "x")
-UNITS = ("mm",) * 3
+IN_MM: dict[str, Any] = {"units": ("mm",) * 3, "axis_labels": AXES}  # keywords of a layer in the viewer's world
 
 
 def volume_layer(array: Array, affine: Array, name: str, *, kind: str = "image", **keywords: Any) -> LayerData:
@@ -45,7 +46,7 @@ def volume_layer(array: Array, affine: Array, name: str, *, kind: str = "image",
     data, place = _shown(array, affine, linear=kind == "image", colors=colors)
     return (
         data,
-        {"name": name, "units": UNITS, "axis_labels": AXES, **place, **_carrying(array, affine, keywords)},
+        {"name": name, **IN_MM, **place, **_carrying(array, affine, keywords)},
         kind,
     )
 
@@ -53,7 +54,7 @@ def volume_layer(array: Array, affine: Array, name: str, *, kind: str = "image",
 def series_layer(array: Array, affine: Array, name: str, first_axis: str, **keywords: Any) -> LayerData:
     """Return the image layer of volumes (X, Y, Z, N), whose first axis counts them; the rest as `volume_layer`."""
     data, place = _shown(array, affine, linear=True, colors=False)
-    axes = {"units": ("pixel", *UNITS), "axis_labels": (first_axis, *AXES)}
+    axes = {"units": ("pixel", *IN_MM["units"]), "axis_labels": (first_axis, *AXES)}
     return data, {"name": name, **axes, **place, **_carrying(array, affine, keywords)}, "image"
 
 
@@ -159,7 +160,7 @@ def beside(layer: Any, array: Array, *, linear: bool) -> tuple[Any, dict[str, An
     if affine is not None:
         data, place = _shown(array, np.asarray(affine), linear=linear, colors=False)
         place.pop("contrast_limits", None)
-        return data, {**place, "axis_labels": AXES, "units": UNITS}
+        return data, {**place, **IN_MM}
     attributes = {name: getattr(layer, name) for name in ("scale", "rotate", "shear", "translate")}
     matrix = _last_three(layer_matrix({**attributes, "affine": layer.affine.affine_matrix}, layer.ndim))
     names = {"axis_labels": tuple(layer.axis_labels)[-3:], "units": tuple(layer.units)[-3:]}
@@ -198,18 +199,17 @@ def save_layer(layer: Any, folder: Path) -> Path:
     return path
 
 
-def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
-    """Write an image or labels layer as NIfTI (napari's writer contribution); returns the path.
+def stored_volume(data: Any, attributes: dict[str, Any]) -> tuple[Array, Array]:
+    """Return array and affine of a layer that a writer is given, as `stored_array` and `grid_of` of a layer.
 
     Raises
     ------
     InvalidInput
-        If the layer has fewer than three dimensions, or the file cannot be written.
+        If the layer has fewer than three dimensions.
     """
     ours = attributes.get("metadata", {}).get(KEY, {})
     if isinstance(data, WorldAligned):
-        write_volume(path, data.source, ours["affine"])
-        return [path]
+        return data.source, np.asarray(ours["affine"])
     array = np.asarray(data)
     ndim = array.ndim - bool(attributes.get("rgb"))
     if ndim < 3:
@@ -217,11 +217,8 @@ def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
     array = array.transpose(2, 1, 0, 3) if attributes.get("rgb") else array.T
     affine = ours.get("affine") if isinstance(ours, dict) else None
     if affine is None:
-        affine = to_layer(_last_three(layer_matrix(attributes, ndim)))  # (z, y, x) turned round is (x, y, z)
-    else:
-        array = _stored(array, affine)
-    write_volume(path, array, affine)
-    return [path]
+        return array, to_layer(_last_three(layer_matrix(attributes, ndim)))  # (z, y, x) turned round is (x, y, z)
+    return _stored(array, affine), np.asarray(affine)
 
 
 def _stored(array: Array, affine: Array | None) -> Array:

@@ -1,10 +1,10 @@
-"""Compiled sampling of a volume on another grid."""
+"""Compiled sampling of a volume on another grid, and at points."""
 
 from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.jit import kernel
+from napari_gpubio.core.jit import helper, kernel
 
 
 @kernel
@@ -27,7 +27,6 @@ def sample_linear(start: int, stop: int, source: Any, matrix: Any, fill: Any, ou
     out
         Shape (a, b, c), the type of ``source``.
     """
-    nx, ny, nz = source.shape
     rows, columns = out.shape[1], out.shape[2]
     for row in range(start, stop):
         a, b = row // rows, row % rows
@@ -36,26 +35,60 @@ def sample_linear(start: int, stop: int, source: Any, matrix: Any, fill: Any, ou
         z = matrix[2, 0] * a + matrix[2, 1] * b + matrix[2, 3]
         for c in range(columns):
             px, py, pz = x + matrix[0, 2] * c, y + matrix[1, 2] * c, z + matrix[2, 2] * c
-            ni, nj, nk = np.int64(np.floor(px + 0.5)), np.int64(np.floor(py + 0.5)), np.int64(np.floor(pz + 0.5))
-            if ni < 0 or nj < 0 or nk < 0 or ni >= nx or nj >= ny or nk >= nz:
+            if _is_outside(source, px, py, pz):
                 out[a, b, c] = fill
                 continue
-            nearest = source[ni, nj, nk]
-            if nearest != nearest:
-                out[a, b, c] = nearest
-                continue
-            i, j, k = np.int64(np.floor(px)), np.int64(np.floor(py)), np.int64(np.floor(pz))
-            fx, fy, fz = px - i, py - j, pz - k
-            total, weights = 0.0, 0.0
-            for corner in range(8):
-                di, dj, dk = corner & 1, (corner >> 1) & 1, corner >> 2
-                value = source[min(max(i + di, 0), nx - 1), min(max(j + dj, 0), ny - 1), min(max(k + dk, 0), nz - 1)]
-                weight = (fx if di else 1.0 - fx) * (fy if dj else 1.0 - fy) * (fz if dk else 1.0 - fz)
-                if value == value:
-                    total += weight * value
-                    weights += weight
-            mean = total / weights
-            out[a, b, c] = mean if fill != fill else np.floor(mean + 0.5)
+            value = _interpolated(source, px, py, pz)
+            out[a, b, c] = value if fill != fill or value != value else np.floor(value + 0.5)
+
+
+@kernel
+def sample_points(start: int, stop: int, source: Any, matrix: Any, points: Any, out: Any) -> None:
+    """Write to ``out``, shape (P,), the values of a volume at points by the rules of `sample_linear`; NaN outside.
+
+    Parameters
+    ----------
+    start, stop
+        Points.
+    source
+        Shape (X, Y, Z), floating-point.
+    matrix
+        From points to the index of ``source``, 3 x 4.
+    points
+        Shape (P, 3 or more): x, y, z and what is ignored.
+    """
+    for n in range(start, stop):
+        x, y, z = points[n, 0], points[n, 1], points[n, 2]
+        px = matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2] * z + matrix[0, 3]
+        py = matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2] * z + matrix[1, 3]
+        pz = matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2] * z + matrix[2, 3]
+        out[n] = np.nan if _is_outside(source, px, py, pz) else _interpolated(source, px, py, pz)
+
+
+@helper
+def _is_outside(source: Any, px: Any, py: Any, pz: Any) -> Any:
+    nx, ny, nz = source.shape
+    ni, nj, nk = np.int64(np.floor(px + 0.5)), np.int64(np.floor(py + 0.5)), np.int64(np.floor(pz + 0.5))
+    return ni < 0 or nj < 0 or nk < 0 or ni >= nx or nj >= ny or nk >= nz
+
+
+@helper
+def _interpolated(source: Any, px: Any, py: Any, pz: Any) -> Any:
+    nx, ny, nz = source.shape
+    nearest = source[np.int64(np.floor(px + 0.5)), np.int64(np.floor(py + 0.5)), np.int64(np.floor(pz + 0.5))]
+    if nearest != nearest:
+        return np.nan
+    i, j, k = np.int64(np.floor(px)), np.int64(np.floor(py)), np.int64(np.floor(pz))
+    fx, fy, fz = px - i, py - j, pz - k
+    total, weights = 0.0, 0.0
+    for corner in range(8):
+        di, dj, dk = corner & 1, (corner >> 1) & 1, corner >> 2
+        value = source[min(max(i + di, 0), nx - 1), min(max(j + dj, 0), ny - 1), min(max(k + dk, 0), nz - 1)]
+        weight = (fx if di else 1.0 - fx) * (fy if dj else 1.0 - fy) * (fz if dk else 1.0 - fz)
+        if value == value:
+            total += weight * value
+            weights += weight
+    return total / weights
 
 
 @kernel

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, grid_of, stored_array
+from napari_gpubio.core.quantity import Quantity, quantity_of
 from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
 from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.denoise.io import from_log10
@@ -19,6 +20,8 @@ Array = npt.NDArray[Any]
 Box = tuple[slice, slice, slice]
 EVERYTHING: Box = (slice(None), slice(None), slice(None))
 _LOG = "log10"
+# What a result has from its image: halves and the standard error of the image are not those of the result.
+_KEPT = ("affine", "shape", "unit", "meaning", "factor", "hidden", "structures", "media", "outside_n", "scan")
 _PLACE = ("scale", "translate", "rotate", "shear")
 
 
@@ -67,7 +70,12 @@ class LayerVolume:
     place: dict[str, Any]  # keywords that put a napari layer where this one is
     display: dict[str, Any]  # keywords that draw a napari layer as this one is
     carried: dict[str, Any]
-    unit: str = ""  # of the values, as far as it is known
+    quantity: Quantity | None = None  # what the values mean, as far as it is known
+
+    @property
+    def unit(self) -> str:
+        """Of the linear values; empty if it is not known."""
+        return "" if self.quantity is None else self.quantity.unit
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -122,10 +130,9 @@ def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
             "gamma": layer.gamma,
             "interpolation2d": layer.interpolation2d,
         },
-        carried={name: value for name in ("affine", "shape", "quantity", "unit", "factor", "scan")
-                 if (value := carried(layer, name)) is not None},
-        unit=str(carried(layer, "unit") or ""),
-    )  # fmt: skip
+        carried={name: value for name in _KEPT if (value := carried(layer, name)) is not None},
+        quantity=quantity_of(layer),
+    )
 
 
 def key_of(layer: Any) -> str:
@@ -139,8 +146,9 @@ def layer_values(layer: Any, *, is_log: bool | None = None) -> Values:
 
 
 def holds_log(layer: Any) -> bool:
-    """Whether a layer holds decimal logarithms, by what it carries or by its name."""
-    return str(carried(layer, "quantity") or "").startswith(_LOG) or _LOG in layer.name
+    """Whether a layer holds decimal logarithms, by what it carries; where that is nothing, by its name."""
+    quantity = quantity_of(layer)
+    return _LOG in layer.name if quantity is None else quantity.is_log
 
 
 def place_of(layer: Any) -> dict[str, Any]:

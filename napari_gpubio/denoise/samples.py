@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import LayerData, volume_layer
+from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.volumes import read_array
 from napari_gpubio.denoise.io import to_log10
 
@@ -140,7 +141,8 @@ def fluence_layers() -> list[LayerData]:
     pair = fluence_pair()
     top = float(np.ceil(np.log10(pair.truth.max())))
     keywords: dict[str, Any] = {"contrast_limits": (top - _DECADES, top), "colormap": "inferno"}
-    metadata = {"quantity": "log10 fluence", "unit": "1/mm²", "factor": 1.0}
+    quantity = Quantity("fluence", "1/mm2", "log10", f"light, {HALF_PHOTONS:,} photons a half")
+    metadata = {**quantity_metadata(quantity), "unit": quantity.unit, "factor": 1.0}
     layers = [volume_layer(pair.labels, pair.affine, "absorber (labels)", kind="labels", visible=False)]
     for name, values in (("truth", pair.truth), ("half B", pair.half_b), ("half A", pair.half_a)):
         more = {**keywords, "metadata": dict(metadata), "visible": name == "half A"}

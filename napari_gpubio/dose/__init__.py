@@ -10,10 +10,11 @@ structures of others in `napari_gpubio.dose.structures`.
 """
 
 from napari_gpubio.dose import io, metrics, structures
+from napari_gpubio.dose.bands import DvhBand, dvh_band, dvh_band_of_halves
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.resident import DvhBand, ResidentDvh, dvh_band
+from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import dvh, dvh_steps, whole_dose, whole_dose_steps
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import ContourStructure, contour_structure
@@ -33,6 +34,7 @@ __all__ = [
     "contour_structure",
     "dvh",
     "dvh_band",
+    "dvh_band_of_halves",
     "dvh_steps",
     "io",
     "metrics",

@@ -61,7 +61,7 @@ def _doses(found: Dvh, levels: np.ndarray, above: np.ndarray, percent: float) ->
 
 
 def _light(device: Device) -> list[Finding]:
-    settings = DvhSettings(bin_scale="logarithmic")
+    settings = DvhSettings(within_voxels="interpolated")  # values at points, not means of voxels
     found = dvh(samples.light_dose(), samples.light_structures(), settings, device=device)["target"]
     findings = []
     for level in (0.15, 0.3, 1.0, 3.0):
@@ -173,7 +173,7 @@ SPEEDS = (
     Speed(name="strokes of 12 x 12 voxels, each with its histogram", unit="strokes", prepare=_strokes),
 )
 WARMUPS = (
-    WarmUp(name="histograms of labels", run=_paint, functions=22),
+    WarmUp(name="histograms of labels", run=_paint, functions=24),
     WarmUp(name="histograms of contours", run=lambda: dvh(_tiny_dose(), _tiny_contours(), device=CPU), functions=12),
     WarmUp(name="doses and contours in the image", run=_show_in_image, functions=2),
     WarmUp(name="points, and contours that change shape between planes", run=_points_and_shapes, functions=2),

@@ -9,13 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.quantity import LIGHT_DOSES, checked_unit
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
+from napari_gpubio.dose.metrics.parameters import same_kind
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 
 Array = npt.NDArray[Any]
 Structures: TypeAlias = ContourStructure | LabelStructures | PointStructure
 MM3_PER_CC = 1000.0
+_LIGHT_QUANTITIES = (*LIGHT_DOSES, "absorbed energy", "absorbed energy density", "diffuse reflectance")
+_UNSPECIFIC = ("", "dose", "values")
+_LIGHT_UNITS = ("1/mm²", "1/mm³", "mW/mm²", "mW/mm³", "J/cm²", "J/cm³")  # and what can be converted to one of them
 ANY_FRAME = "register them, or choose any_frame=True if they are the same"  # advice where there are settings
 
 
@@ -30,7 +35,11 @@ class Dose:
     affine
         Voxel centers to world mm (RAS), 4 x 4.
     unit
-        As it shall stand on an axis, for instance ``"Gy"`` or ``"J/cm2"``. It is never guessed.
+        For instance ``"Gy"`` or ``"J/cm2"``; it is kept as `napari_gpubio.core.quantity.checked_unit` returns it
+        (``"J/cm²"``). It is never guessed.
+    quantity
+        What the values are, for instance ``"dose"`` or ``"fluence"``; empty if it is not known. Light is counted in
+        other bins; see `napari_gpubio.dose.settings.DvhSettings`.
     frame_of_reference
         What the coordinates refer to (a DICOM UID), where that is known.
     name
@@ -45,6 +54,7 @@ class Dose:
     values: Array
     affine: Array
     unit: str
+    quantity: str = ""
     frame_of_reference: str = ""
     name: str = ""
     least: float = field(init=False)
@@ -58,11 +68,24 @@ class Dose:
         object.__setattr__(self, "largest", largest)
         if not self.unit.strip():
             raise InvalidInput("the unit of the dose is missing; give it, for instance unit='Gy'")
+        object.__setattr__(self, "unit", checked_unit(self.unit))
+
+    @property
+    def is_light(self) -> bool:
+        """Whether the values are of light, which falls by decades: by the quantity, or else by the unit."""
+        return is_light(self.quantity, self.unit)
 
     @property
     def voxel_sizes_mm(self) -> npt.NDArray[np.float64]:
         """Edge lengths of a dose voxel."""
         return voxel_sizes_mm(self.affine)
+
+
+def is_light(quantity: str, unit: str) -> bool:
+    """Whether values are of light: by the quantity, or where it is not known by the unit."""
+    if quantity not in _UNSPECIFIC:
+        return quantity in _LIGHT_QUANTITIES
+    return any(same_kind(unit, light) for light in _LIGHT_UNITS)
 
 
 def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, float]:
@@ -75,7 +98,9 @@ def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, floa
     least, largest = float(array.min()), float(array.max())
     if not (math.isfinite(least) and math.isfinite(largest)):  # NumPy lets NaN through to both
         bad = int(array.size - np.count_nonzero(np.isfinite(array)))
-        raise InvalidInput(f"{bad} of the {array.size} voxels of {what} are not finite; repair them before")
+        raise InvalidInput(
+            f"{bad} of the {array.size} voxels of {what} are NaN or infinite, not finite; give each of them a number"
+        )
     return array, least, largest
 
 

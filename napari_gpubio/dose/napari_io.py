@@ -3,14 +3,35 @@
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import AXES, KEY, LayerData, carried, grid_of, stored_array, volume_layer, volume_of
+from napari_gpubio.core.napari_io import (
+    IN_MM,
+    KEY,
+    LayerData,
+    carried,
+    grid_of,
+    stored_array,
+    volume_layer,
+    volume_of,
+)
+from napari_gpubio.core.quantity import (
+    Quantity,
+    Scale,
+    checked_unit,
+    halves_of,
+    is_unit,
+    quantity_metadata,
+    quantity_of,
+    standard_error_of,
+    to_linear,
+)
 from napari_gpubio.core.space import viewer_to_world
+from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, plane_frame
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -20,9 +41,11 @@ _MM = "mm"
 Array = npt.NDArray[Any]
 UNIT, STRUCTURES, FRAME = "unit", "structures", "frame_of_reference"  # under which a layer carries them
 RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # the file of a dose, and what an RTSTRUCT file calls structures by name
+CT_NUMBER = "CT number"  # the quantity of a CT, which is no dose
 NAMED_BY = ("structure", "name")  # columns of a layer's table that name what it holds
 CLOSED = ("polygon", "rectangle", "ellipse")  # shapes that are contours
 _CORNERS_OF_ELLIPSE = 128
+_LARGEST_LOGARITHM = 38.0  # of a float32
 
 
 def affine_mm(layer: Any) -> npt.NDArray[np.float64]:
@@ -66,7 +89,8 @@ def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:
     **keywords
         What else the layer is given; ``metadata`` is what it carries besides.
     """
-    own = {UNIT: dose.unit, "quantity": "dose", FRAME: dose.frame_of_reference}
+    name_of_values = dose.quantity or ("absorbed dose" if same_kind(dose.unit, "Gy") else "dose")
+    own = {**quantity_metadata(Quantity(name_of_values, dose.unit)), FRAME: dose.frame_of_reference}
     metadata = {**own, **keywords.pop("metadata", {})}
     low = min(0.0, dose.least)
     limits = low, dose.largest if dose.largest > low else low + 1.0
@@ -76,40 +100,103 @@ def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:
 
 def unit_of(layer: Any) -> str:
     """Return the unit of a layer's values from its metadata, or an empty text: it is not guessed."""
-    unit = carried(layer, UNIT) or layer.metadata.get(UNIT)
+    known = quantity_of(layer)
+    unit = (known.unit if known else "") or carried(layer, UNIT) or layer.metadata.get(UNIT)
     return str(unit).strip() if unit else ""
 
 
-def dose_of(layer: Any, unit: str, *, frame: int | None = None) -> Dose:
-    """Return the dose of an image layer, on the layer's own grid.
+def dose_of(layer: Any, unit: str, *, frame: int | None = None, scale: Scale | None = None) -> Dose:
+    """Return the dose of an image layer, on the layer's own grid and on the linear scale.
 
     Parameters
     ----------
     layer
         Of three dimensions (z, y, x), or of four.
     unit
-        Of its values.
+        Of its values, which are converted where the layer carries another unit of the same kind. Of logarithms it is
+        the unit of the numbers that have them.
     frame
         Which volume of a layer of four dimensions.
+    scale
+        ``"log10"`` if the layer holds decimal logarithms; what the layer carries itself comes first.
 
     Raises
     ------
     InvalidInput
-        If the values cannot be a dose, the unit is missing, or they are logarithms.
+        If the values cannot be a dose, or the unit is missing, not known, or of another kind than the layer's.
     """
     if not unit.strip():
         raise InvalidInput(
             f"the unit of {layer.name!r} is not known; type it, for instance Gy or J/cm2 (it is never guessed)"
         )
-    if str(carried(layer, "quantity") or "").startswith("log10"):
-        raise InvalidInput(f"{layer.name!r} shows logarithms; histograms need the doses themselves")
+    known, factor = quantity_of(layer), unit_scale(layer, unit)
+    values = _linear(layer, _stored_volume(layer, frame), scale_of(layer) or scale or "linear")
     return Dose(
-        values=_stored_volume(layer, frame),
+        values=values if factor == 1 else values * factor,
         affine=affine_mm(layer),
         unit=unit.strip(),
+        quantity=known.name if known else "",
         frame_of_reference=str(carried(layer, FRAME) or ""),
         name=layer.name,
     )
+
+
+def scale_of(layer: Any) -> Scale | None:
+    """Return whether a layer holds its values or their decimal logarithms, or None where it does not say so."""
+    known = quantity_of(layer)
+    return None if known is None else known.scale
+
+
+def unit_scale(layer: Any, unit: str) -> float:
+    """Return what a layer's (linear) values are multiplied by, to be in a unit.
+
+    Raises
+    ------
+    InvalidInput
+        If the unit is not known, or measures something else than the one that the layer carries.
+    """
+    wanted, own = checked_unit(unit), unit_of(layer)
+    if not own or not is_unit(own) or checked_unit(own) == wanted:
+        return 1.0
+    if not same_kind(own, wanted):
+        raise InvalidInput(f"the values of {layer.name!r} are in {own}, which cannot be given in {wanted}; use {own}")
+    return dose_factor(own, wanted)
+
+
+def _linear(layer: Any, values: Array, scale: Scale) -> Array:
+    """The values that a layer's logarithms stand for; 0 where they are NaN or -infinity."""
+    if scale == "linear":
+        return values
+    if values.dtype.kind == "f" and not np.isfinite(values).any():
+        raise InvalidInput(
+            f"none of the {values.size} voxels of {layer.name!r} holds a number; choose another image, or make it anew"
+        )
+    if (largest := float(np.nanmax(values))) > _LARGEST_LOGARITHM:
+        raise InvalidInput(
+            f"{layer.name!r} holds values up to {largest:.4g}, too large for decimal logarithms; choose linear"
+        )
+    return to_linear(values, Quantity("values", scale=scale))
+
+
+class DoseErrors(NamedTuple):
+    """What a layer knows of the uncertainty of its dose, in the same unit and shape (X, Y, Z)."""
+
+    halves: tuple[Array, Array] | None = None  # doses of two halves of the photons
+    standard_error: Array | None = None
+
+
+def errors_of(layer: Any, dose: Dose, *, frame: int | None = None) -> DoseErrors:
+    """Return the uncertainty that a layer carries of its dose, as far as it has the dose's shape."""
+    factor = unit_scale(layer, dose.unit)
+
+    def fitting(array: Array) -> Array | None:
+        chosen = array if frame is None or array.ndim == 3 else array[..., frame]
+        return chosen * factor if chosen.shape == dose.values.shape and np.isfinite(chosen).all() else None
+
+    halves, error = halves_of(layer), standard_error_of(layer)
+    found = [] if halves is None or len(halves) != 2 else [fitting(half) for half in halves]
+    pair = (found[0], found[1]) if found and found[0] is not None and found[1] is not None else None
+    return DoseErrors(halves=pair, standard_error=None if error is None else fitting(error))
 
 
 def _stored_volume(layer: Any, frame: int | None) -> Array:
@@ -211,7 +298,7 @@ def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords
             "edge_color": np.array(colors).reshape(-1, 4),
             "face_color": "transparent",
             "features": {NAMED_BY[0]: names},
-            "axis_labels": AXES,
+            **IN_MM,
             "metadata": {KEY: {**own, **keywords.pop("metadata", {})}},
             **keywords,
         },

@@ -12,7 +12,7 @@ from napari_gpubio.dose.io.ct import read_ct, refuse_damaged
 from napari_gpubio.dose.io.dicom import CLASSES, is_dicom, modality_of, sorted_by_modality
 from napari_gpubio.dose.io.dicom_rt import StructureSet, read_rtdose, read_rtplan, read_rtstruct
 from napari_gpubio.dose.model import Dose, check_frames
-from napari_gpubio.dose.napari_io import NUMBERS, RTDOSE, contours_layer, dose_layer, labels_layer
+from napari_gpubio.dose.napari_io import CT_NUMBER, NUMBERS, RTDOSE, contours_layer, dose_layer, labels_layer
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.raster import label_structures
 
@@ -20,7 +20,7 @@ Paths = str | Sequence[str]
 Kinds = dict[str, list[Path]]
 _MOST_LOOKED_AT = 64  # files of a folder, to see whether it is ours
 _SOFT_TISSUE_HU = (-160.0, 240.0)
-_NOWHERE = Dose(values=np.zeros((1, 1, 1)), affine=np.eye(4), unit="none")  # contours without an image lie in the world
+_NOWHERE = Dose(values=np.zeros((1, 1, 1)), affine=np.eye(4), unit="1")  # contours without an image lie in the world
 
 
 def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
@@ -74,10 +74,14 @@ def _ct_layers(files: list[Path]) -> tuple[list[LayerData], Dose | None]:
         return [], None
     ct = read_ct(files)
     ground = Dose(
-        values=ct.values, affine=ct.affine, unit="HU", frame_of_reference=ct.frame_of_reference, name=ct.name or "CT"
+        values=ct.values,
+        affine=ct.affine,
+        unit="HU",
+        quantity=CT_NUMBER,
+        frame_of_reference=ct.frame_of_reference,
+        name=ct.name or "CT",
     )
-    metadata = {"quantity": "CT"}
-    return [dose_layer(ground, colormap="gray", contrast_limits=_SOFT_TISSUE_HU, metadata=metadata)], ground
+    return [dose_layer(ground, colormap="gray", contrast_limits=_SOFT_TISSUE_HU)], ground
 
 
 def _structure_layers(found: StructureSet, ground: Dose | None, name: str) -> list[LayerData]:

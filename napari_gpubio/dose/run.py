@@ -78,7 +78,7 @@ def dvh_steps(
     from napari_gpubio.dose.kernels.histogram.problem import make_problem
     from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
 
-    settings, clock = settings or DvhSettings(), RunClock()
+    settings, clock = (settings or DvhSettings()).resolved(dose), RunClock()
     problem = make_problem(dose, listed(structures), settings)
     chosen = choose_device(device)
     complete, tally = yield from _count(problem, chosen, stop)
@@ -95,6 +95,7 @@ def provenance(dose: Dose, settings: DvhSettings, device: Device, seconds: float
         "software": f"napari-gpubio {__version__}",
         "histograms": dataclasses.asdict(settings),
         "dose": dose.name,
+        "quantity": dose.quantity,
         "unit": dose.unit,
         "device": device.describe(),
         "seconds": round(seconds, 4),

@@ -93,7 +93,9 @@ def light_dose() -> Dose:
     x, y, z = np.meshgrid(axis, axis, axis, indexing="ij", sparse=True)
     r = np.maximum(np.sqrt(x**2 + y**2 + z**2), _NEAREST_MM)
     values = STRENGTH * np.exp(-MU_EFF_PER_MM * r) / r
-    return Dose(values=values, affine=grid_affine(STEP_MM, [axis[0]] * 3), unit="J/cm2", name="point source")
+    return Dose(
+        values=values, affine=grid_affine(STEP_MM, [axis[0]] * 3), unit="J/cm2", quantity="fluence", name="point source"
+    )
 
 
 def light_structures() -> tuple[ContourStructure, ContourStructure]:

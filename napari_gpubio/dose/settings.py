@@ -1,11 +1,19 @@
 """Settings of dose-volume histograms."""
 
+import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from napari_gpubio.core.parameters import check_params, param
 
+if TYPE_CHECKING:
+    from napari_gpubio.dose.model import Dose
+
 OUTSIDE = ("zero", "exclude", "refuse")
-BIN_SCALES = ("linear", "logarithmic")
+AUTO, LINEAR, LOGARITHMIC = "auto", "linear", "logarithmic"
+BIN_SCALES = (AUTO, LINEAR, LOGARITHMIC)
+INTERPOLATED, CONSTANT = "interpolated", "constant"
+WITHIN_VOXELS = (AUTO, INTERPOLATED, CONSTANT)
 INTERPOLATIONS = ("slab", "shape")
 CAPS = ("half", "none")
 
@@ -55,17 +63,27 @@ class DvhSettings:
     )
     bins: int = param(
         4096,
-        "Bins",
+        "Number of bins",
         "Dose bins between the least and the largest dose; curves are interpolated inside a bin.",
         minimum=10,
         maximum=8192,
         advanced=True,
     )
     bin_scale: str = param(
-        "linear",
-        "Bin widths",
-        "Bins of equal width, or of nearly equal ratio for doses over many decades, such as light.",
+        AUTO,
+        "Bins",
+        "Bins of equal width (linear), or of nearly equal ratio over as many decades as the dose has, with the volume "
+        "of no dose counted apart (logarithmic). Auto: logarithmic for light, linear for all else.",
         choices=BIN_SCALES,
+        advanced=True,
+    )
+    within_voxels: str = param(
+        AUTO,
+        "Dose within voxels",
+        "Interpolated between voxel centers, or constant in each voxel: Monte Carlo light is a mean over each voxel, "
+        "so that a structure's mean times its volume is all of its light. Auto: constant for light, interpolated for "
+        "all else.",
+        choices=WITHIN_VOXELS,
         advanced=True,
     )
     any_frame: bool = param(
@@ -77,3 +95,10 @@ class DvhSettings:
 
     def __post_init__(self) -> None:
         check_params(self)
+
+    def resolved(self, dose: "Dose") -> "DvhSettings":
+        """Return these settings with what is ``"auto"`` decided for a dose."""
+        is_light = dose.is_light and dose.least >= 0
+        scale = (LOGARITHMIC if is_light else LINEAR) if self.bin_scale == AUTO else self.bin_scale
+        within = (CONSTANT if is_light else INTERPOLATED) if self.within_voxels == AUTO else self.within_voxels
+        return dataclasses.replace(self, bin_scale=scale, within_voxels=within)

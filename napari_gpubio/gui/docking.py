@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from qtpy.QtCore import QEvent, QObject, Qt, Signal
-from qtpy.QtWidgets import QWidget
+from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from napari_gpubio.gui.connections import single_shot
+from napari_gpubio.gui.wheel import WheelGuard
 
 
 class CloseGuard(QObject):
@@ -14,18 +15,24 @@ class CloseGuard(QObject):
 
     ``closing`` comes when the panel is taken out of its dock or a window around it is about to close, in time to end
     what runs; ``stayed`` comes after it if the panel is on screen again, because the user did not close after all.
+    ``shares_place``: whether panels that are opened later may become tabs beside it; see `share_place`.
     """
 
     closing = Signal()
     stayed = Signal()
 
-    def __init__(self, panel: QWidget) -> None:
+    def __init__(self, panel: QWidget, *, shares_place: bool = False) -> None:
         super().__init__(panel)
-        self._panel = panel
+        self._panel, self.shares_place = panel, shares_place
         self._gone = False
         self._watched: set[int] = set()
         self._later = single_shot(0, self._look_again, self)
         self._watch_upwards()
+
+    @property
+    def panel(self) -> QWidget:
+        """The panel."""
+        return self._panel
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
         """Qt: an event of the panel or of something around it."""
@@ -59,6 +66,34 @@ class CloseGuard(QObject):
             self.stayed.emit()
 
 
+def share_place(panel: QWidget) -> None:
+    """Put a panel that was just docked as a tab beside another one in the same area, and bring it up.
+
+    napari would put it below them, where neither has room.
+    """
+    dock = _dock_of(panel)
+    window = dock.parentWidget() if dock is not None else None
+    if not isinstance(window, QMainWindow) or dock.isFloating():
+        return
+    area = window.dockWidgetArea(dock)
+    for other in window.findChildren(CloseGuard):
+        place = _dock_of(other.panel)
+        if place is None or place is dock or place.isFloating() or window.dockWidgetArea(place) != area:
+            continue
+        if other.shares_place:
+            window.tabifyDockWidget(place, dock)
+            dock.raise_()
+            return
+
+
+def _dock_of(widget: QWidget) -> Any:
+    """Return the dock that a widget lies in, or None."""
+    around: Any = widget
+    while around is not None and not isinstance(around, QDockWidget):
+        around = around.parentWidget()
+    return around
+
+
 class DockWindow(QObject):
     """Opens a window that ``make`` returns, docked in the viewer's or alone if that has none, and closes it again."""
 
@@ -71,6 +106,7 @@ class DockWindow(QObject):
         """Show the window."""
         if self.window is None:
             self.window = self._make()
+            WheelGuard(self.window)
         around = self.window.parentWidget()
         if around is not None:
             around.show()

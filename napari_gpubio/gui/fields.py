@@ -25,7 +25,7 @@ _BEGUN = re.compile(r"[+-]?(\d+\.?\d*|\.?\d*)(e[+-]?\d*)?", re.IGNORECASE)  # a 
 
 
 class NumberBox(QDoubleSpinBox):
-    """A number field that emits ``edited`` after editing; the wheel scrolls the panel unless it has the focus.
+    """A number field that emits ``edited`` after editing.
 
     A number that the program sets keeps all its digits until another one is typed. What is typed is rounded to what is
     then shown, brought between the limits, and may be written as ``1e-7``; the decimal mark is the point, and what the
@@ -91,13 +91,6 @@ class NumberBox(QDoubleSpinBox):
         self.interpretText()
         self.setValue(self._rounded(self.value() + steps * self.singleStep()))
         self.selectAll()
-
-    def wheelEvent(self, event: Any) -> None:
-        """Qt: the wheel was turned over it."""
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
 
     def textFromValue(self, value: float) -> str:
         """Qt: the text of a number, without zeros at its end; what rounding leaves of a zero is shown as 0."""
@@ -221,7 +214,6 @@ class SliderRow(QWidget):
         self.box, self._ends, self._logarithmic = box, ends, logarithmic
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
         self.slider.setRange(0, _STEPS)
-        self.slider.wheelEvent = lambda event: event.ignore()
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(box, 2)

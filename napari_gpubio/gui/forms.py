@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magicgui.widgets import CheckBox, ComboBox, SpinBox
-from qtpy.QtCore import QEvent, QSignalBlocker, Qt, Signal
+from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import (
     QButtonGroup,
     QFormLayout,
@@ -77,13 +77,6 @@ class ParamForm(QWidget, Generic[Settings]):
         """The input of one field: one of magicgui's, or a `NumberInput`."""
         return self._widgets[name]
 
-    def eventFilter(self, watched: Any, event: Any) -> bool:
-        """Qt: an event of an input; the wheel scrolls the panel unless the input was clicked before."""
-        if event.type() == QEvent.Type.Wheel and not watched.hasFocus():
-            event.ignore()
-            return True
-        return False
-
     def set_row_visible(self, name: str, *, visible: bool) -> None:
         """Show or hide one row."""
         layout, row = self._rows[name]
@@ -99,8 +92,6 @@ class ParamForm(QWidget, Generic[Settings]):
     def _add_row(self, layout: QFormLayout, name: str, info: ParamInfo) -> None:
         widget = _input(getattr(self._settings, name), info)
         widget.native.setToolTip(info.help)
-        widget.native.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        widget.native.installEventFilter(self)
         widget.changed.connect(lambda *_: self.changed.emit())
         self._widgets[name] = widget
         label = row_label(f"{info.label} ({info.unit})" if info.unit else info.label, info.help, self)

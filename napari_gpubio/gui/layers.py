@@ -154,10 +154,11 @@ class LayerBox(ElidedComboBox):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(_BOX_CHARACTERS, parent)
-        self._nothing = nothing
+        self._nothing, self._is_user_choice = nothing, False
         self._listener = LayerListener(viewer, accepts, layers_changed=self._fill)
         self.attach, self.refresh = self._listener.attach, self._listener.refresh
         self.setPlaceholderText(empty)
+        self.activated.connect(self._on_activated)
 
     @property
     def layer(self) -> Any | None:
@@ -170,10 +171,19 @@ class LayerBox(ElidedComboBox):
         if index >= 0:
             self.setCurrentIndex(index)
 
+    def suggest(self, layer: Any) -> None:
+        """Choose a layer, unless the user has chosen one that is still there."""
+        if not self._is_user_choice:
+            self.choose(layer)
+
     def detach(self) -> None:
         """Stop following the viewer, and hold none of its layers."""
         self._listener.detach()
+        self._is_user_choice = False
         self.clear()
+
+    def _on_activated(self, _: int) -> None:
+        self._is_user_choice = True
 
     def _index_of(self, layer: Any) -> int:
         """Where a layer is in the list; two proxies of one layer are equal."""
@@ -189,5 +199,6 @@ class LayerBox(ElidedComboBox):
             for layer in reversed(self._listener.layers):
                 self.addItem(layer.name, layer)
             self.setCurrentIndex(max(self._index_of(chosen), 0) if self.count() else -1)
+            self._is_user_choice = self._is_user_choice and self.layer == chosen
         if self.layer != chosen:
             self.currentIndexChanged.emit(self.currentIndex())

@@ -4,6 +4,7 @@ Each pane is a viewer model with a canvas of napari's. Its layers are copies tha
 layers and follow their settings; what is painted in a pane is painted in the layer itself.
 """
 
+import time
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, Points, Shapes, Surface
 from napari.qt import QtViewer
-from qtpy.QtCore import QObject, Qt
+from qtpy.QtCore import QObject, QSize, Qt
 from qtpy.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from napari_gpubio.gui.anatomy import show_letters
@@ -19,12 +20,15 @@ from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.crosshair import hide_crosshair, show_crosshair
 from napari_gpubio.gui.docking import CloseGuard
 from napari_gpubio.gui.streamlines import Streamlines
-from napari_gpubio.gui.views import VIEWS, camera_of, show_slices_at, view_of
+from napari_gpubio.gui.views import VIEWS, camera_of, show_as_plane, show_slices_at, view_of
 
 if TYPE_CHECKING:
     import napari.viewer
 
 ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
+_QUICK_S, _REST_MS = 0.1, 150  # what a move may cost before the main view waits until the mouse rests
+_SIZE = QSize(400, 720)
+_LOOKS = (-0.45, 0.8, 0.4)  # the 3-D view, along (z, y, x): from above, behind and the left, so that left is left
 _STROKE_MS = 50  # between two looks of the main viewer at a stroke in a pane
 _ALL = ("visible", "opacity", "blending", "name")
 _FOLLOWED: dict[type[Layer], tuple[str, ...]] = {
@@ -33,7 +37,7 @@ _FOLLOWED: dict[type[Layer], tuple[str, ...]] = {
     Points: ("size", "face_color", "symbol"),
     Shapes: ("edge_color", "edge_width"),
     Surface: ("contrast_limits", "colormap"),
-    Streamlines: ("color_by", "colormap", "contrast_limits", "slab_mm", "line_width", "line_style"),
+    Streamlines: ("slab_mm", "line_width", "line_style"),
 }
 
 
@@ -43,8 +47,9 @@ class LinkedLayer:
     Images and labels share their array with it, labels their history, too, and streamlines their packed lines.
     """
 
-    def __init__(self, layer: Any, parent: QObject) -> None:
+    def __init__(self, layer: Any, main: Any, parent: QObject) -> None:
         self.layer = layer
+        self._main = main
         self.copy = _copy_of(layer)
         self._stroke = single_shot(_STROKE_MS, self._show_stroke, parent)
         if isinstance(layer, Labels):
@@ -53,6 +58,7 @@ class LinkedLayer:
             self.copy.bind_key("Control-Shift-Z", lambda _: layer.redo(), overwrite=True)
         self._names = (*_ALL, *next((names for kind, names in _FOLLOWED.items() if isinstance(layer, kind)), ()))
         self._following = False
+        self._slice = self._slice_now()
         self._connections = Connections(self._pairs)
         self._connections.attach()
 
@@ -65,7 +71,11 @@ class LinkedLayer:
         events = self.layer.events
         pairs = [(events[name], self._follower(name)) for name in self._names if name in events.emitters]
         if isinstance(self.layer, Streamlines):
-            pairs += [(events.streamlines, self._follow_lines), (events.shown, self._follow_shown)]
+            pairs += [
+                (events.streamlines, self._follow_lines),
+                (events.shown, self._follow_shown),
+                (events.coloring, self._follow_coloring),
+            ]
             return pairs
         pairs += [(events.data, self._follow_data), (events.set_data, self._redraw)]
         if isinstance(self.layer, Labels):
@@ -97,8 +107,17 @@ class LinkedLayer:
     def _follow_shown(self, *_: Any) -> None:
         self.copy.shown = self.layer.shown
 
+    def _follow_coloring(self, *_: Any) -> None:
+        self.copy.follow_coloring(self.layer)
+
+    def _slice_now(self) -> object:
+        dims = self._main.dims
+        return dims.point, dims.order, dims.ndisplay
+
     def _redraw(self, *_: Any) -> None:
-        if not self._following:
+        """Show what was changed in the layer's array; napari emits the same event for another slice of it."""
+        before, self._slice = self._slice, self._slice_now()
+        if before == self._slice and not self._following:
             self._following = True
             try:
                 self.copy.refresh()
@@ -133,14 +152,17 @@ class LinkedLayer:
 class SlicePane(QWidget):
     """One slice through the layers of the main viewer."""
 
-    def __init__(self, main: Any, name: str, parent: QWidget | None = None) -> None:
+    def __init__(self, main: Any, name: str, go: Callable[[Any], None], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.name = name
+        self._go = go
         self.model = ViewerModel(title=name)
         self._main = main
         self._linked: dict[Any, LinkedLayer] = {}
         self.view = QtViewer(self.model)
         self.view.dims.setVisible(False)
+        self._fitted_zoom = camera_of(self.model).zoom
+        self._fit_later = single_shot(0, self._fit, self)  # when the canvas has its new size, too
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.view)
@@ -167,33 +189,51 @@ class SlicePane(QWidget):
         self._follow_active()
         self._follow_orientation()
         self.follow()
-        self.model.reset_view()
+        self._fit()
+
+    def resizeEvent(self, event: Any) -> None:
+        """Qt: the pane has another size; what was seen whole stays so."""
+        super().resizeEvent(event)
+        if camera_of(self.model).zoom == self._fitted_zoom:
+            self._fit_later.start()
 
     def detach(self) -> None:
         """Let the layers go."""
         self._connections.detach()
+        self._fit_later.stop()
         for layer in list(self._linked):
             self._remove(layer)
 
     def follow(self, *_: Any) -> None:
         """Show the slice through the main viewer's point."""
+        self.show_point(self._main.dims.point)
+
+    def show_point(self, point: Any) -> None:
+        """Show the slice through a viewer position (..., z, y, x)."""
         dims = self.model.dims
-        if self._linked and dims.ndim >= 3:
-            count = min(dims.ndim, self._main.dims.ndim)
-            dims.set_point(range(dims.ndim - count, dims.ndim), list(self._main.dims.point)[-count:])
+        if not self._linked or dims.ndim < 3:
+            return
+        further = min(dims.ndim, len(point)) - 3
+        if further > 0:
+            dims.set_point(range(dims.ndim - 3 - further, dims.ndim - 3), list(point)[-3 - further : -3])
+        show_slices_at(self.model, list(point)[-3:])
 
     def _add(self, layer: Any) -> None:
         if layer.ndim < 3 or layer in self._linked:
             return
         first = not self._linked
-        self._linked[layer] = LinkedLayer(layer, self)
+        self._linked[layer] = LinkedLayer(layer, self._main, self)
         self.model.add_layer(self._linked[layer].copy)
         self._sort()
         spatial = np.array(ORDERS[self.name]) + self.model.dims.ndim - 3
         self.model.dims.order = (*range(self.model.dims.ndim - 3), *spatial.tolist())
         self.follow()
         if first:
-            self.model.reset_view()
+            self._fit()
+
+    def _fit(self) -> None:
+        self.model.reset_view()
+        self._fitted_zoom = camera_of(self.model).zoom
 
     def _remove(self, layer: Any) -> None:
         linked = self._linked.pop(layer, None)
@@ -232,19 +272,43 @@ class SlicePane(QWidget):
             grabbed = main_could_pan and not main_camera.mouse_pan  # a tool that drags a marker holds the camera
             moves = not grabbed and not event.modifiers
             if moves:
-                self._go(event)
+                self._go(event.position)
             yield
             while event.type == "mouse_move":
                 tools = _advanced(tools)
                 if moves:
-                    self._go(event)
+                    self._go(event.position)
                 yield
             _advanced(tools)
         finally:
             camera.mouse_pan = could_pan
 
-    def _go(self, event: Any) -> None:
-        show_slices_at(self._main, np.asarray(event.position)[-3:])
+
+class Backdrop:
+    """Shows the images of the main viewer's 3-D view as planes through its point, across z; a volume hides the rest."""
+
+    def __init__(self, main: Any) -> None:
+        self._main = main
+        self._before: dict[Any, str] = {}
+        self._connections = Connections(
+            lambda: [(main.dims.events.point, self.follow), (main.layers.events.inserted, self.follow)], self.follow
+        )
+        self.attach = self._connections.attach
+
+    def follow(self, *_: Any) -> None:
+        """Put the planes where the crosshair is."""
+        for layer in self._main.layers:
+            if isinstance(layer, Image) and layer.ndim >= 3 and (layer.depiction == "volume" or layer in self._before):
+                self._before.setdefault(layer, str(layer.depiction))
+                place = np.asarray(self._main.dims.point)[-3:]
+                show_as_plane(layer, [*[0.0] * (layer.ndim - 3), *place], 0)
+
+    def detach(self) -> None:
+        """Show the images as they were shown before."""
+        self._connections.detach()
+        for layer, depiction in self._before.items():
+            layer.depiction = depiction
+        self._before.clear()
 
 
 class LinkedViews(QSplitter):
@@ -254,12 +318,24 @@ class LinkedViews(QSplitter):
         super().__init__(Qt.Orientation.Vertical, parent)
         self.panes: dict[str, SlicePane] = {}
         self._main = getattr(viewer, "__wrapped__", viewer)  # napari's proxy hides what a canvas needs
-        self.setMinimumWidth(320)
+        self._backdrop = Backdrop(self._main)
+        self._point: Any = None
+        self._is_main_slow = False
+        self._main_later = single_shot(_REST_MS, self._move_main, self)
+        self._panes_drawn = single_shot(0, self._main_later.start, self)
+        self._main_drawn = single_shot(0, self._on_main_drawn, self)
+        self._moved_at = 0.0
         self._guard = CloseGuard(self)
         self._guard.closing.connect(self.detach)
         self._guard.stayed.connect(self.attach)
         self.attach()
         self._main.dims.ndisplay = 3
+        self._main.reset_view()
+        camera_of(self._main).set_view_direction(_LOOKS, (1.0, 0.0, 0.0))
+
+    def sizeHint(self) -> QSize:
+        """Qt: how large the dock is at first."""
+        return _SIZE
 
     def attach(self) -> None:
         """Make the panes, show the layers and follow the main viewer."""
@@ -268,12 +344,16 @@ class LinkedViews(QSplitter):
         show_letters(self._main)
         show_crosshair(self._main)
         for name in ORDERS:
-            self.panes[name] = SlicePane(self._main, name, self)
+            self.panes[name] = SlicePane(self._main, name, self.go, self)
             self.addWidget(self.panes[name])
             self.panes[name].attach()
+        self._backdrop.attach()
 
     def detach(self) -> None:
         """Let everything go."""
+        self._panes_drawn.stop()
+        self._main_later.stop()
+        self._backdrop.detach()
         hide_crosshair(self._main)
         for pane in self.panes.values():
             pane.detach()
@@ -281,13 +361,39 @@ class LinkedViews(QSplitter):
             pane.deleteLater()
         self.panes.clear()
 
+    # -- the crosshair ------------------------------------------------------------------------------------------------
+
+    def go(self, position: Any) -> None:
+        """Move the crosshair to a viewer position (..., z, y, x): in the panes at once, then in the main viewer.
+
+        Where the main view takes long to draw, as many fibers in 3-D do without a graphics card, it follows when the
+        mouse rests.
+        """
+        self._point = np.asarray(position, np.float64)[-3:]
+        for pane in self.panes.values():
+            pane.show_point(self._point)
+        if self._is_main_slow:
+            self._main_later.stop()
+            self._panes_drawn.start()
+        else:
+            self._move_main()
+
+    def _move_main(self) -> None:
+        self._moved_at = time.perf_counter()
+        show_slices_at(self._main, self._point)
+        self._main_drawn.start()
+
+    def _on_main_drawn(self) -> None:
+        """Qt draws before timers of 0 ms are due."""
+        self._is_main_slow = time.perf_counter() - self._moved_at > _QUICK_S
+
 
 def _copy_of(layer: Any) -> Any:
     """A layer that looks like another and shares its data."""
     if isinstance(layer, Streamlines):
-        settings = {name: getattr(layer, name) for name in ("color_by", "colormap", "slab_mm", "line_width", "name")}
-        copy = Streamlines(lines=layer.lines, units=layer.units, **settings)
-        copy.shown = layer.shown
+        settings = {name: getattr(layer, name) for name in ("slab_mm", "line_width", "line_style", "name", "units")}
+        copy = Streamlines(lines=layer.lines, color_by=layer.color_by, legend=False, **settings)
+        copy.follow_coloring(layer)
         return copy
     data, state, kind = layer.as_layer_data_tuple()
     return Layer.create(data, state, kind)

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,14 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.connections import Connections
-from napari_gpubio.gui.docking import CloseGuard
+from napari_gpubio.gui.connections import Connections, single_shot
+from napari_gpubio.gui.docking import CloseGuard, DockWindow, share_place
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.gui.jobs import Job, Outcome
+from napari_gpubio.gui.jobs import Job, MakeSteps, Outcome
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
+from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.script import checksum
+from napari_gpubio.gui.wheel import WheelGuard
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +70,17 @@ class RunDisplay:
         """Take from the result of a run what is worth keeping although newer inputs are about to be run."""
 
 
+class _ShownBy(RunDisplay):
+    """Shows the result of a run by a function, and nothing before."""
+
+    def __init__(self, show: Callable[[Any], Any]) -> None:
+        self._show = show
+
+    def show_result(self, result: Any) -> None:
+        """Show what the generator returned."""
+        self._show(result)
+
+
 class EnginePanel(QWidget, RunForm, RunDisplay):
     """Base of the dock widgets.
 
@@ -84,6 +97,8 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         super().__init__(parent)
         self.viewer = viewer
         theme.use(viewer.theme)
+        follow_scans(viewer)
+        self._theme = viewer.theme  # whose colors it has
         self._run_text = run_text
         self._job: Job | None = None
         self._rerun = False
@@ -92,14 +107,18 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self.run_form: RunForm = self
         self.run_display: RunDisplay = self
         self._current_display: RunDisplay = self  # that of the run under way
+        self._other: tuple[MakeSteps, RunDisplay] | None = None  # what runs next instead of the inputs
         self.inputs = QVBoxLayout()
         self._build()
+        WheelGuard(self)
         self._warmup = BackgroundWarmup(self.warms, self)
         self._runs_when_warm = False
         self._warmup.progressed.connect(self._show_warmup)
         self._warmup.finished.connect(self._on_warm)
-        self._guard = CloseGuard(self)
+        self._guard = CloseGuard(self, shares_place=True)
         self._guard.closing.connect(self.teardown)
+        self._docked = single_shot(0, lambda: share_place(self), self)
+        self._was_shown = False
         self._guard.stayed.connect(self.revive)
         self.own(Connections(lambda: [(viewer.events.theme, self._on_theme)], self._on_theme))
 
@@ -150,11 +169,13 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
     def _start_run(self) -> None:
         try:
             stop = threading.Event()
-            steps = self.run_form.make_steps(stop)
+            other, self._other = self._other, None
+            make, display = other or (self.run_form.make_steps, self.run_display)
+            steps = make(stop)
         except GpuBioError as error:
             self.show_error(str(error))
             return
-        self._current_display = self.run_display
+        self._current_display = display
         self._job = Job(lambda _: steps, self)
         self._job.stop_event = stop
         self._job.stepped.connect(self.show_step)
@@ -163,6 +184,20 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._set_running(running=True)
         self._status.setText("starting …")
         self._job.start()
+
+    def run_other(self, make: MakeSteps, show: Callable[[Any], Any]) -> None:
+        """Run something else than the inputs, with this panel's progress and Stop; not while a run is under way.
+
+        Parameters
+        ----------
+        make
+            Returns the steps, given the event that ends them.
+        show
+            Called with what they return.
+        """
+        if not self.running and not self.waiting:
+            self._other = make, _ShownBy(show)
+            self.run()
 
     def run_again(self, *, end_first: bool = True) -> None:
         """Run with the inputs as they stand; a run that is under way is ended first (or waited for), and not shown."""
@@ -205,6 +240,9 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         """Qt: the panel comes on screen; make it wide enough for what it holds, now that this is known."""
         super().showEvent(event)
         self._warmup.start()
+        if not self._was_shown:
+            self._was_shown = True
+            self._docked.start()
         bar = self._scroll.verticalScrollBar().sizeHint().width()
         self.setMinimumWidth(max(self.minimumWidth(), self._content.minimumSizeHint().width() + bar + 16))
 
@@ -350,8 +388,11 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self.warmed.emit()
 
     def _on_theme(self, *_: Any) -> None:
-        theme.use(self.viewer.theme)
-        theme.restyle(self)
+        before, self._theme = self._theme, self.viewer.theme
+        theme.use(self._theme)
+        if before != self._theme:
+            for part in (self, *(dock.window for dock in self.findChildren(DockWindow) if dock.window is not None)):
+                theme.restyle(part, before)
 
     def _end_waiting(self) -> None:
         if self._runs_when_warm:

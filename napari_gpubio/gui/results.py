@@ -1,7 +1,7 @@
 """A result in a panel: what to think of it, its numbers, and files that are written and read in workers."""
 
 import functools
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -195,6 +195,10 @@ class NumberTable(QTreeWidget):
         for item, row in zip(self._items, rows, strict=True):
             _fill(item, row)
         self._fit()
+
+    def recolor(self, _swap: Mapping[str, str]) -> None:
+        """Take the colors of another theme."""
+        self.show_rows(self.rows)
 
     def copied_text(self) -> str:
         """Return the selected rows, or all, as lines with tabs, which a spreadsheet takes."""

@@ -46,7 +46,7 @@ def shown_number(value: float, factor: Decimal | int = 1) -> float:
 
 
 Place = tuple[int, int]  # row and column
-WRONG, MISSING = theme.translucent(theme.ERROR, 110), QColor(theme.MISSING)
+_WRONG_ALPHA = 110
 _MOST_UNDO = 100
 _Role = Qt.ItemDataRole
 
@@ -210,6 +210,16 @@ def _cell_text(model: CellModel, cell: Place, cells: Collection[Place]) -> str:
     return " ".join(str(model.data(model.index(*cell), _Role.EditRole)).split()) if cell in cells else ""
 
 
+def wrong_color() -> QColor:
+    """Behind a cell that holds nonsense."""
+    return theme.translucent(theme.ERROR, _WRONG_ALPHA)
+
+
+def missing_color() -> QColor:
+    """Of a cell that has yet to be filled."""
+    return QColor(theme.MISSING)
+
+
 def aligned(*, left: bool) -> Qt.AlignmentFlag:
     """Where the text of a cell stands: words to the left, numbers to the right."""
     side = Qt.AlignmentFlag.AlignLeft if left else Qt.AlignmentFlag.AlignRight
@@ -339,6 +349,10 @@ class CellView(QTableView):
         texts, beyond = pasted_cells(self._cells, QApplication.clipboard().text(), cells, grows=self.grows)
         self._cells.type_in(texts)
         self.left_out.emit(beyond)
+
+    def recolor(self, _swap: Mapping[str, str]) -> None:
+        """Draw with the colors of another theme; the model reads them when it is asked."""
+        self.viewport().update()
 
     def selected_cells(self) -> list[Place]:
         """Places of the selected cells, in order."""

@@ -1,25 +1,29 @@
-"""Every color of the dock widgets. Those that lie on the window are different on napari's dark and light themes."""
+"""Every color of the dock widgets. Those that lie on the window are made from the colors of napari's theme."""
 
 import functools
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QLabel, QWidget
 
-# -- on the window: on a dark theme, on a light one; `theme.ERROR` is the color on the theme in use --------------------
+# -- on the window: `theme.ERROR` is the color on the theme in use -----------------------------------------------------
 
-_PAIRS = {
-    "ERROR": ("#ff6b5e", "#c0271a"),
-    "WARNING": ("#ffb347", "#a05a00"),
-    "MISSING": ("#d6942a", "#8a6100"),  # an input that is still needed
-    "NOTE": ("#8fb3d9", "#2f6496"),
-    "GOOD": ("#3ddc84", "#15803d"),
-    "MUTED": ("#9a9da5", "#62666e"),  # what is secondary: hints, units, empty states
-    "TEXT": ("#a8adb3", "#4b4f56"),  # text and axes of plots on screen
-    "PLOT_BACKGROUND": ("#26293099", "#f4f1f099"),  # behind labels and legends that lie on curves
-    "ACCENT": ("#4cc9f0", "#0b7a9e"),  # a single curve, a bar, a line that the user draws
+_READABLE = 4.6  # contrast of text with what it lies on; WCAG 2 asks for 4.5
+_STEP = 0.04  # of the share of text that is mixed in
+# What a color begins with, a name in napari's themes or a color; as much of the text's is mixed in as it needs.
+_TEXTS = {
+    "ERROR": "error",
+    "WARNING": "warning",
+    "MISSING": "#d6942a",  # an input that is still needed
+    "NOTE": "current",
+    "GOOD": "#2fb868",
+    "MUTED": "background",  # what is secondary: hints, units, empty states
+    "ACCENT": "#2aa5d0",  # a single curve, a bar, a line that the user draws
 }
+_LEAST_TEXT = {"ERROR": 0.25, "NOTE": 0.3, "MUTED": 0.7}  # the least share of text
+_LABEL_OPACITY = "99"  # behind labels and legends that lie on curves
 # Curves that color-blind people can distinguish (Okabe and Ito, lighter where the ground is dark).
 _CURVES = (
     ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff"),
@@ -33,7 +37,6 @@ PRINT_TEXT = "#222222"  # text and axes of figures on white
 SOURCE = "#ffd23f"
 DETECTOR = "#35d0ff"
 SELECTED = "#2dffb2"  # what a plot highlights in the image, and the line in the plot that does
-EVENT = "#fff176"
 WHITE = "#ffffff"
 MARKER_BORDER = "#000000"
 INVALID_INPUT = "#8a3a34"  # the background of an input that holds nonsense
@@ -47,15 +50,15 @@ REGIONS = ("#ffd166", "#06d6a0", "#ef476f", "#4cc9f0", "#f78c6b", "#b388eb", "#c
 
 def __getattr__(name: str) -> Any:
     """Return a color, or what is made from it, on the theme in use."""
-    light = _in_use()
-    if name in _PAIRS:
-        return _PAIRS[name][light]
+    colors = _colors(_in_use())
+    if name in colors:
+        return colors[name]
     if name in _STYLES:
-        return text_style(_PAIRS[_STYLES[name]][light], bold=name == "ERROR_STYLE")
+        return text_style(colors[_STYLES[name]], bold=name == "ERROR_STYLE")
     if name == "STATUS_COLORS":
-        return {"ok": _PAIRS["GOOD"][light], "warning": _PAIRS["WARNING"][light], "error": _PAIRS["ERROR"][light]}
+        return {"ok": colors["GOOD"], "warning": colors["WARNING"], "error": colors["ERROR"]}
     if name == "CURVES":
-        return _CURVES[light]
+        return _CURVES[is_light(_in_use())]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -67,37 +70,92 @@ def use(name: str) -> None:
     _chosen[:] = [name]
 
 
-def _in_use() -> bool:
-    """Whether the theme in use is a light one."""
+def _in_use() -> str:
     if not _chosen:
         from napari.settings import get_settings
 
-        return is_light(get_settings().appearance.theme)
-    return is_light(_chosen[0])
+        return str(get_settings().appearance.theme)
+    return _chosen[0]
 
 
-@functools.cache
 def is_light(name: str) -> bool:
     """Whether a theme of napari has a light background."""
+    return QColor(_napari_color(name, "background")).lightness() > 127
+
+
+def _napari_color(name: str, which: str) -> str:
     from napari.utils.theme import get_system_theme, get_theme
 
-    return bool(
-        QColor(get_theme(get_system_theme() if name == "system" else name).background.as_hex()).lightness() > 127
-    )
+    theme = get_theme(get_system_theme() if name == "system" else name)
+    return QColor(*getattr(theme, which).as_rgb_tuple()[:3]).name()
 
 
-def restyle(part: QWidget) -> None:
-    """Give style sheets and texts of a part, and of all in it, the colors of the theme in use."""
-    light = _in_use()
-    pairs = [*_PAIRS.values(), *zip(*_CURVES, strict=True)]
-    swap = {pair[not light]: pair[light] for pair in pairs}
-    colors = re.compile("|".join(swap))
+def _colors(name: str) -> dict[str, str]:
+    """Return the colors on a theme, which the user may have edited."""
+    whole = tuple(_napari_color(name, which) for which in ("text", "background", "foreground", "error", "current"))
+    return _made_from(name, (*whole, _napari_color(name, "warning")))
+
+
+@functools.lru_cache(maxsize=16)
+def _made_from(_name: str, whole: tuple[str, ...]) -> dict[str, str]:
+    named = dict(zip(("text", "background", "foreground", "error", "current", "warning"), whole, strict=True))
+    text, grounds = named["text"], (named["background"], named["foreground"])
+    colors = {
+        name: readable(named.get(base, base), text, grounds, least=_LEAST_TEXT.get(name, 0.0))
+        for name, base in _TEXTS.items()
+    }
+    return colors | {"TEXT": text, "PLOT_BACKGROUND": named["background"] + _LABEL_OPACITY}
+
+
+def readable(color: str, text: str, grounds: tuple[str, ...], *, least: float = 0.0) -> str:
+    """Mix as much of a theme's text color into a color as makes it readable on every one of some grounds."""
+    share = least
+    while share < 1.0 and min(contrast(mixed(color, text, share), ground) for ground in grounds) < _READABLE:
+        share += _STEP
+    return mixed(color, text, min(share, 1.0))
+
+
+def mixed(color: str, other: str, share: float) -> str:
+    """Return a color with a share (0 to 1) of another one."""
+    first, second = (QColor(one).getRgb()[:3] for one in (color, other))
+    return QColor(*(round(a + (b - a) * share) for a, b in zip(first, second, strict=True))).name()
+
+
+def contrast(color: str, ground: str) -> float:
+    """Return the contrast of two colors as WCAG 2 defines it, 1 to 21."""
+    low, high = sorted(map(_luminance, (color, ground)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(color: str) -> float:
+    """Relative luminance as WCAG 2 defines it."""
+    shares = [share / 255 for share in QColor(color).getRgb()[:3]]
+    linear = [share / 12.92 if share <= 0.03928 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def restyle(part: QWidget, before: str) -> None:
+    """Give a part, and all in it, the colors of the theme in use instead of those of another theme.
+
+    Colors in style sheets and in texts of labels are exchanged; a widget that keeps colors elsewhere has a method
+    ``recolor``, which takes the new colors by the old ones.
+    """
+    old, new = ([*_colors(name).values(), *_CURVES[is_light(name)]] for name in (before, _in_use()))
+    swap = dict(zip(old, new, strict=True))
+    colors = re.compile("|".join(sorted(swap, key=len, reverse=True)))
     for widget in (part, *part.findChildren(QWidget)):
-        sheet = colors.sub(lambda found: swap[found.group()], widget.styleSheet())
+        sheet = swapped(colors, swap, widget.styleSheet())
         if sheet != widget.styleSheet():
             widget.setStyleSheet(sheet)
         if isinstance(widget, QLabel) and colors.search(widget.text()):
-            widget.setText(colors.sub(lambda found: swap[found.group()], widget.text()))
+            widget.setText(swapped(colors, swap, widget.text()))
+        if hasattr(widget, "recolor"):
+            widget.recolor(swap)
+
+
+def swapped(colors: re.Pattern[str], swap: Mapping[str, str], text: str) -> str:
+    """Exchange colors in a text."""
+    return colors.sub(lambda found: swap[found.group()], text)
 
 
 def text_style(color: str, *, bold: bool = False) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QComboBox, QFormLayout, QLineEdit, QWidget
+from qtpy.QtWidgets import QComboBox, QFormLayout, QHBoxLayout, QLineEdit, QPushButton, QWidget
 
 from napari_gpubio.gui.connections import Connections, single_shot
 
@@ -41,15 +41,21 @@ def set_view(viewer: Any, name: str) -> None:
     camera_of(viewer).orientation = VIEWS[name]
 
 
+LINKED_VIEWS, VIEWS_KEY = "Linked views", "Alt-V"
 _MIRRORED = "mirrored (napari's default)"
 
 
 class ViewBox(QWidget):
-    """Shows whether the view is neurological, radiological or mirrored, and changes it."""
+    """Shows whether the view is neurological, radiological or mirrored, changes it, and opens the linked views.
+
+    What it changed is as before when its panel is closed, unless something else has changed it since.
+    """
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._viewer = viewer
+        self._chosen: str | None = None  # in this list
+        self._before: tuple[Any, ...] = ()  # the orientation that the first choice replaced
         self._box = QComboBox(self)
         self._box.addItem(_MIRRORED, None)
         for name in VIEWS:
@@ -57,10 +63,36 @@ class ViewBox(QWidget):
         self._box.setToolTip("\n".join(f"{name}: {text}" for name, text in VIEW_HELP.items()))
         form = QFormLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
-        form.addRow("Left–right", self._box)
+        row = QHBoxLayout()
+        row.addWidget(self._box, 1)
+        if hasattr(viewer, "window"):
+            self.linked_views = QPushButton(LINKED_VIEWS, self)
+            self.linked_views.setToolTip(
+                f"Axial, coronal, and sagittal slices beside the canvas, or none ({VIEWS_KEY})"
+            )
+            self.linked_views.clicked.connect(lambda: toggle_linked_views(viewer))
+            row.addWidget(self.linked_views)
+        form.addRow("Left–right", row)
         self._box.activated.connect(self._on_chosen)
-        connections = Connections(lambda: [(camera_of(viewer).events.orientation, self._show)], self._show)
-        self.attach, self.detach = connections.attach, connections.detach
+        self._connections = Connections(lambda: [(camera_of(viewer).events.orientation, self._show)], self._show)
+
+    def attach(self) -> None:
+        """Follow the camera; after a closing that was cancelled, with the view that was chosen."""
+        if self._chosen is not None and not self._before:
+            self._set(self._chosen)
+        self._connections.attach()
+
+    def detach(self) -> None:
+        """Stop following the camera, and give it back the orientation that it had."""
+        self._connections.detach()
+        if self._before and view_of(self._viewer) == self._chosen:
+            camera_of(self._viewer).orientation = self._before
+        self._before = ()
+
+    def _set(self, name: str) -> None:
+        self._before = self._before or tuple(camera_of(self._viewer).orientation)
+        self._chosen = name
+        set_view(self._viewer, name)
 
     def _show(self, *_: Any) -> None:
         self._box.setCurrentIndex(self._box.findData(view_of(self._viewer)))
@@ -68,8 +100,18 @@ class ViewBox(QWidget):
     def _on_chosen(self, *_: Any) -> None:
         name = self._box.currentData()
         if name is not None:
-            set_view(self._viewer, name)
+            self._set(name)
         self._show()
+
+
+def toggle_linked_views(viewer: Any) -> None:
+    """Open the dock widget "Linked views", or close it."""
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    dock = viewer.window.dock_widgets.get(f"{LINKED_VIEWS} (napari-gpubio)")
+    if dock is None:
+        viewer.window.add_plugin_dock_widget("napari-gpubio", LINKED_VIEWS)
+    else:
+        viewer.window.remove_dock_widget(dock)
 
 
 def fit_slider_labels(window: QWidget) -> None:
@@ -82,9 +124,30 @@ def fit_slider_labels(window: QWidget) -> None:
 
 
 def show_slices_at(viewer: Any, position: npt.ArrayLike) -> None:
-    """Move the slices to a viewer position (z, y, x); further axes in front stay."""
-    axes = range(viewer.dims.ndim - 3, viewer.dims.ndim)
-    viewer.dims.set_point(list(axes), np.asarray(position, np.float64).tolist())
+    """Move the slices to a viewer position (z, y, x); further axes in front stay.
+
+    Sliders stop at whole steps. A position between two is moved there at once, else everything would be drawn twice.
+    """
+    dims = viewer.dims
+    axes, point = list(range(dims.ndim - 3, dims.ndim)), np.array(position, np.float64)
+    for axis in set(axes) & set(dims.not_displayed):
+        start, _, step = dims.range[axis]
+        point[axis - dims.ndim] = start + step * np.round((point[axis - dims.ndim] - start) / step)
+    dims.set_point(axes, point.tolist())
+
+
+def show_as_plane(layer: Any, position: npt.ArrayLike, axis: int) -> None:
+    """Show an image layer in 3-D as the plane through a viewer position, across an axis of (z, y, x).
+
+    The position has as many axes as the layer, (..., z, y, x).
+    """
+    ahead = np.array(position, np.float64)
+    ahead[axis - 3] += 1.0
+    origin, ahead = (np.asarray(layer.world_to_data(place))[-3:] for place in (position, ahead))
+    layer.depiction = "plane"
+    layer.plane.position = tuple(origin.tolist())
+    layer.plane.normal = tuple(((ahead - origin) / np.linalg.norm(ahead - origin)).tolist())
+    layer.plane.thickness = 1
 
 
 class SliceGuide(QObject):

@@ -14,11 +14,12 @@ from PIL import Image, UnidentifiedImageError
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.table import read_table
-from napari_gpubio.light.io.volumes import read_domain, sidecar_path, write_fluence
+from napari_gpubio.light.io.volumes import read_domain, write_fluence
 from napari_gpubio.light.layers import cli as mcml
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult

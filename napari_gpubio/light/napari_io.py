@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.napari_io import KEY, LayerData, carried, series_layer, volume_layer
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import MEDIA, STRUCTURES
+from napari_gpubio.core.napari_io import KEY, LayerData, carried, grid_of, series_layer, volume_layer, volume_of
+from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.light.io.archive import array_names
 from napari_gpubio.light.io.mcx.cases import read_mcx
-from napari_gpubio.light.io.results import describe, load_result
+from napari_gpubio.light.io.results import describe, fields_of, load_result, media_from
+from napari_gpubio.light.io.volumes import fluence_arrays, fluence_word
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.phantom import load_head_phantom
 from napari_gpubio.light.result import UNITS, LightResult
@@ -33,12 +37,21 @@ TISSUE_COLORS = {
 
 def labels_layer(domain: Domain, name: str) -> LayerData:
     """Return the labels layer of a domain, which travels with it; painting does not change the domain itself."""
-    metadata: dict[str, Any] = {"domain": domain}
+    metadata: dict[str, Any] = {"domain": domain, **label_properties(domain)}
     if domain.path is not None:
         metadata["path"] = str(domain.path)
     colors = _tissue_colors(domain)
     keywords = {"colormap": colors} if colors else {}
     return volume_layer(domain.labels.copy(), domain.affine, name, kind="labels", metadata=metadata, **keywords)
+
+
+def label_properties(domain: Domain) -> dict[str, Any]:
+    """Return names and optical properties of labels as plain data, which layers carry and files keep."""
+    return {
+        STRUCTURES: {medium.label: medium.name for medium in domain.media if medium.name},
+        MEDIA: [fields_of(medium) for medium in domain.media],
+        "outside_n": domain.outside_n,
+    }
 
 
 def _tissue_colors(domain: Domain) -> dict[int | None, str]:
@@ -83,15 +96,20 @@ def fluence_layer(
     shown = log10_of(values * np.float32(unit.factor))
     if hide_uncertain:
         shown[errors > np.float32(MOST_ERROR) * values] = np.nan
-    quantity = fluence_word(unit) + (" in time gates" if gates else "")
-    metadata = {"quantity": f"log10 {quantity}", "unit": unit.name, "meaning": UNITS[unit.name], "factor": unit.factor}
+    word = fluence_word(unit)
+    metadata = {
+        **quantity_metadata(
+            Quantity(word, unit.name, "log10", f"light, {result.launched:,} photons"),
+            **fluence_arrays(result, unit, gates=gates),
+        ),
+        **label_properties(result.domain),
+        "unit": unit.name, "meaning": UNITS[unit.name], "factor": unit.factor,
+    }  # fmt: skip
+    if hide_uncertain:
+        metadata["hidden"] = f"voxels with a relative standard error above {MOST_ERROR:.0%}"
     keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    return _result_layer(result, shown, log_name(name, quantity, unit.name), metadata, keywords)
-
-
-def fluence_word(unit: FluenceUnit) -> str:
-    """Return what fluence is called in a unit: of a continuous source's power it is a rate."""
-    return "fluence rate" if unit.name == "mW/mm²" else "fluence"
+    title = log_name(name, word + (" in time gates" if gates else ""), unit.name)
+    return _result_layer(result, shown, title, metadata, keywords)
 
 
 def log_name(name: str, quantity: str, unit: str) -> str:
@@ -103,7 +121,7 @@ def error_layer(result: LightResult, name: str, **keywords: Any) -> LayerData:
     """Return the image layer of the relative standard error of the fluence of all time gates, in per cent."""
     shown = 100 * result.relative_error
     shown[~np.isfinite(shown)] = np.nan
-    metadata = {"quantity": "relative standard error", "unit": "%"}
+    metadata = {**quantity_metadata(Quantity("relative standard error of the fluence", "%")), "unit": "%"}
     keywords = {"contrast_limits": (0.0, 100.0), "colormap": "viridis", **keywords}
     return _result_layer(result, shown, f"{name} relative standard error (%)".strip(), metadata, keywords)
 
@@ -147,7 +165,21 @@ def domain_of(layer: Any) -> Domain | None:
     if (result := result_of(layer)) is not None:
         return result.domain
     value = carried(layer, "domain")
-    return value if isinstance(value, Domain) else None
+    return value if isinstance(value, Domain) else _domain_of_file(layer)
+
+
+def _domain_of_file(layer: Any) -> Domain | None:
+    """The domain of a labels layer that came from a file with its optical properties."""
+    media = carried(layer, MEDIA)
+    if media is None or carried(layer, "quantity") is not None:
+        return None
+    try:
+        outside_n = float(carried(layer, "outside_n") or 1.0)
+        domain = Domain(labels=volume_of(layer), affine=grid_of(layer)[0], media=media_from(media), outside_n=outside_n)
+    except InvalidInput:  # labels were painted since that have no properties yet
+        return None
+    layer.metadata[KEY]["domain"] = domain  # the same one each time it is asked for
+    return domain
 
 
 def log10_of(values: Array) -> npt.NDArray[np.float32]:
@@ -162,7 +194,8 @@ def _log_layer(
     """The layer of a logarithm; ``about`` has the quantity and its unit."""
     shown = log10_of(values)
     keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    metadata = {**about, "quantity": f"log10 {about['quantity']}"}
+    quantity = Quantity(about["quantity"], about["unit"], "log10", f"light, {result.launched:,} photons")
+    metadata = {**quantity_metadata(quantity), "unit": about["unit"]}
     return _result_layer(result, shown, log_name(name, about["quantity"], about["unit"]), metadata, keywords)
 
 

@@ -7,9 +7,12 @@ From a diffusion scan to fibers in four calls::
     fibers = tracts.track(field, [(0, -5, 22)])
     fibers.save("callosum.trk")
 
+`show` shows them in a napari viewer.
 Files are in `tracts.io`, seed points in `tracts.seeds`, scalar maps, the brain mask and the check of the gradient table
 in `tracts.tensors`, samples with known truth in `tracts.phantom`.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from napari_gpubio.tracts import io, phantom, seeds, tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
@@ -17,6 +20,11 @@ from napari_gpubio.tracts.run import track, track_steps, track_to_file
 from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
 from napari_gpubio.tracts.tensors.run import fit_steps, fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
+
+if TYPE_CHECKING:
+    import os
+
+    import numpy.typing as npt
 
 __all__ = [
     "DiffusionScan",
@@ -31,8 +39,54 @@ __all__ = [
     "io",
     "phantom",
     "seeds",
+    "show",
     "tensors",
     "track",
     "track_steps",
     "track_to_file",
 ]
+
+
+def show(
+    viewer: Any,
+    tractogram: "Tractogram | str | os.PathLike[str]",
+    name: str | None = None,
+    *,
+    shown: "npt.ArrayLike | None" = None,
+    **options: Any,
+) -> Any:
+    """Show fibers in a napari viewer, as the fiber tracking panel and File > Open do.
+
+    Parameters
+    ----------
+    viewer
+        A napari viewer.
+    tractogram
+        The fibers, or a file of them (trk, tck, trx, vtk).
+    name
+        Of the layer; by default that of the file, or ``"fibers"``.
+    shown
+        A filter: a boolean for each fiber, shape (F,); None shows all.
+    **options
+        How they are drawn: ``color_by`` (``"direction"``, ``"uniform"``, ``"length_mm"``, or a number that the
+        tractogram has), ``color``, ``colormap``, ``contrast_limits``, ``slab_mm``, ``line_style``, ``line_width``,
+        ``saves``, and what every napari layer takes.
+
+    Returns
+    -------
+    layer
+        The streamlines layer, whose properties have the same names.
+
+    Raises
+    ------
+    InvalidInput
+        If a file cannot be read, or an option does not fit the fibers.
+
+    Examples
+    --------
+    >>> layer = tracts.show(napari.current_viewer(), fibers, color_by="length_mm")  # doctest: +SKIP
+    >>> layer.shown = layer.per_fiber["length_mm"] > 40  # doctest: +SKIP
+    """
+    from napari_gpubio.tracts.gui.fibers import show as show_fibers  # which loads napari's GUI
+
+    return show_fibers(viewer, tractogram, name, shown=shown, **options)

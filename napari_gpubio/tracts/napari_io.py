@@ -1,7 +1,6 @@
 """Diffusion scans, tensor maps, fibers and their files as napari layers, without importing napari."""
 
-import logging
-import os
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,19 +9,24 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, LayerData, carried, series_layer, volume_layer
-from napari_gpubio.core.space import layer_matrix, world_order
+from napari_gpubio.core.layer_files import described_layer, read_described
+from napari_gpubio.core.napari_io import (
+    IN_MM,
+    KEY,
+    STREAMLINES_KEY,
+    LayerData,
+    carried,
+    series_layer,
+    volume_layer,
+)
+from napari_gpubio.core.space import layer_matrix, slice_steps_mm, world_order
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_array, read_dwi
 from napari_gpubio.tracts.io.mif import read_mif
-from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix, write_tractogram
 from napari_gpubio.tracts.io.validation import box_grid, offsets_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.tensors.maps import scalar_map
+from napari_gpubio.tracts.tensors.maps import ellipsoids, scalar_map
 
-logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
-Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-MOST_FIBERS = 10_000  # in a stock Tracks layer, which is slow
 _DIFFUSIVITY = {"contrast_limits": (0.0, 3e-3), "colormap": "magma"}
 _DISPLAY: dict[str, dict[str, Any]] = {
     "FA": {"contrast_limits": (0.0, 1.0), "colormap": "gray"},
@@ -94,10 +98,25 @@ def map_layer(field: TensorField, map_name: str, study: str, *, visible: bool = 
         values,
         field.affine,
         name,
-        metadata={"field": field, "parameters": dict(field.parameters)},
+        metadata={"field": field, "map": map_name, "study": study, "parameters": dict(field.parameters)},
         visible=visible,
         **keywords,
     )
+
+
+def ellipsoid_layer(field: TensorField, voxels: Array) -> LayerData:
+    """Return the surface layer of the ellipsoids of some voxels, shape (N, 3); InvalidInput if no tensor is there."""
+    vertices, faces, colors = ellipsoids(field, voxels)
+    step = slice_steps_mm(field.affine)
+    keywords = {
+        "name": "ellipsoids",
+        "vertex_colors": colors,
+        "scale": step,
+        **IN_MM,
+        "shading": "none",
+        "metadata": {KEY: {"field": field}},
+    }
+    return (vertices[:, ::-1] / step, faces[:, ::-1]), keywords, "surface"
 
 
 def field_of(layer: Any) -> TensorField | None:
@@ -150,6 +169,8 @@ def _read_one(path: Path) -> list[LayerData]:
     else:
         array, affine = read_array(path)
         array = array.reshape(array.shape[:3]) if array.size == np.prod(array.shape[:3]) else array
+        if keywords := read_described(path, array.shape):
+            return described_layer(array, affine, name, keywords, path)
     if array.ndim != 3:
         raise InvalidInput(
             f"{path.name} has {array.ndim} dimensions and no gradient table; put its bval and bvec files beside it "
@@ -159,116 +180,78 @@ def _read_one(path: Path) -> list[LayerData]:
 
 
 # -- tractograms -----------------------------------------------------------------------------------------------------
-# The plugin draws fibers with its own layer, which a reader cannot return. So the reader returns a stock Tracks layer
-# of at most 10,000 fibers, and the whole `Tractogram` in its metadata, where the dock widget and the writer find it.
 
 
-def get_tractogram_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
-    """Return the reader of these files (napari's contribution), or None if a suffix is not a tractogram's."""
-    paths = _listed(path)
-    return read_tractogram_layers if paths and all(tractogram_suffix(p) for p in paths) else None
-
-
-def read_tractogram_layers(path: Paths) -> list[LayerData]:
-    """Read tractogram files as Tracks layers.
-
-    Returns
-    -------
-    layers
-        For each file: data, shape (N, 5), with columns fiber, T = 0, z, y, x in world mm; keyword arguments;
-        ``"tracks"``.
-
-    Raises
-    ------
-    InvalidInput
-        If a file cannot be read or holds no fibers.
-    """
-    return [_layer(Path(p)) for p in _listed(path)]
-
-
-def _listed(path: Paths) -> list[str | os.PathLike[str]]:
-    return [path] if isinstance(path, str | os.PathLike) else list(path)
-
-
-def _layer(path: Path) -> LayerData:
-    tractogram = read_tractogram(path)
-    if not len(tractogram.points):
-        raise InvalidInput(f"{path.name} holds no fibers; there is nothing to show")
-    data = tracks_data(tractogram)
-    keywords = {
-        "name": path.name.removesuffix(tractogram_suffix(path) or ""),
-        "metadata": {KEY: {"tractogram": tractogram}},
-        "head_length": 0,
-        "tail_length": 1,
-    }
-    return data, keywords, "tracks"
-
-
-def tracks_data(tractogram: Tractogram, most: int = MOST_FIBERS) -> npt.NDArray[np.float64]:
-    """Return the data of a Tracks layer, shape (N, 5): fiber, T = 0, z, y, x in world mm.
-
-    At most ``most`` fibers, evenly sampled; the first column counts them in the tractogram.
-    """
-    which = np.flatnonzero(tractogram.counts)
-    if len(which) > most:
-        logger.info("%d of %d fibers are drawn; the layer's metadata has all of them", most, len(which))
-        which = which[np.linspace(0, len(which) - 1, most).round().astype(np.int64)]
-    shown = tractogram.select(which)
-    data = np.zeros((len(shown.points), 5))
-    data[:, 0] = which[shown.fiber_of_point()]
-    data[:, 2:] = shown.points[:, ::-1]
-    return data
-
-
-def write_tracks(path: str, data: Any, attributes: Mapping[str, Any]) -> list[str]:
-    """Write a Tracks layer as a tractogram file.
+def fibers_of_tracks(data: Any, attributes: Mapping[str, Any]) -> tuple[Tractogram, int]:
+    """Return the fibers that a file gets of a Tracks layer, and how many the layer has.
 
     Parameters
     ----------
-    path
-        A ``.trk``, ``.tck``, ``.trx`` or ``.vtk`` file.
     data
-        Shape (N, 4) or (N, 5): track, T, (z,) y, x in layer coordinates.
+        Shape (N, 4) or (N, 5): track, T, (z,) y, x in layer coordinates; two-dimensional tracks get z = 0.
     attributes
-        The layer's attributes. If the metadata hold a whole `Tractogram`, that is written, and not the data.
+        The layer's attributes, as napari hands them to a writer. Those of a streamlines layer say which fibers are
+        saved, and may hold the `Tractogram` itself, whose numbers and parameters then go with them.
 
     Returns
     -------
-    paths
-        The file that was written.
+    fibers, total
+        Fibers in world mm where the layer shows them.
 
     Raises
     ------
     InvalidInput
-        If the data are no tracks, or the file cannot be written.
+        If the data have another shape.
     """
-    kept = attributes.get("metadata", {}).get(KEY, {})
-    tractogram = kept.get("tractogram") if isinstance(kept, Mapping) else None
-    if not isinstance(tractogram, Tractogram):
-        tractogram = tractogram_of_tracks(data, attributes)
-    write_tractogram(path, tractogram)
-    return [os.fspath(path)]
-
-
-def tractogram_of_tracks(data: Any, attributes: Mapping[str, Any]) -> Tractogram:
-    """Turn a Tracks layer, shape (N, 4) or (N, 5), into fibers in world mm; two-dimensional tracks get z = 0.
-
-    InvalidInput if the data have another shape.
-    """
-    table = np.asarray(data, np.float64)
+    table = np.asarray(data)
     if table.ndim != 2 or table.shape[1] not in (4, 5):
         raise InvalidInput(f"tracks have shape (N, 4) or (N, 5); this layer has shape {table.shape}")
+    metadata = attributes.get("metadata", {})
+    settings = metadata.get(STREAMLINES_KEY)
+    if settings is None:
+        fibers = _stock_tracks(table, attributes)
+        return fibers, len(fibers)
+    offsets = np.asarray(settings["offsets"], np.int64)
+    points = _world_points(table[: offsets[-1], 1:], attributes)
+    ours = metadata.get(KEY, {})
+    shown_fibers = ours.get("tractogram") if isinstance(ours, Mapping) else None
+    if isinstance(shown_fibers, Tractogram) and np.array_equal(shown_fibers.offsets, offsets):
+        fibers = dataclasses.replace(shown_fibers, points=points)
+    else:
+        fibers = _bare_fibers(points, offsets, settings, attributes.get("properties", {}))
+    shown = np.asarray(settings["shown"], bool)
+    is_whole = settings["saves"] != "shown" or shown.all()
+    return fibers if is_whole else fibers.select(shown), len(fibers)
+
+
+def _stock_tracks(table: Array, attributes: Mapping[str, Any]) -> Tractogram:
+    """Turn the rows of an ordinary Tracks layer into fibers."""
     table = table[np.lexsort((table[:, 1], table[:, 0]))]
-    world = _shown(table[:, 1:], attributes)
-    points = np.zeros((len(table), 3), np.float32)
-    points[:, : world.shape[1] - 1] = world[:, :0:-1]
     counts = np.unique(table[:, 0], return_counts=True)[1]
+    return _bare_fibers(_world_points(table[:, 1:], attributes), offsets_of(counts), {"per_point": ()}, {})
+
+
+def _bare_fibers(
+    points: Array, offsets: Array, settings: Mapping[str, Any], properties: Mapping[str, Any]
+) -> Tractogram:
+    """Fibers that belong to no volume, with the numbers of a streamlines layer."""
     affine, shape = box_grid(points)
-    return Tractogram(points=points, offsets=offsets_of(counts), affine=affine, shape=shape)
+    return Tractogram(
+        points=points,
+        offsets=offsets,
+        affine=affine,
+        shape=shape,
+        per_fiber=settings.get("per_fiber", {}),
+        per_point={name: np.asarray(properties[name])[: len(points)] for name in settings["per_point"]},
+    )
 
 
-def _shown(points: Array, attributes: Mapping[str, Any]) -> Array:
-    """Take layer coordinates, shape (N, d), through the layer's transforms, as napari does."""
-    d = points.shape[1]
+def _world_points(coordinates: Array, attributes: Mapping[str, Any]) -> npt.NDArray[np.float32]:
+    """World points (x, y, z), shape (P, 3), of layer coordinates T, (z,) y, x, shape (P, d), as napari shows them."""
+    d = coordinates.shape[1]
     matrix = layer_matrix(attributes, d)
-    return points @ matrix[:d, :d].T + matrix[:d, d]
+    if not np.array_equal(matrix, np.eye(d + 1)):
+        coordinates = coordinates @ matrix[:d, :d].T + matrix[:d, d]
+    points = np.zeros((len(coordinates), 3), np.float32)
+    points[:, : d - 1] = coordinates[:, :0:-1]
+    return points

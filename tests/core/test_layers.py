@@ -6,6 +6,7 @@ import pytest
 from napari.layers import Image, Labels
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import write_image
 from napari_gpubio.core.napari_io import (
     KEY,
     carried,
@@ -15,7 +16,6 @@ from napari_gpubio.core.napari_io import (
     series_layer,
     volume_layer,
     volume_of,
-    write_image,
 )
 from napari_gpubio.core.space import apply_affine, viewer_to_world, world_to_viewer
 from napari_gpubio.core.volumes import read_volume

@@ -52,7 +52,7 @@ def test_the_treatment():
 
 
 def test_light_in_two_organs():
-    settings = DvhSettings(bin_scale="logarithmic")
+    settings = DvhSettings(within_voxels="interpolated")
     target, around = dvh(light_dose(), light_structures(), settings, device="cpu")
     assert target.volume_cc == pytest.approx(4 / 3 * np.pi * 8**3 / 1000, rel=2e-3)
     assert around.volume_cc == pytest.approx(4 / 3 * np.pi * (14**3 - 8**3) / 1000, rel=2e-3)
@@ -87,7 +87,7 @@ def test_the_treatment_is_that_of_its_contours():
 def test_the_light_dose_is_that_of_lamberts_function():
     layers = made(light_layers())
     dose = dose_of(layers["light dose"], unit_of(layers["light dose"]))
-    assert (dose.unit, carried(layers["light dose"], "energy_j")) == ("J/cm2", 1.0)
+    assert (dose.unit, carried(layers["light dose"], "energy_j")) == ("J/cm²", 1.0)
     result = dvh(dose, labels_of(layers["organs"]), DvhSettings(accuracy_percent=0.02), device="cpu")
     for fluence in (0.05, 0.2, 0.5, 1.0, 3.0):
         inner = float(ball_around_source(fluence, INNER_MM, STRENGTH, MU_EFF_PER_MM)) / 1000

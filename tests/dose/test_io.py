@@ -139,7 +139,7 @@ def test_doses_and_labels_to_nifti_and_back(tmp_path):
     nifti.write_dose(tmp_path / "dose.nii.gz", dose)
     nifti.write_labels(tmp_path / "labels.nii.gz", labels)
     read = nifti.read_dose(tmp_path / "dose.nii.gz")
-    assert (read.unit, read.name) == ("J/cm2", "dose.nii.gz")
+    assert (read.unit, read.name) == ("J/cm²", "dose.nii.gz")
     np.testing.assert_array_equal(read.values, dose.values)
     np.testing.assert_allclose(read.affine, affine, atol=1e-5)
     back = nifti.read_labels(tmp_path / "labels.nii.gz", {1: "a", 2: "b"})

@@ -171,7 +171,7 @@ def test_several_metrics_in_one_text():
 
 
 def test_numbers_keep_their_digits_and_units_begin_with_any_letter():
-    for text in ("V12.3456789Gy[%]", "gEUD(a=8.123456789)", "D0.0123456789cc[Gy]", "V1234567Gy[cc]", "V20µJ/mm2[%]"):
+    for text in ("V12.3456789Gy[%]", "gEUD(a=8.123456789)", "D0.0123456789cc[Gy]", "V1234567Gy[cc]", "V20µW/mm2[%]"):
         assert str(parse_metric(text)) == text
     assert parse_metric("D95%[°C]").unit == "°C"
     assert str(parse_constraint("Heart: HI < 1.23456789")) == "Heart: HI < 1.23456789"

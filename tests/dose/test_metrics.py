@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import Dvh, DvhSettings, dvh, dvh_band
+from napari_gpubio.dose import Dose, Dvh, DvhSettings, dvh, dvh_band
 from napari_gpubio.dose.metrics import (
     bed,
     compare,
@@ -228,3 +228,24 @@ def test_the_band_of_an_error():
     for bad, message in ((-error, "negative"), (error[:3], "has shape"), (error * np.nan, "not finite")):
         with pytest.raises(InvalidInput, match=message):
             dvh_band(dose, bad, stack([circle(10.0)], PLANES))
+
+
+@pytest.mark.parametrize("unit", ["foo", "-3", "Gy/Gy", "J/cm2; DROP"])
+def test_units_that_nobody_knows_are_refused(unit):
+    with pytest.raises(InvalidInput, match="is not a known unit"):
+        Dose(values=np.ones((2, 2, 2)), affine=np.eye(4), unit=unit)
+
+
+def test_metrics_in_another_unit_of_the_same_kind_are_converted():
+    light = ramp(unit="J/cm²")
+    assert parse_metric("V100mJ/cm2[%]").of(ramp(low=0.0, high=0.2, unit="J/cm2")) == pytest.approx(50.0)
+    assert parse_metric("Mean[mJ/mm2]").of(light) == pytest.approx(300.0)
+    photons = ramp(low=0.0, high=4e-6, unit="1/mm²")
+    metric = parse_metric("V2e-6 1/mm2[%]")
+    assert metric.of(photons) == pytest.approx(50.0)
+    assert parse_metric(str(metric)) == metric
+    for text in ("D95%[foo]", "V3foo[%]"):
+        with pytest.raises(InvalidInput, match=r"'foo' in .* is not a known unit of dose"):
+            parse_metric(text)
+    with pytest.raises(InvalidInput, match="is in Gy and the dose is in"):
+        parse_metric("D95%[Gy]").of(light)

@@ -9,6 +9,7 @@ from pydicom.data import get_testdata_file
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, series_layer
+from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
 from napari_gpubio.dose.io import read_rtstruct
@@ -18,6 +19,7 @@ from napari_gpubio.dose.napari_io import (
     contours_of,
     dose_layer,
     dose_of,
+    errors_of,
     has_length_unit,
     labels_layer,
     labels_of,
@@ -55,11 +57,11 @@ def test_a_dose_comes_back_from_its_layer(affine):
     dose = some_dose(affine)
     layer = made(dose_layer(dose))
     assert isinstance(layer, Image)
-    assert (layer.name, unit_of(layer)) == ("light", "J/cm2")
+    assert (layer.name, unit_of(layer)) == ("light", "J/cm²")
     found = dose_of(layer, unit_of(layer))
     np.testing.assert_array_equal(found.values, dose.values)
     np.testing.assert_allclose(found.affine, affine)
-    assert (found.unit, found.frame_of_reference) == ("J/cm2", "1.2")
+    assert (found.unit, found.frame_of_reference) == ("J/cm²", "1.2")
     assert has_length_unit(layer)
 
 
@@ -83,6 +85,39 @@ def test_units_of_length_are_honored():
     assert result["label 1"].volume_cc == pytest.approx(1e-3)  # 1 mm³
 
 
+LOGARITHM = {"contrast_limits": (0, 1), "metadata": {"napari_gpubio": {"quantity": "log10 fluence", "unit": "1/mm²"}}}
+
+
+def test_logarithms_become_doses_by_what_the_layer_carries():
+    values = np.array([-3.0, -np.inf, np.nan, 1.0, 0.0, -8.0], np.float32).reshape(1, 2, 3)
+    expected = np.array([1e-3, 0.0, 0.0, 10.0, 1.0, 1e-8]).reshape(1, 2, 3)
+    own = Image(values.T, **LOGARITHM)
+    found = dose_of(own, unit_of(own))
+    np.testing.assert_allclose(found.values, expected, rtol=1e-6)
+    assert (found.quantity, found.unit, found.is_light) == ("fluence", "1/mm²", True)
+    np.testing.assert_allclose(dose_of(own, "1/cm2").values, 100 * expected, rtol=1e-6)
+    foreign = Image(values.T, contrast_limits=(0, 1))
+    np.testing.assert_allclose(dose_of(foreign, "J/cm2", scale="log10").values, expected, rtol=1e-6)
+    with pytest.raises(InvalidInput, match="not finite"):
+        dose_of(foreign, "J/cm2")
+
+
+def test_a_layer_hands_on_what_it_knows_of_its_errors():
+    values = np.random.default_rng(0).random((4, 5, 6)).astype(np.float32)
+    more = quantity_metadata(
+        Quantity("fluence", "1/mm2"), standard_error=0.1 * values, halves=np.stack([0.9 * values, 1.1 * values])
+    )
+    data, keywords, _ = dose_layer(Dose(values=values, affine=np.eye(4), unit="1/mm2"), "light", metadata=more)
+    layer = Image(data, **keywords)
+    dose = dose_of(layer, "1/cm2")
+    found = errors_of(layer, dose)
+    np.testing.assert_allclose(found.halves[1], 110 * values, rtol=1e-6)
+    np.testing.assert_allclose(found.standard_error, 10 * values, rtol=1e-6)
+    assert errors_of(Image(values), dose) == (None, None)
+    layer.metadata["napari_gpubio"]["halves"] = np.ones((2, 3, 3, 3))  # of another grid
+    assert errors_of(layer, dose).halves is None
+
+
 @pytest.mark.parametrize(
     ("data", "keywords", "unit", "words"),
     [
@@ -90,7 +125,10 @@ def test_units_of_length_are_honored():
         (np.ones((3, 3)), {}, "Gy", "has 2 dimensions"),
         (np.ones((2, 2, 3, 3, 3)), {}, "Gy", "has 5 dimensions"),
         (np.full((3, 3, 3), np.nan), {"contrast_limits": (0, 1)}, "Gy", "not finite"),
-        (np.ones((3, 3, 3)), {"metadata": {"napari_gpubio": {"quantity": "log10 fluence"}}}, "Gy", "logarithms"),
+        (np.full((3, 3, 3), np.nan), LOGARITHM, "1/mm2", "none of the 27 voxels of .* holds a number"),
+        (np.ones((3, 3, 3)), LOGARITHM, "Gy", "are in 1/mm², which cannot be given in Gy"),
+        (np.ones((3, 3, 3)), {}, "foo", "'foo' is not a known unit"),
+        (np.ones((3, 3, 3)), {}, "-3", "'-3' is not a known unit"),
     ],
 )
 def test_what_cannot_be_a_dose_is_a_sentence(data, keywords, unit, words):
@@ -227,7 +265,7 @@ def test_a_folder_becomes_layers(study):
     ]  # fmt: skip
     ct, dose, contours, labels = layers
     assert ct[0].shape == (5, 16, 12)
-    assert dose[1]["metadata"][KEY]["unit"] == "Gy"
+    assert dose[1]["metadata"][KEY]["quantity"] == Quantity("absorbed dose", "Gy")
     assert dose[1]["metadata"][KEY]["prescription"] == 50.0
     assert len(contours[0]) == 3
     np.testing.assert_allclose(contours[0][0][0][0], 32.0)

@@ -28,7 +28,11 @@ def calls(emitter):
     return events
 
 
-def seen(viewer):
+def seen(viewer, *, legends=False):
+    """The picture on the canvas, without what the corner says about the colors."""
+    for layer in viewer.layers:
+        if isinstance(layer, Streamlines):
+            layer.legend = legends
     return viewer.screenshot(flash=False)[..., :3].astype(int)
 
 

@@ -6,7 +6,6 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, SliderRow
-from tests.dock_widgets import turn_wheel
 
 THIRD = 1 / 3
 
@@ -165,17 +164,6 @@ def test_arrow_keys_step_without_dust(box_of):
     QTest.keyClicks(box.lineEdit(), "0.15")
     QTest.keyClick(box, Qt.Key.Key_Up)
     assert box.value() == 0.25, "a step begins at what was typed"
-
-
-def test_the_wheel_scrolls_the_panel_unless_the_number_was_clicked(qtbot, box):
-    box.clearFocus()
-    assert not turn_wheel(box, 120)
-    assert box.value() == 1.0
-    box.activateWindow()
-    box.setFocus()
-    qtbot.waitUntil(box.hasFocus)
-    assert turn_wheel(box, 120)
-    assert box.value() == 2.0
 
 
 def test_three_without_arrows_fit_into_a_narrow_row(qtbot):

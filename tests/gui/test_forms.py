@@ -14,7 +14,6 @@ from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.tracts.seeds import SeedSettings
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.settings import FitSettings
-from tests.dock_widgets import turn_wheel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,15 +148,6 @@ def test_useful_numbers_can_be_typed(form_of, name, typed):
     QTest.keyClicks(native, f"{typed:.7f}".rstrip("0"))
     QTest.keyClick(native, Qt.Key.Key_Return)
     assert getattr(form.value(), name) == typed
-
-
-@pytest.mark.parametrize("name", ["heat", "trays", "kind", "leak"])
-def test_scrolling_past_an_input_does_not_change_it(form, name):
-    form.show()
-    assert not form.widget(name).native.hasFocus()
-    turn_wheel(form.widget(name).native, -120)
-    assert not form.emitted
-    assert form.value() == Oven()
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,19 @@ def test_painting_in_a_pane_paints_the_layer_itself(viewer, views, qtbot, affine
     assert (np.asarray(labels.data) == 3).sum() == painted
 
 
+def test_images_are_planes_in_3d_and_volumes_again_after(viewer, views, image, qtbot):
+    assert viewer.dims.ndisplay == 3
+    series = viewer.add_image(np.zeros((2, *SHAPE)), name="series", units=("pixel", *MM))
+    place = center_of(image)
+    viewer.dims.set_point(range(1, 4), place)
+    for layer in (image, series):
+        assert layer.depiction == "plane"
+        np.testing.assert_allclose(layer.plane.position, np.asarray(layer.world_to_data((0.0, *place)))[-3:])
+        assert [abs(part) for part in layer.plane.normal] == [1.0, 0.0, 0.0]
+    views.detach()
+    assert [layer.depiction for layer in (image, series)] == ["volume", "volume"]
+
+
 def test_detached_panes_are_gone_and_come_back(viewer, views, image, qtbot):
     views.detach()
     assert not views.panes

@@ -204,11 +204,9 @@ def test_labels_of_a_file_know_it(tmp_path):
 def test_all_parameters_are_in_the_metadata():
     result = dataclasses.replace(sample_result((6, 6, 6)), parameters={"device": "cpu (2 cores)", "seconds": 3.5})
     metadata = fluence_layer(result, "head")[1]["metadata"][KEY]
-    assert (metadata["quantity"], metadata["unit"], metadata["meaning"]) == (
-        "log10 fluence",
-        "1/mm²",
-        "per launched photon",
-    )
+    quantity = metadata["quantity"]
+    assert (quantity.name, quantity.unit, quantity.scale) == ("fluence", "1/mm²", "log10")
+    assert metadata["meaning"] == "per launched photon"
     parameters = metadata["parameters"]
     assert json.loads(json.dumps(parameters, allow_nan=False)) == parameters
     assert parameters["software"] == f"napari-gpubio {__version__}"

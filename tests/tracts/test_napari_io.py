@@ -1,22 +1,21 @@
 """Scans, tensor maps and fibers as napari layers, and their files through napari."""
 
 import dataclasses
-import logging
 from pathlib import Path
 
 import nibabel as nib
 import numpy as np
 import pytest
-from napari.layers import Image, Layer, Tracks
+from napari.layers import Image, Tracks
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, grid_of, saved_path, volume_layer, volume_of
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts import DiffusionScan, TensorField
-from napari_gpubio.tracts import napari_io as for_napari
-from napari_gpubio.tracts.io import read_tractogram, read_volume, write_tractogram
+from napari_gpubio.tracts.io import read_volume
 from napari_gpubio.tracts.napari_io import (
     MAP_UNITS,
+    fibers_of_tracks,
     field_of,
     get_reader,
     map_layer,
@@ -28,8 +27,6 @@ from napari_gpubio.tracts.napari_io import (
 )
 from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers
 from napari_gpubio.tracts.tensors import scalar_map
-from tests.tracts.tractogram_samples import AFFINES as TRACTOGRAM_AFFINES
-from tests.tracts.tractogram_samples import assert_same_fibers, make
 from tests.volume_samples import (
     AFFINES,
     EVERY_AFFINE,
@@ -222,28 +219,11 @@ def test_the_samples_are_layers():
     assert field_of(fa) is field_of(dec)
 
 
-def test_napari_reader(tmp_path):
-    made = make(affine=TRACTOGRAM_AFFINES["oblique"])
-    write_tractogram(tmp_path / "a.b.trx", made)
-    assert for_napari.get_tractogram_reader(str(tmp_path / "a.txt")) is None
-    assert for_napari.get_tractogram_reader([]) is None
-    reader = for_napari.get_tractogram_reader([str(tmp_path / "a.b.trx")])
-    ((data, keywords, kind),) = reader([str(tmp_path / "a.b.trx")])
-    layer = Layer.create(data, keywords, kind)
-    assert layer.name == "a.b"
-    assert_same_fibers(layer.metadata["napari_gpubio"]["tractogram"], made)
-    np.testing.assert_array_equal(layer.data[:, 0], made.fiber_of_point())
-    center = layer.data_to_world(np.append(0, apply_affine(made.affine, [20, 25, 15])[::-1]))
-    np.testing.assert_allclose(center[1:], apply_affine(made.affine, [20, 25, 15])[::-1], atol=2.0)
-    assert len(np.unique(for_napari.tracks_data(make((2,) * 50), 10)[:, 0])) == 10
-    write_tractogram(tmp_path / "none.trk", make(()))
-    with pytest.raises(InvalidInput, match="holds no fibers"):
-        for_napari.read_tractogram_layers(tmp_path / "none.trk")
+# -- tractograms ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("d", [3, 4])
-def test_napari_writer(tmp_path, d, caplog):
-    caplog.set_level(logging.INFO)
+def test_ordinary_tracks_become_fibers_where_they_are_shown(d):
     rng = np.random.default_rng(0)
     data = np.column_stack([[4, 2, 2, 4, 2, 9], [1, 2, 1, 0, 0, 0], rng.uniform(0, 9, (6, d - 1))])
     affine = np.eye(d + 1)
@@ -253,16 +233,11 @@ def test_napari_writer(tmp_path, d, caplog):
     shear = np.arange(d * (d - 1) // 2) / 10
     layer = Tracks(data, affine=affine, scale=range(1, d + 1), translate=range(d), rotate=turn, shear=shear)
     world = np.array([layer.data_to_world(row) for row in layer.data[:, 1:]])
-    path = str(tmp_path / "a.trk")
-    assert for_napari.write_tracks(path, *layer.as_layer_data_tuple()[:2]) == [path]
-    read = read_tractogram(path)
-    assert read.counts.tolist() == [3, 2, 1]
-    np.testing.assert_allclose(read.points[:, : d - 1], world[:, :0:-1], atol=1e-4)
+    fibers, total = fibers_of_tracks(*layer.as_layer_data_tuple()[:2])
+    assert total == 3
+    assert fibers.counts.tolist() == [3, 2, 1]
+    np.testing.assert_allclose(fibers.points[:, : d - 1], world[:, :0:-1], atol=1e-4)
     if d == 3:
-        assert not read.points[:, 2].any()
-    made = make()
-    ours = {"metadata": {"napari_gpubio": {"tractogram": made}}, "affine": affine}
-    for_napari.write_tracks(str(tmp_path / "b.trx"), data, ours)
-    assert_same_fibers(read_tractogram(tmp_path / "b.trx"), made)
+        assert not fibers.points[:, 2].any()
     with pytest.raises(InvalidInput, match="tracks have shape"):
-        for_napari.write_tracks(str(tmp_path / "c.trx"), np.zeros((3, 2)), {})
+        fibers_of_tracks(np.zeros((3, 2)), {})

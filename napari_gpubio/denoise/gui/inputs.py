@@ -111,7 +111,7 @@ class ImageBox(QWidget):
             return
         seen = [layer for layer in self._viewer.layers if layer.visible and _is_image(layer)]
         if seen:
-            self.layer_box.choose(seen[-1])
+            self.layer_box.suggest(seen[-1])
 
     def _on_layer(self, *_: Any) -> None:
         """Show the properties of another image."""

@@ -10,6 +10,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QWidget
 
 from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.quantity import QUANTITY, Quantity, Scale, quantity_metadata
 from napari_gpubio.denoise.gui.inputs import PANEL, both_halves
 from napari_gpubio.denoise.gui.run import Denoised, number_texts
 from napari_gpubio.denoise.napari_io import Array, LayerVolume, key_of
@@ -153,17 +154,28 @@ def _carried(part: str, done: Denoised) -> dict[str, Any]:
         _NOISE: done.request.recipe.texts.noise,
         "parameters": dict(done.result.parameters),
     }
-    quantity = str(metadata.pop("quantity", ""))
-    if part == NOISE:
-        quantity = f"{'log10 ' if image.values.is_log else ''}{done.request.recipe.texts.noise}"
-    elif part == RESIDUAL:
-        quantity = "input minus denoised"
-    elif part == SCALE:
-        quantity = "standard deviation of the window"
+    if part == SCALE:
         metadata |= {"unit": "mm", "factor": 1.0}
     elif part == AFTER and (scan := _scan_with(image.carried.get("scan"), done.stored)) is not None:
         metadata["scan"] = scan
-    return {**metadata, "quantity": quantity} if quantity else metadata
+    error = done.standard_error if part == AFTER else None
+    quantity = _quantity_of_part(part, image, done.request.recipe.texts.noise)
+    return metadata if quantity is None else {**metadata, **quantity_metadata(quantity, standard_error=error)}
+
+
+def _quantity_of_part(part: str, image: LayerVolume, noise: str) -> Quantity | None:
+    """What the numbers of a layer mean; None for an image of which that is not known either."""
+    scale: Scale = "log10" if image.values.is_log else "linear"
+    if part == NOISE:
+        return Quantity(noise, image.unit, scale)
+    if part == RESIDUAL:
+        return Quantity("input minus denoised", "" if image.values.is_log else image.unit)
+    if part == SCALE:
+        return Quantity("standard deviation of the window", "mm")
+    if image.quantity is None:
+        return None
+    source = f"denoised: {image.quantity.source or image.name}" if part == AFTER else image.quantity.source
+    return dataclasses.replace(image.quantity, scale=scale, source=source)
 
 
 def _scan_with(scan: Any, data: Array) -> Any | None:
@@ -183,7 +195,7 @@ def _scan_with(scan: Any, data: Array) -> Any | None:
 
 def _is_like(layer: Any, image: LayerVolume, expected: dict[str, Any]) -> bool:
     """Whether a layer lies where an image lies, and was made in the same way."""
-    if any(carried(layer, name) != expected.get(name) for name in ("quantity", _PARTNER, _NOISE)):
+    if any(carried(layer, name) != expected.get(name) for name in (QUANTITY, _PARTNER, _NOISE)):
         return False
     same = (np.allclose(getattr(layer, name), image.place[name]) for name in ("scale", "translate", "rotate", "shear"))
     return all(same) and np.allclose(layer.affine.affine_matrix, image.place["affine"])

@@ -12,6 +12,7 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.fluence import FluenceResult
 from napari_gpubio.denoise.gui.request import Request, Result
+from napari_gpubio.denoise.io import in_place
 from napari_gpubio.denoise.napari_io import Array, Box, LayerVolume, Part
 
 UNKNOWN = "not known"
@@ -47,6 +48,7 @@ class Denoised:
     before: Array | None  # what was denoised, if that is not the image itself
     scale: Array | None  # how far voxels were smoothed, mm, if the mode chooses that
     stored: Array  # the denoised image in the order of the file
+    standard_error: Array | None  # that is left in it, on the linear scale, if the mode knows it
     residual_limit: float  # largest absolute residual that the colors resolve
     numbers: Numbers
 
@@ -80,9 +82,17 @@ def _denoised(request: Request, whole: Array | None, result: Result, numbers: Nu
         before=None if whole is None else image.shown(before),
         scale=scale,
         stored=clean,
+        standard_error=_error_left(request, result),
         residual_limit=_limit(residual),
         numbers=numbers,
     )
+
+
+def _error_left(request: Request, result: Result) -> Array | None:
+    """Standard error of the denoised image where both halves show it, of the whole image's shape."""
+    if not (isinstance(result, FluenceResult) and request.recipe.partner):
+        return None
+    return in_place(np.full(request.image.shape, np.nan, np.float32), result.noise, request.volumes, keeps_gaps=False)
 
 
 def _limit(residual: Array) -> float:

@@ -33,10 +33,10 @@ _HINT = (
     "lung: NTCP(n=0.87, m=0.18, TD50=24.5Gy)[%] < 20"
 )
 _COLUMNS = ("Constraint", "Value", "Result")
-_RESULTS = {
-    PASS: ("✓ pass", theme.GOOD),
-    FAIL: ("✗ fail", theme.ERROR),
-    NOT_EVALUATED: ("? not evaluated", theme.MISSING),
+_RESULTS = {  # what it says, in what color of the theme
+    PASS: ("✓ pass", "GOOD"),
+    FAIL: ("✗ fail", "ERROR"),
+    NOT_EVALUATED: ("? not evaluated", "MISSING"),
 }
 _TEXT_HEIGHT = 72  # of the constraints, pixels
 
@@ -150,7 +150,8 @@ class ConstraintTable(QWidget):
 
 
 def _row(result: ConstraintResult, unit_of_dose: str, plan: str) -> list[Cell]:
-    text, color = _RESULTS[result.status]
+    text, name = _RESULTS[result.status]
+    color = getattr(theme, name)
     unit = result.constraint.metric.in_unit(unit_of_dose).unit
     value = NO_VALUE if result.reason else f"{short_number(result.value)} {unit}".rstrip()
     title = f"{result.constraint}{plan}"

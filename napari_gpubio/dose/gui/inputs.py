@@ -4,21 +4,38 @@ from typing import Any
 
 from napari.layers import Image, Labels, Shapes
 from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
-from qtpy.QtWidgets import QLineEdit, QListWidget, QListWidgetItem, QSizePolicy, QWidget
+from qtpy.QtWidgets import QComboBox, QLineEdit, QListWidget, QListWidgetItem, QSizePolicy, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.quantity import SCALES, quantity_of
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.dose.gui.request import Plan, frame_at
-from napari_gpubio.dose.napari_io import NUMBERS, affine_mm, has_length_unit, unit_of
+from napari_gpubio.dose.metrics.parameters import same_kind
+from napari_gpubio.dose.model import is_light
+from napari_gpubio.dose.napari_io import (
+    CT_NUMBER,
+    NUMBERS,
+    affine_mm,
+    has_length_unit,
+    scale_of,
+    unit_of,
+    unit_scale,
+)
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, connect_all
-from napari_gpubio.gui.forms import aligned_form, muted_label, row_label
+from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 
 PANEL = "panel"  # key in the metadata of layers that a panel made for itself
 NO_DOSE = "there is no dose; open a dose image, choose File > Open Sample, or make one with another panel"
 NO_UNIT = "the unit of the dose {!r} is not known; type it beside Unit, for instance Gy or J/cm2 (it is never guessed)"
+_UNIT_TIP = "Unit of the dose; taken from the layer where it is known, never guessed"
+_SCALE_TIP = (
+    "Whether the layer holds doses or their decimal logarithms, which are turned into doses again; layers of this "
+    "plugin say so themselves"
+)
+_NO_DOSES = ("CT", CT_NUMBER, "sensitivity")
 _IN_PIXELS = "the layer is in pixels, taken as mm"
 
 
@@ -35,11 +52,12 @@ class InputBox(QWidget):
         super().__init__(parent)
         self.dose_box = LayerBox(viewer, is_dose, empty="open a dose (3-D or 4-D image)", parent=self)
         self.second_box = LayerBox(viewer, is_dose, nothing="none", parent=self)
-        self.unit = QLineEdit(self)
+        self.unit, self.scale = QLineEdit(self), QComboBox(self)
         self.structures = StructureList(viewer, self)
         self.sizes = muted_label(self)
         self._viewer = viewer
         self._unit_layer: Any = None  # the layer whose unit is shown
+        self._is_user_choice = False  # whether the user chose the dose
         self._last_unit = ""
         self._inserted = Connections(
             lambda: [(viewer.layers.events.inserted, self._prefer_known_unit)], self._prefer_known_unit
@@ -62,11 +80,23 @@ class InputBox(QWidget):
         unit = self.unit.text().strip()
         if not unit:
             raise InvalidInput(NO_UNIT.format(layer.name))
-        point = self._viewer.dims.point
-        plans = [Plan(layer=layer, unit=unit, frame=frame_at(layer, point))]
+        unit_scale(layer, unit)  # refuses what is no unit, or another one than the layer's
+        point, scale = self._viewer.dims.point, SCALES[self.scale.currentIndex()]
+        plans = [Plan(layer=layer, unit=unit, frame=frame_at(layer, point), scale=scale)]
         if second is not None and second != layer:
-            plans.append(Plan(layer=second, unit=unit_of(second) or unit, frame=frame_at(second, point)))
+            own = unit_of(second) or unit
+            own = unit if same_kind(own, unit) else own
+            plans.append(
+                Plan(layer=second, unit=own, frame=frame_at(second, point), scale=scale_of(second) or "linear")
+            )
         return tuple(plans)
+
+    @property
+    def is_light(self) -> bool:
+        """Whether the chosen dose is of light."""
+        layer = self.dose_box.layer
+        known = None if layer is None else quantity_of(layer)
+        return is_light(known.name if known else "", self.unit.text())
 
     def attach(self) -> None:
         """Follow the viewer's layers."""
@@ -85,21 +115,29 @@ class InputBox(QWidget):
         for box in (self.dose_box, self.second_box):  # long names of layers must not widen the panel
             box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.unit.setPlaceholderText("for instance Gy, J/cm2, mW/mm2")
+        self.scale.addItems(list(SCALES))
+        unit_row = QWidget(self)
+        unit_row.setLayout(row_of(self.unit, self.scale))
+        unit_row.layout().setContentsMargins(0, 0, 0, 0)
         self._rows = aligned_form(self)
         for text, tip, widget in (
             ("Dose", "Image layer whose values are doses; of a series, the volume on screen", self.dose_box),
-            ("Unit", "Unit of the dose; taken from the layer where it is known, never guessed", self.unit),
-            ("", "Grid of the dose layer", self.sizes),
+            ("Unit", _UNIT_TIP, unit_row),
+            ("", "What the layer holds, and its grid", self.sizes),
             ("Second plan", "Another dose for the same structures; its curves are dashed", self.second_box),
             ("Structures", self.structures.toolTip(), self.structures),
         ):
             widget.setToolTip(tip)
             self._rows.addRow(row_label(text, tip, self), widget)
+        self.unit.setToolTip(_UNIT_TIP)
+        self.scale.setToolTip(_SCALE_TIP)
 
     def _connect(self) -> None:
         connect_all(
             [
                 (self.dose_box.currentIndexChanged, self._on_dose),
+                (self.dose_box.activated, self._on_user_choice),
+                (self.scale.activated, lambda *_: self.inputs_changed.emit()),
                 (self.second_box.currentIndexChanged, lambda *_: self.inputs_changed.emit()),
                 (self.structures.ticked, self.inputs_changed.emit),
                 (self.unit.textChanged, self._mark_unit),
@@ -114,12 +152,22 @@ class InputBox(QWidget):
             self._unit_layer = layer
             self.unit.setText("" if layer is None else unit_of(layer))
             self._last_unit = self.unit.text()
+            self._show_scale(layer)
             self.dose_changed.emit()
         self._mark_unit()
         self._rows.setRowVisible(self.sizes, layer is not None)
         if layer is not None:
             self.sizes.setText(_grid_text(layer))
         self.inputs_changed.emit()
+
+    def _show_scale(self, layer: Any) -> None:
+        """Show the scale that a layer carries; where it carries none, the user may choose."""
+        known = None if layer is None else scale_of(layer)
+        self.scale.setCurrentIndex(SCALES.index(known or "linear"))
+        self.scale.setEnabled(layer is not None and known is None)
+
+    def _on_user_choice(self, *_: Any) -> None:
+        self._is_user_choice = True
 
     def _on_unit(self) -> None:
         if self.unit.text() != self._last_unit:
@@ -131,19 +179,38 @@ class InputBox(QWidget):
         self.unit.setStyleSheet(theme.border_style(theme.MISSING) if missing else "")
 
     def _prefer_known_unit(self, *_: Any) -> None:
-        """Choose a layer with a known unit rather than another image."""
+        """Choose a layer that is known to be a dose rather than another image, unless the user has chosen."""
         chosen = self.dose_box.layer
-        if chosen is not None and (unit_of(chosen) or self.unit.text().strip()):
+        if chosen is None:
+            self._is_user_choice = False
+        elif self._is_user_choice or means_dose(chosen) or self.unit.text().strip() not in ("", unit_of(chosen)):
             return
-        doses = [layer for layer in self._viewer.layers if is_dose(layer) and unit_of(layer)]
+        doses = [layer for layer in self._viewer.layers if is_dose(layer) and means_dose(layer)]
         if doses:
-            self.dose_box.choose(doses[-1])
+            self.dose_box.suggest(doses[-1])
 
 
 def is_dose(layer: Any) -> bool:
-    """Whether a layer can be a dose: a volume or a series, no CT, and no overlay of a panel."""
+    """Whether a layer can be a dose: a volume or a series, no CT, no map of errors, and no overlay of a panel."""
     is_volume = isinstance(layer, Image) and layer.ndim in (3, 4) and not (layer.rgb or layer.multiscale)
-    return is_volume and carried(layer, PANEL) is None and carried(layer, "quantity") != "CT"
+    known = quantity_of(layer) if is_volume else None
+    is_other = known is not None and (known.name in _NO_DOSES or "error" in known.name)
+    is_overlay = carried(layer, PANEL) is not None and not means_dose(layer)
+    return is_volume and not is_overlay and not is_other
+
+
+def means_dose(layer: Any) -> bool:
+    """Whether a layer is known to be a dose of radiation or of light."""
+    known, unit = quantity_of(layer), unit_of(layer)
+    return bool(unit) and (is_light(known.name if known else "", unit) or same_kind(unit, "Gy"))
+
+
+def _meaning(layer: Any) -> str:
+    """What a layer says that it holds, in front of its grid."""
+    known = quantity_of(layer)
+    hidden = carried(layer, "hidden")
+    text = f"{known.text}, counted as {known.name}; " if known and known.is_log else f"{known.text}; " if known else ""
+    return f"{text}{hidden} are hidden and count as 0; " if hidden else text
 
 
 def _grid_text(layer: Any) -> str:
@@ -152,7 +219,7 @@ def _grid_text(layer: Any) -> str:
     size = edges[0] if len(set(edges)) == 1 else " × ".join(edges)
     series = f"{layer.data.shape[0]} volumes of " if layer.ndim == 4 else ""
     pixels = "" if has_length_unit(layer) else f" ({_IN_PIXELS})"
-    return f"{series}{' × '.join(map(str, shape))} voxels of {size} mm{pixels}"
+    return f"{_meaning(layer)}{series}{' × '.join(map(str, shape))} voxels of {size} mm{pixels}"
 
 
 _ROWS = 2, 5  # that are shown, at least and at most

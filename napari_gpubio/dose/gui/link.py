@@ -251,7 +251,8 @@ def dose_at(live: LiveHistograms, position: Any, plan: int = 0) -> float | None:
     to_world = np.eye(4)
     to_world[:3, 3] = _world_mm(live.request.plans[plan].layer, position)
     out = np.empty((1, 1, 1), np.float32)
-    dose_at_voxels(live.doses[plan], np.ones((1, 1, 1), np.uint8), to_world, [False, True], out)
+    constant, one = live.is_constant(plan), np.ones((1, 1, 1), np.uint8)
+    dose_at_voxels(live.doses[plan], one, to_world, [False, True], out, constant=constant)
     return None if np.isnan(out[0, 0, 0]) else float(out[0, 0, 0])
 
 

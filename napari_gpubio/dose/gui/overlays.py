@@ -227,5 +227,6 @@ def _fill_doses(target: Target, doses: Array, box: Box) -> None:
     to_world = affine_mm(target.layer).copy()
     to_world[:3, 3] += to_world[:3, :3] @ [part.start or 0 for part in box]
     out = np.empty(labels.shape, np.float32)
-    dose_at_voxels(target.dose, labels, to_world, chosen, out)
+    constant = target.live.is_constant(target.plan)
+    dose_at_voxels(target.dose, labels, to_world, chosen, out, constant=constant)
     doses[box] = out

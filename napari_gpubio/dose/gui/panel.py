@@ -138,7 +138,7 @@ class DosePanel(EnginePanel):
         self.link.forget_lines()
         if layer is not None:
             self.scale_box.read_layer(layer)
-            self.axes_box.log.setChecked(self.scale_box.is_light)  # light falls by decades
+            self.axes_box.log.setChecked(self.inputs_box.is_light or self.scale_box.is_light)  # light falls by decades
             unit = self.inputs_box.unit.text()
             for part in (self.axes_box, self.scale_box, self.table):
                 part.set_unit(unit)

@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QWidget
 from napari_gpubio.dose.gui.curves import Axes, Curve, thin_points
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.plots import ThemedPlot
 
 _PIXELS_PER_LABEL = 34.0
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -64,7 +65,7 @@ def _number(at: float) -> str:
     return power if front == 1 else f"{front}·{power}"
 
 
-class DvhPlot(pyqtgraph.PlotWidget):
+class DvhPlot(ThemedPlot):
     """Draws histograms, and lets lines be dragged.
 
     Signals have doses in units of the dose, volumes as on the axis, and the number of a curve (-1: none is near).
@@ -78,13 +79,14 @@ class DvhPlot(pyqtgraph.PlotWidget):
 
     def __init__(
         self,
-        text_color: str = theme.TEXT,
+        text_color: str | None = None,
         background: str | None = None,
         detail: int = _SCREEN_DETAIL,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent, background=background, axisItems={"bottom": DoseAxis("bottom")})
-        self._text_color, self._axes = text_color, Axes()
+        axes = {"bottom": DoseAxis("bottom")}
+        super().__init__(parent, text_color=text_color, background=background, axes=axes)
+        self._text_color, self._axes = text_color or theme.TEXT, Axes()
         self._detail = self._steps = detail
         self._items: list[Any] = []
         self._curves: tuple[Curve, ...] = ()
@@ -93,15 +95,9 @@ class DvhPlot(pyqtgraph.PlotWidget):
         self._frame: tuple[float, float, float] | None = None  # left, right and top of what was fitted last
         self._fitted_axes: tuple[Any, ...] = ()
         self._named_axes: tuple[Any, ...] = ()
-        self.showGrid(x=True, y=True, alpha=0.15)
-        self.setMenuEnabled(False)
         self.hideButtons()
         for side in ("bottom", "left"):
-            axis = self.getAxis(side)
-            axis.setPen(text_color)
-            axis.setTextPen(text_color)
-            axis.enableAutoSIPrefix(False)
-            axis.setStyle(showValues=False)  # as long as there is nothing to read
+            self.getAxis(side).setStyle(showValues=False)  # as long as there is nothing to read
         self.getAxis("left").setWidth(58)
         self.getAxis("bottom").setHeight(42)
         self.plotItem.layout.setContentsMargins(*_MARGINS)

@@ -11,12 +11,13 @@ import numpy as np
 from napari.layers import Labels
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.quantity import Scale
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.metrics.curve import DvhResult
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.napari_io import contours_of, dose_of, labels_of
-from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.settings import CONSTANT, DvhSettings
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
 
@@ -30,11 +31,17 @@ class Plan:
     layer: Any
     unit: str
     frame: int | None = None
+    scale: Scale = "linear"  # of a layer that does not say itself whether it holds logarithms
 
     @property
     def name(self) -> str:
         """Of the layer, with the volume where there are several."""
         return self.layer.name if self.frame is None else f"{self.layer.name} [{self.frame}]"
+
+    def dose(self) -> Dose:
+        """Return the dose of the layer; InvalidInput if it holds none."""
+        found = dose_of(self.layer, self.unit, frame=self.frame, scale=self.scale)
+        return dataclasses.replace(found, name=self.name)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -77,6 +84,10 @@ class LiveHistograms:
         """Whether everything was counted."""
         return all(dvh.complete for dvh in self.live_dvhs)
 
+    def is_constant(self, plan: int) -> bool:
+        """Whether a plan's dose is constant in each voxel, as light is counted, instead of interpolated."""
+        return self.request.settings.resolved(self.doses[plan]).within_voxels == CONSTANT
+
     def results(self) -> tuple[DvhResult, ...]:
         """The histograms of each plan as they are now."""
         return tuple(dvh.result() for dvh in self.live_dvhs)
@@ -104,8 +115,7 @@ def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, 
     yield Step(0, 1, "reading the layers")
     if not request.layers:
         raise InvalidInput(NO_STRUCTURES)
-    doses = tuple(dose_of(plan.layer, plan.unit, frame=plan.frame) for plan in request.plans)
-    doses = tuple(dataclasses.replace(d, name=p.name) for d, p in zip(doses, request.plans, strict=True))
+    doses = tuple(plan.dose() for plan in request.plans)
     _check_units(doses)
     own, found = _structures(request.layers, doses[0])
     live_dvhs: list[LiveDvh] = []

@@ -1,6 +1,7 @@
 """A table of texts to read, as high as its rows."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from qtpy.QtCore import QSignalBlocker, Qt
@@ -68,6 +69,13 @@ class RowTable(QTableWidget):
         if event.size().width() != event.oldSize().width():
             self.resizeColumnsToContents()
             self._fit_height()
+
+    def recolor(self, swap: Mapping[str, str]) -> None:
+        """Take the colors of another theme."""
+        for place in itertools.product(range(self.rowCount()), range(self.columnCount())):
+            item = self.item(*place)
+            if isinstance(item, _Item) and item.cell.color in swap:
+                self._write_cell(*place, item.cell._replace(color=swap[item.cell.color]))
 
     def _write_cell(self, row: int, column: int, cell: Cell) -> None:
         """Write what has changed: Qt takes its time also where nothing does."""

@@ -13,7 +13,7 @@ from napari_gpubio.dose.gui.request import Plan, Request
 from napari_gpubio.dose.metrics.constraints import Constraint
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.model import is_turned
-from napari_gpubio.dose.napari_io import affine_mm, contours_of, dose_of, labels_of
+from napari_gpubio.dose.napari_io import affine_mm, contours_of, labels_of
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 
@@ -38,7 +38,7 @@ def save_layer_for_script(layer: Any, folder: Path, request: Request) -> Path:
         return save_layer(layer, folder)
     path = folder / f"{file_name(layer.name)}.npz"
     plan = request.plans[0]
-    structures = contours_of(layer, dose_of(plan.layer, plan.unit, frame=plan.frame))
+    structures = contours_of(layer, plan.dose())
     loops: dict[str, Any] = {
         f"{n}/{m}": loop for n, one in enumerate(structures) for m, loop in enumerate(one.world_loops)
     }
@@ -73,7 +73,7 @@ def script_text(
 
 def _dose_lines(name: str, plan: Plan, saved: Mapping[str, Path]) -> list[str]:
     path = saved.get(plan.layer.name) or dose_file(plan.layer)
-    array = dose_of(plan.layer, plan.unit, frame=plan.frame).values
+    array = plan.dose().values
     values = _laid_out("values" if plan.frame is None else f"values[..., {plan.frame}]", array)
     return [
         f"values, affine = read_array({str(path)!r})",
@@ -97,7 +97,7 @@ def _structure_lines(name: str, layer: Any, request: Request, saved: Mapping[str
         ]
     plan = request.plans[0]
     lines = [f"loops = np.load({str(saved[layer.name])!r})", f"{name} = ["]
-    for number, one in enumerate(contours_of(layer, dose_of(plan.layer, plan.unit, frame=plan.frame))):
+    for number, one in enumerate(contours_of(layer, plan.dose())):
         chosen = f"[loops[key] for key in loops if key.startswith('{number}/')]"
         lines.append(f"    dose.contour_structure({one.name!r}, {chosen}, thickness_mm={one.thickness_mm!r}),")
     return [*lines, "]"]

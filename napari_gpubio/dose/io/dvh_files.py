@@ -326,6 +326,7 @@ def _read_described(stored: Any) -> Dvh:
         mean=math.nan if mean is None else mean,
         outside_cc=_field(stored, "outside_cc", *number),
         outside=_field(stored, "outside", str),
+        zero_cc=_field(stored, "zero_cc", *number, nothing) if "zero_cc" in stored else None,  # older files lack it
         color=None if color is None else _rgb(color),
         spacing_mm=_field(stored, "spacing_mm", *number),
         resolution_cc=_field(stored, "resolution_cc", *number),
@@ -340,6 +341,7 @@ def _described(dvh: Dvh) -> dict[str, Any]:
         "volume_cc": dvh.volume_cc,
         "outside_cc": dvh.outside_cc,
         "outside": dvh.outside,
+        "zero_cc": dvh.zero_cc,
         "mean": None if math.isnan(dvh.mean) else dvh.mean,
         "color": None if dvh.color is None else list(dvh.color),
         "spacing_mm": dvh.spacing_mm,

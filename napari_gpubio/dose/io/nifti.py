@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.quantity import ascii_unit
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, one_volume, open_nifti, read_volume, write_volume
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -55,7 +56,7 @@ def write_dose(path: str | Path, dose: Dose) -> None:
     InvalidInput
         If the name ends otherwise than in .nii or .nii.gz, or the file cannot be written.
     """
-    write_volume(path, dose.values, dose.affine, f"dose in {dose.unit}")
+    write_volume(path, dose.values, dose.affine, f"dose in {ascii_unit(dose.unit)}")
 
 
 def read_labels(path: str | Path, structures: Mapping[int, str] | None = None) -> LabelStructures:

@@ -52,6 +52,9 @@ class Dvh:
         Red, green, blue, 0 to 255, where it is known.
     spacing_mm
         Largest distance of samples; 0 where it is not known.
+    zero_cc
+        Volume inside the dose grid that received no dose at all: where light was simulated, no photon reached it, which
+        means "less than the run can detect". None where it was not counted apart (bins of equal width).
     resolution_cc
         Volume that one unit of weight stands for; differences below it mean nothing.
     notes
@@ -67,6 +70,7 @@ class Dvh:
     outside: str = "zero"
     color: tuple[int, int, int] | None = None
     spacing_mm: float = 0.0
+    zero_cc: float | None = None
     resolution_cc: float = 0.0
     notes: tuple[str, ...] = ()
 
@@ -79,6 +83,17 @@ class Dvh:
     def volume_cc(self) -> float:
         """All of the volume of the curve."""
         return 0.0 if self.is_empty else float(self.volumes_cc[0])
+
+    @property
+    def zero_percent(self) -> float | None:
+        """Share of the volume that received no dose at all, %; None where it was not counted apart."""
+        return None if self.zero_cc is None or self.is_empty else 100.0 * self.zero_cc / self.volume_cc
+
+    @property
+    def least_positive(self) -> float:
+        """Least dose above 0 on the curve; NaN if there is none."""
+        positive = self.doses[self.doses > 0]
+        return float(positive[0]) if len(positive) else float("nan")
 
     @property
     def least(self) -> float:

@@ -48,8 +48,9 @@ class Metric:
     inner: "Metric | None" = None
 
     def __str__(self) -> str:
-        at = f"{plain(self.value)}{self.value_unit}" if self.value_unit else ""
-        band = f"-{plain(self.end)}{self.value_unit}" if self.end is not None else ""
+        unit = f" {self.value_unit}" if self.value_unit.startswith("1") else self.value_unit  # 3 1/mm2 is not 31/mm2
+        at = f"{plain(self.value)}{unit}" if unit else ""
+        band = f"-{plain(self.end)}{unit}" if self.end is not None else ""
         given = [str(one) for one in (self.inner, *self.given) if one is not None]
         named = f"({', '.join(given)})" if given else ""
         return f"{self.kind}{at}{band}{named}{f'[{self.unit}]' if self.unit and self.inner is None else ''}"

@@ -8,12 +8,13 @@ ours are a band of doses, ``V20Gy-30Gy[cc]``, and metrics with named parameters 
 import re
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.quantity import is_unit
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.metrics.models import MODELS, Model, clearer_name, model_named
 from napari_gpubio.dose.metrics.parameters import PERCENT, Given, is_volume_unit, parts, read_value
 
 _NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-_UNIT = r"([^\W\d_][^\[\]\-\s]*|[%°µ][^\[\]\-\s]*)"
+_UNIT = r"([^\W\d_][^\[\]\-\s]*|[%°µ][^\[\]\-\s]*|(?<=\s)1/[^\[\]\-\s]+)"  # the last one after a blank: V1e-6 1/mm2
 _AT_VALUE = re.compile(rf"(DC|CV|D|V)\s*{_NUMBER}\s*{_UNIT}(?:\s*-\s*{_NUMBER}\s*{_UNIT})?\s*\[([^\]]+)\]")
 _PLAIN = re.compile(r"(Mean|Min|Max|Median|Volume)\s*\[([^\]]+)\]", re.IGNORECASE)
 _MODEL = re.compile(r"(?P<name>[A-Za-z][\w /]*?)\s*(?P<given>\(.*\))?\s*(?:\[(?P<unit>[^\[\]]+)\])?", re.DOTALL)
@@ -148,6 +149,8 @@ def _given(model: Model, texts: list[str]) -> tuple[Given, ...]:
 
 
 def _require_unit(text: str, unit: str, *, is_volume: bool) -> None:
+    if not is_volume and not is_unit(unit):
+        raise InvalidInput(f"{unit!r} in {text!r} is not a known unit of dose; write for instance {_EXAMPLES}")
     if unit != PERCENT and is_volume_unit(unit) != is_volume:
         what = "a volume (%, cc, mm3)" if is_volume else "a dose"
         raise InvalidInput(f"{unit!r} in {text!r} must be {what}; write for instance {_EXAMPLES}")

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.quantity import unit_factor
 
-_DOSES = {"Gy": 1.0, "cGy": 0.01, "mGy": 0.001}
 _VOLUMES_CC = {"cc": 1.0, "cm3": 1.0, "mm3": 0.001}
 PERCENT = "%"
 _CLOSING = {"(": ")", "[": "]"}
@@ -21,9 +21,17 @@ def dose_factor(unit: str, target: str) -> float:
     """How many ``target`` one ``unit`` is; InvalidInput if one is not known to be a multiple of the other."""
     if unit == target:
         return 1.0
-    if unit in _DOSES and target in _DOSES:
-        return _DOSES[unit] / _DOSES[target]
+    if same_kind(unit, target):
+        return unit_factor(unit, target)
     raise InvalidInput(f"a dose in {unit} cannot be given in {target}; use {unit}")
+
+
+def same_kind(unit: str, other: str) -> bool:
+    """Whether both are known units, one a multiple of the other."""
+    try:
+        return bool(unit_factor(unit, other))
+    except InvalidInput:
+        return False
 
 
 def is_volume_unit(unit: str) -> bool:

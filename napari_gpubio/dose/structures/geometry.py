@@ -112,10 +112,13 @@ def fill_inside(start: int, stop: int, origins: Array, step: float, edges: Any, 
 
 
 @kernel
-def fill_doses(start: int, stop: int, values: Array, matrix: Array, labels: Array, chosen: Array, out: Array) -> None:
+def fill_doses(
+    start: int, stop: int, values: Array, constant: int, matrix: Array, labels: Array, chosen: Array, out: Array
+) -> None:
     """Fill slices ``start`` to ``stop`` with the dose at voxels of chosen labels; NaN elsewhere and outside the dose.
 
-    ``matrix`` is index of a voxel of ``labels`` and ``out`` to index of the dose; labels beyond ``chosen`` are not.
+    ``matrix`` is index of a voxel of ``labels`` and ``out`` to index of the dose; labels beyond ``chosen`` are not. The
+    dose is ``constant`` in each voxel or interpolated.
     """
     nx, ny, nz = values.shape
     for a in range(start, stop):
@@ -133,6 +136,8 @@ def fill_doses(start: int, stop: int, values: Array, matrix: Array, labels: Arra
                 x = 0.0 if x < 0.0 else (nx - 1.0 if x > nx - 1.0 else x)
                 y = 0.0 if y < 0.0 else (ny - 1.0 if y > ny - 1.0 else y)
                 z = 0.0 if z < 0.0 else (nz - 1.0 if z > nz - 1.0 else z)
+                if constant:
+                    x, y, z = np.floor(x + 0.5), np.floor(y + 0.5), np.floor(z + 0.5)
                 i, j, k = np.int64(x), np.int64(y), np.int64(z)
                 fx, fy, fz = x - i, y - j, z - k
                 i1 = i + 1 if i + 1 < nx else i

@@ -119,10 +119,18 @@ def _fill_rows(origins: Array, step: float, edges: Edges, rows: Array, filled: A
     run_blocks(fill_inside, len(rows), *arguments, least=max(1, _LEAST_ROWS // (rows[0].size // rows.shape[3])))
 
 
-def dose_at_voxels(dose: "Dose", labels: Array, to_world: npt.ArrayLike, chosen: npt.ArrayLike, out: Array) -> None:
+def dose_at_voxels(
+    dose: "Dose",
+    labels: Array,
+    to_world: npt.ArrayLike,
+    chosen: npt.ArrayLike,
+    out: Array,
+    *,
+    constant: bool = False,
+) -> None:
     """Fill ``out`` with the dose at the centers of voxels that have a chosen label, and with NaN elsewhere.
 
-    The dose is interpolated linearly, as for histograms; outside its grid it is NaN.
+    Outside the grid of the dose it is NaN.
 
     Parameters
     ----------
@@ -136,6 +144,9 @@ def dose_at_voxels(dose: "Dose", labels: Array, to_world: npt.ArrayLike, chosen:
         Of each label whether it is chosen, shape (L,); larger labels are not.
     out
         Shape (A, B, C), float32.
+    constant
+        Whether the dose is constant in each of its voxels instead of interpolated linearly between their centers, as
+        `napari_gpubio.dose.settings.DvhSettings` says for histograms.
     """
     from napari_gpubio.core.jit import read_only, run_blocks
     from napari_gpubio.dose.structures.geometry import fill_doses
@@ -148,7 +159,9 @@ def dose_at_voxels(dose: "Dose", labels: Array, to_world: npt.ArrayLike, chosen:
     values = dose.values if dose.values.dtype in (np.float32, np.float64) else dose.values.astype(np.float64)
     matrix = np.linalg.inv(dose.affine) @ np.asarray(to_world, np.float64)
     least = max(1, _LEAST_VOXELS // max(out.shape[1] * out.shape[2], 1))
-    run_blocks(fill_doses, len(out), read_only(values), matrix, read_only(given), is_chosen, out, least=least)
+    run_blocks(
+        fill_doses, len(out), read_only(values), int(constant), matrix, read_only(given), is_chosen, out, least=least
+    )
 
 
 def thickness_along(affine: npt.ArrayLike, normal: npt.ArrayLike) -> float:

@@ -198,6 +198,14 @@ def painted(lines: Lines, paint: Paint | None) -> Lines:
     return dataclasses.replace(lines, paint=paint)
 
 
+def line_lengths(points: npt.ArrayLike, offsets: npt.ArrayLike) -> Floats:
+    """Return the length of each line in the units of its points, shape (F,); 0 if it has less than two points."""
+    points, offsets = _checked(points, offsets)
+    lengths = np.zeros(len(offsets) - 1, np.float32)
+    _lengths(points, offsets, lengths)
+    return lengths
+
+
 def write_segments(lines: Lines, out: Segments) -> Segments:
     """Write the vertex pairs of all shown lines to the front of ``out`` and return that part, a view."""
     return out[: _write_segments(lines.offsets, lines.shown, out)]
@@ -266,6 +274,20 @@ def _boxes(vertices: Floats, offsets: Offsets, lows: Floats, highs: Floats) -> N
                 high = max(high, value)
             lows[line, axis] = low
             highs[line, axis] = high
+
+
+@kernel
+def _lengths(points: Floats, offsets: Offsets, lengths: Floats) -> None:
+    for line in range(len(lengths)):
+        total = 0.0
+        for n in range(offsets[line] + 1, offsets[line + 1]):
+            dx, dy, dz = (
+                points[n, 0] - points[n - 1, 0],
+                points[n, 1] - points[n - 1, 1],
+                points[n, 2] - points[n - 1, 2],
+            )
+            total += np.sqrt(dx * dx + dy * dy + dz * dz)
+        lengths[line] = total
 
 
 @kernel

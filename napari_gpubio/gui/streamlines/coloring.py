@@ -4,12 +4,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from napari.layers import Image
 from napari.utils.colormaps import ensure_colormap
 from napari.utils.colormaps.standardize_color import transform_color
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import carried, grid_of, volume_of
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, ByNumber, Lines, Paint, Uniform, painted
 from napari_gpubio.gui.lines.paint import automatic_limits, pack_rgb, unpack_rgb
+from napari_gpubio.gui.lines.sampling import LineImage, free_name, title_of
 
 Limits = tuple[float, float]
 _LUT_COLORS = 256
@@ -30,6 +33,7 @@ class ColoredLayer:
     def _begin_coloring(self, color: Any, colormap: Any, color_by: str, limits: Limits | None, lines: Lines) -> None:
         """Take the first settings; `_recolor_tracks` then paints."""
         self._limits: dict[str, Limits] = {}  # that were set, by the name of the number
+        self._images: dict[str, LineImage] = {}  # that may color the lines, by the name of the number
         self._rgb, self._map = _rgb_of(color), _colormap_of(colormap)
         self._color_by = _choice_of(color_by, lines)
         if limits is not None and lines.numbers(color_by) is not None:
@@ -37,8 +41,8 @@ class ColoredLayer:
 
     @property
     def color_choices(self) -> list[str]:
-        """What `color_by` can be."""
-        return _choices(self.lines)
+        """What `color_by` can be: colors, numbers, and images that were given to `color_by_image`."""
+        return list(dict.fromkeys([*_choices(self.lines), *self._images]))
 
     @property
     def properties_to_color_by(self) -> list[str]:
@@ -53,8 +57,54 @@ class ColoredLayer:
     @color_by.setter
     def color_by(self, choice: str) -> None:
         if self._ready:
-            self._color_by = _choice_of(choice, self.lines)
+            if choice not in self._images:
+                _choice_of(choice, self.lines)
+            self._color_by = choice
             self._recolor_tracks()
+
+    def color_by_image(self, image: Any) -> None:
+        """Color by the values of an image along the lines, wherever its grid lies; new lines are colored by it, too.
+
+        Parameters
+        ----------
+        image
+            A napari image layer of three dimensions, or a `LineImage`. Its values are taken as they are now.
+
+        Raises
+        ------
+        InvalidInput
+            If the layer is not one volume of numbers.
+        """
+        if not isinstance(image, LineImage):
+            image = line_image(image)
+        own = [name for name in self.lines.names if name not in self._images]
+        name = free_name(image.name, [DIRECTION, UNIFORM, *own])
+        is_new = name not in self.color_choices
+        self._images[name] = image
+        self._forget_samples()
+        self._color_by = name
+        self._recolor_tracks()
+        if is_new:
+            self.events.properties()
+
+    @property
+    def color_image(self) -> LineImage | None:
+        """The image that colors the lines, None if none does."""
+        return self._images.get(self.color_by)
+
+    @property
+    def color_title(self) -> str:
+        """What colors the lines, for people and with its unit: "length (mm)"."""
+        image = self._images.get(self.color_by)
+        return title_of(self.color_by, "" if image is None else image.unit)
+
+    def follow_coloring(self, layer: Any) -> None:
+        """Take the colors of a layer that shows the same lines, and shares them."""
+        self._color_by, self._map, self._rgb = layer._color_by, layer._map, layer._rgb
+        self._limits, self._images = layer._limits, layer._images
+        self._manager.lines = layer.lines
+        self.events.coloring()
+        self.events.color_by()
 
     @property
     def color(self) -> npt.NDArray[np.float32]:
@@ -77,6 +127,11 @@ class ColoredLayer:
             self._map = _colormap_of(colormap)
             self._recolor_tracks()
             self.events.colormap()
+
+    @property
+    def color_map(self) -> Any:
+        """The colormap itself."""
+        return self._map
 
     @property
     def own_limits(self) -> Limits | None:
@@ -139,7 +194,18 @@ class ColoredLayer:
         return np.asarray(self._map.map(np.linspace(0, 1, count)))
 
     def _paint(self) -> None:
+        image = self._images.get(self._color_by)
+        if image is not None and self.lines.numbers(self._color_by) is None:
+            values = image.along(self.lines, *self.data_to_world_matrix())
+            per_point = {**self.lines.per_point, self._color_by: values}
+            self._manager.lines = self.lines.with_numbers(self.lines.per_fiber, per_point)
         self._manager.lines = painted(self.lines, self.paint)
+
+    def _forget_samples(self) -> None:
+        """Let images be sampled anew when they color the lines."""
+        kept = {name: values for name, values in self.lines.per_point.items() if name not in self._images}
+        if len(kept) < len(self.lines.per_point):
+            self._manager.lines = self.lines.with_numbers(self.lines.per_fiber, kept)
 
     def _recolor_tracks(self) -> None:
         if self._ready:
@@ -149,8 +215,29 @@ class ColoredLayer:
             self._update_thumbnail()
 
     def _on_transform_change(self) -> None:
-        if self.color_by == DIRECTION:
+        self._forget_samples()
+        if self.color_by == DIRECTION or self.color_by in self._images:
             self._recolor_tracks()
+
+    def _on_translate(self) -> None:
+        self._forget_samples()
+        if self.color_by in self._images:
+            self._recolor_tracks()
+
+
+def line_image(layer: Any) -> LineImage:
+    """Return what colors lines of an image layer; InvalidInput if it is not one volume of numbers."""
+    if not is_line_image(layer):
+        raise InvalidInput(f"{layer.name!r} cannot color fibers; give an image layer of one volume of numbers")
+    unit = carried(layer, "unit")
+    return LineImage(
+        name=layer.name, array=volume_of(layer), affine=grid_of(layer)[0], unit=unit if isinstance(unit, str) else ""
+    )
+
+
+def is_line_image(layer: Any) -> bool:
+    """Whether a layer is an image that can color lines: one volume, not in colors."""
+    return isinstance(layer, Image) and layer.ndim == 3 and not layer.rgb and not layer.multiscale
 
 
 def _choices(lines: Lines) -> list[str]:

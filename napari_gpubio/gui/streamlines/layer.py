@@ -16,10 +16,12 @@ from napari.layers import Tracks
 from napari.utils.events import Event
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import IN_MM
 from napari_gpubio.gui.lines import DIRECTION, Lines, pack_lines
 from napari_gpubio.gui.lines.packed import thumbnail
 from napari_gpubio.gui.lines.paint import AUTO, STYLES
 from napari_gpubio.gui.streamlines.coloring import ColoredLayer
+from napari_gpubio.gui.streamlines.legends import add_legends
 from napari_gpubio.gui.streamlines.picked_layer import PickedLayer
 from napari_gpubio.gui.streamlines.tracks_view import TracksView, streamlines_of, tracks_of
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Numbers = Mapping[str, npt.ArrayLike]
+SHOWN, ALL = SAVED = ("shown", "all")  # which fibers a file gets
 _EVERYTHING = 10**6  # longer than any head or tail
 
 
@@ -63,13 +66,17 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
     line_style
         In 3-D: ``'lines'``, ``'tubes'`` (shaded, with a dark rim), or ``'auto'``: tubes up to 20,000 shown fibers.
         Lines are drawn where the driver has no geometry shaders, and while clipping planes cut the layer.
+    legend
+        Show a color bar, or a sphere with the colors of directions, in a corner of the canvas.
+    saves
+        What files get: ``'shown'`` fibers or ``'all'``.
     blending, name, **layer_options
-        As for every napari layer: ``affine``, ``opacity``, ``units``, ``metadata``, ...
+        As for every napari layer: ``affine``, ``opacity``, ``metadata``, ...; ``units`` are mm if none are given.
 
     Attributes
     ----------
-    events.shown, events.slab_mm, events.line_style, events.streamlines
-        The filter, the slab, the style, or the lines themselves have changed.
+    events.shown, events.slab_mm, events.line_style, events.legend, events.saves, events.streamlines
+        The filter, the slab, the style, the legend, what is saved, or the lines themselves have changed.
     events.coloring
         Anything that a color bar shows has changed.
     events.picked
@@ -100,22 +107,28 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         slider_step: npt.ArrayLike | None = None,
         line_width: float = 1.0,
         line_style: str = AUTO,
+        legend: bool = True,
+        saves: str = SHOWN,
         blending: str = "translucent",
         name: str = "Streamlines",
         **layer_options: Any,
     ) -> None:
         lines = _lines_of(lines, points, offsets, per_fiber, per_point)
+        layer_options = {**IN_MM, **layer_options}
         super().__init__(np.zeros((2, 4)), blending=blending, name=name, tail_width=line_width, **layer_options)
-        self.events.add(streamlines=Event, shown=Event, coloring=Event, picked=Event, slab_mm=Event, line_style=Event)
+        names = ("streamlines", "shown", "coloring", "picked", "slab_mm", "line_style", "legend", "saves")
+        self.events.add(**dict.fromkeys(names, Event))
         self._begin_coloring(color, colormap, color_by, contrast_limits, lines)
         self._manager = TracksView(lines)
         self._slider_step = None if slider_step is None else np.asarray(slider_step, np.float64)
         self._ready = True
-        self.slab_mm, self.line_style = slab_mm, line_style
+        self.slab_mm, self.line_style, self.saves, self._legend = slab_mm, line_style, saves, legend
+        add_legends(self)
         self._recolor_tracks()
         self._clear_extent()
         for event in (self.events.affine, self.events.scale, self.events.rotate, self.events.shear):
             event.connect(self._on_transform_change)
+        self.events.translate.connect(self._on_translate)
 
     # ------------------------------------------------------------------------------------------- the lines
 
@@ -269,6 +282,28 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
             raise InvalidInput(f"line_style is {style!r}; choose one of {', '.join(STYLES)}")
         self._line_style = style
         self.events.line_style()
+
+    @property
+    def legend(self) -> bool:
+        """Whether the canvas shows what the colors mean: a color bar, or a sphere for directions."""
+        return self._legend
+
+    @legend.setter
+    def legend(self, legend: bool) -> None:
+        self._legend = bool(legend)
+        self.events.legend()
+
+    @property
+    def saves(self) -> str:
+        """What files get, by File > Save as well as from a panel: ``'shown'`` fibers or ``'all'``."""
+        return self._saves
+
+    @saves.setter
+    def saves(self, saves: str) -> None:
+        if saves not in SAVED:
+            raise InvalidInput(f"saves is {saves!r}; choose one of {', '.join(SAVED)}")
+        self._saves = saves
+        self.events.saves()
 
     # ------------------------------------------------------------------------------- what napari needs of a layer
 

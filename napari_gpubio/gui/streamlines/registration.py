@@ -4,17 +4,13 @@ Where these have moved, napari draws the layer with its own (slower) Tracks visu
 change colors and line width, and whose time sliders do nothing.
 """
 
-import functools
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
-from napari_gpubio.gui.lines import DIRECTION, UNIFORM
 from napari_gpubio.gui.lines.packed import display_matrix
-from napari_gpubio.gui.lines.paint import STYLES
 from napari_gpubio.gui.streamlines.layer import Streamlines
 from napari_gpubio.gui.streamlines.visual import Bundle
 
@@ -151,85 +147,8 @@ def register_controls() -> bool:
 
 def _controls_factory() -> Any:
     """Return a function that makes the controls of a layer."""
-    from napari._qt.layer_controls.qt_layer_controls_base import QtLayerControls
     from napari._qt.layer_controls.qt_tracks_controls import QtTracksControls
-    from napari.utils.colormaps import AVAILABLE_COLORMAPS
-    from qtpy.QtCore import QSignalBlocker
-    from qtpy.QtWidgets import QComboBox
 
-    from napari_gpubio.gui.fields import NumberBox
-
-    class QtStreamlinesControls(QtLayerControls):
-        """Opacity and blending as for every layer, then what is particular to streamlines."""
-
-        PAN_ZOOM_ACTION_NAME = QtTracksControls.PAN_ZOOM_ACTION_NAME
-        TRANSFORM_ACTION_NAME = QtTracksControls.TRANSFORM_ACTION_NAME
-
-        def __init__(self, layer: Streamlines) -> None:
-            super().__init__(layer)
-            self.color_by = QComboBox()
-            self.colormap = QComboBox()
-            self.colormap.addItems(list(AVAILABLE_COLORMAPS))
-            self.slab_mm = NumberBox(0.0, 1000.0, 0.0, 2, unit="mm", arrows=True)
-            self.slab_mm.setSpecialValueText("all")
-            self.line_style = QComboBox()
-            self.line_style.addItems(list(STYLES))
-            self.line_width = NumberBox(1.0, 20.0, 1.0, 2, unit="px", arrows=True)
-            for label, widget in (
-                ("color by:", self.color_by),
-                ("colormap:", self.colormap),
-                ("slab:", self.slab_mm),
-                ("line width:", self.line_width),
-                ("3-D style:", self.line_style),
-            ):
-                self.layout().addRow(label, widget)
-            self._show_choices()
-            self._connect()
-
-        def _connect(self) -> None:
-            events = self.layer.events
-            events.properties.connect(self._show_choices)
-            for event in (
-                events.coloring,
-                events.color_by,
-                events.colormap,
-                events.slab_mm,
-                events.tail_width,
-                events.line_style,
-            ):
-                event.connect(self._show_values)
-            for name, signal in (
-                ("color_by", self.color_by.currentTextChanged),
-                ("colormap", self.colormap.currentTextChanged),
-                ("slab_mm", self.slab_mm.valueChanged),
-                ("line_width", self.line_width.valueChanged),
-                ("line_style", self.line_style.currentTextChanged),
-            ):
-                signal.connect(functools.partial(_set, self.layer, name))
-
-        def _show_choices(self) -> None:
-            with QSignalBlocker(self.color_by):
-                self.color_by.clear()
-                self.color_by.addItems(self.layer.color_choices)
-            self._show_values()
-
-        def _show_values(self) -> None:
-            with ExitStack() as silence:
-                for widget in (self.color_by, self.colormap, self.slab_mm, self.line_width, self.line_style):
-                    silence.enter_context(QSignalBlocker(widget))
-                if self.colormap.findText(self.layer.colormap) < 0:
-                    self.colormap.addItem(self.layer.colormap)
-                self.color_by.setCurrentText(self.layer.color_by)
-                self.colormap.setCurrentText(self.layer.colormap)
-                self.colormap.setEnabled(self.layer.color_by not in (DIRECTION, UNIFORM))
-                self.slab_mm.setValue(self.layer.slab_mm)
-                self.line_width.setValue(self.layer.line_width)
-                self.line_style.setCurrentText(self.layer.line_style)
+    from napari_gpubio.gui.streamlines.controls import QtStreamlinesControls
 
     return _falling_back(QtStreamlinesControls, QtTracksControls, _CONTROLS)
-
-
-def _set(layer: Streamlines, name: str, value: Any) -> None:
-    """Set a display setting, unless it is that already."""
-    if getattr(layer, name) != value:
-        setattr(layer, name, value)

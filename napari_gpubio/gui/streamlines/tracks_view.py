@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import STREAMLINES_KEY
 from napari_gpubio.gui.lines import Lines
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 LayerData = tuple[Array, dict[str, Any], str]
-_KEY = "streamlines"  # where a layer's settings travel in the metadata of tracks
 
 
 class TracksView:
@@ -83,7 +83,7 @@ def tracks_of(layer: "Streamlines") -> LayerData:
         "affine": _tracks_affine(layer),
         "axis_labels": ("t", *layer.axis_labels),
         "units": ("pixel", *layer.units),
-        "metadata": {**layer.metadata, _KEY: _settings(layer)},
+        "metadata": {**layer.metadata, STREAMLINES_KEY: _settings(layer)},
         "properties": by_point,
         "color_by": "track_id" if layer.contrast_limits is None else layer.color_by,
         "colormap": layer.colormap,
@@ -97,13 +97,14 @@ def tracks_of(layer: "Streamlines") -> LayerData:
 def streamlines_of(cls: type["Streamlines"], data: npt.ArrayLike, state: Mapping[str, Any]) -> "Streamlines":
     """Return what `Streamlines.from_layer_data` promises."""
     metadata = dict(state.get("metadata", {}))
-    settings = dict(metadata.pop(_KEY, {}))
+    settings = dict(metadata.pop(STREAMLINES_KEY, {}))
     offsets = settings.pop("offsets", np.zeros(0, np.int64))
     rows = np.asarray(data)
     if not len(offsets) or len(rows) < offsets[-1]:
         raise InvalidInput("these tracks were not made from streamlines; give points and offsets instead")
+    shown = settings.pop("shown")
     columns = {name: np.asarray(values)[: offsets[-1]] for name, values in state["properties"].items()}
-    return cls(
+    layer = cls(
         rows[: offsets[-1], -3:],
         offsets,
         per_point={name: columns[name] for name in settings.pop("per_point")},
@@ -113,6 +114,8 @@ def streamlines_of(cls: type["Streamlines"], data: npt.ArrayLike, state: Mapping
         **{key: state[key] for key in ("name", "opacity", "blending", "visible")},
         **{key: state[key][-3:] for key in ("axis_labels", "units")},
     )
+    layer.shown = shown
+    return layer
 
 
 def _tracks_data(lines: Lines) -> Array:
@@ -141,4 +144,7 @@ def _settings(layer: "Streamlines") -> dict[str, Any]:
         "slab_mm": layer.slab_mm,
         "line_width": layer.line_width,
         "line_style": layer.line_style,
+        "shown": layer.shown,
+        "saves": layer.saves,
+        "legend": layer.legend,
     }

@@ -10,6 +10,7 @@ from qtpy.QtGui import QColor, QImage, QPainter, QPalette
 from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QSizePolicy, QSpinBox, QWidget
 
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.quantity import quantity_of
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label, text_button
@@ -256,5 +257,6 @@ class LayerDisplayBox(DisplayBox):
 
     def show_legend(self, layer: Any | None) -> None:
         """Describe the colors of a layer."""
-        text = "" if layer is None else f"{carried(layer, 'quantity')}, {carried(layer, 'meaning')}"
+        quantity = None if layer is None else quantity_of(layer)
+        text = "" if quantity is None else f"{quantity.name}, {carried(layer, 'meaning')}"
         self.legend.show_layer(layer, text)

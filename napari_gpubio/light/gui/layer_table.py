@@ -24,7 +24,7 @@ _SIDE, _LETTERS = 4, 11  # pixels
 _ROW, _FEWEST, _MOST = 19, 2, 14  # height that a layer adds, and of how many at least and at most
 _AMBIENT = 18  # height of what is above and below
 _POWER = 0.4  # a layer a hundred times as thick is drawn about six times as high
-_BEAM, _GRID = QColor(theme.SOURCE), QColor(theme.NOTE)
+_BEAM = QColor(theme.SOURCE)
 _SOFT = 175  # opacity of a layer
 
 
@@ -144,7 +144,7 @@ class StackDrawing(QWidget):
             return
         part = 0.9 if math.isinf(tops[index + 1]) else (self._grid_mm - tops[index]) / (tops[index + 1] - tops[index])
         y = edges[index] + part * (edges[index + 1] - edges[index])
-        painter.setPen(QPen(_GRID, 1.5, Qt.PenStyle.DashLine))
+        painter.setPen(QPen(QColor(theme.NOTE), 1.5, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(_SIDE, y), QPointF(self.width() - _SIDE, y))
 
     def _paint_beam(self, painter: QPainter, surface: float) -> None:

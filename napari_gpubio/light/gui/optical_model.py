@@ -9,7 +9,7 @@ from qtpy.QtGui import QColor
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.tables import MISSING, WRONG, CellModel, Column, Place, aligned
+from napari_gpubio.gui.tables import CellModel, Column, Place, aligned, missing_color, wrong_color
 from napari_gpubio.light.gui.optical_rows import (
     COEFFICIENTS,
     NUMBERS,
@@ -89,7 +89,7 @@ class OpticalModel(CellModel, Generic[Row]):
 
     def foreground(self, index: int, field: str) -> QColor | None:
         """The color of a cell's text, or None for the theme's."""
-        return MISSING if self.rows[index].is_missing(field) else None
+        return missing_color() if self.rows[index].is_missing(field) else None
 
     def _restore(self, state: Any) -> None:
         """Show the rows of a state from ``self._undo``."""
@@ -154,7 +154,7 @@ class OpticalModel(CellModel, Generic[Row]):
 
     def _background(self, index: int, field: str) -> QColor | None:
         row = self.rows[index]
-        return WRONG if row.problem(field, self._unit) and not row.is_missing(field) else None
+        return wrong_color() if row.problem(field, self._unit) and not row.is_missing(field) else None
 
     def _report_change(self) -> None:
         self._redraw()
@@ -253,7 +253,7 @@ class PropertyModel(OpticalModel[PropertyRow]):
     def foreground(self, index: int, field: str) -> QColor | None:
         """Amber where a number is missing, or for another wavelength."""
         if self.rows[index].warning and field in NUMBERS:
-            return MISSING
+            return missing_color()
         return super().foreground(index, field) or (QColor(theme.MUTED) if field in ("musp_per_mm", "source") else None)
 
     def _replace(self, rows: dict[int, PropertyRow]) -> None:

@@ -15,7 +15,6 @@ from napari_gpubio.light.gui.optical_model import OpticalModel
 from napari_gpubio.light.gui.optical_rows import NUMBERS, THICKNESS, UNITS, PropertyRow, Recipe
 from napari_gpubio.light.gui.preset_dialog import PresetDialog
 
-_STYLES = {"error": theme.ERROR_STYLE, "missing": theme.MISSING_STYLE, "note": theme.NOTE_STYLE}
 _PADDING = 9  # pixels on both sides of a cell
 _LONGEST, _MOST_MEASURED = 10, 500  # characters of a number, and rows, that determine a column's width
 _MEASURED = (*NUMBERS, "musp_per_mm", THICKNESS)
@@ -71,7 +70,7 @@ class TableMessage(QWidget):
     def show_sentence(self, sentence: str, kind: str = "note") -> None:
         """Show a sentence: ``error``, ``missing`` or ``note``."""
         self._place, self.text = None, sentence
-        self.problem_label.setStyleSheet(_STYLES[kind])
+        self.problem_label.setStyleSheet(getattr(theme, f"{kind.upper()}_STYLE"))
         self.problem_label.setText(sentence.replace(" 1/", "\u00a01/\u2060"))  # a unit is not broken across lines
         self.problem_label.setVisible(bool(sentence))
 
@@ -114,7 +113,7 @@ class OpticalTable(QWidget):
         self._word = row_word
         model.setParent(self)
         self.message = TableMessage(model, self)
-        self.unit_box = WheelSafeChoice(self)
+        self.unit_box = QComboBox(self)
         self.unit_box.addItems(list(UNITS))
         self.empty = muted_label(self, empty_text)
         self.empty.setStyleSheet(f"{theme.MUTED_STYLE} padding: 12px;")
@@ -208,17 +207,6 @@ class OpticalTable(QWidget):
 
     def _on_context_menu(self, at: QPoint) -> None:
         self.menu.exec(self.view.viewport().mapToGlobal(at))
-
-
-class WheelSafeChoice(QComboBox):
-    """A choice that the wheel leaves alone unless it was clicked before."""
-
-    def wheelEvent(self, event: Any) -> None:
-        """Qt: the wheel was turned over it."""
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
 
 
 def stacked(owner: QWidget, *parts: QWidget | QLayout) -> None:

@@ -54,7 +54,6 @@ SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
 _RECTANGLES = ("planar", "pattern")
 _NO_PATTERN = np.ones((1, 1))  # stands for the image until a run reads it
 _EMPTY = "Click the surface of the labels, in 2-D or 3-D, to place the source."
-_WARNING, _NOTE = theme.text_style(theme.WARNING), theme.MUTED_STYLE
 
 
 class SourceBox(QWidget):
@@ -132,7 +131,7 @@ class SourceBox(QWidget):
 
     def warn(self, sentence: str, note: str = "") -> None:
         """Show what is wrong with where the source is, or else a note; empty texts take it away."""
-        self._warning.setStyleSheet(_WARNING if sentence else _NOTE)
+        self._warning.setStyleSheet(theme.text_style(theme.WARNING) if sentence else theme.MUTED_STYLE)
         sentence = sentence or note
         self._warning.setText(sentence)
         self._warning.setVisible(bool(sentence))

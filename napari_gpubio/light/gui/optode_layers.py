@@ -8,7 +8,7 @@ from napari.layers import Points, Vectors
 from napari.utils.colormaps.standardize_color import transform_color
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import IN_MM, KEY, carried
 from napari_gpubio.core.space import apply_affine, slice_steps_mm
 from napari_gpubio.gui import theme
 from napari_gpubio.light.detectors import Detector
@@ -253,7 +253,7 @@ class OptodeLayers:
 
 
 def _common(part: str) -> dict[str, Any]:
-    return {"blending": _ON_TOP, "metadata": {KEY: {"optodes": part}}}
+    return {"blending": _ON_TOP, "metadata": {KEY: {"optodes": part}}, **IN_MM}
 
 
 def _ends(tissue: Tissue) -> Any:

@@ -11,6 +11,7 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.light.gui.display import power_of_ten
 
 Array = npt.NDArray[Any]
@@ -40,17 +41,11 @@ class DecadeAxis(pyqtgraph.AxisItem):
         return [_between(at) if round(10 ** (at % 1)) in labeled else "" for at in values]
 
 
-class LogPlot(pyqtgraph.PlotWidget):
+class LogPlot(ThemedPlot):
     """Positive values on a logarithmic scale over a linear axis."""
 
     def __init__(self, x_text: str, y_text: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent, background=None, axisItems={"left": DecadeAxis("left")})
-        self.showGrid(x=True, y=True, alpha=0.15)
-        self.setMenuEnabled(False)
-        for side in ("bottom", "left"):
-            self.getAxis(side).setPen(theme.TEXT)
-            self.getAxis(side).setTextPen(theme.TEXT)
-            self.getAxis(side).enableAutoSIPrefix(False)
+        super().__init__(parent, axes={"left": DecadeAxis("left")})
         self.getAxis("left").setWidth(64)
         self.getAxis("bottom").setHeight(40)
         style = {"labelTextColor": theme.TEXT, "brush": theme.PLOT_BACKGROUND, "verSpacing": -4}

@@ -11,7 +11,7 @@ from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import IN_MM, KEY, carried
 from napari_gpubio.core.space import slice_steps_mm, viewer_to_world, world_to_viewer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
@@ -73,6 +73,7 @@ class ProfileLine(QObject):
                 edge_width=WIDTH * max(domain.shape),
                 blending="translucent_no_depth",
                 metadata={KEY: {"profile_line": True}},
+                **IN_MM,
             )
         self._viewer.layers.selection.active = layer
         layer.mode = "add_line"

@@ -14,30 +14,31 @@ from qtpy.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QLabel, QTabW
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.light.gui.optical_rows import PropertyRow, unit_factor
 from napari_gpubio.light.gui.preset_tissues import CompositionForm, TissueList
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import Composition, Preset, preset_names
 
-COLORS = {"µa": theme.WARNING, "µs′": theme.ACCENT}
+COLORS = {"µa": "WARNING", "µs′": "ACCENT"}  # of the theme
 _STEP_NM, _MARGIN_NM = 5.0, 15.0
 _EMPTY_NM, _EMPTY_DECADES = (400.0, 1000.0), (-3, 1)
 
 
-class PresetPlot(pyqtgraph.PlotWidget):
+class PresetPlot(ThemedPlot):
     """µa and µs′ of a recipe, with a line at the wavelength and dots at tabulated wavelengths."""
 
     def __init__(self, unit: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent, background=None)
+        super().__init__(parent, grid=False)
         self._factor = float(unit_factor("mua_per_mm", unit))
         self.setMinimumHeight(150)
         self.setMouseEnabled(x=False, y=False)
-        self.setMenuEnabled(False)
         self.hideButtons()
         self.setLogMode(x=False, y=True)
-        names = " and ".join(f'<span style="color: {color}">{name}</span>' for name, color in COLORS.items())
-        self.setTitle(f"{names} ({unit}) over the wavelength (nm)", size="9pt")
-        self.curves = [self._curve(color) for color in COLORS.values()]
+        colors = {name: getattr(theme, color) for name, color in COLORS.items()}
+        names = " and ".join(f'<span style="color: {color}">{name}</span>' for name, color in colors.items())
+        self.setTitle(f"{names} ({unit}) over the wavelength (nm)", size="9pt", color=theme.TEXT)
+        self.curves = [self._curve(color) for color in colors.values()]
         self.line = pyqtgraph.InfiniteLine(pen=pyqtgraph.mkPen(theme.MUTED, style=Qt.PenStyle.DashLine))
         self.addItem(self.line)
 
@@ -100,7 +101,6 @@ def spectra(recipe: Preset | Composition, wavelengths_nm: npt.NDArray[np.float64
 
 SHORTEST_NM, LONGEST_NM = 300.0, 1100.0
 CHOOSE = "Choose a tissue."
-_GOOD, _BAD = "", theme.MISSING_STYLE
 
 
 def wavelength_box(wavelength_nm: float, parent: QWidget) -> NumberBox:
@@ -214,7 +214,7 @@ class PresetDialog(QDialog):
     def _show_choice(self, *_: Any) -> None:
         recipe, medium, problem = self._choice()
         self._use.setEnabled(medium is not None)
-        self._text.setStyleSheet(_BAD if medium is None else _GOOD)
+        self._text.setStyleSheet(theme.MISSING_STYLE if medium is None else "")
         self._text.setText(problem if medium is None else medium_text(medium, self._unit))
         self._plot.show_recipe(recipe, self.wavelength_nm)
 

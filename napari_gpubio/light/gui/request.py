@@ -11,6 +11,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import LayerData, volume_layer
+from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.labels import Tissue, vector
@@ -329,7 +330,7 @@ def sensitivity_layer(found: Sensitivity, name: str, options: DisplayOptions) ->
     values = -(found.masked_mm() if options.hide_uncertain else found.jacobian_mm)
     shown = np.full(values.shape, np.nan, np.float32)
     np.log10(values, out=shown, where=values > 0)
-    metadata = {"quantity": "log10 sensitivity", "unit": "mm"}
+    metadata = quantity_metadata(Quantity("sensitivity", "mm", "log10"))
     return volume_layer(
         shown,
         found.domain.affine,

@@ -40,8 +40,6 @@ class PhotonBox(QWidget):
         super().__init__(parent)
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
         self.slider.setRange(LOWEST * _TICKS, HIGHEST * _TICKS)
-        self.slider.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.slider.wheelEvent = lambda event: event.ignore()  # the wheel scrolls the panel
         self.text_box = QLineEdit(self)
         self.text_box.setMaximumWidth(104)
         self.text_box.setAlignment(Qt.AlignmentFlag.AlignRight)
@@ -208,7 +206,7 @@ class VoxelRunBox(RunBox):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         tip = "At most 100,000 photons, as soon as the source is placed or moved or a property changes"
-        super().__init__(LightSettings(), (), tip, parent)
+        super().__init__(LightSettings(halves=True), (), tip, parent)  # halves cost no time, and Clean needs them
         self._given = LightSettings().time_gates_ns  # kept to the last digit, equal or not, until the user changes them
         self.set_live(True)
         for signal in (self.faces.changed, self._end.edited, self._gates.edited):

@@ -7,6 +7,8 @@ import numpy as np
 from napari.utils.colormaps import Colormap, ensure_colormap
 
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
+from napari_gpubio.core.quantity import Quantity
+from napari_gpubio.gui.actions import MADE_OF
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.gui.request import Displayed
@@ -133,7 +135,11 @@ class VoxelView(ResultView):
             else:
                 self.remove(part)
         if self._aside and (self.displayed is None or displayed.result is not self.displayed.result):
-            self._aside, self._needed_layer().visible = False, True
+            self._aside, fluence = False, self._needed_layer()
+            fluence.visible = fluence.colorbar.visible = True
+            for layer in self._viewer.layers:
+                if carried(layer, MADE_OF) is not None:  # of the result before
+                    layer.visible = False
         self.displayed = displayed  # at the end: a layer that is replaced counts as removed by the user
         self._update_legend()
         if added:
@@ -150,7 +156,7 @@ class VoxelView(ResultView):
         """Hide the fluence until the next result, so that what is drawn over it can be seen."""
         layer = self.layer()
         if layer is not None and layer.visible:
-            layer.visible, self._aside = False, True
+            layer.visible, layer.colorbar.visible, self._aside = False, False, True
 
     def adopt(self, layer: Any) -> None:
         """Take a fluence layer that came from a file as the panel's own; one that is there stays with the user."""
@@ -347,8 +353,8 @@ class LayerView(ResultView):
 
 def _meaning(metadata: dict[str, Any]) -> str:
     """The quantity of a layer, where it has a choice of them."""
-    quantity = str(metadata.get("quantity"))
-    return quantity if quantity == "absorbed" else ""
+    quantity = metadata.get("quantity")
+    return "absorbed" if isinstance(quantity, Quantity) and quantity.name.startswith("absorbed") else ""
 
 
 def _set_limits(layer: Any, limits: tuple[float, ...], around: tuple[float, ...]) -> None:

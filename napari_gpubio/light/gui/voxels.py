@@ -10,6 +10,7 @@ import numpy as np
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import carried, saved_path
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.actions import ResultAction, ResultContext
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -103,6 +104,7 @@ class VoxelMode(Mode[LightResult]):
                 (labels.recolored, lambda: self._show_labels(self.table.model.labels)),
                 (labels.error_occurred, panel.show_error),
                 (self.table.label_selected, labels.select),
+                (self.results.action_requested, self._start_action),
                 (controller.changed, self._on_change),
                 (controller.dragged, self._on_change),
                 (controller.error_occurred, panel.show_error),
@@ -198,7 +200,7 @@ class VoxelMode(Mode[LightResult]):
     def _set_inputs(self, source: Source, detectors: tuple[Detector, ...], settings: LightSettings) -> None:
         """Show the source, the detectors and the settings of a file."""
         if source.pattern is not None:
-            self.viewer.add_image(source.pattern, name="source pattern", visible=False)
+            self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
         self.source_box.set_source(source)
         self.run_box.set_settings(settings)
         self.controller.load(Optodes.of(source, detectors))
@@ -304,6 +306,15 @@ class VoxelMode(Mode[LightResult]):
         self.controller.layers.bring_to_front()
         if self.results.result is found.source_run:
             self.results.add_rows(sensitivity_rows(found.sensitivity, found.detector))
+
+    def _start_action(self, action: ResultAction) -> None:
+        """Do something next with the displayed result."""
+        layers, set_aside = {"fluence": self.view.layer(), "labels": self._labels.layer}, self.view.set_aside
+        try:
+            given = {"result": self.needed_result().result, "layers": layers, "options": self.options}
+            action.start(ResultContext(panel=self.panel, set_aside=set_aside, **given))
+        except GpuBioError as error:
+            self.panel.show_error(str(error))
 
     # -- saved results --------------------------------------------------------------------------------------------
 

@@ -189,9 +189,16 @@ def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightR
     )
 
 
+def media_from(rows: Any) -> tuple[Medium, ...]:
+    """Return optical properties from plain data as `fields_of` gave them; `InvalidInput` if they are no such rows."""
+    if not isinstance(rows, list):
+        raise InvalidInput(f"the optical properties are {reprlib.repr(rows)}; give a list with a row for each label")
+    return tuple(_made(Medium, row) for row in rows)
+
+
 def _domain(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> Domain:
     values = {name: value for name, value in described.items() if name != "shape"}
-    values["media"] = [_made(Medium, row) for row in entry(values, "media", list)]
+    values["media"] = media_from(entry(values, "media", list))
     values["path"] = None if values.get("path") is None else Path(entry(values, "path", str))
     values["notes"] = tuple(entry(values, "notes", list))
     return _made(Domain, {**values, **{name: arrays.get(name) for name in _DOMAIN_ARRAYS}})

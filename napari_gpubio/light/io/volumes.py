@@ -1,6 +1,5 @@
 """Labels from NIfTI, and fluence to NIfTI with a JSON file beside it."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.layer_files import companions, write_described
+from napari_gpubio.core.quantity import HALVES, QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.core.space import same_grid
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, read_volume, write_volume
+from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.io.results import describe
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import UNITS, LightResult
@@ -71,7 +71,7 @@ def _coefficients(path: str | Path | None, shape: tuple[int, ...], affine: Array
 def write_fluence(
     path: str | Path, result: LightResult, *, unit: FluenceUnit = PER_PHOTON, gates: bool = False
 ) -> Path:
-    """Write fluence as NIfTI (float32), and all parameters as JSON beside it.
+    """Write fluence as NIfTI (float32), all parameters as JSON beside it, and its standard error and halves.
 
     Both are there in the end or neither; older files are replaced only when the new ones are complete.
 
@@ -96,8 +96,8 @@ def write_fluence(
     InvalidInput
         If the name ends otherwise, the folder does not exist or may not be written, or the disk is full.
     """
-    sidecar = sidecar_path(path)
     values = np.asarray((result.gates if gates else result.fluence) * np.float32(unit.factor), np.float32)
+    word = fluence_word(unit)
     described = {
         "quantity": "fluence in each time gate" if gates else "fluence",
         "unit": unit.name,
@@ -105,23 +105,32 @@ def write_fluence(
         "factor": unit.factor,
         **describe(result),
     }
-    with atomic_write(sidecar) as part:
-        part.write_text(json.dumps(described, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        ascii_unit = unit.name.replace("²", "2")  # all that a NIfTI header holds
-        write_volume(path, values, result.domain.affine, f"{described['quantity']}, {ascii_unit}")
-    return sidecar
+    held = fluence_arrays(result, unit, gates=gates)
+    about = {
+        "kind": "image",
+        QUANTITY: Quantity(word, unit.name, source=f"light, {result.launched:,} photons"),
+        "unit": unit.name,
+        "meaning": UNITS[unit.name],
+        "factor": unit.factor,
+    } | ({"first_axis": "time gate"} if gates else {})
+    arrays = companions(held.get(STANDARD_ERROR), held.get(HALVES))
+    return write_described(path, values, result.domain.affine, about, arrays, beside=described)
 
 
-def sidecar_path(path: str | Path) -> Path:
-    """Return the name of the JSON file beside a NIfTI file.
+def fluence_word(unit: FluenceUnit) -> str:
+    """Return what fluence is called in a unit: of a continuous source's power it is a rate."""
+    return "fluence rate" if unit.name == "mW/mm²" else "fluence"
 
-    Raises
-    ------
-    InvalidInput
-        If the file's name does not end in ``.nii`` or ``.nii.gz``.
+
+def fluence_arrays(result: LightResult, unit: FluenceUnit, *, gates: bool = False) -> dict[str, Any]:
+    """Return the standard error and the halves of a fluence in a unit, as far as they are known.
+
+    Of all time gates together, or of each: shapes (X, Y, Z) and (2, X, Y, Z), or with G behind.
     """
-    path = Path(path)
-    for suffix in reversed(NIFTI_SUFFIXES):
-        if path.name.lower().endswith(suffix):
-            return path.with_name(path.name[: -len(suffix)] + ".json")
-    raise InvalidInput(f"{path.name} does not end in .nii or .nii.gz; give it one of these endings")
+    error = result.gates_error if gates else result.fluence_error
+    halves = result.half_fluences
+    if halves is not None and not gates:
+        halves = halves[..., 0] if halves.shape[-1] == 1 else halves.sum(axis=-1, dtype=np.float64).astype(np.float32)
+    found = {STANDARD_ERROR: None if np.isnan(error).all() else error, HALVES: halves}
+    factor = np.float32(unit.factor)
+    return {name: held if factor == 1 or held is None else held * factor for name, held in found.items()}

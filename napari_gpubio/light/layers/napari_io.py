@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
+from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
@@ -144,7 +145,8 @@ def picture_layer(
         shown[error > MOST_ERROR * value] = np.nan
     units = quantity_unit(quantity, unit)
     carries = {
-        "result": result, "quantity": quantity, "unit": units.name, "meaning": units.meaning, "factor": units.factor,
+        "result": result, "quantity": Quantity(units.word, units.name, "log10"), "unit": units.name,
+        "meaning": units.meaning, "factor": units.factor,
         "parameters": dict(result.parameters),
     }  # fmt: skip
     given = {

@@ -18,6 +18,7 @@ from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import fill_column, muted_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.speckle.indices import speckle_flow_index
 from napari_gpubio.speckle.live import TimeCourse
 
@@ -32,28 +33,21 @@ _SPANS = {"all": math.inf, "last 10 s": 10.0, "last 60 s": 60.0, "last 600 s": 6
 _HEIGHT, _AXIS_WIDTH = 190, 52  # pixels
 _MOST_POINTS = 4000  # drawn of a curve
 _LEAST_GAP_S, _GAP_STEPS = 1.0, 8.0
-_GRID, _FILL_ALPHA, _EDGE_ALPHA = 0.15, 0x18, 0x40
+_FILL_ALPHA, _EDGE_ALPHA = 0x30, 0x60
 
 
-class CoursePlot(pyqtgraph.PlotWidget):
+class CoursePlot(ThemedPlot):
     """Draws the curves of a `TimeCourse`."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent, background=None)
+        super().__init__(parent)
         self.curves: dict[str, Any] = {}  # pyqtgraph's items, by region
         self._lines: list[Any] = []
         self._events: tuple[Any, ...] = ()
-        self.showGrid(x=True, y=True, alpha=_GRID)
-        self.setMenuEnabled(False)
         self.hideButtons()
-        for side in ("bottom", "left"):
-            axis = self.getAxis(side)
-            axis.setPen(theme.TEXT)
-            axis.setTextPen(theme.TEXT)
-            axis.enableAutoSIPrefix(False)
         self.getAxis("left").setWidth(_AXIS_WIDTH)
         self.setLabel("bottom", "time (s)")
-        fill, edge = (theme.translucent(theme.WHITE, alpha) for alpha in (_FILL_ALPHA, _EDGE_ALPHA))
+        fill, edge = (theme.translucent(theme.ACCENT, alpha) for alpha in (_FILL_ALPHA, _EDGE_ALPHA))
         self.baseline = pyqtgraph.LinearRegionItem(brush=fill, pen=edge, movable=False)
         self.baseline.hide()
         self.addItem(self.baseline, ignoreBounds=True)
@@ -92,8 +86,8 @@ class CoursePlot(pyqtgraph.PlotWidget):
         for line in self._lines:
             self.removeItem(line)
         self._events = course.events
-        pen = pyqtgraph.mkPen(theme.EVENT, width=1, style=Qt.PenStyle.DashLine)
-        options = {"color": theme.EVENT, "position": 0.9, "anchors": [(0, 0.5), (0, 0.5)]}
+        pen = pyqtgraph.mkPen(theme.WARNING, width=1, style=Qt.PenStyle.DashLine)
+        options = {"color": theme.WARNING, "position": 0.9, "anchors": [(0, 0.5), (0, 0.5)]}
         self._lines = [
             pyqtgraph.InfiniteLine(event.time_s, 90, pen, label=event.label, labelOpts=options)
             for event in self._events

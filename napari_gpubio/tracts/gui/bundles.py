@@ -1,13 +1,16 @@
 """Named seeds (bundles), one of them current, with undo."""
 
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 
 Position = tuple[float, float, float]
+_DIGITS = 4  # of a seed's position in mm: a script that names it with these digits has the same seed
+_keys = itertools.count(1)  # no two bundles of this process have the same, in whichever viewer they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,6 @@ class BundleList:
         self._colors = tuple(colors)
         self._bundles: tuple[Bundle, ...] = ()
         self._current = -1
-        self._made = 0
         self._past: list[tuple[tuple[Bundle, ...], int]] = []
 
     def __len__(self) -> int:
@@ -50,6 +52,10 @@ class BundleList:
         """Return the bundle of a key, or None if it is not in the list (any more)."""
         return next((b for b in self._bundles if b.key == key), None)
 
+    def can_return(self, key: object) -> bool:
+        """Whether undo can bring the bundle of a key back."""
+        return any(b.key == key for bundles, _ in self._past for b in bundles)
+
     @property
     def can_undo(self) -> bool:
         """Whether there is a change to undo."""
@@ -60,29 +66,45 @@ class BundleList:
         if 0 <= index < len(self._bundles):
             self._current = index
 
+    def adopt(self, bundles: Iterable[Bundle]) -> None:
+        """Add bundles that another panel has made (no change to undo)."""
+        self._bundles = (*self._bundles, *bundles)
+        self._current = len(self._bundles) - 1
+
     def add(self, center_mm: Position, name: str | None = None) -> Bundle:
         """Add a bundle and make it current."""
         numbers = [int(found[1]) for b in self._bundles if (found := re.fullmatch(r"bundle ([0-9]+)", b.name))]
         used = {b.color for b in self._bundles}
         color = next((c for c in self._colors if c not in used), self._colors[len(self) % len(self._colors)])
-        self._made += 1
         bundle = Bundle(
-            key=self._made, name=name or f"bundle {max(numbers, default=0) + 1}", center_mm=center_mm, color=color
+            key=next(_keys),
+            name=name or f"bundle {max(numbers, default=0) + 1}",
+            center_mm=_rounded(center_mm),
+            color=color,
         )
         self._change((*self._bundles, bundle), len(self._bundles))
         return bundle
 
+    def duplicate(self) -> Bundle | None:
+        """Add a bundle with the current one's seed and make it current; None if there is none."""
+        if self.current is None:
+            return None
+        names = {b.name for b in self._bundles}
+        copies = (f"{self.current.name} copy{'' if n == 1 else f' {n}'}" for n in itertools.count(1))
+        return self.add(self.current.center_mm, next(name for name in copies if name not in names))
+
     def move(self, center_mm: Position) -> None:
         """Move the seed of the current bundle."""
-        self._replace_current(center_mm=center_mm)
+        self._replace(self._current, center_mm=_rounded(center_mm))
 
-    def rename(self, name: str) -> None:
-        """Rename the current bundle; InvalidInput if the name is empty or taken."""
+    def rename(self, name: str, key: object = None) -> None:
+        """Rename the bundle of a key, or the current one; InvalidInput if the name is empty or taken."""
+        index = next((i for i, b in enumerate(self._bundles) if b.key == key), self._current)
         name = name.strip()
-        others = [b.name for i, b in enumerate(self._bundles) if i != self._current]
+        others = [b.name for i, b in enumerate(self._bundles) if i != index]
         if not name or name in others:
             raise InvalidInput(f"{name!r} cannot be the bundle's name; choose one that is not empty and not taken")
-        self._replace_current(name=name)
+        self._replace(index, name=name)
 
     def remove(self) -> None:
         """Remove the current bundle."""
@@ -95,13 +117,18 @@ class BundleList:
         if self._past:
             self._bundles, self._current = self._past.pop()
 
-    def _replace_current(self, **changes: Any) -> None:
-        if self.current is not None:
+    def _replace(self, index: int, **changes: Any) -> None:
+        if self._bundles:
             changed = list(self._bundles)
-            changed[self._current] = replace(self.current, **changes)
-            if changed[self._current] != self._bundles[self._current]:
+            changed[index] = replace(changed[index], **changes)
+            if changed[index] != self._bundles[index]:
                 self._change(tuple(changed), self._current)
 
     def _change(self, bundles: tuple[Bundle, ...], current: int) -> None:
         self._past.append((self._bundles, self._current))
         self._bundles, self._current = bundles, current
+
+
+def _rounded(center_mm: Position) -> Position:
+    x, y, z = (round(float(value), _DIGITS) for value in center_mm)
+    return x, y, z

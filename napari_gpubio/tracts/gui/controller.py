@@ -11,12 +11,14 @@ from qtpy.QtCore import QObject, Signal
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from napari_gpubio.gui import picking
-from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.connections import Connections, connect_all
+from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import show_slices_at
 from napari_gpubio.tracts.gui.bundles import BundleList, Position
+from napari_gpubio.tracts.gui.fibers import fibers_of
 from napari_gpubio.tracts.gui.inputs import SeedBox
-from napari_gpubio.tracts.gui.layers import MARKER_MM, FiberDisplay
+from napari_gpubio.tracts.gui.layers import MARKER_MM, FiberDisplay, key_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.seeds import check_seed
 
@@ -84,7 +86,9 @@ class SeedController(QObject):
 
     seed_placed = Signal()  # or its move was undone: its fibers have to be traced
     seed_dragged = Signal(object)  # the bundle as it is being dragged
+    bundle_duplicated = Signal(object)  # the layer of the copied fibers, or None if there were none to copy
     bundles_changed = Signal()
+    fibers_chosen = Signal(object)  # a layer of fibers that is no bundle, in napari's list of layers
     error_occurred = Signal(str)
 
     def __init__(
@@ -112,7 +116,12 @@ class SeedController(QObject):
                 (box.add.clicked, self._add),
                 (box.remove.clicked, self._remove),
                 (box.undo.clicked, self._undo),
+                (box.duplicate.clicked, self._duplicate),
             )
+        )
+        self._active = Connections(lambda: [(display.viewer.layers.selection.events.active, self._follow_active)])
+        self._listener = LayerListener(
+            display.viewer, lambda layer: isinstance(layer, Streamlines), layers_changed=self._follow_names
         )
 
     def place_seed(self, center_mm: Position, *, new: bool = False) -> None:
@@ -136,10 +145,24 @@ class SeedController(QObject):
         self.refresh()
         self.seed_placed.emit()
 
+    def attach(self) -> None:
+        """Take part in what happens in the viewer, and take over the bundles of a panel that was closed."""
+        known = {bundle.key for bundle in self._bundles}
+        self._bundles.adopt(b for b in self._display.bundles_on_screen() if b.key not in known)
+        self.tool.attach()
+        self._listener.attach()
+        self._active.attach()
+
+    def detach(self) -> None:
+        """Stop following the viewer."""
+        self._active.detach()
+        self._listener.detach()
+        self.tool.detach()
+
     def refresh(self) -> None:
         """Show the bundles in the list, as markers and as layers."""
-        self._box.list_bundles(self._bundles)
-        self._display.rename_and_remove_fibers()
+        self._box.list_bundles(self._bundles, self._display.settings_of)
+        self._display.follow_bundles()
         self._display.set_markers(list(self._bundles), self._source())
         self.bundles_changed.emit()
 
@@ -167,7 +190,9 @@ class SeedController(QObject):
 
     def _grab(self, index: int) -> None:
         self._box.seed_from_click()
-        self._choose(index)
+        current = self._bundles.current
+        if current is None or current.center_mm != list(self._bundles)[index].center_mm:
+            self._choose(index)  # of seeds that lie on each other, as those of duplicates do, the current one is meant
 
     def _drag(self, position: Any) -> None:
         source, current = self._source(), self._bundles.current
@@ -181,15 +206,33 @@ class SeedController(QObject):
         self._bundles.choose(index)
         self.refresh()
 
-    def _rename(self, name: str) -> None:
-        current = self._bundles.current
-        if current is None or current.name == name:
+    def _rename(self, name: str, key: object = None) -> None:
+        bundle = self._bundles.current if key is None else self._bundles.find(key)
+        if bundle is None or bundle.name == name:
             return
         try:
-            self._bundles.rename(name)
+            self._bundles.rename(name, bundle.key)
         except InvalidInput as error:
             self.error_occurred.emit(str(error))
         self.refresh()
+
+    def _follow_active(self, *_: Any) -> None:
+        """Choose the bundle whose layer was chosen in napari's list of layers."""
+        layer = self._display.viewer.layers.selection.active
+        if self._display.is_adding or fibers_of(layer) is None:
+            return
+        keys: list[object] = [bundle.key for bundle in self._bundles]
+        if key_of(layer) in keys:
+            self._choose(keys.index(key_of(layer)))
+        else:
+            self.fibers_chosen.emit(layer)
+
+    def _follow_names(self) -> None:
+        """Give a bundle the name that its layer was given in napari's list of layers."""
+        for bundle in list(self._bundles):
+            layer = self._display.fiber_layer(bundle.key)
+            if layer is not None:
+                self._rename(layer.name, bundle.key)
 
     def _add(self) -> None:
         """Put a new bundle at the middle of what is shown; the user then drags it or clicks."""
@@ -199,10 +242,24 @@ class SeedController(QObject):
         self._bundles.remove()
         self.refresh()
 
+    def _duplicate(self) -> None:
+        """Start a bundle with the same seed and fibers, for other settings."""
+        original = self._bundles.current
+        copy = self._bundles.duplicate()
+        if original is None or copy is None:
+            return
+        layer = self._display.copy_fibers(original.key, copy)
+        self.refresh()
+        self.bundle_duplicated.emit(layer)
+
     def _undo(self) -> None:
+        """Go back by one change; fibers whose seed moves with it, or that were lost, are traced again."""
         before = {b.key: b.center_mm for b in self._bundles}
         self._bundles.undo()
         self.refresh()
         current = self._bundles.current
-        if current is not None and before.get(current.key) != current.center_mm:
+        if current is None:
+            return
+        is_moved = before.get(current.key, current.center_mm) != current.center_mm
+        if is_moved or self._display.fiber_layer(current.key) is None:
             self.seed_placed.emit()

@@ -1,14 +1,16 @@
 """Inputs of the tracking panel: bundles and their seeds, and what fibers are seen against in 3-D."""
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QComboBox,
     QFormLayout,
+    QGridLayout,
     QHBoxLayout,
     QListWidget,
     QListWidgetItem,
@@ -18,11 +20,15 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_gpubio.gui.forms import ParamForm, text_button
+from napari_gpubio.core.parameters import param_info
+from napari_gpubio.gui.forms import ParamForm, muted_label, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.gui.views import show_as_plane
 from napari_gpubio.tracts.gui.bundles import BundleList
+from napari_gpubio.tracts.gui.request import BundleSettings
 from napari_gpubio.tracts.seeds import SeedSettings
+from napari_gpubio.tracts.settings import TrackSettings
 
 
 class SeedBox(QWidget):
@@ -37,16 +43,24 @@ class SeedBox(QWidget):
             "On: a click moves the current bundle's seed, Shift+click starts a new bundle, drag a marker to move it, "
             "Ctrl+click picks a fiber. Off: a click picks a fiber."
         )
-        self.add = text_button("New", "Start a new bundle (or Shift+click)", self)
-        self.remove = text_button("Remove", "Remove the current bundle and its fibers", self)
-        self.undo = text_button("Undo", "Undo the last change of the seeds", self)
-        buttons = QHBoxLayout()
-        for button, stretch in ((self.placing, 2), (self.add, 1), (self.remove, 1), (self.undo, 1)):
-            buttons.addWidget(button, stretch)
+        self.add = text_button("New", "Start a new bundle in the middle of the view (or Shift+click)", self)
+        self.duplicate = text_button(
+            "Duplicate",
+            "Start a bundle with the same seeds, and load its settings below: change one to compare the two",
+            self,
+        )
+        self.remove = text_button("Remove", "Remove the current bundle and its fibers (Undo restores them)", self)
+        self.undo = text_button("Undo", "Undo the last change to the list of bundles or to a seed", self)
+        self.load = text_button("Load settings", "Load the settings of the current bundle's fibers below", self)
+        buttons = QGridLayout()
+        for place, button in enumerate((self.placing, self.add, self.duplicate, self.remove, self.undo, self.load)):
+            buttons.addWidget(button, *divmod(place, 3))
         self.names = QListWidget(self)
         self.names.setMaximumHeight(72)
         self.names.setEditTriggers(QAbstractItemView.EditTrigger.DoubleClicked)
-        self.names.setToolTip("Bundles, each with its own seed and fibers")
+        self.names.setToolTip("Bundles: each has its own seed, fibers and settings")
+        self.summary = muted_label(self)
+        self.summary.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.labels_box = LayerBox(
             viewer, lambda layer: isinstance(layer, Labels), nothing="the clicked seed", parent=self
         )
@@ -68,6 +82,7 @@ class SeedBox(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(buttons)
         layout.addWidget(self.names)
+        layout.addWidget(self.summary)
         layout.addLayout(form)
         layout.addWidget(self.form)
 
@@ -75,19 +90,28 @@ class SeedBox(QWidget):
         """Seed from the click again."""
         self.labels_box.setCurrentIndex(0)
 
-    def list_bundles(self, bundles: BundleList) -> None:
-        """Show the list as it is."""
+    def list_bundles(self, bundles: BundleList, settings_of: Callable[[object], BundleSettings | None]) -> None:
+        """Show the list as it is; ``settings_of``: what a key's fibers were traced with, if there are any."""
         with QSignalBlocker(self.names):
             self.names.clear()
             for bundle in bundles:
                 item = QListWidgetItem(color_chip(bundle.color), bundle.name)
                 x, y, z = bundle.center_mm
-                item.setToolTip(f"seed at ({x:.1f}, {y:.1f}, {z:.1f}) mm; double-click to rename")
+                settings = settings_of(bundle.key)
+                traced = "not traced yet" if settings is None else summary_of(settings)
+                item.setToolTip(f"Seed at ({x:.1f}, {y:.1f}, {z:.1f}) mm\n{traced}\nDouble-click to rename")
                 item.setFlags(item.flags() | Qt.ItemFlag.ItemIsEditable)
                 self.names.addItem(item)
             self.names.setCurrentRow(bundles.current_index)
-        self.remove.setEnabled(len(bundles) > 0)
+        for button in (self.remove, self.duplicate):
+            button.setEnabled(len(bundles) > 0)
         self.undo.setEnabled(bundles.can_undo)
+
+    def show_settings(self, settings: BundleSettings | None, *, differ: bool) -> None:
+        """Show what the current fibers were traced with; ``differ``: the form shows something else."""
+        self.summary.setVisible(settings is not None)
+        self.summary.setText("" if settings is None else f"Traced with: {summary_of(settings)}")
+        self.load.setEnabled(differ)
 
     def attach(self) -> None:
         """Follow the viewer's labels layers."""
@@ -98,13 +122,47 @@ class SeedBox(QWidget):
         self.labels_box.detach()
 
 
+def summary_of(settings: BundleSettings) -> str:
+    """Return in one line how fibers were traced."""
+    seeds, directions, tracking = settings.seeds, settings.directions, settings.tracking
+    parts = [tracking.method if tracking.method == "eudx" else f"{tracking.method}, {tracking.metric} metric"]
+    if settings.region:
+        parts.append(f"seeds in label {settings.label} of {settings.region}")
+    else:
+        is_point = seeds.points == 1 or seeds.radius_mm == 0
+        parts.append("1 seed" if is_point else f"{seeds.points:,} seeds within {seeds.radius_mm:g} mm")
+    fan = {
+        "cone": f"{directions.count:,} directions each in a cone of {directions.cone_half_angle_deg:g}°",
+        "sphere": f"{directions.count:,} directions each all around",
+        "principal": "the principal direction",
+    }
+    parts.append(fan[directions.kind] + ("" if directions.both_ways else ", one way"))
+    return "; ".join([*parts, *_changes(tracking)])
+
+
+def _changes(tracking: TrackSettings) -> list[str]:
+    """The settings of tracking that are not the defaults, and the step, which depends on the scan."""
+    shown = {"step_mm"} | {
+        field.name
+        for field in dataclasses.fields(tracking)
+        if field.name not in ("method", "metric") and getattr(tracking, field.name) != field.default
+    }
+    texts = []
+    for field in dataclasses.fields(tracking):
+        if field.name in shown and (info := param_info(field)) is not None:
+            value = getattr(tracking, field.name)
+            number = f"{value:g}" if isinstance(value, float) else str(value)
+            texts.append(f"{info.label[:1].lower()}{info.label[1:]} {number}{' ' if info.unit else ''}{info.unit}")
+    return texts
+
+
 CHOICES = {
     "volume": "FA volume",
     "axial": "axial FA plane through the seed",
     "coronal": "coronal FA plane through the seed",
     "sagittal": "sagittal FA plane through the seed",
 }
-_NORMALS = {"axial": (1, 0, 0), "coronal": (0, 1, 0), "sagittal": (0, 0, 1)}  # viewer axes z, y, x
+_ACROSS = {"axial": 0, "coronal": 1, "sagittal": 2}  # axes of the viewer, (z, y, x)
 
 
 class ContextBox(QWidget):
@@ -129,10 +187,7 @@ class ContextBox(QWidget):
     def set_depiction(self, layer: Any, seed: Any) -> None:
         """Show an image layer as chosen; ``seed`` is a viewer position (z, y, x)."""
         name = self._box.currentData()
-        layer.depiction = "volume" if name == "volume" else "plane"
-        if name != "volume":
-            origin = layer.world_to_data(seed)
-            ahead = layer.world_to_data(np.asarray(seed) + _NORMALS[name])
-            layer.plane.position = tuple(float(p) for p in origin)
-            layer.plane.normal = tuple(float(n) for n in (ahead - origin) / np.linalg.norm(ahead - origin))
-            layer.plane.thickness = 1
+        if name == "volume":
+            layer.depiction = "volume"
+        else:
+            show_as_plane(layer, seed, _ACROSS[name])

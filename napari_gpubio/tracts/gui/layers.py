@@ -5,15 +5,17 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QObject, Signal
 
-from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.napari_io import IN_MM, KEY, carried
 from napari_gpubio.core.space import slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import RunDisplay
 from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.tracts.gui.appearance import apply_filter, options_of
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
-from napari_gpubio.tracts.gui.request import Traced, pack_fibers
-from napari_gpubio.tracts.gui.results import notes_text
+from napari_gpubio.tracts.gui.fibers import fiber_layer, pack_fibers
+from napari_gpubio.tracts.gui.numbers import notes_text
+from napari_gpubio.tracts.gui.request import BundleSettings, Traced
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.napari_io import map_layer, shows_signal_of
 
@@ -31,6 +33,9 @@ class FiberDisplay(QObject, RunDisplay):
         super().__init__(parent)
         self.viewer = viewer
         self._bundles = bundles
+        self.is_adding = False  # while it is, napari has another active layer than the user chose
+        self._known: set[object] = set()  # keys of all bundles that have been in the list
+        self._taken_away: dict[object, tuple[Any, int]] = {}  # fibers that undo can bring back, and their places
 
     # -- results of runs ------------------------------------------------------------------------------------------
 
@@ -43,7 +48,11 @@ class FiberDisplay(QObject, RunDisplay):
                 return
             name = bundle.name
         if traced.fibers is not None:
-            self.fibers_shown.emit(self.set_fibers(key, name, traced.fibers, traced.lines))
+            layer = self.set_fibers(key, name, traced.fibers, traced.lines)
+            request = traced.request
+            made = {"settings": request.settings, "recipe": request.recipe, "mask": request.mask}
+            layer.metadata[KEY].update(made, seeds_mm=traced.seeds_mm)
+            self.fibers_shown.emit(layer)
 
     def show_result(self, traced: Traced) -> None:
         """Show the fibers, and the tensors if they were fitted."""
@@ -55,10 +64,11 @@ class FiberDisplay(QObject, RunDisplay):
             return
         self.show_preview(traced)
         if not len(traced.fibers):
-            launched, shortest = traced.fibers.parameters.get("launched", 0), traced.request.settings.min_length_mm
+            launched = traced.fibers.parameters.get("launched", 0)
+            shortest = traced.request.settings.tracking.min_length_mm
             self.note_occurred.emit(
-                f"None of {launched} fibers is longer than {shortest:g} mm. Move the seed into white matter, "
-                "or lower 'Stop below FA' or 'Shortest'."
+                f"None of the {launched:,} fibers is longer than {shortest:g} mm. Move the seed into white matter, "
+                "or lower “Stop below FA” or “Shortest”."
             )
 
     def keep_result(self, traced: Traced) -> None:
@@ -68,10 +78,7 @@ class FiberDisplay(QObject, RunDisplay):
             return
         for name in ("FA", "DEC"):
             data, keywords, _ = map_layer(field, name, traced.request.study)
-            keywords["metadata"][KEY]["recipe"] = (
-                f"scan = tracts.io.read_dwi({str(field.path)!r})",
-                f"field = tracts.fit_tensors(scan, device={traced.request.device!r})",
-            )
+            keywords["metadata"][KEY]["recipe"] = traced.request.recipe
             layer = self.viewer.add_image(data, **keywords)
             if name == "FA":
                 self.tensors_shown.emit(layer)
@@ -88,32 +95,84 @@ class FiberDisplay(QObject, RunDisplay):
         """Return the layer of a bundle's (a region's, a file's) fibers, or None if there is none (any more)."""
         return next((x for x in self.viewer.layers if isinstance(x, Streamlines) and key_of(x) == key), None)
 
+    def settings_of(self, key: object) -> BundleSettings | None:
+        """Return the settings that made the fibers of a key, or None if there are none."""
+        layer = self.fiber_layer(key)
+        return None if layer is None else settings_of(layer)
+
     def set_fibers(self, key: object, name: str, fibers: Tractogram, lines: Lines | None = None) -> Any:
         """Put fibers into their layer if they have one, else into a new one; ``lines``: as a worker packed them."""
-        layer, carried = self.fiber_layer(key), {"bundle": key, "tractogram": fibers}
+        layer = self.fiber_layer(key)
         if lines is None:
             lines = pack_fibers(fibers, None if layer is None else layer.paint)
         if layer is not None:
             layer.set_lines(lines)
-            layer.metadata[KEY] = carried
+            layer.metadata[KEY] = {**layer.metadata[KEY], "bundle": key, "tractogram": fibers}
+            apply_filter(layer)
             return layer
-        step = slice_steps_mm(fibers.affine)
-        active = self.viewer.layers.selection.active
-        layer = Streamlines(lines=lines, slider_step=step, name=name, metadata={KEY: carried})
-        self.viewer.add_layer(layer)
-        if active is not None and active in self.viewer.layers:
-            self.viewer.layers.selection.active = active
-        self._raise_fibers()
+        layer = fiber_layer(fibers, name, beside=self.viewer.layers, lines=lines, metadata={"bundle": key})
+        self._add_fibers(layer)
         return layer
 
-    def rename_and_remove_fibers(self) -> None:
-        """Remove fibers whose bundle is gone, and give the others the names of their bundles."""
-        for layer in [x for x in self.viewer.layers if isinstance(x, Streamlines) and isinstance(key_of(x), int)]:
-            bundle = self._bundles.find(key_of(layer))
-            if bundle is None:
-                self.viewer.layers.remove(layer.name)
-            elif layer.name != bundle.name:
-                layer.name = bundle.name
+    def copy_fibers(self, key: object, copy: Bundle) -> Any | None:
+        """Give a bundle a copy of another one's fibers, with the same looks and settings; None if it has none."""
+        layer = self.fiber_layer(key)
+        if layer is None:
+            return None
+        metadata = {**layer.metadata[KEY], "bundle": copy.key}
+        twin = fiber_layer(
+            metadata["tractogram"], copy.name, beside=self.viewer.layers, metadata=metadata, **options_of(layer)
+        )
+        if layer.color_image is not None:
+            twin.color_by_image(layer.color_image)
+            twin.contrast_limits = layer.own_limits
+        twin.shown = layer.shown
+        self._add_fibers(twin)
+        return twin
+
+    def bundles_on_screen(self) -> list[Bundle]:
+        """Return the bundles whose fibers are on screen, as far as their seeds are known."""
+        found: dict[object, Bundle] = {}
+        for layer in self.viewer.layers:
+            key, settings = key_of(layer), settings_of(layer)
+            if isinstance(key, int) and settings is not None and settings.center_mm is not None:
+                color = theme.REGIONS[len(found) % len(theme.REGIONS)]
+                found.setdefault(key, Bundle(key=key, name=layer.name, center_mm=settings.center_mm, color=color))
+        return list(found.values())
+
+    def follow_bundles(self) -> None:
+        """Take the fibers of removed bundles away, put those of returned ones back, and give all their names."""
+        layers = self.viewer.layers
+        self._known |= {bundle.key for bundle in self._bundles}
+        for layer in [x for x in layers if isinstance(x, Streamlines)]:
+            key = key_of(layer)
+            if key in self._known and self._bundles.find(key) is None:
+                self._taken_away[key] = (layer, layers.index(layer.name))
+                layers.remove(layer.name)
+        for bundle in self._bundles:
+            fibers = self.fiber_layer(bundle.key)
+            if fibers is None and bundle.key in self._taken_away:
+                fibers, index = self._taken_away[bundle.key]
+                layers.insert(min(index, len(layers)), fibers)
+            if fibers is not None and fibers.name != bundle.name:
+                fibers.name = bundle.name
+        self._taken_away = {
+            key: taken
+            for key, taken in self._taken_away.items()
+            if self._bundles.find(key) is None and self._bundles.can_return(key)
+        }
+
+    def _add_fibers(self, layer: Streamlines) -> None:
+        """Add a layer; the one that is active in napari stays so."""
+        active = self.viewer.layers.selection.active
+        self.is_adding = True
+        try:
+            self.viewer.add_layer(layer)
+            if active is not None and active in self.viewer.layers:
+                self.viewer.layers.selection.active = active
+        finally:
+            self.is_adding = False
+        self._raise_fibers()
 
     def _raise_fibers(self) -> None:
         """Put fibers above images, and the markers above all."""
@@ -149,15 +208,22 @@ class FiberDisplay(QObject, RunDisplay):
             symbol="o",
             blending="translucent_no_depth",  # a seed inside its bundle must stay visible
             metadata={KEY: {"seeds": True}},
+            **IN_MM,
         )
         if active is not None:
             self.viewer.layers.selection.active = active
 
 
+def settings_of(layer: Any) -> BundleSettings | None:
+    """Return the settings that made the fibers of a layer, or None if it was opened from a file, or is another one."""
+    found = carried(layer, "settings")
+    return found if isinstance(found, BundleSettings) else None
+
+
 def key_of(layer: Any) -> object:
     """Return the key of a fiber layer: a number for a bundle, a text for a region or a file, None for others."""
-    return layer.metadata.get(KEY, {}).get("bundle")
+    return carried(layer, "bundle")
 
 
 def _is_seeds(layer: Any) -> bool:
-    return bool(layer.metadata.get(KEY, {}).get("seeds"))
+    return bool(carried(layer, "seeds"))

@@ -1,21 +1,19 @@
-"""Inputs of a tracking run, read in the GUI thread; the run itself, made in a worker; a script that repeats it."""
+"""Inputs of a tracking run, read in the GUI thread; the run itself, made in a worker."""
 
 import contextlib
 import dataclasses
+import hashlib
 import threading
 import time
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.lines import ByDirection, Lines, Paint, pack_lines
-from napari_gpubio.gui.script import call_text, file_name, points_text
+from napari_gpubio.gui.lines import Lines, Paint
 from napari_gpubio.tracts.gui.bundles import Position
+from napari_gpubio.tracts.gui.fibers import pack_fibers
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import SeedSettings, label_points
@@ -24,86 +22,122 @@ from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 
 PREVIEW_SECONDS, PREVIEW_FIBERS = 0.5, 3000
-NOT_SHOWN = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a color
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BundleSettings:
+    """The settings that make a bundle's fibers, and stay with them.
+
+    ``region``: name of the labels layer whose ``label`` is seeded from, or an empty text for the seed ``center_mm``.
+    """
+
+    center_mm: Position | None
+    region: str
+    label: int
+    seeds: SeedSettings
+    directions: Directions
+    tracking: TrackSettings
+    device: str
+
+    def is_traced_like(self, other: "BundleSettings") -> bool:
+        """Whether another bundle is traced in the same way, wherever its seeds are."""
+        return (self.seeds, self.directions, self.tracking) == (other.seeds, other.directions, other.tracking)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Region:
-    """A label region to seed from, as it was when the run was requested."""
+    """A label volume to seed from, as it was when the run was requested."""
 
     array: Any
     affine: Any
-    label: int
-    name: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class Mask:
+    """A painted mask that tensors were fitted in, shape (X, Y, Z), which no file holds."""
+
+    array: Any
+    affine: Any
+
+    @property
+    def name(self) -> str:
+        """Name of a file for it, the same for the same mask."""
+        return f"mask-{hashlib.sha256(np.packbits(self.array).tobytes()).hexdigest()[:8]}.nii.gz"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """Everything that one run needs, read from the panel in the GUI thread."""
+    """Everything that one run needs, read from the panel in the GUI thread.
+
+    ``recipe``: the lines of a script that make the tensors, or a sentence that tells why there are none; ``mask``: the
+    mask that these lines read, if no file holds it.
+    """
 
     key: object
     name: str
     study: str
     source: DiffusionScan | TensorField
-    seeds: SeedSettings
-    center_mm: Position | None
-    region: Region | None
-    directions: Directions
-    settings: TrackSettings
-    device: str
+    recipe: tuple[str, ...] | str
+    settings: BundleSettings
+    mask: Mask | None = None
+    region: Region | None = None
     paint: Paint | None = None
 
     def seed_points(self, field: TensorField) -> Any:
         """Seed points, shape (S, 3), world mm."""
+        settings = self.settings
         if self.region is None:
-            return self.seeds.points_around(self.center_mm)
-        region = self.region
-        check_same_grid(field, region.array.shape, region.affine, f"the label layer {region.name!r}")
-        return label_points(region.array, region.affine, region.label)
+            return settings.seeds.points_around(settings.center_mm)
+        check_same_grid(field, self.region.array.shape, self.region.affine, f"the label layer {settings.region!r}")
+        return label_points(self.region.array, self.region.affine, settings.label)
 
     def thinned(self, fibers: int) -> "Request":
         """Return a request for at most so many fibers: fewer seed points and fewer directions alike."""
-        launched = self.directions.per_seed * self.seeds.points
+        seeds, directions = self.settings.seeds, self.settings.directions
+        launched = directions.per_seed * seeds.points
         if launched <= fibers:
             return self
-        points = max(1, int(self.seeds.points * (fibers / launched) ** 0.5))
-        count = max(1, min(self.directions.count, fibers // points))
-        return dataclasses.replace(
-            self,
-            seeds=dataclasses.replace(self.seeds, points=points),
-            directions=dataclasses.replace(self.directions, count=count),
+        points = max(1, int(seeds.points * (fibers / launched) ** 0.5))
+        thinned = dataclasses.replace(
+            self.settings,
+            seeds=dataclasses.replace(seeds, points=points),
+            directions=dataclasses.replace(directions, count=max(1, min(directions.count, fibers // points))),
         )
+        return dataclasses.replace(self, settings=thinned)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Traced:
-    """Result of one run: tensors if they had to be fitted first, and fibers unless it was stopped before."""
+    """Result of one run: tensors if they had to be fitted first, and fibers unless it was stopped before.
+
+    ``seeds_mm``: the seed points of the fibers, shape (S, 3).
+    """
 
     request: Request
     field: TensorField
     fibers: Tractogram | None = None
     lines: Lines | None = None
+    seeds_mm: Any | None = None
 
 
 def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Traced]:
     """Fit if there is only a scan, find the seeds, track; twice a second a step has the fibers so far as a preview."""
-    field = request.source
+    field, settings = request.source, request.settings
     if isinstance(field, DiffusionScan):
-        field = yield from fit_steps(field, device=request.device, stop=stop)
+        field = yield from fit_steps(field, device=settings.device, stop=stop)
         if not field.complete:
             return Traced(request, field)
         for name in ("FA", "DEC"):
             scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
-    steps = track_steps(
-        field, request.seed_points(field), request.directions, request.settings, device=request.device, stop=stop
-    )
+    seeds = request.seed_points(field)
+    steps = track_steps(field, seeds, settings.directions, settings.tracking, device=settings.device, stop=stop)
     pieces, shown = list[Tractogram](), time.monotonic()
     with contextlib.closing(steps):
         while True:
             try:
                 step = next(steps)
             except StopIteration as end:
-                return Traced(request, field, end.value, pack_fibers(end.value, request.paint))
+                return Traced(request, field, end.value, pack_fibers(end.value, request.paint), seeds)
             pieces += step.preview or []
             preview = None
             if pieces and time.monotonic() - shown >= PREVIEW_SECONDS:
@@ -111,58 +145,5 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
                 fibers = Tractogram.join(pieces)
                 if len(fibers) > PREVIEW_FIBERS:
                     fibers = fibers.select(np.linspace(0, len(fibers) - 1, PREVIEW_FIBERS).astype(np.int64))
-                preview = Traced(request, field, fibers, pack_fibers(fibers, request.paint))
+                preview = Traced(request, field, fibers, pack_fibers(fibers, request.paint), seeds)
             yield step.showing(preview)
-
-
-def pack_fibers(fibers: Tractogram, paint: Paint | None) -> Lines:
-    """Bring fibers into the layout of the graphics card; ``paint`` is the layer's, None for a new layer."""
-    return pack_lines(
-        fibers.points[:, ::-1],
-        fibers.offsets,
-        per_fiber={n: v for n, v in fibers.per_fiber.items() if n not in NOT_SHOWN and np.ndim(v) == 1},
-        per_point={n: v for n, v in fibers.per_point.items() if np.ndim(v) == 1},
-        paint=paint or ByDirection(),
-    )
-
-
-def tracking_script(request: Request, layer: Any, labels_path: Path | None) -> str:
-    """Return a script that repeats a request; InvalidInput if the tensors do not come from a file.
-
-    ``layer``: the one that the tensors or the scan came with; ``labels_path``: the file of the label region, if any.
-    """
-    lines = ["from napari_gpubio import tracts", "", *_source_lines(request.source, layer)]
-    if request.region is not None:
-        lines += [
-            f"labels, affine = tracts.io.read_volume({str(labels_path)!r})",
-            f"seeds = tracts.seeds.label_points(labels, affine, {request.region.label})",
-        ]
-    elif request.seeds.points > 1 and request.seeds.radius_mm > 0:
-        center = points_text(request.center_mm)[1:-1]
-        lines.append(f"seeds = tracts.seeds.ball({center}, {request.seeds.radius_mm!r}, {request.seeds.points})")
-    else:
-        lines.append(f"seeds = {points_text(request.center_mm)}")
-    lines += [
-        f"directions = {call_text('tracts', request.directions)}",
-        f"settings = {call_text('tracts', request.settings)}",
-        f"fibers = tracts.track(field, seeds, directions, settings, device={request.device!r})",
-        f"fibers.save({file_name(request.name) + '.trk'!r})",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _source_lines(source: DiffusionScan | TensorField, layer: Any) -> list[str]:
-    """Lines that make ``field`` from the file the layer came from."""
-    if source.path is None:
-        raise InvalidInput(
-            f"the tensors of layer {layer.name!r} do not come from a file, so a script cannot find them; "
-            "save the scan or the tensors and open the file"
-        )
-    recipe = layer.metadata.get(KEY, {}).get("recipe")
-    if isinstance(recipe, str):
-        raise InvalidInput(recipe)
-    if recipe:
-        return list(recipe)
-    if isinstance(source, DiffusionScan):
-        return [f"scan = tracts.io.read_dwi({str(source.path)!r})", "field = tracts.fit_tensors(scan)"]
-    return [f"field = tracts.io.read_tensors({str(source.path)!r})"]

@@ -1,102 +1,107 @@
-"""Results of the tracking panel: numbers, drift, colors, a filter, the picked fiber."""
+"""Results of the tracking panel: numbers of shown, all and picked fibers, a histogram with a filter, colors."""
 
 import functools
-from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyqtgraph
-from qtpy.QtCore import QSignalBlocker, Qt
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QImage, QPixmap
-from qtpy.QtWidgets import QComboBox, QFormLayout, QLabel, QWidget
+from qtpy.QtWidgets import QApplication, QComboBox, QFormLayout, QLabel, QWidget
 from superqt import QLabeledDoubleRangeSlider
 
-from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import Connection, Connections, Debouncer
 from napari_gpubio.gui.layers import LayerListener
-from napari_gpubio.gui.results import Number, ResultBox
+from napari_gpubio.gui.plots import ThemedPlot
+from napari_gpubio.gui.results import ResultBox
+from napari_gpubio.gui.script import file_name
+from napari_gpubio.tracts.gui.appearance import MEASURES, RangeFilter, filter_of, set_filter
+from napari_gpubio.tracts.gui.numbers import READABLE, fiber_numbers, picked_numbers
+from napari_gpubio.tracts.io.tables import fiber_table, write_fiber_table
 from napari_gpubio.tracts.model import Tractogram
-from napari_gpubio.tracts.settings import StopReason
 
-READABLE = {
-    "direction": "direction",
-    "uniform": "uniform",
-    "length_mm": "length (mm)",
-    "riemannian_length_mm": "Riemannian length (mm)",
-    "drift": "drift of g(v, v)",
-    "mean_fa": "mean FA",
-    "alignment": "alignment with V1",
-    "alignment_fa": "alignment × FA",
-    "speed": "Euclidean / Riemannian length",
-    "stop_reason": "stop reason",
-    "fa": "FA along the fiber",
-}
 _PLOT_HEIGHT = 132  # pixels; room for bars, ticks and the title of the axis
-FILTERS = ("length_mm", "mean_fa", "alignment", "alignment_fa", "speed", "drift")
-REASON_TEXT = {
-    StopReason.VOLUME: "left the volume",
-    StopReason.MASK: "left the mask",
-    StopReason.FA: "FA too low",
-    StopReason.STEPS: "most steps",
-    StopReason.LENGTH: "longest length",
-    StopReason.CURVATURE: "bend too tight",
-    StopReason.DRIFT: "drift too large",
-    StopReason.INVALID: "tensor not usable",
-}
+_BINS = 24
+_ALL_ALPHA = 70  # of 255: the bars of all fibers, behind those of the shown ones
+TABLES = "Comma-separated values (*.csv)"
 
 
 class FiberBox(ResultBox):
-    """Numbers and display options of one bundle's fibers; empty again when the user deletes their layer."""
+    """Numbers and display options of one layer of fibers; empty again when the user deletes it."""
+
+    layer_described = Signal()  # another layer, or none, or other fibers of the same
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__("Click in the brain to see the fibers that pass there.", parent)
         self.layer: Any | None = None
-        self._picked: tuple[Number, ...] = ()
+        self._viewer = viewer
+        self._picks: list[tuple[Any, Tractogram, int]] = []
         self._listener = LayerListener(
             viewer, lambda layer: layer == self.layer, layers_changed=self._on_layers, colors_changed=self._on_colors
         )
+        self._update = Debouncer(self._show_what_is_shown, self)
+        self._events = Connections(self._event_pairs)
         self._build()
 
     def describe_layer(self, layer: Any | None) -> None:
         """Show the display options and numbers of a fiber layer, which the controls then apply to."""
         self.layer = layer
-        self._picked = ()
         self._listener.refresh()
+        self._events.attach()
         if layer is None:
             self.clear()
-            return
+        else:
+            self._show_layer(layer)
+        self.layer_described.emit()
+
+    def describe_fiber(self, layer: Any, fiber: int) -> None:
+        """Add the numbers of a picked fiber of a layer below those of the described one."""
+        if self.layer is None:
+            self.describe_layer(layer)
+        self._picks = [pick for pick in self.picks() if (pick[0], pick[2]) != (layer, fiber)]
+        self._picks.append((layer, layer.metadata[KEY]["tractogram"], fiber))
+        self._show_numbers()
+
+    def picks(self) -> list[tuple[Any, Tractogram, int]]:
+        """Layer, fibers and index of each picked fiber that is still there, the last one picked at the end."""
+        return [p for p in self._picks if p[0] in self._viewer.layers and carried(p[0], "tractogram") is p[1]]
+
+    def attach(self) -> None:
+        """Follow the layer that is described."""
+        self._listener.attach()
+        self._events.attach()
+
+    def detach(self) -> None:
+        """Stop following it; what is being written comes to its end."""
+        self._events.detach()
+        self._update.cancel()
+        self._listener.detach()
+        self._picks = []
+        super().detach()
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _show_layer(self, layer: Any) -> None:
         with QSignalBlocker(self._color):
             self._color.clear()
             for name in layer.color_choices:
                 self._color.addItem(READABLE.get(name, name), name)
         self._on_colors(layer)
         self._show_filter()
-        self._show_numbers()
-        self._show_drift(layer.metadata[KEY]["tractogram"])
+        self._show_what_is_shown()
 
-    def describe_fiber(self, layer: Any, fiber: int) -> None:
-        """Show the numbers of a picked fiber of a layer below those of the described one."""
+    def _event_pairs(self) -> list[Connection]:
         if self.layer is None:
-            self.describe_layer(layer)
-        group = f"{layer.name}, fiber {fiber}"
-        self._picked = tuple(
-            Number(group=group, name="ended", text=REASON_TEXT.get(StopReason(int(values[fiber])), "?"))
-            if name == "stop_reason"
-            else Number(group=group, name=READABLE.get(name, name), text=f"{values[fiber]:.3g}")
-            for name, values in layer.per_fiber.items()
-        )
-        self._show_numbers()
+            return []
+        events = self.layer.events
+        return [(event, self._request_update) for event in (events.shown, events.visible)]
 
-    def attach(self) -> None:
-        """Follow the layer that is described."""
-        self._listener.attach()
-
-    def detach(self) -> None:
-        """Stop following it; what is being written comes to its end."""
-        self._listener.detach()
-        super().detach()
-
-    # -- the inside -----------------------------------------------------------------------------------------------
+    def _request_update(self, *_: Any) -> None:
+        self._update.request()
 
     def _on_layers(self) -> None:
         if self.layer is not None and not self._listener.layers:
@@ -108,50 +113,54 @@ class FiberBox(ResultBox):
             self._color.setCurrentIndex(self._color.findData(layer.color_by))
         self._show_bar()
 
+    def _show_what_is_shown(self) -> None:
+        """Show the numbers and the histogram, of shown and of all fibers."""
+        self._show_numbers()
+        self._show_histogram()
+
     def _show_numbers(self) -> None:
-        if self.layer is not None:
-            fibers = self.layer.metadata[KEY]["tractogram"]
-            stopped = () if fibers.complete else (("warning", "The run was stopped early: fibers are missing."),)
-            self.show_numbers((*fiber_numbers(fibers), *self._picked), stopped)
+        if self.layer is None:
+            return
+        fibers, findings = self.layer.metadata[KEY]["tractogram"], []
+        if not fibers.complete:
+            findings.append(("warning", "The run was stopped early: fibers are missing."))
+        if not self.layer.visible:
+            findings.append(("warning", f"“{self.layer.name}” is hidden; show it in the layer list to see its fibers."))
+        rows = fiber_numbers(fibers, self.layer.per_fiber, self.layer.shown)
+        for layer, _, fiber in self.picks():
+            rows += picked_numbers(f"{layer.name}, fiber {fiber}", layer.per_fiber, fiber)
+        self.show_numbers(rows, findings)
 
     def _build(self) -> None:
-        self._plot = pyqtgraph.PlotWidget(self, background=None)
+        self._plot = ThemedPlot(self, grid=False)
         self._plot.setFixedHeight(_PLOT_HEIGHT)
+        self._plot.setToolTip("Bright bars: the fibers that are shown. Faint bars: all fibers.")
         self._plot.plotItem.layout.setContentsMargins(1, 1, 1, 8)  # the title of the axis hangs out at the bottom
-        self._plot.setLabel("bottom", "drift of g(v, v), log₁₀")
         self._plot.setLabel("left", "fibers")
         self._plot.setMouseEnabled(x=False, y=False)
         self._plot.hideButtons()
-        self._plot.setMenuEnabled(False)
         self._color = QComboBox(self)
         self._color.currentIndexChanged.connect(self._on_color)
         self._bar = QLabel(self)
         self._limits = QLabel(self)
         self._measure = QComboBox(self)
-        for name in FILTERS:
+        for name in MEASURES:
             self._measure.addItem(READABLE[name], name)
-        self._measure.currentIndexChanged.connect(lambda *_: self._show_range())
+        self._measure.currentIndexChanged.connect(self._on_measure)
+        self._measure.setToolTip("Show only fibers with this number between the two handles")
         self._range = QLabeledDoubleRangeSlider(Qt.Orientation.Horizontal, self)
         self._range.valueChanged.connect(self._on_filter)
-        form = QFormLayout()
-        form.addRow("Color by", self._color)
-        form.addRow(self._bar)
-        form.addRow(self._limits)
-        form.addRow("Show by", self._measure)
-        form.addRow(self._range)
+        colors, shown = QFormLayout(), QFormLayout()
+        colors.addRow("Color by", self._color)
+        colors.addRow(self._bar)
+        colors.addRow(self._limits)
+        shown.addRow("Show by", self._measure)
+        shown.addRow(self._range)
+        self.content.addLayout(colors)
         self.content.addWidget(self._plot)
-        self.content.addLayout(form)
+        self.content.addLayout(shown)
 
-    def _show_drift(self, fibers: Tractogram) -> None:
-        drift = fibers.per_fiber.get("drift")
-        positive = drift[(drift > 0) & np.isfinite(drift)] if drift is not None else np.empty(0)
-        self._plot.clear()
-        self._plot.setVisible(len(positive) > 0)
-        if len(positive):
-            counts, edges = np.histogram(np.log10(positive), bins=24)
-            self._plot.addItem(
-                pyqtgraph.BarGraphItem(x0=edges[:-1], x1=edges[1:], height=counts, brush=theme.ACCENT, pen=None)
-            )
+    # -- colors ---------------------------------------------------------------------------------------------------
 
     def _on_color(self, *_: Any) -> None:
         if self.layer is not None and self._color.currentData() is not None:
@@ -169,66 +178,145 @@ class FiberBox(ResultBox):
         self._bar.setPixmap(QPixmap.fromImage(drawn))
         self._limits.setText(f"{limits[0]:.3g}  to  {limits[1]:.3g}   {self._color.currentText()}")
 
+    # -- histogram and filter -------------------------------------------------------------------------------------
+
+    def _show_histogram(self) -> None:
+        """Show how the number that filters is distributed; drift, which spans decades, by its logarithm."""
+        values, measure = self._values(), self._measure.currentData()
+        self._plot.clear()
+        usable = np.zeros(0, bool)
+        if self.layer is not None and values is not None:
+            is_log = measure == "drift"
+            usable = np.isfinite(values) & ((values > 0) | (not is_log))
+            values = np.log10(values, where=usable, out=np.zeros(len(values))) if is_log else values
+            self._plot.setLabel("bottom", READABLE[measure] + (", log₁₀" if is_log else ""))
+        self._plot.setVisible(bool(usable.any()))
+        if self.layer is None or values is None or not usable.any():
+            return
+        counts, edges = np.histogram(values[usable], bins=_BINS)
+        shown, _ = np.histogram(values[usable & self.layer.shown], bins=edges)
+        for heights, brush in ((counts, theme.translucent(theme.ACCENT, _ALL_ALPHA)), (shown, theme.ACCENT)):
+            bars = pyqtgraph.BarGraphItem(x0=edges[:-1], x1=edges[1:], height=heights, brush=brush, pen=None)
+            self._plot.addItem(bars)
+
+    def _values(self) -> Any | None:
+        return None if self.layer is None else self.layer.per_fiber.get(self._measure.currentData())
+
     def _show_filter(self) -> None:
         """Show the filter that the layer has, or one that lets everything through."""
-        ours = self._filter_of_layer()
-        if ours is not None:
+        chosen = None if self.layer is None else filter_of(self.layer)
+        if chosen is not None:
             with QSignalBlocker(self._measure):
-                self._measure.setCurrentIndex(self._measure.findData(ours[0]))
+                self._measure.setCurrentIndex(self._measure.findData(chosen.measure))
         self._show_range()
 
     def _show_range(self) -> None:
-        values = self._filter_values()
+        values, chosen = self._values(), None if self.layer is None else filter_of(self.layer)
+        finite = np.empty(0) if values is None else values[np.isfinite(values)]
+        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+        digits = _decimals(high)
+        unit = 10.0**-digits
+        low, high = np.floor(low / unit) * unit, np.ceil(high / unit) * unit  # what the slider shows includes all
         was = self._range.blockSignals(True)
-        low, high = (float(values.min()), float(values.max())) if values is not None and len(values) else (0.0, 1.0)
-        self._range.setDecimals(_decimals(high))
-        self._range.setRange(low, max(high, low + 10.0 ** -_decimals(high)))
-        ours = self._filter_of_layer()
-        kept = ours is not None and ours[0] == self._measure.currentData()
-        self._range.setValue(ours[1] if ours is not None and kept else (low, high))
+        self._range.setDecimals(digits)
+        self._range.setRange(low, max(high, low + unit))
+        if chosen is not None and chosen.measure == self._measure.currentData():
+            ends = (low if chosen.low is None else chosen.low, high if chosen.high is None else chosen.high)
+            self._range.setValue((max(low, ends[0]), min(high, max(ends[1], low))))
+        else:
+            self._range.setValue((low, high))
         self._range.blockSignals(was)
-        if not kept and self.layer is not None:
-            self._on_filter((low, high))
 
-    def _filter_of_layer(self) -> tuple[str, tuple[float, float]] | None:
-        return None if self.layer is None else self.layer.metadata[KEY].get("filter")
-
-    def _filter_values(self) -> Any | None:
-        return None if self.layer is None else self.layer.per_fiber.get(self._measure.currentData())
+    def _on_measure(self, *_: Any) -> None:
+        """Another number: all fibers are shown until its range is narrowed."""
+        self._show_range()
+        if self.layer is not None:
+            set_filter(self.layer, RangeFilter(self._measure.currentData()))
+            self._show_histogram()
 
     def _on_filter(self, limits: tuple[float, float]) -> None:
-        values = self._filter_values()
-        if values is not None and self.layer is not None:
-            half = 0.51 * 10.0 ** -self._range.decimals()  # the slider rounds
-            self.layer.shown = (values >= limits[0] - half) & (values <= limits[1] + half)
-            self.layer.metadata[KEY]["filter"] = (self._measure.currentData(), tuple(limits))
+        if self._values() is None or self.layer is None:
+            return
+        digits = self._range.decimals()
+        low, high = (round(float(value), digits) for value in limits)
+        unit = 0.5 * 10.0**-digits
+        is_open = (low <= self._range.minimum() + unit, high >= self._range.maximum() - unit)
+        measure = self._measure.currentData()
+        set_filter(self.layer, RangeFilter(measure, None if is_open[0] else low, None if is_open[1] else high))
+
+    # -- tables ---------------------------------------------------------------------------------------------------
+
+    def add_table_menu(self) -> None:
+        """Add a button for the numbers of each fiber: to copy them, or to write them to a file."""
+        self.add_menu(
+            "Fiber table",
+            "Numbers of each fiber, one row for each: for a spreadsheet or a statistics package",
+            (
+                ("Copy picked fibers", self.copy_picked),
+                ("Export picked fibers (CSV)…", lambda: self._export("picked")),
+                ("Export shown fibers (CSV)…", lambda: self._export("shown")),
+                ("Export all fibers (CSV)…", lambda: self._export("all")),
+                ("Clear picked fibers", self.clear_picked),
+            ),
+        )
+
+    def copy_picked(self) -> None:
+        """Put the numbers of the picked fibers on the clipboard, one row for each, with tabs."""
+        try:
+            QApplication.clipboard().setText(self._picked_table("\t"))
+        except InvalidInput as error:
+            self.files.error_occurred.emit(str(error))
+            return
+        self.files.status_changed.emit("copied to the clipboard")
+
+    def clear_picked(self) -> None:
+        """Forget the picked fibers."""
+        for layer, _, _ in self.picks():
+            layer.select_fiber(None)
+        self._picks = []
+        self._show_numbers()
+
+    def _picked_table(self, separator: str) -> str:
+        """One table of the picked fibers; a column that only some of them have stays empty for the others."""
+        picks, rows = self.picks(), list[dict[str, str]]()
+        if not picks:
+            raise InvalidInput("no fiber is picked; Ctrl+click a fiber, and more if you like")
+        for layer in dict.fromkeys(layer for layer, _, _ in picks):
+            which = np.array([fiber for picked, _, fiber in picks if picked == layer])
+            head, *lines = fiber_table(carried(layer, "tractogram"), which, separator="\t").splitlines()
+            bundle = {"bundle": layer.name.replace(separator, " ")}
+            rows += [bundle | dict(zip(head.split("\t"), line.split("\t"), strict=True)) for line in lines]
+        names = dict.fromkeys(name for row in rows for name in row)
+        lines = [separator.join(names), *(separator.join(row.get(name, "") for name in names) for row in rows)]
+        return "\n".join(lines) + "\n"
+
+    def _export(self, which: str) -> None:
+        name = "picked fibers" if which == "picked" or self.layer is None else f"{self.layer.name} {which} fibers"
+        title = f"Export the numbers of the {which} fibers"
+        self.files.ask_to_write(title, TABLES, file_name(name) + ".csv", lambda: self._table_writer(which))
+
+    def _table_writer(self, which: str) -> Any:
+        if which == "picked":
+            text = self._picked_table(",")
+            return functools.partial(_write_text, text=text)
+        if self.layer is None:
+            raise InvalidInput("there are no fibers; click in the brain first")
+        fibers = self.layer.metadata[KEY]["tractogram"]
+        shown = self.layer.shown.copy() if which == "shown" else None
+        return functools.partial(_write_table, fibers=fibers, shown=shown)
 
 
-def fiber_numbers(fibers: Tractogram) -> list[Number]:
-    """Return how many fibers, how long, how fast, how far g(v, v) drifted."""
-    launched, seconds = fibers.parameters.get("launched", len(fibers)), fibers.parameters.get("seconds", 0.0)
-    device = str(fibers.parameters.get("device", "")).split(" (")[0]
-    number = functools.partial(Number, group="Fibers")
-    rows = [number(name="number", text=f"{len(fibers):,} of {launched:,}" if device else f"{len(fibers):,}")]
-    if device:
-        rows.append(number(name=f"time on {device}", text=f"{seconds:.2f}", unit="s"))
-    if len(fibers):
-        lengths, drift = fibers.lengths_mm(), fibers.per_fiber.get("drift")
-        rows += [
-            number(name="mean length", text=f"{lengths.mean():.0f}", unit="mm"),
-            number(name="longest", text=f"{lengths.max():.0f}", unit="mm"),
-        ]
-        if drift is not None and drift.max() > 0:
-            rows += [
-                number(name="drift of g(v, v), median", text=f"{np.median(drift):.1e}"),
-                number(name="drift of g(v, v), 99 % below", text=f"{np.percentile(drift, 99):.1e}"),
-            ]
-    return rows
+def _write_text(path: Path, text: str) -> None:
+    from napari_gpubio.core.files import atomic_write
+
+    with atomic_write(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
-def notes_text(notes: Iterable[str]) -> str:
-    """Join notes of a reader or a run, each as a sentence with a capital letter and a full stop."""
-    return " ".join(note[:1].upper() + note[1:].rstrip(".") + "." for note in notes if note)
+def _write_table(path: Path, fibers: Tractogram, shown: Any | None) -> str:
+    write_fiber_table(path, fibers, shown)
+    count = len(fibers) if shown is None else np.count_nonzero(shown)
+    return f"saved the numbers of {count:,} fibers in {path.name}"
 
 
 def _decimals(largest: float) -> int:

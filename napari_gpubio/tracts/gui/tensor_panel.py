@@ -20,8 +20,8 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.napari_io import KEY, grid_of, save_layer, saved_path, volume_of
-from napari_gpubio.core.space import apply_affine, same_grid, slice_steps_mm, viewer_to_world
+from napari_gpubio.core.napari_io import KEY, carried, grid_of, save_layer, saved_path, volume_of
+from napari_gpubio.core.space import apply_affine, same_grid, viewer_to_world
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path
@@ -30,13 +30,32 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.tracts.gui.results import notes_text
+from napari_gpubio.tracts.gui.numbers import notes_text
+from napari_gpubio.tracts.gui.request import Mask
+from napari_gpubio.tracts.gui.script import (
+    CHECK,
+    Recipe,
+    checked,
+    is_map,
+    maps_script,
+    new_map_lines,
+    save_unsaved,
+    script_text,
+    unsaved,
+)
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
-from napari_gpubio.tracts.napari_io import field_of, map_layer, read_layers, scan_of, shows_signal_of
+from napari_gpubio.tracts.napari_io import (
+    ellipsoid_layer,
+    field_of,
+    map_layer,
+    read_layers,
+    scan_of,
+    shows_signal_of,
+)
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
-from napari_gpubio.tracts.tensors.maps import ellipsoids, nearby_voxels, scalar_map, slice_voxels
+from napari_gpubio.tracts.tensors.maps import nearby_voxels, scalar_map, slice_voxels
 from napari_gpubio.tracts.tensors.run import fit_steps
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
@@ -50,13 +69,18 @@ PLACES = {"slice": "the slice on screen", "point": "around the middle of the vie
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fitted:
-    """Result of one run; ``recipe``: the lines of a script that make the tensors, or why there are none."""
+    """Result of one run.
+
+    ``recipe``: the lines of a script that make the tensors, or a sentence that tells why there are none; ``mask``: the
+    mask that they read, if no file holds it.
+    """
 
     scan: DiffusionScan
     field: TensorField
     check: GradientCheck
     study: str
-    recipe: tuple[str, ...] | str
+    recipe: Recipe
+    mask: Mask | None
 
 
 class TensorPanel(EnginePanel):
@@ -177,7 +201,7 @@ class TensorPanel(EnginePanel):
         except GpuBioError as error:
             self.show_error(str(error))
             return
-        self._add_maps(field, field.path.name.split(".")[0] if field.path else "tensors", ())
+        self._add_maps(field, field.path.name.split(".")[0] if field.path else "tensors", None)
         if field.notes:
             self.show_note(notes_text(field.notes))
 
@@ -191,14 +215,14 @@ class TensorPanel(EnginePanel):
             raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
         mask = self._mask(scan)
         maps = [name for name, box in self.map_boxes.items() if box.isChecked()]
-        recipe = self._recipe_or_reason()
+        recipe, painted = self._recipe(), None if mask is None else self._painted_mask(mask, scan)
 
         def steps() -> Generator[Step, None, Fitted]:
             field = yield from fit_steps(scan, mask, settings, device=device, stop=stop)
             yield Step(1, 1, "checking the gradient table")
             for name in maps:
                 scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
-            return Fitted(scan, field, check_gradients(field), study, recipe)
+            return Fitted(scan, field, check_gradients(field), study, recipe, painted)
 
         return steps()
 
@@ -224,7 +248,7 @@ class TensorPanel(EnginePanel):
 
     def show_result(self, result: Fitted) -> None:
         """Add the maps; show the notes of the fit and the result of the gradient check."""
-        self._add_maps(result.field, result.study, result.recipe)
+        self._add_maps(result.field, result.study, result.recipe, result.mask)
         for layer in self.viewer.layers:
             if shows_signal_of(layer, result.scan):
                 layer.visible = False
@@ -237,11 +261,11 @@ class TensorPanel(EnginePanel):
         if notes:
             self.show_note(notes_text(notes))
 
-    def _add_maps(self, field: TensorField, study: str, recipe: tuple[str, ...] | str) -> None:
+    def _add_maps(self, field: TensorField, study: str, recipe: Recipe | None, mask: Mask | None = None) -> None:
         for name in MAPS:
             if self.map_boxes[name].isChecked() and not (name == "S0" and field.s0 is None):
                 data, keywords, _ = map_layer(field, name, study)
-                keywords["metadata"][KEY]["recipe"] = recipe
+                keywords["metadata"][KEY].update(recipe=recipe, mask=mask)
                 self.viewer.add_image(data, **keywords)
 
     # -- ellipsoids -----------------------------------------------------------------------------------------------
@@ -251,7 +275,7 @@ class TensorPanel(EnginePanel):
         """The tensors of the active layer, or else of the newest layer that has some."""
         active = self.viewer.layers.selection.active
         layers = ([active] if active is not None else []) + list(reversed(self.viewer.layers))
-        return next((field for layer in layers if (field := field_of(layer)) is not None), None)
+        return next((field_of(layer) for layer in layers if is_map(layer)), None)
 
     def show_ellipsoids(self) -> None:
         """Draw the tensors of the slice on screen, or around the middle of the view."""
@@ -261,25 +285,20 @@ class TensorPanel(EnginePanel):
             return
         world = viewer_to_world(np.asarray(self.viewer.dims.point))
         center = apply_affine(np.linalg.inv(field.affine), world)
-        voxels = nearby_voxels(center, 4)
+        voxels, code = nearby_voxels(center, 4), f"tracts.tensors.nearby_voxels({center.tolist()!r}, 4)"
         if self._place.currentData() == "slice":
             axis, index = self._slice(field, center)
-            voxels = slice_voxels(field, axis, index)
+            voxels, code = slice_voxels(field, axis, index), f"tracts.tensors.slice_voxels(field, {axis}, {index})"
         try:
-            vertices, faces, colors = ellipsoids(field, voxels)
+            data, keywords, _ = ellipsoid_layer(field, voxels)
         except GpuBioError as error:
             self.show_error(str(error))
             return
-        for layer in [x for x in self.viewer.layers if x.name == "ellipsoids"]:
+        for layer in [x for x in self.viewer.layers if carried(x, "ellipsoids")]:
             self.viewer.layers.remove(layer.name)
-        step = slice_steps_mm(field.affine)
-        self.viewer.add_surface(
-            (vertices[:, ::-1] / step, faces[:, ::-1]),
-            vertex_colors=colors,
-            scale=step,
-            shading="none",
-            name="ellipsoids",
-        )
+        source = next(x for x in self.viewer.layers if is_map(x) and field_of(x) is field)
+        keywords["metadata"][KEY].update(ellipsoids=code, recipe=carried(source, "recipe"))
+        self.viewer.add_surface(data, **keywords)
         self.clear_message()
 
     def _slice(self, field: TensorField, center: Any) -> tuple[int, int]:
@@ -295,49 +314,51 @@ class TensorPanel(EnginePanel):
     # -- the script -----------------------------------------------------------------------------------------------
 
     def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that fits the tensors as the panel would and saves FA."""
-        lines = ["from napari_gpubio import tracts", "", *self._recipe(saved), ""]
-        lines += ["print(tracts.tensors.check_gradients(field).message)"]
-        lines += ['tracts.io.write_volume("FA.nii.gz", tracts.tensors.scalar_map(field, "FA"), field.affine)']
-        return "\n".join(lines) + "\n"
+        """Return a script that shows the maps that are on screen, or fits as the panel would if there are none."""
+        layers = list(self.viewer.layers)
+        if any(map(is_map, layers)):
+            return maps_script(layers, saved)
+        chosen = [name for name, box in self.map_boxes.items() if box.isChecked()]
+        lines, (scan, study) = checked(self._recipe()), self._chosen_scan()
+        mask = None if self.mask_box.layer is None else self._painted_mask(volume_of(self.mask_box.layer) > 0, scan)
+        files = {} if mask is None else dict.fromkeys([mask.name], next(iter(saved.values())))
+        return script_text([*lines, "", CHECK, "", *new_map_lines(chosen, study)], files)
 
     def painted_layers(self) -> list[Any]:
-        """The mask, if no file holds it as it is."""
-        mask = self.mask_box.layer
+        """The layers that come with a mask that no file holds, or else the painted mask itself."""
+        layers, mask = list(self.viewer.layers), self.mask_box.layer
+        if any(map(is_map, layers)):
+            return unsaved([layer for layer in layers if is_map(layer)])
         return [mask] if mask is not None and saved_path(mask, read_volume) is None else []
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save a mask as NIfTI into a folder."""
+        if is_map(layer):
+            return save_unsaved(layer, self.viewer.layers, folder)
         return save_layer(layer, folder)
 
-    def _recipe_or_reason(self) -> tuple[str, ...] | str:
-        """The lines of a script that make these tensors, or a sentence that explains why there are none."""
-        mask = self.mask_box.layer
-        if mask is not None and saved_path(mask, read_volume) is None:
-            return (
-                f"these tensors were fitted in the mask {mask.name!r}, which no file holds; save the mask, open the "
-                "file, fit in it, and copy again"
-            )
-        try:
-            return tuple(self._recipe({}))
-        except InvalidInput as error:
-            return str(error)
+    def _painted_mask(self, mask: Any, scan: DiffusionScan) -> Mask | None:
+        """The mask, if no file holds it as it is."""
+        is_saved = saved_path(self.mask_box.layer, read_volume) is not None
+        return None if is_saved else Mask(mask, scan.affine)
 
-    def _recipe(self, saved: Mapping[str, Path]) -> list[str]:
+    def _recipe(self) -> Recipe:
+        """The lines of a script that make the tensors, or a sentence that tells why there are none."""
         scan, name = self._chosen_scan()
         if scan.path is None:
-            raise InvalidInput(
+            return (
                 f"the scan of layer {name!r} does not come from a file, so a script cannot find it; "
                 "save it as NIfTI with its bval and bvec files, and open that"
             )
         lines = [f"scan = tracts.io.read_dwi({str(scan.path)!r})"]
         mask, mask_text = self.mask_box.layer, "None"
         if mask is not None:
-            path = saved.get(mask.name) or saved_path(mask, read_volume) or f"{mask.name}.nii.gz"
-            lines.append(f"mask = tracts.io.read_mask({str(path)!r}, scan.shape, scan.affine)")
+            file = saved_path(mask, read_volume)
+            path = Mask(volume_of(mask) > 0, scan.affine).name if file is None else str(file)
+            lines.append(f"mask = tracts.io.read_mask({path!r}, scan.shape, scan.affine)")
             mask_text = "mask"
         settings = call_text("tracts", self.settings)
-        return [*lines, f"field = tracts.fit_tensors(scan, {mask_text}, {settings}, device={self.device!r})"]
+        return (*lines, f"field = tracts.fit_tensors(scan, {mask_text}, {settings}, device={self.device!r})")
 
 
 def _is_volume(layer: Any) -> bool:

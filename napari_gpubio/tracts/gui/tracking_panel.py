@@ -10,7 +10,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, grid_of, save_layer, saved_path, volume_of
+from napari_gpubio.core.napari_io import grid_of, volume_of
 from napari_gpubio.core.space import voxel_sizes_mm, world_to_viewer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
@@ -19,16 +19,19 @@ from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.script import file_name
+from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList, Position
 from napari_gpubio.tracts.gui.controller import NO_TENSORS, SeedController
+from napari_gpubio.tracts.gui.fibers import count_text, fibers_to_save, pack_fibers, place_warning
 from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox
-from napari_gpubio.tracts.gui.layers import FiberDisplay, key_of
-from napari_gpubio.tracts.gui.request import Region, Request, Traced, traced_steps, tracking_script
+from napari_gpubio.tracts.gui.layers import FiberDisplay, key_of, settings_of
+from napari_gpubio.tracts.gui.request import BundleSettings, Region, Request, Traced, traced_steps
 from napari_gpubio.tracts.gui.results import FiberBox
-from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.gui.script import save_unsaved, source_recipe, tracking_script, unsaved
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.napari_io import field_of, scan_of
@@ -61,7 +64,7 @@ class TrackingPanel(EnginePanel):
             self.seed_box, self.bundles, self.display, lambda: self.source, self._clicked_layer, self
         )
         self._connect()
-        for part in (self.source_box, self.seed_box, self.view_box, self.results, self.controller.tool):
+        for part in (self.source_box, self.seed_box, self.view_box, self.results, self.controller):
             self.own(part)
         self._on_source()
 
@@ -76,7 +79,9 @@ class TrackingPanel(EnginePanel):
             "Open fibers…", "Show a trk, tck, trx or vtk file beside the bundles", self._ask_to_open, needs_result=False
         )
         self.results.add_button("Save fibers…", "Write the current bundle as trk, tck, trx or vtk", self._ask_to_save)
-        self.results.add_button("Copy numbers", self.results.table.toolTip(), self.results.table.copy)
+        tip = "Copy the selected rows of the table above, or all of them (Ctrl+C)"
+        self.results.add_button("Copy numbers", tip, self.results.table.copy)
+        self.results.add_table_menu()
         self.view_box = ViewBox(self.viewer, self)
         self.context_box = ContextBox(self)
         top = QFormLayout()
@@ -102,6 +107,10 @@ class TrackingPanel(EnginePanel):
                 (controller.seed_placed, self.track_again),
                 (controller.seed_dragged, self._on_drag),
                 (controller.bundles_changed, self._on_bundles),
+                (controller.bundle_duplicated, self._load_settings),
+                (controller.fibers_chosen, results.describe_layer),
+                (results.layer_described, self._show_settings),
+                (self.seed_box.load.clicked, lambda: self._load_settings(self.results.layer)),
                 (controller.error_occurred, self.show_error),
                 (controller.tool.fiber_clicked, self._on_fiber_clicked),
                 (display.tensors_shown, self.source_box.choose),
@@ -149,9 +158,30 @@ class TrackingPanel(EnginePanel):
     def _on_settings(self) -> None:
         """Follow the settings: the fibers on screen are traced again, once the user pauses."""
         self._show_fitting_rows()
+        self._show_settings()
         layer = self.results.layer
         if layer is not None and key_of(layer) == self._key():
             self._retrack.start()
+
+    def _load_settings(self, layer: Any | None) -> None:
+        """Show the settings that made the fibers of a layer, which stay as they are."""
+        settings = None if layer is None else settings_of(layer)
+        if settings is None:
+            return
+        self.seed_box.form.set_value(settings.seeds)
+        self.directions_form.set_value(settings.directions)
+        self.settings_form.set_value(settings.tracking)
+        self._retrack.stop()
+
+    def _show_settings(self) -> None:
+        """Tell what the fibers of the results were traced with."""
+        layer = self.results.layer
+        made = None if layer is None else settings_of(layer)
+        try:
+            differ = made is not None and not made.is_traced_like(self._settings(made.center_mm, made.region))
+        except InvalidInput:  # what the form holds is no settings
+            differ = True
+        self.seed_box.show_settings(made, differ=differ)
 
     def _show_fitting_rows(self) -> None:
         """Show only the inputs that matter for the chosen method and directions."""
@@ -230,8 +260,8 @@ class TrackingPanel(EnginePanel):
             raise InvalidInput("there is no seed; click in the brain, or choose a label region to seed from")
         name = "" if bundle is None else bundle.name
         if labels is not None:
-            region = Region(volume_of(labels), grid_of(labels)[0], self.seed_box.label_box.value(), labels.name)
-            name = f"{labels.name} {region.label}"
+            region = Region(volume_of(labels), grid_of(labels)[0])
+            name = f"{labels.name} {self.seed_box.label_box.value()}"
         key = self._key() if labels is not None or bundle is None else bundle.key
         shown = self.display.fiber_layer(key)
         return Request(
@@ -239,13 +269,24 @@ class TrackingPanel(EnginePanel):
             name=name,
             study=layer.name,
             source=source,
-            seeds=self.seed_box.form.value(),
-            center_mm=None if bundle is None else bundle.center_mm,
+            recipe=source_recipe(source, layer, self.device),
+            settings=self._settings(
+                None if bundle is None else bundle.center_mm, "" if labels is None else labels.name
+            ),
             region=region,
-            directions=self.directions_form.value(),
-            settings=self.settings_form.value(),
-            device=self.device,
             paint=None if shown is None else shown.paint,
+        )
+
+    def _settings(self, center_mm: Position | None, region: str) -> BundleSettings:
+        """The settings on show, for a seed or a region."""
+        return BundleSettings(
+            center_mm=None if region else center_mm,
+            region=region,
+            label=self.seed_box.label_box.value(),
+            seeds=self.seed_box.form.value(),
+            directions=self.directions_form.value(),
+            tracking=self.settings_form.value(),
+            device=self.device,
         )
 
     def teardown(self) -> None:
@@ -269,8 +310,8 @@ class TrackingPanel(EnginePanel):
     def _ask_to_save(self) -> None:
         layer = self.results.layer
         if layer is not None:
-            fibers = layer.metadata[KEY]["tractogram"].select(layer.shown)
-            title, name = f"Save the {len(fibers):,} fibers that are shown", file_name(layer.name) + ".trk"
+            fibers = fibers_to_save(layer)
+            title, name = f"Save {count_text(len(fibers), len(layer.lines))}", file_name(layer.name) + ".trk"
             self.results.files.ask_to_write(title, TRACTOGRAMS, name, lambda: partial(_save, fibers))
 
     def save(self, fibers: Tractogram, path: str | Path) -> None:
@@ -284,28 +325,38 @@ class TrackingPanel(EnginePanel):
     def open_fibers(self, path: str | Path) -> None:
         """Show the fibers of a file in a layer of their own, once read; what goes wrong is shown as a sentence."""
         path, source = Path(path), self.source
-        read = partial(read_tractogram, reference=None if source is None else (source.affine, source.shape))
-        self.results.files.read(path, read, partial(self._show_file, path))
+        reference = None if source is None else (source.affine, source.shape)
 
-    def _show_file(self, path: Path, fibers: Tractogram) -> None:
-        self.results.describe_layer(self.display.set_fibers(str(path), path.name, fibers))
+        def read(path: Path) -> tuple[Tractogram, Lines]:
+            fibers = read_tractogram(path, reference=reference)
+            return fibers, pack_fibers(fibers)
+
+        self.results.files.read(path, read, lambda found: self._show_file(path, *found))
+
+    def _show_file(self, path: Path, fibers: Tractogram, lines: Lines) -> None:
+        layer = self.display.set_fibers(str(path), path.name, fibers, lines)
+        self.viewer.layers.selection.active = layer
+        self.results.describe_layer(layer)
+        if warning := place_warning(fibers, layer.name, [x for x in self.viewer.layers if x == self.source_box.layer]):
+            self.show_note(warning)
 
     # -- the script -----------------------------------------------------------------------------------------------
 
     def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that tracks the current bundle as the panel would."""
-        labels = self.seed_box.labels_box.layer
-        labels_path = None if labels is None else saved.get(labels.name) or saved_path(labels, read_volume)
-        return tracking_script(self._request(self.bundles.current, labels), self.source_box.layer, labels_path)
+        """Return a script that shows the fibers that are on screen; see `tracking_script`."""
+        labels, bundle = self.seed_box.labels_box.layer, self.bundles.current
+        is_traced = self.display.fiber_layer(self._key()) is not None
+        nothing = bundle is None and labels is None and any(isinstance(x, Streamlines) for x in self.viewer.layers)
+        request = None if is_traced or nothing else self._request(bundle, labels)
+        return tracking_script(list(self.viewer.layers), request, saved)
 
     def painted_layers(self) -> list[Any]:
-        """The label layer to seed from, if no file holds it as it is."""
-        labels = self.seed_box.labels_box.layer
-        return [labels] if labels is not None and saved_path(labels, read_volume) is None else []
+        """The layers that come with something that no file holds: a mask, seeds of a label region."""
+        return unsaved(self.viewer.layers)
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save a label layer as NIfTI into a folder."""
-        return save_layer(layer, folder)
+        """Save what a layer comes with into a folder."""
+        return save_unsaved(layer, self.viewer.layers, folder)
 
 
 def _save(fibers: Tractogram, path: Path) -> str:

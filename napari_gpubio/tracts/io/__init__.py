@@ -1,19 +1,22 @@
-"""Files of the tracts engine: diffusion scans, gradient tables, volumes, tensor images, tractograms."""
+"""Files of the tracts engine: diffusion scans, gradient tables, volumes, tensor images, tractograms, and tables."""
 
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask, read_volume
 from napari_gpubio.tracts.io.gradients import read_fsl_gradients, write_fsl_gradients
+from napari_gpubio.tracts.io.tables import fiber_table, write_fiber_table
 from napari_gpubio.tracts.io.tensor_images import read_tensors, write_tensors
 from napari_gpubio.tracts.io.tractograms import TractogramWriter, read_tractogram, write_tractogram
 
 __all__ = [
     "TractogramWriter",
+    "fiber_table",
     "read_dwi",
     "read_fsl_gradients",
     "read_mask",
     "read_tensors",
     "read_tractogram",
     "read_volume",
+    "write_fiber_table",
     "write_fsl_gradients",
     "write_tensors",
     "write_tractogram",

@@ -1,7 +1,16 @@
 """From signals to tensors: brain mask, fit, repair, check of the gradient table, scalar maps and ellipsoids."""
 
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients, corrected_scan
-from napari_gpubio.tracts.tensors.maps import ellipsoids, scalar_map
+from napari_gpubio.tracts.tensors.maps import ellipsoids, nearby_voxels, scalar_map, slice_voxels
 from napari_gpubio.tracts.tensors.mask import brain_mask
 
-__all__ = ["GradientCheck", "brain_mask", "check_gradients", "corrected_scan", "ellipsoids", "scalar_map"]
+__all__ = [
+    "GradientCheck",
+    "brain_mask",
+    "check_gradients",
+    "corrected_scan",
+    "ellipsoids",
+    "nearby_voxels",
+    "scalar_map",
+    "slice_voxels",
+]

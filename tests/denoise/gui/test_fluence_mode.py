@@ -5,7 +5,8 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from napari_gpubio import denoise
-from napari_gpubio.core.napari_io import carried, stored_array, volume_of
+from napari_gpubio.core.napari_io import stored_array, volume_of
+from napari_gpubio.core.quantity import Quantity, quantity_of
 from napari_gpubio.denoise.gui import request
 from tests.denoise.gui.panel_samples import (
     AFFINE,
@@ -48,7 +49,7 @@ def test_from_the_sample_to_clean_fluence(viewer, panel, qtbot):
     assert truth_db > 9
     gain_db = float(number(panel, "Gain").split()[1])
     assert 0 < gain_db - truth_db < 3  # bias is not seen
-    assert carried(noise, "quantity") == "log10 standard error that is left"
+    assert quantity_of(noise) == Quantity("standard error that is left", "1/mm²", "log10")
 
 
 @pytest.mark.parametrize("affine", [AFFINE, SAGITTAL], ids=["anisotropic, from right to left", "sagittal"])

@@ -5,7 +5,9 @@ import pytest
 from napari.layers import Image
 
 from napari_gpubio import denoise
-from napari_gpubio.core.napari_io import KEY, carried, stored_array, volume_of, write_image
+from napari_gpubio.core.layer_files import write_image
+from napari_gpubio.core.napari_io import KEY, stored_array, volume_of
+from napari_gpubio.core.quantity import Quantity, quantity_of
 from napari_gpubio.core.volumes import read_array
 from napari_gpubio.denoise.gui import DenoisePanel
 from napari_gpubio.tracts.model import DiffusionScan
@@ -103,7 +105,7 @@ def test_fluence_is_filtered_as_it_is_and_shown_as_its_logarithm(viewer, panel, 
     assert np.array_equal(volume_of(clean), denoise.io.to_log10(expected.image), equal_nan=True)
     assert np.array_equal(volume_of(noise), denoise.io.to_log10(expected.noise), equal_nan=True)
     assert clean.contrast_limits == [-14, -9]
-    assert carried(clean, "quantity") == "log10 fluence"
+    assert quantity_of(clean) == Quantity("fluence", "1/mm²", "log10", "denoised: scan")
     assert np.isnan(volume_of(residual)[0]).all()
     relative = np.median((expected.noise / expected.image)[(expected.image > expected.noise) & (expected.noise > 0)])
     assert number(panel, "Noise") == f"{100 * relative:.3g} %"

@@ -34,7 +34,7 @@ GRAY, LOGARITHM = {"unit": "Gy"}, {"napari_gpubio": {"quantity": "log10 fluence"
         (GRAY, 1.0, None, "tick a Labels or Shapes layer"),
         (GRAY, np.nan, label_values(), "not finite"),
         (GRAY, 1.0, np.zeros(SHAPE, np.uint8), "are empty"),
-        (LOGARITHM, 1.0, label_values(), "shows logarithms"),
+        (LOGARITHM, 1.0, label_values(), "too large for decimal logarithms; choose linear"),
     ],
     ids=["no dose", "no structures", "NaN in the dose", "empty labels", "logarithms"],
 )
@@ -50,7 +50,7 @@ def test_bad_input_is_explained(user, viewer, metadata, voxel, labels, words):
 
 def test_units_of_a_second_plan(user, viewer, panel):
     user.choose_two_plans(a_dose(unit="J/cm2"))
-    assert "in Gy and J/cm2, which cannot share an axis" in user.complaint()
+    assert "in Gy and J/cm², which cannot share an axis" in user.complaint()
     panel.inputs_box.second_box.choose(viewer.add_image(dose_values().T, name="unknown"))
     user.run()
     assert "unit of 'unknown' is not known" in panel.message

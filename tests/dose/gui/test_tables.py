@@ -151,7 +151,7 @@ def test_columns_and_numbers_are_selected_to_be_typed_over(filled_panel):
         ("Gy", "Gy", set()),
         ("cGy", "Gy", set()),
         ("mGy", "Gy", set()),
-        ("J/cm2", "J/cm2", {"EQD2", "BED", "NTCP", "TCP"}),
+        ("J/cm²", "J/cm²", {"EQD2", "BED", "NTCP", "TCP"}),
     ],
 )
 def test_every_metric_of_the_menu_can_be_a_column(user, panel, unit, usual, missing):

@@ -15,7 +15,7 @@ from napari_gpubio.light.gui.optical_rows import TYPED
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import HEAD_TABLES, head_media, preset, preset_recipe
-from tests.dock_widgets import button, turn_wheel
+from tests.dock_widgets import button
 from tests.light.gui.property_samples import (
     COLORS,
     CONTROL,
@@ -282,13 +282,6 @@ def test_a_narrow_dock_shows_all_numbers_and_a_wide_one_the_sources(table):
                 text = table.model.data(table.model.index(row, column))
                 needed = table.view.fontMetrics().horizontalAdvance(text) + 6
                 assert table.view.columnWidth(column) >= needed, text
-
-
-def test_the_wheel_scrolls_past_the_inputs(table):
-    table.view.setFocus()
-    for box in (table.wavelength_box, table.unit_box):
-        turn_wheel(box, -120)
-    assert (table.wavelength_nm, table.unit) == (690.0, "1/mm")
 
 
 def test_many_labels_scroll(table):

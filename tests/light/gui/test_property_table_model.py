@@ -7,7 +7,7 @@ from qtpy.QtCore import QModelIndex, Qt
 from qtpy.QtGui import QColor
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui.tables import MISSING, WRONG, copied_text, pasted_cells
+from napari_gpubio.gui.tables import copied_text, missing_color, pasted_cells, wrong_color
 from napari_gpubio.light.gui.optical_model import LABEL_COLUMNS, NO_LABELS, PropertyModel
 from napari_gpubio.light.gui.optical_rows import TYPED
 from tests.light.gui.property_samples import MUA, MUS, MUSP, NAME, SOURCE, G, Linear, N, medium
@@ -116,7 +116,7 @@ def test_an_invalid_cell_is_colored_and_keeps_its_text(model):
     assert model.check_text(0, NAME, "-1") == ""
     assert model.rows[0].mua_per_mm == 0.0101  # nothing was typed yet
     model.type_in({(0, MUA): "-1", (1, G): "many"})
-    assert shown(model, 0, MUA, Role.BackgroundRole) == shown(model, 1, G, Role.BackgroundRole) == WRONG
+    assert shown(model, 0, MUA, Role.BackgroundRole) == shown(model, 1, G, Role.BackgroundRole) == wrong_color()
     assert shown(model, 0, MUS, Role.BackgroundRole) is shown(model, 2, MUA, Role.BackgroundRole) is None
     assert shown(model, 1, G) == "many"
     assert shown(model, 1, MUSP) == ""
@@ -163,7 +163,7 @@ def test_rows_from_recipes_follow_the_wavelength_and_typed_ones_stay(model):
     model.set_wavelength(950)
     assert model.rows[2].mua_per_mm == 0.8
     assert model.warnings() == ["label 3 (blood) was not updated for 950 nm: there is nothing above 900 nm"]
-    assert shown(model, 2, MUA, Role.ForegroundRole) == MISSING
+    assert shown(model, 2, MUA, Role.ForegroundRole) == missing_color()
     model.set_wavelength(850)
     assert model.warnings() == []
     assert shown(model, 2, MUA, Role.ForegroundRole) is None

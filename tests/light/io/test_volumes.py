@@ -29,7 +29,7 @@ def result():
 def test_fluence_lies_where_the_labels_lie(tmp_path, result):
     sidecar = write_fluence(tmp_path / "f.nii.gz", result)
     assert sidecar == tmp_path / "f.json"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.json", "f.nii.gz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.json", "f.nii.gz", "f_standard_error.nii.gz"]
     image = nib.load(tmp_path / "f.nii.gz")
     assert image.get_data_dtype() == np.float32
     np.testing.assert_array_equal(np.asarray(image.dataobj), result.fluence)

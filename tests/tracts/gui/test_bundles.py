@@ -26,7 +26,7 @@ def test_choosing_a_bundle_shows_its_numbers(two):
         two.list.setCurrentRow(row)
         assert two.panel.results.layer.name == f"bundle {row + 1}"
         numbers.setdefault(row, two.numbers)
-        assert two.numbers["number"].startswith(f"{len(two.fibers(f'bundle {row + 1}'))} of ")
+        assert two.numbers["kept"].startswith(f"{len(two.fibers(f'bundle {row + 1}'))} of ")
         assert two.numbers == numbers[row]
     assert numbers[0] != numbers[1]
 

@@ -51,8 +51,9 @@ def test_a_click_puts_the_seed_there_and_shows_what_the_api_gives(viewer, user):
     assert np.allclose(layer.data_to_world(layer.points[0]), on_screen(user.fibers().points[0]), atol=1e-4)
     assert viewer.layers.selection.active is active
     assert viewer.layers[-1].name == "seeds"
-    assert user.numbers["number"] == f"{len(user.fibers())} of 50"
-    assert user.numbers["longest"] == f"{user.fibers().lengths_mm().max():.0f}"
+    assert user.numbers["kept"] == f"{len(user.fibers())} of 50"
+    lengths = user.fibers().per_fiber["length_mm"]
+    assert user.numbers["length, range"] == f"{lengths.min():.1f} – {lengths.max():.1f}"
     assert user.message == ""
     assert np.allclose([r.step for r in viewer.dims.range], steps)  # one tick of a slider stays one slice
 
@@ -82,8 +83,8 @@ def test_clicks_that_give_no_fibers_are_sentences_and_lose_nothing(viewer, one):
     assert np.allclose(one.seed, CALLOSUM, atol=1e-4)
     one.set("min_length_mm", 900.0)
     one.click(CALLOSUM)
-    assert "None of 50 fibers is longer than 900 mm" in one.message
-    assert one.numbers["number"] == "0 of 50"
+    assert "None of the 50 fibers is longer than 900 mm" in one.message
+    assert one.numbers["kept"] == "0 of 50"
 
 
 def test_only_a_left_click_that_does_not_move_or_paint_seeds(viewer, user):

@@ -1,12 +1,16 @@
 """The dock widget "Fiber tracking": colors, filters, picked fibers and files."""
 
+import csv
+import io
+
 import numpy as np
+import pyqtgraph
 import pytest
-from qtpy.QtWidgets import QComboBox
+from qtpy.QtWidgets import QApplication, QComboBox
 from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio import tracts
-from tests.dock_widgets import Mouse, moved
+from tests.dock_widgets import Mouse, moved, save_scripts_as
 from tests.tracts.gui.tracking_samples import CALLOSUM, on_screen, tractogram
 
 
@@ -48,7 +52,7 @@ def test_filtering_by_a_range(one):
         wrong = np.count_nonzero(layer.shown != ((values >= low) & (values <= high)))
         assert 0.2 * len(values) < layer.shown.sum() < 0.65 * len(values)
         assert wrong <= 0.1 * len(values)  # the slider shows a few digits
-        slider.setValue((values.min(), values.max()))
+        slider.setValue((slider.minimum(), slider.maximum()))
         assert layer.shown.all()
 
 
@@ -74,8 +78,8 @@ def test_a_picked_fiber_shows_its_numbers(viewer, one):
     assert picked is not None
     rows = {row.name: row.text for row in one.panel.results.table.rows if row.group == f"bundle 1, fiber {picked}"}
     assert "ended" in rows
-    assert rows["length (mm)"] == f"{fibers.per_fiber['length_mm'][picked]:.3g}"
-    assert rows["mean FA"] == f"{fibers.per_fiber['mean_fa'][picked]:.3g}"
+    assert rows["length (mm)"] == f"{fibers.per_fiber['length_mm'][picked]:.1f}"
+    assert rows["mean FA"] == f"{fibers.per_fiber['mean_fa'][picked]:.3f}"
     assert np.allclose(one.seed, CALLOSUM, atol=1e-4)
     one.click(moved(CALLOSUM, 0.0, -8.0, 0.0))
     assert "ended" not in one.numbers
@@ -129,3 +133,76 @@ def test_opening_fibers(user, tmp_path):
     assert list(user.layers) == ["mine.tck"]
     user.open(tmp_path / "missing.trk")
     assert "missing.trk" in user.message
+
+
+# -- shown and all ----------------------------------------------------------------------------------------------------
+
+
+def numbers_of(user, group):
+    return {row.name: row.text for row in user.panel.results.table.rows if row.group == group}
+
+
+def bars(user):
+    """Heights of the bars of the histogram, those of all fibers and of the shown ones."""
+    plot = user.panel.results.findChild(pyqtgraph.PlotWidget)
+    items = [item for item in plot.plotItem.items if isinstance(item, pyqtgraph.BarGraphItem)]
+    return [np.asarray(item.opts["height"]) for item in items]
+
+
+def test_numbers_and_histogram_tell_shown_and_all(one):
+    layer, fibers = one.layers["bundle 1"], one.fibers()
+    lengths = fibers.per_fiber["length_mm"].astype(float)
+    everything = numbers_of(one, "Fibers (all are shown)")
+    assert everything["number"] == f"{len(fibers)}"
+    assert everything["length, mean ± SD"] == f"{lengths.mean():.1f} ± {lengths.std():.1f}"
+    whole, shown = bars(one)
+    assert np.array_equal(whole, shown)
+    assert whole.sum() == len(fibers)
+    one.filter_by("length_mm", 40.0, 90.0)
+    one.qtbot.wait(10)
+    passing = (lengths >= 40.0) & (lengths <= 90.0)
+    assert np.array_equal(layer.shown, passing)
+    assert 0 < passing.sum() < len(fibers)
+    assert numbers_of(one, "All fibers") == everything
+    some = numbers_of(one, "Shown fibers")
+    assert some["number"] == f"{passing.sum()} of {len(fibers)}"
+    assert some["length, median"] == f"{np.median(lengths[passing]):.1f}"
+    assert some["mean FA, mean ± SD"].startswith(f"{fibers.per_fiber['mean_fa'][passing].mean():.3f}")
+    whole, shown = bars(one)
+    assert (whole.sum(), shown.sum()) == (len(fibers), passing.sum())
+    layer.shown = np.zeros(len(fibers), bool)  # by a script
+    one.qtbot.wait(10)
+    assert numbers_of(one, "Shown fibers") == {"number": f"0 of {len(fibers)}"}
+
+
+def pick(user, name, fiber):
+    user.panel.results.describe_fiber(user.layers[name], fiber)
+
+
+def test_numbers_of_picked_fibers_are_copied_and_exported(two, tmp_path, monkeypatch):
+    assert not any("fiber 3" in row.group for row in two.panel.results.table.rows)
+    for name, fiber in (("bundle 1", 3), ("bundle 2", 1), ("bundle 1", 0)):
+        pick(two, name, fiber)
+    menu = {action.text(): action.trigger for action in two.button("Fiber table").menu().actions()}
+    menu["Copy picked fibers"]()
+    rows = list(csv.DictReader(io.StringIO(QApplication.clipboard().text()), delimiter="\t"))
+    assert [(row["bundle"], row["fiber"]) for row in rows] == [("bundle 1", "3"), ("bundle 1", "0"), ("bundle 2", "1")]
+    assert np.float32(rows[0]["length_mm"]) == two.fibers("bundle 1").per_fiber["length_mm"][3]
+    assert np.float32(rows[2]["mean_fa"]) == two.fibers("bundle 2").per_fiber["mean_fa"][1]
+    layer = two.layers["bundle 2"]
+    two.filter_by("length_mm", np.median(layer.per_fiber["length_mm"]), None)
+    expected = {"picked": 3, "shown": int(layer.shown.sum()), "all": len(layer.lines)}
+    assert expected["shown"] < expected["all"]
+    for which, count in expected.items():
+        path = tmp_path / f"{which}.csv"
+        save_scripts_as(monkeypatch, path)
+        menu[f"Export {which} fibers (CSV)…"]()
+        two.settle()
+        assert len(path.read_text(encoding="utf-8").splitlines()) == 1 + count
+    menu["Clear picked fibers"]()
+    menu["Copy picked fibers"]()
+    assert "no fiber is picked" in two.message
+    pick(two, "bundle 1", 0)
+    two.list.setCurrentRow(0)
+    two.click(moved(CALLOSUM, 0.0, -8.0, 0.0))  # whose fibers are others now
+    assert not two.panel.results.picks()

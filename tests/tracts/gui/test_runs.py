@@ -169,7 +169,7 @@ def test_a_late_result_does_not_change_what_the_panel_speaks_of(two, request):
     held.go.set()
     two.settle()
     assert two.bundle.name == two.panel.results.layer.name == "bundle 1"
-    assert two.numbers["number"].startswith(f"{len(two.fibers())} of ")
+    assert two.numbers["kept"].startswith(f"{len(two.fibers())} of ")
 
 
 def test_a_preview_that_is_still_on_its_way_does_not_replace_the_full_set(user):

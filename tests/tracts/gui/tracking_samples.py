@@ -6,6 +6,7 @@ import functools
 import numpy as np
 from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtWidgets import QComboBox, QListWidget
+from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import KEY
@@ -122,6 +123,24 @@ class User:
         """Change a setting of the tracking."""
         self.panel.settings_form.widget(name).value = value
         self.settle()
+
+    def filter_by(self, measure, low, high):
+        """Show the fibers of the results with a number in a range; None: no end."""
+        box = next(b for b in self.panel.results.findChildren(QComboBox) if b.findData("drift") >= 0 > b.findData("fa"))
+        box.setCurrentIndex(box.findData(measure))
+        slider = self.slider
+        slider.setValue((slider.minimum() if low is None else low, slider.maximum() if high is None else high))
+
+    @property
+    def summary(self):
+        """What the panel tells of the settings of the fibers, if anything."""
+        label = self.panel.seed_box.summary
+        return "" if label.isHidden() else label.text()
+
+    @property
+    def slider(self):
+        """The slider of the filter."""
+        return self.panel.results.findChild(QLabeledDoubleRangeSlider)
 
     def seed_from(self, layer, label=1):
         """Choose a label region to seed from."""

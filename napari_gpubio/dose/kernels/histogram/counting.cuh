@@ -8,13 +8,13 @@ typedef unsigned long long u64;
 constexpr unsigned INFINITE = 0x7f800000u;  // the bits of a float
 
 struct Found {
-    u64 total;
+    u64 total, rest;  // dose in fine steps, and what is below a step in parts of it
     unsigned outside;  // 32 bits are enough for a task
     unsigned low, high;  // bits of floats that are not negative, which are ordered as the floats are
 
     __device__ void clear()
     {
-        total = 0;
+        total = rest = 0;
         outside = 0;
         low = INFINITE;
         high = 0u;
@@ -23,7 +23,7 @@ struct Found {
 
 // Where an organ's bins and sums are kept; extremes of organ n in row r are at r * organs + n.
 struct Sums {
-    u64 *counts, *totals, *outside;
+    u64 *counts, *totals, *rests, *outside;
     unsigned *low, *high;
 };
 
@@ -53,7 +53,10 @@ __device__ __forceinline__ int look_up(Volume volume, BinRule rule, Place place,
         found.outside += weight;
         return -1;
     }
-    found.total += (u64)weight * fine_dose(rule, value);
+    const float fine = value * rule.fine;
+    const unsigned steps = (unsigned)fine;
+    found.total += (u64)weight * steps;
+    found.rest += (u64)weight * (unsigned)((fine - (float)steps) * FINE_STEPS);
     found.low = min(found.low, __float_as_uint(value));
     found.high = max(found.high, __float_as_uint(value));
     return bin_of(rule, value);
@@ -79,12 +82,14 @@ __device__ __forceinline__ void keep_together(Sums sums, int organ, size_t extre
 {
     for (int lanes = SIMD_WIDTH / 2; lanes > 0; lanes /= 2) {
         found.total += __shfl_xor_sync(ALL, found.total, lanes);
+        found.rest += __shfl_xor_sync(ALL, found.rest, lanes);
         found.outside += __shfl_xor_sync(ALL, found.outside, lanes);
         found.low = min(found.low, __shfl_xor_sync(ALL, found.low, lanes));
         found.high = max(found.high, __shfl_xor_sync(ALL, found.high, lanes));
     }
     if (threadIdx.x % SIMD_WIDTH != 0) return;
     if (sign != 0 && found.total) atomicAdd(&sums.totals[organ], sign > 0 ? found.total : 0 - found.total);
+    if (sign != 0 && found.rest) atomicAdd(&sums.rests[organ], sign > 0 ? found.rest : 0 - found.rest);
     const u64 outside = found.outside;
     if (sign != 0 && outside) atomicAdd(&sums.outside[organ], sign > 0 ? outside : 0 - outside);
     keep_extremes(&sums.low[extremes], &sums.high[extremes], found, sign);

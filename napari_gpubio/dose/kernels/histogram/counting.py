@@ -1,11 +1,11 @@
 """The compiled functions of the CPU backend, the counterpart of ``dvh.cu``: same samples, same order of operations.
 
-Every thread counts into a copy of its own: ``counts`` of shape (copies, organs, bins + 2), int64, holds the weight in
-each bin, the sum of weight times dose in fine steps, and the weight outside the dose; ``extremes`` of shape (copies,
-organs, 3), float32, the least value, the largest, and 1 if one of them was taken off since, so that they are no more
-than bounds. Strips of labels that will be painted have their own extremes instead, shape (strips, organs, 3). Weights
-and sums are integers, so the order of samples does not matter. The items of the counting kernels are the copies: number
-c of n takes every n-th task from the c-th on.
+Every thread counts into a copy of its own: ``counts`` of shape (copies, organs, bins + 3), int64, holds the weight in
+each bin, the sum of weight times dose in fine steps, what is below a step in parts of it, and the weight outside the
+dose; ``extremes`` of shape (copies, organs, 3), float32, the least value, the largest, and 1 if one of them was taken
+off since, so that they are no more than bounds. Strips of labels that will be painted have their own extremes instead,
+shape (strips, organs, 3). Weights and sums are integers, so the order of samples does not matter. The items of the
+counting kernels are the copies: number c of n takes every n-th task from the c-th on.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.jit import kernel, leaf
 from napari_gpubio.dose.kernels.histogram import sampling
-from napari_gpubio.dose.kernels.histogram.dose_grid import BinRule
+from napari_gpubio.dose.kernels.histogram.dose_grid import FINE_STEPS, BinRule
 from napari_gpubio.dose.kernels.histogram.sampling import (
     Place,
     Volume,
@@ -31,6 +31,7 @@ from napari_gpubio.dose.kernels.histogram.sampling import (
 Array = npt.NDArray[Any]
 LEAST, LARGEST, LOST = 0, 1, 2  # columns of extremes
 _INFINITE, _ZERO, _HALF, _ONE = np.float32(np.inf), np.float32(0.0), np.float32(0.5), np.float32(1.0)
+_FINE_STEPS = np.float32(FINE_STEPS)
 
 
 class Rows(NamedTuple):
@@ -71,9 +72,10 @@ class Strips(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Sum of dose, weight outside the dose, least and largest value of some samples."""
+    """Sum of dose and its rest, weight outside the dose, least and largest value of some samples."""
 
     total: np.int64
+    rest: np.int64
     outside: np.int64
     low: np.float32
     high: np.float32
@@ -141,7 +143,7 @@ def volume_of_segments(start: int, stop: int, table: Array, rows: Array, starts:
 @leaf
 def nothing() -> Found:
     """Before the first sample."""
-    return Found(np.int64(0), np.int64(0), _INFINITE, _ZERO)
+    return Found(np.int64(0), np.int64(0), np.int64(0), _INFINITE, _ZERO)
 
 
 @leaf
@@ -149,19 +151,23 @@ def tally_sample(volume: Volume, rule: BinRule, place: Place, weight: Any, bins:
     """Count one sample at a voxel index of the dose."""
     value = dose_at(volume, place)
     if value < _ZERO:
-        return Found(found.total, found.outside + weight, found.low, found.high)
+        return Found(found.total, found.rest, found.outside + weight, found.low, found.high)
     bins[bin_of(rule, value)] += weight
     low = value if value < found.low else found.low
     high = value if value > found.high else found.high
-    return Found(found.total + weight * np.int64(value * rule.fine), found.outside, low, high)
+    fine = np.float32(value * rule.fine)
+    steps = np.int64(fine)
+    rest = np.int64((fine - np.float32(steps)) * _FINE_STEPS)
+    return Found(found.total + weight * steps, found.rest + weight * rest, found.outside, low, high)
 
 
 @leaf
 def add_found(found: Found, sign: int, bins: Array, extremes: Array) -> None:
     """Add what was found of an organ to its counts and extremes; taken off (-1), an extreme is lost with its sample."""
-    count = len(bins) - 2
+    count = len(bins) - 3
     bins[count] += found.total
-    bins[count + 1] += found.outside
+    bins[count + 1] += found.rest
+    bins[count + 2] += found.outside
     if sign >= 0:
         extremes[LEAST] = found.low if found.low < extremes[LEAST] else extremes[LEAST]
         extremes[LARGEST] = found.high if found.high > extremes[LARGEST] else extremes[LARGEST]

@@ -37,7 +37,7 @@ class Run:
     def restart(self) -> None:
         """Forget what has been counted."""
         threads, organs = jit.thread_count(), len(self._problem.organs)
-        self._counts = np.zeros((threads, organs, int(self._problem.bins.rule.bins) + 2), np.int64)  # see `counting`
+        self._counts = np.zeros((threads, organs, int(self._problem.bins.rule.bins) + 3), np.int64)  # see `counting`
         self._extremes = _no_extremes(threads, organs)
         self.strip_extremes = _no_extremes(self._problem.extreme_rows - 1, organs)
 
@@ -61,8 +61,9 @@ class Run:
         """Count part of a work into copies of the counts, or only into the first copy where there is little to do."""
         copies = 1 if few else len(self._counts)
         extremes = self._extremes[:copies] if extremes is None else extremes
-        dose = Volume(self._values.reshape(-1), *self._values.shape), self._problem.bins.rule
-        jit.run_blocks(kernel, copies, *dose, work, part, self._counts[:copies], extremes)
+        nx, ny, nz = self._values.shape
+        volume = Volume(self._values.reshape(-1), nx, ny, nz, np.int32(self._problem.grid.whole))
+        jit.run_blocks(kernel, copies, volume, self._problem.bins.rule, work, part, self._counts[:copies], extremes)
 
     def tally_box(self, number: int, box: Box, sign: int) -> None:
         """Count the voxels of a box of label volume ``number`` of the works (1), or take them off (-1)."""
@@ -94,7 +95,8 @@ class Run:
         counts = self._counts.sum(axis=0)
         painted = [work for work in self._problem.works if isinstance(work, LabelWork) and work.extremes]
         low, high = _ends(np.concatenate([self._extremes, *map(self._rows_of_ends, painted)]))
-        return Tally(counts[:, :-2], counts[:, -2], counts[:, -1], low[None], high[None])
+        sums, rests, outside = counts[:, -3:].T
+        return Tally(counts[:, :-3], sums, rests, outside, low[None], high[None])
 
     def _rows_of_ends(self, work: LabelWork) -> Array:
         """Rows of extremes among which are the least and the largest of all strips.

@@ -13,11 +13,13 @@ from napari_gpubio.dose.model import Dose, is_turned
 from napari_gpubio.dose.settings import DvhSettings
 
 Array = npt.NDArray[Any]
-FINE_STEPS = 1 << 20  # steps between the least and the largest dose in which sums of dose are kept
+# Sums of dose are kept in steps of a part of the doses' width, and what is below a step in parts of that again: 40 bits
+# in all, so that the mean of what is a billionth of the largest dose is still right.
+FINE_STEPS = 1 << 20
 _TINY = np.float32(2.0**-60)  # of numbers near 1: less is 0, so that no product is subnormal, which a GPU would flush
 _LEAST_SCALE = 2.0**-1000  # whose inverse is a number still
 _MANTISSA_BITS = 23
-_OCTAVES = 17  # at least, in bins of equal ratio: five decades
+_LOWEST_BINS = 2  # in bins of equal ratio: the dose 0, and doses between it and the least one of the volume
 
 
 class ScaledDose(NamedTuple):
@@ -28,6 +30,7 @@ class ScaledDose(NamedTuple):
     least: float
     scale: float  # a power of two, so that dividing by it costs no bits
     top: float  # largest scaled value; 0 where all doses are ``least``
+    whole: bool  # whether a voxel's value holds in all of it, instead of values being interpolated between centers
     turned: bool  # whether X, Y, Z are the axes of the array that was given from the last to the first; see `c_ordered`
 
     @property
@@ -56,7 +59,7 @@ def _scale(start: int, stop: int, source: Array, least: float, inverse: float, o
         out[n] = value if value >= _TINY else np.float32(0.0)
 
 
-def scaled_dose(dose: Dose, *, turned: bool | None = None) -> ScaledDose:
+def scaled_dose(dose: Dose, *, whole: bool, turned: bool | None = None) -> ScaledDose:
     """Lay a dose out for the kernels; ``turned`` is that of an earlier layout on the same grid."""
     array, affine = c_ordered(dose.values, dose.affine, turned=turned)
     least = min(0.0, dose.least)
@@ -70,13 +73,14 @@ def scaled_dose(dose: Dose, *, turned: bool | None = None) -> ScaledDose:
         least=least,
         scale=scale,
         top=float(top) if top >= _TINY else 0.0,
+        whole=whole,
         turned=is_turned(dose.values) if turned is None else turned,
     )
 
 
 def renewed(grid: ScaledDose, dose: Dose) -> ScaledDose:
     """The layout of another dose on the same grid; InvalidInput if it lies on another one."""
-    new = scaled_dose(dose, turned=grid.turned)
+    new = scaled_dose(dose, whole=grid.whole, turned=grid.turned)
     is_same = new.source.shape == grid.source.shape and np.array_equal(new.affine, grid.affine)  # known in microseconds
     if not is_same and not same_grid(new.source.shape, new.affine, grid.source.shape, grid.affine):
         raise InvalidInput(
@@ -115,13 +119,14 @@ class Bins:
     """Bins between the least and the largest dose."""
 
     rule: BinRule
-    edges: npt.NDArray[np.float64]  # in units of the dose, shape (bins + 1,)
+    # in units of the dose, shape (bins + 1,); bins of equal ratio begin with one that holds the dose 0 alone
+    edges: npt.NDArray[np.float64]
     fine_step: float  # dose of one step of the sums
     least: float  # dose at which the sums count 0
 
 
 def make_bins(grid: ScaledDose, settings: DvhSettings) -> Bins:
-    """Bins for a dose, from the settings."""
+    """Bins for a dose, from the settings; InvalidInput if they cannot hold its doses."""
     top = grid.top or 1.0
     fine = np.float32(FINE_STEPS / top)
     if settings.bin_scale == "linear":
@@ -130,15 +135,29 @@ def make_bins(grid: ScaledDose, settings: DvhSettings) -> Bins:
         )
         edges = np.arange(settings.bins + 1) / np.float64(rule.inverse_width)
     else:
-        rule = _ratio_rule(settings.bins, np.float32(top), fine)
+        if grid.least < 0:
+            raise InvalidInput(
+                f"bins of equal ratio need doses from 0 on, and the least one is {grid.least:.4g}; choose linear bins"
+            )
+        rule = _ratio_rule(settings.bins, _least_positive(grid), np.float32(top), fine)
         edges = _ratio_edges(rule)
     edges[-1] = max(edges[-1], top)
     return Bins(rule, grid.least + grid.scale * edges, grid.scale / float(fine), grid.least)
 
 
-def _ratio_rule(count: int, top: np.float32, fine: np.float32) -> BinRule:
-    """The leading bits of a float32 are a bin number: as many bins in every octave, of equal width in each."""
-    per_octave = int(np.clip(np.floor(np.log2(count / _OCTAVES)), 0, _MANTISSA_BITS))
+def _least_positive(grid: ScaledDose) -> np.float32:
+    """The least scaled value that is not 0; the largest one if all are 0."""
+    scaled = (np.asarray(grid.source, np.float64) - grid.least) * grid.inverse_scale
+    return np.float32(np.min(scaled, where=scaled >= _TINY, initial=grid.top or 1.0))
+
+
+def _ratio_rule(count: int, least: np.float32, top: np.float32, fine: np.float32) -> BinRule:
+    """The leading bits of a float32 are a bin number: as many bins in every octave, of equal width in each.
+
+    There are as many octaves as from the least to the largest dose, so that bins are as narrow as their number allows.
+    """
+    octaves = 1 + (int(top.view(np.int32)) >> _MANTISSA_BITS) - (int(least.view(np.int32)) >> _MANTISSA_BITS)
+    per_octave = int(np.clip(np.floor(np.log2(max((count - _LOWEST_BINS) / octaves, 1.0))), 0, _MANTISSA_BITS))
     shift = _MANTISSA_BITS - per_octave
     highest = int(top.view(np.int32)) >> shift
     first = max(highest - count + 1, 0)
@@ -148,5 +167,5 @@ def _ratio_rule(count: int, top: np.float32, fine: np.float32) -> BinRule:
 def _ratio_edges(rule: BinRule) -> npt.NDArray[np.float64]:
     bits = (int(rule.first) + np.arange(int(rule.bins) + 1)) << int(rule.shift)
     edges = np.minimum(bits, 0x7F7FFFFF).astype(np.int32).view(np.float32).astype(np.float64)
-    edges[0] = 0.0  # the lowest bin holds all that is less
+    edges[:_LOWEST_BINS] = 0.0  # all that is less, except 0 itself, is in the second one
     return edges

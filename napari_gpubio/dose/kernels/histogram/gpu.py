@@ -26,7 +26,7 @@ _INFINITY = np.float32(np.inf).view(np.uint32)
 LABEL_TYPES = {1: "unsigned char", 2: "unsigned short"}
 _I = np.int32
 # The structs of ``dvh.cu`` and its headers.
-VOLUME = struct_layout({"values": POINTER, "nx": _I, "ny": _I, "nz": _I})
+VOLUME = struct_layout({"values": POINTER, "nx": _I, "ny": _I, "nz": _I, "whole": _I})
 BIN_RULE = struct_layout(
     {
         "logarithmic": _I,
@@ -37,7 +37,7 @@ BIN_RULE = struct_layout(
         "fine": np.float32,
     }
 )
-SUMS = struct_layout(dict.fromkeys(("counts", "totals", "outside", "low", "high"), POINTER))
+SUMS = struct_layout(dict.fromkeys(("counts", "totals", "rests", "outside", "low", "high"), POINTER))
 ROWS = struct_layout(dict.fromkeys(("slices", "owner", "starts", "x", "frames", "tasks"), POINTER))
 POINTS = struct_layout({"places": POINTER, "tasks": POINTER})
 VOXELS = struct_layout(
@@ -72,9 +72,8 @@ class Run:
             *sums, self._ends = _parts(self._found, organs, bins)
             self._extremes = self._ends[:, None] if rows == 1 else cupy.empty((2, rows, organs), np.uint32)
             low, high = self._extremes
-            self._sums = struct(SUMS, counts=sums[0], totals=sums[1], outside=sums[2], low=low, high=high)
-            nx, ny, nz = self._values.shape
-            self._volume = struct(VOLUME, values=self._values, nx=nx, ny=ny, nz=nz)
+            counted = dict(zip(("counts", "totals", "rests", "outside"), sums, strict=True))
+            self._sums = struct(SUMS, **counted, low=low, high=high)
             self._works: tuple[Uploaded, ...] = tuple(_upload(work) for work in problem.works)
         self.renew(problem)
 
@@ -83,7 +82,9 @@ class Run:
         import cupy
 
         self._problem = problem
-        self._dose = self._volume, struct(BIN_RULE, **problem.bins.rule._asdict())
+        nx, ny, nz = self._values.shape
+        volume = struct(VOLUME, values=self._values, nx=nx, ny=ny, nz=nz, whole=problem.grid.whole)
+        self._dose = volume, struct(BIN_RULE, **problem.bins.rule._asdict())
         with cupy.cuda.Device(self.device.indices[0]):
             self._upload_dose(problem.grid)
         self.restart()
@@ -216,19 +217,19 @@ def _page_locked(array: Any) -> npt.NDArray[Any] | None:
 
 def _nothing(organs: int, bins: int) -> npt.NDArray[np.int64]:
     """What a run has found before its first sample."""
-    found = np.zeros(organs * (bins + 3), np.int64)
-    found[organs * (bins + 2) :].view(np.uint32)[:organs] = _INFINITY
+    found = np.zeros(organs * (bins + 4), np.int64)
+    found[organs * (bins + 3) :].view(np.uint32)[:organs] = _INFINITY
     return found
 
 
-def _parts(found: Any, organs: int, bins: int) -> tuple[Any, Any, Any, Any]:
-    """Counts (organs, bins), sums of dose, weight outside, and bits of least and largest value (2, organs).
+def _parts(found: Any, organs: int, bins: int) -> tuple[Any, ...]:
+    """Counts (organs, bins), sums of dose, their rests, weight outside, bits of least and largest value (2, organs).
 
     They are parts of one array, of CuPy or NumPy.
     """
-    ends = organs * bins, organs * (bins + 1), organs * (bins + 2)
-    counts, totals, outside = found[: ends[0]], found[ends[0] : ends[1]], found[ends[1] : ends[2]]
-    return counts.reshape(organs, bins), totals, outside, found[ends[2] :].view(np.uint32).reshape(2, organs)
+    sums = (found[organs * n : organs * (n + 1)] for n in range(bins, bins + 3))
+    ends = found[organs * (bins + 3) :].view(np.uint32).reshape(2, organs)
+    return found[: organs * bins].reshape(organs, bins), *sums, ends
 
 
 def label_define(labels: npt.NDArray[Any]) -> tuple[str, ...]:

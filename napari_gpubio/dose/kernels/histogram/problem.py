@@ -31,12 +31,13 @@ from napari_gpubio.dose.kernels.histogram.work import (
     strip_rows_of,
 )
 from napari_gpubio.dose.model import ANY_FRAME, MM3_PER_CC, Dose, Structures, check_frames
-from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.settings import CONSTANT, DvhSettings
 from napari_gpubio.dose.structures.contours import Color, ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 from napari_gpubio.dose.structures.outlines import edges_of, gap_notes, outlines_of
 
 Array = npt.NDArray[Any]
+_SAME_PLACE = 1e-3  # voxels; samples that are no farther from a center lie in its voxel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,7 @@ class _Layout:
     """Structures as they are added, one after another."""
 
     def __init__(self, dose: Dose, settings: DvhSettings) -> None:
-        self._settings, self._grid = settings, scaled_dose(dose)
+        self._settings, self._grid = settings, scaled_dose(dose, whole=settings.within_voxels == CONSTANT)
         self._from_world = self._grid.from_world
         self._frame_of_reference = dose.frame_of_reference
         self._voxel_mm = float(dose.voxel_sizes_mm.min())
@@ -142,12 +143,14 @@ class _Layout:
 
     def _add_labels(self, structure: LabelStructures) -> None:
         labels, affine = c_ordered(structure.labels, structure.affine)
-        sizes = voxel_sizes_mm(affine)
+        sizes, is_dose_grid = voxel_sizes_mm(affine), _is_whole(self._from_world @ affine)
         first = len(self._organs)
         for value, name in zip(structure.values, structure.names, strict=True):
             volume = float(structure.voxels[value]) * structure.voxel_mm3
             spacing = self._settings.spacing_mm or self._spacing(volume)
             parts = np.maximum(np.ceil(sizes / spacing - 1e-3), 1)
+            if is_dose_grid and self._grid.whole:  # all samples of a voxel would have one dose
+                parts, spacing = np.ones(3), float(sizes.max())
             _check_parts(float(parts.prod()), labels.shape[2], name, spacing)
             self._divisions[len(self._organs)] = parts.astype(np.int32)
             self._organs.append(
@@ -187,6 +190,13 @@ class _Layout:
         frames = np.zeros((len(self._organs), 4, 3))
         frames[list(organs)] = [frame_of(self._from_world @ frame) for frame in own_frames]
         return contour_work(joined(parts, organs), frames)
+
+
+def _is_whole(matrix: Array) -> bool:
+    """Whether voxels of one grid are voxels of another one, by the matrix from indices to indices."""
+    steps = np.round(matrix)
+    is_permuted = (np.abs(steps[:3, :3]).sum(axis=0) == 1).all() and (np.abs(steps[:3, :3]).sum(axis=1) == 1).all()
+    return bool(is_permuted and np.abs(matrix - steps).max() < _SAME_PLACE)
 
 
 def _check_parts(parts: float, columns: int, name: str, spacing: float) -> None:

@@ -4,12 +4,14 @@
 
 constexpr float OUTSIDE = -1.0f, PER_STEP = 1.0f / 16777216.0f;
 constexpr float TINY = 8.673617379884035e-19f;  // 2^-60, as in dose_grid.py
+constexpr float FINE_STEPS = 1048576.0f;  // as in dose_grid.py
 constexpr unsigned SAMPLE_X = 3518319155u, SAMPLE_Y = 2882110345u, SAMPLE_Z = 2360945575u;
 constexpr unsigned ROW_X = 2654435769u, ROW_Y = 1779033703u, ROW_Z = 3144134277u;
 
 struct Volume {
     const float* values;
     int nx, ny, nz;
+    int whole;  // 1 if a voxel's value holds in all of it
 };
 
 struct BinRule {
@@ -25,11 +27,14 @@ struct Place {
 
 __device__ __forceinline__ bool is_within(float x, int n) { return x >= -0.5f && x <= (float)n - 0.5f; }
 
-// Trilinear; beyond the outermost centers their value holds.
+__device__ __forceinline__ float nearest(float x, int n) { return (float)min((int)(x + 0.5f), n - 1); }
+
+// Trilinear, or the voxel's own value; beyond the outermost centers their value holds.
 __device__ __forceinline__ float dose_at(Volume volume, Place place)
 {
     const int nx = volume.nx, ny = volume.ny, nz = volume.nz;
     if (!(is_within(place.x, nx) && is_within(place.y, ny) && is_within(place.z, nz))) return OUTSIDE;
+    if (volume.whole) place = {nearest(place.x, nx), nearest(place.y, ny), nearest(place.z, nz)};
     const float x = fmaxf(place.x, 0.0f), y = fmaxf(place.y, 0.0f), z = fmaxf(place.z, 0.0f);
     const int i = (int)x, j = (int)y, k = (int)z;
     const float fx = x - (float)i, fy = y - (float)j, fz = z - (float)k;
@@ -47,12 +52,15 @@ __device__ __forceinline__ float dose_at(Volume volume, Place place)
 
 __device__ __forceinline__ int bin_of(BinRule rule, float value)
 {
-    const int found =
-        rule.logarithmic ? (__float_as_int(value) >> rule.shift) - rule.first : (int)(value * rule.inverse_width);
+    int found;
+    if (rule.logarithmic) {
+        found = (__float_as_int(value) >> rule.shift) - rule.first;
+        if (found <= 0 && value != 0.0f) found = 1;  // the lowest bin is that of 0 alone
+    } else {
+        found = (int)(value * rule.inverse_width);
+    }
     return min(max(found, 0), rule.bins - 1);
 }
-
-__device__ __forceinline__ unsigned fine_dose(BinRule rule, float value) { return (unsigned)(value * rule.fine); }
 
 __device__ __forceinline__ float fraction(unsigned word) { return (float)(word >> 8) * PER_STEP; }
 

@@ -32,6 +32,7 @@ class Volume(NamedTuple):
     nx: int
     ny: int
     nz: int
+    whole: np.int32  # 1 if a voxel's value holds in all of it, 0 if values are interpolated between centers
 
 
 @leaf
@@ -41,15 +42,23 @@ def is_within(x: np.float32, n: int) -> Any:
 
 
 @leaf
+def nearest(x: np.float32, n: int) -> Any:
+    """The center next to an index in a row of n voxels; half way, the one behind."""
+    return np.float32(min(np.int32(x + _HALF), np.int32(n - 1)))
+
+
+@leaf
 def dose_at(volume: Volume, place: Place) -> np.float32:
-    """Trilinear value at a voxel index, or `OUTSIDE`.
+    """Value at a voxel index, trilinear or that of the voxel, or `OUTSIDE`.
 
     A dose voxel reaches half a voxel beyond its center; beyond the outermost centers its value holds.
     """
-    v, nx, ny, nz = volume
+    v, nx, ny, nz, whole = volume
     x, y, z = place
     if not (is_within(x, nx) and is_within(y, ny) and is_within(z, nz)):
         return OUTSIDE
+    if whole:
+        x, y, z = nearest(x, nx), nearest(y, ny), nearest(z, nz)
     x = x if x > _ZERO else _ZERO
     y = y if y > _ZERO else _ZERO
     z = z if z > _ZERO else _ZERO
@@ -70,9 +79,10 @@ def dose_at(volume: Volume, place: Place) -> np.float32:
 
 @leaf
 def bin_of(rule: BinRule, value: np.float32) -> Any:
-    """Number of the bin of a value."""
+    """Number of the bin of a value; in bins of equal ratio the lowest is that of 0 alone."""
     if rule.logarithmic:
         found = np.int32((np.float32(value).view(np.int32) >> rule.shift) - rule.first)
+        found = found if found > 0 or value == _ZERO else np.int32(1)
     else:
         found = np.int32(value * rule.inverse_width)
     found = found if found > 0 else np.int32(0)

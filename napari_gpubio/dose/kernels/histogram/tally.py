@@ -7,12 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose.kernels.histogram.dose_grid import FINE_STEPS
 from napari_gpubio.dose.kernels.histogram.problem import Organ, Problem
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.model import MM3_PER_CC
 from napari_gpubio.dose.settings import DvhSettings
 
 Array = npt.NDArray[Any]
+_ADDED = "counts", "sums", "rests", "outside"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -21,20 +23,23 @@ class Tally:
 
     counts: Array  # weight in each bin, shape (organs, bins), int64
     sums: Array  # weight times dose in fine steps, shape (organs,), int64
+    rests: Array  # what of it is below a step, in parts of one, shape (organs,), int64
     outside: Array  # weight outside the dose, shape (organs,), int64
     low: Array  # least and largest scaled dose, shape (1, organs), float32. Without samples they are infinite and 0
     high: Array
 
     def merge(self, other: "Tally") -> None:
         """Add what another run has counted."""
-        for mine, theirs in ((self.counts, other.counts), (self.sums, other.sums), (self.outside, other.outside)):
-            mine += theirs
+        for name in _ADDED:
+            getattr(self, name)[:] += getattr(other, name)
         np.minimum(self.low, other.low, out=self.low)
         np.maximum(self.high, other.high, out=self.high)
 
     def same_organs(self, other: "Tally") -> Array:
         """Of which organs another run has counted exactly the same, shape (organs,), bool."""
-        same = (self.counts == other.counts).all(axis=1) & (self.sums == other.sums) & (self.outside == other.outside)
+        same = (self.counts == other.counts).all(axis=1)
+        for name in _ADDED[1:]:
+            same &= getattr(self, name) == getattr(other, name)
         return same & (self.low == other.low).all(axis=0) & (self.high == other.high).all(axis=0)
 
 
@@ -71,9 +76,12 @@ class _Counts:
         grid, bins = problem.grid, problem.bins
         self.low = grid.least + grid.scale * float(tally.low[:, number].min())
         self.high = grid.least + grid.scale * float(tally.high[:, number].max())
-        if self.weight:  # half a step, because steps are counted rounded down
-            mean = bins.least + bins.fine_step * (int(tally.sums[number]) / self.weight + 0.5)
-            self.mean = min(max(mean, self.low), self.high)
+        self.is_logarithmic = bool(bins.rule.logarithmic)
+        self.zeros = int(self.counts[0]) if self.is_logarithmic else 0
+        if self.weight:
+            half = 0.5 * (self.weight - self.zeros)  # because steps are counted rounded down
+            steps = int(tally.sums[number]) + (int(tally.rests[number]) + half) / FINE_STEPS
+            self.mean = min(max(bins.least + bins.fine_step * steps / self.weight, self.low), self.high)
 
     def dvh(self, settings: DvhSettings, unit: str) -> Dvh:
         doses, volumes, mean = self._inside()
@@ -98,6 +106,7 @@ class _Counts:
             color=self.organ.color,
             spacing_mm=self.organ.spacing_mm,
             resolution_cc=self.unit_cc,
+            zero_cc=self.zeros * self.unit_cc if self.is_logarithmic else None,
             notes=self._notes(settings),
         )
 
@@ -109,6 +118,9 @@ class _Counts:
         above = np.cumsum(self.counts[::-1])[::-1][first:end]  # at each edge between
         doses = np.concatenate([[self.low], self.edges[first:end], [self.high]])
         volumes = np.concatenate([[self.weight], above, [0]]) * self.unit_cc
+        if self.zeros:  # as a step: there is nothing between 0 and the least bin with something in it
+            doses = np.insert(doses, 1, 0.0)
+            volumes = np.insert(volumes, 1, (self.weight - self.zeros) * self.unit_cc)
         needed = _no_flats(volumes)
         return doses[needed], volumes[needed], self.mean
 
@@ -119,7 +131,7 @@ class _Counts:
         at = int(np.searchsorted(doses, 0.0))
         raised = volumes[:at] + self.outside_cc
         new_doses = np.concatenate([doses[:at], [0.0, 0.0], doses[at:]])
-        step = np.interp(0.0, doses, volumes) if len(doses) else 0.0
+        step = volumes[at] if at < len(doses) and doses[at] == 0 else np.interp(0.0, doses, volumes) if inside else 0.0
         new_volumes = np.concatenate([raised, [step + self.outside_cc, step], volumes[at:]])
         return new_doses, new_volumes, (mean * inside / total if inside else 0.0)
 

@@ -1,0 +1,327 @@
+"""Files of volume layers that keep what the numbers mean: NIfTI with a JSON file beside it, or one ``.npz``.
+
+The JSON file holds, under ``KEY``, the quantity, names and optical properties of labels, parameters and display; what
+other programs have written there stays. Standard error and halves lie beside it as NIfTI files of their own, named in
+it, so that other programs can open them.
+"""
+
+import json
+import logging
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write, existing_text
+from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_volume, volume_layer
+from napari_gpubio.core.quantity import HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, read_array, write_volume
+
+logger = logging.getLogger(__name__)
+Array = npt.NDArray[Any]
+STRUCTURES, MEDIA = "structures", "media"  # names of labels; their optical properties, as plain data
+NPZ = ".npz"
+_PLAIN = (UNIT, "meaning", "factor", STRUCTURES, MEDIA, "outside_n", "hidden", "parameters")  # beside the quantity
+_COMPANIONS = ("standard_error", "half_1", "half_2")
+_KIND, _AXIS, _DISPLAY = "kind", "first_axis", "display"
+_COLORMAPS = ("gray", "inferno", "magma", "plasma", "turbo", "viridis")  # that every napari knows by name
+_FOREIGN = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+
+
+def sidecar_path(path: str | Path) -> Path:
+    """Return the name of the JSON file beside a NIfTI file: ``a.json`` for ``a.nii.gz``.
+
+    Raises
+    ------
+    InvalidInput
+        If the file's name does not end in ``.nii`` or ``.nii.gz``.
+    """
+    path = Path(path)
+    return path.with_name(f"{_stem(path)}.json")
+
+
+def _stem(path: Path) -> str:
+    for suffix in reversed(NIFTI_SUFFIXES):
+        if path.name.lower().endswith(suffix):
+            return path.name[: -len(suffix)]
+    raise InvalidInput(f"{path.name} does not end in .nii or .nii.gz; give it one of these endings")
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
+    """Write an image or labels layer with all that it says of its numbers (napari's writer contribution).
+
+    Parameters
+    ----------
+    path
+        Ends in ``.nii``, ``.nii.gz`` or ``.npz``.
+    data, attributes
+        Of the layer, as napari gives them.
+
+    Returns
+    -------
+    paths
+        The file of the layer.
+
+    Raises
+    ------
+    InvalidInput
+        If the layer has fewer than three dimensions, or a file cannot be written.
+    """
+    array, affine = stored_volume(data, attributes)
+    held = attributes.get("metadata", {}).get(KEY)
+    held = held if isinstance(held, dict) else {}
+    about = _about(held, attributes)
+    arrays = _arrays(held, array.shape)
+    if Path(path).suffix.lower() == NPZ:
+        _write_npz(Path(path), array, affine, about, arrays)
+    else:
+        write_described(path, array, affine, about, arrays)
+    return [path]
+
+
+def write_described(
+    path: str | Path,
+    array: Array,
+    affine: Array,
+    about: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    *,
+    beside: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a volume as NIfTI, what it says of its numbers beside it, and its standard error and halves.
+
+    Parameters
+    ----------
+    path
+        Ends in ``.nii`` or ``.nii.gz``.
+    array, affine
+        Shape (X, Y, Z) or (X, Y, Z, N), and voxel to world mm.
+    about
+        Plain data; under ``QUANTITY`` a quantity.
+    arrays
+        ``standard_error``, ``half_1``, ``half_2`` or some of them, of the volume's shape.
+    beside
+        Further keys of the JSON file; keys of other programs in it stay.
+
+    Returns
+    -------
+    Path
+        The JSON file. It and the volume are there in the end, or neither.
+    """
+    path, sidecar = Path(path), sidecar_path(path)
+    before = _read_json(sidecar)
+    named = {name: f"{_stem(path)}_{name}.nii.gz" for name in _COMPANIONS}
+    text = {**before, **(beside or {}), KEY: {**_plain(about), **{name: named[name] for name in arrays}}}
+    with atomic_write(sidecar) as part:
+        part.write_text(json.dumps(text, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        for name, values in arrays.items():
+            write_volume(path.with_name(named[name]), values, affine, f"{name} of {path.name}")
+        write_volume(path, array, affine, _header_text(about.get(QUANTITY)))
+    was: Any = before.get(KEY)
+    was = was if isinstance(was, dict) else {}
+    for name in _COMPANIONS:  # of the volume that was here before
+        if name not in arrays and was.get(name) == named[name]:
+            path.with_name(named[name]).unlink(missing_ok=True)
+    return sidecar
+
+
+def _header_text(quantity: Any) -> str:
+    """What a NIfTI header can hold of a quantity: ASCII."""
+    if not isinstance(quantity, Quantity):
+        return ""
+    name = f"{'log10 ' if quantity.is_log else ''}{quantity.name}"
+    return f"{name}, {ascii_unit(quantity.unit)}" if quantity.unit else name
+
+
+def _write_npz(path: Path, array: Array, affine: Array, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    text = np.array(json.dumps(_plain(about), ensure_ascii=False))
+    held: dict[str, Any] = {"volume": array, "affine": affine, "about": text, **arrays}
+    with atomic_write(path) as part, part.open("wb") as stream:
+        np.savez_compressed(stream, **held)
+
+
+def _about(held: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a layer says of its numbers."""
+    is_image = "contrast_limits" in attributes
+    found: dict[str, Any] = {_KIND: "image" if is_image else "labels"}
+    found |= {name: held[name] for name in (QUANTITY, *_PLAIN) if held.get(name) not in (None, {}, "")}
+    if is_image:
+        colormap = getattr(attributes.get("colormap"), "name", "") or _name_of(attributes.get("colormap"))
+        limits = [float(limit) for limit in attributes["contrast_limits"]]
+        found[_DISPLAY] = {"contrast_limits": limits, "colormap": str(colormap).split(",")[0]}
+    names = list(attributes.get("axis_labels") or ())
+    if len(names) == 4:
+        found[_AXIS] = str(names[0])
+    return found
+
+
+def _name_of(colormap: Any) -> str:
+    return str(colormap.get("name", "")) if isinstance(colormap, Mapping) else str(colormap or "")
+
+
+def companions(standard_error: Array | None, halves: Array | None) -> dict[str, Array]:
+    """Return standard error and halves (their first axis) by the names that their files and arrays have."""
+    found = {} if standard_error is None else {_COMPANIONS[0]: np.asarray(standard_error)}
+    return found if halves is None else found | dict(zip(_COMPANIONS[1:], np.asarray(halves), strict=True))
+
+
+def _arrays(held: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Array]:
+    """Standard error and halves of a layer that have the volume's shape."""
+    found = companions(held.get(STANDARD_ERROR), held.get(HALVES))
+    return {name: values for name, values in found.items() if values.shape == shape}
+
+
+def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON can hold of it."""
+    quantity = about.get(QUANTITY)
+    found = {**about, QUANTITY: quantity.to_data()} if isinstance(quantity, Quantity) else dict(about)
+    if isinstance(names := about.get(STRUCTURES), Mapping):
+        found[STRUCTURES] = {str(label): str(name) for label, name in names.items()}
+    elif STRUCTURES in found:
+        del found[STRUCTURES]
+    plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
+    return plain
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_described(path: str | Path, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return keywords of the layer of a NIfTI file from what lies beside it: empty where there is nothing of ours.
+
+    Parameters
+    ----------
+    path
+        The NIfTI file.
+    shape
+        Of its array, which standard error and halves must have.
+
+    Returns
+    -------
+    keywords
+        Of `core.napari_io.volume_layer`: ``kind``, ``metadata``, contrast limits and colormap as they were.
+    """
+    path = Path(path)
+    ours = _read_json(sidecar_path(path)).get(KEY)
+    if not isinstance(ours, dict):
+        return {}
+    arrays: dict[str, Array] = {}
+    for name in _COMPANIONS:
+        if ours.get(name) != f"{_stem(path)}_{name}.nii.gz":
+            continue
+        try:
+            values, _ = read_array(path.with_name(ours[name]))
+        except InvalidInput as error:
+            logger.warning("%s of %s is left out: %s", name, path.name, error)
+            continue
+        if values.size == np.prod(shape):
+            arrays[name] = values.reshape(shape)
+    return _keywords(ours, arrays, path.name)
+
+
+def _keywords(ours: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {name: ours[name] for name in _PLAIN if name in ours}
+    try:
+        if QUANTITY in ours:
+            metadata[QUANTITY] = Quantity.from_data(ours[QUANTITY])
+    except InvalidInput as error:
+        logger.warning("what the numbers of %s mean is left out: %s", file, error)
+    if isinstance(names := metadata.get(STRUCTURES), dict):
+        metadata[STRUCTURES] = {int(label): str(name) for label, name in names.items() if str(label).isdecimal()}
+    if _COMPANIONS[0] in arrays:
+        metadata[STANDARD_ERROR] = arrays[_COMPANIONS[0]]
+    if all(name in arrays for name in _COMPANIONS[1:]):
+        metadata[HALVES] = np.stack([arrays[name] for name in _COMPANIONS[1:]])
+    keywords: dict[str, Any] = {"metadata": metadata}
+    if ours.get(_KIND) == "labels":
+        keywords["kind"] = "labels"
+    elif isinstance(display := ours.get(_DISPLAY), dict):
+        keywords |= _display(display)
+    if isinstance(ours.get(_AXIS), str):
+        keywords[_AXIS] = ours[_AXIS]
+    return keywords
+
+
+def _display(display: Mapping[str, Any]) -> dict[str, Any]:
+    limits = display.get("contrast_limits")
+    found: dict[str, Any] = {}
+    if isinstance(limits, list) and len(limits) == 2 and np.isfinite(limits).all() and limits[0] < limits[1]:
+        found["contrast_limits"] = tuple(limits)
+    if display.get("colormap") in _COLORMAPS:
+        found["colormap"] = display["colormap"]
+    return found
+
+
+def described_layer(array: Array, affine: Array, name: str, keywords: Mapping[str, Any], path: Path) -> LayerData:
+    """Return the layer of a volume (X, Y, Z) or of volumes (X, Y, Z, N) that was read with `read_described`.
+
+    Raises
+    ------
+    InvalidInput
+        If the array is neither.
+    """
+    given = {**keywords, "metadata": {"path": str(path), **keywords.get("metadata", {})}}
+    first_axis = given.pop(_AXIS, "volume")
+    if array.ndim == 4:
+        given.pop("kind", None)
+        return series_layer(array, affine, name, first_axis, **given)
+    if given.get("kind") == "labels" and array.dtype.kind == "f":
+        raise InvalidInput(f"{path.name} should hold labels but holds {array.dtype} numbers; save it again")
+    return volume_layer(array, affine, name, **given)
+
+
+Paths = str | Sequence[str]
+
+
+def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
+    """Return the reader of volumes in ``.npz`` files (napari's reader contribution), or None for other files."""
+    paths = [path] if isinstance(path, str) else list(path)
+    return read_layers if paths and all(_is_volume(Path(one)) for one in paths) else None
+
+
+def read_layers(path: Paths) -> list[LayerData]:
+    """Read volumes that `write_image` wrote as ``.npz``.
+
+    Raises
+    ------
+    InvalidInput
+        If a file is damaged or no such volume.
+    """
+    return [_read_npz(Path(one)) for one in ([path] if isinstance(path, str) else path)]
+
+
+def _read_npz(path: Path) -> LayerData:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            array, affine, ours = file["volume"], file["affine"], json.loads(str(file["about"]))
+            arrays = {name: file[name] for name in _COMPANIONS if name in file}
+    except _FOREIGN as error:
+        raise InvalidInput(f"{path.name} cannot be read as a volume ({error}); save the layer again") from error
+    keywords = _keywords(ours if isinstance(ours, dict) else {}, arrays, path.name)
+    return described_layer(array, affine, path.stem, keywords, path)
+
+
+def _is_volume(path: Path) -> bool:
+    if path.suffix.lower() != NPZ or not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return {"volume.npy", "affine.npy", "about.npy"} <= set(archive.namelist())
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """What a JSON file holds; nothing if there is none, or no object in it."""
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(existing_text(path))
+    except (InvalidInput, ValueError, OSError) as error:
+        logger.warning("%s is left aside: %s", path.name, error)
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,68 @@
+"""What can be done next with a result on screen: buttons that join engines, which know nothing of each other.
+
+A panel asks for the actions on its kind of result and offers them; what they do is written in
+`napari_gpubio.workflows`, which is loaded by its name here, so that neither this kit nor an engine imports it.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from napari_gpubio.gui.panel import EnginePanel
+
+FLUENCE = "fluence"  # kind of result: light in voxels
+MADE_OF = "made_of"  # under which a layer that an action made carries the result that it was made of
+_TABLE = "napari_gpubio.workflows.gui"  # has ACTIONS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ResultContext:
+    """What an action is given.
+
+    Parameters
+    ----------
+    panel
+        That shows the result; it runs what the action needs.
+    result
+        The engine's result.
+    layers
+        The viewer's layers that belong to it, by what they are (``fluence``, ``labels``); None where there is none.
+    options
+        How the result is displayed, as the engine has it.
+    set_aside
+        Hides the result's own layer until there is another result.
+    """
+
+    panel: "EnginePanel"
+    result: Any
+    layers: Mapping[str, Any]
+    options: Any
+    set_aside: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultAction:
+    """One button.
+
+    Parameters
+    ----------
+    kind
+        Of result, for instance `FLUENCE`.
+    text, tip
+        Of the button.
+    start
+        Called in the GUI thread; a `GpuBioError` is shown by the panel.
+    """
+
+    kind: str
+    text: str
+    tip: str
+    start: Callable[[ResultContext], object]
+
+
+def actions_on(kind: str) -> tuple[ResultAction, ...]:
+    """Return the actions on a kind of result, in the order of their buttons."""
+    found: tuple[ResultAction, ...] = importlib.import_module(_TABLE).ACTIONS
+    return tuple(action for action in found if action.kind == kind)

@@ -1,0 +1,159 @@
+"""What the viewer does when scans arrive: it shows them upright, in millimeters, and says what is tilted.
+
+A viewer is followed from the first command of the plugin on, whichever it is: a reader, a sample or a panel.
+"""
+
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from napari.layers import Image, Labels
+from napari.utils.notifications import Notification, NotificationSeverity, notification_manager
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import carried, grid_of, series_layer, stored_array, volume_layer
+from napari_gpubio.core.space import is_oblique, tilt_degrees, world_axes_of
+from napari_gpubio.core.world_aligned import WorldAligned
+from napari_gpubio.gui.anatomy import show_letters
+from napari_gpubio.gui.views import VIEWS_KEY, camera_of, set_view, toggle_linked_views
+
+if TYPE_CHECKING:
+    import napari.viewer
+
+_NAPARIS_VIEW = ("towards", "down", "right")
+_LOOK = ("name", "opacity", "blending", "visible", "metadata")
+_IMAGE_LOOK = ("colormap", "contrast_limits", "gamma", "interpolation2d", "interpolation3d", "rendering")
+_followed: dict[int, "_Arrivals"] = {}  # by the viewer's id; viewers compare all they hold
+
+
+def on_activate(_: Any = None) -> None:
+    """Follow the viewer in which a command of the plugin is run first (napari's ``on_activate``)."""
+    napari = sys.modules.get("napari")
+    viewer = None if napari is None else napari.current_viewer()
+    if viewer is not None:
+        follow_scans(viewer)
+
+
+def follow_scans(viewer: Any) -> None:
+    """Show scans that are in a viewer, and those that arrive, upright and in mm; a second call does nothing."""
+    viewer = getattr(viewer, "__wrapped__", viewer)  # napari's proxy
+    if id(viewer) not in _followed:
+        _followed[id(viewer)] = _Arrivals(viewer)
+        weakref.finalize(viewer, _followed.pop, id(viewer), None)
+
+
+class _Arrivals:
+    """Looks at each layer of a viewer once."""
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = weakref.proxy(viewer)
+        self._is_set_up = False
+        self._told: set[bytes] = set()  # affines
+        for layer in viewer.layers:
+            self._look_at(layer)
+        viewer.layers.events.inserted.connect(self._on_inserted)
+
+    def _on_inserted(self, event: Any) -> None:
+        self._look_at(event.value)
+
+    def _look_at(self, layer: Any) -> None:
+        affine = carried(layer, "affine")
+        is_anatomical = affine is not None or carried(layer, "tractogram") is not None
+        if is_anatomical and not self._is_set_up:
+            self._is_set_up = True
+            self._set_up()
+        if affine is None:
+            self._check_foreign(layer)
+        elif isinstance(layer.data, WorldAligned) and self._is_new(affine):
+            _notify(
+                f"{layer.name} is tilted by {tilt_degrees(affine):.1f}° to the scanner's axes. Slices are cut along "
+                "the scanner's axes (resampled for display only); computations, painting, and saved files use the "
+                "scan's own voxels."
+            )
+
+    def _set_up(self) -> None:
+        """Turn napari's view, which shows the front below, upright unless the user has turned it; name its sides."""
+        if tuple(str(getattr(one, "value", one)) for one in camera_of(self._viewer).orientation) == _NAPARIS_VIEW:
+            set_view(self._viewer, "neurological")
+        show_letters(self._viewer)
+        self._viewer.canvas.overlays.scale_bar.visible = True
+        self._viewer.bind_key(VIEWS_KEY, toggle_linked_views, overwrite=True)
+
+    def _is_new(self, affine: npt.NDArray[Any]) -> bool:
+        key = np.round(np.asarray(affine, np.float64), 3).tobytes()
+        is_new = key not in self._told
+        self._told.add(key)
+        return is_new
+
+    def _check_foreign(self, layer: Any) -> None:
+        """Offer the remedy for a layer that napari draws displaced in 2-D."""
+        if isinstance(layer, Image | Labels) and is_displaced(layer) and self._is_new(grid_of(layer)[0]):
+            _notify(
+                f"{layer.name} is rotated or sheared; napari draws it displaced in 2-D.",
+                NotificationSeverity.WARNING,
+                (("Show in register", lambda *_: show_in_register(self._viewer, layer)),),
+            )
+
+
+def is_displaced(layer: Any) -> bool:
+    """Whether napari cannot slice an image or labels layer where it lies: rotated, sheared, or with swapped axes."""
+    if layer.ndim < 3 or layer.multiscale or isinstance(layer.data, WorldAligned):
+        return False
+    affine = grid_of(layer)[0]
+    return is_oblique(affine) or (carried(layer, "affine") is None and world_axes_of(affine) != (0, 1, 2))
+
+
+def show_in_register(viewer: Any, layer: Any) -> Any:
+    """Put a layer that shows the same volume where it lies in the place of a rotated one; returns it.
+
+    Its voxels are resampled for display only; what is computed and saved uses the volume's own.
+
+    Raises
+    ------
+    InvalidInput
+        If the layer has more than four dimensions.
+    """
+    if layer not in viewer.layers:  # removed since the remedy was offered
+        return None
+    array, (affine, _) = np.asarray(stored_array(layer)), grid_of(layer)
+    is_labels, rgb = isinstance(layer, Labels), bool(getattr(layer, "rgb", False))
+    if array.ndim > 4:
+        raise InvalidInput(f"layer {layer.name!r} has {array.ndim} dimensions; a series of volumes has four")
+    if array.ndim == 4 and not rgb:
+        data, keywords, kind = series_layer(array, affine, layer.name, layer.axis_labels[0])
+    else:
+        data, keywords, kind = volume_layer(array, affine, layer.name, kind="labels" if is_labels else "image")
+    look = _LOOK if is_labels or rgb else _LOOK + _IMAGE_LOOK
+    metadata = {**layer.metadata, **keywords["metadata"]}
+    keywords |= {name: getattr(layer, name) for name in look} | {"metadata": metadata}
+    place = viewer.layers.index(layer)
+    viewer.layers.remove(layer)
+    shown = viewer.add_labels(data, **keywords) if kind == "labels" else viewer.add_image(data, **keywords)
+    viewer.layers.move(len(viewer.layers) - 1, place)
+    return shown
+
+
+def new_region(viewer: "napari.viewer.Viewer") -> Any:  # napari gives the viewer by this type
+    """Add empty labels on the voxels of the selected scan, to be painted; returns the layer.
+
+    Raises
+    ------
+    InvalidInput
+        If no volume is selected.
+    """
+    scan = viewer.layers.selection.active
+    if not isinstance(scan, Image | Labels) or scan.ndim < 3:
+        raise InvalidInput("select the scan (an image of three or more dimensions) on which the region is to be drawn")
+    affine, shape = grid_of(scan)
+    data, keywords, _ = volume_layer(np.zeros(shape, np.uint8), affine, f"region on {scan.name}", kind="labels")
+    if carried(scan, "affine") is None:
+        keywords["units"] = tuple(scan.units)[-3:]
+    layer = viewer.add_labels(data, **keywords)
+    layer.mode = "paint"
+    return layer
+
+
+def _notify(message: str, severity: Any = NotificationSeverity.INFO, actions: Any = ()) -> None:
+    notification_manager.dispatch(Notification(message, severity, actions))

@@ -1,0 +1,152 @@
+"""The controls of a streamlines layer in napari's panel; imported where napari's own controls are where they were."""
+
+import functools
+from contextlib import ExitStack
+from typing import Any
+
+from napari._qt.layer_controls.qt_layer_controls_base import QtLayerControls
+from napari._qt.layer_controls.qt_tracks_controls import QtTracksControls
+from napari.utils.colormaps import AVAILABLE_COLORMAPS
+from qtpy.QtCore import QSignalBlocker
+from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.lines.paint import STYLES
+from napari_gpubio.gui.streamlines.color_box import ColorByBox
+from napari_gpubio.gui.streamlines.layer import ALL, SHOWN, Streamlines
+from napari_gpubio.gui.wheel import WheelGuard
+
+_EVENTS = ("coloring", "color_by", "colormap", "slab_mm", "tail_width", "line_style", "shown", "saves", "legend")
+_LARGEST = 1e30  # limit of a color, of any unit
+
+
+class LimitsRow(QWidget):
+    """The values at the ends of the colormap, and a button that makes them automatic again."""
+
+    def __init__(self, layer: Streamlines, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._layer = layer
+        self.low, self.high = (NumberBox(-_LARGEST, _LARGEST, 0.0, 4, self) for _ in range(2))
+        self.low.setToolTip("The value at the lower end of the colormap")
+        self.high.setToolTip("The value at the upper end of the colormap")
+        self.auto = text_button("auto", "From the 2nd to the 98th percentile", self, self._set_automatic)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        for part, stretch in ((self.low, 2), (QLabel("to", self), 0), (self.high, 2), (self.auto, 1)):
+            row.addWidget(part, stretch)
+        for box in (self.low, self.high):
+            box.edited.connect(self._on_edited)
+
+    def show_limits(self) -> None:
+        """Show the limits of the layer; without a number that colors it there is nothing to change."""
+        limits = self._layer.contrast_limits
+        self.setEnabled(limits is not None)
+        for box, value in zip((self.low, self.high), limits or (0.0, 1.0), strict=True):
+            box.show_value(value)
+
+    def _on_edited(self, _: float) -> None:
+        try:
+            self._layer.contrast_limits = (self.low.value(), self.high.value())
+        except InvalidInput:  # the first is not smaller: what was is shown again
+            self.show_limits()
+
+    def _set_automatic(self) -> None:
+        self._layer.contrast_limits = None
+
+
+class QtStreamlinesControls(QtLayerControls):
+    """Opacity and blending as for every layer, then what is particular to streamlines."""
+
+    PAN_ZOOM_ACTION_NAME = QtTracksControls.PAN_ZOOM_ACTION_NAME
+    TRANSFORM_ACTION_NAME = QtTracksControls.TRANSFORM_ACTION_NAME
+
+    def __init__(self, layer: Streamlines) -> None:
+        super().__init__(layer)
+        self.color_by = ColorByBox(self._layers_of_viewer)
+        self.colormap = QComboBox()
+        self.colormap.addItems(list(AVAILABLE_COLORMAPS))
+        self.limits = LimitsRow(layer)
+        self.legend = QCheckBox()
+        self.legend.setToolTip("On the canvas: a color bar, or a sphere that shows the colors of directions")
+        self.slab_mm = NumberBox(0.0, 1000.0, 0.0, 2, unit="mm", arrows=True)
+        self.slab_mm.setSpecialValueText("all")
+        self.slab_mm.setToolTip("Slices show fibers within this distance on either side")
+        self.line_style = QComboBox()
+        self.line_style.addItems(list(STYLES))
+        self.line_style.setToolTip("In 3-D; auto: tubes while at most 20,000 fibers are shown, else shaded lines")
+        self.line_width = NumberBox(1.0, 20.0, 1.0, 2, unit="px", arrows=True)
+        self.saves = QComboBox()
+        self.saves.setToolTip("Which fibers File > Save and the panel write")
+        for label, widget in (
+            ("color by:", self.color_by),
+            ("colormap:", self.colormap),
+            ("limits:", self.limits),
+            ("legend:", self.legend),
+            ("slab:", self.slab_mm),
+            ("line width:", self.line_width),
+            ("3-D style:", self.line_style),
+            ("saves:", self.saves),
+        ):
+            self.layout().addRow(label, widget)
+        WheelGuard(self)
+        self._show_choices()
+        self._connect()
+
+    def _connect(self) -> None:
+        events = self.layer.events
+        events.properties.connect(self._show_choices)
+        events.streamlines.connect(self._show_choices)
+        for name in _EVENTS:
+            getattr(events, name).connect(self._show_values)
+        for name, signal in (
+            ("colormap", self.colormap.currentTextChanged),
+            ("legend", self.legend.toggled),
+            ("slab_mm", self.slab_mm.valueChanged),
+            ("line_width", self.line_width.valueChanged),
+            ("line_style", self.line_style.currentTextChanged),
+        ):
+            signal.connect(functools.partial(_set, self.layer, name))
+        self.saves.currentIndexChanged.connect(lambda _: _set(self.layer, "saves", self.saves.currentData()))
+
+    def _layers_of_viewer(self) -> list[Any]:
+        """The layers of the viewer whose panel this is in; none while it is in none."""
+        viewer = getattr(self.parent(), "viewer", None)
+        return [] if viewer is None else list(viewer.layers)
+
+    def _show_choices(self) -> None:
+        self.color_by.set_layer(self.layer)
+        self._show_values()
+
+    def _show_values(self) -> None:
+        layer, widgets = self.layer, (self.colormap, self.legend, self.slab_mm, self.line_width, self.line_style)
+        self.color_by.show_choice()
+        self.limits.show_limits()
+        self._show_saved()
+        with ExitStack() as silence:
+            for widget in widgets:
+                silence.enter_context(QSignalBlocker(widget))
+            if self.colormap.findText(layer.colormap) < 0:
+                self.colormap.addItem(layer.colormap)
+            self.colormap.setCurrentText(layer.colormap)
+            self.colormap.setEnabled(layer.contrast_limits is not None)
+            self.legend.setChecked(layer.legend)
+            self.slab_mm.setValue(layer.slab_mm)
+            self.line_width.setValue(layer.line_width)
+            self.line_style.setCurrentText(layer.line_style)
+
+    def _show_saved(self) -> None:
+        """Say how many fibers each choice writes."""
+        shown, total = int(self.layer.shown.sum()), len(self.layer.lines)
+        with QSignalBlocker(self.saves):
+            self.saves.clear()
+            self.saves.addItem(f"shown fibers ({shown:,})", SHOWN)
+            self.saves.addItem(f"all fibers ({total:,})", ALL)
+            self.saves.setCurrentIndex(self.saves.findData(self.layer.saves))
+
+
+def _set(layer: Streamlines, name: str, value: Any) -> None:
+    """Set a display setting, unless it is that already."""
+    if getattr(layer, name) != value:
+        setattr(layer, name, value)

@@ -1,0 +1,280 @@
+"""What the canvas says about the colors of streamlines: a color bar with its unit, or a sphere of directions.
+
+Each layer has both as overlays, of which napari makes the visuals. Layers whose colors mean the same share one: that of
+the topmost of them is drawn.
+"""
+
+import logging
+import weakref
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from napari.components.overlays import CanvasOverlay, ColorBarOverlay
+from napari.utils.events import EmitterGroup, Event
+
+from napari_gpubio.gui.anatomy import ENDS, orientation_of, screen_axes
+from napari_gpubio.gui.lines import DIRECTION, UNIFORM
+from napari_gpubio.gui.views import camera_of
+
+logger = logging.getLogger(__name__)
+Array = npt.NDArray[Any]
+_SPHERE = 72  # pixels
+_LETTERS = 11  # pixels between the sphere and the middle of a letter
+_POSITIVE = {"towards": 1, "away": -1, "up": 1, "down": -1, "right": 1, "left": -1}
+_EVENTS = ("coloring", "color_by", "legend", "visible")
+
+
+class LineColorBarOverlay(ColorBarOverlay):
+    """A color bar for the number that colors lines."""
+
+    title_size: float = 11.0
+
+
+class DirectionSphereOverlay(CanvasOverlay):
+    """A sphere, each point of which has the color of a line along its radius."""
+
+    position: Any = "top_right"
+    font_size: float = 10.0
+
+
+class ColorScale:
+    """What napari's color bar asks about a layer's colors."""
+
+    def __init__(self, layer: Any) -> None:
+        self._layer = layer
+        self.events = EmitterGroup(source=self, contrast_limits=Event, continuous_colormap=Event)
+        layer.events.coloring.connect(self._on_coloring)
+
+    @property
+    def contrast_limits(self) -> tuple[float, float] | None:
+        """Values at the ends of the bar."""
+        limits: tuple[float, float] | None = self._layer.contrast_limits
+        return limits
+
+    @property
+    def continuous_colormap(self) -> Any:
+        """The colormap."""
+        return self._layer.color_map
+
+    def _on_coloring(self) -> None:
+        self.events.continuous_colormap()
+        self.events.contrast_limits()
+
+
+_registered: list[bool] = []  # whether napari could be given the visuals, once it was tried
+
+
+def add_legends(layer: Any) -> None:
+    """Give a layer its legends, where napari can draw them."""
+    if not _registered:
+        _registered.append(_register())
+    if not _registered[0]:
+        return
+    layer.color_scale = ColorScale(layer)
+    bar, sphere = LineColorBarOverlay(colormanager_attribute="color_scale"), DirectionSphereOverlay()
+    layer._overlays.update({"color bar": bar, "direction sphere": sphere})
+
+    def update() -> None:
+        wanted = layer.legend and layer.color_by != UNIFORM
+        bar.visible = wanted and layer.contrast_limits is not None
+        sphere.visible = wanted and layer.color_by == DIRECTION
+
+    for name in _EVENTS[:3]:
+        getattr(layer.events, name).connect(update)
+    update()
+
+
+def _register() -> bool:
+    try:
+        from napari._vispy.utils.visual import overlay_to_visual
+
+        bar, sphere = _visual_classes()
+    except (ImportError, AttributeError, TypeError) as error:  # what comes where napari's internals are others
+        logger.warning("the color bar and the direction sphere of streamlines cannot be drawn: %s", error)
+        return False
+    overlay_to_visual[LineColorBarOverlay] = bar
+    overlay_to_visual[DirectionSphereOverlay] = sphere
+    return True
+
+
+def sphere_image(axes: Array, size: int = _SPHERE) -> npt.NDArray[np.uint8]:
+    """Return the picture of a sphere of directions, shape (size, size, 4), RGBA, the first row on top.
+
+    Parameters
+    ----------
+    axes
+        Rows z, y, x of the world; columns: right, up, and towards the viewer.
+    size
+        Pixels.
+    """
+    across = (np.arange(size) + 0.5) / size * 2 - 1
+    right, up = np.meshgrid(across, -across)
+    distance = np.hypot(right, up)
+    towards = np.sqrt(np.clip(1 - distance**2, 0, 1))
+    world = np.abs(np.stack([right, up, towards], axis=-1) @ np.asarray(axes).T)  # z, y, x
+    rgb = world[..., ::-1] * (0.45 + 0.55 * towards[..., None])
+    alpha = np.clip((1 - distance) * size / 2 + 0.5, 0, 1)
+    return np.round(255 * np.concatenate([rgb, alpha[..., None]], axis=-1).clip(0, 1)).astype(np.uint8)
+
+
+def canvas_axes(viewer: Any) -> Array | None:
+    """Return where the axes z, y, x of the world point on the canvas, shape (3, 3), or None if it shows others."""
+    dims, camera = viewer.dims, camera_of(viewer)
+    displayed = [axis - (dims.ndim - 3) for axis in dims.displayed]
+    if dims.ndim < 3 or min(displayed) < 0:
+        return None
+    axes = np.zeros((3, 3))
+    if len(displayed) == 3:
+        axes[displayed] = screen_axes(camera)
+        return axes
+    _, vertical, horizontal = orientation_of(camera)
+    axes[displayed[1], 0], axes[displayed[0], 1] = _POSITIVE[horizontal], _POSITIVE[vertical]
+    axes[3 - sum(displayed), 2] = 1.0
+    return axes
+
+
+def _visual_classes() -> tuple[Any, Any]:
+    """The visuals, of classes of napari's that may have moved."""
+    from napari._vispy.overlays.base import LayerOverlayMixin, VispyCanvasOverlay
+    from napari._vispy.overlays.colorbar import VispyColorBarOverlay
+    from napari._vispy.visuals.text import Text
+    from vispy.scene.visuals import Compound, Image
+
+    class SharedLegend:
+        """A legend of several layers of a viewer: the topmost one that has it draws it."""
+
+        layer: Any
+        viewer: Any
+        overlay: Any
+        x_size: float
+        y_size: float
+        _every: ClassVar["weakref.WeakSet[SharedLegend]"] = weakref.WeakSet()
+
+        def share(self) -> None:
+            """Follow what decides which of them is drawn."""
+            SharedLegend._every.add(self)
+            for name in _EVENTS:
+                getattr(self.layer.events, name).connect(self.refresh_all)
+            for name in ("inserted", "removed", "reordered"):
+                getattr(self.viewer.layers.events, name).connect(self.refresh_all)
+            self.refresh_all()
+
+        def unshare(self) -> None:
+            """Follow nothing any more."""
+            SharedLegend._every.discard(self)
+            for name in _EVENTS:
+                getattr(self.layer.events, name).disconnect(self.refresh_all)
+            for name in ("inserted", "removed", "reordered"):
+                getattr(self.viewer.layers.events, name).disconnect(self.refresh_all)
+            self.refresh_all()
+
+        def refresh_all(self, *_: Any) -> None:
+            """Let each legend of this viewer decide whether it is drawn."""
+            for legend in list(SharedLegend._every):
+                if legend.viewer is self.viewer:
+                    legend._on_visible_change()  # type: ignore[attr-defined]
+
+        def is_wanted(self) -> bool:
+            return bool(self.overlay.visible and self.layer.visible)
+
+        def meaning(self) -> object:
+            """What is the same for layers that share a legend."""
+            return type(self), self.layer.color_by == DIRECTION or (
+                self.layer.color_title,
+                self.layer.colormap,
+                self.layer.contrast_limits,
+            )
+
+        def is_topmost(self) -> bool:
+            order = list(self.viewer.layers)
+            if self.layer not in order:
+                return False
+            same = [
+                other.layer
+                for other in SharedLegend._every
+                if other.viewer is self.viewer
+                and other.layer in order
+                and other.is_wanted()
+                and other.meaning() == self.meaning()
+            ]
+            return not same or max(same, key=order.index) is self.layer
+
+    class VispyLineColorBar(SharedLegend, VispyColorBarOverlay):
+        """napari's color bar with a title."""
+
+        def __init__(self, font_info: Any, **keywords: Any) -> None:
+            self._title = Text("", anchor_x="left", anchor_y="center", font_info=font_info)
+            super().__init__(font_info=font_info, **keywords)
+            self._title.parent = self.node
+            self.layer.events.color_by.connect(self._on_ticks_change)
+            self.share()
+            self._on_ticks_change()
+
+        def close(self) -> None:
+            self.layer.events.color_by.disconnect(self._on_ticks_change)
+            self.unshare()
+            super().close()
+
+        def _should_be_visible(self) -> bool:
+            return self.is_wanted() and self.is_topmost()
+
+        def _on_ticks_change(self) -> None:
+            if not self.node.visible or self.layer.contrast_limits is None:
+                return
+            super()._on_ticks_change()
+            self._title.text, self._title.font_size = self.layer.color_title, self.overlay.title_size
+            self._title.color = self._get_fgcolor()
+            width, height = self._title.get_width_height()[0], self._title.get_line_height()
+            down = 1.3 * height
+            for part in (self.node.img, self.node.box, self.node.ticks):
+                part.transform.translate = (0, self.overlay.font_size / 2 + down)
+            self._title.pos = (0, 0.5 * height)
+            self.x_size, self.y_size = max(self.x_size, width), self.y_size + down
+            self._on_position_change()
+
+    class VispyDirectionSphere(SharedLegend, LayerOverlayMixin, VispyCanvasOverlay):
+        """Draws the sphere, turned as the view is, and the letters of the body's sides around it."""
+
+        def __init__(self, font_info: Any, **keywords: Any) -> None:
+            self._image = Image(np.zeros((2, 2, 4), np.uint8))
+            self._text = Text(pos=np.zeros((6, 2)), text=[""] * 6, font_info=font_info)
+            super().__init__(node=Compound([self._image, self._text]), font_info=font_info, **keywords)
+            self.x_size = self.y_size = _SPHERE + 4 * _LETTERS
+            for event in self._view_events():
+                event.connect(self._draw)
+            self.share()
+            self.reset()
+            self._draw()
+
+        def close(self) -> None:
+            for event in self._view_events():
+                event.disconnect(self._draw)
+            self.unshare()
+            super().close()
+
+        def _view_events(self) -> list[Any]:
+            dims, camera, canvas = self.viewer.dims.events, camera_of(self.viewer).events, self.viewer.canvas.events
+            return [dims.order, dims.ndisplay, dims.ndim, camera.orientation, camera.angles, canvas.background_color]
+
+        def _should_be_visible(self) -> bool:
+            return self.is_wanted() and self.is_topmost() and canvas_axes(self.viewer) is not None
+
+        def _on_visible_change(self) -> None:
+            super()._on_visible_change()
+            self._draw()
+
+        def _draw(self, *_: Any) -> None:
+            axes = canvas_axes(self.viewer)
+            if axes is None or not self.node.visible:
+                return
+            self._image.set_data(np.pad(sphere_image(axes), ((2 * _LETTERS,) * 2, (2 * _LETTERS,) * 2, (0, 0))))
+            tips = np.concatenate([axes, -axes])
+            across = np.hypot(tips[:, 0], tips[:, 1])
+            outwards = tips[:, :2] / np.maximum(across, 1e-9)[:, None] * (1, -1)
+            middle, letters = self.x_size / 2, [ends[1] for ends in ENDS] + [ends[0] for ends in ENDS]
+            self._text.text = [letter if one > 0.6 else " " for letter, one in zip(letters, across, strict=True)]
+            self._text.pos = middle + outwards * (_SPHERE / 2 + _LETTERS)
+            self._text.font_size, self._text.color = self.overlay.font_size, self._get_fgcolor()
+
+    return VispyLineColorBar, VispyDirectionSphere

@@ -1,0 +1,83 @@
+"""The wheel scrolls the panel: over a control it changes something only after the control was clicked."""
+
+from typing import Any
+
+from qtpy.QtCore import QEvent, QObject, Qt
+from qtpy.QtWidgets import (
+    QAbstractScrollArea,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QScrollArea,
+    QScrollBar,
+    QTabBar,
+    QWidget,
+)
+
+_CHOICES = (QComboBox, QAbstractSpinBox, QTabBar)
+
+
+class WheelGuard(QObject):
+    """Keeps the wheel from changing a control without the focus, in a widget and in all that is ever added to it.
+
+    The event goes on to what the control lies in, which scrolls. Without the guard Qt would also give a list the focus
+    because the wheel was turned over it.
+
+    Parameters
+    ----------
+    part
+        A panel, a form or a dialog; the guard lives as long as it does.
+    """
+
+    def __init__(self, part: QWidget) -> None:
+        super().__init__(part)
+        self._watch(part)
+
+    def eventFilter(self, watched: Any, event: Any) -> bool:
+        """Qt: an event of something in the widget."""
+        kind = event.type()
+        if kind == QEvent.Type.Wheel:
+            control = _control_at(watched)
+            if control is not None and not _has_focus(control):
+                event.ignore()
+                return True
+        elif kind == QEvent.Type.ChildPolished and isinstance(event.child(), QWidget):
+            self._watch(event.child())
+        return False
+
+    def _watch(self, part: QWidget) -> None:
+        for widget in (part, *part.findChildren(QWidget)):
+            if widget.windowType() == Qt.WindowType.Popup:
+                continue  # an open list
+            widget.removeEventFilter(self)
+            widget.installEventFilter(self)
+            takes_focus = widget.focusPolicy() == Qt.FocusPolicy.WheelFocus or isinstance(widget, QAbstractSlider)
+            if takes_focus and not isinstance(widget, QScrollBar):
+                widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+
+
+def _control_at(widget: QWidget) -> QWidget | None:
+    """Return what the wheel would change if it were turned over a widget, or None."""
+    if isinstance(widget, _CHOICES):
+        return widget
+    if isinstance(widget, QAbstractSlider):
+        return None if isinstance(widget, QScrollBar) else widget
+    around = widget.parentWidget()
+    is_view = isinstance(around, QAbstractScrollArea) and not isinstance(around, QScrollArea)
+    if is_view and around.viewport() is widget and _lies_in_scroll_area(around):
+        return around
+    return None
+
+
+def _lies_in_scroll_area(widget: QWidget) -> bool:
+    """Whether something around a table or a plot scrolls instead of it."""
+    around = widget.parentWidget()
+    while around is not None and not isinstance(around, QScrollArea):
+        around = around.parentWidget()
+    return around is not None
+
+
+def _has_focus(control: QWidget) -> bool:
+    focused = QApplication.focusWidget()
+    return focused is not None and (focused is control or control.isAncestorOf(focused))

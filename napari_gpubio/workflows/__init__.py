@@ -1,0 +1,20 @@
+"""What joins engines: light is simulated, its fluence cleaned, and counted by region.
+
+From a labeled head to curves of a cleaned fluence in three calls::
+
+    result = light.simulate(head, source, light.LightSettings(photons=1_000_000, halves=True))
+    clean = workflows.clean_fluence(result)
+    curves = workflows.dose_by_region(result, clean.image)
+
+Engines do not know this package, which may import all of them.
+"""
+
+from napari_gpubio.workflows.fluence import (
+    clean_fluence,
+    clean_fluence_steps,
+    cleaned_layer,
+    dose_by_region,
+    effective_attenuation,
+)
+
+__all__ = ["clean_fluence", "clean_fluence_steps", "cleaned_layer", "dose_by_region", "effective_attenuation"]

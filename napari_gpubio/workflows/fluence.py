@@ -1,0 +1,202 @@
+"""Light, denoise and dose: a fluence is cleaned with all that its run knows, and counted by region."""
+
+import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import LayerData, volume_layer
+from napari_gpubio.core.quantity import Quantity, quantity_metadata
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.light.io.volumes import fluence_arrays, fluence_word
+from napari_gpubio.light.model import OUTSIDE, Domain
+from napari_gpubio.light.napari_io import DECADES, decade_limits, label_properties, log10_of, log_name
+from napari_gpubio.light.result import UNITS, LightResult
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
+
+if TYPE_CHECKING:
+    from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings
+    from napari_gpubio.dose import DvhResult, DvhSettings
+
+Array = npt.NDArray[Any]
+_LEAST_ATTENUATION = 1e-6  # 1/mm: where nothing absorbs, windows have no cap
+
+
+def clean_fluence(
+    result: LightResult,
+    settings: "FluenceSettings | None" = None,
+    *,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> "FluenceResult":
+    """Denoise the fluence of a simulation; see `clean_fluence_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light, workflows
+    >>> head = light.phantom.load_head_phantom()
+    >>> source = light.Source(position_mm=(0, 0, 90), direction=(0, 0, -1))
+    >>> result = light.simulate(head, source, light.LightSettings(photons=2000, halves=True), device="cpu")
+    >>> workflows.clean_fluence(result, device="cpu").image.shape == head.shape
+    True
+    """
+    return drive(clean_fluence_steps(result, settings, device=device), progress)
+
+
+def clean_fluence_steps(
+    result: LightResult,
+    settings: "FluenceSettings | None" = None,
+    *,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, "FluenceResult"]:
+    """Denoise the fluence of a simulation step by step, of all time gates together.
+
+    Halves of the photons, labels, optical properties and voxel sizes are those of the result. Without halves
+    (``LightSettings.halves``) the standard error of the batches stands for them, which cleans less well.
+
+    Parameters
+    ----------
+    result
+        What `napari_gpubio.light.simulate` gave, complete or not.
+    settings
+        Of the filter.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early.
+
+    Returns
+    -------
+    FluenceResult
+        Its ``image`` is per launched photon, 1/mm^2, shape (X, Y, Z), its ``noise`` the standard error that is left.
+
+    Raises
+    ------
+    InvalidInput
+        If no light has reached the labels.
+    """
+    from napari_gpubio.denoise.fluence import denoise_fluence_steps
+
+    held, domain = fluence_arrays(result, PER_PHOTON), result.domain
+    halves, error = held["halves"], held["standard_error"]
+    first, second = (result.fluence, None) if halves is None else halves
+    inside = domain.labels != OUTSIDE
+    steps = denoise_fluence_steps(
+        first,
+        second,
+        settings,
+        labels=domain.labels,
+        mueff_per_mm=effective_attenuation(domain),
+        mask=inside,
+        voxel_size_mm=tuple(map(float, domain.voxel_sizes_mm)),
+        noise=error if halves is None else None,
+        device=device,
+        stop=stop,
+    )
+    return (yield from steps)
+
+
+def effective_attenuation(domain: Domain) -> npt.NDArray[np.float64]:
+    """Return mu_eff = sqrt(3 mu_a (mu_a + mu_s')) of every voxel, 1/mm, shape (X, Y, Z); hardly any where it is 0."""
+    table = np.zeros((2, int(domain.labels.max()) + 1))  # mu_a, mu_s'
+    anisotropy = np.zeros(table.shape[1])
+    for label in domain.labels_present:
+        medium = domain.medium(label)
+        table[:, label], anisotropy[label] = (medium.mua_per_mm, medium.musp_per_mm), medium.g
+    mua, musp = table[:, domain.labels]
+    if domain.mua_per_mm is not None:
+        mua = domain.mua_per_mm.astype(np.float64)
+    if domain.mus_per_mm is not None:
+        musp = domain.mus_per_mm * (1.0 - anisotropy[domain.labels])
+    return np.asarray(np.maximum(np.sqrt(3.0 * mua * (mua + musp)), _LEAST_ATTENUATION))
+
+
+def cleaned_layer(
+    result: LightResult,
+    cleaned: "FluenceResult",
+    *,
+    unit: FluenceUnit = PER_PHOTON,
+    decades: int = DECADES,
+    name: str = "cleaned",
+    **keywords: Any,
+) -> LayerData:
+    """Return the image layer of log10 of a cleaned fluence.
+
+    Parameters
+    ----------
+    result
+        What was simulated.
+    cleaned
+        What `clean_fluence` made of it.
+    unit
+        As of `napari_gpubio.light.napari_io.fluence_layer`.
+    decades
+        How many are shown.
+    name
+        Beginning of the layer's name.
+    **keywords
+        What else the layer is given.
+    """
+    word, factor = fluence_word(unit), np.float32(unit.factor)
+    shown = log10_of(cleaned.image * factor)
+    quantity = Quantity(word, unit.name, "log10", f"cleaned: light, {result.launched:,} photons")
+    error = cleaned.noise * factor if result.half_fluences is not None else None
+    metadata = {
+        **quantity_metadata(quantity, standard_error=error),
+        **label_properties(result.domain),
+        "unit": unit.name, "meaning": UNITS[unit.name], "factor": unit.factor,
+        "parameters": dict(cleaned.parameters),
+    }  # fmt: skip
+    keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
+    return volume_layer(shown, result.domain.affine, log_name(name, word, unit.name), metadata=metadata, **keywords)
+
+
+def dose_by_region(
+    result: LightResult,
+    fluence: npt.ArrayLike | None = None,
+    settings: "DvhSettings | None" = None,
+    *,
+    unit: FluenceUnit = PER_PHOTON,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> "DvhResult":
+    """Count a fluence in every region of a simulation's labels.
+
+    Parameters
+    ----------
+    result
+        What `napari_gpubio.light.simulate` gave.
+    fluence
+        Per launched photon, shape (X, Y, Z), for instance the image of `clean_fluence`; None: as it was simulated.
+    settings
+        Of the histograms; None: as many decades as the fluence has.
+    unit
+        Of the doses; see `napari_gpubio.light.statistics.fluence_units`.
+    device, progress
+        As of `napari_gpubio.dose.dvh`.
+
+    Returns
+    -------
+    DvhResult
+        One curve for each label that occurs, by its name.
+
+    Raises
+    ------
+    InvalidInput
+        If the fluence has another shape than the labels, or is not finite.
+    """
+    from napari_gpubio.dose import Dose, LabelStructures, dvh
+
+    domain = result.domain
+    values = result.fluence if fluence is None else np.asarray(fluence)
+    if values.shape != domain.shape:
+        raise InvalidInput(f"the fluence has shape {values.shape} and the labels {domain.shape}; give one of this run")
+    names = {label: domain.medium(label).name or f"label {label}" for label in domain.labels_present}
+    dose = Dose(values=values * np.float32(unit.factor), affine=domain.affine, unit=unit.name, name=fluence_word(unit))
+    structures = LabelStructures(labels=domain.labels, affine=domain.affine, structures=names)
+    return dvh(dose, structures, settings, device=device, progress=progress)

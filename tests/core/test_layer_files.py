@@ -1,0 +1,130 @@
+"""Files of layers: what the numbers mean, their errors and the names of labels come back, by any way of saving."""
+
+import json
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import get_reader, read_layers, sidecar_path, write_image
+from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_layer, volume_of
+from napari_gpubio.core.quantity import Quantity, halves_of, quantity_metadata, quantity_of, standard_error_of
+from napari_gpubio.core.world_aligned import WorldAligned
+from napari_gpubio.tracts.napari_io import read_layers as read_nifti_layers
+from tests.volume_samples import AFFINES, VOLUME, built
+
+LOG_FLUENCE = Quantity("fluence", "1/mm2", "log10", "light, 1,000 photons")
+STRAIGHT = AFFINES["anisotropic"]
+ERROR, HALVES = (0.1 * VOLUME).astype(np.float32), np.stack([VOLUME, VOLUME + 2]).astype(np.float32)
+EVERY_FORMAT = pytest.mark.parametrize("name", ["a.nii.gz", "a.nii", "a.npz"])
+
+
+def fluence(affine=STRAIGHT, **held):
+    values = VOLUME.astype(np.float32)
+    values[0, 0, 0] = np.nan
+    told = quantity_metadata(LOG_FLUENCE, standard_error=ERROR, halves=HALVES)
+    limits = {"contrast_limits": (-3.0, 2.0), "colormap": "inferno"}
+    return built(volume_layer(values, affine, "log fluence", metadata={**told, **held}, **limits))
+
+
+def saved_and_opened(layer, path):
+    data, attributes, _ = layer.as_layer_data_tuple()
+    assert write_image(str(path), data, attributes) == [str(path)]
+    read = read_layers if path.suffix == ".npz" else read_nifti_layers
+    (opened,) = read(str(path))
+    return built(opened)
+
+
+@EVERY_FORMAT
+@pytest.mark.parametrize("affine", AFFINES.values(), ids=list(AFFINES))
+def test_a_fluence_comes_back_with_all_it_says(tmp_path, name, affine):
+    if affine is AFFINES["sheared"] and not name.endswith("npz"):
+        affine = STRAIGHT
+    layer = fluence(affine, parameters={"photons": 1000})
+    opened = saved_and_opened(layer, tmp_path / name)
+    np.testing.assert_array_equal(volume_of(opened), volume_of(layer))
+    np.testing.assert_allclose(grid_of(opened)[0], affine, atol=1e-5)
+    assert quantity_of(opened) == LOG_FLUENCE
+    np.testing.assert_array_equal(standard_error_of(opened), ERROR)
+    np.testing.assert_array_equal(halves_of(opened), HALVES)
+    assert carried(opened, "parameters") == {"photons": 1000}
+    assert tuple(opened.contrast_limits) == (-3.0, 2.0)
+    assert opened.colormap.name == "inferno"
+    assert isinstance(opened.data, WorldAligned) == isinstance(layer.data, WorldAligned)
+
+
+@EVERY_FORMAT
+def test_labels_come_back_as_labels_with_their_names(tmp_path, name):
+    labels = (VOLUME % 3).astype(np.uint8)
+    held = {"structures": {1: "scalp", 2: "skull"}, "media": [{"label": 1, "name": "scalp", "mua_per_mm": 0.02}]}
+    layer = built(volume_layer(labels, STRAIGHT, "head", kind="labels", metadata=held))
+    opened = saved_and_opened(layer, tmp_path / name)
+    assert type(opened).__name__ == "Labels"
+    np.testing.assert_array_equal(volume_of(opened), labels)
+    assert carried(opened, "structures") == held["structures"]
+    assert carried(opened, "media") == held["media"]
+
+
+def test_what_other_programs_wrote_beside_a_file_stays_and_is_not_ours(tmp_path):
+    path = tmp_path / "t1.nii.gz"
+    nib.save(nib.Nifti1Image(VOLUME.astype(np.float32), STRAIGHT), path)
+    sidecar_path(path).write_text(json.dumps({"EchoTime": 0.003, "quantity": "T1"}), encoding="utf-8")
+    (opened,) = read_nifti_layers(str(path))
+    assert quantity_of(built(opened)) is None
+    data, attributes, _ = fluence().as_layer_data_tuple()
+    write_image(str(path), data, attributes)
+    assert json.loads(sidecar_path(path).read_text(encoding="utf-8"))["EchoTime"] == 0.003
+    assert quantity_of(built(read_nifti_layers(str(path))[0])) == LOG_FLUENCE
+
+
+def test_a_file_that_is_written_over_loses_what_the_old_one_said(tmp_path):
+    path = tmp_path / "a.nii.gz"
+    saved_and_opened(fluence(), path)
+    plain = built(volume_layer(VOLUME.astype(np.float32), STRAIGHT, "plain"))
+    opened = saved_and_opened(plain, path)
+    assert quantity_of(opened) is None
+    assert standard_error_of(opened) is None
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.json", "a.nii.gz"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"napari_gpubio": 3}', '{"napari_gpubio": {"quantity": {"name": "x", "unit": "foo"}}}',
+     '{"napari_gpubio": {"quantity": "fluence", "structures": {"a": 1}, "display": {"contrast_limits": ["x"]}}}',
+     '{"napari_gpubio": {"standard_error": "../../other.nii.gz", "half_1": "missing.nii.gz"}}'],
+)  # fmt: skip
+def test_a_damaged_sidecar_says_nothing_and_the_volume_opens(tmp_path, text):
+    path = tmp_path / "a.nii.gz"
+    nib.save(nib.Nifti1Image(VOLUME.astype(np.float32), STRAIGHT), path)
+    sidecar_path(path).write_text(text, encoding="utf-8")
+    layer = built(read_nifti_layers(str(path))[0])
+    np.testing.assert_array_equal(volume_of(layer), VOLUME)
+    assert quantity_of(layer) is None
+    assert standard_error_of(layer) is None
+
+
+def test_an_error_of_another_shape_is_left_out(tmp_path):
+    path = tmp_path / "a.nii.gz"
+    saved_and_opened(fluence(), path)
+    nib.save(nib.Nifti1Image(np.zeros((2, 2, 2), np.float32), STRAIGHT), tmp_path / "a_standard_error.nii.gz")
+    layer = built(read_nifti_layers(str(path))[0])
+    assert standard_error_of(layer) is None
+    assert halves_of(layer) is not None
+
+
+def test_an_image_of_another_program_is_saved_without_a_meaning(tmp_path):
+    image = built((np.zeros((3, 4, 5), np.float32), {"name": "theirs"}, "image"))
+    assert quantity_of(saved_and_opened(image, tmp_path / "a.nii.gz")) is None
+    assert KEY in json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+
+
+def test_archives_that_are_no_volumes_are_left_to_other_readers(tmp_path):
+    np.savez(tmp_path / "result.npz", other=np.zeros(3))
+    (tmp_path / "text.npz").write_text("no archive")
+    for name in ("result.npz", "text.npz", "missing.npz"):
+        assert get_reader(str(tmp_path / name)) is None
+    np.savez(tmp_path / "bad.npz", volume=np.zeros((2, 2, 2)), affine=np.eye(4), about=np.array("{"))
+    assert get_reader(str(tmp_path / "bad.npz")) is read_layers
+    with pytest.raises(InvalidInput, match=r"bad\.npz cannot be read"):
+        read_layers(str(tmp_path / "bad.npz"))

@@ -1,0 +1,114 @@
+"""Light, denoise and dose as one script: the fluence is cleaned with what its run knows, and counted by region."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from napari_gpubio import denoise, light, workflows
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import volume_of
+from napari_gpubio.core.quantity import Quantity, quantity_of, standard_error_of, to_linear
+from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.statistics import fluence_units
+from tests.volume_samples import built
+
+MEDIA = (
+    Medium(label=1, name="top", mua_per_mm=0.02, mus_per_mm=10.0, g=0.9, n=1.37),
+    Medium(label=2, name="bottom", mua_per_mm=0.05, mus_per_mm=10.0, g=0.9, n=1.37),
+)
+
+
+def slab():
+    labels = np.ones((24, 24, 20), np.uint8)
+    labels[:, :, 10:] = 2
+    labels[0] = 0
+    return Domain(labels=labels, affine=np.diag([1.0, 1.0, 2.0, 1.0]), media=MEDIA)
+
+
+def simulated(domain=None, **settings):
+    source = light.Source(position_mm=(12, 12, 0), direction=(0, 0, 1))
+    chosen = light.LightSettings(**{"photons": 4000, "halves": True, **settings})
+    return light.simulate(domain or slab(), source, chosen, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def result():
+    return simulated()
+
+
+@pytest.fixture(scope="module")
+def clean(result):
+    return workflows.clean_fluence(result, device="cpu")
+
+
+def test_it_is_the_denoiser_with_all_that_the_run_knows(result, clean):
+    domain = result.domain
+    mueff = np.sqrt(3 * 0.02 * (0.02 + 1.0)), np.sqrt(3 * 0.05 * (0.05 + 1.0))
+    attenuation = workflows.effective_attenuation(domain)
+    np.testing.assert_allclose([attenuation[5, 5, 0], attenuation[5, 5, 19]], mueff, rtol=1e-6)
+    assert 0 < attenuation[0, 0, 0] < 1e-5
+    expected = denoise.denoise_fluence(
+        *result.half_fluences[..., 0], labels=domain.labels, mueff_per_mm=attenuation, mask=domain.labels != 0,
+        voxel_size_mm=(1, 1, 2), device="cpu",
+    )  # fmt: skip
+    np.testing.assert_array_equal(clean.image, expected.image)
+    np.testing.assert_array_equal(clean.noise, expected.noise)
+    assert clean.snr_gain_db > 3
+    np.testing.assert_array_equal(clean.image[0], 0)
+
+
+def test_it_is_nearer_to_many_photons(result, clean):
+    truth = simulated(photons=400_000, seed=9).fluence
+    there = truth > 1e-4 * truth.max()
+    before, after = (np.median(np.abs(f[there] / truth[there] - 1)) for f in (result.fluence, clean.image))
+    assert after < 0.7 * before
+
+
+def test_without_halves_the_standard_error_stands_for_them():
+    result = simulated(halves=False)
+    cleaned = workflows.clean_fluence(result, device="cpu")
+    assert "split in two" in " ".join(cleaned.notes)
+    assert quantity_of(built(workflows.cleaned_layer(result, cleaned))).is_light_dose
+    assert standard_error_of(built(workflows.cleaned_layer(result, cleaned))) is None
+
+
+def test_all_time_gates_are_cleaned_together():
+    result = simulated(time_gates_ns=(0.0, 0.1, 5.0))
+    cleaned = workflows.clean_fluence(result, device="cpu")
+    assert cleaned.image.shape == result.domain.shape
+    assert cleaned.image.sum() == pytest.approx(result.fluence.sum(), rel=0.02)
+
+
+def test_coefficients_voxel_by_voxel_are_used():
+    domain = slab()
+    mua = np.linspace(0.01, 0.1, domain.labels.size).reshape(domain.shape)
+    attenuation = workflows.effective_attenuation(dataclasses.replace(domain, mua_per_mm=mua))
+    inside = domain.labels != 0
+    np.testing.assert_allclose(attenuation[inside], np.sqrt(3 * mua * (mua + 1.0))[inside], rtol=1e-5)
+
+
+def test_the_layer_says_what_it_is(result, clean):
+    unit = fluence_units(power_mw=2.5)[-1]
+    layer = built(workflows.cleaned_layer(result, clean, unit=unit))
+    quantity = quantity_of(layer)
+    assert quantity == Quantity("fluence rate", "mW/mm²", "log10", "cleaned: light, 4,000 photons")
+    np.testing.assert_allclose(to_linear(volume_of(layer), quantity), 2.5 * clean.image, rtol=1e-5)
+    np.testing.assert_allclose(standard_error_of(layer), 2.5 * clean.noise, rtol=1e-6)
+    assert layer.name == "cleaned fluence rate, log10 mW/mm²"
+
+
+def test_the_dose_of_each_region_is_that_of_its_voxels(result, clean):
+    found = workflows.dose_by_region(result, clean.image, unit=fluence_units(power_mw=2.5)[-1], device="cpu")
+    assert [curve.name for curve in found] == ["top", "bottom"]
+    for curve, label in zip(found, (1, 2), strict=True):
+        voxels = 2.5 * clean.image[result.domain.labels == label].astype(np.float64)
+        assert curve.unit == "mW/mm²"
+        assert curve.mean == pytest.approx(voxels.mean(), rel=1e-3)
+    plain = workflows.dose_by_region(result, device="cpu")
+    assert plain["top"].mean == pytest.approx(result.fluence[result.domain.labels == 1].mean(dtype=float), rel=1e-3)
+
+
+def test_a_fluence_of_another_grid_is_refused(result):
+    with pytest.raises(InvalidInput, match=r"\(3, 3, 3\).*\(24, 24, 20\)"):
+        workflows.dose_by_region(result, np.zeros((3, 3, 3)), device="cpu")
