@@ -170,7 +170,7 @@ def _read_one(path: Path) -> list[LayerData]:
         array, affine = read_array(path)
         array = array.reshape(array.shape[:3]) if array.size == np.prod(array.shape[:3]) else array
         if keywords := read_described(path, array.shape):
-            return described_layer(array, affine, name, keywords, path)
+            return [described_layer(array, affine, name, keywords, path)]
     if array.ndim != 3:
         raise InvalidInput(
             f"{path.name} has {array.ndim} dimensions and no gradient table; put its bval and bvec files beside it "
