@@ -72,7 +72,7 @@ def add_verb(verbs: Any) -> None:
 
 
 def _add_source(verb: argparse.ArgumentParser) -> None:
-    add_settings(verb, Source(), "size of the source, as far as its kind has it")
+    add_settings(verb, Source(), "size of the source, where its kind has one")
     group = verb.add_argument_group("source and detectors")
     group.add_argument(
         "--source", "--kind", dest="kind", choices=tuple(KINDS), default="pencil", metavar="KIND",

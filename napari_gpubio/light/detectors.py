@@ -37,7 +37,7 @@ class Detector:
     """
 
     position_mm: Vector
-    radius_mm: float = param(1.5, "Radius", "Of the detector.", unit="mm", above=0.0, maximum=1e4, step=0.1)
+    radius_mm: float = param(1.5, "Radius", "Radius of the detector.", unit="mm", above=0.0, maximum=1e4, step=0.1)
     normal: Vector | None = None
     name: str = ""
 

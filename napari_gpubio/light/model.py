@@ -133,7 +133,7 @@ class Domain:
         inside = values[self.labels != OUTSIDE]
         if not np.isfinite(inside).all() or (inside < 0).any():
             worst = inside[~np.isfinite(inside) | (inside < 0)][0]
-            raise InvalidInput(f"{name} has the value {worst} in tissue; coefficients are finite and not negative")
+            raise InvalidInput(f"{name} has the value {worst} in tissue; coefficients must be finite and not negative")
         return np.where(self.labels == OUTSIDE, 0.0, values).astype(np.float32)
 
     @property
@@ -235,7 +235,7 @@ def _checked_labels(labels: Array) -> Array:
         raise InvalidInput(f"the labels are of type {values.dtype}; give integers")
     low, high = int(values.min()), int(values.max())
     if low < 0 or high > 65535:
-        raise InvalidInput(f"the labels run from {low} to {high}; they must lie between 0 and 65535")
+        raise InvalidInput(f"the labels range from {low} to {high}; they must lie between 0 and 65535")
     if high == 0:
         raise InvalidInput("every voxel is 0, which is outside; label the tissue with 1 or more")
     return np.ascontiguousarray(values, np.uint8 if high < 256 else np.uint16)
@@ -247,6 +247,6 @@ def _perpendicular(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
     axes = matrix[:3, :3] / voxel_sizes_mm(matrix)
     if np.abs(axes.T @ axes - np.eye(3)).max() > 1e-3:
         raise InvalidInput(
-            "the volume is sheared (its axes are not perpendicular); resample it to a straight grid first"
+            "the volume is sheared (its axes are not perpendicular); resample it to an orthogonal grid first"
         )
     return matrix

@@ -84,7 +84,7 @@ class TheoryCurve:
         """What the curve is and where it holds, for a legend of three lines."""
         name = self.medium.name or f"label {self.medium.label}"
         where = "below a flat surface at the source" if self.surface else "on all sides of the source"
-        return f"diffusion theory for {name} alone\n{where};\nholds {self.valid_from_mm:.2g} mm or more from it"
+        return f"diffusion theory for {name} alone\n{where};\nvalid from {self.valid_from_mm:.2g} mm on"
 
 
 def line_profile(result: LightResult, start_mm: npt.ArrayLike, end_mm: npt.ArrayLike) -> Profile:
@@ -197,7 +197,7 @@ def entry_point(result: LightResult) -> npt.NDArray[np.float64]:
     domain, source = result.domain, result.source
     found = first_tissue(domain.labels, domain.affine, source.position_mm, source.direction)
     if found is None:
-        raise InvalidInput("the source's axis meets no tissue; turn it toward the tissue")
+        raise InvalidInput("the source's axis hits no tissue; point it at the tissue")
     return found
 
 

@@ -139,8 +139,8 @@ def check_source(domain: Domain, source: Source) -> None:
         ahead = source.frame()[2] * domain.voxel_sizes_mm.min() / 2
         if label_at(domain.labels, domain.affine, position + ahead) == OUTSIDE:
             raise InvalidInput(
-                f"the source at {shown} points out of the tissue: less than half a voxel of it lies ahead; turn it "
-                "round"
+                f"the source at {shown} points out of the tissue: less than half a voxel of it lies ahead; reverse "
+                "its direction"
             )
 
 

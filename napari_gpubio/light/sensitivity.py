@@ -131,7 +131,7 @@ def sensitivity(
     detected = Estimate(float(fluence[0]), float(error[0]))
     entered = detector_run.energy.entered
     if not entered > 0:
-        raise InvalidInput("no light of the detector's run entered the tissue; turn its source toward the tissue")
+        raise InvalidInput("no light of the detector's run entered the tissue; point its source at the tissue")
     scale = np.float32(detector_run.domain.voxel_volume_mm3 / entered)
     # each factor is of the order of 1 before they meet, so that single precision does not underflow deep in the tissue
     jacobian = -(source_run.fluence / np.float32(detected.value)) * (detector_run.fluence * scale)

@@ -42,7 +42,7 @@ class LightSettings:
         1_000_000, "Photons", "Number of photon packets.", minimum=1, maximum=MOST_PHOTONS, step=100_000
     )
     seed: int = param(
-        1, "Seed", "Of the random numbers; the same seed gives the same result.", minimum=0, maximum=2**64 - 1
+        1, "Seed", "Seed of the random numbers; the same seed gives the same result.", minimum=0, maximum=2**64 - 1
     )
     refraction: bool = param(
         True, "Refraction", "Fresnel reflection and refraction wherever the refractive index changes."
@@ -59,13 +59,15 @@ class LightSettings:
         advanced=True,
     )
     batches: int = param(
-        16, "Batches", "Groups of photons from whose spread the standard errors come.", minimum=2, maximum=256,
+        16, "Batches", "Groups of photons whose spread gives the standard errors.", minimum=2, maximum=256,
         advanced=True,
     )  # fmt: skip
-    halves: bool = param(False, "Half buffers", "Keep even and odd photons apart too, for the denoiser.", advanced=True)
+    halves: bool = param(
+        False, "Half buffers", "Also tally even and odd photons separately, for the denoiser.", advanced=True
+    )
     exit_map: bool = param(False, "Map of escaping light", "Diffuse reflectance at the surface.", advanced=True)
     max_detected: int = param(
-        1_000_000, "Most detected photons", "How many detected photons are listed one by one.", minimum=0,
+        1_000_000, "Most detected photons", "How many detected photons are recorded individually.", minimum=0,
         maximum=10**8, advanced=True,
     )  # fmt: skip
     time_gates_ns: tuple[float, ...] = (0.0, 5.0)

@@ -70,10 +70,14 @@ class Source:
         maximum=1e4, step=0.1,
     )  # fmt: skip
     numerical_aperture: float = param(0.39, "NA", "Numerical aperture of the fiber.", above=0.0, maximum=2.0, step=0.01)
-    half_angle_deg: float = param(20.0, "Half angle", "Of the cone.", unit="°", above=0.0, maximum=180.0, step=5.0)
-    width_mm: float = param(10.0, "Width", "Of the rectangle.", unit="mm", above=0.0, maximum=1e4, step=1.0)
-    height_mm: float = param(10.0, "Height", "Of the rectangle.", unit="mm", above=0.0, maximum=1e4, step=1.0)
-    length_mm: float = param(10.0, "Length", "Of the line or cylinder.", unit="mm", above=0.0, maximum=1e4, step=1.0)
+    half_angle_deg: float = param(
+        20.0, "Half angle", "Half angle of the cone.", unit="°", above=0.0, maximum=180.0, step=5.0
+    )
+    width_mm: float = param(10.0, "Width", "Width of the rectangle.", unit="mm", above=0.0, maximum=1e4, step=1.0)
+    height_mm: float = param(10.0, "Height", "Height of the rectangle.", unit="mm", above=0.0, maximum=1e4, step=1.0)
+    length_mm: float = param(
+        10.0, "Length", "Length of the line or cylinder.", unit="mm", above=0.0, maximum=1e4, step=1.0
+    )
     width_axis: Vector | None = None
     pattern: Array | None = field(default=None, repr=False)
 

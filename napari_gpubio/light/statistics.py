@@ -277,7 +277,7 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
     found = [*balance_findings(energy.total, energy.roulette)]
     if energy.truncated.value > MOST_TRUNCATED:
         end = result.settings.time_gates_ns[-1]
-        message = f"{energy.truncated.value:.1%} of the light was still under way at {end:g} ns; add later gates."
+        message = f"{energy.truncated.value:.1%} of the light was still traveling at {end:g} ns; add later gates."
         found.append(Finding("warning", message))
     if result.detected.dropped:
         message = f"{result.detected.dropped:,} detected photons were not listed; raise 'Most detected photons'."
@@ -290,7 +290,7 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
 def balance_findings(total: float, roulette: Estimate, closed_within: float = CLOSED_WITHIN) -> Iterator[Finding]:
     """What is wrong with the energy balance of voxels or layers, if anything is."""
     if not abs(total - 1) < closed_within:
-        yield Finding("error", f"Energy balance broken: the parts sum to {total:.7g}, not 1. Do not use this.")
+        yield Finding("error", f"Energy balance violated: the parts sum to {total:.7g}, not 1. Do not use this result.")
     if abs(z := roulette_z(roulette)) > MOST_ROULETTE_Z:
         yield Finding("warning", f"Roulette is {z:.1f} standard errors from 0; run again with another seed.")
 

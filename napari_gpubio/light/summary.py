@@ -144,7 +144,7 @@ def energy_rows(result: LightResult) -> tuple[NumberRow, ...]:
     rows = [NumberRow(group=ENERGY, name=name, value=part.value, error=part.error) for name, part in parts.items()]
     part = energy.truncated
     status: Status = "warning" if part.value > MOST_TRUNCATED else "ok"
-    note = "still under way at the end of the last time gate"
+    note = "still traveling at the end of the last time gate"
     rows.append(NumberRow(group=ENERGY, name="Truncated", value=part.value, error=part.error, status=status, note=note))
     rows.append(roulette_row(energy.roulette))
     closed: Status = "ok" if abs(energy.total - 1) < CLOSED_WITHIN else "error"

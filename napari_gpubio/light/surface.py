@@ -94,7 +94,7 @@ def nearest_surface(labels: Array, affine: Array, position_mm: npt.ArrayLike, *,
     sizes = voxel_sizes_mm(affine)
     place = (apply_affine(np.linalg.inv(affine), position_mm) + 0.5) * sizes  # mm along the axes of the volume
     if across is not None and not 0 <= place[across] < labels.shape[across] * sizes[across]:
-        raise InvalidInput("the click is beside the volume; click near the tissue")
+        raise InvalidInput("the click is outside the volume; click near the tissue")
     reach = _FIRST_BOX * float(sizes.min())
     while True:
         found, covered = _nearest_in_box(labels, sizes, place, reach, across)
@@ -246,12 +246,12 @@ def source_problem(labels: Array, affine: Array, source: Source) -> str:
         return ""
     if source.kind in ALL_ROUND:
         return (
-            f"The source is outside the tissue (label 0), and a source of kind '{source.kind}' shines to every side: "
+            f"The source is outside the tissue (label 0) and a source of kind '{source.kind}' emits in all directions: "
             "the light that goes away from the tissue is lost. Give it a depth to bring it inside."
         )
     hit = first_tissue(labels, affine, source.position_mm, source.direction)
     if hit is None:
-        return "The source is outside the tissue and points away from it, so no light enters. Turn it round (Flip)."
+        return "The source is outside the tissue and points away from it, so no light enters. Reverse it (Flip)."
     gap = float(np.linalg.norm(hit - source.position_mm))
     if gap > 2 * voxel_sizes_mm(affine).max():
         return f"The source is {gap:.3g} mm away from the tissue it points at (it is in label 0)."

@@ -81,8 +81,8 @@ def test_labels_may_be_in_fortran_order():
         (np.full((2, 2, 2), 1.5), "values that are not integers; give a segmentation"),
         (np.full((2, 2, 2), NAN), "not integers"),
         (np.full((2, 2, 2), "a"), "are of type <U1; give integers"),
-        (np.full((2, 2, 2), -1), "run from -1 to -1; they must lie between 0 and 65535"),
-        (np.full((2, 2, 2), 65536), "run from 65536 to 65536"),
+        (np.full((2, 2, 2), -1), "range from -1 to -1; they must lie between 0 and 65535"),
+        (np.full((2, 2, 2), 65536), "range from 65536 to 65536"),
         (np.zeros((2, 2, 2), int), "every voxel is 0, which is outside; label the tissue with 1 or more"),
     ],
 )
@@ -178,7 +178,7 @@ def test_continuous_media():
     ("values", "sentence"),
     [
         (np.ones((2, 2, 3)), r"has shape \(2, 2, 3\) and the labels \(2, 2, 2\); make them the same"),
-        (np.full((2, 2, 2), -0.5), "has the value -0.5 in tissue; coefficients are finite and not negative"),
+        (np.full((2, 2, 2), -0.5), "has the value -0.5 in tissue; coefficients must be finite and not negative"),
         (np.full((2, 2, 2), NAN), "has the value nan in tissue"),
         (np.full((2, 2, 2), INF), "has the value inf in tissue"),
     ],

@@ -158,7 +158,7 @@ def test_depth_is_counted_from_where_the_axis_enters():
     bottom_or_side = min(20 * np.hypot(0.5, 1.0), 8 * np.hypot(0.5, 1.0) / 0.5)
     assert profile.distance_mm[-1] == pytest.approx(bottom_or_side, abs=0.5)
     away = dataclasses.replace(result, source=Source(position_mm=(0.0, 0.0, 4.0), direction=(0.0, 0.0, 1.0)))
-    with pytest.raises(InvalidInput, match="meets no tissue"):
+    with pytest.raises(InvalidInput, match="hits no tissue"):
         depth_profile(away)
 
 

@@ -33,16 +33,16 @@ def hollow():
     [
         (
             {"position_mm": (4, 4, -5), "direction": (0, 0, -1)},
-            "points away from it, so no light enters. Turn it round",
+            "points away from it, so no light enters. Reverse it",
         ),
         ({"position_mm": (4, 4, -5), "direction": (1, 0, 0)}, r"no light enters.*It is at \(4, 4, -5\) mm"),
         ({"position_mm": (40, 4, -5)}, "points away from it"),
         ({"position_mm": (2.5, 2.5, -1)}, "points away from it"),  # through the hole
-        ({"position_mm": (4, 4, 0.01), "direction": (0, 0, -1)}, "points out of the tissue: .* turn it round"),
+        ({"position_mm": (4, 4, 0.01), "direction": (0, 0, -1)}, "points out of the tissue: .* reverse its direction"),
         ({"position_mm": (4, 4, 3.99)}, "points out of the tissue"),  # into the hollow
-        ({"position_mm": (4, 4, -1), "kind": "isotropic"}, "shines to every side: .* Give it a depth"),
-        ({"position_mm": (4, 4, 5), "kind": "line"}, "shines to every side"),
-        ({"position_mm": (4, 4, 5), "kind": "cylinder"}, "shines to every side"),
+        ({"position_mm": (4, 4, -1), "kind": "isotropic"}, "emits in all directions: .* Give it a depth"),
+        ({"position_mm": (4, 4, 5), "kind": "line"}, "emits in all directions"),
+        ({"position_mm": (4, 4, 5), "kind": "cylinder"}, "emits in all directions"),
     ],
 )
 def test_sources_that_cannot_light_the_tissue(values, sentence):

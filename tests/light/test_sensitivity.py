@@ -225,7 +225,7 @@ def test_a_detector_without_light_is_refused():
 
 def test_a_detector_that_looks_away_or_into_clear_tissue_is_refused():
     away = dataclasses.replace(beam(DOMAIN, 39.0), source=Source(position_mm=(39.0, 25.0, -1.0), direction=(0, 0, -1)))
-    with pytest.raises(InvalidInput, match="meets no tissue"):
+    with pytest.raises(InvalidInput, match="hits no tissue"):
         sensitivity(beam(DOMAIN, 25.0), away)
     clear = dataclasses.replace(DOMAIN, media=(Medium(mua_per_mm=0.01), dataclasses.replace(TISSUE, label=2)))
     with pytest.raises(InvalidInput, match="label 1, which does not scatter; give detector_mm"):

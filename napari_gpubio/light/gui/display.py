@@ -126,15 +126,13 @@ class DisplayBox(QWidget):
         self.power_box = self._strength_row("Source power", "mW", "Power of a continuous source, for mW/mm²")
         tip = "How long the source is on; with the power it gives the energy"
         self.exposure_box = self._strength_row("Exposure", "s", tip)
-        self.energy_box = self._strength_row("Energy", "J", "Energy of the source in all, for J/cm²")
+        self.energy_box = self._strength_row("Energy", "J", "Total energy of the source, for J/cm²")
         self.decades_box = self._decade_row(element)
         self._hide_uncertain = QCheckBox(f"hide {element}s with error > 50 %", self)
-        self._hide_uncertain.setToolTip(
-            "The standard error relative to the value, from the spread of batches of photons"
-        )
+        self._hide_uncertain.setToolTip("Standard error relative to the value, from the spread between photon batches")
         self.form.addRow(row_label("Noise", self._hide_uncertain.toolTip(), self), self._hide_uncertain)
         self.add_rows()
-        tip = "Leave the layers of this result as they are; the next run adds new ones, to compare"
+        tip = "Leave the layers of this result unchanged; the next run adds new layers for comparison"
         self.form.addRow("", text_button("Keep these layers", tip, self, self.keep_requested.emit))
         self.power_box.edited.connect(lambda _: self._on_power())
         self.exposure_box.edited.connect(lambda _: self._on_power())
@@ -176,7 +174,7 @@ class DisplayBox(QWidget):
         box = QSpinBox(self)
         box.setRange(1, MOST_DECADES)
         box.setValue(DECADES)
-        box.setToolTip(f"How many powers of ten the colors span, counted from the brightest {element}")
+        box.setToolTip(f"Powers of ten that the colors span, down from the brightest {element}")
         row = QHBoxLayout()
         row.addWidget(box)
         row.addWidget(QLabel("decades, log₁₀", self), 1)
@@ -205,7 +203,7 @@ class VoxelDisplayBox(DisplayBox):
     def add_rows(self) -> None:
         """Add the error."""
         self._show_error = QCheckBox("show the error as a layer", self)
-        self._show_error.setToolTip("The relative standard error in per cent")
+        self._show_error.setToolTip("Relative standard error, in percent")
         self._show_error.toggled.connect(lambda _: self.changed.emit())
         self.form.addRow("", self._show_error)
 
@@ -233,13 +231,15 @@ class LayerDisplayBox(DisplayBox):
         self._quantity = ElidedComboBox(self)
         for text, quantity in _QUANTITIES.items():
             self._quantity.addItem(text, quantity)
-        self._quantity.setToolTip("Fluence, or energy absorbed per volume; fluence is unknown where nothing absorbs")
+        self._quantity.setToolTip("Fluence, or absorbed energy per volume; fluence is undefined where nothing absorbs")
         self._quantity.activated.connect(lambda _: self.changed.emit())
-        self.borders_box = QCheckBox("draw the layers' borders", self)
+        self.borders_box = QCheckBox("draw layer boundaries", self)
         self.borders_box.setChecked(True)
         self.borders_box.toggled.connect(lambda _: self.borders_changed.emit())
         self.form.addRow(row_label("Show", self._quantity.toolTip(), self), self._quantity)
-        self.form.addRow(row_label("Borders", "Lines where layers meet, and their names", self), self.borders_box)
+        self.form.addRow(
+            row_label("Boundaries", "Lines between layers, and the names of the layers", self), self.borders_box
+        )
 
     def options(self, unit: FluenceUnit) -> DisplayOptions:
         """Return the display options as they stand, but for the beam."""

@@ -103,7 +103,7 @@ def labels_in(array: npt.NDArray[Any]) -> tuple[int, ...]:
     for plane in np.moveaxis(array, int(np.argmax(array.strides)), 0):
         if plane.size and not 0 <= int(plane.min()) <= int(plane.max()) <= MOST_LABEL:
             raise InvalidInput(
-                f"the labels run from {plane.min()} to {plane.max()}; they must lie between 0 and {MOST_LABEL}"
+                f"the labels range from {plane.min()} to {plane.max()}; they must lie between 0 and {MOST_LABEL}"
             )
         counts += np.bincount(plane.ravel(), minlength=MOST_LABEL + 1)
     return tuple(int(label) for label in np.flatnonzero(counts) if label != OUTSIDE)
@@ -235,7 +235,7 @@ class LabelBox(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.choice = LayerBox(viewer, _is_volume, empty="open labels, or a sample", parent=self)
+        self.choice = LayerBox(viewer, _is_volume, empty="open labels or a sample", parent=self)
         self.choice.setMinimumWidth(_NARROWEST)
         self.view_box = ViewBox(viewer, self)
         for label in self.view_box.findChildren(QLabel):
@@ -244,7 +244,7 @@ class LabelBox(QWidget):
         self._grid.setStyleSheet(theme.MUTED_STYLE)
         self._grid.setAlignment(Qt.AlignmentFlag.AlignRight)
         form = aligned_form(self)
-        form.addRow(row_label("Labels", "The segmented volume; 0 is outside.", self), self.choice)
+        form.addRow(row_label("Labels", "Segmented volume; label 0 is outside the tissue.", self), self.choice)
         form.addRow(self._grid)
         form.addRow(self.view_box)
         self.show_tissue(None)

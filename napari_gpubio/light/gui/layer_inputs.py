@@ -44,7 +44,7 @@ class PresetBox(QWidget):
         self.choice = ElidedComboBox(self)
         self.choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.choice.setMinimumContentsLength(12)
-        self.choice.setToolTip("Fill the table and the grid from the literature, or with a run of an opened file")
+        self.choice.setToolTip("Fill the table and the grid from the literature, or from a run in an opened file")
         for name in preset_names():
             self.choice.addItem(name, layered_preset(name))
         self._widen_list()
@@ -86,7 +86,7 @@ class PresetBox(QWidget):
     def show_medium(self, medium: LayeredMedium | None) -> None:
         """Say whether what is in the table is still what was chosen."""
         changed = self._medium is not None and medium != self._medium
-        self._citation.setText(f"Changed since; it was from {self._origin}" if changed else self._origin)
+        self._citation.setText(f"Edited since it was loaded from {self._origin}" if changed else self._origin)
 
     @property
     def citation(self) -> str:
@@ -101,9 +101,9 @@ class PresetBox(QWidget):
 
     def _files(self) -> QWidget:
         part = QWidget(self)
-        tip = "Write layers, grid and photons as an input file of MCML"
+        tip = "Write layers, grid and photons as an MCML input file"
         save = text_button("Save .mci…", tip, part, self.save_requested.emit)
-        tip = "Open an input file or a result of MCML"
+        tip = "Open an MCML input file or result"
         part.setLayout(row_of(text_button("Open .mci or .mco…", tip, part, self.open_requested.emit), save))
         return part
 
@@ -138,12 +138,12 @@ class McmlFiles(QObject):
 
     def ask_to_open(self) -> None:
         """Ask for a file and open it."""
-        if path := open_path(self._window(), "Open a file of MCML", OPENED):
+        if path := open_path(self._window(), "Open an MCML file", OPENED):
             self.open(path)
 
     def ask_to_save(self) -> None:
         """Ask for a file and write the inputs in it."""
-        if path := save_path(self._window(), "Save an input file of MCML", "MCML (*.mci)", name="layers.mci"):
+        if path := save_path(self._window(), "Save an MCML input file", "MCML (*.mci)", name="layers.mci"):
             self.save(path)
 
     def _window(self) -> QWidget | None:
@@ -199,11 +199,11 @@ class BeamBox(QWidget):
         self._kind.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self._kind.setMinimumContentsLength(10)
         self.radius_box = NumberBox(0.0, 1e6, 1.0, 6, self, step=0.1, unit="mm")
-        self.radius_box.setToolTip("Radius of the disk, or where a Gaussian beam has fallen to 1/e²")
+        self.radius_box.setToolTip("Radius of the disk, or 1/e² radius of the Gaussian beam")
         row = QHBoxLayout()
         row.addWidget(self._kind, 2)
         row.addWidget(self.radius_box, 1)
-        tip = "Pencil-beam results are convolved with the profile; another beam needs no new run"
+        tip = "Pencil-beam results are convolved with this profile; a change of beam needs no new run"
         aligned_form(self).addRow(row_label("Profile", tip, self), row)
         for signal in (self._kind.activated, self.radius_box.edited):
             signal.connect(self._on_changed)
@@ -251,13 +251,13 @@ class GridBox(QWidget):
         }
         self._extents = {name: QLabel(self) for name in ("z", "r", "a")}
         self._note = muted_label(self)
-        tip = "Let the grid end where the layers end, with their borders between bins"
+        tip = "End the grid where the layers end, with layer boundaries on bin edges"
         self._fit = text_button("Fit", tip, self, self.fit)
         self._fit.setMaximumWidth(40)
         form = aligned_form(self)
         for label, tip, parts in (
-            ("Depth Δz (mm)", "Height of a depth bin, and how many", ("dz_mm", "depth_bins", "z")),
-            ("Radius Δr (mm)", "Width of a radial bin, and how many", ("dr_mm", "radial_bins", "r")),
+            ("Depth Δz (mm)", "Height and number of depth bins", ("dz_mm", "depth_bins", "z")),
+            ("Radius Δr (mm)", "Width and number of radial bins", ("dr_mm", "radial_bins", "r")),
             ("Angle bins", "Number of bins from 0° (the normal) to 90°", (None, "angle_bins", "a")),
         ):
             form.addRow(row_label(label, tip, self), self._row(*parts))
@@ -341,7 +341,7 @@ class GridBox(QWidget):
         except GpuBioError as error:
             yield str(error)
             return
-        yield f"{problem.tally_size:,} numbers in {problem.batch_count} batches: {_memory(problem.resident_bytes)}."
+        yield f"{problem.tally_size:,} tallies in {problem.batch_count} batches: {_memory(problem.resident_bytes)}."
         yield from _fit_notes(self._medium, problem.settings)
 
 
@@ -356,7 +356,7 @@ def _fit_notes(medium: LayeredMedium, settings: LayeredSettings) -> Iterator[str
     between = np.abs(inside - np.rint(inside)) > _SAME * np.maximum(1.0, inside)
     if between.any():
         at = ", ".join(f"{z:g}" for z in (inside[between] * settings.dz_mm)[:4])
-        yield f"Borders inside a depth bin, whose fluence mixes two layers: {at}{' …' if between.sum() > 4 else ''} mm."
+        yield f"Layer boundaries inside a depth bin, where fluence mixes: {at}{' …' if between.sum() > 4 else ''} mm."
 
 
 def _memory(count: int) -> str:

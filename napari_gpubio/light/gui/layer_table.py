@@ -42,8 +42,8 @@ class StackDrawing(QWidget):
         self._grid_mm: float | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setToolTip(
-            "The layers from the top, with heights that grow as the thickness to the power of 0.4. The dashed line is "
-            "where the grid ends. Click a layer to go to its row"
+            "The layers, top first, with heights compressed (thickness to the power 0.4). The dashed line marks "
+            "the end of the grid. Click a layer to go to its row"
         )
 
     def show_stack(self, rows: Sequence[LayerRow], n_above: float, n_below: float, current: int | None) -> None:

@@ -22,8 +22,8 @@ from napari_gpubio.light.gui.views import LayerView, VoxelView
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.result import LightResult
 
-OUTDATED = "the displayed result is from before this change; press Run"
-STILL_RUNNING = "The current run uses the inputs as they were. Press Stop, then Run, for the new ones."
+OUTDATED = "the displayed result predates this change; press Run"
+STILL_RUNNING = "The current run still uses the earlier inputs. Press Stop, then Run, to use the new ones."
 NOTHING_KEPT = "there is no result yet"
 Result = TypeVar("Result", bound=LightResult | LayeredResult)
 MakeRun = Callable[[threading.Event], Generator[Step, None, Any]]
@@ -62,7 +62,9 @@ class QuickRuns(QObject):
         self._newest += 1
         self.busy = True
         quick = request.quick()
-        self._rest = "; press Run for all of them" if quick.settings != request.settings else ", which is all"
+        self._rest = (
+            "; press Run for all of them" if quick.settings != request.settings else ", all that Photons asks for"
+        )
         self._job.submit(self._steps(quick, self._newest))
 
     def resume(self) -> None:

@@ -40,9 +40,9 @@ LAYER_COLUMNS = (
     Column("name", "Layer", "What the layer is", "papillary d"),
     Column("n", "n", "Refractive index, at least 1", "1.34"),
     Column("mua_per_mm", "µa", "Absorption coefficient, at least 0", "0.015"),
-    Column("mus_per_mm", "µs", "Scattering coefficient, at least 0; 0 with µa = 0 is glass", "70.77"),
+    Column("mus_per_mm", "µs", "Scattering coefficient, at least 0; µa = µs = 0 is clear glass", "70.77"),
     Column("g", "g", "Anisotropy: mean cosine of the scattering angle, -1 to 1", "0.85"),
-    Column(THICKNESS, "d", "Thickness; ∞ or inf for a last layer without end", "0.162"),
+    Column(THICKNESS, "d", "Thickness; ∞ or inf for a semi-infinite last layer", "0.162"),
 )
 NEW_LAYER = LayerRow(name="", n=1.4, mua_per_mm=0.1, mus_per_mm=10.0, g=0.9, thickness_mm=1.0)
 _LEFT = ("label", "name", "source")  # words are aligned to the left

@@ -16,7 +16,7 @@ NUMBERS = ("mua_per_mm", "mus_per_mm", "g", "n")
 COEFFICIENTS = ("mua_per_mm", "mus_per_mm", "musp_per_mm")
 THICKNESS = "thickness_mm"
 UNITS = {"1/mm": "mm", "1/cm": "cm"}  # of coefficients, and of thicknesses with it
-TYPED = "typed by the user"
+TYPED = "entered by hand"
 INFINITY = "∞"
 _INFINITE_TEXTS = ("inf", "infinity", "infinite", "endless", INFINITY)
 Infos = dict[str, ParamInfo | None]
@@ -167,7 +167,7 @@ class PropertyRow(OpticalRow):
         try:
             medium = recipe.medium(wavelength_nm)
         except InvalidInput as error:
-            warning = f"{self.title} is not for {wavelength_nm:g} nm: {error}"
+            warning = f"{self.title} was not updated for {wavelength_nm:g} nm: {error}"
             return dataclasses.replace(self, recipe=recipe, warning=warning)
         made = PropertyRow.of(medium, self.label)
         return dataclasses.replace(made, name=self.name or medium.name, recipe=recipe)
@@ -228,7 +228,7 @@ class LayerRow(OpticalRow):
 
     def _wrong_with(self, name: str, value: float | str, unit: str) -> str:
         if name == "g" and value == 1 and isinstance(self.mus_per_mm, float) and self.mus_per_mm > 0:
-            return ": nothing would change direction; choose a smaller g, or 0 for µs"
+            return ": scattering would not change the direction; choose a smaller g, or 0 for µs"
         wrong = OpticalRow._wrong_with(self, name, value, unit)
         if name != THICKNESS:
             return wrong
@@ -242,7 +242,7 @@ class LayerRow(OpticalRow):
         if not self.is_last:
             return ", and only the last layer can be infinitely thick; type a thickness"
         if self.mua_per_mm == 0 and self.mus_per_mm == 0:
-            return ": light would never come to an end in infinitely thick glass; type a thickness"
+            return ": light would travel forever in infinitely thick glass; type a thickness"
         return ""
 
 

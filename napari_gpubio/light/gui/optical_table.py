@@ -85,7 +85,7 @@ class TableMessage(QWidget):
             warnings = self._model.warnings()
             self.show_sentence(warnings[0] + _more(len(warnings) - 1, "like it") if warnings else "", "missing")
             return
-        more = _more(self._model.problem_count - 1, "to fill in or correct")
+        more = _more(self._model.problem_count - 1, "to complete or correct")
         self.show_sentence(self._model.problem(*place) + more, "missing" if self._model.is_missing(*place) else "error")
         self._place = place
 
@@ -119,7 +119,7 @@ class OpticalTable(QWidget):
         self.empty = muted_label(self, empty_text)
         self.empty.setStyleSheet(f"{theme.MUTED_STYLE} padding: 12px;")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        tip = "Fill the selected rows by tissue and wavelength, or from chromophores"
+        tip = "Fill the selected rows for a tissue and wavelength, or from chromophores"
         self.preset_button = text_button("Preset…", tip, self, self.choose_preset)
         self.undo_button = text_button("Undo", "Undo the last change of the table (Ctrl+Z)", self, model.undo)
         self.menu = QMenu(self)
@@ -204,7 +204,7 @@ class OpticalTable(QWidget):
 
     def _on_left_out(self, count: int) -> None:
         if count:
-            self.message.show_sentence(f"{count} pasted values lie beyond the table and were left out", "missing")
+            self.message.show_sentence(f"{count} pasted values did not fit into the table and were left out", "missing")
 
     def _on_context_menu(self, at: QPoint) -> None:
         self.menu.exec(self.view.viewport().mapToGlobal(at))

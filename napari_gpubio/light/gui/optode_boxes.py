@@ -166,7 +166,7 @@ class SourceBox(QWidget):
     def _which_part(self) -> QWidget:
         self._which_row, self._which = QWidget(self), ElidedComboBox(self)
         self._which.currentIndexChanged.connect(self.chosen)
-        tip = "Which of the loaded sources shines"
+        tip = "Which of the loaded sources is on"
         aligned_form(self._which_row).addRow(row_label("Source", tip, self), self._which)
         return self._which_row
 
@@ -175,8 +175,8 @@ class SourceBox(QWidget):
         self._extra = aligned_form(part)
         self.turn_box = NumberBox(-180.0, 180.0, 0.0, 1, self, step=5.0, arrows=True)
         self.turn_box.edited.connect(lambda _: self.changed.emit())
-        tip = "Of the rectangle about the direction of the light."
-        self._extra.addRow(row_label("Turn (°)", tip, self), self.turn_box)
+        tip = "Rotation of the rectangle about the direction of the light."
+        self._extra.addRow(row_label("Roll (°)", tip, self), self.turn_box)
         tip = "A 2-D image layer: its values are the irradiance; columns run along the width, rows along the height."
         self._extra.addRow(row_label("Image", tip, self), self.pattern_box)
         return part
@@ -184,19 +184,24 @@ class SourceBox(QWidget):
     def _place_part(self) -> QWidget:
         self._place = QWidget(self)
         form = aligned_form(self._place)
-        self.position_box = NumberRow(1.0, 3, ("x: to the right", "y: to the front", "z: up"), self)
-        self.direction_box = NumberRow(0.1, 4, ("x: to the right", "y: to the front", "z: up"), self)
+        self.position_box = NumberRow(1.0, 3, ("x: right", "y: anterior", "z: superior"), self)
+        self.direction_box = NumberRow(0.1, 4, ("x: right", "y: anterior", "z: superior"), self)
         self.depth_box = NumberBox(-1e4, 1e4, 0.0, 3, self, step=0.5, arrows=True)
         self._normal = QCheckBox("along inward normal", self)
-        self._normal.setToolTip("The light enters at right angles to the surface, wherever the source is put")
-        flip = text_button("Flip", "Turn the direction round", self, self.flip_requested.emit)
+        self._normal.setToolTip("The light enters at right angles to the surface, wherever the source is placed")
+        flip = text_button("Flip", "Reverse the direction", self, self.flip_requested.emit)
         flip.setMaximumWidth(52)
         form.addRow(
-            row_label("Position (mm)", "Where the light starts: x right, y front, z up.", self), self.position_box
+            row_label("Position (mm)", "Where the light starts: x right, y anterior, z superior.", self),
+            self.position_box,
         )
-        form.addRow(row_label("Direction", "Where it shines: x right, y front, z up.", self), self.direction_box)
+        form.addRow(
+            row_label("Direction", "Direction of emission: x right, y anterior, z superior.", self), self.direction_box
+        )
         form.addRow("", row_of(self._normal, flip))
-        tip = "How far beyond the surface it is, along its direction, as a fiber in the brain; negative: before it."
+        tip = (
+            "Depth below the surface along the direction, as of an implanted fiber; negative: in front of the surface."
+        )
         form.addRow(row_label("Depth (mm)", tip, self), self.depth_box)
         self.position_box.edited.connect(self.moved)
         self.direction_box.edited.connect(self.turned)
@@ -227,8 +232,8 @@ def _is_pattern(layer: Any) -> bool:
 
 _COLUMNS = ("Detector", "Radius (mm)", "From source (mm)")
 _SENSITIVITY = (
-    "Where a change of absorption changes what the chosen detector sees: runs light from the detector with as many "
-    "photons as the result has, and combines both; shares by label are added to the numbers"
+    "Where a change in absorption changes the signal of the chosen detector: simulates light from the detector with as "
+    "many photons as the result has, and combines both; shares by label are added to the numbers"
 )
 _ROW, _MOST_ROWS = 24, 6  # pixels; rows that are shown without scrolling
 _NO_DETECTORS = "No detectors. Choose Detector above and click the surface (or Shift+click), or load an optode montage."

@@ -261,5 +261,5 @@ def _summary(optodes: Optodes, positions_mm: npt.NDArray[np.float64], notes: tup
         f"{np.median(moved):.1f} mm (at most {moved.max():.1f} mm)."
     )
     if moved.max() > FAR_MM:
-        text += " That is far: the file is probably in other coordinates than these labels. Check where they lie."
+        text += " That is far: the file probably uses other coordinates than these labels. Check their positions."
     return " ".join([text, *notes])

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import napari.viewer
 
 MODES = {
-    VOXELS: ("Voxels", "Light in a segmented volume, from a source that is placed on its surface"),
-    LAYERS: ("Layers", "Light in planar layers under a beam, as MCML has it; results over depth and radius"),
+    VOXELS: ("Voxels", "Light in a segmented volume, from a source placed on its surface"),
+    LAYERS: ("Layers", "Light in planar layers under a beam, as in MCML; results by depth and radius"),
 }
 
 

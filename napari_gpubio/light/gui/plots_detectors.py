@@ -20,7 +20,7 @@ from napari_gpubio.light.summary import number_text
 
 EMPTY = "No result yet: place a source and press Run."
 NONE = "There are no detectors: place some on the surface and press Run."
-NOTHING = "The detectors detected no photon; run more photons, or make them larger."
+NOTHING = "No photon was detected; run more photons, or make the detectors larger."
 FEW = 30  # photons, from which on the spread of the times means something
 MOST_ROWS = 5  # at once; more scroll
 Detected = tuple[tuple[DetectorNumbers, ...], tuple[TimeSpread, ...]]

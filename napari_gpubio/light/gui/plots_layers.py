@@ -110,7 +110,7 @@ class DepthPane(Pane):
         super().__init__(parent)
         self._choice = ElidedComboBox(self)
         self._choice.addItems([BROAD, AT_RADIUS])
-        self._choice.setToolTip("As an infinitely broad beam gives it, or at a distance from the axis of the beam")
+        self._choice.setToolTip("For an infinitely broad beam, or at a distance from the beam axis")
         self.radius = _millimeters("Which radial bin is shown", self)
         for widget in (self._choice, self.radius):
             self.add_choice(widget)

@@ -52,7 +52,7 @@ class TissueList(QWidget):
         super().__init__(parent)
         self._unit = unit
         self._search = QLineEdit(self)
-        self._search.setPlaceholderText("Search a tissue or a publication")
+        self._search.setPlaceholderText("Search tissues and publications")
         self._search.setClearButtonEnabled(True)
         self._search.textChanged.connect(self._filter)
         self._tree = QTreeWidget(self)
@@ -206,15 +206,15 @@ class CompositionForm(QWidget):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self._tissue.setToolTip("Fill in what a tissue of the literature is made of")
-        self._law.setToolTip("Fill in how a tissue of the literature scatters")
+        self._tissue.setToolTip("Fill in the composition of a tissue from the literature")
+        self._law.setToolTip("Fill in the scattering of a tissue from the literature")
         start = QFormLayout()
-        start.addRow("Begin with", self._tissue)
+        start.addRow("Start from", self._tissue)
         law = QFormLayout()
-        law.addRow("Scatters as", self._law)
+        law.addRow("Scattering of", self._law)
         columns = QHBoxLayout()
         for title, first, forms in (
-            ("Absorption: parts of the volume", start, (self.absorption,)),
+            ("Absorption: volume fractions", start, (self.absorption,)),
             ("Scattering", law, (self.scattering, self._rest)),
         ):
             column = QVBoxLayout()

@@ -175,7 +175,7 @@ class PropertyTable(OpticalTable):
 
     def _build(self) -> None:
         self.wavelength_box = wavelength_box(self.wavelength_nm, self)
-        self.wavelength_box.setToolTip("Rows that came from presets follow the wavelength; typed ones stay")
+        self.wavelength_box.setToolTip("Rows filled from presets follow the wavelength; typed values stay")
         self.unit_box.setToolTip("Unit of µa, µs and µs′ on screen")
         self._fill_menu((("Load…", self._on_load), ("Save…", self._on_save), ("Reset", self.model.reset)))
         more = QPushButton("More", self)

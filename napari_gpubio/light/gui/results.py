@@ -34,8 +34,8 @@ RESULTS, TABLES = "Light results (*.npz)", "Tables (*.csv)"
 UNIT_TEXTS = {"1/mm²": "1/mm² per photon", "mW/mm²": "mW/mm² at {:g} mW", "J/cm²": "J/cm² for {:g} J"}
 THRESHOLDS = {"1/mm²": 1e-3, "mW/mm²": 1.0, "J/cm²": 1.0}  # to begin with
 CONTINUE_TIP = (
-    "Continue this result with its own inputs: to its end if it was stopped, else with as many more photons as Photons "
-    "says"
+    "Continue this result with its own inputs: to the end if it was stopped, else with as many photons again as "
+    "set above"
 )
 Result = TypeVar("Result", bound=LightResult | LayeredResult)
 Write = Callable[[Path, Any], Any]  # of a displayed result
@@ -173,9 +173,7 @@ class LightResultBox(ResultBox, Generic[Result]):
         self._made.setWordWrap(True)
         self._continue = text_button("Continue", CONTINUE_TIP, self, self.continue_requested.emit)
         self.unit_box = ElidedComboBox(self)
-        self.unit_box.setToolTip(
-            "The unit of fluence; power and energy of the source, under Display, give further ones"
-        )
+        self.unit_box.setToolTip("Unit of fluence; set the power or energy of the source under Display for more units")
         self.unit_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.unit_box.setMinimumContentsLength(12)
         self.above.addLayout(row_of(self._made, self._continue))
@@ -241,7 +239,7 @@ class VoxelResultBox(LightResultBox[LightResult]):
 
     mode = VOXELS
     empty_text = "No result yet: place a source and press Run."
-    plot_tip = "Profiles beside diffusion theory, and what the detectors detected"
+    plot_tip = "Profiles compared with diffusion theory, and detector signals"
 
     @property
     def threshold(self) -> float:
@@ -262,7 +260,7 @@ class VoxelResultBox(LightResultBox[LightResult]):
         self._thresholds = dict(THRESHOLDS)
         self._above = QLineEdit(self)
         self._above.setFixedWidth(64)
-        self._above.setToolTip("The volume of each label in which fluence reaches this")
+        self._above.setToolTip("Volume of each label in which the fluence reaches this value")
         positive = QDoubleValidator(0.0, 1e30, 12, self._above)
         positive.setLocale(QLocale.c())
         self._above.setValidator(positive)
@@ -314,7 +312,7 @@ class LayerResultBox(LightResultBox[LayeredResult]):
     """Numbers and files of a result in layers."""
 
     mode = LAYERS
-    plot_tip = "Profiles in depth and along the radius, and what escapes by radius and by angle"
+    plot_tip = "Profiles by depth and radius, and escaping light by radius and angle"
     save_name = "layered_result.npz"
 
     def find(self, result: LayeredResult, *, running: bool) -> Sequence[Finding]:

@@ -43,7 +43,9 @@ class PhotonBox(QWidget):
         self.text_box = QLineEdit(self)
         self.text_box.setMaximumWidth(104)
         self.text_box.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.text_box.setToolTip("Type any number: 2e6, 2,000,000 or 2M. Twice the photons: 1.4 times less noise.")
+        self.text_box.setToolTip(
+            "Type any number: 2e6, 2,000,000 or 2M. Doubling the photons divides the noise by 1.4."
+        )
         self.slider.valueChanged.connect(self._on_slider)
         self.text_box.editingFinished.connect(self._on_text)
         row = QHBoxLayout(self)
@@ -101,8 +103,8 @@ def _rounded(number: float) -> int:
 AXES = ("x", "y", "z")
 CYCLIC = "cyclic"
 _TIP = (
-    "What happens to light at the first and at the last voxel of this axis of the file: escape; fresnel: reflection at "
-    "the index step to the outside; mirror; cyclic: it comes in again on the other side; default: fresnel with "
+    "What happens to light at the first and last face of this axis of the file: escape; fresnel: reflection at "
+    "the index step to the outside; mirror; cyclic: it re-enters on the opposite side; default: fresnel with "
     "refraction, else escape. Both faces of an axis are cyclic, or neither."
 )
 
@@ -212,7 +214,7 @@ class VoxelRunBox(RunBox):
 
     def add_rows(self, form: QFormLayout) -> None:
         """Add the time window."""
-        tip = "Photons older than this are cut off (truncated)."
+        tip = "Photons are followed up to this time."
         part = QWidget(self)
         row = QHBoxLayout(part)
         row.setContentsMargins(0, 0, 0, 0)
@@ -267,7 +269,7 @@ class VoxelRunBox(RunBox):
         if count == len(self._given) - 1 and end == self._given[-1]:
             return self._given
         if not end > 0:
-            raise InvalidInput("the time window ends at 0 ns; let it end later, 5 ns for example")
+            raise InvalidInput("the time window ends at 0 ns; enter a later end, such as 5 ns")
         return tuple(float(f"{edge:.9g}") for edge in np.linspace(0.0, end, count + 1))
 
 

@@ -20,9 +20,9 @@ from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import clearance_mm, nearest_surface, source_problem
 
 NO_LABELS = "there are no labels; choose a Labels layer, or File › Open Sample › napari-gpubio › Head phantom"
-MISSED = "The click met no tissue; click on the surface of the labels."
+MISSED = "The click hit no tissue; click on the surface of the labels."
 NO_SOURCE = "there is no source; click on the surface of the labels to place it"
-_BEFORE = "The beam starts {:.2g} mm before the surface, so that all of it comes from outside."
+_BEFORE = "The beam starts {:.2g} mm in front of the surface, so that all of it enters from outside."
 _MOST_UNDO = 100
 
 

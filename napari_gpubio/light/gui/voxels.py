@@ -373,7 +373,7 @@ class VoxelMode(Mode[LightResult]):
             raise InvalidInput(NO_LABELS)
         labels_path = saved.get(layer.name) or saved_path(layer)
         if labels_path is None:
-            raise InvalidInput(f"the labels {layer.name!r} are in no file; save them first")
+            raise InvalidInput(f"the labels {layer.name!r} are not saved in a file; save them first")
         pattern_path = None if pattern is None else saved[pattern.name]
         return voxel_script(request, self.requested_options(), labels_path, pattern_path)
 

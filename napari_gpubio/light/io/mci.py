@@ -83,10 +83,10 @@ class DataLines:
         words = self.next(what)
         for word in words[:count]:
             if not is_number(word):
-                raise self.failure(f"{word[:_MOST_SHOWN]!r} is not a number; {what} must stand here")
+                raise self.failure(f"{word[:_MOST_SHOWN]!r} is not a number; {what} expected here")
         found = len(list(itertools.takewhile(is_number, words)))
         if found != count:
-            raise self.failure(f"{what} must stand here: {count} number{'s' * (count > 1)}, not {found}")
+            raise self.failure(f"{what} expected here: {count} number{'s' * (count > 1)}, not {found}")
         return words[:count]
 
     def floats(self, what: str) -> list[float]:
@@ -95,14 +95,14 @@ class DataLines:
         try:
             return [float(word) for word in words]
         except ValueError as error:
-            raise self.failure(f"numbers of {what} must stand here") from error
+            raise self.failure(f"numbers of {what} expected here") from error
 
     def whole_numbers(self, count: int, what: str) -> list[int]:
         """Integers of the next line with data; 1e6 is one as well."""
         words = self.numbers(count, what)
         for word in words:
             if not float(word).is_integer():
-                raise self.failure(f"{word} is not an integer; {what} must stand here")
+                raise self.failure(f"{word} is not an integer; {what} expected here")
         return [int(float(word)) for word in words]
 
     def failure(self, reason: str) -> InvalidInput:
@@ -202,7 +202,7 @@ def read_run(lines: DataLines, what: str, taken: dict[str, int]) -> MciRun:
 def _output(lines: DataLines, what: str, taken: dict[str, int]) -> tuple[str, bool]:
     name, *rest = lines.next(f"{what}, beginning with the name of its output file,")
     if is_number(name):
-        raise lines.failure(f"the name of the output file of {what} must stand here, for instance skin.mco A")
+        raise lines.failure(f"the name of the output file of {what} expected here, for instance skin.mco A")
     if name in taken:
         raise lines.failure(f"the output file {name} is line {taken[name]}'s already; each run needs its own")
     taken[name] = lines.number

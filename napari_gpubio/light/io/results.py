@@ -312,5 +312,5 @@ def _state(arrays: Mapping[str, Array], problem: LayeredProblem) -> LayerTally |
         return None
     state = LayerTally.from_arrays(arrays)
     if state.key != problem.key:  # a finite beam would be made of them unseen
-        raise InvalidInput("its tallies are of other layers or settings than its text has; save it again")
+        raise InvalidInput("its tallies belong to other layers or settings than its header names; save it again")
     return state

@@ -87,7 +87,7 @@ def read_snirf(path: str | Path) -> Optodes:
         content = _load(file, h5py)
     except _DAMAGE as error:
         raise InvalidInput(
-            f"{file.name} cannot be read as HDF5 ({str(error)[:200]}); it is no SNIRF file, or damaged: export it again"
+            f"{file.name} cannot be read as HDF5 ({str(error)[:200]}); it is damaged or no SNIRF file: export it again"
         ) from error
     try:
         return _optodes(content)
@@ -133,7 +133,7 @@ def _load(file: Path, h5py: Any) -> _Content:
 
 def _optodes(content: _Content) -> Optodes:
     if not content.recordings:
-        raise InvalidInput("it has no group /nirs; it is HDF5, but no SNIRF file")
+        raise InvalidInput("it has no group /nirs; it is HDF5, but not a SNIRF file")
     if content.chosen is None:
         raise InvalidInput("it has no group /nirs/probe; export it again, with the probe")
     unit, unit_notes = _unit(content.unit)
@@ -178,7 +178,7 @@ def _positions(content: _Content, kind: str) -> Floats:
     name = f"{kind}Pos3D"
     found = _dataset(content, name)
     if found is None or found.size == 0:
-        flat = "" if content.probe[f"{kind}Pos2D"] is None else f" ({kind}Pos2D is a flat layout, which does not do)"
+        flat = "" if content.probe[f"{kind}Pos2D"] is None else f" ({kind}Pos2D is a flat layout, which is not enough)"
         raise InvalidInput(f"it has no probe/{name}{flat}; digitize the optodes, or place them on the head by hand")
     if found.dtype.kind not in "iuf":
         raise InvalidInput(f"probe/{name} holds {found.dtype}, not numbers; export the file again")

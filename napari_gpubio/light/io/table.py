@@ -127,7 +127,7 @@ def _checked_header(cells: list[str], file_name: str) -> list[str]:
     unknown = [name for name in names if name and name not in COLUMNS]
     missing = [name for name in COLUMNS if name not in names and name not in OPTIONAL]
     twice = [name for name in COLUMNS if names.count(name) > 1]
-    for found, what in ((unknown, "not known"), (missing, "missing"), (twice, "there twice")):
+    for found, what in ((unknown, "not known"), (missing, "missing"), (twice, "given twice")):
         if found:
             raise InvalidInput(
                 f"{file_name}: column {', '.join(map(repr, found[:_MOST_NAMED]))} is {what}; the first line must name "
@@ -139,7 +139,7 @@ def _checked_header(cells: list[str], file_name: str) -> list[str]:
 def _named(header: list[str], cells: list[str], place: str, file_name: str, separator: str) -> dict[str, Any]:
     if beyond := [cell for cell in cells[len(header) :] if cell.strip()]:
         raise InvalidInput(
-            f"{file_name}, {place}: {beyond[0]!r} stands beyond the last column; put texts with {separator!r} in quotes"
+            f"{file_name}, {place}: {beyond[0]!r} is beyond the last column; put text with {separator!r} in quotes"
         )
     row = {name: cell.strip() for name, cell in zip(header, cells, strict=False) if name}
     if separator == ",":
@@ -155,7 +155,9 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     try:
         rows = json.loads(_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
-        raise InvalidInput(f"{path.name} is no JSON ({error}); the file may be cut off: save it again") from error
+        raise InvalidInput(
+            f"{path.name} is not valid JSON ({error}); the file may be cut off: save it again"
+        ) from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InvalidInput(f"{path.name} is not a list of objects; give [{{{', '.join(map(repr, COLUMNS))}}}, …]")
     for number, row in enumerate(rows, 1):
@@ -181,7 +183,7 @@ def _media(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[list[Medium],
         except InvalidInput as error:
             medium, wrong = None, [str(error)]
         if medium is not None and medium.label in places:
-            wrong = [f"label {medium.label} has a row already ({places[medium.label]}); remove one"]
+            wrong = [f"label {medium.label} already has a row ({places[medium.label]}); remove one"]
         problems += [f"{place}: {problem}" for problem in wrong]
         if medium is not None and not wrong:
             places[medium.label] = place

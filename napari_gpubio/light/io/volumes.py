@@ -69,7 +69,7 @@ def _coefficients(path: str | Path | None, shape: tuple[int, ...], affine: Array
         return None
     values, own_affine = read_volume(path)
     if not same_grid(values.shape, own_affine, shape, affine):
-        raise InvalidInput(f"{Path(path).name} lies on another grid than the labels of {labels_name}; resample it")
+        raise InvalidInput(f"{Path(path).name} is on a different grid from the labels of {labels_name}; resample it")
     return values
 
 

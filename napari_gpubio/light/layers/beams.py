@@ -66,7 +66,7 @@ def convolved(result: LayeredResult, beam: Beam) -> LayeredResult:
             "more or wider radial bins"
         )
     if "beam" in result.parameters:
-        raise InvalidInput("the result is that of a finite beam already; take that of the pencil beam")
+        raise InvalidInput("the result is already for a finite beam; take the pencil-beam result")
     matrix = response_matrix(beam, s)
     parameters = {**result.parameters, "beam": dataclasses.asdict(beam)}
     if isinstance(result.state, LayerTally):  # batch by batch, since one photon's deposits lie in many bins

@@ -45,7 +45,9 @@ class Layer:
         if not (isinstance(self.thickness_mm, numbers.Real) and self.thickness_mm > 0):
             raise InvalidInput(f"thickness_mm is {self.thickness_mm!r}; it must be greater than 0 (or infinite)")
         if self.mus_per_mm > 0 and self.g == 1.0:
-            raise InvalidInput("g is 1 in a layer that scatters: nothing would change direction; set mus_per_mm to 0")
+            raise InvalidInput(
+                "g is 1 in a layer that scatters: scattering would not change the direction; set mus_per_mm to 0"
+            )
 
     @property
     def is_glass(self) -> bool:
@@ -92,11 +94,11 @@ class LayeredMedium:
         if any(layer.is_endless for layer in self.layers[:-1]):
             raise InvalidInput("a layer above the last one is infinitely thick; nothing below it would be reached")
         if self.layers[-1].is_endless and self.layers[-1].is_glass:
-            raise InvalidInput("the last layer is infinitely thick glass; light would never come to an end in it")
+            raise InvalidInput("the last layer is infinitely thick glass; light would travel forever in it")
         if self.layers[-1].is_endless and self.layers[-1].mua_per_mm == 0:
             raise InvalidInput(
-                "the last layer is infinitely thick and absorbs nothing; light would wander in it without end: give it "
-                "a thickness or some mua_per_mm"
+                "the last layer is infinitely thick and absorbs nothing; light would scatter in it forever: give it "
+                "a thickness or a mua_per_mm above 0"
             )
 
     @property

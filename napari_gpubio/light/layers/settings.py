@@ -29,7 +29,7 @@ class LayeredSettings:
 
     photons: int = param(1_000_000, "Photons", "Number of photon packets.", minimum=1, maximum=1 << 32, step=100_000)
     seed: int = param(
-        1, "Seed", "Of the random numbers; the same seed gives the same result.", minimum=0, maximum=2**64 - 1
+        1, "Seed", "Seed of the random numbers; the same seed gives the same result.", minimum=0, maximum=2**64 - 1
     )
     dr_mm: float = param(0.1, "Δr", "Width of a radial bin.", unit="mm", above=0.0, maximum=1e6, step=0.01)
     dz_mm: float = param(0.02, "Δz", "Height of a depth bin.", unit="mm", above=0.0, maximum=1e6, step=0.01)
@@ -40,8 +40,8 @@ class LayeredSettings:
         True, "Absorption map", "Tally A(r, z); without it, reflectance and transmittance come faster."
     )
     edge: str = param(
-        "collect", "Beyond the grid", "Absorption there: in the outermost bins, or left out.", choices=EDGES,
-        advanced=True,
+        "collect", "Beyond the grid", "Absorption beyond the grid: counted in the outermost bins, or left out.",
+        choices=EDGES, advanced=True,
     )  # fmt: skip
     roulette_threshold: float = param(
         1e-4,
@@ -52,7 +52,7 @@ class LayeredSettings:
         advanced=True,
     )
     batches: int = param(
-        16, "Batches", "Groups of photons from whose spread the standard errors come.", minimum=2, maximum=256,
+        16, "Batches", "Groups of photons whose spread gives the standard errors.", minimum=2, maximum=256,
         advanced=True,
     )  # fmt: skip
 

@@ -199,8 +199,10 @@ class PowerLaw:
         If a number is out of its range.
     """
 
-    a_per_mm: float = param(2.0, "µs′ at 500 nm", "Reduced scattering there.", unit="1/mm", minimum=0.0, step=0.1)
-    b: float = param(1.0, "Power", "Of the fall with the wavelength.", minimum=0.0, maximum=10.0, step=0.1)
+    a_per_mm: float = param(
+        2.0, "µs′ at 500 nm", "Reduced scattering coefficient at 500 nm.", unit="1/mm", minimum=0.0, step=0.1
+    )
+    b: float = param(1.0, "Power", "Exponent of the decrease with wavelength.", minimum=0.0, maximum=10.0, step=0.1)
     name: str = ""
     source: str = ""
 

@@ -217,7 +217,7 @@ def test_all_of_a_wide_beam_comes_from_outside(viewer, placed, qtbot):
     box.turned.emit((1.0, 0.6, 0.0))  # one edge of the disk dips into the ball
     box.form.widget("kind").value = "disk"
     box.form.widget("radius_mm").value = 5.0
-    assert "before the surface" in box.warning
+    assert "in front of the surface" in box.warning
     placed.run_button.click()
     settle(qtbot, placed)
     shown = result(viewer)

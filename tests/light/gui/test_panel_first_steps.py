@@ -122,10 +122,10 @@ def test_clicks_beside_the_tissue_are_a_sentence(viewer, panel):
     Mouse(viewer).click((on_screen(TOP)[0] + 3.0, 0.0, 0.0))
     assert "no tissue" in panel.message
     Mouse(viewer).click((500.0, 0.0, 0.0))
-    assert "beside the volume" in panel.message
+    assert "outside the volume" in panel.message
     viewer.dims.ndisplay = 3
     Mouse(viewer).click((0.0, 400.0, 400.0))
-    assert "met no tissue" in panel.message
+    assert "hit no tissue" in panel.message
     assert panel.voxels.controller.optodes.source is None
 
 

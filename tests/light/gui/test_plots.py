@@ -72,7 +72,7 @@ def test_depth_comes_first_with_theory_beside_it_and_where_tissues_begin(window,
     legend = " ".join(label.text for _, label in window.profile.plot.legend.items)
     assert "diffusion theory for scalp alone" in legend
     assert "flat surface at the source" in legend
-    assert f"holds {theory_curve(result, [[0, 0, -5]]).valid_from_mm:.2g} mm or more" in legend
+    assert f"valid from {theory_curve(result, [[0, 0, -5]]).valid_from_mm:.2g} mm on" in legend
     lines = [x for x in window.profile.plot.getPlotItem().items if isinstance(x, pyqtgraph.InfiniteLine)]
     assert sorted(line.value() for line in lines) == pytest.approx([0, 4, 9, 11, 15], abs=0.3)
     assert {"scalp", "skull", "white matter"} <= {line.label.format for line in lines}
@@ -100,7 +100,7 @@ def test_why_there_is_no_theory_is_said_and_the_profile_is_there(window, result)
     assert "'line'" in window.profile.hint
     assert set(curves(window.profile.plot)) == {"simulation"}
     plot(window, dataclasses.replace(result, source=Source(direction=(0, 0, 1.0))), PER_PHOTON)
-    assert "meets no tissue" in window.profile.hint
+    assert "hits no tissue" in window.profile.hint
     assert not curves(window.profile.plot)
     plot(window, result, PER_PHOTON)
     assert window.profile.hint == ""

@@ -59,7 +59,7 @@ def test_the_sample_of_a_head_fills_the_table_and_follows_the_wavelength(empty_t
     empty_table.set_wavelength(other)
     assert numbers(empty_table.media()) == numbers(head_media(other, sample))
     empty_table.set_wavelength(555)
-    assert "is not for 555 nm" in empty_table.message.text
+    assert "was not updated for 555 nm" in empty_table.message.text
     assert numbers(empty_table.media()) == numbers(head_media(other, sample))  # nothing better is known
 
 
@@ -254,7 +254,7 @@ def test_copy_and_paste_by_keys(table):
     choose(table, (1, MUA))
     table.view.paste()
     assert [row.mua_per_mm for row in table.model.rows] == [None, 1.0, 2.0]
-    assert table.message.text == "2 pasted values lie beyond the table and were left out"
+    assert table.message.text == "2 pasted values did not fit into the table and were left out"
 
 
 def test_a_shortcut_of_the_window_does_not_take_our_keys(table):

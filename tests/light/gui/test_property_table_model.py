@@ -162,7 +162,7 @@ def test_rows_from_recipes_follow_the_wavelength_and_typed_ones_stay(model):
     assert [row.name for row in model.rows] == ["scalp", "skull", "blood"]
     model.set_wavelength(950)
     assert model.rows[2].mua_per_mm == 0.8
-    assert model.warnings() == ["label 3 (blood) is not for 950 nm: there is nothing above 900 nm"]
+    assert model.warnings() == ["label 3 (blood) was not updated for 950 nm: there is nothing above 900 nm"]
     assert shown(model, 2, MUA, Role.ForegroundRole) == missing_color()
     model.set_wavelength(850)
     assert model.warnings() == []

@@ -124,5 +124,5 @@ def test_a_recipe_fills_a_row_at_wavelengths_where_it_has_numbers():
     assert named.filled(Linear(), 500).name == "vein"
     stale = named.filled(Linear(), 950)
     assert stale.mua_per_mm == stale.medium().mua_per_mm == 0.7
-    assert stale.warning == "label 7 (vein) is not for 950 nm: there is nothing above 900 nm"
+    assert stale.warning == "label 7 (vein) was not updated for 950 nm: there is nothing above 900 nm"
     assert stale.filled(Linear(), 800).warning == ""

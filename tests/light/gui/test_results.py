@@ -127,7 +127,7 @@ def test_the_numbers_are_found_in_a_worker(qtbot, box, result, monkeypatch):
 
 @pytest.mark.parametrize(
     ("sample", "color", "word"),
-    [({}, "ok", "closed"), ({"truncated": 0.02}, "warning", "under way"), ({"lost": 1e-4}, "error", "broken")],
+    [({}, "ok", "closed"), ({"truncated": 0.02}, "warning", "still traveling"), ({"lost": 1e-4}, "error", "violated")],
 )
 def test_the_color_of_the_energy_balance(box, sample, color, word):
     display(box, sample_result((6, 6, 6), **sample))

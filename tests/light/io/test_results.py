@@ -291,7 +291,7 @@ def test_thousands_of_damaged_files(verb, tmp_path):
         ("layers", {"format": "trx"}, "is not a result of light in layers; give a file that save_layered_result has"),
         ("layers", {"settings": 5}, "cannot be used: its LayeredSettings is 5"),
         ("layers", {"medium": {"layers": []}}, "cannot be used: there are 0 layers"),
-        ("layers", {"medium": {"n_above": 1.2}}, "cannot be used: its tallies are of other layers or settings"),
+        ("layers", {"medium": {"n_above": 1.2}}, "cannot be used: its tallies belong to other layers or settings"),
         ("layers", {"absorbed": 3}, "cannot be used: its 'absorbed' is 3"),
     ],
 )

@@ -108,7 +108,7 @@ def test_other_files(tmp_path):
         read_snirf(write(tmp_path / "a.snirf", unit="inch"))
     with pytest.raises(InvalidInput, match="does not exist"):
         read_snirf(tmp_path / "none.snirf")
-    for content, words in (("data", "no SNIRF file"), ("nirs/data1/time", "no group /nirs/probe")):
+    for content, words in (("data", "not a SNIRF file"), ("nirs/data1/time", "no group /nirs/probe")):
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file[content] = 1
         with pytest.raises(InvalidInput, match=words):

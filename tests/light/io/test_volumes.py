@@ -97,7 +97,7 @@ def test_coefficients_may_come_voxel_by_voxel(tmp_path):
     np.testing.assert_array_equal(domain.absorption()[1:], np.asarray(nib.load(mua).dataobj)[1:])
     assert domain.mus_per_mm is None
     save(mua, np.ones((4, 5, 6), np.float32), np.eye(4))
-    with pytest.raises(InvalidInput, match=r"mua\.nii lies on another grid than the labels of head\.nii"):
+    with pytest.raises(InvalidInput, match=r"mua\.nii is on a different grid from the labels of head\.nii"):
         read_domain(path, MEDIA, mus_path=mua)
 
 
@@ -105,7 +105,7 @@ def test_coefficients_may_come_voxel_by_voxel(tmp_path):
     ("array", "affine", "sentence"),
     [
         (labels() + 0.5, OBLIQUE, r"head\.nii: the labels have values that are not integers"),
-        (labels() - 1, OBLIQUE, r"head\.nii: the labels run from -1 to 299"),
+        (labels() - 1, OBLIQUE, r"head\.nii: the labels range from -1 to 299"),
         (labels() * 0, OBLIQUE, r"head\.nii: every voxel is 0"),
         (labels() * 2, OBLIQUE, r"head\.nii: no optical properties for label 2, 600; add a row"),
         (np.stack([labels()] * 2, -1), OBLIQUE, r"head\.nii has shape \(4, 5, 6, 2\); one volume"),

@@ -169,5 +169,5 @@ def test_a_beam_wider_than_the_grid_or_a_second_one_is_refused():
     result = responding(FINE, first_bin(FINE))
     with pytest.raises(InvalidInput, match=r"the beam's radius is 10.1 mm and the grid ends at 10 mm; take"):
         convolved(result, Beam(radius_mm=10.1))
-    with pytest.raises(InvalidInput, match="that of a finite beam already"):
+    with pytest.raises(InvalidInput, match="already for a finite beam"):
         convolved(convolved(result, Beam()), Beam())

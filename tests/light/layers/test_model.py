@@ -28,7 +28,10 @@ BAD_LAYERS = [
     ({"mus_per_mm": -1}, "mus_per_mm is -1 1/mm; it must be at least 0 1/mm"),
     ({"g": 1.01}, "g is 1.01; it must be at most 1"),
     ({"g": -1.01}, "g is -1.01; it must be at least -1"),
-    ({"g": 1.0, "mus_per_mm": 1.0}, "g is 1 in a layer that scatters: nothing would change direction; set mus_per_mm"),
+    (
+        {"g": 1.0, "mus_per_mm": 1.0},
+        "g is 1 in a layer that scatters: scattering would not change the direction; set mus_per_mm",
+    ),
     ({"thickness_mm": 0.0}, r"thickness_mm is 0.0; it must be greater than 0 \(or infinite\)"),
     ({"thickness_mm": -1.0}, r"thickness_mm is -1.0; it must be greater than 0 \(or infinite\)"),
     ({"thickness_mm": math.nan}, r"thickness_mm is nan; it must be greater than 0 \(or infinite\)"),
@@ -63,7 +66,10 @@ BAD_MEDIA = [
     ([], "there are 0 layers; give 1 to 100"),
     ([TISSUE] * (MOST_LAYERS + 1), "there are 101 layers; give 1 to 100"),
     ([ENDLESS, TISSUE], "a layer above the last one is infinitely thick; nothing below it"),
-    ([TISSUE, (1.5, 0.0, 0.0, 0.0, ENDLESS_MM)], "the last layer is infinitely thick glass; light would never come to"),
+    (
+        [TISSUE, (1.5, 0.0, 0.0, 0.0, ENDLESS_MM)],
+        "the last layer is infinitely thick glass; light would travel forever in",
+    ),
     # a random walk through a half-space comes back, but the mean number of its steps is infinite
     ([TISSUE, (1.4, 0.0, 2.0, 0.0, ENDLESS_MM)], "infinitely thick"),
 ]

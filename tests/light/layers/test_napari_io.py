@@ -254,7 +254,7 @@ def test_findings_name_the_worst_first(result):
     assert total.status == "error"
     assert [one.status for one in found[:2]] == ["error", "warning"]
     for one, words in zip(
-        (*found[:2], found[-1]), ("balance broken", "beyond the grid", "after 20,000 of 20,000"), strict=True
+        (*found[:2], found[-1]), ("balance violated", "beyond the grid", "after 20,000 of 20,000"), strict=True
     ):
         assert words in one.sentence
     fine = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=20_000, radial_bins=2000), device="cpu")

@@ -123,7 +123,7 @@ def test_parameters_can_be_written_as_json(device):
 
 
 def test_parameters_of_an_endless_medium_are_strict_json():
-    """Infinity is no JSON; readers other than Python's refuse it."""
+    """Infinity is not valid JSON; readers other than Python's refuse it."""
     endless = medium((*TISSUE[:4], np.inf))
     result = simulate(endless, dataclasses.replace(SETTINGS, photons=10), device="cpu")
     assert json.dumps(result.parameters, allow_nan=False)

@@ -193,7 +193,7 @@ def load_json(path: str | Path) -> dict[str, Any]:
         root = json.loads(text, strict=False)  # MCX's own examples have line breaks in their texts
     except (ValueError, RecursionError) as error:
         raise InvalidInput(
-            f"{file.name} is no JSON ({error}); it is cut off or damaged: copy or write it again"
+            f"{file.name} is not valid JSON ({error}); it is cut off or damaged: copy or write it again"
         ) from None
     if not isinstance(root, dict):
         raise InvalidInput(f"{file.name} holds {shown(root)}; an object {{...}} is needed")

@@ -86,7 +86,7 @@ def test_the_last_layer_may_be_endless(table, text):
         (1, MUS, "many", r"layer 2 \(bottom\): µs is many, which is not a number; type one, such as 0.5"),
         (1, MUS, "inf", r"layer 2 \(bottom\): µs is ∞; type a finite number"),
         (0, G, "1.5", r"layer 1 \(top\): g is 1.5; it must be at most 1"),
-        (0, G, "1", r"layer 1 \(top\): g is 1: nothing would change direction"),
+        (0, G, "1", r"layer 1 \(top\): g is 1: scattering would not change the direction"),
         (0, G, "", r"layer 1 \(top\): g is missing; type a number"),
         (0, D, "0", r"layer 1 \(top\): the thickness is 0 mm; it must be greater than 0"),
         (0, D, "-2", r"the thickness is -2 mm"),
@@ -111,7 +111,7 @@ def test_glass_must_have_an_end(table):
     table.model.type_in({(0, MUA): "0", (0, MUS): "0", (0, G): "1"})
     assert table.medium().layers[0].is_glass
     table.model.type_in({(1, MUA): "0", (1, MUS): "0", (1, D): "inf"})
-    with pytest.raises(InvalidInput, match="never come to an end in infinitely thick glass"):
+    with pytest.raises(InvalidInput, match="travel forever in infinitely thick glass"):
         table.medium()
 
 

@@ -37,7 +37,7 @@ def test_a_preset_fills_everything_and_its_voxels_fit_every_layer(panel):
         preset, request = layered_preset(name), panel.layers.request()
         assert (request.medium, request.settings) == (preset.medium, preset.settings)
         assert panel.layers.presets.citation == preset.citation
-        assert "Borders inside" not in panel.layers.grid_box.note
+        assert "Layer boundaries inside" not in panel.layers.grid_box.note
         plan = plan_phantom(preset.medium, **panel.layers.phantom_box.sizes)
         assert "rounded" not in panel.layers.phantom_box.note
         assert plan.columns % 2 == 1  # the beam's axis is in the middle of a voxel
@@ -45,7 +45,7 @@ def test_a_preset_fills_everything_and_its_voxels_fit_every_layer(panel):
         assert plan.columns * plan.across_mm == pytest.approx(width, rel=0.05)
         assert np.prod(plan.shape) < 2e7
     change(panel, N, "1.6")
-    assert panel.layers.presets.citation == f"Changed since; it was from {preset.citation}"
+    assert panel.layers.presets.citation == f"Edited since it was loaded from {preset.citation}"
 
 
 def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
@@ -109,13 +109,13 @@ def test_the_grid_says_how_it_fits_the_layers(panel):
     assert "MB" in panel.layers.grid_box.note
     panel.layers.grid_box.boxes["dz_mm"].setValue(0.03)
     assert "The grid ends at 0.6 mm, the layers at 1 mm." in panel.layers.grid_box.note
-    assert "Borders inside a depth bin" in panel.layers.grid_box.note
+    assert "Layer boundaries inside a depth bin" in panel.layers.grid_box.note
     assert "0.4" in panel.layers.grid_box.note
     button(panel.layers.grid_box, "Fit").click()
     settings = panel.layers.request().settings
     assert settings.dz_mm * settings.depth_bins == pytest.approx(1.0)
     assert 0.4 / settings.dz_mm == pytest.approx(round(0.4 / settings.dz_mm))
-    assert "Borders" not in panel.layers.grid_box.note
+    assert "boundaries" not in panel.layers.grid_box.note
     panel.layers.table.model.type_in({(1, 5): "inf"})
     assert not button(panel.layers.grid_box, "Fit").isEnabled()
 

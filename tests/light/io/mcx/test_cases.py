@@ -175,13 +175,13 @@ def test_detectors_of_negative_radius_are_left_out(read):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (json.dumps(case()).encode()[:-40], "is no JSON .*cut off"),
+        (json.dumps(case()).encode()[:-40], "is not valid JSON .*cut off"),
         (b"{U\x04MeshU\x01\x90", "not text.*BJData"),
         (b"\x00\x01\x02", "not text"),
         (b"[1, 2]", "an object"),
-        (b"1e6 # photons\n29 29 1\n", "is no JSON"),
-        (b"{" + b'"a":[' * 100_000, "is no JSON"),
-        (b'{"Domain": ' + b"9" * 5000 + b"}", "is no JSON"),
+        (b"1e6 # photons\n29 29 1\n", "is not valid JSON"),
+        (b"{" + b'"a":[' * 100_000, "is not valid JSON"),
+        (b'{"Domain": ' + b"9" * 5000 + b"}", "is not valid JSON"),
         (b"", "empty"),
     ],
 )

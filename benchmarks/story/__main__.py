@@ -1,0 +1,72 @@
+"""The recorded story: a person works in napari with real mouse, wheel and keys, and pictures show what is seen.
+
+Run under a display of its own, where xdotool is installed::
+
+    xvfb-run -a -s "-screen 0 1280x800x24" python benchmarks/story --out pictures [--parts brain dose] [--data FOLDER]
+
+brain: a scan and images on a tilted grid, fibers by a click and a drag, colored by FA of the other grid, linked views.
+light: a source on the sample head, a run, Clean, Dose by region. dose: contours, plan and histograms.
+The pictures are numbered, and say what was clicked; napari's settings are those of a first start.
+"""
+
+import argparse
+import faulthandler
+import os
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this working tree, installed or not
+
+import scenes
+from person import Person
+
+SCENES: Mapping[str, Callable[[Person, Path, Path | None], None]] = {
+    "brain": scenes.brain_scene, "light": scenes.light_scene, "dose": scenes.dose_scene,
+}  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder for the pictures")
+    parser.add_argument("--parts", nargs="+", choices=list(SCENES), default=list(SCENES))
+    parser.add_argument("--data", type=Path, help="folder with a diffusion scan; default: the sample brain")
+    parser.add_argument("--theme", default="dark", choices=["dark", "light"])
+    options = parser.parse_args()
+    faulthandler.enable()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["NAPARI_CONFIG"] = str(Path(folder) / "settings.yaml")  # as on the first day
+        return max(play(part, options, Path(folder)) for part in options.parts)
+
+
+def play(part: str, options: argparse.Namespace, folder: Path) -> int:
+    """Play one part in a window of its own; returns the exit status."""
+    import napari
+    from qtpy.QtCore import QTimer
+
+    viewer = napari.Viewer()
+    viewer.theme = options.theme
+    window = viewer.window._qt_window
+    screen = window.screen().geometry()
+    window.setGeometry(0, 0, screen.width(), screen.height())
+    person, failed = Person(viewer, options.out.resolve(), part), []
+
+    def act() -> None:
+        try:
+            SCENES[part](person, folder, options.data)
+        except Exception:  # noqa: BLE001 - printed, and the window is closed
+            failed.append(part)
+            traceback.print_exc()
+        person.ask(window.close)
+
+    story = threading.Thread(target=act, daemon=True)
+    QTimer.singleShot(1500, story.start)
+    napari.run()
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,87 @@
+"""What the story opens: the sample brain or a real scan, and images of it on a grid that is tilted to it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy.ndimage import affine_transform
+
+from napari_gpubio import tracts
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.tracts.tensors.maps import scalar_map
+
+Array = npt.NDArray[np.float32]
+TILT_DEGREES = (10.0, 4.0, -6.0)  # about x, y, z: as heads lie
+VOXEL_MM = 1.6
+CLICK_MM = (0.0, -5.0, 22.0)  # in the corpus callosum of the sample
+
+
+@dataclass(frozen=True)
+class Brain:
+    """Files of one head; ``click_mm`` lies in white matter."""
+
+    scan: Path
+    t1: Path
+    fa: Path
+    click_mm: tuple[float, float, float]
+
+
+def brain(folder: Path, data: Path | None) -> Brain:
+    """Write a T1-like image and FA of a scan on a tilted grid into a folder; returns all files.
+
+    ``data`` is a folder in which a diffusion scan is looked for; without it, the sample brain is taken.
+    """
+    path = sample_path("brain_phantom") / "dwi.nii.gz" if data is None else _scan_in(data)
+    scan = tracts.io.read_dwi(path)
+    field = tracts.fit_tensors(scan)
+    fa = np.asarray(scalar_map(field, "FA"), np.float32)
+    affine, shape = _tilted_grid(scan.affine, scan.shape)
+    like_t1 = np.where(field.mask, 0.25 + 0.75 * np.sqrt(fa.clip(0, 1)), 0.0).astype(np.float32)
+    written = []
+    for name, values in (("T1 on a tilted grid", like_t1), ("FA on a tilted grid", fa)):
+        written.append(folder / f"{name}.nii")
+        write_volume(written[-1], _resampled(values, scan.affine, affine, shape), affine)
+    click = CLICK_MM if data is None else _white_matter(fa, scan.affine)
+    return Brain(scan=path, t1=written[0], fa=written[1], click_mm=click)
+
+
+def _scan_in(folder: Path) -> Path:
+    for path in sorted(folder.rglob("*.nii.gz")):
+        if path.with_name(path.name.replace(".nii.gz", ".bval")).is_file():
+            return path
+    raise InvalidInput(f"no diffusion scan (.nii.gz with .bval and .bvec beside it) in {folder}")
+
+
+def _tilted_grid(affine: npt.NDArray[np.float64], shape: tuple[int, ...]) -> tuple[npt.NDArray[np.float64], Array]:
+    """A grid about the middle of a scan, as large as the scan."""
+    turn = np.eye(3)
+    for axis, angle in enumerate(np.radians(TILT_DEGREES)):
+        a, b = (axis + 1) % 3, (axis + 2) % 3
+        one = np.eye(3)
+        one[a, a] = one[b, b] = np.cos(angle)
+        one[b, a], one[a, b] = np.sin(angle), -np.sin(angle)
+        turn = one @ turn
+    corners = apply_affine(affine, np.array([(0, 0, 0), np.array(shape) - 1.0]))
+    count = np.ceil(np.abs(corners[1] - corners[0]) / VOXEL_MM).astype(int) + 1
+    tilted = np.eye(4)
+    tilted[:3, :3] = turn * VOXEL_MM
+    tilted[:3, 3] = corners.mean(axis=0) - tilted[:3, :3] @ ((count - 1) / 2)
+    return tilted, count
+
+
+def _resampled(values: Array, own: npt.NDArray[np.float64], other: npt.NDArray[np.float64], shape: Array) -> Array:
+    to_own = np.linalg.inv(own) @ other
+    return affine_transform(values, to_own[:3, :3], to_own[:3, 3], output_shape=tuple(shape), order=1)
+
+
+def _white_matter(fa: Array, affine: npt.NDArray[np.float64]) -> tuple[float, float, float]:
+    """A place of high FA near the middle of the head."""
+    places = np.argwhere(fa > 0.7)
+    middle = np.array(fa.shape) / 2
+    nearest = places[np.argmin(np.linalg.norm(places - middle, axis=1))]
+    x, y, z = apply_affine(affine, nearest[None].astype(float))[0]
+    return float(x), float(y), float(z)

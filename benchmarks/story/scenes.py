@@ -1,0 +1,108 @@
+"""The three parts of the story."""
+
+from pathlib import Path
+from typing import Any
+
+import data
+import numpy as np
+from person import Person
+
+PLUGIN = "napari-gpubio"
+
+
+def _panel(person: Person, title: str) -> Any:
+    """Open a panel from the menu."""
+    person.menu("Plugins", PLUGIN, title)
+    return person.wait(lambda: _shown_panel(person, title), title)
+
+
+def _shown_panel(person: Person, title: str) -> Any:
+    docks = person.viewer.window.dock_widgets
+    return next((panel for name, panel in docks.items() if name.startswith(title)), None)
+
+
+def _sample(person: Person, title: str) -> None:
+    person.menu("File", "Open Sample", PLUGIN, title)
+    person.wait(lambda: len(person.viewer.layers) > 0, title)
+
+
+def _fibers(person: Person) -> list[Any]:
+    return [layer for layer in person.viewer.layers if type(layer).__name__ == "Streamlines"]
+
+
+def brain_scene(person: Person, folder: Path, source: Path | None) -> None:
+    """A scan, images on a tilted grid, fibers by a click and a drag, their colors, linked views."""
+    files = data.brain(folder, source)
+    person.open(files.scan)
+    person.picture("a scan opens on its b = 0 mean")
+    person.open(files.t1)
+    person.ask(
+        lambda: person.viewer.dims.set_point(
+            range(person.viewer.dims.ndim - 3, person.viewer.dims.ndim), files.click_mm[::-1]
+        )
+    )
+    person.picture("an image on a tilted grid lies in register")
+    panel = _panel(person, "Fiber tracking")
+    person.picture("the panel before the first click")
+    at = person.on_canvas(files.click_mm)
+    person.click_at(at)
+    person.wait(lambda: not panel.running and _fibers(person), "fibers", 240)
+    person.picture("fibers of a click")
+    person.drag(at, (at[0] + 30, at[1] - 8))
+    person.wait(lambda: not panel.running, "fibers of the drag")
+    person.picture("fibers after a drag")
+    person.open(files.fa)
+    person.picture("FA of the tilted grid")
+    views = _panel(person, "Linked views")
+    person.picture("three linked views")
+    person.ask(views.isVisible)
+
+
+def light_scene(person: Person, _folder: Path, _source: Path | None) -> None:
+    """A source on the sample head, a run, Clean, Dose by region."""
+    _sample(person, "Head phantom")
+    person.picture("the sample head")
+    panel = _panel(person, "Light transport")
+    person.picture("the panel before a source")
+    person.click_at(person.on_canvas(person.ask(lambda: _front(person))))
+    person.picture("a source by a click")
+    person.click(panel.run_button, "Run")
+    person.wait(lambda: panel.running, "the run")
+    person.picture("while it runs", settle_s=3.0)
+    person.wait(lambda: not panel.running, "the result", 400)
+    person.picture("fluence")
+    person.click(person.button(panel, "Clean"), "Clean")
+    layers = person.viewer.layers
+    person.wait(lambda: any(layer.name.startswith("cleaned") for layer in layers), "the cleaned fluence", 400)
+    person.picture("cleaned")
+    person.click(person.button(panel, "Dose by region"), "Dose by region")
+    dose = person.wait(lambda: _shown_panel(person, "Dose"), "the dose panel")
+    person.wait(lambda: not dose.running and not dose.empty.isVisible(), "the histograms", 120)
+    person.picture("dose by region")
+    person.tab(dose.tabs, 0)
+    person.picture("dose by region, numbers")
+
+
+def _front(person: Person) -> tuple[float, ...]:
+    """A point at the front of the head, to the left of the middle, in the slice on screen."""
+    labels, point = person.viewer.layers[-1], person.viewer.dims.point
+    index = round(labels.world_to_data(point)[0])
+    plane = np.asarray(labels.data[index])
+    column = round(0.35 * plane.shape[1])
+    rows = np.flatnonzero(plane[:, column])
+    front = max((labels.data_to_world((index, row, column)) for row in rows[[0, -1]]), key=lambda zyx: zyx[1])
+    return tuple(float(value) for value in front[::-1])
+
+
+def dose_scene(person: Person, _folder: Path, _source: Path | None) -> None:
+    """Contours, plan and histograms of the sample treatment."""
+    _sample(person, "Treatment phantom")
+    person.picture("dose and contours")
+    panel = _panel(person, "Dose-volume histogram")
+    person.picture("the panel before a run")
+    person.click(panel.run_button, "Run")
+    person.wait(lambda: not panel.running and not panel.empty.isVisible(), "the histograms", 120)
+    person.picture("histograms")
+    for index in range(person.ask(panel.tabs.count)):
+        person.tab(panel.tabs, index)
+        person.picture(f"tab {person.ask(lambda index=index: panel.tabs.tabText(index))}")

@@ -1,0 +1,60 @@
+"""Each panel that copies a script has a test that runs it, and compares its numbers with those on screen bit by bit."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.light.gui.panel import MODES
+
+MANIFEST = Path(importlib.import_module("napari_gpubio").__file__).with_name("napari.yaml")
+TESTS = {
+    "tensors": ("tracts.gui.test_scripts", "test_maps_with_their_limits_and_ellipsoids"),
+    "tracking": ("tracts.gui.test_scripts", "test_all_bundles_filters_and_colors"),
+    "light, voxels": ("light.gui.test_panel_files", "test_the_script_gives_the_same_numbers"),
+    "light, layers": ("light.gui.layers.test_panel_files", "test_the_script_gives_the_same_numbers"),
+    "denoise": ("denoise.gui.test_script", "test_inputs_without_a_file_are_saved_beside_the_script"),
+    "dose": ("dose.gui.test_export", "test_the_script_of_files_makes_curves_and_prints_the_table"),
+    "speckle": ("speckle.gui.test_speckle_stack", "test_the_script_makes_the_same_maps"),
+}
+COPIES, RUNS, COMPARES = (
+    r"\b(script_of|save_script)\(",
+    r"\b(run_script|shown_by_script)\(",
+    r"\b(assert_)?array_equal\(",
+)
+
+
+def panels():
+    """Names of the panels in the manifest that copy scripts; one with two modes counts twice."""
+    contributed = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))["contributions"]
+    places = {command["id"]: command["python_name"] for command in contributed["commands"]}
+    for widget in contributed["widgets"]:
+        module, name = places[widget["command"]].split(":")
+        panel = getattr(importlib.import_module(module), name)
+        if issubclass(panel, EnginePanel):
+            short = widget["command"].removeprefix("napari-gpubio.")
+            yield from [f"{short}, {mode}" for mode in MODES] if short == "light" else [short]
+
+
+def text_of(module, name, seen=frozenset()):
+    """The source of a function, and of those of its module that it calls."""
+    text = inspect.getsource(getattr(module, name))
+    called = {word for word in re.findall(r"\b(\w+)\(", text) if inspect.isfunction(getattr(module, word, None))}
+    own = {word for word in called - seen - {name} if getattr(module, word).__module__ == module.__name__}
+    return text + "".join(text_of(module, word, seen | own | {name}) for word in sorted(own))
+
+
+def test_every_panel_of_the_manifest_is_in_the_table():
+    assert sorted(panels()) == sorted(TESTS)
+
+
+@pytest.mark.parametrize("panel", TESTS)
+def test_a_test_copies_the_script_runs_it_and_compares_bits(panel):
+    module, name = TESTS[panel]
+    text = text_of(importlib.import_module(f"tests.{module}"), name)
+    for needed in (COPIES, RUNS, COMPARES):
+        assert re.search(needed, text), f"{name} of {panel} does not contain {needed}"
