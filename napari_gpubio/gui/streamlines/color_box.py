@@ -30,7 +30,7 @@ class ColorByBox(ElidedComboBox):
         titles: Mapping[str, str] | None = None,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(_CHARACTERS, parent)
+        super().__init__(parent, characters=_CHARACTERS)
         self._layer: Any | None = None
         self._images, self._titles = images, titles or {}
         self.setToolTip("Direction: red is left-right, green front-back, blue up-down")
