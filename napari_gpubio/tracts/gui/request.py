@@ -57,7 +57,8 @@ class Request:
         """Seed points, shape (S, 3), world mm."""
         if self.region is None:
             points = self.seeds.points_around(self.center_mm)
-            check_seed(field, self.center_mm, points)
+            if self.center_mm is not None:
+                check_seed(field, self.center_mm, points)
             return points
         region = self.region
         check_same_grid(field, region.array.shape, region.affine, f"the label layer {region.name!r}")
