@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5, help="of runs, one with previews and one without")
     parser.add_argument("--photons", type=int, default=2_000_000)
-    parser.add_argument("--seeds", type=int, default=1500)
+    parser.add_argument("--seeds", type=int, default=20000)
     parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by date")
     options = parser.parse_args()
     results = header(quick=options.pairs < 5) | {"napari": napari.__version__, "rows": []}

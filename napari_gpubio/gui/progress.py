@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from qtpy.QtCore import QObject, QTimer
 
-SHARE = 0.08  # of a run that its previews may take, as far as that is seen here: workers count and plot, too
-_TICK_MS, _LATE_S, _QUIET_S = 10, 0.025, 0.1
+SHARE = 0.1  # of a run that its previews may take, as far as that is seen here: workers count and plot, too
+_TICK_MS, _LATE_S, _QUIET_S, _MOST_S = 10, 0.05, 0.1, 0.4  # the run itself makes ticks late, too
 _UNKNOWN_S = 0.1  # what a preview is taken to cost as long as none has been drawn
 _MEMORY = 0.5  # how much a measured cost counts against those before
 
@@ -27,7 +27,7 @@ class PreviewPacer(QObject):
         self._made = 0.0  # seconds that the worker took for the one on its way
         self._is_on_its_way = False
         self._show_begun = 0.0
-        self._last_tick = self._busy_until = 0.0
+        self._last_tick = self._busy_until = self._shown = 0.0
         self._ticks = QTimer(self)  # one that is late tells that the window was drawn meanwhile
         self._ticks.setInterval(_TICK_MS)
         self._ticks.timeout.connect(self._on_tick)
@@ -52,7 +52,7 @@ class PreviewPacer(QObject):
         """Show a preview in the GUI thread, and count what that and the drawing after it take."""
         self._show_begun = time.perf_counter()
         show()
-        self._last_tick = self._busy_until = time.perf_counter()
+        self._last_tick = self._busy_until = self._shown = time.perf_counter()
         self._ticks.start()
 
     def _on_tick(self) -> None:
@@ -61,7 +61,7 @@ class PreviewPacer(QObject):
         if now - self._last_tick > _LATE_S:
             self._busy_until = now
         self._last_tick = now
-        if now - self._busy_until > _QUIET_S:
+        if now - self._busy_until > _QUIET_S or now - self._shown > _MOST_S:
             self._ticks.stop()
             self._count_drawn(self._busy_until - self._show_begun)
 

@@ -5,7 +5,6 @@ decades and are shown as their decimal logarithm. Where nothing is known they ar
 bins that no light reached, fluence where nothing absorbs, and the outermost bins where they hold what lies beyond.
 """
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -57,9 +56,6 @@ _ABSORBED_UNITS = {
     "mW/mm²": ("mW/mm³", "mW/mm³", 1.0, "absorbed power density"),
     "J/cm²": ("J/cm³", "J/cm³", 10.0, "absorbed energy density"),
 }
-
-
-SAMPLE, SAMPLE_PHOTONS = "seven-layer skin at 600 nm", 20_000
 
 
 def quantity_unit(quantity: str, unit: FluenceUnit) -> QuantityUnit:
@@ -204,16 +200,6 @@ def border_layers(medium: LayeredMedium, settings: LayeredSettings) -> list[Laye
     }  # fmt: skip
     places = np.array([[middles[i], -0.75 * radius] for i in named]).reshape(-1, 2)
     return [(lines, line_keywords, "vectors"), (places, name_keywords, "points")]
-
-
-def skin_sample_layers() -> list[LayerData]:
-    """Return fluence in seven layers of skin, of few photons, and the layers' borders (napari's sample data)."""
-    from napari_gpubio.light.layers.presets import preset
-    from napari_gpubio.light.layers.run import simulate
-
-    skin = preset(SAMPLE)
-    settings = dataclasses.replace(skin.settings, photons=SAMPLE_PHOTONS)
-    return [picture_layer(simulate(skin.medium, settings), "skin"), *border_layers(skin.medium, settings)]
 
 
 def result_of(layer: Any) -> LayeredResult | None:

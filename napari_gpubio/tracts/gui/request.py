@@ -87,9 +87,9 @@ class Request:
         """Seed points, shape (S, 3), world mm."""
         settings = self.settings
         if self.region is None:
-            center: Any = settings.center_mm  # there is one where no region is
-            points = settings.seeds.points_around(center)
-            check_seed(field, center, points)
+            points = settings.seeds.points_around(settings.center_mm)
+            if settings.center_mm is not None:
+                check_seed(field, settings.center_mm, points)
             return points
         check_same_grid(field, self.region.array.shape, self.region.affine, f"the label layer {settings.region!r}")
         return label_points(self.region.array, self.region.affine, settings.label)
