@@ -256,14 +256,14 @@ def describe_point(curve: Curve, dose: float, axes: Axes) -> str:
     """V_x of the curve under the mouse."""
     percent, volume = _share_above(curve.dvh, dose)
     share = f"{short_number(percent)} % = {short_number(volume)} cc"
-    return f"{_part(curve, share)} get ≥ {html.escape(describe_dose(dose, axes))}"
+    return f"{_part(curve, share)} receive ≥ {html.escape(describe_dose(dose, axes))}"
 
 
 def describe_voxel(curves: Sequence[Curve], dose: float, inside: Sequence[str], axes: Axes) -> str:
     """The dose of a clicked voxel, and how much of the structures it lies in receives as much or more."""
     where = "voxel in no structure" if not inside else f"voxel in {', '.join(inside)}"
     rows = [(curve, *_share_above(curve.dvh, dose)) for curve in curves if curve.dvh.name in inside]
-    return _share_list(f"{where}: {describe_dose(dose, axes)}; as much or more get", rows)
+    return _share_list(f"{where}: {describe_dose(dose, axes)}; at least as much in", rows)
 
 
 def short_number(value: float, digits: int = _MOST_DIGITS) -> str:

@@ -140,8 +140,8 @@ def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, 
         raise InvalidInput(NO_STRUCTURES)
     doses = tuple(plan.dose() for plan in request.plans)
     _check_units(doses)
-    own, found = _structures(request.layers, doses[0])
-    bases, pairs = zip(*(_error_doses(*one) for one in zip(request.plans, doses, strict=True)), strict=True)
+    own, found = structures_of(request.layers, doses[0])
+    bases, pairs = zip(*(error_doses(*one) for one in zip(request.plans, doses, strict=True)), strict=True)
     opened: list[LiveDvh] = []
     try:
         for dose, plan_dose in _with_plans(doses, pairs):
@@ -172,8 +172,8 @@ def _with_plans(doses: Sequence[Dose], pairs: Sequence[Sequence[Dose]]) -> Itera
         yield from ((one, dose) for one in pair)
 
 
-def _error_doses(plan: Plan, dose: Dose) -> tuple[str, tuple[Dose, ...]]:
-    """What the band of a plan is made from: its kind, and two doses; nothing where the layer carries no errors."""
+def error_doses(plan: Plan, dose: Dose) -> tuple[str, tuple[Dose, ...]]:
+    """Return what the band of a plan is made from: its kind, and two doses; nothing where its layer has no errors."""
     known = errors_of(plan.layer, dose, frame=plan.frame)
     if known.halves is not None:
         return HALVES, half_doses(dose, known.halves)
@@ -188,8 +188,8 @@ def _check_units(doses: Sequence[Dose]) -> None:
         raise InvalidInput(f"the plans are in {' and '.join(units)}, which cannot share an axis; convert one of them")
 
 
-def _structures(layers: Sequence[Any], dose: Dose) -> tuple[list[Any], tuple[Structure, ...]]:
-    """Structures of all layers as the engine takes them, and as the panel lists them, with unique names."""
+def structures_of(layers: Sequence[Any], dose: Dose) -> tuple[list[Any], tuple[Structure, ...]]:
+    """Return structures of all layers as the engine takes them, and as the panel lists them, with unique names."""
     kinds: list[tuple[Any, LabelStructures | tuple[ContourStructure, ...]]] = [
         (layer, labels_of(layer) if isinstance(layer, Labels) else contours_of(layer, dose)) for layer in layers
     ]

@@ -265,3 +265,20 @@ def test_constraints_with_parameters(user, filled_panel):
     metric = parse_metric("Paddick CI(prescription=15Gy)")
     assert index == f"{metric.of(user.curve('lung'), everything=whole_dose_dvh()):.4g}"
     assert geud.endswith(" Gy")
+
+
+def test_names_stay_in_sight_while_numbers_scroll(user, filled_panel):
+    user.choose_columns("Volume[cc], Mean[Gy], D95%[Gy], D50%[Gy], D2%[Gy], Max[Gy], Min[Gy], Median[Gy], V20Gy[%]")
+    table = filled_panel.table.table
+    table.resize(260, table.height())
+    bar = table.horizontalScrollBar()
+    assert bar.maximum() > 0
+    assert table.names.isHidden()
+    bar.setValue(bar.maximum())
+    assert not table.names.isHidden()
+    assert table.names.width() == table.columnWidth(0)
+    first = table.names.model().index(0, 0)
+    assert first.data() == "lung"
+    assert table.names.visualRect(first).y() == table.visualItemRect(table.item(0, 1)).y()
+    bar.setValue(0)
+    assert table.names.isHidden()
