@@ -19,7 +19,9 @@ import napari
 import numpy as np
 from common import header
 
+from napari_gpubio.core.napari_io import IN_MM
 from napari_gpubio.gui.lines import ByDirection, Lines, pack_lines
+from napari_gpubio.gui.lines.sampling import LineImage
 from napari_gpubio.gui.streamlines import Streamlines
 
 POINTS = 100
@@ -89,6 +91,34 @@ def measure(viewer: napari.Viewer, fibers: int, canvas: Any) -> dict[str, Any]:
     return figures
 
 
+def measure_shaded(viewer: napari.Viewer, fibers: int, canvas: Any) -> dict[str, Any]:
+    """From arrays to the first picture with shading, in 3-D and alone, and a later picture in each style."""
+    points, offsets = wavy_bundle(fibers, POINTS)
+    made: list[Streamlines] = []
+    for other in viewer.layers:
+        other.visible = False
+    viewer.dims.ndisplay = 3
+    canvas.grabFramebuffer()
+    figures: dict[str, Any] = {"fibers": fibers, "points": len(points)}
+    figures["added_ms"] = round(milliseconds(lambda: made.append(viewer.add_layer(Streamlines(points, offsets)))), 1)
+    figures["first_draw_ms"] = round(milliseconds(canvas.grabFramebuffer), 1)
+    layer = made[0]
+    node = viewer.window._qt_viewer.canvas.layer_to_visual[layer].node
+    figures["style"] = node.drawn_style
+    for style in ("lines", "lit", "tubes"):
+        layer.line_style = style
+        canvas.grabFramebuffer()
+        figures[f"draw_{style}"] = best_and_median(canvas.grabFramebuffer, 3)
+    image = np.random.default_rng(0).random((128, 128, 128), np.float32)
+    layer.color_by_image(LineImage(name="image", array=image, affine=np.eye(4)))  # compiles, if it is the first time
+    layer.color_by = "direction"
+    again = LineImage(name="image", array=image, affine=np.eye(4))
+    figures["color_by_image_ms"] = round(milliseconds(lambda: layer.color_by_image(again)), 1)
+    viewer.layers.remove(layer)
+    viewer.dims.ndisplay = 2
+    return figures
+
+
 def measure_replace(viewer: napari.Viewer, canvas: Any) -> dict[str, Any]:
     """A seed is dragged: 1000 fibers of 300 points each time."""
     bundles = [wavy_bundle(1000, 300, seed) for seed in range(8)]
@@ -125,12 +155,13 @@ def main() -> None:
     arguments = parser.parse_args()
     results = header(quick=False) | {"napari": napari.__version__, "kernels_ms": round(milliseconds(warm_up), 1)}
     viewer = napari.Viewer(show=True)
-    viewer.add_image(np.zeros((100, 100, 100), np.float32))
+    viewer.add_image(np.zeros((100, 100, 100), np.float32), **IN_MM)
     viewer.add_layer(Streamlines(*wavy_bundle(10, 10)))  # the first layer of a kind starts up parts of napari
     canvas = viewer.window._qt_viewer.canvas.native
     canvas.grabFramebuffer()
     results["replace"] = measure_replace(viewer, canvas)
     results["layers"] = [measure(viewer, fibers, canvas) for fibers in arguments.fibers]
+    results["shaded"] = [measure_shaded(viewer, fibers, canvas) for fibers in arguments.fibers]
     viewer.close()
     text = json.dumps(results, indent=1)
     print(text)

@@ -12,6 +12,7 @@ logger = logging.getLogger(__name__)
 CLICKS_MM = {"callosum": (0.0, -5.0, 22.0), "corticospinal": (-22.0, -18.0, 12.0)}
 RADIUS_MM, POINTS = 3.0, 100
 DIRECTIONS = tracts.Directions(count=10, cone_half_angle_deg=15.0)
+READ_PATTERNS = ("*.nii", "*.nii.gz", "*.mif", "*.mif.gz", "*.trk", "*.tck", "*.trx", "*.dcm")
 SETTINGS = tracts.TrackSettings(step_mm=0.55)
 
 
@@ -50,11 +51,20 @@ def run_window(device: str = "auto") -> int:
     """Open napari with the demonstration and wait until it is closed; returns the exit status."""
     import napari
 
+    prefer_readers()
     viewer = napari.Viewer(title="napari-gpubio")
     panel = build_window(viewer, device)
     panel.run_finished.connect(lambda: logger.info("demonstration ready"))
     napari.run()
     return 0
+
+
+def prefer_readers() -> None:
+    """Have napari open the files that the plugin reads without asking who reads them, unless the user has decided."""
+    from napari.settings import get_settings
+
+    plugins = get_settings().plugins
+    plugins.extension2reader = dict.fromkeys(READ_PATTERNS, "napari-gpubio") | dict(plugins.extension2reader)
 
 
 def build_window(viewer: Any, device: str = "auto") -> Any:
@@ -82,4 +92,3 @@ def show_result(viewer: Any, panel: Any) -> None:
     viewer.reset_view()
     camera = camera_of(viewer)
     camera.angles = (14.0, -28.0, 58.0)
-    camera.zoom *= 1.35

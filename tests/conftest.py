@@ -123,6 +123,13 @@ def clipboard_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(widgets.QApplication, "clipboard", staticmethod(lambda: clipboard))
 
 
+@pytest.fixture(autouse=True)
+def all_previews(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in panels show every preview that they have: those of tests are too short to spare a share of their time."""
+    if _QT_FIXTURES & set(request.fixturenames):
+        monkeypatch.setattr("napari_gpubio.gui.progress.PreviewPacer.is_due", lambda _: True)
+
+
 @pytest.fixture
 def in_chunks_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """A function that cuts the work of every run into chunks of so many items: ``in_chunks_of(17)``."""

@@ -6,6 +6,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from napari.layers import Labels
+from napari.settings import get_settings
 
 from napari_gpubio import demo, tracts
 from napari_gpubio.core.files import sample_path
@@ -82,6 +83,21 @@ def test_the_brain_phantom(viewer):
     assert layer.data.shape == (25, 51, 65, 51)
     assert layer.data[0].max() > 0
     assert not any(label.lstrip("-").isdigit() for label in viewer.dims.axis_labels), "axes have names, not -4 and -3"
+
+
+def test_light_in_layers(viewer):
+    picture, borders, layer_names = viewer.open_sample(PLUGIN, "skin_layers")
+    assert np.isfinite(picture.data).sum() > 1000
+    assert len(borders.data) == 8
+    assert "dermis" in list(layer_names.features["name"])
+
+
+def test_files_are_opened_by_the_plugin_unless_the_user_decided(make_napari_viewer, monkeypatch):
+    plugins = get_settings().plugins
+    monkeypatch.setattr(plugins, "extension2reader", {"*.trk": "another"})
+    demo.prefer_readers()
+    assert plugins.extension2reader["*.nii.gz"] == PLUGIN
+    assert plugins.extension2reader["*.trk"] == "another"
 
 
 def test_the_ring(viewer):

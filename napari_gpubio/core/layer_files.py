@@ -166,6 +166,12 @@ def _name_of(colormap: Any) -> str:
     return str(colormap.get("name", "")) if isinstance(colormap, Mapping) else str(colormap or "")
 
 
+def half_paths(path: Path) -> tuple[Path, Path]:
+    """Return the files of both halves of a volume that is saved as NIfTI."""
+    first, second = (path.with_name(f"{_stem(path)}_{name}.nii.gz") for name in _COMPANIONS[1:])
+    return first, second
+
+
 def companions(standard_error: Array | None, halves: Array | None) -> dict[str, Array]:
     """Return standard error and halves (their first axis) by the names that their files and arrays have."""
     found = {} if standard_error is None else {_COMPANIONS[0]: np.asarray(standard_error)}

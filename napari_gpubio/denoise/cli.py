@@ -70,7 +70,7 @@ def add_verb(verbs: Any) -> None:
         "--volumes", type=int, nargs=2, metavar=("FIRST", "LAST"), help="of a series, counted from 0 (default: all)"
     )
     verb.add_argument(
-        "--log10", action="store_true", help="the values are decimal logarithms; what they mean is filtered"
+        "--log10", action="store_true", help="the values are decimal logarithms; the linear values are filtered"
     )
     verb.add_argument("--skip-gaps", action="store_true", help="leave out voxels that are NaN or infinite")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")

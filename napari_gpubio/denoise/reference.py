@@ -1,6 +1,6 @@
 """The filter voxel by voxel, straight from its equations in float64: slow, and independent of both backends.
 
-Yuan et al. 2018, equations 1 to 3, with patches and windows as in the seed's code; mixing as in Coupe et al. 2008, with
+Yuan et al. 2018, equations 1 to 3, with patches and windows as in its code; mixing as in Coupe et al. 2008, with
 all eight bands of the periodic bank.
 """
 

@@ -24,20 +24,20 @@ class DenoiseSettings:
         choices=tuple(PATCHES),
     )
     search_radius: int = param(
-        3, "Search radius", "How far similar patches are looked for.", unit="voxels", minimum=1, maximum=15
+        3, "Search radius", "How far away similar patches are searched for.", unit="voxels", minimum=1, maximum=15
     )
     noise_model: str = param(
         "gaussian",
         "Noise",
         "Gaussian (Monte Carlo, CT), Rician with Koay's correction (magnitude MRI), or Rician with the plain "
-        "subtraction of the seed.",
+        "subtraction of Yuan et al. 2018.",
         choices=NOISE_MODELS,
     )
     mixing: str = param(
         "wavelet",
         "Mixing",
         "How both patches become one image: fine detail from the large one and the rest from the small one, by wavelet "
-        "sub-bands as in the seed, or the mean of both, which is 0.3 dB better on MRI.",
+        "sub-bands as in Yuan et al. 2018, or the mean of both, which is 0.3 dB better on MRI.",
         choices=MIXINGS,
         advanced=True,
     )
@@ -45,21 +45,21 @@ class DenoiseSettings:
         "seed",
         "Pre-selection",
         "Which candidates are compared at all, by mean A, inverted mean B and variance C: A or (B and C) as in the "
-        "seed's code, A and C (Coupe et al. 2008), (A or B) and C (ITK), or all of them.",
+        "code of Yuan et al. 2018, A and C (Coupe et al. 2008), (A or B) and C (ITK), or all of them.",
         choices=PRESELECTIONS,
         advanced=True,
     )
     center: str = param(
         "one",
         "Center weight",
-        "The voxel's own weight: 1 as in the seed, or the largest weight among its candidates.",
+        "The voxel's own weight: 1 as in Yuan et al. 2018, or the largest weight among its candidates.",
         choices=("one", "largest"),
         advanced=True,
     )
     cutoff: float = param(
         0.0,
         "Cut-off",
-        "Candidates count for nothing beyond this distance, in units of the local noise; 0 = never. 3 with the "
+        "Candidates farther apart than this, in units of the local noise, get no weight; 0 = no limit. 3 with the "
         "largest center weight is best on MRI.",
         minimum=0.0,
         maximum=80.0,
@@ -69,8 +69,8 @@ class DenoiseSettings:
     skip_zeros: bool = param(
         False,
         "Skip empty voxels",
-        "Leave voxels that are not positive out of every average, as the seed's code does; in sparse fluence this "
-        "raises the mean by up to 1 dB.",
+        "Leave voxels that are not positive out of every average, as the code of Yuan et al. 2018 does; in sparse "
+        "fluence this raises the mean by up to 1 dB.",
         advanced=True,
     )
 

@@ -27,6 +27,7 @@ from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import LabelStructures
 
 _PLAIN_METRICS = ("Volume[cc]", "Mean[{unit}]", "D95%[{unit}]", "D50%[{unit}]", "D2%[{unit}]")
+_LIGHT_METRICS = (*_PLAIN_METRICS, "Zero[%]")
 
 
 def add_verb(verbs: Any) -> None:
@@ -63,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
     dose = (nifti.read_dose if _is_nifti(options.dose) else read_rtdose)(options.dose, unit=options.unit)
     reference_dose = _reference_dose(options, dose)
     structures, numbers = _read_structures(options)
-    metrics = [parse_metric(text.format(unit=dose.unit)) for text in options.metric or _PLAIN_METRICS]
+    usual = _LIGHT_METRICS if dose.is_light else _PLAIN_METRICS
+    metrics = [parse_metric(text.format(unit=dose.unit)) for text in options.metric or usual]
     constraints = parse_constraints(existing_text(options.constraints)) if options.constraints else ()
     settings = read_settings(options, DvhSettings())
     result = dvh(dose, structures, settings, device=options.device, progress=draw_progress)

@@ -99,7 +99,7 @@ def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, floa
     if not (math.isfinite(least) and math.isfinite(largest)):  # NumPy lets NaN through to both
         bad = int(array.size - np.count_nonzero(np.isfinite(array)))
         raise InvalidInput(
-            f"{bad} of the {array.size} voxels of {what} are NaN or infinite, not finite; give each of them a number"
+            f"{bad} of the {array.size} voxels of {what} are not finite (NaN or infinite); give each of them a number"
         )
     return array, least, largest
 

@@ -32,7 +32,7 @@ from napari_gpubio.core.quantity import (
 )
 from napari_gpubio.core.space import viewer_to_world
 from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
-from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.model import Dose, is_turned
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, plane_frame
 from napari_gpubio.dose.structures.labels import LabelStructures
 from napari_gpubio.dose.structures.raster import thickness_along
@@ -191,7 +191,10 @@ def errors_of(layer: Any, dose: Dose, *, frame: int | None = None) -> DoseErrors
 
     def fitting(array: Array) -> Array | None:
         chosen = array if frame is None or array.ndim == 3 else array[..., frame]
-        return chosen * factor if chosen.shape == dose.values.shape and np.isfinite(chosen).all() else None
+        if chosen.shape != dose.values.shape or not np.isfinite(chosen).all():
+            return None
+        order = np.asfortranarray if is_turned(dose.values) else np.ascontiguousarray  # so that samples lie as there
+        return order(chosen * factor if factor != 1 else chosen)
 
     halves, error = halves_of(layer), standard_error_of(layer)
     found = [] if halves is None or len(halves) != 2 else [fitting(half) for half in halves]

@@ -25,7 +25,7 @@ class DvhSettings:
     accuracy_percent: float = param(
         0.05,
         "Accuracy",
-        "About the largest error of a curve that sampling leaves, as a share of the structure's volume.",
+        "Largest sampling error of a curve (approximate), in % of the structure's volume.",
         unit="%",
         minimum=0.002,
         maximum=10.0,
@@ -34,7 +34,7 @@ class DvhSettings:
     spacing_mm: float = param(
         0.0,
         "Spacing",
-        "Distance of the samples in every structure; 0 = chosen for each structure from the accuracy.",
+        "Distance between samples in all structures; 0: chosen for each structure from the accuracy.",
         unit="mm",
         minimum=0.0,
         maximum=100.0,
@@ -51,13 +51,13 @@ class DvhSettings:
     interpolation: str = param(
         "slab",
         "Between contours",
-        "Each contour holds half way to its neighbors (slab), or its shape goes over into theirs (shape).",
+        "Each contour extends halfway to its neighbors (slab), or its shape is interpolated to theirs (shape).",
         choices=INTERPOLATIONS,
     )
     caps: str = param(
         "half",
         "End caps",
-        "What the first and last contour of a structure hold beyond their plane: half a slice, or nothing.",
+        "How far the first and last contours of a structure extend beyond their planes: half a slice, or not at all.",
         choices=CAPS,
         advanced=True,
     )
@@ -89,7 +89,7 @@ class DvhSettings:
     any_frame: bool = param(
         False,
         "Any frame of reference",
-        "Also count contours whose coordinates refer to another frame than the dose's, as if they were the same.",
+        "Count contours even if their frame of reference differs from the dose's, as if the two were the same.",
         advanced=True,
     )
 

@@ -7,7 +7,13 @@ A panel asks for the actions on its kind of result and offers them; what they do
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QHBoxLayout, QWidget
+
+from napari_gpubio.gui.forms import text_button
 
 if TYPE_CHECKING:
     from napari_gpubio.gui.panel import EnginePanel
@@ -17,7 +23,7 @@ MADE_OF = "made_of"  # under which a layer that an action made carries the resul
 _TABLE = "napari_gpubio.workflows.gui"  # has ACTIONS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class ResultContext:
     """What an action is given.
 
@@ -66,3 +72,20 @@ def actions_on(kind: str) -> tuple[ResultAction, ...]:
     """Return the actions on a kind of result, in the order of their buttons."""
     found: tuple[ResultAction, ...] = importlib.import_module(_TABLE).ACTIONS
     return tuple(action for action in found if action.kind == kind)
+
+
+class ActionBar(QWidget):
+    """A row of buttons, one for each action on a kind of result; ``requested`` carries the action.
+
+    The owner shows it while there is a result.
+    """
+
+    requested = Signal(object)
+
+    def __init__(self, kind: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        for action in actions_on(kind):
+            row.addWidget(text_button(action.text, action.tip, self, partial(self.requested.emit, action)))
+        self.hide()

@@ -76,7 +76,7 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
     """
     dock = _dock_of(part)
     window = dock.parentWidget() if dock is not None else None
-    if not isinstance(window, QMainWindow) or dock.isFloating():
+    if not isinstance(window, QMainWindow) or dock.isFloating() or window.tabifiedDockWidgets(dock):
         return
     area = window.dockWidgetArea(dock)
     others = sorted(window.findChildren(CloseGuard), key=lambda guard: guard.shares_place != as_tab)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from qtpy.QtCore import QSignalBlocker, Qt, Signal
+from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtGui import QPalette, QValidator
 from qtpy.QtWidgets import (
     QComboBox,
@@ -49,6 +49,7 @@ class NumberBox(QDoubleSpinBox):
     """
 
     edited = Signal(float)
+    shows_tiny = True
 
     def __init__(
         self,
@@ -96,10 +97,11 @@ class NumberBox(QDoubleSpinBox):
         """Qt: the text of a number, without zeros at its end; what rounding leaves of a zero is shown as 0."""
         if abs(value) < _ROUNDING:
             value = 0.0
-        if 0 < abs(value) < 1 and self._shown_decimals:
+        if 0 < abs(value) < 1 and self._shown_decimals and self.shows_tiny:
             return re.sub(r"e-0*", "e-", f"{value:.{self._shown_decimals}g}")
-        text = f"{value or 0.0:.{self._shown_decimals}f}"  # no -0
-        return text.rstrip("0").rstrip(".") if "." in text else text
+        text = f"{value:.{self._shown_decimals}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+        return "0" if text == "-0" else text
 
     def valueFromText(self, text: str) -> float:
         """Qt: the number of a text that `validate` accepts."""
@@ -136,6 +138,12 @@ class NumberBox(QDoubleSpinBox):
         return float(self.textFromValue(value))
 
 
+class CoordinateBox(NumberBox):
+    """A number field that shows what is smaller than its decimals as 0: what rounding leaves of a click at 0 mm."""
+
+    shows_tiny = False
+
+
 def share_width(widget: QWidget) -> None:
     """Let an input be as narrow as its row has room for, instead of as wide as napari's style makes it."""
     widget.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
@@ -152,7 +160,7 @@ class NumberRow(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(3)
-        self.boxes = [NumberBox(-1e5, 1e5, 0.0, decimals, self, step=step) for _ in tips]
+        self.boxes = [CoordinateBox(-1e5, 1e5, 0.0, decimals, self, step=step) for _ in tips]
         for box, tip in zip(self.boxes, tips, strict=True):
             box.setToolTip(tip)
             box.edited.connect(self._on_edited)
@@ -167,10 +175,16 @@ class NumberRow(QWidget):
         self.edited.emit(tuple(box.value() for box in self.boxes))
 
 
-class ElidedComboBox(QComboBox):
-    """A list that may be as narrow as some characters; a longer current entry ends with an ellipsis."""
+_LEAST_CHARACTERS = 11  # that are seen of an entry
 
-    def __init__(self, characters: int, parent: QWidget | None = None) -> None:
+
+class ElidedComboBox(QComboBox):
+    """A list that may be as narrow as some characters; a longer current entry ends with an ellipsis.
+
+    The entries are whole where the list is open.
+    """
+
+    def __init__(self, parent: QWidget | None = None, *, characters: int = _LEAST_CHARACTERS) -> None:
         super().__init__(parent)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(characters)
@@ -178,6 +192,18 @@ class ElidedComboBox(QComboBox):
     def displayed_text(self) -> str:
         """Return the current entry, or the placeholder, as there is room for it."""
         return str(self._option().currentText)
+
+    def minimumSizeHint(self) -> QSize:
+        """Qt: the least room; of the placeholder no more is needed than of an entry."""
+        hint, metrics = super().minimumSizeHint(), self.fontMetrics()
+        entries = [metrics.horizontalAdvance(self.itemText(index)) for index in range(self.count())]
+        text = min(metrics.horizontalAdvance("x") * self.minimumContentsLength(), max(entries, default=hint.width()))
+        return QSize(min(hint.width(), text + 2 * hint.height()), hint.height())
+
+    def showPopup(self) -> None:
+        """Qt: open the list, as wide as its entries are."""
+        self.view().setMinimumWidth(self.view().sizeHintForColumn(0))
+        super().showPopup()
 
     def paintEvent(self, _event: Any) -> None:
         """Qt: draw; with a style sheet Qt cuts the text off instead of eliding it."""

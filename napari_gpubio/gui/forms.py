@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magicgui.widgets import CheckBox, ComboBox, SpinBox
-from qtpy.QtCore import QSignalBlocker, Signal
+from qtpy.QtCore import QEvent, QSignalBlocker, QSize, Signal
 from qtpy.QtWidgets import (
     QButtonGroup,
     QFormLayout,
@@ -108,20 +108,53 @@ def aligned_form(owner: QWidget) -> QFormLayout:
     return layout
 
 
-def row_label(text: str, tip: str, parent: QWidget) -> QLabel:
+def row_label(text: str, tip: str, parent: QWidget) -> "RowLabel":
     """Return the label of a row, as wide as those of a `ParamForm`."""
-    label = QLabel(text, parent)
-    label.setMinimumWidth(LABEL_WIDTH)
+    label = RowLabel(text, parent)
     label.setToolTip(tip)
     return label
 
 
+class RowLabel(QLabel):
+    """The name of a row: never narrower than its text, nor than ``least_width`` pixels."""
+
+    def __init__(self, text: str, parent: QWidget | None = None) -> None:
+        super().__init__(text, parent)
+        self.least_width = LABEL_WIDTH
+
+    def minimumSizeHint(self) -> QSize:
+        """Qt: the least room."""
+        return super().minimumSizeHint().expandedTo(QSize(self.least_width, 0))
+
+    def sizeHint(self) -> QSize:
+        """Qt: the room that it would like to have."""
+        return super().sizeHint().expandedTo(QSize(self.least_width, 0))
+
+
 def muted_label(parent: QWidget, text: str = "") -> QLabel:
     """Return a label for secondary text of any length."""
-    label = QLabel(text, parent)
-    label.setWordWrap(True)
+    label = WrappedLabel(text, parent)
     label.setStyleSheet(theme.MUTED_STYLE)
     return label
+
+
+class WrappedLabel(QLabel):
+    """A text in as many lines as it needs; layouts inside layouts would give a label of Qt's fewer."""
+
+    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(text, parent)
+        self.setWordWrap(True)
+
+    def minimumSizeHint(self) -> QSize:
+        """Qt: the least room, at the width that it has."""
+        hint = super().minimumSizeHint()
+        return hint if not self.width() else QSize(hint.width(), max(hint.height(), self.heightForWidth(self.width())))
+
+    def resizeEvent(self, event: Any) -> None:
+        """Qt: another size."""
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.updateGeometry()
 
 
 def row_of(*widgets: QWidget | None) -> QHBoxLayout:
@@ -156,6 +189,19 @@ def text_button(text: str, tip: str, parent: QWidget, act: Callable[[], object] 
     if act is not None:
         button.clicked.connect(lambda *_: act())
     return button
+
+
+class InputColumn(QWidget):
+    """Holds the inputs; ``laid_out`` is emitted when one of them has come, gone or changed its size."""
+
+    laid_out = Signal()
+
+    def event(self, event: Any) -> bool:
+        """Qt: any event."""
+        is_done = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.laid_out.emit()
+        return is_done
 
 
 class ChoiceButtons(QWidget):
@@ -205,6 +251,11 @@ class Folded(QCollapsible):
         """Put something in, folded."""
         self.addWidget(content)
         self.collapse(animate=False)
+
+    def minimumSizeHint(self) -> QSize:
+        """Qt: the least room; wide enough for what is folded away, so that the panel need not grow for it."""
+        hint = super().minimumSizeHint()
+        return QSize(max(hint.width(), self.content().minimumSizeHint().width() + 2 * _FOLDED_MARGIN), hint.height())
 
 
 def _input(value: Any, info: ParamInfo) -> Any:

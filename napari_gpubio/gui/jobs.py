@@ -7,6 +7,7 @@ what it has, and the worker thread itself closes it, so that GPU memory is freed
 import functools
 import logging
 import threading
+import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.progress import PreviewPacer
 
 logger = logging.getLogger(__name__)
 MakeSteps = Callable[[threading.Event], Generator[Step, None, Any]]
@@ -30,14 +32,20 @@ class Outcome:
 
 
 class Job(QObject):
-    """One run of a generator of steps, which ``make_steps`` returns in the worker thread."""
+    """One run of a generator of steps, which ``make_steps`` returns in the worker thread.
+
+    ``pacer`` says when a preview is made; without it each is that a step offers.
+    """
 
     stepped = Signal(object)
     finished = Signal(object)
 
-    def __init__(self, make_steps: MakeSteps, parent: QObject | None = None) -> None:
+    def __init__(
+        self, make_steps: MakeSteps, parent: QObject | None = None, *, pacer: PreviewPacer | None = None
+    ) -> None:
         super().__init__(parent)
         self.stop_event = threading.Event()
+        self._pacer = pacer
         self._is_observed = True  # Qt's own object may be gone before the worker has ended
         self._make_steps = make_steps
         self._result: Outcome | None = None
@@ -89,7 +97,18 @@ class Job(QObject):
             except StopIteration as end:
                 return end.value
             if self._is_observed:
-                self.stepped.emit(step.showing(step.preview))  # made here, before the next step changes what it shows
+                self.stepped.emit(step.showing(self._preview_of(step)))
+
+    def _preview_of(self, step: Step) -> Any:
+        """Make the preview of a step, if it is due, before the next step changes what it shows."""
+        if self._pacer is None:
+            return step.preview
+        if step.make_preview is None or not self._pacer.is_due():
+            return None
+        begun = time.perf_counter()
+        if (preview := step.preview) is not None:
+            self._pacer.count_made(time.perf_counter() - begun)
+        return preview
 
 
 class LatestJob(QObject):

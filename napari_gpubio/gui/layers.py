@@ -13,7 +13,6 @@ from napari_gpubio.gui.fields import ElidedComboBox
 Box = tuple[slice, ...]  # along the axes of a layer's data
 _PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
 _COLORS = ("colormap", "contrast_limits", "coloring")
-_BOX_CHARACTERS = 12
 
 
 def _ignore(*_: Any) -> None:
@@ -153,7 +152,7 @@ class LayerBox(ElidedComboBox):
         empty: str = "no layer fits",
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(_BOX_CHARACTERS, parent)
+        super().__init__(parent)
         self._nothing, self._is_user_choice = nothing, False
         self._listener = LayerListener(viewer, accepts, layers_changed=self._fill)
         self.attach, self.refresh = self._listener.attach, self._listener.refresh

@@ -1,5 +1,6 @@
 """The shared part of every dock widget: inputs on top; device, Run / Stop, progress, messages, Copy as Python below."""
 
+import functools
 import logging
 import threading
 import time
@@ -7,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import QEvent, Qt, Signal
 from qtpy.QtWidgets import (
     QApplication,
     QHBoxLayout,
@@ -15,7 +16,6 @@ from qtpy.QtWidgets import (
     QProgressBar,
     QPushButton,
     QScrollArea,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -27,8 +27,10 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, share_place
 from napari_gpubio.gui.file_dialogs import save_path
+from napari_gpubio.gui.forms import InputColumn, WrappedLabel
 from napari_gpubio.gui.jobs import Job, MakeSteps, Outcome
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
+from napari_gpubio.gui.progress import PreviewPacer
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.script import checksum
 from napari_gpubio.gui.wheel import WheelGuard
@@ -70,6 +72,9 @@ class RunDisplay:
         """Take from the result of a run what is worth keeping although newer inputs are about to be run."""
 
 
+_LEAST_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
+
+
 class _ShownBy(RunDisplay):
     """Shows the result of a run by a function, and nothing before."""
 
@@ -97,11 +102,13 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         super().__init__(parent)
         self.viewer = viewer
         theme.use(viewer.theme)
-        follow_scans(viewer)
         self._theme = viewer.theme  # whose colors it has
+        follow_scans(viewer)
         self._run_text = run_text
         self._job: Job | None = None
+        self._pacer = PreviewPacer(self)
         self._rerun = False
+        self._refusal = ""  # the message of the last Run, if it was refused
         self._begun = 0.0
         self._parts: list[Any] = []
         self.run_form: RunForm = self
@@ -109,6 +116,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._current_display: RunDisplay = self  # that of the run under way
         self._other: tuple[MakeSteps, RunDisplay] | None = None  # what runs next instead of the inputs
         self.inputs = QVBoxLayout()
+        self.above_run = QVBoxLayout()  # what stays in sight, whatever is scrolled
         self._build()
         WheelGuard(self)
         self._warmup = BackgroundWarmup(self.warms, self)
@@ -174,9 +182,11 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
             steps = make(stop)
         except GpuBioError as error:
             self.show_error(str(error))
+            self._refusal = self.message
             return
         self._current_display = display
-        self._job = Job(lambda _: steps, self)
+        self._pacer.begin_run()
+        self._job = Job(lambda _: steps, self, pacer=self._pacer)
         self._job.stop_event = stop
         self._job.stepped.connect(self.show_step)
         self._job.finished.connect(self._on_finished)
@@ -186,7 +196,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self._job.start()
 
     def run_other(self, make: MakeSteps, show: Callable[[Any], Any]) -> None:
-        """Run something else than the inputs, with this panel's progress and Stop; not while a run is under way.
+        """Run something else than the inputs, with this panel's progress and Stop; a run under way is not disturbed.
 
         Parameters
         ----------
@@ -195,9 +205,11 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         show
             Called with what they return.
         """
-        if not self.running and not self.waiting:
-            self._other = make, _ShownBy(show)
-            self.run()
+        if self.running or self.waiting:
+            self.show_note("A run is under way. Wait for its end or press Stop first.")
+            return
+        self._other = make, _ShownBy(show)
+        self.run()
 
     def run_again(self, *, end_first: bool = True) -> None:
         """Run with the inputs as they stand; a run that is under way is ended first (or waited for), and not shown."""
@@ -243,8 +255,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         if not self._was_shown:
             self._was_shown = True
             self._docked.start()
-        bar = self._scroll.verticalScrollBar().sizeHint().width()
-        self.setMinimumWidth(max(self.minimumWidth(), self._content.minimumSizeHint().width() + bar + 16))
+        self._fit_width()
 
     # -- messages -------------------------------------------------------------------------------------------------
 
@@ -264,6 +275,11 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         """Remove the message."""
         self._message.hide()
 
+    def forget_refusal(self) -> None:
+        """Remove the message of a Run that was refused, since an input has been changed; other messages stay."""
+        if self.message == self._refusal:
+            self.clear_message()
+
     @property
     def status(self) -> str:
         """The text of the status line."""
@@ -280,7 +296,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
             painted = self.run_form.painted_layers()
             text = self._script_with(painted) if painted else self.run_form.script({})
         except (GpuBioError, OSError) as error:
-            self.show_error(f"The script could not be made: {error}")
+            self.show_error(f"The script could not be created: {error}")
             return
         if text:
             QApplication.clipboard().setText(text)
@@ -304,8 +320,9 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        content = QWidget(self)
+        content = InputColumn(self)
         content.setLayout(self.inputs)
+        content.laid_out.connect(self._fit_width)
         self.inputs.setAlignment(Qt.AlignmentFlag.AlignTop)
         scroll = QScrollArea(self)
         scroll.setWidget(content)
@@ -316,16 +333,30 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
         layout.addWidget(scroll, 1)
-        self._message = QLabel(self)
-        self._message.setWordWrap(True)
+        self._message = WrappedLabel("", self)
         self._message.setTextFormat(Qt.TextFormat.PlainText)
         self._message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._message.hide()
         layout.addWidget(self._message)
+        layout.addLayout(self.above_run)
         layout.addLayout(self._footer())
         layout.addWidget(self._bar)
         layout.addWidget(self._status)
-        self.setMinimumWidth(300)
+        self.setMinimumWidth(_LEAST_WIDTH)
+        self._refit = single_shot(0, self._fit_width, self)  # when all parts have the new style
+
+    def _fit_width(self) -> None:
+        """Be wide enough for what it holds; a part that is folded away later takes no width back."""
+        bar = self._scroll.verticalScrollBar().sizeHint().width()
+        inside = self._content.minimumSizeHint().width() + bar + _MARGINS
+        self.setMinimumWidth(max(self.minimumWidth(), inside, self.layout().minimumSize().width()))
+
+    def changeEvent(self, event: Any) -> None:
+        """Qt: another style; its font may be smaller."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
+            self.setMinimumWidth(_LEAST_WIDTH)
+            self._refit.start()
 
     def _footer(self) -> QHBoxLayout:
         self._device = DevicePicker(self)
@@ -333,13 +364,12 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         self.run_button = QPushButton(self._run_text, self)
         self.run_button.clicked.connect(lambda: self.stop() if self.running or self.waiting else self.run())
         self._copy = QPushButton("Copy as Python", self)
-        self._copy.setToolTip("Put a script that does exactly this on the clipboard")
+        self._copy.setToolTip("Copy a Python script that does exactly this to the clipboard")
         self._copy.clicked.connect(self.copy_script)
         self._bar = QProgressBar(self)
         self._bar.setTextVisible(False)
         self._bar.setMaximumHeight(6)
-        self._status = QLabel("", self)
-        self._status.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._status = WrappedLabel("", self)
         row = QHBoxLayout()
         for widget, stretch in ((self.run_button, 2), (self._device, 1), (self._copy, 1)):
             row.addWidget(widget, stretch)
@@ -411,7 +441,7 @@ class EnginePanel(QWidget, RunForm, RunDisplay):
         estimate = f", {left:.0f} s left" if left >= 1 else ""
         self._status.setText(f"{step.message} {step.done:,} of {step.total:,}{estimate}")
         if step.preview is not None:
-            self._current_display.show_preview(step.preview)
+            self._pacer.show(functools.partial(self._current_display.show_preview, step.preview))
 
     def _on_finished(self, outcome: Outcome) -> None:
         if self._job is None:

@@ -159,6 +159,7 @@ class Number:
 
 _MOST_PIXELS = 900  # a longer table scrolls by itself
 _NAME, _VALUE, _UNIT = range(3)
+_NAMES_SHARE = 0.5  # of the width, which values and units leave to names that need it
 
 
 class NumberTable(QTreeWidget):
@@ -177,12 +178,10 @@ class NumberTable(QTreeWidget):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.setStyleSheet("QTreeView::item { height: 17px; }")
-        self.setToolTip("Ctrl+C copies the selected rows, or all")
+        self.setToolTip("Ctrl+C copies the selected rows, or all rows if none is selected")
         self.header().setMinimumSectionSize(20)
         self.header().setStretchLastSection(False)
-        self.header().setSectionResizeMode(_NAME, QHeaderView.ResizeMode.Stretch)
-        for column in (_VALUE, _UNIT):
-            self.header().setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
+        self.header().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.itemExpanded.connect(self._fit)
         self.itemCollapsed.connect(self._fit)
 
@@ -195,6 +194,12 @@ class NumberTable(QTreeWidget):
         for item, row in zip(self._items, rows, strict=True):
             _fill(item, row)
         self._fit()
+        self._share_width()
+
+    def resizeEvent(self, event: Any) -> None:
+        """Qt: another size."""
+        super().resizeEvent(event)
+        self._share_width()
 
     def recolor(self, _swap: Mapping[str, str]) -> None:
         """Take the colors of another theme."""
@@ -245,6 +250,14 @@ class NumberTable(QTreeWidget):
     def _headings(self) -> list[QTreeWidgetItem]:
         return [self.topLevelItem(index) for index in range(self.topLevelItemCount())]
 
+    def _share_width(self) -> None:
+        """Give units and values the width that they need, and names the rest, or what they need up to a half."""
+        width, (name, value, unit) = self.viewport().width(), (self.sizeHintForColumn(n) for n in range(3))
+        name = max(width - value - unit, min(name, round(_NAMES_SHARE * width)))
+        unit = min(unit, max(width - name - value, round((width - name) / 3)))
+        for column, size in ((_NAME, name), (_VALUE, width - name - unit), (_UNIT, unit)):
+            self.header().resizeSection(column, size)
+
     def _fit(self, *_: Any) -> None:
         """Be as high as what is unfolded."""
         headings = self._headings()
@@ -260,7 +273,7 @@ def _fill(item: QTreeWidgetItem, row: Number) -> None:
     brush = QBrush() if row.status == "ok" else QBrush(QColor(theme.STATUS_COLORS[row.status]))
     for column in (_NAME, _VALUE):
         item.setForeground(column, brush)
-        item.setToolTip(column, row.note or row.name)
+        item.setToolTip(column, row.note or f"{row.name}: {row.text} {row.unit}".strip())
     item.setIcon(_NAME, QIcon() if row.color is None else color_chip(row.color))
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QComboBox, QFormLayout, QHBoxLayout, QLineEdit, QPushButton, QWidget
+from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLineEdit, QPushButton, QWidget
 
 from napari_gpubio.gui.connections import Connections, single_shot
+from napari_gpubio.gui.fields import ElidedComboBox
 
 VIEWS: dict[str, tuple[str, str, str]] = {
     "neurological": ("towards", "up", "right"),
@@ -56,7 +57,7 @@ class ViewBox(QWidget):
         self._viewer = viewer
         self._chosen: str | None = None  # in this list
         self._before: tuple[Any, ...] = ()  # the orientation that the first choice replaced
-        self._box = QComboBox(self)
+        self._box = ElidedComboBox(self)
         self._box.addItem(_MIRRORED, None)
         for name in VIEWS:
             self._box.addItem(name, name)

@@ -15,7 +15,7 @@ from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.light.io.archive import array_names
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.results import describe, fields_of, load_result, media_from
-from napari_gpubio.light.io.volumes import fluence_arrays, fluence_word
+from napari_gpubio.light.io.volumes import HIDDEN, MOST_ERROR, fluence_arrays, fluence_word
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.phantom import load_head_phantom
 from napari_gpubio.light.result import UNITS, LightResult
@@ -23,7 +23,6 @@ from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 Array = npt.NDArray[Any]
 DECADES = 6
-MOST_ERROR = 0.5  # relative standard error up to which a voxel counts as more than noise
 GATE_AXIS = "time gate"
 OTHER_COLOR = "#c850a0"  # of labels that the user paints beside the tissues
 TISSUE_COLORS = {
@@ -106,7 +105,7 @@ def fluence_layer(
         "unit": unit.name, "meaning": UNITS[unit.name], "factor": unit.factor,
     }  # fmt: skip
     if hide_uncertain:
-        metadata["hidden"] = f"voxels with a relative standard error above {MOST_ERROR:.0%}"
+        metadata["hidden"] = HIDDEN
     keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
     title = log_name(name, word + (" in time gates" if gates else ""), unit.name)
     return _result_layer(result, shown, title, metadata, keywords)

@@ -155,13 +155,13 @@ class NoiseModel:
         ``read_noise_adu``; see `measure_dark`.
     """
 
-    dark_adu: float = param(0.0, "Dark level", "Mean without light.", unit="ADU", minimum=0.0, maximum=65535.0)
+    dark_adu: float = param(0.0, "Dark level", "Mean signal in the dark.", unit="ADU", minimum=0.0, maximum=65535.0)
     gain: float = param(
         0.0, "Gain", "ADU per electron; 0 = shot noise is not subtracted.", unit="ADU/e⁻", minimum=0.0, maximum=1e4,
         step=0.01,
     )  # fmt: skip
     read_noise_adu: float = param(
-        0.0, "Read noise", "Standard deviation without light.", unit="ADU", minimum=0.0, maximum=1e4, step=0.1
+        0.0, "Read noise", "Standard deviation in the dark.", unit="ADU", minimum=0.0, maximum=1e4, step=0.1
     )
     quantization: bool = param(
         False, "Quantisation", "Subtract the 1/12 ADU² of rounding; a variance measured in the dark has it already."

@@ -103,7 +103,7 @@ class SeedSettings:
     """The ball of seed points around a click."""
 
     radius_mm: float = param(
-        3.0, "Seed radius", "Radius of the ball of seed points around a click; 0 = the click alone.",
+        3.0, "Seed radius", "Radius of the ball of seed points around a click; 0 = only the clicked point.",
         unit="mm", minimum=0.0, maximum=50.0, step=0.5,
     )  # fmt: skip
     points: int = param(100, "Seed points", "Number of seed points in the ball.", minimum=1, maximum=100_000, step=10)
@@ -182,10 +182,13 @@ def make_launch(field: TensorField, points_mm: npt.ArrayLike, directions: Direct
     return Launch(points[inside], _principal_at(field, voxel[inside]), directions)
 
 
-def check_seed(field: TensorField, center_mm: npt.ArrayLike) -> None:
-    """Raise InvalidInput, with the position, unless there is a tensor at a world position in mm."""
+def check_seed(field: TensorField, center_mm: npt.ArrayLike, around_mm: npt.ArrayLike | None = None) -> None:
+    """Raise InvalidInput, with the position, unless there is a tensor at a world position in mm.
+
+    ``around_mm``: seed points, shape (S, 3), any of which may have the tensor instead.
+    """
     point = checked_points(center_mm)
-    if not _in_mask(field, point)[1].any():
+    if not _in_mask(field, point if around_mm is None else checked_points(around_mm))[1].any():
         raise InvalidInput(_nothing_there(field, point[0]))
 
 

@@ -65,12 +65,18 @@ class Directions:
         choices=("cone", "sphere", "principal"),
     )
     count: int = param(
-        1000, "Fibers per seed", "Number of directions at each seed point.", minimum=1, maximum=1_000_000, step=100
+        1000, "Fibers per seed", "Directions launched from each seed point.", minimum=1, maximum=1_000_000, step=100
     )
     cone_half_angle_deg: float = param(
-        30.0, "Cone half angle", "Opening of the cone.", unit="°", above=0.0, maximum=90.0, step=5.0
+        30.0,
+        "Cone half angle",
+        "Angle between the axis of the cone and its edge.",
+        unit="°",
+        above=0.0,
+        maximum=90.0,
+        step=5.0,
     )
-    both_ways: bool = param(True, "Both ways", "Track each fiber also backwards from the seed.")
+    both_ways: bool = param(True, "Both ways", "Track each fiber in both directions from the seed.")
 
     def __post_init__(self) -> None:
         check_params(self)
@@ -104,21 +110,21 @@ class TrackSettings:
     fa_stop: float = param(
         0.2,
         "Stop below FA",
-        "Fibers end where fractional anisotropy falls below this; 0 = never.",
+        "Fibers end where the fractional anisotropy falls below this; 0 = never.",
         minimum=0.0,
         maximum=1.0,
         step=0.05,
     )
     max_length_mm: float = param(
-        250.0, "Longest", "Fibers end at this length.", unit="mm", above=0.0, maximum=100_000.0, step=10.0
+        250.0, "Maximum length", "Fibers end at this length.", unit="mm", above=0.0, maximum=100_000.0, step=10.0
     )
     min_length_mm: float = param(
-        10.0, "Shortest", "Shorter fibers are not kept.", unit="mm", minimum=0.0, maximum=1000.0, step=5.0
+        10.0, "Minimum length", "Shorter fibers are discarded.", unit="mm", minimum=0.0, maximum=1000.0, step=5.0
     )
     min_radius_mm: float = param(
         0.0,
-        "Tightest bend",
-        "Fibers end where they bend more tightly than this radius; 0 = never.",
+        "Minimum radius",
+        "Fibers end where their radius of curvature falls below this; 0 = never.",
         unit="mm",
         minimum=0.0,
         maximum=100.0,
@@ -127,7 +133,7 @@ class TrackSettings:
     max_drift: float = param(
         0.0,
         "Stop at drift",
-        "Fibers end where g(v, v), constant on a geodesic, has drifted this far; 0 = never.",
+        "Fibers end where g(v, v), which is constant along a geodesic, has changed by this fraction; 0 = never.",
         minimum=0.0,
         maximum=100.0,
         step=0.01,
@@ -168,12 +174,12 @@ class TrackSettings:
         advanced=True,
     )
     max_steps: int = param(
-        10_000, "Most steps", "Rays end after this many steps.", minimum=1, maximum=1_000_000, advanced=True
+        10_000, "Maximum steps", "Rays end after this many steps.", minimum=1, maximum=1_000_000, advanced=True
     )
     points_every: int = param(
         1,
         "Keep every",
-        "Keep every n-th point of a fiber (its ends are always kept).",
+        "Keep every nth point of a fiber; its end points are always kept.",
         unit="steps",
         minimum=1,
         maximum=1000,

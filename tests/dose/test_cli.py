@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import write_image
+from napari_gpubio.core.napari_io import volume_layer
+from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.dose import cli as batch
 from napari_gpubio.dose import dvh, whole_dose
@@ -120,3 +123,34 @@ def test_the_prescription_of_a_plan(files, capsys):
 def test_bad_input_is_a_sentence(files, arguments, sentence):
     with pytest.raises(InvalidInput, match=sentence):
         run(*arguments)
+
+
+def test_a_saved_fluence_is_counted_as_what_it_means(tmp_path, capsys):
+    """Logarithms in a NIfTI file with what lies beside it, labels with their names."""
+    values = np.linspace(-8.0, 0.0, 4 * 5 * 6, dtype=np.float32).reshape(4, 5, 6)
+    values[0, 0, 0] = np.nan  # no photon came
+    affine = np.diag([1.0, 1.0, 1.0, 1.0])
+    data, keywords, _ = volume_layer(values, affine, "f", metadata={"quantity": Quantity("fluence", "1/mm2", "log10")})
+    write_image(str(tmp_path / "f.nii.gz"), data, keywords)
+    labels = np.ones((4, 5, 6), np.uint8)
+    data, keywords, _ = volume_layer(labels, affine, "l", kind="labels", metadata={"structures": {1: "skull"}})
+    write_image(str(tmp_path / "l.nii.gz"), data, keywords)
+    assert run(str(tmp_path / "f.nii.gz"), str(tmp_path / "l.nii.gz"), "--device", "cpu") == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split() == [
+        "structure",
+        "Volume[cc]",
+        "Mean[1/mm²]",
+        "D95%[1/mm²]",
+        "D50%[1/mm²]",
+        "D2%[1/mm²]",
+        "Zero[%]",
+    ]
+    linear = np.where(np.isnan(values), 0.0, 10.0**values)
+    name, _, mean, *_, zero = row.split()
+    assert name == "skull"
+    assert float(mean) == pytest.approx(linear.mean(), rel=1e-3)
+    assert float(zero) == pytest.approx(100 / 120, rel=1e-3)
+    for unit, words in (("Gy", "cannot be given in"), ("foo", "is not a known unit"), ("-3", "is not a known unit")):
+        with pytest.raises(InvalidInput, match=words):
+            run(str(tmp_path / "f.nii.gz"), str(tmp_path / "l.nii.gz"), f"--unit={unit}")

@@ -5,7 +5,7 @@ from qtpy.QtCore import QLocale, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
-from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, SliderRow
+from napari_gpubio.gui.fields import CoordinateBox, ElidedComboBox, NumberBox, SliderRow
 
 THIRD = 1 / 3
 
@@ -32,6 +32,15 @@ def typed(box, text):
     QTest.keyClicks(box.lineEdit(), text)
     QTest.keyClick(box, Qt.Key.Key_Return)
     return box.value()
+
+
+def test_what_rounding_leaves_of_a_coordinate_is_zero(qtbot):
+    box = CoordinateBox(-1e5, 1e5, 0.0, 3)
+    qtbot.addWidget(box)
+    for value, text in ((-6.49e-6, "0"), (0.0123, "0.012"), (-0.5, "-0.5"), (-12.3456, "-12.346"), (0.0, "0")):
+        box.setValue(value)
+        assert box.text() == text
+        assert box.value() == value, "the number keeps its digits"
 
 
 def recorded(signal):
@@ -182,7 +191,7 @@ def test_three_without_arrows_fit_into_a_narrow_row(qtbot):
 
 
 def test_an_entry_without_room_ends_with_an_ellipsis(qtbot):
-    box = ElidedComboBox(5)
+    box = ElidedComboBox(characters=5)
     qtbot.addWidget(box)
     box.setPlaceholderText("nothing that could be chosen is there")
     box.addItem("SFI (1/s) of a recording with a long name")

@@ -131,6 +131,19 @@ def test_limits_legend_and_what_is_saved_are_set_in_the_controls(viewer):
 
 
 @pytest.mark.display
+def test_the_uniform_color_is_set_in_the_controls(viewer):
+    layer = viewer.add_layer(cross())
+    color = viewer.window._qt_viewer.controls.widgets[layer].color
+    assert not color.isEnabled()
+    layer.color_by = "uniform"
+    assert color.isEnabled()
+    color.setColor("red")
+    assert layer.color.tolist() == [1, 0, 0]
+    layer.color = "blue"
+    assert color.color[:3].tolist() == [0, 0, 1]
+
+
+@pytest.mark.display
 def test_the_controls_offer_the_images_of_the_viewer(viewer):
     viewer.add_image(np.random.default_rng(0).random((21, 21, 21)), name="T1")
     layer = viewer.add_layer(cross())

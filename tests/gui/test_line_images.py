@@ -130,7 +130,12 @@ def test_the_list_offers_numbers_and_images(qtbot):
     assert box.currentData() == "place"
     images.append(image_of(np.eye(4), name="T2"))
     box.fill()
-    assert [box.itemText(n) for n in range(box.count())][-1] == "image: T2"
+    assert [box.itemText(n) for n in range(box.count())][-2:] == ["image: T2", "image: T1"], "the topmost first"
     assert box.currentData() == "place"
+    other = Image(VOLUME.T, name="number")
+    images.append(other)
+    box.fill()
+    box.setCurrentIndex(box.findText("image: number"))
+    assert layer.color_by == "number (image)", "the fibers have a number of that name"
     box.set_layer(None)
     assert box.count() == 0

@@ -107,6 +107,17 @@ def test_packed_lines_can_come_from_another_process():
     assert back.paint == lines.paint
 
 
+def test_the_last_point_of_a_line_is_marked_in_its_color():
+    lines = pack_lines(*some_lines(), paint=Uniform((0, 0, 1)))
+    assert np.flatnonzero(lines.vertices[:, 3] < 0).tolist() == [2, 3, 7]
+    assert (unpack_rgb(lines.vertices[:, 3]) == [0, 0, 255]).all()
+    black = painted(lines, Uniform((0, 0, 0)))
+    assert np.flatnonzero(black.vertices[:, 3] < 0).tolist() == [2, 3, 7]
+    assert not unpack_rgb(black.vertices[:, 3]).any()
+    white = painted(black, Uniform((1, 1, 1)))
+    assert (unpack_rgb(white.vertices[:, 3]) == 255).all()
+
+
 def test_every_color_survives_packing():
     rgb = np.stack(np.meshgrid(*[np.arange(0, 256, 15)] * 3, indexing="ij"), -1).reshape(-1, 3)
     assert np.array_equal(unpack_rgb(pack_rgb(rgb / 255)), rgb)

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.results import Number, ResultBox
+from napari_gpubio.gui.results import Number, NumberTable, ResultBox
 from tests.dock_widgets import button, docked, texts
 
 DIALOG = "napari_gpubio.gui.file_dialogs.QFileDialog"
@@ -202,3 +202,18 @@ def test_a_panel_that_closes_lets_files_come_to_their_end(qtbot, tmp_path):
     del box
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("width", [240, 320, 500])
+def test_a_table_does_not_lose_its_names(qtbot, width):
+    table = NumberTable()
+    qtbot.addWidget(table)
+    value = "0.176900 ± 0.000004"
+    table.show_rows([Number(group="Energy", name="absorbed in gray matter", text=value, unit="% of the light")])
+    table.resize(width, 100)
+    table.show()
+    sizes = [table.header().sectionSize(column) for column in range(3)]
+    assert sum(sizes) <= table.viewport().width()
+    assert sizes[0] >= min(table.sizeHintForColumn(0), table.viewport().width() // 2 - 1)
+    assert min(sizes[1:]) >= 30
+    assert value in table.topLevelItem(0).child(0).toolTip(1), "what is elided can be read"

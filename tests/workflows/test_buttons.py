@@ -44,8 +44,18 @@ def dose_panel(viewer, qtbot, panel):
 
 
 def test_nothing_can_be_cleaned_before_a_run(viewer, panel):
-    assert not button(panel, "Clean").isEnabled()
-    assert not button(panel, "Dose by region").isEnabled()
+    assert button(panel, "Clean").parentWidget().isHidden()
+
+
+def test_they_stay_in_sight_and_leave_with_the_mode_of_voxels(ran):
+    bar = button(ran, "Clean").parentWidget()
+    assert button(ran, "Dose by region").parentWidget() is bar
+    assert not bar.isHidden()
+    assert not ran.voxels.isAncestorOf(bar)  # which scrolls
+    ran.set_mode("layers")
+    assert bar.isHidden()
+    ran.set_mode("voxels")
+    assert not bar.isHidden()
 
 
 def test_clean_gives_what_the_script_gives(viewer, ran, qtbot):

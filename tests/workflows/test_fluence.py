@@ -1,6 +1,7 @@
 """Light, denoise and dose as one script: the fluence is cleaned with what its run knows, and counted by region."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import volume_of
 from napari_gpubio.core.quantity import Quantity, quantity_of, standard_error_of, to_linear
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.statistics import fluence_units
+from napari_gpubio.light.statistics import fluence_units, label_fluence
 from tests.volume_samples import built
 
 MEDIA = (
@@ -56,6 +57,14 @@ def test_it_is_the_denoiser_with_all_that_the_run_knows(result, clean):
     np.testing.assert_array_equal(clean.noise, expected.noise)
     assert clean.snr_gain_db > 3
     np.testing.assert_array_equal(clean.image[0], 0)
+
+
+def test_the_script_of_the_readme_runs(capsys):
+    readme = Path(__file__).parents[2] / "README.md"
+    (script,) = (part.split("```")[0] for part in readme.read_text().split("```python\n") if "workflows" in part)
+    exec(script.replace("1_000_000", "20_000"), {})
+    names = [line.split(" 0")[0].rsplit(" ", 2)[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["scalp", "skull", "CSF", "gray matter", "white matter"]
 
 
 def test_it_is_nearer_to_many_photons(result, clean):
@@ -112,3 +121,19 @@ def test_the_dose_of_each_region_is_that_of_its_voxels(result, clean):
 def test_a_fluence_of_another_grid_is_refused(result):
     with pytest.raises(InvalidInput, match=r"\(3, 3, 3\).*\(24, 24, 20\)"):
         workflows.dose_by_region(result, np.zeros((3, 3, 3)), device="cpu")
+
+
+def test_histograms_agree_with_the_table_of_the_light_panel(result):
+    """Volume, mean, highest and volume above a threshold of each label, with voxels that no photon reached."""
+    threshold = 1e-4
+    curves = workflows.dose_by_region(result, device="cpu")
+    table = label_fluence(result, threshold)
+    for label, numbers in table.items():
+        curve = curves[result.domain.medium(label).name or f"label {label}"]
+        assert 1000 * curve.volume_cc == pytest.approx(numbers.volume_mm3)
+        assert curve.mean == pytest.approx(numbers.mean.value, rel=1e-3)
+        assert curve.largest == pytest.approx(numbers.highest.value, rel=1e-6)
+        values = result.fluence[result.domain.labels == label]
+        assert curve.zero_percent == pytest.approx(100 * np.mean(values == 0))
+        bounds = [1000 * curve.volume_at(threshold * factor) for factor in (1 + 1 / 64, 1 - 1 / 64)]
+        assert bounds[0] - 1e-9 <= numbers.above_mm3 <= bounds[1] + 1e-9

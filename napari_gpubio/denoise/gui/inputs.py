@@ -30,7 +30,7 @@ class ImageBox(QWidget):
         super().__init__(parent)
         self.layer_box = LayerBox(viewer, _is_image, empty="open a volume (3-D or 4-D image)", parent=self)
         self.mask_box = LayerBox(viewer, _is_mask, nothing="all voxels", parent=self)
-        self.log = QCheckBox("log10 (what they mean is filtered)", self)
+        self.log = QCheckBox("log10 values (filtered on the linear scale)", self)
         self.gaps = QCheckBox("skip voxels that are NaN or infinite", self)
         self.first, self.last = QSpinBox(self), QSpinBox(self)
         self.sizes = muted_label(self)
@@ -60,7 +60,9 @@ class ImageBox(QWidget):
             return None
         first, last = self.first.value(), self.last.value()
         if first > last:
-            raise InvalidInput(f"the volumes go from {first} to {last}; choose a last one that is not before the first")
+            raise InvalidInput(
+                f"volumes {first} to {last} are an empty range; choose a last volume that is not before the first"
+            )
         return None if (first, last) == (0, self.last.maximum()) else slice(first, last + 1)
 
     def read_image(self) -> LayerVolume:
@@ -91,17 +93,21 @@ class ImageBox(QWidget):
         row.addWidget(self.last, 1)
         more = Folded("Missing values", self)
         more.fold(self.gaps)
-        lengths = "Edges of a voxel as the layer has them; windows are equally long in mm along every axis"
+        lengths = "Voxel size of the layer; windows have the same length in mm along every axis"
         for text, tip, widget in (
             ("Image", "A volume, or a series of volumes: an image layer with 3 or 4 dimensions", self.layer_box),
             ("", lengths, self.sizes),
-            ("Values", "The layer shows logarithms: their powers of ten are denoised, and shown as log10", self.log),
-            ("Volumes", "Which volumes are denoised; the others stay as they are", self._series),
-            ("Mask", "Voxels to denoise; the others stay as they are and are not averaged", self.mask_box),
+            (
+                "Values",
+                "The layer holds log10 values: they are filtered on the linear scale and shown as log10 again",
+                self.log,
+            ),
+            ("Volumes", "Which volumes are denoised; the others are left unchanged", self._series),
+            ("Mask", "Voxels to denoise; all others are left unchanged and out of every average", self.mask_box),
         ):
             widget.setToolTip(tip)
             self._rows.addRow(row_label(text, tip, self), widget)
-        self.gaps.setToolTip("Leave out voxels that are NaN or infinite; they stay as they are")
+        self.gaps.setToolTip("Leave voxels that are NaN or infinite out of every average; they are left unchanged")
         self._rows.addRow(more)
 
     def _prefer_visible(self) -> None:
@@ -135,7 +141,8 @@ class ImageBox(QWidget):
             image = self.read_image()
             edges = [f"{size:.3g}" for size in image.voxel_size_mm]
             size = edges[0] if len(set(edges)) == 1 else " × ".join(edges)
-            self.sizes.setText(f"{' × '.join(map(str, image.shape))} voxels of {size} mm")
+            meaning = "" if image.quantity is None else f"{image.quantity.text}; "
+            self.sizes.setText(f"{meaning}{' × '.join(map(str, image.shape))} voxels of {size} mm")
 
 
 def is_ours(layer: Any) -> bool:

@@ -2,28 +2,35 @@
 
 import math
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 from napari.layers import Labels
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QComboBox, QLineEdit, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import volume_of
+from napari_gpubio.core.napari_io import stored_array, volume_of
+from napari_gpubio.core.quantity import halves_of
 from napari_gpubio.denoise.fluence import FluenceSettings
 from napari_gpubio.denoise.gui.inputs import is_ours, is_volume, other_half
 from napari_gpubio.denoise.gui.request import AnlmRecipe, FluenceRecipe, Recipe
 from napari_gpubio.denoise.napari_io import LayerVolume, Values, key_of, layer_values
 from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, aligned_form, muted_label, row_label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 
 ESTIMATED, NUMBER, MAP = "estimated from the image", "a number", "a map"
-_LEVEL_TIP = "Standard deviation of the noise, in the unit of the image; for Rician noise that of its two parts"
-_SECOND_TIP = "Fluence of the other half of the photons, per photon of its own half; the image is the first half"
-_LABELS_TIP = "Refractive index or tissue of each voxel: nothing is averaged across borders"
-_ALONE = "With one buffer only, its noise is measured; two halves of the photons are denoised better."
+_LEVEL_TIP = (
+    "Standard deviation of the noise, in the unit of the image; for Rician noise, of its real and imaginary parts"
+)
+_SECOND_TIP = "Fluence from the other half of the photons, per photon of that half; the image is the first half"
+_LABELS_TIP = "Tissue or refractive index of each voxel: nothing is averaged across boundaries"
+_OWN_HALVES = "The image carries both halves of its photons, which are used."
+_ALONE = "With a single volume, the noise is estimated from it; two halves of the photons give a better result."
 _LAYER_NAMES = {"noise": "noise map", "second": "second half", "labels": "labels layer"}
 
 
@@ -83,7 +90,7 @@ class AnlmMode(Mode):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(viewer, ParamForm(DenoiseSettings()), parent)
-        self.level, self.number = QComboBox(self), QLineEdit(self)
+        self.level, self.number = ElidedComboBox(self), QLineEdit(self)
         self.level.addItems([ESTIMATED, NUMBER, MAP])
         self.number.setPlaceholderText("standard deviation")
         self.map_box = LayerBox(viewer, is_volume, empty="open a noise map", parent=self)
@@ -144,7 +151,7 @@ class FluenceMode(Mode):
         self.second_box = LayerBox(viewer, _is_half, nothing="none: there is one buffer", parent=self)
         self.labels_box = LayerBox(viewer, _is_labels, nothing="none", parent=self)
         self.alone = muted_label(self, _ALONE)
-        self._image_key = ""
+        self._image_key, self._halves = "", None  # of the photons, as the image carries them
         self._is_own_choice = False  # of the user
         halves = LayerListener(viewer, _is_half, layers_changed=self._choose_other_half)
         self.parts = [self.second_box, self.labels_box, halves]
@@ -166,9 +173,23 @@ class FluenceMode(Mode):
         connect_all((signal, self._emit_changed) for signal in signals)
 
     def inputs(self) -> dict[str, Any]:
-        """The second half and the labels, where there are any."""
-        layers = {"second": self.second_box.layer, "labels": self.labels_box.layer}
+        """The second half (unless the image carries both) and the labels, where there are any."""
+        second = None if self.has_own_halves else self.second_box.layer
+        layers = {"second": second, "labels": self.labels_box.layer}
         return {keyword: layer for keyword, layer in layers.items() if layer is not None}
+
+    @property
+    def has_own_halves(self) -> bool:
+        """Whether the image carries both halves of its photons."""
+        return self._halves is not None
+
+    def read_recipe(self, image: LayerVolume) -> Recipe:
+        """Read the settings and inputs; halves that the image carries are inputs too."""
+        recipe = super().read_recipe(image)
+        if self._halves is None:
+            return recipe
+        first, second = (Values(half) for half in self._halves)
+        return replace(recipe, inputs={**recipe.inputs, "first": first, "second": second})
 
     def set_image(self, layer: Any | None) -> None:
         """Choose the other half of another image, by its name."""
@@ -176,6 +197,9 @@ class FluenceMode(Mode):
         if key and key == self._image_key:
             return
         self._image_key, self._is_own_choice = key, False
+        self._halves = None if layer is None else _halves_on_grid(layer)
+        self._rows.setRowVisible(self.second_box, not self.has_own_halves)
+        self._show_alone()
         self.second_box.setCurrentIndex(0)
         self._choose_other_half()
 
@@ -183,7 +207,8 @@ class FluenceMode(Mode):
         self._is_own_choice = True
 
     def _show_alone(self, *_: Any) -> None:
-        self._rows.setRowVisible(self.alone, self.second_box.layer is None)
+        self.alone.setText(_OWN_HALVES if self.has_own_halves else _ALONE)
+        self._rows.setRowVisible(self.alone, self.has_own_halves or self.second_box.layer is None)
 
     def _choose_other_half(self) -> None:
         """Choose the layer whose name is that of the other half, unless one is chosen or the user wants none."""
@@ -195,6 +220,12 @@ class FluenceMode(Mode):
         others = {name: layer for name, layer in halves.items() if layer is not image}
         if image is not None and (name := other_half(image.name, others)) is not None:
             self.second_box.choose(others[name])
+
+
+def _halves_on_grid(layer: Any) -> Any | None:
+    """The halves that a layer carries, if they have its shape."""
+    halves = halves_of(layer)
+    return None if halves is None or halves.shape[1:] != np.shape(stored_array(layer)) else halves
 
 
 def _is_half(layer: Any) -> bool:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from napari.layers import Labels
 from qtpy.QtGui import QKeySequence, QShortcut
-from qtpy.QtWidgets import QCheckBox, QComboBox, QLabel, QWidget
+from qtpy.QtWidgets import QCheckBox, QWidget
 
 from napari_gpubio.core.napari_io import save_layer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.gui.inputs import ImageBox
-from napari_gpubio.denoise.gui.modes import MODES, Mode
+from napari_gpubio.denoise.gui.modes import MODES, FluenceMode, Mode
 from napari_gpubio.denoise.gui.preview import LivePreview
 from napari_gpubio.denoise.gui.request import Request
 from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, DenoisedBox, ResultLayers
@@ -20,7 +20,8 @@ from napari_gpubio.denoise.gui.run import Denoised, run_steps
 from napari_gpubio.denoise.gui.script import painted, save_image, script_text
 from napari_gpubio.denoise.napari_io import key_of
 from napari_gpubio.gui.connections import Connection, connect_all
-from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label, row_of, text_button
+from napari_gpubio.gui.fields import ElidedComboBox
+from napari_gpubio.gui.forms import RowLabel, aligned_form, row_label, row_of, text_button
 from napari_gpubio.gui.panel import EnginePanel
 
 if TYPE_CHECKING:
@@ -42,9 +43,9 @@ class DenoisePanel(EnginePanel):
         super().__init__(viewer, run_text="Run", parent=parent)
         self.image_box = ImageBox(viewer, self)
         self.modes = [mode(viewer, self) for mode in MODES]
-        self.mode_box = QComboBox(self)
+        self.mode_box = ElidedComboBox(self)
         self.result_box = DenoisedBox(self)
-        self.results = ResultLayers(viewer)
+        self.results = self.own(ResultLayers(viewer))
         self.preview = LivePreview(viewer, self._request, self.must_warm_up, self)
         self.preview_button = text_button(
             "Preview this slice", f"Denoise the slice on screen; {KEY_TEXT} hides and shows the preview", self
@@ -68,7 +69,7 @@ class DenoisePanel(EnginePanel):
             self.mode_box.addItem(mode.title)
             self.mode_box.setItemData(self.mode_box.count() - 1, mode.tip)
         row = aligned_form(None)
-        row.addRow(row_label("Mode", "How it is denoised", self), self.mode_box)
+        row.addRow(row_label("Mode", "Denoising method", self), self.mode_box)
         self.inputs.addWidget(self.image_box)
         self.inputs.addLayout(row)
         for mode in self.modes:
@@ -76,13 +77,14 @@ class DenoisePanel(EnginePanel):
             self.inputs.addWidget(mode)
         self.inputs.addLayout(row_of(self.preview_button, self.live_box))
         self.inputs.addWidget(self.result_box)
-        self._labels = [label for label in self.findChildren(QLabel) if label.minimumWidth() == LABEL_WIDTH]
 
     def showEvent(self, event: Any) -> None:
         """Qt: the panel comes on screen; make the labels of all rows as wide as the widest, now that this is known."""
-        widest = max(label.sizeHint().width() for label in self._labels)
-        for label in self._labels:
-            label.setMinimumWidth(max(LABEL_WIDTH, widest))
+        labels = self.findChildren(RowLabel)
+        widest = max(label.sizeHint().width() for label in labels)
+        for label in labels:
+            label.least_width = widest
+            label.updateGeometry()
         super().showEvent(event)
 
     def _connections(self) -> list[Connection]:
@@ -114,8 +116,10 @@ class DenoisePanel(EnginePanel):
         layer = self.image_box.layer
         if layer is None:
             self.preview.remove()
-        for mode in self.modes:
+        for number, mode in enumerate(self.modes):
             mode.set_image(layer)
+            if isinstance(mode, FluenceMode) and mode.has_own_halves and not self.running:
+                self.mode_box.setCurrentIndex(number)
         self.result_box.setVisible(layer is not None and key_of(layer) == self.results.source)
 
     def _on_change(self) -> None:

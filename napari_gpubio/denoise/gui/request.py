@@ -42,10 +42,10 @@ _ANLM_TEXTS = ResultTexts(
     gain="Gain (estimate)",
     times="photons or averages",
     gain_tip=(
-        "From what the filter leaves of a little noise that is added to a block of the image; about 1 dB uncertain. A "
-        "change of bias is not seen."
+        "From how much of a little added noise the filter removes in one block of the image; uncertain by about 1 dB. "
+        "A change in bias is not included."
     ),
-    stopped="stopped; what was not reached is as it was",
+    stopped="stopped; the rest of the image is unchanged",
 )
 _FLUENCE_TEXTS = ResultTexts(
     noise_title="noise left in {}",
@@ -53,17 +53,17 @@ _FLUENCE_TEXTS = ResultTexts(
     gain="Gain",
     times="photons",
     gain_tip=(
-        "From the noise before and after, by the two halves, median over voxels with more signal than noise. A "
-        "change of bias is not seen; with it the gain is about 2 dB less on the sample, whose truth is known."
+        "From the noise before and after, estimated from the two halves; median over voxels with more signal than "
+        "noise. A change in bias is not included: it lowers the gain by about 2 dB on the sample, whose truth is known."
     ),
     stopped="stopped; wider windows were not tried",
 )
 _FLUENCE_ALONE_TEXTS = dataclasses.replace(
     _FLUENCE_TEXTS,
-    noise="standard error that is left, at least",
+    noise="remaining standard error, at least",
     gain="Gain, at most",
     gain_tip=(
-        "From the noise before and after, as it was measured in one buffer, which shows only part of what is left: "
+        "From the noise before and after, estimated from the single volume, which reveals only part of what remains: "
         "on the sample, whose truth is known, the gain is about 5 dB less."
     ),
     about="≤",
@@ -72,12 +72,20 @@ _FLUENCE_ALONE_TEXTS = dataclasses.replace(
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Recipe(ABC):
-    """How an image is denoised: settings, and the inputs beside the image by their keywords in the API."""
+    """How an image is denoised: settings, and the inputs beside the image by their keywords in the API.
+
+    Of an image that carries both halves of its photons these are ``first`` and ``second``.
+    """
 
     settings: Any
     inputs: Mapping[str, float | Values]
     partner: str = ""  # name of the layer that is the other half of the image; empty if the image is the whole
     is_part: bool = False  # whether the inputs are those of a part of the image
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether there are two halves: the image and another layer, or both beside the image."""
+        return "second" in self.inputs
 
     @property
     @abstractmethod
@@ -100,7 +108,8 @@ class Recipe(ABC):
     def steps(self, values: Array, **known: Any) -> Generator[Step, None, Result]:
         """Denoise linear values of shape (X, Y, Z) or (X, Y, Z, N) by the API, which takes what else is known."""
         for name, value in self.inputs.items():
-            known[name] = value.linear() if isinstance(value, Values) else value
+            if name != "first":  # those are the values
+                known[name] = value.linear() if isinstance(value, Values) else value
         if isinstance(self.settings, DenoiseSettings):
             return (yield from denoise_steps(values, settings=self.settings, **known))
         second = known.get("second")
@@ -111,7 +120,7 @@ class Recipe(ABC):
 
     def before(self, values: Array) -> Array | None:
         """Return the mean of the image and its other half, if there is one of the same shape: that is denoised."""
-        if not isinstance(second := self.inputs.get("second"), Values):
+        if not isinstance(second := self.inputs.get("second"), Values) or "first" in self.inputs:
             return None
         other = second.linear()
         return mean_of_halves(values, other) if other.shape == values.shape else None
@@ -153,7 +162,7 @@ class FluenceRecipe(Recipe):
     @property
     def texts(self) -> ResultTexts:
         """Texts about its results."""
-        return _FLUENCE_TEXTS if self.partner else _FLUENCE_ALONE_TEXTS
+        return _FLUENCE_TEXTS if self.has_halves else _FLUENCE_ALONE_TEXTS
 
     def reach(self, voxel_size_mm: tuple[float, ...]) -> Triple:
         """Nearly all of the widest window; with less, whole scales would be missing."""
@@ -192,7 +201,9 @@ class Request:
 
     def linear(self) -> tuple[Array, npt.NDArray[np.bool_] | None]:
         """Values and mask as the filter takes them."""
-        values = self.image.values.cut(Part(volumes=self.volumes)).linear()
+        first = self.recipe.inputs.get("first")
+        given = first if isinstance(first, Values) else self.image.values
+        values = given.cut(Part(volumes=self.volumes)).linear()
         return without_gaps(values, self.mask) if self.skips_gaps else (values, self.mask)
 
     def filter_steps(

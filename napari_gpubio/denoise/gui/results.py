@@ -30,11 +30,11 @@ DIVERGING = Colormap([*_BLUES, [0.05, 0.05, 0.06], *_ORANGES], name="blue – bl
 KEY_TEXT = "B"
 _FLIPS = f"{KEY_TEXT} flips between before and after"
 _TIPS = {
-    BEFORE: "The image as it was",
+    BEFORE: "The original image",
     AFTER: "The denoised image",
-    RESIDUAL: "The image minus the denoised one: noise, and no anatomy if all is well",
+    RESIDUAL: "The original minus the denoised image: noise alone, without anatomy, if all is well",
     NOISE: "Standard deviation of the noise",
-    SCALE: "Standard deviation of the window that was chosen in each voxel, mm",
+    SCALE: "Standard deviation of the smoothing window that was chosen for each voxel, mm",
 }
 _GROUP = f"Result  ({KEY_TEXT}: before / after)"
 _NOISE_TIP = "Median over voxels with more signal than noise"
@@ -86,8 +86,22 @@ class ResultLayers:
             if (layer := self._layer(part)) is not None:
                 layer.metadata[KEY] = {**layer.metadata[KEY], PANEL: "kept"}
                 names.append(layer.name)
+        self.release_input()
         self.source = ""
         return names[0] if names else ""
+
+    def release_input(self) -> None:
+        """Show the image again, which the result lies on: nothing says any more why it was hidden."""
+        for layer in self._viewer.layers:
+            if self.source and key_of(layer) == self.source:
+                layer.visible = True
+
+    def attach(self) -> None:
+        """Do nothing: the viewer is not followed."""
+
+    def detach(self) -> None:
+        """Leave the layers to the user, the image not hidden."""
+        self.release_input()
 
     def _show_layer(self, part: str, done: Denoised, data: Array, display: dict[str, Any]) -> None:
         layer, image, metadata = self._layer(part), done.request.image, _carried(part, done)
@@ -219,7 +233,7 @@ class DenoisedBox(ResultBox):
             self._buttons[part] = button
             row.addWidget(button)
         self.content.addLayout(row)
-        keep_tip = "The next run makes new layers, instead of changing these"
+        keep_tip = "The next run adds new layers instead of replacing these"
         self.add_button("Keep these layers", keep_tip, self.keep_requested.emit)
         self.hide()
 

@@ -90,7 +90,7 @@ def _denoised(request: Request, whole: Array | None, result: Result, numbers: Nu
 
 def _error_left(request: Request, result: Result) -> Array | None:
     """Standard error of the denoised image where both halves show it, of the whole image's shape."""
-    if not (isinstance(result, FluenceResult) and request.recipe.partner):
+    if not (isinstance(result, FluenceResult) and request.recipe.has_halves):
         return None
     return in_place(np.full(request.image.shape, np.nan, np.float32), result.noise, request.volumes, keeps_gaps=False)
 
@@ -108,7 +108,7 @@ def _numbers_steps(request: Request, result: Result, stop: threading.Event) -> G
     """Compute the numbers of a result: from two halves, or from the answer of the filter to added noise."""
     if isinstance(result, FluenceResult):
         yield Step(1, 1, "the numbers")
-        left = result.noise if request.recipe.partner else None
+        left = result.noise if request.recipe.has_halves else None
         return _numbers_of(result.image, result.raw_noise, result.snr_gain_db, left)
     gain_db = _NAN
     if result.complete:

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from napari.layers import Labels
 
-from napari_gpubio.core.napari_io import grid_of, saved_path, stored_array
-from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.core.layer_files import half_paths, write_image
+from napari_gpubio.core.napari_io import saved_path, stored_array
+from napari_gpubio.core.quantity import halves_of
+from napari_gpubio.core.volumes import read_array
 from napari_gpubio.denoise.gui.inputs import ImageBox
-from napari_gpubio.denoise.gui.modes import Mode
+from napari_gpubio.denoise.gui.modes import FluenceMode, Mode
 from napari_gpubio.denoise.napari_io import holds_log
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
@@ -21,7 +23,10 @@ def painted(box: ImageBox, mode: Mode) -> list[Any]:
         given for given in (box.layer, *mode.inputs().values()) if given is not None and not isinstance(given, float)
     ]
     mask = [] if box.mask_box.layer is None else [box.mask_box.layer]
-    return [layer for layer in layers if _file_of(layer) is None] + [layer for layer in mask if not saved_path(layer)]
+    unsaved = [
+        layer for layer in layers if _file_of(layer) is None or (layer is box.layer and not _has_halves(layer, mode))
+    ]
+    return unsaved + [layer for layer in mask if not saved_path(layer)]
 
 
 def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: str) -> str:
@@ -39,14 +44,36 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
         read = f"denoise.io.read_on_grid({_path(given, saved)}, image){part if is_image and given.ndim == 4 else ''}"
         lines.append(f"{keyword} = {f'denoise.io.from_log10({read})' if is_image and holds_log(given) else read}")
         call += f", {keyword}={keyword}"
-    values = f"image.array{part}"
-    lines.append(f"values = {f'denoise.io.from_log10({values})' if box.log.isChecked() else values}")
+    if _takes_halves(mode):
+        first, second = half_paths(saved.get(image.name) or _file_of(box.layer) or Path(image.name))
+        lines.append(f"values = denoise.io.read_on_grid({str(first)!r}, image){part}")
+        lines.append(f"second = denoise.io.read_on_grid({str(second)!r}, image){part}")
+        call += ", second=second"
+    else:
+        values = f"image.array{part}"
+        lines.append(f"values = {f'denoise.io.from_log10({values})' if box.log.isChecked() else values}")
     if box.gaps.isChecked():
         lines.append(f"values, mask = denoise.io.without_gaps(values{', mask' if mask is not None else ''})")
     has_mask = ", mask=mask" if mask is not None or box.gaps.isChecked() else ""
     lines.append(f"{call}{has_mask}, voxel_size_mm=image.voxel_size_mm, device={device!r})")
     lines += _written(box, file_name(image.name))
     return "\n".join(["from napari_gpubio import denoise", "", *lines]) + "\n"
+
+
+def _takes_halves(mode: Mode) -> bool:
+    """Whether both halves of the photons come with the image."""
+    return isinstance(mode, FluenceMode) and mode.has_own_halves
+
+
+def _has_halves(layer: Any, mode: Mode) -> bool:
+    """Whether the halves lie beside the file of an image, as the layer carries them, if a mode takes them."""
+    file, halves = _file_of(layer), halves_of(layer)
+    if not _takes_halves(mode) or file is None or halves is None:
+        return not _takes_halves(mode)
+    paths = half_paths(file)
+    return all(path.is_file() for path in paths) and all(
+        np.array_equal(read_array(path)[0], half) for path, half in zip(paths, halves, strict=True)
+    )
 
 
 def _written(box: ImageBox, name: str) -> list[str]:
@@ -80,7 +107,11 @@ def _file_of(layer: Any) -> Path | None:
 
 
 def save_image(layer: Any, folder: Path) -> Path:
-    """Write an image layer as NIfTI into a folder; the name is the layer's. Returns the path."""
+    """Write an image layer as NIfTI into a folder, with the halves that it carries; the name is the layer's.
+
+    Returns the path.
+    """
     path = folder / f"{file_name(layer.name)}.nii.gz"
-    write_volume(path, np.asarray(stored_array(layer)), grid_of(layer)[0])
+    data, attributes, _ = layer.as_layer_data_tuple()
+    write_image(str(path), data, attributes)
     return path

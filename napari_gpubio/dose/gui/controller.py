@@ -10,6 +10,7 @@ from qtpy.QtCore import QObject, Signal
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.steps import Step
+from napari_gpubio.dose.bands import DvhBand
 from napari_gpubio.dose.gui.constraint_table import ConstraintTable
 from napari_gpubio.dose.gui.controls import AxesBox, ScaleBox
 from napari_gpubio.dose.gui.curves import (
@@ -63,6 +64,7 @@ class CurveController(QObject):
         super().__init__(parent)
         self.live: LiveHistograms | None = None
         self.results: tuple[DvhResult, ...] = ()
+        self._bands: tuple[tuple[DvhBand, ...], ...] = ()  # of each plan
         self.curves: tuple[Curve, ...] = ()
         self.axes = Axes()
         self.reader = MetricReader()
@@ -138,7 +140,7 @@ class CurveController(QObject):
         self.whole_dose.close()
         if self.live is not None:
             self.live.close()
-        self.live, self.results, self.curves, self._known_curves = None, (), (), {}
+        self.live, self.results, self._bands, self.curves, self._known_curves = None, (), (), (), {}
 
     def update_curves(self) -> None:
         """Read the histograms if labels were painted, and bring plot, tables and notes up to date."""
@@ -164,6 +166,7 @@ class CurveController(QObject):
         self._must_recount = False
         try:
             self.results = () if self.live is None else self.live.results()
+            self._bands = () if self.live is None else self.live.bands(self.results)
         except InvalidInput as error:  # painted beyond a dose where that is refused
             self.error_occurred.emit(str(error))
             return False
@@ -180,7 +183,9 @@ class CurveController(QObject):
             for plan, result in enumerate(self.results)
             for dvh, color in zip(result, self._colors, strict=True)
         ]
-        self._known_curves = {key: self._known_curves.get(key) or _scaled_curve(*key) for key in keys}
+        bands = [band for plan, result in enumerate(self.results) for band in self._bands[plan] or [None] * len(result)]
+        both = zip(keys, bands, strict=True)
+        self._known_curves = {key: self._known_curves.get(key) or _scaled_curve(*key, band) for key, band in both}
         return tuple(self._known_curves[key] for key in keys)
 
     def _pass_on_unit(self, unit: str) -> None:
@@ -277,8 +282,8 @@ def _whole_dose_steps(live: LiveHistograms, stop: Event) -> Generator[Step, None
     return tuple(dvhs)
 
 
-def _scaled_curve(dvh: Dvh, factor: float, color: str, second: bool) -> Curve:
-    return Curve(dvh=dvh.scaled(factor), color=color, second=second)
+def _scaled_curve(dvh: Dvh, factor: float, color: str, second: bool, band: DvhBand | None) -> Curve:
+    return Curve(dvh=dvh.scaled(factor), color=color, second=second, band=band and band.scaled(factor))
 
 
 def _sentence(note: str) -> str:

@@ -10,13 +10,13 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.dose.gui.curves import Axes
 from napari_gpubio.dose.gui.request import LiveHistograms, Plan, Structure
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.fields import NumberBox, SliderRow
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, SliderRow
 from napari_gpubio.gui.forms import aligned_form, row_label
 
 CUMULATIVE, DIFFERENTIAL = "cumulative", "differential"
 FACTOR, LIGHT = "factor", "power × time"
-_PRESCRIPTION_TIP = "Dose that is 100 %, in units of the dose (0: none); metrics such as V95%[%] need it"
-_SCALE_TIP = "Doses are multiplied by it: another number of fractions, another power of a light source"
+_PRESCRIPTION_TIP = "Dose that counts as 100 %, in the unit of the dose (0: none); metrics such as V95%[%] need it"
+_SCALE_TIP = "Factor for all doses, for instance for another number of fractions or another power of a light source"
 _ENERGY_TIP = "Light energy that the dose image was computed for; doses are multiplied by power × time / energy"
 _DOSE_TIP = (
     "A line at a dose: drag it to draw its isodose in the slice (in 3-D as a surface) and to highlight the voxels of "
@@ -41,7 +41,7 @@ class AxesBox(QWidget):
         super().__init__(parent)
         self.kind = _choice_box("Volume above each dose, or volume in dose intervals", self, CUMULATIVE, DIFFERENTIAL)
         self.volume = _choice_box("Unit of volume: % of the structure, or cc", self, "%", "cc")
-        self.dose = _choice_box("Unit of dose: as it is, or % of the prescription", self, "unit", "%")
+        self.dose = _choice_box("Unit of dose: that of the image, or % of the prescription", self, "unit", "%")
         self.log = QCheckBox("log dose", self)
         self.log.setToolTip("Logarithmic dose axis, for doses over many decades such as light")
         row = QHBoxLayout(self)
@@ -137,7 +137,7 @@ class ScaleBox(QWidget):
         self.power.box.setSuffix(" mW")
         self.time.box.setSuffix(" s")
         self.energy.setSuffix(" J")
-        self._energy_row = _shared_row(self, QLabel("dose is for", self), self.energy)
+        self._energy_row = _shared_row(self, QLabel("computed for", self), self.energy)
         self._rows = aligned_form(self)
         for text, tip, widget in (
             ("Prescription", _PRESCRIPTION_TIP, self.prescription),
@@ -261,7 +261,7 @@ class ToolsBox(QWidget):
 
 def _choice_box(tip: str, parent: QWidget, *texts: str) -> QComboBox:
     """A list that is as narrow as its row has room for."""
-    box = QComboBox(parent)
+    box = ElidedComboBox(parent)
     box.addItems(list(texts))
     box.setToolTip(tip)
     box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)

@@ -1,5 +1,6 @@
 """Curves on screen, their metrics, the axes they are drawn on, and the texts of the readout. No Qt."""
 
+import dataclasses
 import html
 import math
 from collections.abc import Iterable, Sequence
@@ -9,12 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.dose.bands import HALVES, TOGETHER, DvhBand
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
 
 Array = npt.NDArray[np.float64]
 INTERVALS = 100  # of a differential histogram
-DECADES = 6.0  # of a logarithmic axis, at most
+DECADES = 12.0  # of a logarithmic axis, at most
+_FEWEST_DIGITS, _MOST_DIGITS = 2, 4  # of a number on screen
+_BANDS = {HALVES: "from two halves of the photons", TOGETHER: "all voxels together (the widest)"}
 MOST_LINES = 12  # structures in the readout
 NO_REFERENCE = "enter a prescription to see doses in % of it"
 SECOND_PLAN = "dashed: second plan"  # in legends
@@ -23,16 +27,23 @@ PENDING = "the whole dose is being counted"
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Curve:
-    """A histogram as it is scaled on screen, its color (``#rrggbb``), and whether it belongs to the second plan."""
+    """A histogram as it is scaled on screen, its color (``#rrggbb``), whether it is of the second plan, its band."""
 
     dvh: Dvh
     color: str
     second: bool = False
+    band: DvhBand | None = None
 
     @property
     def title(self) -> str:
         """Name of the structure, and the plan where it is the second."""
         return f"{self.dvh.name} (2nd plan)" if self.second else self.dvh.name
+
+    @property
+    def zero_text(self) -> str:
+        """The share of the volume that received nothing, or nothing where there is none or it is not known."""
+        share = self.dvh.zero_percent
+        return f"{short_number(share, 3)} % zero" if share else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +59,21 @@ class MetricReader:
         if metric.needs_everything and not self.whole_doses:
             return MetricValue(reason=self.missing_reason, is_refused=self.missing_reason != PENDING)
         return evaluate_metric(metric, curve.dvh, self.reference, everything=self.whole_dose(second=curve.second))
+
+    def error(self, metric: Metric, curve: Curve) -> float:
+        """Return the standard error of a metric by the curve's band; NaN where there is none."""
+        if curve.band is None or metric.needs_everything:
+            return math.nan
+        low, high = (evaluate_metric(metric, one, self.reference).value for one in (curve.band.low, curve.band.high))
+        return abs(high - low) / (2 * curve.band.errors)
+
+    def text(self, metric: Metric, curve: Curve, value: float) -> str:
+        """Return a metric's value in as many digits as its bin and its error allow."""
+        reads_dose = metric.is_dose and metric.kind in ("D", "DC", "Median")
+        dose = float(evaluate_metric(_plain(metric), curve.dvh, self.reference).value) if reads_dose else math.nan
+        step = curve.dvh.step_at(dose) / dose if dose > 0 else 0.0
+        error = self.error(metric, curve) / abs(value) if value else 0.0
+        return short_number(value, _digits(max(step, 0.0 if math.isnan(error) else error)))
 
     def whole_dose(self, *, second: bool) -> Dvh | None:
         """Return the histogram of the whole dose of a plan, or None."""
@@ -230,19 +256,37 @@ def describe_point(curve: Curve, dose: float, axes: Axes) -> str:
     """V_x of the curve under the mouse."""
     percent, volume = _share_above(curve.dvh, dose)
     share = f"{short_number(percent)} % = {short_number(volume)} cc"
-    return f"{_part(curve, share)} get ≥ {html.escape(describe_dose(dose, axes))}"
+    return f"{_part(curve, share)} receive ≥ {html.escape(describe_dose(dose, axes))}"
 
 
 def describe_voxel(curves: Sequence[Curve], dose: float, inside: Sequence[str], axes: Axes) -> str:
     """The dose of a clicked voxel, and how much of the structures it lies in receives as much or more."""
     where = "voxel in no structure" if not inside else f"voxel in {', '.join(inside)}"
     rows = [(curve, *_share_above(curve.dvh, dose)) for curve in curves if curve.dvh.name in inside]
-    return _share_list(f"{where}: {describe_dose(dose, axes)}; as much or more get", rows)
+    return _share_list(f"{where}: {describe_dose(dose, axes)}; at least as much in", rows)
 
 
-def short_number(value: float) -> str:
-    """A number in four digits, or more in front of the point."""
-    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+def short_number(value: float, digits: int = _MOST_DIGITS) -> str:
+    """A number in some digits, or more in front of the point."""
+    return f"{value:.0f}" if 10**digits <= abs(value) < 1e7 else f"{value:.{digits}g}"
+
+
+def band_text(curves: Sequence[Curve]) -> str:
+    """What the shading about the curves means; nothing where there is none."""
+    bases = dict.fromkeys(curve.band.basis for curve in curves if curve.band is not None)
+    return f"shaded: ± 1 standard error, {' or '.join(_BANDS[basis] for basis in bases)}" if bases else ""
+
+
+def _digits(share: float) -> int:
+    """How many digits of a number count that is known up to a share of it."""
+    if share <= 0:
+        return _MOST_DIGITS
+    return min(max(math.floor(-math.log10(share)) + 1, _FEWEST_DIGITS), _MOST_DIGITS)
+
+
+def _plain(metric: Metric) -> Metric:
+    """A metric in the unit of the histogram."""
+    return dataclasses.replace(metric, unit="")
 
 
 def _share_above(dvh: Dvh, dose: float) -> tuple[float, float]:

@@ -34,6 +34,8 @@ NO_RTDOSE = (
     "a DICOM DVH sequence is written into a copy of the RTDOSE file and refers to the numbers of the RTSTRUCT file; "
     "choose both, or write CSV or JSON"
 )
+NO_GRAY = "the doses are in {}, and a DICOM DVH sequence holds doses in Gy only; write CSV or JSON"
+_GRAY = "Gy"
 SCALED = "the doses are scaled by {:g}, and a DVH sequence belongs to the doses of its file; set the scale to 1"
 _DICOM = "DICOM (*.dcm *)"
 _PLOT = QSize(800, 640)  # of a figure, without the legend beside it, pixels
@@ -145,12 +147,18 @@ class ExportButton(QPushButton):
         if self._controller.live is None:
             self.error_occurred.emit(NO_HISTOGRAMS)
             return
+        if (unit := self._controller.axes.unit) != _GRAY:
+            self.error_occurred.emit(NO_GRAY.format(unit))
+            return
         layer = self._controller.live.request.plans[0].layer
         known = {"RTDOSE": carried(layer, RTDOSE), "RTSTRUCT": self._known_numbers()}
-        chosen = [
-            None if is_known else open_path(self, f"{title} file of this plan", _DICOM)
-            for title, is_known in known.items()
-        ]
+        chosen: list[Path | None] = []
+        for title, is_known in known.items():
+            path = None if is_known else open_path(self, f"Choose the {title} file of this plan", _DICOM)
+            if not is_known and path is None:
+                self.error_occurred.emit(NO_RTDOSE)
+                return
+            chosen.append(path)
         self._save_as("rtdose_dvh.dcm", _DICOM, lambda path: self.write_dicom(path, *chosen))
 
     # -- the inside -----------------------------------------------------------------------------------------------

@@ -121,14 +121,16 @@ class InputBox(QWidget):
         unit_row.layout().setContentsMargins(0, 0, 0, 0)
         self._rows = aligned_form(self)
         for text, tip, widget in (
-            ("Dose", "Image layer whose values are doses; of a series, the volume on screen", self.dose_box),
+            ("Dose", "Image layer with the dose; of a series, the volume on screen is counted", self.dose_box),
             ("Unit", _UNIT_TIP, unit_row),
-            ("", "What the layer holds, and its grid", self.sizes),
             ("Second plan", "Another dose for the same structures; its curves are dashed", self.second_box),
             ("Structures", self.structures.toolTip(), self.structures),
         ):
             widget.setToolTip(tip)
             self._rows.addRow(row_label(text, tip, self), widget)
+            if widget is unit_row:
+                self._rows.addRow(self.sizes)
+        self.sizes.setToolTip("What the layer holds, and its grid")
         self.unit.setToolTip(_UNIT_TIP)
         self.scale.setToolTip(_SCALE_TIP)
 
@@ -158,7 +160,17 @@ class InputBox(QWidget):
         self._rows.setRowVisible(self.sizes, layer is not None)
         if layer is not None:
             self.sizes.setText(_grid_text(layer))
+            self._fit_sizes()
         self.inputs_changed.emit()
+
+    def resizeEvent(self, event: Any) -> None:
+        """Qt: another size."""
+        super().resizeEvent(event)
+        self._fit_sizes()
+
+    def _fit_sizes(self) -> None:
+        """Give the wrapped text the height that it needs, which a form layout does not."""
+        self.sizes.setMinimumHeight(self.sizes.heightForWidth(max(self.width(), self.sizes.minimumWidth())))
 
     def _show_scale(self, layer: Any) -> None:
         """Show the scale that a layer carries; where it carries none, the user may choose."""
@@ -209,7 +221,7 @@ def _meaning(layer: Any) -> str:
     """What a layer says that it holds, in front of its grid."""
     known = quantity_of(layer)
     hidden = carried(layer, "hidden")
-    text = f"{known.text}, counted as {known.name}; " if known and known.is_log else f"{known.text}; " if known else ""
+    text = f"{known.text}; " if known else ""
     return f"{text}{hidden} are hidden and count as 0; " if hidden else text
 
 

@@ -9,7 +9,7 @@ from qtpy.QtCore import QPointF, QRectF, Qt, Signal
 from qtpy.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 from qtpy.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QWidget
 
-from napari_gpubio.dose.gui.curves import SECOND_PLAN, Curve, named_curves
+from napari_gpubio.dose.gui.curves import SECOND_PLAN, Curve, band_text, named_curves
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 
@@ -52,6 +52,8 @@ class LegendStrip(QScrollArea):
         parts = [_legend_entry(number, curve) for number, curve in named_curves(curves)]
         if any(curve.second for curve in curves):
             parts.append(f"<i>{SECOND_PLAN}</i>".replace(" ", "&nbsp;"))
+        if shading := band_text(curves):
+            parts.append(f"<i>{html.escape(shading)}</i>")
         text = " &nbsp; ".join(parts)
         if text != self.label.text():
             self.name_hovered.emit(-1)  # Qt does not report that the old text is left
@@ -76,7 +78,8 @@ def _legend_entry(number: int, curve: Curve) -> str:
     name = html.escape(curve.dvh.name).replace(" ", "&nbsp;")
     style = f"color: {theme.TEXT}; text-decoration: none"
     line = "╍" if curve.second else "━"
-    return f'<span style="color:{curve.color}">{line}</span>&nbsp;<a href="{number}" style="{style}">{name}</a>'
+    zero = f"&nbsp;({curve.zero_text})".replace(" ", "&nbsp;") if curve.zero_text else ""
+    return f'<span style="color:{curve.color}">{line}</span>&nbsp;<a href="{number}" style="{style}">{name}{zero}</a>'
 
 
 # -- the legend of a figure -------------------------------------------------------------------------------------------
@@ -109,7 +112,8 @@ def _entries(curves: Sequence[Curve], text_color: str) -> list[tuple[str, str, Q
     """Name, color and line style of each entry."""
     solid, dashed = Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine
     entries = [(curve.dvh.name, curve.color, dashed if curve.second else solid) for _, curve in named_curves(curves)]
-    return entries + [(SECOND_PLAN, text_color, dashed)] * any(curve.second for curve in curves)
+    entries += [(SECOND_PLAN, text_color, dashed)] * any(curve.second for curve in curves)
+    return entries + [("shaded: ± 1 standard error", text_color, Qt.PenStyle.NoPen)] * bool(band_text(curves))
 
 
 def _rows_in(height: float) -> int:

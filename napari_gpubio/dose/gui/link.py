@@ -21,7 +21,7 @@ from napari_gpubio.dose.structures.raster import dose_at_voxels, inside
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.picking import MarkerTool, Position, clicked_position
 
-_LINE_START, _INTERVAL_START = 0.5, (0.25, 0.75)  # of the largest dose
+_LINE_START, _INTERVAL_START = 0.5, (0.25, 0.75)  # of the dose axis
 _VOLUME_START = 95.0  # %
 
 
@@ -113,9 +113,9 @@ class LinkController(QObject):
             self._hide_all()
             return
         if tools.dose.isChecked() and self.dose is None:
-            self.dose = self._controller.reference or _LINE_START * largest
+            self.dose = self._controller.reference or self._between(_LINE_START, largest)
         if tools.interval.isChecked() and self.interval is None:
-            self.interval = _INTERVAL_START[0] * largest, _INTERVAL_START[1] * largest
+            self.interval = self._between(_INTERVAL_START[0], largest), self._between(_INTERVAL_START[1], largest)
         tools.volume.setEnabled(not axes.differential)
         self._plot.place_dose_line(self.dose if tools.dose.isChecked() else None)
         self._plot.place_interval(self.interval if tools.interval.isChecked() else None)
@@ -130,6 +130,13 @@ class LinkController(QObject):
         self._target = ()
 
     # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _between(self, share: float, largest: float) -> float:
+        """A dose some share of the way along the axis."""
+        if not self._controller.axes.logarithmic:
+            return share * largest
+        start = readout.log_start([one.dvh for one in self._controller.curves])
+        return float(start ** (1 - share) * largest**share)
 
     def _on_curves(self) -> None:
         if self._controller.axes.relative_volume != self._volume_is_relative:

@@ -15,6 +15,7 @@ from napari_gpubio.dose.metrics.metric import MetricValue
 from napari_gpubio.dose.metrics.metric_text import parse_metrics
 from napari_gpubio.dose.metrics.models import MODELS
 from napari_gpubio.dose.metrics.parameters import dose_factor, spans
+from napari_gpubio.dose.model import is_light
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import row_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_METRICS = "Volume[cc], Mean[{unit}], D95%[{unit}], D2%[{unit}], Max[{unit}]"
+LIGHT_METRICS = f"{DEFAULT_METRICS}, Zero[%]"
 METRICS_TIP = (
     "Metrics: D95%[Gy], D0.03cc[Gy], V20Gy[%], V20Gy[cc], V20Gy-30Gy[cc], CV20Gy[cc], DC1cc[Gy], "
     "Mean[Gy], Min[Gy], Max[Gy], Median[Gy], Volume[cc]; with a prescription also V95%[%]. With parameters: "
@@ -33,11 +35,11 @@ _MENU = (  # 0: the unit of the dose, 1: the unit in which 20 and 30 are usual d
     ("Volume[cc]", "volume of the structure"),
     ("Mean[{0}]", "mean dose"),
     ("Median[{0}]", "median dose"),
-    ("Min[{0}]", "least dose"),
-    ("Max[{0}]", "largest dose"),
-    ("D95%[{0}]", "dose that 95 % of the volume get at least"),
-    ("D0.03cc[{0}]", "dose that 0.03 cc get at least"),
-    ("DC1cc[{0}]", "dose that the coldest 1 cc get at most"),
+    ("Min[{0}]", "minimum dose"),
+    ("Max[{0}]", "maximum dose"),
+    ("D95%[{0}]", "minimum dose to the hottest 95 % of the volume"),
+    ("D0.03cc[{0}]", "minimum dose to the hottest 0.03 cc"),
+    ("DC1cc[{0}]", "maximum dose to the coldest 1 cc"),
     ("V20{1}[%]", "share of the volume with at least this dose"),
     ("V20{1}-30{1}[cc]", "volume in a band of doses"),
     ("CV20{1}[cc]", "volume with less than this dose"),
@@ -45,6 +47,11 @@ _MENU = (  # 0: the unit of the dose, 1: the unit in which 20 and 30 are usual d
 )
 _MENU_TIP = "Add a column: what can be read off a histogram, biological doses and probabilities, indices of a plan"
 _GRAY, _NUMBER = "Gy", re.compile(r"\d+\.?\d*")
+
+
+def default_metrics(unit: str) -> str:
+    """Return the columns to begin with for doses in a unit."""
+    return (LIGHT_METRICS if unit and is_light("", unit) else DEFAULT_METRICS).format(unit=unit)
 
 
 class ColumnEdit(QLineEdit):
@@ -63,10 +70,10 @@ class ColumnEdit(QLineEdit):
 
     def set_unit(self, unit: str) -> None:
         """Begin with columns in another unit, unless the user has typed some."""
-        was_default = self.text() in ("", DEFAULT_METRICS.format(unit=self._unit))
+        was_default = self.text() in ("", default_metrics(self._unit))
         self._unit = unit
         if was_default and unit:
-            self.enter(DEFAULT_METRICS.format(unit=unit))
+            self.enter(default_metrics(unit))
 
     def enter(self, text: str) -> None:
         """Set the text as if it had been typed."""
@@ -124,6 +131,8 @@ class ColumnMenu(QToolButton):
         menu.clear()
         for text, words in _MENU:
             self._add(menu, text.format(unit, _GRAY if is_gray else unit), words)
+        if is_light("", unit):
+            self._add(menu, "Zero[%]", "share of the volume that no light reached")
         menu.addSeparator()
         for model in MODELS.values():
             if is_gray or _GRAY not in model.example:  # light has no fractions in Gy, and no doses known to harm
@@ -273,7 +282,16 @@ class MetricTable(QWidget):
     def _row_of(self, curve: Curve) -> Row:
         tip = "; ".join(curve.dvh.notes) or "double-click to rename"
         title = Cell(curve.title, tip, chip=curve.color, is_editable=not curve.second)
-        return [title, *(_cell(value, tip) for value in self._values[curve])]
+        pairs = zip(self.metrics, self._values[curve], strict=True)
+        return [title, *(self._cell(curve, metric, value, tip) for metric, value in pairs)]
+
+    def _cell(self, curve: Curve, metric: "Metric", value: MetricValue, tip: str) -> Cell:
+        """A value in the digits that count, with its standard error as a tip where that is known."""
+        if value.reason:
+            return Cell(_PENDING_VALUE if value.reason == PENDING else NO_VALUE, value.reason)
+        error = self._reader.error(metric, curve)
+        known = "" if math.isnan(error) else f"± {short_number(error, 2)} (1 standard error); "
+        return Cell(self._reader.text(metric, curve, value.value), f"{known}{tip}")
 
     def _difference_row(self, first: Curve, second: Curve) -> Row:
         """The second plan minus the first."""
@@ -292,9 +310,3 @@ def _header_text(title: str) -> str:
     commas = [at + 2 for at in range(len(title)) if title.startswith(", ", at)]
     middle = min(commas, key=lambda at: abs(at - len(title) / 2), default=0)
     return f"{title[: middle - 1]}\n{title[middle:]}" if middle else title
-
-
-def _cell(value: MetricValue, tip: str) -> Cell:
-    if not value.reason:
-        return Cell(short_number(value.value), tip)
-    return Cell(_PENDING_VALUE if value.reason == PENDING else NO_VALUE, value.reason)

@@ -5,6 +5,7 @@ limits and of a colormap of steps, so that dragging a line sets two numbers of t
 in 2-D as in 3-D.
 """
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from napari_gpubio.dose.gui.inputs import PANEL
 from napari_gpubio.dose.gui.request import LiveHistograms, Structure
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.napari_io import affine_mm
+from napari_gpubio.dose.settings import LOGARITHMIC
 from napari_gpubio.dose.structures.raster import dose_at_voxels, inside
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -93,10 +95,15 @@ class Target:
         """Dose of the plan."""
         return self.live.doses[self.plan]
 
+    @property
+    def is_log(self) -> bool:
+        """Whether the layer holds decimal logarithms: a colormap distinguishes too few doses for several decades."""
+        return self.live.request.settings.resolved(self.dose).bin_scale == LOGARITHMIC
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TargetDoses:
-    """The dose at the voxels of a target, NaN elsewhere, shape (X, Y, Z) as its grid's."""
+    """The dose (or its logarithm) at the voxels of a target, NaN elsewhere, shape (X, Y, Z) as its grid's."""
 
     target: Target
     doses: Array
@@ -188,8 +195,12 @@ class Highlight(Overlay):
     def _set_limits(self, layer: Any, current: TargetDoses) -> None:
         if self._interval is None:
             return
-        dose = current.target.dose
-        colormap, limits = _colormap_and_limits(*self._interval, dose.largest - min(0.0, dose.least))
+        dose, (low, high) = current.target.dose, self._interval
+        if current.target.is_log:
+            low, high = _logarithm(low), None if high is None else _logarithm(high)
+            colormap, limits = _colormap_and_limits(low, high, 1.0)
+        else:
+            colormap, limits = _colormap_and_limits(low, high, dose.largest - min(0.0, dose.least))
         if layer.colormap.name != colormap.name:
             layer.colormap = colormap
         layer.contrast_limits = limits
@@ -205,6 +216,18 @@ def _colormap_and_limits(low: float, high: float | None, width: float) -> tuple[
     return _BETWEEN, (low - 0.5 * span, low + 1.5 * span)
 
 
+def _logarithm(dose: float) -> float:
+    return math.log10(max(dose, 1e-300))
+
+
+def _as_held(target: Target, doses: Array) -> Array:
+    """Doses as the layer of a target holds them."""
+    if not target.is_log:
+        return doses
+    found = np.full(doses.shape, np.nan, np.float32)
+    return np.log10(doses, out=found, where=doses > 0)
+
+
 def _target_steps(target: Target) -> Generator[Step, None, TargetDoses]:
     """Look up the dose at the voxels of a target."""
     yield Step(0, 1, "looking up the dose in the structure")
@@ -216,7 +239,8 @@ def _target_steps(target: Target) -> Generator[Step, None, TargetDoses]:
     within = np.zeros(dose.values.shape, bool)
     for one in target.structures:
         within |= inside(target.live.contours[one.name], dose.affine, dose.values.shape)
-    return TargetDoses(target=target, doses=np.where(within, dose.values, np.nan).astype(np.float32))
+    chosen = np.where(within, dose.values, np.nan).astype(np.float32)
+    return TargetDoses(target=target, doses=_as_held(target, chosen))
 
 
 def _fill_doses(target: Target, doses: Array, box: Box) -> None:
@@ -229,4 +253,4 @@ def _fill_doses(target: Target, doses: Array, box: Box) -> None:
     out = np.empty(labels.shape, np.float32)
     constant = target.live.is_constant(target.plan)
     dose_at_voxels(target.dose, labels, to_world, chosen, out, constant=constant)
-    doses[box] = out
+    doses[box] = _as_held(target, out)

@@ -212,7 +212,7 @@ class DosePanel(EnginePanel):
         self._has_run = True
         self._open_run(result)
         if not result.complete:
-            self.show_note("Stopped: the curves contain what was counted until then.")
+            self.show_note("Stopped: the curves hold what had been counted by then.")
         elif note := _unit_note(result.request.plans):
             self.show_note(note)
 

@@ -23,6 +23,7 @@ _NEAR_PIXELS = 24.0
 _MARGINS = 6, 4, 12, 6  # left, top, right, bottom, pixels; titles and half a label stand out beyond the axes
 _WIDTH, _EMPHASIZED_WIDTH = 2, 5  # of curves, pixels
 _SCREEN_DETAIL, FIGURE_DETAIL = 250, 2000  # points of a curve along its width, and along its height
+_SHADE = 60  # opacity of a band, of 255
 _NO_CURVE = np.empty(0), np.empty(0)
 Array = npt.NDArray[Any]
 Interval = tuple[float, float]
@@ -89,6 +90,7 @@ class DvhPlot(ThemedPlot):
         self._text_color, self._axes = text_color or theme.TEXT, Axes()
         self._detail = self._steps = detail
         self._items: list[Any] = []
+        self._bands: list[Any] = []  # what is shaded about each curve
         self._curves: tuple[Curve, ...] = ()
         self._points: list[tuple[Array, Array]] = []  # positions and volumes of each curve
         self._scale: tuple[Any, ...] = ()
@@ -117,6 +119,14 @@ class DvhPlot(ThemedPlot):
     def drawn_points(self) -> list[tuple[Array, Array]]:
         """Positions and volumes of each curve as it is drawn, with fewer points than it has."""
         return [item.getData() for item in self._items]
+
+    @property
+    def drawn_bands(self) -> list[tuple[tuple[Array, Array], tuple[Array, Array]] | None]:
+        """Positions and volumes of both borders of each band, or None where none is drawn."""
+        return [
+            (shading.curves[0].getData(), shading.curves[1].getData()) if shading.isVisible() else None
+            for shading in self._bands
+        ]
 
     @property
     def line_widths(self) -> list[int]:
@@ -182,7 +192,19 @@ class DvhPlot(ThemedPlot):
             style = Qt.PenStyle.DashLine if curve.second else Qt.PenStyle.SolidLine
             item.setPen(curve.color, width=_WIDTH, style=style)
             item.setData(*thin_points(*self._points[number], self._steps))
+            self._draw_band(self._bands[number], curve, scale)
         self._curves, self._scale = tuple(curves), key
+
+    def _draw_band(self, shading: Any, curve: Curve, scale: tuple[Axes, float, Array]) -> None:
+        """Shade what lies between the borders of a curve's band; a differential histogram has none."""
+        axes, start, edges = scale
+        is_drawn = curve.band is not None and not axes.differential and not curve.dvh.is_empty
+        shading.setVisible(is_drawn)
+        if curve.band is None or not is_drawn:
+            return
+        for item, border in zip(shading.curves, (curve.band.low, curve.band.high), strict=True):
+            item.setData(*thin_points(*axes.points_of(border, start, edges), self._detail))
+        shading.setBrush(theme.translucent(curve.color, _SHADE))
 
     def _on_zoom(self, *_: Any) -> None:
         """Draw as many points as can be distinguished in the visible range."""
@@ -197,12 +219,16 @@ class DvhPlot(ThemedPlot):
                 item.setData(*thin_points(*curve, steps))
 
     def _make_items(self, count: int, axes: Axes) -> None:
-        for item in self._items:
+        for item in (*self._items, *self._bands):
             self.removeItem(item)
         more = {"x": [0.0, 1.0], "y": [0.0], "stepMode": "center"} if axes.differential else {}
         self._items = [pyqtgraph.PlotCurveItem(**more) for _ in range(count)]
         self._points, self._scale = [_NO_CURVE] * count, ()
-        for item in self._items:
+        self._bands = [
+            pyqtgraph.FillBetweenItem(pyqtgraph.PlotCurveItem([], []), pyqtgraph.PlotCurveItem([], []))
+            for _ in range(count)
+        ]
+        for item in (*self._bands, *self._items):
             self.addItem(item)
 
     def emphasize_curve(self, number: int) -> None:

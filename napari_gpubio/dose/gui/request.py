@@ -3,7 +3,7 @@
 import dataclasses
 import threading
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,11 @@ from napari.layers import Labels
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.quantity import Scale
 from napari_gpubio.core.steps import Step
+from napari_gpubio.dose.bands import HALVES, TOGETHER, DvhBand, band_of_halves, half_doses, shifted_doses
 from napari_gpubio.dose.live import LiveDvh
-from napari_gpubio.dose.metrics.curve import DvhResult
+from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.napari_io import contours_of, dose_of, labels_of
+from napari_gpubio.dose.napari_io import contours_of, dose_of, errors_of, labels_of
 from napari_gpubio.dose.settings import CONSTANT, DvhSettings
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -78,11 +79,19 @@ class LiveHistograms:
     structures: tuple[Structure, ...]  # in the order of the curves
     contours: dict[str, ContourStructure]  # by name
     live_dvhs: tuple[LiveDvh, ...]  # the open calculation of each plan
+    # two more for each plan whose layer carries its errors: of both halves, or of the dose less and plus its errors
+    error_dvhs: tuple[tuple[LiveDvh, ...], ...] = ()
+    bases: tuple[str, ...] = ()  # of the bands of each plan, empty where there is none
 
     @property
     def complete(self) -> bool:
         """Whether everything was counted."""
-        return all(dvh.complete for dvh in self.live_dvhs)
+        return all(dvh.complete for dvh in self.all_dvhs)
+
+    @property
+    def all_dvhs(self) -> tuple[LiveDvh, ...]:
+        """All open calculations, those of the plans first."""
+        return (*self.live_dvhs, *(dvh for pair in self.error_dvhs for dvh in pair))
 
     def is_constant(self, plan: int) -> bool:
         """Whether a plan's dose is constant in each voxel, as light is counted, instead of interpolated."""
@@ -92,14 +101,28 @@ class LiveHistograms:
         """The histograms of each plan as they are now."""
         return tuple(dvh.result() for dvh in self.live_dvhs)
 
+    def bands(self, results: Sequence[DvhResult]) -> tuple[tuple[DvhBand, ...], ...]:
+        """The bands of each plan as they are now, none where its layer carries no errors."""
+        found: list[tuple[DvhBand, ...]] = []
+        for result, pair, basis in zip(results, self.error_dvhs, self.bases, strict=True):
+            made = zip(result, *(dvh.dvhs() for dvh in pair), strict=True) if pair else ()
+            found.append(tuple(_band(basis, *three) for three in made))
+        return tuple(found)
+
     def volume_number(self, layer: Any) -> int:
         """Number of the label volume of a Labels layer."""
         return next(one.volume for one in self.structures if one.volume >= 0 and one.layer == layer)
 
     def close(self) -> None:
         """Free what is kept on the device."""
-        for dvh in self.live_dvhs:
+        for dvh in self.all_dvhs:
             dvh.close()
+
+
+def _band(basis: str, own: Dvh, first: Dvh, second: Dvh) -> DvhBand:
+    if basis == HALVES:
+        return band_of_halves(own, first, second)
+    return DvhBand(low=first, middle=own, high=second, basis=basis)
 
 
 def frame_at(layer: Any, point: Any) -> int | None:
@@ -117,19 +140,46 @@ def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, 
         raise InvalidInput(NO_STRUCTURES)
     doses = tuple(plan.dose() for plan in request.plans)
     _check_units(doses)
-    own, found = _structures(request.layers, doses[0])
-    live_dvhs: list[LiveDvh] = []
+    own, found = structures_of(request.layers, doses[0])
+    bases, pairs = zip(*(error_doses(*one) for one in zip(request.plans, doses, strict=True)), strict=True)
+    opened: list[LiveDvh] = []
     try:
-        for dose in doses:
-            steps = LiveDvh.steps(dose, own, request.settings, device=request.device, stop=stop)
-            live_dvhs.append((yield from steps))
-            live_dvhs[-1].dvhs()  # structures that leave the dose may be refused here, still in the worker
+        for dose, plan_dose in _with_plans(doses, pairs):
+            settings = request.settings.resolved(plan_dose)  # the same for a dose less its errors
+            steps = LiveDvh.steps(dose, own, settings, device=request.device, stop=stop)
+            opened.append((yield from steps))
+            opened[-1].dvhs()  # structures that leave the dose may be refused here, still in the worker
     except BaseException:
-        for dvh in live_dvhs:
+        for dvh in opened:
             dvh.close()
         raise
-    contours = {one.name: one for one in own if isinstance(one, ContourStructure)}
-    return LiveHistograms(request=request, doses=doses, structures=found, contours=contours, live_dvhs=tuple(live_dvhs))
+    rest = iter(opened[len(doses) :])
+    return LiveHistograms(
+        request=request,
+        doses=doses,
+        structures=found,
+        contours={one.name: one for one in own if isinstance(one, ContourStructure)},
+        live_dvhs=tuple(opened[: len(doses)]),
+        error_dvhs=tuple(tuple(next(rest) for _ in pair) for pair in pairs),
+        bases=bases,
+    )
+
+
+def _with_plans(doses: Sequence[Dose], pairs: Sequence[Sequence[Dose]]) -> Iterator[tuple[Dose, Dose]]:
+    """Every dose that is counted, and that of its plan: first the plans, then what their bands are made from."""
+    yield from zip(doses, doses, strict=True)
+    for dose, pair in zip(doses, pairs, strict=True):
+        yield from ((one, dose) for one in pair)
+
+
+def error_doses(plan: Plan, dose: Dose) -> tuple[str, tuple[Dose, ...]]:
+    """Return what the band of a plan is made from: its kind, and two doses; nothing where its layer has no errors."""
+    known = errors_of(plan.layer, dose, frame=plan.frame)
+    if known.halves is not None:
+        return HALVES, half_doses(dose, known.halves)
+    if known.standard_error is not None:
+        return TOGETHER, shifted_doses(dose, known.standard_error)
+    return "", ()
 
 
 def _check_units(doses: Sequence[Dose]) -> None:
@@ -138,8 +188,8 @@ def _check_units(doses: Sequence[Dose]) -> None:
         raise InvalidInput(f"the plans are in {' and '.join(units)}, which cannot share an axis; convert one of them")
 
 
-def _structures(layers: Sequence[Any], dose: Dose) -> tuple[list[Any], tuple[Structure, ...]]:
-    """Structures of all layers as the engine takes them, and as the panel lists them, with unique names."""
+def structures_of(layers: Sequence[Any], dose: Dose) -> tuple[list[Any], tuple[Structure, ...]]:
+    """Return structures of all layers as the engine takes them, and as the panel lists them, with unique names."""
     kinds: list[tuple[Any, LabelStructures | tuple[ContourStructure, ...]]] = [
         (layer, labels_of(layer) if isinstance(layer, Labels) else contours_of(layer, dose)) for layer in layers
     ]

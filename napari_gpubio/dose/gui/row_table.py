@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QBrush, QColor, QIcon
-from qtpy.QtWidgets import QLabel, QTableWidget, QTableWidgetItem, QWidget
+from qtpy.QtWidgets import QFrame, QLabel, QTableView, QTableWidget, QTableWidgetItem, QWidget
 
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.tables import aligned, color_chip
 
 NO_VALUE = "–"
@@ -31,7 +32,10 @@ class _Item(QTableWidgetItem):
 
 
 class RowTable(QTableWidget):
-    """A table as high as its rows, up to eight; its first column takes the width that the others leave."""
+    """A table as high as its rows, up to eight; its first column takes the width that the others leave.
+
+    The first column holds names and stays in sight while the others scroll.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,6 +47,7 @@ class RowTable(QTableWidget):
         self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
         self.setVerticalScrollMode(QTableWidget.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollMode(QTableWidget.ScrollMode.ScrollPerPixel)
+        self.names = _Names(self)
 
     def set_rows(self, titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         """Show these rows below these titles, without a signal.
@@ -102,6 +107,46 @@ class RowTable(QTableWidget):
         height = header.sizeHint().height() + rows * _ROW + 2 * self.frameWidth() + (scroll_bar if spare < 0 else 0)
         if self.height() != height:
             self.setFixedHeight(height)
+        self.names.fit()
+
+
+class _Names(QTableView):
+    """The first column of a table once more, in front of it where the table is scrolled sideways."""
+
+    def __init__(self, table: RowTable) -> None:
+        super().__init__(table)
+        self._table = table
+        self.setModel(table.model())
+        self.setSelectionModel(table.selectionModel())
+        self.verticalHeader().hide()
+        self.verticalHeader().setDefaultSectionSize(_ROW)
+        self.setWordWrap(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setSelectionBehavior(QTableView.SelectionBehavior.SelectRows)
+        self.setVerticalScrollMode(QTableView.ScrollMode.ScrollPerPixel)
+        for bar in (self.setHorizontalScrollBarPolicy, self.setVerticalScrollBarPolicy):
+            bar(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        connect_all(
+            [
+                (table.verticalScrollBar().valueChanged, self.verticalScrollBar().setValue),
+                (table.horizontalScrollBar().valueChanged, lambda _: self.fit()),
+                (table.horizontalScrollBar().rangeChanged, lambda *_: self.fit()),
+            ]
+        )
+        self.hide()
+
+    def fit(self) -> None:
+        """Lie on the first column, where that is not in its place."""
+        table, header = self._table, self._table.horizontalHeader()
+        for column in range(table.columnCount()):
+            self.setColumnHidden(column, column > 0)
+        width = min(table.columnWidth(0), table.viewport().width() * 2 // 3)  # longer names are elided
+        self.setColumnWidth(0, width)
+        self.horizontalHeader().setFixedHeight(header.height())
+        frame = table.frameWidth()
+        self.setGeometry(frame, frame, width, header.height() + table.viewport().height())
+        self.setVisible(table.horizontalScrollBar().value() > 0)
 
 
 class ProblemLabel(QLabel):

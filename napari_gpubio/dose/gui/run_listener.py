@@ -113,7 +113,7 @@ class RunListener(QObject):
             self._run_timer.start()
             return
         try:
-            changed, *_ = (dvh.follow(stored[own], start=start, volume=volume) for dvh in live.live_dvhs)
+            changed, *_ = (dvh.follow(stored[own], start=start, volume=volume) for dvh in live.all_dvhs)
         except InvalidInput:  # a label that is too large for what was counted
             self._run_timer.start()
             return

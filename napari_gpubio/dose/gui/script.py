@@ -8,19 +8,25 @@ import numpy as np
 from napari.layers import Labels
 
 from napari_gpubio.core.napari_io import save_layer, saved_path, stored_array
-from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.dose.gui.request import Plan, Request
+from napari_gpubio.core.volumes import nifti_affine, open_nifti, write_volume
+from napari_gpubio.dose.bands import HALVES
+from napari_gpubio.dose.gui.request import Plan, Request, error_doses, structures_of
 from napari_gpubio.dose.metrics.constraints import Constraint
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.model import is_turned
-from napari_gpubio.dose.napari_io import affine_mm, contours_of, labels_of
+from napari_gpubio.dose.napari_io import affine_mm, contours_of, errors_of, labels_of, scale_of, unit_scale
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 
 def unsaved_layers(request: Request) -> list[Any]:
     """Return the layers that no file holds as they are."""
-    doses = [plan.layer for plan in request.plans if dose_file(plan.layer) is None]
+    doses = [plan.layer for plan in request.plans if dose_file(plan.layer) is None or carries_errors(plan)]
     return doses + [layer for layer in request.layers if not isinstance(layer, Labels) or saved_path(layer) is None]
+
+
+def carries_errors(plan: Plan) -> bool:
+    """Whether the curves of a plan have bands."""
+    return bool(error_doses(plan, plan.dose())[0])
 
 
 def dose_file(layer: Any) -> Path | None:
@@ -33,6 +39,10 @@ def save_layer_for_script(layer: Any, folder: Path, request: Request) -> Path:
     if any(layer == plan.layer for plan in request.plans):
         path = folder / f"{file_name(layer.name)}.nii.gz"
         write_volume(path, stored_array(layer), affine_mm(layer))
+        plan = next(plan for plan in request.plans if plan.layer == layer)
+        known = errors_of(layer, plan.dose(), frame=plan.frame)
+        if known.halves is not None or known.standard_error is not None:
+            np.savez(_errors_file(path), **{name: one for name, one in known._asdict().items() if one is not None})
         return path
     if isinstance(layer, Labels):
         return save_layer(layer, folder)
@@ -44,6 +54,11 @@ def save_layer_for_script(layer: Any, folder: Path, request: Request) -> Path:
     }
     np.savez(path, **loops)
     return path
+
+
+def _errors_file(path: Path) -> Path:
+    """The file of a dose's errors beside that of the dose."""
+    return path.with_name(f"{path.name.split('.')[0]} errors.npz")
 
 
 def script_text(
@@ -60,24 +75,55 @@ def script_text(
     plans = [f"plan{n or ''}" for n in range(len(request.plans))]
     for name, plan in zip(plans, request.plans, strict=True):
         lines += _dose_lines(name, plan, saved)
+    _, structures = structures_of(request.layers, request.plans[0].dose())
     for number, layer in enumerate(request.layers):
-        lines += _structure_lines(f"part{number}", layer, request, saved)
+        names = [one.name for one in structures if one.layer == layer]
+        lines += _structure_lines(f"part{number}", layer, names, request, saved)
     parts = ", ".join(f"*part{number}" for number in range(len(request.layers)))
     lines += [f"structures = [{parts}]", f"settings = {call_text('dose', request.settings)}"]
     printed = {"metrics": metrics, "constraints": constraints}
-    for name in plans:
+    for name, plan in zip(plans, request.plans, strict=True):
         lines += _result_lines(name, request.device, factor, reference, printed)
+        lines += _band_lines(name, plan, saved, request.device, factor)
     text = "\n".join(lines) + "\n"
+    if "to_linear" in text:
+        text = text.replace(
+            "import dose\n", "import dose\nfrom napari_gpubio.core.quantity import Quantity, to_linear\n", 1
+        )
     return text.replace("dose\nfrom", "dose\nimport numpy as np\nfrom", 1) if "np." in text else text
 
 
 def _dose_lines(name: str, plan: Plan, saved: Mapping[str, Path]) -> list[str]:
-    path = saved.get(plan.layer.name) or dose_file(plan.layer)
-    array = plan.dose().values
-    values = _laid_out("values" if plan.frame is None else f"values[..., {plan.frame}]", array)
+    path, made = saved.get(plan.layer.name) or dose_file(plan.layer), plan.dose()
+    factor = unit_scale(plan.layer, plan.unit)
+    values = "values" if plan.frame is None else f"values[..., {plan.frame}]"
+    if (scale_of(plan.layer) or plan.scale) == "log10":
+        values = f"to_linear({values}, Quantity({made.quantity or 'values'!r}, scale='log10'))"
+    values = _laid_out(values if factor == 1 else f"{values} * {factor!r}", made.values)
+    quantity = f", quantity={made.quantity!r}" if made.quantity else ""
     return [
         f"values, affine = read_array({str(path)!r})",
-        f"{name} = dose.Dose(values={values}, affine=affine, unit={plan.unit!r}, name={plan.name!r})",
+        *_affine_lines(path, plan.layer),
+        f"{name} = dose.Dose(values={values}, affine=affine, unit={plan.unit!r}{quantity}, name={plan.name!r})",
+    ]
+
+
+def _band_lines(name: str, plan: Plan, saved: Mapping[str, Path], device: str, factor: float) -> list[str]:
+    """Lines that make the bands of a plan and write both borders, where its layer carries errors."""
+    path = saved.get(plan.layer.name)
+    basis = error_doses(plan, plan.dose())[0]
+    if not basis or path is None:
+        return []
+    made, key = ("dvh_band_of_halves", "halves") if basis == HALVES else ("dvh_band", "standard_error")
+    given = f"tuple(errors[{key!r}])" if basis == HALVES else f"errors[{key!r}]"
+    scaled = f".scaled({factor!r})" if factor != 1 else ""
+    return [
+        f"errors = np.load({str(_errors_file(path))!r})",
+        f"bands = dose.{made}({name}, {given}, structures, settings, device={device!r})",
+        *(
+            f"dose.io.write_curves_csv({f'{name} {border}.csv'!r}, [band.{border}{scaled} for band in bands])"
+            for border in ("low", "high")
+        ),
     ]
 
 
@@ -86,20 +132,32 @@ def _laid_out(name: str, array: Any) -> str:
     return f"np.asfortranarray({name})" if is_turned(array) else f"np.ascontiguousarray({name})"
 
 
-def _structure_lines(name: str, layer: Any, request: Request, saved: Mapping[str, Path]) -> list[str]:
+def _affine_lines(path: Path | None, layer: Any) -> list[str]:
+    """A line with the affine of a layer, where the file, in single precision, has another one."""
+    own = affine_mm(layer)
+    if path is not None and np.array_equal(nifti_affine(open_nifti(path), path), own):
+        return []
+    return [f"affine = np.array({own.tolist()!r})"]
+
+
+def _structure_lines(
+    name: str, layer: Any, names: Sequence[str], request: Request, saved: Mapping[str, Path]
+) -> list[str]:
+    """Lines that read the structures of a layer, under the names that their curves have."""
     if isinstance(layer, Labels):
-        found = labels_of(layer)
-        named = dict(zip(found.values, found.names, strict=True))
+        found, path = labels_of(layer), saved.get(layer.name) or saved_path(layer)
+        named = dict(zip(found.values, names, strict=True))
         return [
-            f"labels, affine = read_array({str(saved.get(layer.name) or saved_path(layer))!r})",
+            f"labels, affine = read_array({str(path)!r})",
+            *_affine_lines(path, layer),
             f"labels = {_laid_out('labels', found.labels)}",
             f"{name} = [dose.LabelStructures(labels=labels, affine=affine, structures={named!r})]",
         ]
     plan = request.plans[0]
     lines = [f"loops = np.load({str(saved[layer.name])!r})", f"{name} = ["]
-    for number, one in enumerate(contours_of(layer, plan.dose())):
+    for number, (one, shown) in enumerate(zip(contours_of(layer, plan.dose()), names, strict=True)):
         chosen = f"[loops[key] for key in loops if key.startswith('{number}/')]"
-        lines.append(f"    dose.contour_structure({one.name!r}, {chosen}, thickness_mm={one.thickness_mm!r}),")
+        lines.append(f"    dose.contour_structure({shown!r}, {chosen}, thickness_mm={one.thickness_mm!r}),")
     return [*lines, "]"]
 
 

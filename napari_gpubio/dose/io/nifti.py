@@ -1,7 +1,7 @@
 """Doses and labels as NIfTI files.
 
-NIfTI has no place for the unit of a dose: it is written into the description, and read from there only as this module
-writes it.
+NIfTI has no place for what its numbers mean. A JSON file beside it has quantity, unit and scale (and names of labels)
+where `napari_gpubio.core.layer_files` wrote it; `write_dose` writes the unit into the description.
 """
 
 import re
@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.quantity import ascii_unit
+from napari_gpubio.core.layer_files import STRUCTURES, read_described
+from napari_gpubio.core.quantity import QUANTITY, ascii_unit, checked_unit, to_linear
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, one_volume, open_nifti, read_volume, write_volume
+from napari_gpubio.dose.metrics.parameters import dose_factor
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.labels import LabelStructures
 
@@ -27,24 +29,32 @@ def read_dose(path: str | Path, *, unit: str | None = None) -> Dose:
     path
         A ``.nii`` or ``.nii.gz`` file of one volume.
     unit
-        Of the doses, for instance ``"Gy"``; None: as in the file, if `write_dose` has written it.
+        Of the doses, for instance ``"Gy"``; None: as in the file, if `write_dose` has written it, or as beside it.
+        Values whose unit is known are converted.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be read, or the unit is not known.
+        If the file cannot be read, the unit is not known, or it is of another kind than the file's.
     """
     file = Path(path)
     image = open_nifti(file)
     description = bytes(image.header["descrip"].tobytes()).rstrip(b"\0 ").decode("ascii", "replace")
     stated = _STATED.fullmatch(description)
-    if unit is None and stated is None:
+    known = read_described(file, image.shape).get("metadata", {}).get(QUANTITY)
+    own = (known.unit if known else "") or (stated[1] if stated else "")
+    if not (unit or own):
         raise InvalidInput(
             f"{file.name} does not state the unit of its dose; give it with unit= (--unit), for instance Gy"
         )
-    values = one_volume(nifti_array(image, file), file.name)
+    values = to_linear(one_volume(nifti_array(image, file), file.name), known)
+    factor = dose_factor(own, checked_unit(unit)) if unit and own else 1.0
     return Dose(
-        values=values, affine=nifti_affine(image, file), unit=unit or (stated[1] if stated else ""), name=file.name
+        values=values if factor == 1 else values * factor,
+        affine=nifti_affine(image, file),
+        unit=unit or own,
+        quantity=known.name if known else "",
+        name=file.name,
     )
 
 
@@ -67,7 +77,8 @@ def read_labels(path: str | Path, structures: Mapping[int, str] | None = None) -
     path
         A ``.nii`` or ``.nii.gz`` file of one volume of integers, which may be stored as floats.
     structures
-        Names of the labels that are to be counted; None: all that occur, as ``label 1`` and so on.
+        Names of the labels that are to be counted; None: all that occur, as the file beside it names them, or as
+        ``label 1`` and so on.
 
     Raises
     ------
@@ -77,7 +88,12 @@ def read_labels(path: str | Path, structures: Mapping[int, str] | None = None) -
     labels, affine = read_volume(path)
     if labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == np.round(labels)).all():
         labels = labels.astype(np.int64)
-    return LabelStructures(labels=labels, affine=affine, structures=structures)
+    found = LabelStructures(labels=labels, affine=affine, structures=structures)
+    known = read_described(path, labels.shape).get("metadata", {}).get(STRUCTURES)
+    if structures is not None or not known:
+        return found
+    named = {value: known.get(value, name) for value, name in zip(found.values, found.names, strict=True)}
+    return LabelStructures(labels=found.labels, affine=affine, structures=named)
 
 
 def write_labels(path: str | Path, structures: LabelStructures) -> None:

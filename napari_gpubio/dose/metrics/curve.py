@@ -95,6 +95,13 @@ class Dvh:
         positive = self.doses[self.doses > 0]
         return float(positive[0]) if len(positive) else float("nan")
 
+    def step_at(self, dose: float) -> float:
+        """Width of the bin in which a dose lies: how finely doses near it are known, in units of the dose."""
+        if self.is_empty or not self.least < dose <= self.largest:
+            return 0.0
+        above = int(np.searchsorted(self.doses, dose, side="left"))
+        return float(self.doses[above] - self.doses[above - 1])
+
     @property
     def least(self) -> float:
         """Least dose; NaN for a structure without volume."""

@@ -25,8 +25,9 @@ class Metric:
     Parameters
     ----------
     kind
-        ``"D"``, ``"DC"``, ``"V"``, ``"CV"``, or ``"Mean"``, ``"Min"``, ``"Max"``, ``"Median"``, ``"Volume"``, or the
-        name of a `napari_gpubio.dose.metrics.models.Model`.
+        ``"D"``, ``"DC"``, ``"V"``, ``"CV"``, or ``"Mean"``, ``"Min"``, ``"Max"``, ``"Median"``, ``"Volume"``,
+        ``"Zero"`` (volume of no dose at all, where bins of equal ratio count it apart), or the name of a
+        `napari_gpubio.dose.metrics.models.Model`.
     value, value_unit
         Volume at which a dose is read, or dose at which a volume is; % of the volume or of the reference dose.
     end
@@ -101,6 +102,8 @@ class Metric:
             return self._of_model(self._model, dvh, reference_dose, everything)
         if self.kind == "Volume":
             return self._as_volume(dvh, dvh.volume_cc)
+        if self.kind == "Zero":
+            return float("nan") if dvh.zero_cc is None else self._as_volume(dvh, dvh.zero_cc)
         if self.kind in _DOSES:
             return self._as_dose(dvh, _DOSES[self.kind](dvh), reference_dose)
         if self.kind in ("D", "DC"):
@@ -243,6 +246,8 @@ def _why_not(metric: Metric, dvh: Dvh) -> str:
         return f"{metric} is of {metric.target!r}, not of {dvh.name!r}"
     if dvh.is_empty:
         return f"{dvh.name!r} is empty"
+    if metric.kind == "Zero":
+        return "volume without dose is counted apart only in logarithmic bins"
     if metric.needs_everything:
         return "no volume has the prescription"
     if "HI" in (metric.kind, metric.inner.kind if metric.inner else ""):

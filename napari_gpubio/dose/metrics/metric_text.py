@@ -16,7 +16,7 @@ from napari_gpubio.dose.metrics.parameters import PERCENT, Given, is_volume_unit
 _NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
 _UNIT = r"([^\W\d_][^\[\]\-\s]*|[%°µ][^\[\]\-\s]*|(?<=\s)1/[^\[\]\-\s]+)"  # the last one after a blank: V1e-6 1/mm2
 _AT_VALUE = re.compile(rf"(DC|CV|D|V)\s*{_NUMBER}\s*{_UNIT}(?:\s*-\s*{_NUMBER}\s*{_UNIT})?\s*\[([^\]]+)\]")
-_PLAIN = re.compile(r"(Mean|Min|Max|Median|Volume)\s*\[([^\]]+)\]", re.IGNORECASE)
+_PLAIN = re.compile(r"(Mean|Min|Max|Median|Volume|Zero)\s*\[([^\]]+)\]", re.IGNORECASE)
 _MODEL = re.compile(r"(?P<name>[A-Za-z][\w /]*?)\s*(?P<given>\(.*\))?\s*(?:\[(?P<unit>[^\[\]]+)\])?", re.DOTALL)
 _EXAMPLES = (
     "D95%[Gy], D0.03cc[Gy], V20Gy[%], V20Gy-30Gy[cc], CV20Gy[cc], DC1cc[Gy], Mean[Gy], Volume[cc], gEUD(a=8)[Gy], HI"
@@ -49,7 +49,7 @@ def parse_metric(text: str) -> Metric:
     stripped = text.strip()
     if plain_one := _PLAIN.fullmatch(stripped):
         kind, unit = plain_one[1].capitalize(), plain_one[2].strip()
-        _require_unit(text, unit, is_volume=kind == "Volume")
+        _require_unit(text, unit, is_volume=kind in ("Volume", "Zero"))
         return Metric(kind=kind, unit=unit)
     if found := _AT_VALUE.fullmatch(stripped):
         return _at_value(text, *found.groups())

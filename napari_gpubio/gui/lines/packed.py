@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.jit import kernel
-from napari_gpubio.gui.lines.paint import DIRECTION, UNIFORM, Paint, unpack_rgb
+from napari_gpubio.gui.lines.paint import DIRECTION, UNIFORM, Paint, mark_ends, unpack_rgb
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
@@ -64,7 +64,7 @@ class Lines:
     ----------
     vertices
         Shape (P, 4), float32: x, y, z in data units and the color, 24-bit RGB packed into one number (a float32
-        holds 24 bits exactly). Painting changes the colors in place.
+        holds 24 bits exactly). Painting changes the colors in place; see `paint.mark_ends` for that of a last point.
     offsets
         Shape (F + 1,), int64; line ``f`` is ``vertices[offsets[f]:offsets[f + 1]]``.
     segments
@@ -195,6 +195,7 @@ def painted(lines: Lines, paint: Paint | None) -> Lines:
     if paint is None or paint == lines.paint or not paint.fits(lines):
         return lines
     paint.apply(lines)
+    mark_ends(lines)
     return dataclasses.replace(lines, paint=paint)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
 DIRECTION, UNIFORM = "direction", "uniform"
-AUTO, LINES, TUBES = STYLES = ("auto", "lines", "tubes")  # how lines are drawn in 3-D
+AUTO, LINES, LIT, TUBES = STYLES = ("auto", "lines", "lit", "tubes")  # how lines are drawn in 3-D
 NO_VALUE_RGB = (128, 128, 128)  # values that are not finite are drawn gray
 _SAMPLE = 100_000  # enough values for a percentile
 _DIGITS = 6  # of a direction; colors have 8 bits
@@ -128,9 +128,16 @@ def pack_rgb(rgb: npt.ArrayLike) -> Floats:
 
 
 def unpack_rgb(packed: npt.ArrayLike) -> npt.NDArray[np.uint8]:
-    """Undo `pack_rgb`: shape (..., 3), 0 to 255."""
-    whole = np.asarray(packed).astype(np.uint32)
+    """Undo `pack_rgb` and `mark_ends`: shape (..., 3), 0 to 255."""
+    colors = np.asarray(packed)
+    whole = np.where(colors < 0, -1 - colors, colors).astype(np.uint32)
     return np.stack([whole >> 16, (whole >> 8) & 255, whole & 255], axis=-1).astype(np.uint8)
+
+
+def mark_ends(lines: "Lines") -> None:
+    """Make the colors of the last points of lines -1 - color, by which a shader knows that no segment begins there."""
+    ends = lines.offsets[1:][lines.counts > 0] - 1
+    lines.vertices[ends, 3] = -1 - lines.vertices[ends, 3]
 
 
 def automatic_limits(values: Array) -> tuple[float, float]:

@@ -30,7 +30,7 @@ class ColorByBox(ElidedComboBox):
         titles: Mapping[str, str] | None = None,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(_CHARACTERS, parent)
+        super().__init__(parent, characters=_CHARACTERS)
         self._layer: Any | None = None
         self._images, self._titles = images, titles or {}
         self.setToolTip("Direction: red is left-right, green front-back, blue up-down")
@@ -47,10 +47,12 @@ class ColorByBox(ElidedComboBox):
             self.clear()
             if self._layer is None:
                 return
-            for name in self._layer.color_choices:
-                self.addItem(self._titles.get(name) or title_of(name), name)
-            known = set(self._layer.color_choices)
-            images = [image for image in self._images() if is_line_image(image) and image.name not in known]
+            layer = self._layer
+            sampled = [name for name in layer.image_names if name != layer.color_by]
+            for name in layer.color_choices:
+                if name not in sampled:
+                    self.addItem(self._titles.get(name) or title_of(name), name)
+            images = [image for image in self._images() if is_line_image(image)]
             if images:
                 self.insertSeparator(self.count())
             for image in reversed(images):

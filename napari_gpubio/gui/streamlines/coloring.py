@@ -88,6 +88,11 @@ class ColoredLayer:
             self.events.properties()
 
     @property
+    def image_names(self) -> list[str]:
+        """Names among `color_choices` that are those of images."""
+        return list(self._images)
+
+    @property
     def color_image(self) -> LineImage | None:
         """The image that colors the lines, None if none does."""
         return self._images.get(self.color_by)

@@ -4,8 +4,10 @@ import functools
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
 from napari._qt.layer_controls.qt_layer_controls_base import QtLayerControls
 from napari._qt.layer_controls.qt_tracks_controls import QtTracksControls
+from napari._qt.widgets.qt_color_swatch import QColorSwatchEdit
 from napari.utils.colormaps import AVAILABLE_COLORMAPS
 from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QWidget
@@ -13,12 +15,13 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import text_button
-from napari_gpubio.gui.lines.paint import STYLES
+from napari_gpubio.gui.lines.paint import AUTO, LINES, LIT, TUBES, UNIFORM
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
 from napari_gpubio.gui.streamlines.layer import ALL, SHOWN, Streamlines
 from napari_gpubio.gui.wheel import WheelGuard
 
 _EVENTS = ("coloring", "color_by", "colormap", "slab_mm", "tail_width", "line_style", "shown", "saves", "legend")
+_STYLES = {AUTO: "auto", LINES: "flat lines", LIT: "lit lines", TUBES: "tubes"}
 _LARGEST = 1e30  # limit of a color, of any unit
 
 
@@ -65,6 +68,7 @@ class QtStreamlinesControls(QtLayerControls):
     def __init__(self, layer: Streamlines) -> None:
         super().__init__(layer)
         self.color_by = ColorByBox(self._layers_of_viewer)
+        self.color = QColorSwatchEdit(initial_color=layer.color, tooltip="The color of all fibers, if it is uniform")
         self.colormap = QComboBox()
         self.colormap.addItems(list(AVAILABLE_COLORMAPS))
         self.limits = LimitsRow(layer)
@@ -74,13 +78,15 @@ class QtStreamlinesControls(QtLayerControls):
         self.slab_mm.setSpecialValueText("all")
         self.slab_mm.setToolTip("Slices show fibers within this distance on either side")
         self.line_style = QComboBox()
-        self.line_style.addItems(list(STYLES))
-        self.line_style.setToolTip("In 3-D; auto: tubes while at most 20,000 fibers are shown, else shaded lines")
+        for style, text in _STYLES.items():
+            self.line_style.addItem(text, style)
+        self.line_style.setToolTip("In 3-D; auto: tubes while at most 20,000 fibers are shown, else lit lines")
         self.line_width = NumberBox(1.0, 20.0, 1.0, 2, unit="px", arrows=True)
         self.saves = QComboBox()
         self.saves.setToolTip("Which fibers File > Save and the panel write")
         for label, widget in (
             ("color by:", self.color_by),
+            ("color:", self.color),
             ("colormap:", self.colormap),
             ("limits:", self.limits),
             ("legend:", self.legend),
@@ -97,7 +103,7 @@ class QtStreamlinesControls(QtLayerControls):
     def _connect(self) -> None:
         events = self.layer.events
         events.properties.connect(self._show_choices)
-        events.streamlines.connect(self._show_choices)
+        events.streamlines.connect(self._show_values)
         for name in _EVENTS:
             getattr(events, name).connect(self._show_values)
         for name, signal in (
@@ -105,9 +111,12 @@ class QtStreamlinesControls(QtLayerControls):
             ("legend", self.legend.toggled),
             ("slab_mm", self.slab_mm.valueChanged),
             ("line_width", self.line_width.valueChanged),
-            ("line_style", self.line_style.currentTextChanged),
         ):
             signal.connect(functools.partial(_set, self.layer, name))
+        self.color.color_changed.connect(self._on_color)
+        self.line_style.currentIndexChanged.connect(
+            lambda _: _set(self.layer, "line_style", self.line_style.currentData())
+        )
         self.saves.currentIndexChanged.connect(lambda _: _set(self.layer, "saves", self.saves.currentData()))
 
     def _layers_of_viewer(self) -> list[Any]:
@@ -115,18 +124,27 @@ class QtStreamlinesControls(QtLayerControls):
         viewer = getattr(self.parent(), "viewer", None)
         return [] if viewer is None else list(viewer.layers)
 
+    def _on_color(self, color: Any) -> None:
+        if not np.allclose(self.layer.color, color[:3], atol=1e-3):
+            self.layer.color = color
+
     def _show_choices(self) -> None:
         self.color_by.set_layer(self.layer)
         self._show_values()
 
     def _show_values(self) -> None:
-        layer, widgets = self.layer, (self.colormap, self.legend, self.slab_mm, self.line_width, self.line_style)
+        layer, widgets = (
+            self.layer,
+            (self.color, self.colormap, self.legend, self.slab_mm, self.line_width, self.line_style),
+        )
         self.color_by.show_choice()
         self.limits.show_limits()
         self._show_saved()
         with ExitStack() as silence:
             for widget in widgets:
                 silence.enter_context(QSignalBlocker(widget))
+            self.color.setColor(layer.color)
+            self.color.setEnabled(layer.color_by == UNIFORM)
             if self.colormap.findText(layer.colormap) < 0:
                 self.colormap.addItem(layer.colormap)
             self.colormap.setCurrentText(layer.colormap)
@@ -134,7 +152,7 @@ class QtStreamlinesControls(QtLayerControls):
             self.legend.setChecked(layer.legend)
             self.slab_mm.setValue(layer.slab_mm)
             self.line_width.setValue(layer.line_width)
-            self.line_style.setCurrentText(layer.line_style)
+            self.line_style.setCurrentIndex(self.line_style.findData(layer.line_style))
 
     def _show_saved(self) -> None:
         """Say how many fibers each choice writes."""

@@ -64,8 +64,9 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
     line_width
         Pixels: of lines as far as the graphics driver draws them wider than 1, of tubes 3 or more.
     line_style
-        In 3-D: ``'lines'``, ``'tubes'`` (shaded, with a dark rim), or ``'auto'``: tubes up to 20,000 shown fibers.
-        Lines are drawn where the driver has no geometry shaders, and while clipping planes cut the layer.
+        In 3-D: ``'lines'`` (flat), ``'lit'`` (lines that are shaded), ``'tubes'`` (shaded, with a dark rim), or
+        ``'auto'``: tubes up to 20,000 shown fibers, lit lines beyond. Lit lines take the place of tubes where the
+        driver has no geometry shaders, and while clipping planes cut the layer.
     legend
         Show a color bar, or a sphere with the colors of directions, in a corner of the canvas.
     saves
@@ -273,7 +274,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
 
     @property
     def line_style(self) -> str:
-        """How lines are drawn in 3-D: ``'auto'``, ``'lines'`` or ``'tubes'``."""
+        """How lines are drawn in 3-D: ``'auto'``, ``'lines'``, ``'lit'`` or ``'tubes'``."""
         return self._line_style
 
     @line_style.setter

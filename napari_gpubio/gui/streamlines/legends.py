@@ -44,6 +44,7 @@ class ColorScale:
     def __init__(self, layer: Any) -> None:
         self._layer = layer
         self.events = EmitterGroup(source=self, contrast_limits=Event, continuous_colormap=Event)
+        self._told: tuple[Any, Any] = (None, None)
         layer.events.coloring.connect(self._on_coloring)
 
     @property
@@ -58,8 +59,12 @@ class ColorScale:
         return self._layer.color_map
 
     def _on_coloring(self) -> None:
-        self.events.continuous_colormap()
-        self.events.contrast_limits()
+        now = self.continuous_colormap, self.contrast_limits
+        if now[0] is not self._told[0]:
+            self.events.continuous_colormap()
+        if now[1] != self._told[1]:
+            self.events.contrast_limits()
+        self._told = now
 
 
 _registered: list[bool] = []  # whether napari could be given the visuals, once it was tried
@@ -147,6 +152,9 @@ def _visual_classes() -> tuple[Any, Any]:
         layer: Any
         viewer: Any
         overlay: Any
+        node: Any
+        _should_be_visible: Any
+        _on_visible_change: Any
         x_size: float
         y_size: float
         _every: ClassVar["weakref.WeakSet[SharedLegend]"] = weakref.WeakSet()
@@ -172,8 +180,8 @@ def _visual_classes() -> tuple[Any, Any]:
         def refresh_all(self, *_: Any) -> None:
             """Let each legend of this viewer decide whether it is drawn."""
             for legend in list(SharedLegend._every):
-                if legend.viewer is self.viewer:
-                    legend._on_visible_change()  # type: ignore[attr-defined]
+                if legend.viewer is self.viewer and legend.node.visible != legend._should_be_visible():
+                    legend._on_visible_change()
 
         def is_wanted(self) -> bool:
             return bool(self.overlay.visible and self.layer.visible)
@@ -242,14 +250,13 @@ def _visual_classes() -> tuple[Any, Any]:
             super().__init__(node=Compound([self._image, self._text]), font_info=font_info, **keywords)
             self.x_size = self.y_size = _SPHERE + 4 * _LETTERS
             for event in self._view_events():
-                event.connect(self._draw)
+                event.connect(self._on_view_change)
             self.share()
             self.reset()
-            self._draw()
 
         def close(self) -> None:
             for event in self._view_events():
-                event.disconnect(self._draw)
+                event.disconnect(self._on_view_change)
             self.unshare()
             super().close()
 
@@ -260,14 +267,16 @@ def _visual_classes() -> tuple[Any, Any]:
         def _should_be_visible(self) -> bool:
             return self.is_wanted() and self.is_topmost() and canvas_axes(self.viewer) is not None
 
+        def _on_view_change(self, *_: Any) -> None:
+            self._on_visible_change()
+
         def _on_visible_change(self) -> None:
             super()._on_visible_change()
-            self._draw()
-
-        def _draw(self, *_: Any) -> None:
             axes = canvas_axes(self.viewer)
-            if axes is None or not self.node.visible:
-                return
+            if axes is not None and self.node.visible:
+                self._draw(axes)
+
+        def _draw(self, axes: Array) -> None:
             self._image.set_data(np.pad(sphere_image(axes), ((2 * _LETTERS,) * 2, (2 * _LETTERS,) * 2, (0, 0))))
             tips = np.concatenate([axes, -axes])
             across = np.hypot(tips[:, 0], tips[:, 1])

@@ -7,27 +7,27 @@ it, and what is far away fades into the background.
 
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from vispy.visuals import Visual
 
-NARROWEST_PX = 3.0  # a tube of fewer pixels shows neither its rim nor its light
-_FADE = 0.6  # of the color of the farthest point into the background
+from napari_gpubio.gui.streamlines.shading import UNPACK, ShadedVisual
 
-_VERTEX_SHADER = """
+NARROWEST_PX = 3.0  # a tube of fewer pixels shows neither its rim nor its light
+
+_VERTEX_SHADER = (
+    """
 #version 150 compatibility
-in vec4 a_vertex;             // x, y, z in data units; color as red * 65536 + green * 256 + blue
+in vec4 a_vertex;             // x, y, z in data units; color
 out vec3 g_color;
 uniform mat3 u_display;       // data to the node's local coordinates
-
+"""
+    + UNPACK
+    + """
 void main() {
     gl_Position = $transform(vec4(u_display * a_vertex.xyz, 1.0));
-    float red = floor(a_vertex.w / 65536.0);
-    float green = floor((a_vertex.w - red * 65536.0) / 256.0);
-    float blue = a_vertex.w - red * 65536.0 - green * 256.0;
-    g_color = vec3(red, green, blue) / 255.0;
+    g_color = unpacked(a_vertex.w);
 }
 """
+)
 
 _GEOMETRY_SHADER = """
 #version 150 compatibility
@@ -81,47 +81,22 @@ void main() {
 """
 
 
-class TubesVisual(Visual):
-    """Tubes from the buffers of a `LinesVisual` with an index buffer, which uploads for both."""
+class TubesVisual(ShadedVisual):
+    """Tubes from the buffers of a `LinesVisual`."""
 
     def __init__(self, lines: Any) -> None:
-        super().__init__(vcode=_VERTEX_SHADER, gcode=_GEOMETRY_SHADER, fcode=_FRAGMENT_SHADER)
-        self._lines = lines
-        self._draw_mode = "lines"
-        self._index_buffer = lines.index_buffer
-        self._display = np.eye(3)
-        self._corners = np.zeros((8, 3))
-        self.shared_program["u_fade"] = _FADE
+        super().__init__(lines, vcode=_VERTEX_SHADER, gcode=_GEOMETRY_SHADER, fcode=_FRAGMENT_SHADER)
         self.set_width(NARROWEST_PX)
-        self.set_display(self._display)
         self.freeze()
 
     def set_width(self, width_px: float) -> None:
         """Set the diameter, pixels."""
         self.shared_program["u_radius"] = max(width_px, NARROWEST_PX) / 2
 
-    def set_display(self, display: npt.ArrayLike) -> None:
-        """Set the map from data to the node's coordinates, 3 x 3."""
-        self._display = np.asarray(display, np.float32)
-        self.shared_program["u_display"] = self._display.T
-
-    def set_box(self, low: npt.ArrayLike, high: npt.ArrayLike) -> None:
-        """Set the corners of the box around all lines (x, y, z), between which they fade."""
-        self._corners = np.stack(np.meshgrid(*np.transpose([low, high]), indexing="ij"), -1).reshape(-1, 3)
-
-    def _prepare_transforms(self, view: Visual) -> None:
-        view.view_program.vert["transform"] = view.transforms.get_transform()
-
     def _prepare_draw(self, view: Visual | None = None) -> bool:
-        if view is None or not self._lines.upload():
+        if view is None or not super()._prepare_draw(view):
             return False
-        transforms, program = view.transforms, view.view_program
-        corners = transforms.get_transform().map(self._corners @ self._display.T)
-        depths = corners[:, 2] / corners[:, 3]
-        self.shared_program["a_vertex"] = self._lines.vertex_buffer
-        program["u_viewport"] = transforms.canvas.physical_size
-        program["u_depths"] = (depths.min(), max(float(np.ptp(depths)), 1e-9))
-        program["u_background"] = transforms.canvas.bgcolor.rgb if hasattr(transforms.canvas, "bgcolor") else (0, 0, 0)
+        view.view_program["u_viewport"] = view.transforms.canvas.physical_size
         return True
 
 

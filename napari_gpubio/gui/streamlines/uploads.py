@@ -38,11 +38,12 @@ class FrontIndexBuffer(gloo.IndexBuffer):
 class Upload:
     """A vispy buffer, empty at first, and the array that goes into it, from the front.
 
-    ``there`` are the rows that the graphics card has, and can draw.
+    ``there`` are the rows that the graphics card has, and can draw; ``spare`` rows more can be read and are not drawn.
     """
 
-    def __init__(self, buffer: Any) -> None:
+    def __init__(self, buffer: Any, spare: int = 0) -> None:
         self.buffer = buffer
+        self._spare = spare
         self.there = 0
         self.array: Any = ()
         self._sent = 0
@@ -57,7 +58,7 @@ class Upload:
         self.array, self._sent, self.there = array, 0, 0
         if len(array):
             self.buffer.set_data(array[:1])  # sets the buffer's row type
-            self.buffer.resize_bytes(array.nbytes)
+            self.buffer.resize_bytes(array.nbytes + self._spare * array.strides[0])
 
     def renew(self, array: npt.NDArray[Any]) -> None:
         """Take an array of the same size; old rows are drawn until new ones have taken their place."""

@@ -20,8 +20,10 @@ from vispy.visuals.filters.clipping_planes import PlanesClipper
 from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.lines.packed import write_segments
-from napari_gpubio.gui.lines.paint import AUTO, LINES, pack_rgb
+from napari_gpubio.gui.lines.paint import AUTO, LINES, LIT, TUBES, pack_rgb
 from napari_gpubio.gui.lines.slabs import SegmentOrder
+from napari_gpubio.gui.streamlines.lit_lines import LitLinesVisual
+from napari_gpubio.gui.streamlines.shading import UNPACK
 from napari_gpubio.gui.streamlines.tubes import TubesVisual, has_geometry_shaders
 from napari_gpubio.gui.streamlines.uploads import FrontIndexBuffer, Pace, Screen, Upload, drawable
 
@@ -68,24 +70,25 @@ class CanvasScreen(QObject):
             canvas.update()
 
 
-MOST_TUBES = 20_000  # shown fibers, beyond which lines are drawn if the choice is automatic
+MOST_TUBES = 20_000  # shown fibers, beyond which lit lines are drawn if the choice is automatic
 _FEW_SEGMENTS = 50_000  # drawing all of them is quicker than cutting a slab
-_VERTEX_SHADER = """
-attribute vec4 a_vertex;      // x, y, z in data units; color as red * 65536 + green * 256 + blue
+_VERTEX_SHADER = (
+    """
+attribute vec4 a_vertex;      // x, y, z in data units; color
 uniform mat3 u_display;       // data to the node's local coordinates
 uniform vec4 u_slice;         // (x, y, z, 1) to signed distance from the slice, world units
 varying vec3 v_color;
 varying float v_distance;
-
+"""
+    + UNPACK
+    + """
 void main() {
     gl_Position = $transform(vec4(u_display * a_vertex.xyz, 1.0));
     v_distance = dot(u_slice, vec4(a_vertex.xyz, 1.0));
-    float red = floor(a_vertex.w / 65536.0);
-    float green = floor((a_vertex.w - red * 65536.0) / 256.0);
-    float blue = a_vertex.w - red * 65536.0 - green * 256.0;
-    v_color = vec3(red, green, blue) / 255.0;
+    v_color = unpacked(a_vertex.w);
 }
 """
+)
 
 _FRAGMENT_SHADER = """
 uniform float u_half_slab;    // world units; 0 draws everything
@@ -115,7 +118,7 @@ class LinesVisual(Visual):
         super().__init__(vcode=_VERTEX_SHADER, fcode=_FRAGMENT_SHADER)
         self.screen: Screen | None = None
         self._draw_mode = draw_mode
-        self._vertices = Upload(gloo.VertexBuffer())
+        self._vertices = Upload(gloo.VertexBuffer(), spare=int(indexed))  # for lit lines, which read one vertex ahead
         self._segments = Upload(FrontIndexBuffer()) if indexed else None
         self._index_buffer = None if self._segments is None else self._segments.buffer
         self._pace = Pace()
@@ -195,7 +198,7 @@ class BundleVisual(CompoundVisual):
 
     def __init__(self) -> None:
         self._lines = LinesVisual("lines", indexed=True)
-        self._tubes = TubesVisual(self._lines)
+        self._lit, self._tubes = LitLinesVisual(self._lines), TubesVisual(self._lines)
         self._slab = LinesVisual("lines")
         self._selected = LinesVisual("line_strip")
         self._plane_clipper = PlanesClipper()
@@ -206,8 +209,9 @@ class BundleVisual(CompoundVisual):
         self._is_cut = False
         self._orders: dict[int, SegmentOrder] = {}  # by axis, as far as they were needed
         self._view: tuple[npt.NDArray[np.float64], float] = (np.zeros(4), 0.0)  # plane of the slice, half the slab
-        super().__init__([self._lines, self._tubes, self._slab, self._selected])
-        for visual in (self._lines, self._slab, self._selected):
+        self._of_style: dict[str, Visual] = {LINES: self._lines, LIT: self._lit, TUBES: self._tubes}
+        super().__init__([self._lines, self._lit, self._tubes, self._slab, self._selected])
+        for visual in (self._lines, self._lit, self._slab, self._selected):
             visual.attach(self._plane_clipper)
 
     def set_screen(self, screen: Screen | None) -> None:
@@ -225,7 +229,7 @@ class BundleVisual(CompoundVisual):
 
     @property
     def style(self) -> str:
-        """How lines are drawn in 3-D: ``'auto'``, ``'lines'`` or ``'tubes'``."""
+        """How lines are drawn in 3-D, one of `paint.STYLES`."""
         return self._style
 
     @style.setter
@@ -234,9 +238,9 @@ class BundleVisual(CompoundVisual):
         self.update()
 
     @property
-    def draws_tubes(self) -> bool:
-        """Whether the last draw was one of tubes."""
-        return bool(self._tubes.visible)
+    def drawn_style(self) -> str:
+        """How the last draw drew them: ``'lines'`` also where a slice draws the segments of its slab."""
+        return next((style for style, visual in self._of_style.items() if visual.visible), LINES)
 
     @property
     def line_width(self) -> float:
@@ -255,7 +259,8 @@ class BundleVisual(CompoundVisual):
         self._orders.clear()
         self._lines.set_vertices(lines.vertices)
         if len(lines.vertices):
-            self._tubes.set_box(*lines.extent[:, ::-1])
+            for visual in (self._lit, self._tubes):
+                visual.set_box(*lines.extent[:, ::-1])
         self.set_shown(lines)
 
     def set_colors(self, lines: Lines) -> None:
@@ -288,7 +293,8 @@ class BundleVisual(CompoundVisual):
         """See `LinesVisual.set_view`."""
         for visual in (self._lines, self._slab, self._selected):
             visual.set_view(display, slice_plane, half_slab)
-        self._tubes.set_display(display)
+        for shaded in (self._lit, self._tubes):
+            shaded.set_display(display)
         plane = np.asarray(slice_plane, np.float64)
         if half_slab != self._view[1] or not np.array_equal(plane, self._view[0]):
             self._view = plane, half_slab
@@ -312,24 +318,25 @@ class BundleVisual(CompoundVisual):
         self._slab.set_vertices(np.take(lines.vertices, segments.ravel(), axis=0))
 
     def _prepare_draw(self, view: Any = None) -> bool:
-        """Choose between lines and tubes, which only a draw can tell: the driver must have geometry shaders."""
-        if not self._is_cut:
-            self._tubes.visible = self._draws_tubes(view)
-            self._lines.visible = not self._tubes.visible
-        else:
-            self._tubes.visible = False
+        """Choose how to draw, which only a draw can tell: the driver must have geometry shaders for tubes."""
+        chosen = self._chosen_style(view)
+        for style, visual in self._of_style.items():
+            visual.visible = style == chosen and not self._is_cut
         return True
 
-    def _draws_tubes(self, view: Any) -> bool:
-        lines = self._drawn
-        is_slice, is_clipped = self._view[1] > 0 or np.any(self._view[0]), len(self.clipping_planes) > 0
-        if self._style == LINES or is_slice or is_clipped or lines is None or view is None:
-            return False
-        is_translucent = getattr(self, "opacity", 1.0) < 1.0  # then one would see where strips overlap
-        if self._style == AUTO and (is_translucent or np.count_nonzero(lines.shown) > MOST_TUBES):
-            return False
+    def _chosen_style(self, view: Any) -> str:
+        is_slice = self._view[1] > 0 or np.any(self._view[0])
+        if self._style == LINES or is_slice or self._drawn is None or view is None:
+            return LINES
+        may_be_tubes = self._style == TUBES or (
+            self._style == AUTO
+            and getattr(self, "opacity", 1.0) == 1.0  # else one would see where strips overlap
+            and np.count_nonzero(self._drawn.shown) <= MOST_TUBES
+        )
+        if not may_be_tubes or len(self.clipping_planes):
+            return LIT
         version = str(view.transforms.canvas.context.shared.parser.capabilities["gl_version"])
-        return has_geometry_shaders(version)
+        return TUBES if has_geometry_shaders(version) else LIT
 
     def set_gl_state(self, preset: str | None = None, **kwargs: Any) -> Any:
         """Set blending and depth test, as napari does, and keep what the lines need besides."""
@@ -338,7 +345,7 @@ class BundleVisual(CompoundVisual):
         return state
 
     def _apply_line_state(self) -> None:
-        for visual in (self._lines, self._slab):
+        for visual in (self._lines, self._lit, self._slab):
             visual.update_gl_state(line_width=self._line_width)
         self._selected.update_gl_state(line_width=self._line_width + 2.0, depth_test=False)
 

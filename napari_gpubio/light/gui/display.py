@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QRectF, Qt, Signal
 from qtpy.QtGui import QColor, QImage, QPainter, QPalette
-from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QSizePolicy, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSizePolicy, QSpinBox, QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.quantity import quantity_of
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label, text_button
 from napari_gpubio.light.gui.request import DisplayOptions
 from napari_gpubio.light.napari_io import DECADES
@@ -228,7 +228,7 @@ class LayerDisplayBox(DisplayBox):
 
     def add_rows(self) -> None:
         """Add the quantity and the borders of the layers."""
-        self._quantity = QComboBox(self)
+        self._quantity = ElidedComboBox(self)
         for text, quantity in _QUANTITIES.items():
             self._quantity.addItem(text, quantity)
         self._quantity.setToolTip("Fluence, or absorbed energy per volume; fluence is undefined where nothing absorbs")

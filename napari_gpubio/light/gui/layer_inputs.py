@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.script import file_name
@@ -41,7 +41,7 @@ class PresetBox(QWidget):
         super().__init__(parent)
         self._medium: LayeredMedium | None = None  # as it was chosen
         self._origin = ""
-        self.choice = QComboBox(self)
+        self.choice = ElidedComboBox(self)
         self.choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.choice.setMinimumContentsLength(12)
         self.choice.setToolTip("Fill the table and the grid from the literature, or from a run in an opened file")
@@ -193,7 +193,7 @@ class BeamBox(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._kind = QComboBox(self)
+        self._kind = ElidedComboBox(self)
         for text, kind in _KINDS.items():
             self._kind.addItem(text, kind)
         self._kind.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
@@ -204,7 +204,7 @@ class BeamBox(QWidget):
         row.addWidget(self._kind, 2)
         row.addWidget(self.radius_box, 1)
         tip = "Pencil-beam results are convolved with this profile; a change of beam needs no new run"
-        aligned_form(self).addRow(row_label("Beam", tip, self), row)
+        aligned_form(self).addRow(row_label("Profile", tip, self), row)
         for signal in (self._kind.activated, self.radius_box.edited):
             signal.connect(self._on_changed)
         self._show_state()

@@ -87,6 +87,7 @@ class LayerMode(Mode[LayeredResult]):
                 (self.files.error_occurred, panel.show_error),
                 (self.table.changed, self._on_layers),
                 (self.grid_box.changed, self._on_layers),
+                (self.run_box.changed, panel.forget_refusal),
                 (self.run_box.changed, self._on_change),
                 (self.beam_box.changed, self.update_options),
                 (self.display_box.borders_changed, self.view.update_borders),

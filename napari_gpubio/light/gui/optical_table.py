@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from qtpy.QtCore import QPoint, Qt, Signal
-from qtpy.QtWidgets import QComboBox, QLayout, QMenu, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLayout, QMenu, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import muted_label, text_button
 from napari_gpubio.gui.tables import CellView, Place
 from napari_gpubio.light.gui.optical_model import OpticalModel
@@ -113,7 +114,7 @@ class OpticalTable(QWidget):
         self._word = row_word
         model.setParent(self)
         self.message = TableMessage(model, self)
-        self.unit_box = QComboBox(self)
+        self.unit_box = ElidedComboBox(self)
         self.unit_box.addItems(list(UNITS))
         self.empty = muted_label(self, empty_text)
         self.empty.setStyleSheet(f"{theme.MUTED_STYLE} padding: 12px;")

@@ -9,7 +9,6 @@ from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QCheckBox,
-    QComboBox,
     QHeaderView,
     QLabel,
     QTableWidget,
@@ -20,7 +19,7 @@ from qtpy.QtWidgets import (
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.fields import NumberBox, NumberRow
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, NumberRow
 from napari_gpubio.gui.forms import ChoiceButtons, ParamForm, aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.light.gui.optodes import Optodes, Placement
@@ -165,7 +164,7 @@ class SourceBox(QWidget):
         self.pattern_box.currentIndexChanged.connect(self._on_pattern)
 
     def _which_part(self) -> QWidget:
-        self._which_row, self._which = QWidget(self), QComboBox(self)
+        self._which_row, self._which = QWidget(self), ElidedComboBox(self)
         self._which.currentIndexChanged.connect(self.chosen)
         tip = "Which of the loaded sources is on"
         aligned_form(self._which_row).addRow(row_label("Source", tip, self), self._which)

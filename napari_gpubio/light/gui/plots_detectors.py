@@ -97,7 +97,7 @@ class DetectorPlot(QWidget):
 
 
 class DetectorTable(QTableWidget):
-    """One row for each detector; Ctrl+C copies the selected rows, or all."""
+    """One row for each detector; Ctrl+C copies the selected rows, or all rows if none is selected."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -106,7 +106,9 @@ class DetectorTable(QTableWidget):
         self.verticalHeader().hide()
         self.verticalHeader().setDefaultSectionSize(22)
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        self.setToolTip("Weighted means ± standard errors; Ctrl+C copies the selected rows, or all")
+        self.setToolTip(
+            "Weighted means ± standard errors; Ctrl+C copies the selected rows, or all rows if none is selected"
+        )
 
     def show_numbers(self, result: LightResult, numbers: tuple[DetectorNumbers, ...]) -> None:
         """Show the numbers of all detectors of a result."""

@@ -3,11 +3,11 @@
 from typing import Any
 
 import numpy as np
-from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.forms import muted_label
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.request import Displayed
@@ -108,7 +108,7 @@ class DepthPane(Pane):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._choice = QComboBox(self)
+        self._choice = ElidedComboBox(self)
         self._choice.addItems([BROAD, AT_RADIUS])
         self._choice.setToolTip("For an infinitely broad beam, or at a distance from the beam axis")
         self.radius = _millimeters("Which radial bin is shown", self)

@@ -16,6 +16,7 @@ from napari_gpubio.core.space import slice_steps_mm, viewer_to_world, world_to_v
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.jobs import Job
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.request import Displayed
@@ -144,7 +145,7 @@ class ProfilePlot(QWidget):
         self.line = ProfileLine(viewer, self)
         self._result: LightResult | None = None
         self._unit = PER_PHOTON
-        self._choice = QComboBox(self)
+        self._choice = ElidedComboBox(self)
         self._choice.setToolTip("Along which line fluence is shown")
         self._choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self._hint = QLabel(self)

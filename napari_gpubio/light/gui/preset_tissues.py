@@ -22,6 +22,7 @@ from qtpy.QtWidgets import (
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.panel import heading
 from napari_gpubio.light.gui.optical_rows import PropertyRow
@@ -263,7 +264,7 @@ def _rounded(law: PowerLaw) -> PowerLaw:
 
 
 def _box(names: Iterable[str], parent: QWidget) -> QComboBox:
-    box = QComboBox(parent)
+    box = ElidedComboBox(parent)
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
     box.setMinimumContentsLength(12)
     box.addItem(_OWN, "")

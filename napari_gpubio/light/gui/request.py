@@ -1,6 +1,7 @@
 """Requests to the light engine, read in the GUI thread, and how a worker answers them: results with their layers."""
 
 import dataclasses
+import functools
 import math
 import threading
 import time
@@ -272,16 +273,27 @@ def with_previews(
                 step = next(steps)
             except StopIteration as end:
                 return display(end.value)
-            preview, begun = None, time.monotonic()
-            if begun - shown > max(PREVIEW_SECONDS, _PREVIEW_SHARE * cost) and step.preview is not None:
-                preview = display(step.preview)
-                shown = time.monotonic()
-                cost = shown - begun
-            yield step.showing(preview)
-            if preview is not None and outdated is not None and outdated():
-                return preview
+            made: list[tuple[Preview, float]] = []  # the preview, if it was asked for, and the seconds that it took
+            if step.make_preview is None or time.monotonic() - shown <= max(PREVIEW_SECONDS, _PREVIEW_SHARE * cost):
+                yield dataclasses.replace(step, make_preview=None)
+                continue
+            yield dataclasses.replace(step, make_preview=functools.partial(_make_displayed, step, display, made))
+            if made:
+                (preview, cost), shown = made[0], time.monotonic()
+                if outdated is not None and outdated():
+                    return preview
     finally:
         steps.close()
+
+
+def _make_displayed(step: Step, display: Callable[[Any], Preview], made: list[tuple[Preview, float]]) -> Preview | None:
+    """Make the layers of what a step has so far."""
+    begun = time.monotonic()
+    if step.preview is None:
+        return None
+    preview = display(step.preview)
+    made.append((preview, time.monotonic() - begun))
+    return preview
 
 
 # -- sensitivity ------------------------------------------------------------------------------------------------------

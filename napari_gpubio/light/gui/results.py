@@ -11,8 +11,8 @@ from qtpy.QtWidgets import QComboBox, QLabel, QLineEdit, QWidget
 
 from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.actions import FLUENCE, actions_on
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -45,20 +45,17 @@ Export = tuple[str, str, str, Callable[[], Write]]  # text, file name, file filt
 class LightResultBox(ResultBox, Generic[Result]):
     """Findings, numbers, plots and files of the displayed result; a subclass for each mode.
 
-    ``unit_changed`` carries the unit of fluence, ``result_read`` a path and what was read from it, ``action_requested``
-    what shall be done next with the result.
+    ``unit_changed`` carries the unit of fluence, ``result_read`` a path and what was read from it.
     """
 
     mode: str
     empty_text = "No result yet: press Run."
     plot_tip = ""
-    kind = ""  # of result, as actions know it
     save_name = "light_result.npz"
     error_occurred = Signal(str)
     unit_changed = Signal(str)
     continue_requested = Signal()
     result_read = Signal(object, object)
-    action_requested = Signal(object)
 
     def __init__(self, plots: PlotController, parent: QWidget | None = None) -> None:
         super().__init__(self.empty_text, parent)
@@ -175,14 +172,12 @@ class LightResultBox(ResultBox, Generic[Result]):
         self._made = QLabel(self)
         self._made.setWordWrap(True)
         self._continue = text_button("Continue", CONTINUE_TIP, self, self.continue_requested.emit)
-        self.unit_box = QComboBox(self)
+        self.unit_box = ElidedComboBox(self)
         self.unit_box.setToolTip("Unit of fluence; set the power or energy of the source under Display for more units")
         self.unit_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.unit_box.setMinimumContentsLength(12)
         self.above.addLayout(row_of(self._made, self._continue))
         self.above.addLayout(row_of(self.unit_box, *self.choices()))
-        for action in actions_on(self.kind):
-            self.add_button(action.text, action.tip, partial(self.action_requested.emit, action))
         self.add_button("Plots…", self.plot_tip, self.plots.open)
         entries = [(export[0], partial(self._export, export)) for export in self.exports()]
         self.add_menu("Export", "Write numbers and maps for other programs", entries)
@@ -243,7 +238,6 @@ class VoxelResultBox(LightResultBox[LightResult]):
     """Numbers and files of a result in voxels."""
 
     mode = VOXELS
-    kind = FLUENCE
     empty_text = "No result yet: place a source and press Run."
     plot_tip = "Profiles compared with diffusion theory, and detector signals"
 

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui.fields import NumberBox, share_width
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, share_width
 from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, muted_label, row_label
 from napari_gpubio.light.gui.layer_inputs import FIELDS
 from napari_gpubio.light.layers.settings import LayeredSettings
@@ -142,7 +142,7 @@ class FacesBox(Folded):
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(3)
         for _ in range(2):
-            index, box = len(self._boxes), QComboBox(part)
+            index, box = len(self._boxes), ElidedComboBox(part)
             box.addItems(FACE_RULES)
             box.setToolTip(_TIP)
             share_width(box)

@@ -12,17 +12,21 @@ from napari.layers import Labels
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import save_layer
+from napari_gpubio.core.volumes import nifti_affine, open_nifti
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.light.gui.request import DisplayOptions, LayerRequest, VoxelRequest
 from napari_gpubio.light.source import KINDS, Source
-from napari_gpubio.light.statistics import FluenceUnit
 
 _ALWAYS = ("label", "position_mm", "direction", "kind")
 _ALWAYS_OF_LAYERS = ("photons", "thickness_mm", "n", "kind", "radius_mm")
 
 
-def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pattern_path: Path | None = None) -> str:
+def voxel_script(
+    request: VoxelRequest, options: DisplayOptions, labels_path: Path, pattern_path: Path | None = None
+) -> str:
     """Return the script of a request, with files of the labels and of the source's pattern (``.npy``).
+
+    It writes the result, and the fluence as it is on display.
 
     `InvalidInput` if the coefficients are given voxel by voxel.
     """
@@ -31,7 +35,8 @@ def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pa
             "the labels carry coefficients voxel by voxel, which this script cannot hold; use light.io.read_domain "
             "with mua_path and mus_path"
         )
-    name = file_name(request.volume.study)
+    name, unit = file_name(request.volume.study), options.unit
+    shown = ", gates=True" * (request.settings.gate_count > 1) + ", hide_uncertain=True" * options.hide_uncertain
     lines = [
         *(["import numpy as np", ""] if pattern_path is not None else []),
         "from napari_gpubio import light",
@@ -40,7 +45,7 @@ def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pa
         "media = (",
         *[f"    {_call(medium)}," for medium in request.volume.media],
         ")",
-        f"domain = light.io.read_domain({str(labels_path)!r}, media{_more(request)})",
+        f"domain = light.io.read_domain({str(labels_path)!r}, media{_more(request, labels_path)})",
         *_source_lines(request.source, pattern_path),
     ]
     if request.detectors:
@@ -52,7 +57,7 @@ def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pa
         f"result = light.simulate(domain, source, settings, detectors=detectors, device={request.device!r})",
         f"light.io.save_result({name + '.npz'!r}, result)",
         f"unit = FluenceUnit({unit.name!r}, {unit.factor!r})",
-        f"light.io.write_fluence({name + ' fluence.nii.gz'!r}, result, unit=unit)",
+        f"light.io.write_fluence({name + ' fluence.nii.gz'!r}, result, unit=unit{shown})",
     ]
     return "\n".join(lines) + "\n"
 
@@ -60,7 +65,7 @@ def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pa
 def layered_script(request: LayerRequest, options: DisplayOptions) -> str:
     """Return the script of a request, for the beam on display.
 
-    It writes the numbers, the curves in the unit on display, and an MCML output file.
+    It writes the numbers, the curves in the unit on display, the map as it is on display, and an MCML output file.
     """
     name, medium = file_name(request.medium.name or "layers"), request.medium
     endless = any(math.isinf(layer.thickness_mm) for layer in medium.layers)
@@ -68,6 +73,7 @@ def layered_script(request: LayerRequest, options: DisplayOptions) -> str:
     beam = None if options.beam is None else _call(options.beam, always=_ALWAYS_OF_LAYERS)
     lines = [
         *(["import math", ""] if endless else []),
+        *(["import numpy as np", ""] if request.settings.absorption else []),
         "from napari_gpubio import light",
         "from napari_gpubio.light.layers.summary import every_curve, layered_rows, write_curves",
         "from napari_gpubio.light.statistics import FluenceUnit",
@@ -85,6 +91,12 @@ def layered_script(request: LayerRequest, options: DisplayOptions) -> str:
         f"write_curves({name + ' curves.csv'!r}, every_curve(result, unit=unit))",
         f"light.io.write_mco({name + '.mco'!r}, traced)",
     ]
+    if request.settings.absorption:
+        how = f"quantity={options.quantity!r}, unit=unit, hide_uncertain={options.hide_uncertain}"
+        lines += [
+            f"picture, _, _ = light.layers.napari_io.picture_layer(result, '', {how})",
+            f"np.save({name + ' map.npy'!r}, picture)",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -134,6 +146,9 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _more(request: VoxelRequest) -> str:
-    carried = request.volume.carried
-    return f", outside_n={carried.outside_n!r}" if carried is not None and carried.outside_n != 1.0 else ""
+def _more(request: VoxelRequest, labels_path: Path) -> str:
+    """What the domain has beside the labels of a file and the media."""
+    carried, affine = request.volume.carried, request.volume.tissue.affine
+    outside = f", outside_n={carried.outside_n!r}" if carried is not None and carried.outside_n != 1.0 else ""
+    is_same = np.array_equal(nifti_affine(open_nifti(labels_path), labels_path), affine)
+    return outside if is_same else f"{outside}, affine={np.asarray(affine).tolist()!r}"

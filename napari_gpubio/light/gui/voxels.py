@@ -10,7 +10,7 @@ import numpy as np
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import carried, saved_path
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.actions import ResultAction, ResultContext
+from napari_gpubio.gui.actions import FLUENCE, ActionBar, ResultAction, ResultContext
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -81,6 +81,8 @@ class VoxelMode(Mode[LightResult]):
         self.detector_box = DetectorBox(self)
         self.run_box, self.display_box = VoxelRunBox(self), VoxelDisplayBox(self)
         self.results = VoxelResultBox(self.plots, self)
+        self.actions = ActionBar(FLUENCE, self.panel)
+        self.panel.above_run.addWidget(self.actions)
         self._add_sections(
             (
                 ("", (self.label_box,)),
@@ -104,7 +106,7 @@ class VoxelMode(Mode[LightResult]):
                 (labels.recolored, lambda: self._show_labels(self.table.model.labels)),
                 (labels.error_occurred, panel.show_error),
                 (self.table.label_selected, labels.select),
-                (self.results.action_requested, self._start_action),
+                (self.actions.requested, self._start_action),
                 (controller.changed, self._on_change),
                 (controller.dragged, self._on_change),
                 (controller.error_occurred, panel.show_error),
@@ -115,6 +117,7 @@ class VoxelMode(Mode[LightResult]):
             )
         )
         for signal in (self.table.changed, self.run_box.changed):
+            signal.connect(panel.forget_refusal)
             signal.connect(lambda: self._on_change(quiet=True))
             signal.connect(self._find_need)
 
@@ -131,11 +134,13 @@ class VoxelMode(Mode[LightResult]):
         """Take clicks again."""
         super().enter()
         self.controller.set_active(active=True)
+        self.actions.setVisible(self.results.displayed is not None)
 
     def leave(self) -> None:
         """Leave clicks alone."""
         super().leave()
         self.controller.set_active(active=False)
+        self.actions.hide()
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
@@ -289,6 +294,11 @@ class VoxelMode(Mode[LightResult]):
         """Colors of the labels of a result."""
         return self._labels.colors(result.domain.labels_present)
 
+    def show_preview(self, preview: Displayed[LightResult]) -> None:
+        """Show the layers and the numbers of a result, and offer what can be done next with it."""
+        super().show_preview(preview)
+        self.actions.setHidden(self.isHidden())
+
     def show_result(self, result: Displayed[LightResult] | SensitivityMap) -> None:
         """Show what a run gave."""
         if isinstance(result, SensitivityMap):
@@ -311,8 +321,8 @@ class VoxelMode(Mode[LightResult]):
         """Do something next with the displayed result."""
         layers, set_aside = {"fluence": self.view.layer(), "labels": self._labels.layer}, self.view.set_aside
         try:
-            given = {"result": self.needed_result().result, "layers": layers, "options": self.options}
-            action.start(ResultContext(panel=self.panel, set_aside=set_aside, **given))
+            result = self.needed_result().result
+            action.start(ResultContext(self.panel, result, layers, self.options, set_aside))
         except GpuBioError as error:
             self.panel.show_error(str(error))
 
@@ -364,7 +374,8 @@ class VoxelMode(Mode[LightResult]):
         labels_path = saved.get(layer.name) or saved_path(layer)
         if labels_path is None:
             raise InvalidInput(f"the labels {layer.name!r} are not saved in a file; save them first")
-        return voxel_script(request, self.results.unit, labels_path, None if pattern is None else saved[pattern.name])
+        pattern_path = None if pattern is None else saved[pattern.name]
+        return voxel_script(request, self.requested_options(), labels_path, pattern_path)
 
     def painted_layers(self) -> list[Any]:
         """The labels, if no file holds them as they are, and the image of a source's pattern."""

@@ -18,6 +18,8 @@ from napari_gpubio.light.result import UNITS, LightResult
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 Array = npt.NDArray[Any]
+MOST_ERROR = 0.5  # relative standard error up to which a voxel counts as more than noise
+HIDDEN = f"voxels with a relative standard error above {MOST_ERROR:.0%}"
 
 
 def read_domain(
@@ -27,6 +29,7 @@ def read_domain(
     outside_n: float = 1.0,
     mua_path: str | Path | None = None,
     mus_path: str | Path | None = None,
+    affine: npt.ArrayLike | None = None,
 ) -> Domain:
     """Read a label volume and give it optical properties.
 
@@ -40,6 +43,8 @@ def read_domain(
         Refractive index of what surrounds the labels.
     mua_path, mus_path
         Volumes of absorption and scattering coefficients, 1/mm, on the same grid, instead of the media's.
+    affine
+        Voxel to world, mm, instead of the file's: NIfTI has single precision.
 
     Raises
     ------
@@ -47,13 +52,13 @@ def read_domain(
         If a file is missing, damaged or no such volume, a label has no properties, or the volume is sheared.
     """
     path = Path(path)
-    labels, affine = read_volume(path)
-    mua = _coefficients(mua_path, labels.shape, affine, path.name)
-    mus = _coefficients(mus_path, labels.shape, affine, path.name)
+    labels, stored = read_volume(path)
+    mua = _coefficients(mua_path, labels.shape, stored, path.name)
+    mus = _coefficients(mus_path, labels.shape, stored, path.name)
     try:
         return Domain(
-            labels=labels, affine=affine, media=tuple(media), outside_n=outside_n, mua_per_mm=mua, mus_per_mm=mus,
-            path=path,
+            labels=labels, affine=stored if affine is None else np.asarray(affine, np.float64), media=tuple(media),
+            outside_n=outside_n, mua_per_mm=mua, mus_per_mm=mus, path=path,
         )  # fmt: skip
     except InvalidInput as error:
         raise InvalidInput(f"{path.name}: {error}") from error
@@ -69,7 +74,12 @@ def _coefficients(path: str | Path | None, shape: tuple[int, ...], affine: Array
 
 
 def write_fluence(
-    path: str | Path, result: LightResult, *, unit: FluenceUnit = PER_PHOTON, gates: bool = False
+    path: str | Path,
+    result: LightResult,
+    *,
+    unit: FluenceUnit = PER_PHOTON,
+    gates: bool = False,
+    hide_uncertain: bool = False,
 ) -> Path:
     """Write fluence as NIfTI (float32), all parameters as JSON beside it, and its standard error and halves.
 
@@ -85,6 +95,8 @@ def write_fluence(
         Per launched photon, or one of `napari_gpubio.light.statistics.fluence_units`.
     gates
         Each time gate as a volume of its own, shape (X, Y, Z, G), instead of all of them together.
+    hide_uncertain
+        NaN in voxels whose relative standard error is more than 50 %.
 
     Returns
     -------
@@ -96,7 +108,10 @@ def write_fluence(
     InvalidInput
         If the name ends otherwise, the folder does not exist or may not be written, or the disk is full.
     """
-    values = np.asarray((result.gates if gates else result.fluence) * np.float32(unit.factor), np.float32)
+    plain, errors = (result.gates, result.gates_error) if gates else (result.fluence, result.fluence_error)
+    values = np.asarray(plain * np.float32(unit.factor), np.float32)
+    if hide_uncertain:
+        values[errors > np.float32(MOST_ERROR) * plain] = np.nan
     word = fluence_word(unit)
     described = {
         "quantity": "fluence in each time gate" if gates else "fluence",
@@ -112,7 +127,9 @@ def write_fluence(
         "unit": unit.name,
         "meaning": UNITS[unit.name],
         "factor": unit.factor,
-    } | ({"first_axis": "time gate"} if gates else {})
+        **({"first_axis": "time gate"} if gates else {}),
+        **({"hidden": HIDDEN} if hide_uncertain else {}),
+    }
     arrays = companions(held.get(STANDARD_ERROR), held.get(HALVES))
     return write_described(path, values, result.domain.affine, about, arrays, beside=described)
 

@@ -35,9 +35,9 @@ _STATUS_PERIODS = 5  # from one readout to the next: six a second can be read
 NOT_LIVE = "nothing is live; press Start live first, then Record"
 NO_FRAMES = "nothing is live; press Start live first, then Take"
 NOT_LIVE_MESI = "a multi-exposure fit is made of a whole stack, with Run stack; choose another map for live imaging"
-KEEPS_MAP = "A multi-exposure fit is made of a whole stack; live maps go on as they were."
+KEEPS_MAP = "A multi-exposure fit needs a whole stack; live maps continue unchanged."
 DROPPED_BASELINE = "These settings change K², so the baseline was dropped; take it again."
-OTHER_EXPOSURE = "The camera exposes for {:g} ms, and maps are made for that; stop and start to change it."
+OTHER_EXPOSURE = "The camera's exposure time is {:g} ms, and maps use it; stop and restart to change it."
 
 
 class LiveRunner(QObject):

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QRectF, QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor, QImage, QPainter
-from qtpy.QtWidgets import QCheckBox, QComboBox, QGridLayout, QLabel, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QGridLayout, QLabel, QSpinBox, QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox, LayerListener
@@ -23,19 +23,19 @@ from napari_gpubio.speckle.live import LiveStatus, Mode, RecordingStatus
 START, STOP, ENDING = "Start live", "Stop live", "ending…"
 RECORD, END = "Record…", "End recording"
 _MODE_TIPS = {
-    Mode.EVERY_FRAME: "Processes all frames, for time courses; what does not fit in the ring is dropped and counted",
-    Mode.MOST_RECENT: "Shows the newest frame; what cannot be processed in time is skipped and counted",
+    Mode.EVERY_FRAME: "Processes every frame, for time courses; what does not fit in the buffer is dropped and counted",
+    Mode.MOST_RECENT: "Processes the newest frame; frames that cannot be processed in time are skipped and counted",
 }
 _RECORDING_FILES = "TIFF (*.tif);;zarr (*.zarr)"
 _NUMBERS = {
-    "camera": ("Camera", "Frames per second that come from the source"),
+    "camera": ("Camera", "Frames per second from the source"),
     "processed": ("Processed", "Maps per second"),
-    "drawn": ("Drawn", "Maps per second that reach the screen"),
+    "drawn": ("Drawn", "Maps per second drawn on screen"),
     "latency": ("Latency", "From the arrival of a frame to its map"),
-    "ring": ("Ring", "Frames that wait to be processed, and room for them"),
-    "dropped": ("Dropped", "Frames lost: the ring was full, or the source lost them before"),
-    "skipped": ("Skipped", "Frames passed over on purpose, in the mode 'most recent'"),
-    "saturated": ("Saturated", "Share of pixels at the camera's largest value: they have too little contrast"),
+    "ring": ("Ring", "Frames waiting to be processed, of the buffer's capacity"),
+    "dropped": ("Dropped", "Frames lost because the buffer was full or the source dropped them"),
+    "skipped": ("Skipped", "Frames skipped on purpose in the mode 'most recent'"),
+    "saturated": ("Saturated", "Share of pixels at the camera's largest value; their contrast is too low"),
     "level": ("Mean level", "Of the raw frame"),
 }
 _COLUMNS = 3
@@ -107,7 +107,7 @@ class LiveBox(QWidget):
         record_tip = "Write every raw frame to a TIFF or zarr file, with its time"
         self.record_button = text_button(RECORD, record_tip, self, self._on_record)
         self.record_button.setEnabled(False)
-        self.mode = QComboBox(self)
+        self.mode = ElidedComboBox(self)
         for mode, tip in _MODE_TIPS.items():
             self.mode.addItem(str(mode))
             self.mode.setItemData(self.mode.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
@@ -178,8 +178,8 @@ NO_MAP = "no map yet"
 NO_BASELINE = "none yet"
 _MOST_BASELINE_MAPS, _BASELINE_MAPS = 10_000, 30
 _BAR, _GAP = 14, 3  # pixels
-_VIDEO_TIP = "Write the chosen map as a video: GIF, or mp4, which pip install imageio-ffmpeg adds; or as PNG images"
-_BASELINE_TIP = "Maps that count as flow 1. Live: those that come after the button; of a whole stack: its first ones"
+_VIDEO_TIP = "Write the displayed map as a GIF, an mp4 (needs pip install imageio-ffmpeg) or PNG images"
+_BASELINE_TIP = "Maps averaged as the baseline, flow 1. Live: the next ones after Take; of a stack: the first ones"
 
 
 class ColorBar(QWidget):
@@ -233,13 +233,13 @@ class MapBox(QWidget):
         self.layer_box.setMinimumContentsLength(6)
         self.color_bar = ColorBar(self)
         self.low, self.high = (NumberBox(-1e12, 1e12, 0.0, 4, self) for _ in range(2))
-        rescale_tip = "Limits that 98 % of the values now on screen lie within"
+        rescale_tip = "Set the limits that contain 98 % of the values on screen"
         self.rescale_button = text_button("Rescale", rescale_tip, self, self._rescale)
         self.on_canvas = QCheckBox("color bar over the image", self)
         self.baseline_maps = QSpinBox(self)
         self.baseline_maps.setRange(1, _MOST_BASELINE_MAPS)
         self.baseline_maps.setValue(_BASELINE_MAPS)
-        take_tip = "Live: flow 1 is the mean of the next maps"
+        take_tip = "Average the next live maps as the baseline, flow 1"
         self.baseline_button = text_button("Take", take_tip, self, self.baseline_requested.emit)
         self.baseline_text = muted_label(self, NO_BASELINE)
         self.video_button = text_button("Video…", _VIDEO_TIP, self, self.video_requested.emit)
@@ -288,7 +288,7 @@ class MapBox(QWidget):
         form.addRow(row_label("Displayed map", tip, self), row_of(self.layer_box, self.video_button))
         limits = row_of(self.low, self.high, self.rescale_button)
         limits.setStretch(1, 1)
-        form.addRow(row_label("Limits", "They stay as they are, so that changes of flow are seen", self), limits)
+        form.addRow(row_label("Limits", "Kept fixed, so that changes in flow remain visible", self), limits)
         form.addRow(row_label("Baseline (maps)", _BASELINE_TIP, self), row_of(self.baseline_maps, self.baseline_button))
         form.addRow("", self.baseline_text)
         form.addRow(self.on_canvas)

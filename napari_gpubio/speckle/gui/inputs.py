@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSizePolicy, QWidget
+from qtpy.QtWidgets import QCheckBox, QLineEdit, QSizePolicy, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
@@ -36,17 +36,17 @@ MEASURING = "the dark frames are still being averaged; wait a moment and try aga
 _CAMERA_FACTS = {"exposure_ms": "exposure_ms", "saturation_adu": "saturation"}  # metadata of a layer, settings
 _MEASURED = ("dark_adu", "read_noise_adu", "quantization")  # rows that dark frames take the place of
 _MESI_HELP = (
-    "Separates moving from static scatterers. Run stack makes the fit; β is best measured, with the same window."
+    "Separates moving from static scatterers. Run stack performs the fit; β is best measured with the same window."
 )
 _MESI_TIP = (
-    "K² is taken of every frame in a square of pixels, averaged over the frames of each exposure, and fitted pixel by "
-    "pixel. β is K² of a scatterer at rest, such as paper. A live view goes on with its map."
+    "K² is computed for every frame in a square of pixels, averaged over the frames of each exposure, and fitted pixel "
+    "by pixel. β is K² of a scatterer at rest, such as paper. A live view keeps its own map."
 )
 _EXPOSURES_TIP = "Exposure of each frame in ms, increasing; with several frames of each, every exposure once"
 _DARK_TIP = "Frames taken with the light off, same exposure and camera region: mean and variance of every pixel"
 _SPACING = 3  # pixels
 _REGISTRATION_TIP = (
-    "Shift every frame onto the first one before contrast is taken, against movement of the animal; by whole pixels, "
+    "Align every frame with the first one before contrast is computed, to correct for motion; by whole pixels, "
     "since interpolation would change the contrast"
 )
 
@@ -60,7 +60,7 @@ class MesiBox(QWidget):
         super().__init__(parent)
         self.exposures = QLineEdit(self)
         self.exposures.setPlaceholderText("e.g. 0.5, 1, 2, 5, 10, 20")
-        self.order = QComboBox(self)
+        self.order = ElidedComboBox(self)
         for name, tip in ORDERS.items():
             self.order.addItem(name)
             self.order.setItemData(self.order.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
@@ -216,13 +216,13 @@ class ContrastBox(QWidget):
         self.form = ParamForm(ContrastSettings(), skip=("index",), parent=self)
         self.noise, self.mesi = NoiseBox(viewer, self), MesiBox(self)
         self.attach, self.detach = self.noise.attach, self.noise.detach
-        self.index = ElidedComboBox(12, self)
+        self.index = ElidedComboBox(self)
         for name, text in INDEXES.items():
             self.index.addItem(text, name)
         self.registers = QCheckBox("rigid, by whole pixels", self)
         self.registers.setToolTip(_REGISTRATION_TIP)
         rows, more = aligned_form(None), aligned_form(None)
-        rows.addRow(row_label("Map", "What is calculated of K and displayed", self), self.index)
+        rows.addRow(row_label("Map", "Quantity computed from K and displayed", self), self.index)
         more.addRow(row_label("Registration", _REGISTRATION_TIP, self), self.registers)
         noise = Folded("Camera noise", self)
         noise.fold(self.noise)

@@ -53,7 +53,7 @@ class SpecklePanel(EnginePanel):
         self.result: StackResult | FitResult | None = None
         self._inputs: list[Any] = []  # layers of the run, which may be renamed or removed while it lasts
         self._next: Callable[[threading.Event], Steps] | None = None  # what is to be run instead of the stack
-        self.run_button.setToolTip("Make the maps of all frames of the open image stack")
+        self.run_button.setToolTip("Compute the maps of all frames of the open image stack")
         self.inputs.setSpacing(SPACING)
         for part in (
             self.source_box, self.contrast_box, heading("Live", self), self.live_box, heading("Display", self),

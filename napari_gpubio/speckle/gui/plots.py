@@ -131,7 +131,7 @@ class CourseBox(QWidget):
         self.plot = CoursePlot(self)
         self.plot.setFixedHeight(_HEIGHT)
         self.empty, self.missing = muted_label(self, EMPTY), muted_label(self)
-        self.quantity, self.which, self.span = (ElidedComboBox(5, self) for _ in range(3))
+        self.quantity, self.which, self.span = (ElidedComboBox(self, characters=5) for _ in range(3))
         for key, text in QUANTITIES.items():
             self.quantity.addItem(text, key)
         self.quantity.setCurrentIndex(1)
@@ -189,7 +189,7 @@ class CourseBox(QWidget):
         self.draw_curves()
 
     def _fill(self) -> None:
-        draw_tip = "Add a layer of shapes, and draw polygons in it"
+        draw_tip = "Add a Shapes layer and draw polygons in it"
         draw = row_of(text_button("Draw regions", draw_tip, self, self.draw_requested.emit), self.shapes_box)
         draw.setStretch(1, 1)
         choices = QGridLayout()
@@ -202,7 +202,7 @@ class CourseBox(QWidget):
             choices.setColumnStretch(column, stretch)
         event = row_of(
             self.label,
-            text_button("Mark", "Mark this moment in the time course; also in the table", self, self.mark_event),
+            text_button("Mark", "Mark this moment in the time course and in the table", self, self.mark_event),
             text_button("CSV…", "Write K² and relative flow of all regions, and the events", self, self._on_csv),
             text_button("Clear", "Delete the curves and events that are shown", self, self.clear_curves),
         )

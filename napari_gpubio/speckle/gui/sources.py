@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QSlider, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QLabel, QLineEdit, QSlider, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import folder_path, open_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox
@@ -26,8 +26,8 @@ NOT_A_STACK = "a whole stack is run from an open layer; choose 'open image stack
 _RATE_HZ = 30.0
 _BROWSE_WIDTH = 30  # pixels
 _FLOW_STEPS = 20  # of the slider, per unit of flow
-_PIXEL_TIP = "Edge of a pixel in the object, for the scale bar. A camera that is calibrated in Micro-Manager reports it"
-_FLOW_TIP = "Speed in the vessel, times that at 1; it may be moved while the camera runs"
+_PIXEL_TIP = "Pixel size at the sample, for the scale bar. A camera calibrated in Micro-Manager reports it"
+_FLOW_TIP = "Flow speed in the vessel, relative to 1; can be changed while the camera runs"
 
 
 class Page(QWidget):
@@ -61,11 +61,11 @@ class StackPage(Page):
         self.rate = NumberBox(0.1, 1000.0, _RATE_HZ, 1, self, arrows=True)
         self.again = QCheckBox("loop", self)
         self.again.setChecked(True)
-        self.again.setToolTip("Begin again at the end")
+        self.again.setToolTip("Start over at the end")
         self.description = muted_label(self)
         form = aligned_form(self)
         form.addRow(row_label("Stack", "Raw speckle frames of one channel, shape (frames, y, x)", self), self.layer_box)
-        rate = row_label("Rate (frames/s)", "At which it is played; also the time axis of the curves", self)
+        rate = row_label("Rate (frames/s)", "Playback rate; also sets the time axis of the curves", self)
         form.addRow(rate, row_of(self.rate, self.again))
         form.addRow(self.description)
         self.layer_box.currentIndexChanged.connect(self._describe)
@@ -129,7 +129,7 @@ class FolderPage(Page):
         self.folder.setPlaceholderText("where TIFF or PNG files arrive")
         choose = text_button("…", "Choose a folder", self, self._choose)
         choose.setFixedWidth(_BROWSE_WIDTH)
-        label = row_label("Folder", "Files are taken in the order of their names", self)
+        label = row_label("Folder", "Files are read in the order of their names", self)
         aligned_form(self).addRow(label, row_of(self.folder, choose))
 
     def make_source(self, exposure_ms: float) -> Source:
@@ -139,7 +139,7 @@ class FolderPage(Page):
         return FolderSource(Path(self.folder.text().strip()).expanduser(), exposure_ms=exposure_ms)
 
     def _choose(self) -> None:
-        chosen = folder_path(self, "Folder that frames come to", start=self.folder.text())
+        chosen = folder_path(self, "Folder in which frames arrive", start=self.folder.text())
         if chosen is not None:
             self.folder.setText(str(chosen))
 
@@ -158,7 +158,7 @@ class CameraPage(Page):
         choose = text_button("…", "Choose a configuration file", self, self._choose)
         choose.setFixedWidth(_BROWSE_WIDTH)
         form = aligned_form(self)
-        label = row_label("Configuration", "Micro-Manager's .cfg file; empty: the core as it is", self)
+        label = row_label("Configuration", "Micro-Manager .cfg file; leave empty to use the core as it is", self)
         form.addRow(label, row_of(self.config, choose))
         form.addRow(hint)
 
@@ -248,7 +248,7 @@ class SourceBox(QWidget):
         self._stack_page = StackPage(viewer, self)
         self.pages: list[Page] = [self._stack_page, FolderPage(viewer, self), CameraPage(viewer, self), self.simulated]
         self.attach, self.detach = self._stack_page.layer_box.attach, self._stack_page.layer_box.detach
-        self.kind = QComboBox(self)
+        self.kind = ElidedComboBox(self)
         self.kind.addItems([page.title for page in self.pages])
         self.pixel = NumberBox(0.0, 1e5, 0.0, 3, self, arrows=True)
         self.pixel.setSpecialValueText("not known")

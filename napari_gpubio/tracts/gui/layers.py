@@ -59,7 +59,7 @@ class FiberDisplay(QObject, RunDisplay):
         self.keep_result(traced)
         if traced.fibers is None:
             self.note_occurred.emit(
-                "The fit was stopped before its end, so there are no tensors yet. Press Track to fit again."
+                "The fit was stopped before it finished, so there are no tensors yet. Press Track to fit again."
             )
             return
         self.show_preview(traced)
@@ -68,7 +68,7 @@ class FiberDisplay(QObject, RunDisplay):
             shortest = traced.request.settings.tracking.min_length_mm
             self.note_occurred.emit(
                 f"None of the {launched:,} fibers is longer than {shortest:g} mm. Move the seed into white matter, "
-                "or lower “Stop below FA” or “Shortest”."
+                "or lower “Stop below FA” or “Minimum length”."
             )
 
     def keep_result(self, traced: Traced) -> None:

@@ -14,7 +14,7 @@ from napari_gpubio.tracts.settings import StopReason
 Array = npt.NDArray[Any]
 READABLE = {
     "direction": "direction",
-    "uniform": "one color",
+    "uniform": "single color",
     "length_mm": "length (mm)",
     "riemannian_length_mm": "Riemannian length (mm)",
     "drift": "drift of g(v, v)",
@@ -30,11 +30,11 @@ _REASONS = {
     StopReason.VOLUME: "left the volume",
     StopReason.MASK: "left the mask",
     StopReason.FA: "FA fell below the limit",
-    StopReason.STEPS: "reached the most steps",
-    StopReason.LENGTH: "reached the longest length",
-    StopReason.CURVATURE: "bent too tightly",
-    StopReason.DRIFT: "drift too large",
-    StopReason.INVALID: "met an unusable tensor",
+    StopReason.STEPS: "reached the maximum number of steps",
+    StopReason.LENGTH: "reached the maximum length",
+    StopReason.CURVATURE: "curved too tightly",
+    StopReason.DRIFT: "drifted too far",
+    StopReason.INVALID: "reached an invalid tensor",
 }
 
 
@@ -59,10 +59,10 @@ def fiber_numbers(fibers: Tractogram, per_fiber: Mapping[str, Array], shown: npt
         rows += _statistics("All fibers", per_fiber, np.ones(count, bool), f"{count:,}")
     run = functools.partial(Number, group="Run")
     if launched is not None:
-        tip = "Fibers that are kept, of those launched: shorter ones than the shortest length are not"
+        tip = "Fibers kept of those launched; those shorter than the minimum length are discarded"
         rows.append(run(name="kept", text=f"{count:,} of {launched:,}", note=tip))
     if parameters.get("device"):
-        device = str(parameters["device"]).split(" (")[0]
+        device = str(parameters["device"]).split(" (")[0].replace("cpu", "the CPU")
         rows.append(run(name=f"time on {device}", text=_seconds(parameters.get("seconds", 0.0)), unit="s"))
     return rows
 

@@ -2,9 +2,9 @@
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import threading
-import time
 from collections.abc import Generator
 from typing import Any
 
@@ -16,12 +16,12 @@ from napari_gpubio.tracts.gui.bundles import Position
 from napari_gpubio.tracts.gui.fibers import pack_fibers
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track_steps
-from napari_gpubio.tracts.seeds import SeedSettings, label_points
+from napari_gpubio.tracts.seeds import SeedSettings, check_seed, label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 
-PREVIEW_SECONDS, PREVIEW_FIBERS = 0.5, 3000
+PREVIEW_FIBERS = 3000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,10 @@ class Request:
         """Seed points, shape (S, 3), world mm."""
         settings = self.settings
         if self.region is None:
-            return settings.seeds.points_around(settings.center_mm)
+            points = settings.seeds.points_around(settings.center_mm)
+            if settings.center_mm is not None:
+                check_seed(field, settings.center_mm, points)
+            return points
         check_same_grid(field, self.region.array.shape, self.region.affine, f"the label layer {settings.region!r}")
         return label_points(self.region.array, self.region.affine, settings.label)
 
@@ -121,7 +124,7 @@ class Traced:
 
 
 def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Traced]:
-    """Fit if there is only a scan, find the seeds, track; twice a second a step has the fibers so far as a preview."""
+    """Fit if there is only a scan, find the seeds, track; the preview of a step is the fibers so far."""
     field, settings = request.source, request.settings
     if isinstance(field, DiffusionScan):
         field = yield from fit_steps(field, device=settings.device, stop=stop)
@@ -131,7 +134,7 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
             scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
     seeds = request.seed_points(field)
     steps = track_steps(field, seeds, settings.directions, settings.tracking, device=settings.device, stop=stop)
-    pieces, shown = list[Tractogram](), time.monotonic()
+    pieces = list[Tractogram]()
     with contextlib.closing(steps):
         while True:
             try:
@@ -139,11 +142,13 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
             except StopIteration as end:
                 return Traced(request, field, end.value, pack_fibers(end.value, request.paint), seeds)
             pieces += step.preview or []
-            preview = None
-            if pieces and time.monotonic() - shown >= PREVIEW_SECONDS:
-                shown = time.monotonic()
-                fibers = Tractogram.join(pieces)
-                if len(fibers) > PREVIEW_FIBERS:
-                    fibers = fibers.select(np.linspace(0, len(fibers) - 1, PREVIEW_FIBERS).astype(np.int64))
-                preview = Traced(request, field, fibers, pack_fibers(fibers, request.paint), seeds)
-            yield step.showing(preview)
+            make = functools.partial(_fibers_so_far, request, field, seeds, tuple(pieces)) if pieces else None
+            yield dataclasses.replace(step, make_preview=make)
+
+
+def _fibers_so_far(request: Request, field: TensorField, seeds: Any, pieces: tuple[Tractogram, ...]) -> Traced:
+    """Some of the fibers that were traced so far, to be looked at while there are more to come."""
+    fibers = Tractogram.join(list(pieces))
+    if len(fibers) > PREVIEW_FIBERS:
+        fibers = fibers.select(np.linspace(0, len(fibers) - 1, PREVIEW_FIBERS).astype(np.int64))
+    return Traced(request, field, fibers, pack_fibers(fibers, request.paint), seeds)

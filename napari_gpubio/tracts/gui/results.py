@@ -8,17 +8,20 @@ import numpy as np
 import pyqtgraph
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QImage, QPixmap
-from qtpy.QtWidgets import QApplication, QComboBox, QFormLayout, QLabel, QWidget
+from qtpy.QtWidgets import QApplication, QFormLayout, QLabel, QWidget
 from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.layers import LayerListener
+from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.script import file_name
+from napari_gpubio.gui.streamlines.color_box import ColorByBox
 from napari_gpubio.tracts.gui.appearance import MEASURES, RangeFilter, filter_of, set_filter
 from napari_gpubio.tracts.gui.numbers import READABLE, fiber_numbers, picked_numbers
 from napari_gpubio.tracts.io.tables import fiber_table, write_fiber_table
@@ -26,6 +29,7 @@ from napari_gpubio.tracts.model import Tractogram
 
 _PLOT_HEIGHT = 132  # pixels; room for bars, ticks and the title of the axis
 _BINS = 24
+_LEAST_PLAIN = 1e-3  # smaller numbers are written with a power of ten
 _ALL_ALPHA = 70  # of 255: the bars of all fibers, behind those of the shown ones
 TABLES = "Comma-separated values (*.csv)"
 
@@ -86,10 +90,8 @@ class FiberBox(ResultBox):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _show_layer(self, layer: Any) -> None:
-        with QSignalBlocker(self._color):
-            self._color.clear()
-            for name in layer.color_choices:
-                self._color.addItem(READABLE.get(name, name), name)
+        self._color.set_layer(layer)
+        self._fill_measures(layer)
         self._on_colors(layer)
         self._show_filter()
         self._show_what_is_shown()
@@ -109,8 +111,9 @@ class FiberBox(ResultBox):
 
     def _on_colors(self, layer: Any) -> None:
         """Show how the fibers are colored, here or in napari's controls of the layer."""
-        with QSignalBlocker(self._color):
-            self._color.setCurrentIndex(self._color.findData(layer.color_by))
+        if self._color.findData(layer.color_by) < 0:
+            self._color.fill()  # an image that was chosen elsewhere
+        self._color.show_choice()
         self._show_bar()
 
     def _show_what_is_shown(self) -> None:
@@ -123,7 +126,7 @@ class FiberBox(ResultBox):
             return
         fibers, findings = self.layer.metadata[KEY]["tractogram"], []
         if not fibers.complete:
-            findings.append(("warning", "The run was stopped early: fibers are missing."))
+            findings.append(("warning", "The run was stopped early; some fibers are missing."))
         if not self.layer.visible:
             findings.append(("warning", f"“{self.layer.name}” is hidden; show it in the layer list to see its fibers."))
         rows = fiber_numbers(fibers, self.layer.per_fiber, self.layer.shown)
@@ -139,13 +142,10 @@ class FiberBox(ResultBox):
         self._plot.setLabel("left", "fibers")
         self._plot.setMouseEnabled(x=False, y=False)
         self._plot.hideButtons()
-        self._color = QComboBox(self)
-        self._color.currentIndexChanged.connect(self._on_color)
+        self._color = ColorByBox(lambda: self._viewer.layers, READABLE, self)
         self._bar = QLabel(self)
         self._limits = QLabel(self)
-        self._measure = QComboBox(self)
-        for name in MEASURES:
-            self._measure.addItem(READABLE[name], name)
+        self._measure = ElidedComboBox(self)
         self._measure.currentIndexChanged.connect(self._on_measure)
         self._measure.setToolTip("Show only fibers with this number between the two handles")
         self._range = QLabeledDoubleRangeSlider(Qt.Orientation.Horizontal, self)
@@ -162,21 +162,21 @@ class FiberBox(ResultBox):
 
     # -- colors ---------------------------------------------------------------------------------------------------
 
-    def _on_color(self, *_: Any) -> None:
-        if self.layer is not None and self._color.currentData() is not None:
-            self.layer.color_by = self._color.currentData()
-
     def _show_bar(self) -> None:
         image = None if self.layer is None else self.layer.color_bar_image(10, 240)
         limits = None if self.layer is None else self.layer.color_bar_limits
         self._bar.setVisible(image is not None)
         self._limits.setVisible(limits is not None)
-        if image is None or limits is None:
+        if self.layer is None or image is None or limits is None:
             return
         rgb = np.ascontiguousarray(image[..., :3])
         drawn = QImage(rgb.data, rgb.shape[1], rgb.shape[0], 3 * rgb.shape[1], QImage.Format.Format_RGB888)
         self._bar.setPixmap(QPixmap.fromImage(drawn))
-        self._limits.setText(f"{limits[0]:.3g}  to  {limits[1]:.3g}   {self._color.currentText()}")
+        largest = max(map(abs, limits))
+        form = f".{_decimals(largest)}f" if largest >= _LEAST_PLAIN else ".1e"
+        low, high = (format(limit, form) for limit in limits)
+        name = READABLE.get(self.layer.color_by) or self.layer.color_title
+        self._limits.setText(f"{low}  to  {high}   {name}")
 
     # -- histogram and filter -------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class FiberBox(ResultBox):
             is_log = measure == "drift"
             usable = np.isfinite(values) & ((values > 0) | (not is_log))
             values = np.log10(values, where=usable, out=np.zeros(len(values))) if is_log else values
-            self._plot.setLabel("bottom", READABLE[measure] + (", log₁₀" if is_log else ""))
+            self._plot.setLabel("bottom", self._measure.currentText() + (", log₁₀" if is_log else ""))
         self._plot.setVisible(bool(usable.any()))
         if self.layer is None or values is None or not usable.any():
             return
@@ -198,6 +198,17 @@ class FiberBox(ResultBox):
         for heights, brush in ((counts, theme.translucent(theme.ACCENT, _ALL_ALPHA)), (shown, theme.ACCENT)):
             bars = pyqtgraph.BarGraphItem(x0=edges[:-1], x1=edges[1:], height=heights, brush=brush, pen=None)
             self._plot.addItem(bars)
+
+    def _fill_measures(self, layer: Any) -> None:
+        """List the numbers that the fibers can be shown by: those of tracking first, then the file's own."""
+        chosen = self._measure.currentData()
+        names = [name for name in MEASURES if name in layer.per_fiber]
+        names += [name for name in layer.per_fiber if name not in (*MEASURES, "stop_reason")]
+        with QSignalBlocker(self._measure):
+            self._measure.clear()
+            for name in names:
+                self._measure.addItem(READABLE.get(name) or title_of(name), name)
+            self._measure.setCurrentIndex(max(self._measure.findData(chosen), 0))
 
     def _values(self) -> Any | None:
         return None if self.layer is None else self.layer.per_fiber.get(self._measure.currentData())

@@ -41,7 +41,8 @@ def unsaved(layers: Iterable[Any]) -> list[Any]:
 def save_unsaved(layer: Any, layers: Iterable[Any], folder: Path) -> Path:
     """Write what one of the `unsaved` layers comes with into a folder.
 
-    Masks become NIfTI files, seeds (S, 3) in world mm npy files, images that color fibers npz files. Returns the path of one of these files.
+    Masks become NIfTI files, seeds (S, 3) in world mm npy files, images that color fibers npz files. Returns the path
+    of one of these files.
     """
     parts = _unsaved_parts(layer, list(layers))
     for name, part in parts.items():
@@ -189,7 +190,8 @@ def _image_lines(layer: Any, layers: Iterable[Any]) -> list[str]:
     if its_layer is None:
         lines = [
             f"with np.load({image_name(image)!r}) as file:",
-            f"    image = LineImage(name={image.name!r}, array=file['array'], affine=file['affine'], unit={image.unit!r})",
+            "    array, affine = file['array'], file['affine']",
+            f"image = LineImage(name={image.name!r}, array=array, affine=affine, unit={image.unit!r})",
             "layer.color_by_image(image)",
         ]
     else:

@@ -10,7 +10,6 @@ import numpy as np
 from napari.layers import Image, Labels
 from qtpy.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QFormLayout,
     QGridLayout,
     QGroupBox,
@@ -24,6 +23,7 @@ from napari_gpubio.core.napari_io import KEY, carried, grid_of, save_layer, save
 from napari_gpubio.core.space import apply_affine, same_grid, viewer_to_world
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm, text_button
 from napari_gpubio.gui.layers import LayerBox
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 MAPS = ("FA", "MD", "AD", "RD", "DEC", "S0")
 SHOWN_AT_FIRST = ("FA", "DEC")
-PLACES = {"slice": "the slice on screen", "point": "around the middle of the view"}
+PLACES = {"slice": "in the current slice", "point": "around the center of the view"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class TensorPanel(EnginePanel):
         self.inputs.addWidget(self.form)
         self.inputs.addWidget(self._map_choices())
         self.inputs.addWidget(self._glyph_controls())
-        tip = "Open the panel Fiber tracking beside this one"
+        tip = "Open the Fiber tracking panel as a tab beside this one"
         self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
         self.check_label = QLabel(self)
         self.check_label.setWordWrap(True)
@@ -140,7 +140,7 @@ class TensorPanel(EnginePanel):
 
     def _glyph_controls(self) -> QWidget:
         box = QGroupBox("Ellipsoids", self)
-        self._place = QComboBox(box)
+        self._place = ElidedComboBox(box)
         for name, text in PLACES.items():
             self._place.addItem(text, name)
         row = QHBoxLayout(box)
@@ -257,7 +257,7 @@ class TensorPanel(EnginePanel):
         self.check_label.show()
         notes = list(result.field.notes)
         if not result.field.complete:
-            notes.insert(0, "The fit was stopped: only a part of the volume has tensors")
+            notes.insert(0, "The fit was stopped early: only part of the volume has tensors")
         if notes:
             self.show_note(notes_text(notes))
 

@@ -46,6 +46,8 @@ def test_from_the_sample_to_a_clean_head(viewer, qtbot):
     assert 20 * np.log10(before / after) > 6
     assert number(panel, "Gain") != "not known"
     panel.teardown()
+    assert image.visible, "nothing says any more why it was hidden"
+    assert clean.visible
 
 
 @pytest.mark.parametrize("affine", [AFFINE, SAGITTAL], ids=["anisotropic, from right to left", "sagittal"])

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.io import read_dvh_sequence
+from napari_gpubio.dose.io import read_dvh_sequence, read_rtstruct
+from napari_gpubio.dose.napari_io import contours_layer
 from tests.dock_widgets import run_script, save_scripts_as, script_of
 from tests.dose.dicom_files import save_dose, save_structures
 from tests.dose.gui.panel_samples import AFFINE, SAGITTAL, a_dose, dose_values, label_values, organs
+from tests.dose.samples import ROTATION, affine_of
 
 COLUMNS = "gEUD(a=8), EQD2(D2cc, alpha_beta=3, fractions=30), HI, Paddick CI(target=lung)"
 
@@ -174,3 +176,41 @@ def test_contours_and_a_second_plan_in_the_script(user, viewer, panel, tmp_path,
     other = rows(tmp_path / "plan1 curves.csv")
     means = {one.dvh.name: one.dvh for one in panel.controller.curves if one.second}
     assert float([row for row in other if row[0] == "drawn"][-1][1]) == pytest.approx(means["drawn"].largest)
+
+
+def test_without_an_rtdose_nothing_more_is_asked(user, panel, monkeypatch):
+    """Who has no RTDOSE file cancels the first dialog, and is told what to write instead."""
+    asked = []
+    monkeypatch.setattr(f"{DIALOGS}.getOpenFileName", lambda *_, **__: (asked.append("open") or "", ""))
+    monkeypatch.setattr(f"{DIALOGS}.getSaveFileName", lambda *_, **__: (asked.append("save") or "", ""))
+    user.add_case()
+    user.run()
+    panel.export.menu().actions()[-1].trigger()
+    assert asked == ["open"]
+    assert "write CSV or JSON" in panel.message
+    light = user.add_dose(a_dose(unit="J/cm2"), name="light")
+    panel.inputs_box.dose_box.choose(light)
+    user.settle()
+    panel.export.menu().actions()[-1].trigger()
+    assert asked == ["open"]
+    assert "doses are in J/cm², and a DICOM DVH sequence holds doses in Gy only" in panel.message
+
+
+def test_contours_of_an_rtstruct_over_an_oblique_dose_in_the_script(user, viewer, panel, tmp_path, monkeypatch):
+    affine = affine_of((2.0, 2.5, 3.0), (-9, -9, -15), ROTATION)
+    square = np.array([[0, 0, 0], [12, 0, 0], [12, 12, 0], [0, 12, 0]], float)
+    loops = [("CLOSED_PLANAR", square + np.array([0, 0, z])) for z in (0.0, 3.0, 6.0)]
+    file = save_structures(tmp_path / "rs.dcm", [("heart", loops)])
+    data, keywords, _ = contours_layer(read_rtstruct(file).structures, "contours")
+    drawn = viewer.add_shapes(data, **keywords)
+    user.add_dose(a_dose(affine))
+    labels = user.add_organs(organs(affine=affine))
+    panel.inputs_box.structures.choose(drawn, labels)
+    user.run()
+    assert panel.message == ""
+    user.draw_isodose()
+    panel.tools.inside.setCurrentText("heart (contours)")
+    user.settle()
+    assert np.isfinite(panel.highlight.layer.data.source).any()
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    check_script(panel, tmp_path, script_of(panel))

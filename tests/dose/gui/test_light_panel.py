@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.core.napari_io import volume_layer
+from napari_gpubio.core.napari_io import stored_array, volume_layer
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.dose import Dose, dvh
-from tests.dose.gui.panel_samples import AFFINE, SETTINGS, SHAPE, label_values, organs
+from napari_gpubio.dose.io import read_curves_csv
+from tests.dock_widgets import run_script, save_scripts_as, script_of
+from tests.dose.gui.panel_samples import AFFINE, SETTINGS, SHAPE, highlighted, label_values, organs
 from tests.dose.samples import ROTATION, affine_of
 
 OBLIQUE = affine_of((2.0, 2.0, 3.0), (-9, -9, -15), ROTATION)
@@ -131,5 +133,124 @@ def test_an_oblique_fluence_is_highlighted_voxel_by_voxel(user, light_user):
     user.draw_isodose()
     panel.link.move_dose_line(1e-4)
     user.settle()
-    expected = np.where(label_values() > 0, light_values(), np.nan)
-    np.testing.assert_allclose(panel.highlight.layer.data.source, expected, rtol=1e-5)
+    layer = panel.highlight.layer
+    expected = np.where((label_values() > 0) & (light_values() > 0), light_values(), np.nan)
+    np.testing.assert_allclose(10.0**layer.data.source, expected, rtol=1e-5)
+
+
+def test_few_and_no_photons_are_highlighted_as_they_are(user, light_user):
+    """At doses far below the largest, and not where there is none."""
+    light_user.add()
+    user.add_organs()
+    panel = light_user.settled()
+    user.draw_isodose()
+    assert 1e-8 < panel.link.dose < 1e-2  # in the middle of a logarithmic axis
+    values = np.where(label_values() > 0, light_values(), 0.0)
+    for dose in (1e-7, 1e-4):
+        panel.link.move_dose_line(dose)
+        user.settle()
+        drawn = stored_array(panel.highlight.layer)
+        low, high = panel.highlight.layer.contrast_limits
+        middle = 10 ** ((low + high) / 2)
+        np.testing.assert_array_equal(np.nan_to_num(10.0**drawn) >= middle, values >= middle)
+        assert middle == pytest.approx(dose, rel=0.01)
+        assert np.count_nonzero(highlighted(panel.highlight.layer)) == np.count_nonzero(values >= dose)
+    panel.tools.interval.setChecked(True)
+    panel.link.move_interval(1e-7, 1e-5)
+    user.settle()
+    inside = np.count_nonzero((values >= 1e-7) & (values <= 1e-5))
+    assert np.count_nonzero(highlighted(panel.highlight.layer)) == pytest.approx(inside, rel=0.02)
+
+
+# -- volumes without light, digits, bands -----------------------------------------------------------------------------
+
+
+def test_volume_without_light_is_told_in_legend_and_table(user, light_user):
+    light_user.add()
+    user.add_organs()
+    panel = light_user.settled()
+    share = user.curve("lung").zero_percent
+    assert f"{share:.3g} % zero" in panel.legend.label.text().replace("&nbsp;", " ")
+    assert panel.table.titles[-1] == "Zero[%]"
+    assert float(user.cells(0)[-1]) == pytest.approx(share, rel=1e-3)
+    x, y = panel.plot.drawn_points[0]
+    assert x[0] > -9  # a logarithmic axis does not begin at 0
+    assert y[0] == pytest.approx(100 - share)
+
+
+def test_numbers_have_the_digits_of_their_bins(user, light_user):
+    light_user.add()
+    user.add_organs()
+    user.panel.table.columns.enter("Mean[1/mm2], D50%[1/mm2]")
+    light_user.settled()
+    mean, median = user.cells(0)[1:]
+    assert mean == f"{user.curve('lung').mean:.4g}"
+    assert median == f"{user.curve('lung').dose_at_percent(50):.3g}"
+
+
+def test_a_band_is_drawn_from_what_the_layer_carries(user, light_user):
+    values = light_values()
+    plain = light_user.add(name="plain")
+    halves = light_user.add(name="halves", halves=np.stack([0.9 * values, 1.1 * values]))
+    errors = light_user.add(name="errors", standard_error=0.2 * values)
+    user.add_organs()
+    panel = light_user.settled()
+    for layer, words, width in ((halves, "from two halves of the photons", 0.1), (errors, "the widest", 0.2)):
+        panel.inputs_box.dose_box.choose(layer)
+        user.settle()
+        (low, at), (high, _) = panel.plot.drawn_bands[0]
+        middle = np.searchsorted(-at, -40.0)
+        center = np.log10(user.curve("lung").dose_at_percent(at[middle]))
+        assert center - low[middle] == pytest.approx(width / np.log(10), rel=0.3)
+        assert high[-1] > low[-1]
+        assert words in panel.legend.label.text()
+        assert "± " in panel.table.table.item(0, 2).toolTip()
+    panel.inputs_box.dose_box.choose(plain)
+    user.settle()
+    assert panel.plot.drawn_bands == [None, None]
+    assert "shaded" not in panel.legend.label.text()
+
+
+def test_a_band_follows_the_brush(user, light_user):
+    values = light_values()
+    light_user.add(halves=np.stack([0.9 * values, 1.1 * values]))
+    labels = user.add_organs()
+    panel = light_user.settled()
+    labels.n_edit_dimensions, labels.brush_size = 3, 4
+    labels.paint((6, 8, 4), 2)
+    user.settle()
+    curve = panel.controller.curves[1]
+    painted = light_values()[np.asarray(panel.controller.live.live_dvhs[0].labels()) == 2]
+    assert curve.dvh.mean == pytest.approx(painted.mean(dtype=np.float64), rel=1e-3)
+    assert curve.band.high.mean == pytest.approx(1.1 * curve.dvh.mean, rel=1e-3)
+    panel.axes_box.kind.setCurrentIndex(1)  # differential: no band
+    user.settle()
+    assert panel.plot.drawn_bands == [None, None]
+
+
+# -- Copy as Python ---------------------------------------------------------------------------------------------------
+
+
+def written(path):
+    """Doses and volumes by structure of a file of curves."""
+    return {one.name: (one.doses, one.volumes_cc) for one in read_curves_csv(path)}
+
+
+@pytest.mark.parametrize("affine", [AFFINE, OBLIQUE], ids=["LAS", "oblique"])
+@pytest.mark.parametrize("errors", ["halves", "standard_error"])
+def test_the_script_has_the_bits_of_curves_and_bands(user, light_user, tmp_path, monkeypatch, affine, errors):
+    values = light_values()
+    more = {"halves": np.stack([0.9 * values, 1.1 * values]), "standard_error": 0.2 * values}
+    light_user.add(affine, **{errors: more[errors]})
+    user.add_organs(organs(affine=affine))
+    panel = light_user.settled()
+    user.type_unit("1/cm2")
+    user.scale_doses(3.0)
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    run_script(script_of(panel), tmp_path)
+    found = [written(tmp_path / f"plan {name}.csv") for name in ("curves", "low", "high")]
+    for curve in panel.controller.curves:
+        shown = curve.dvh, curve.band.low, curve.band.high
+        for one, (doses, volumes) in zip(shown, (file[curve.dvh.name] for file in found), strict=True):
+            np.testing.assert_array_equal(doses, one.doses)
+            np.testing.assert_array_equal(volumes, one.volumes_cc)

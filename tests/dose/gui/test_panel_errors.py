@@ -116,6 +116,39 @@ def test_a_dose_may_go_while_it_is_counted(user, viewer, panel, qtbot, held):
     user.settle()
 
 
+CHANGES = {
+    "renamed": lambda viewer, name: setattr(viewer.layers[name], "name", f"{name} of a user"),
+    "hidden": lambda viewer, name: setattr(viewer.layers[name], "visible", False),
+    "locked": lambda viewer, name: setattr(viewer.layers[name], "editable", False),
+    "deleted": lambda viewer, name: viewer.layers.remove(name),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", ["dose", "organs"])
+@pytest.mark.parametrize("moment", ["before", "during", "after"])
+def test_a_layer_may_change_at_every_moment_of_a_run(user, viewer, panel, qtbot, held, errors, change, name, moment):
+    user.add_case()
+    if moment == "before":
+        CHANGES[change](viewer, name)
+    panel.run_button.click()
+    if moment == "during":
+        held.wait(qtbot)
+        CHANGES[change](viewer, name)
+    held.go.set()
+    user.settle()
+    if moment == "after":
+        user.draw_isodose()
+        CHANGES[change](viewer, name)
+        user.settle()
+    assert errors() == []
+    if change != "deleted":
+        assert user.names == ["lung", "heart"]
+        assert panel.message == ""
+    elif moment != "during":
+        assert user.names == []
+
+
 # -- the end ----------------------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,9 @@ def test_cells_are_values_of_the_metrics(user, filled_panel):
     for row, name in enumerate(("lung", "heart")):
         written = user.cells(row)
         reference = [parse_metric(text).of(user.curve(name)) for text in filled_panel.table.titles[1:]]
-        assert written == [name, *(f"{value:.4g}" for value in reference)]
+        digits = 4, 3 if name == "lung" else 4, 4, 4  # a bin is 0.014 Gy, more than a thousandth of the lung's D95%
+        numbers = (f"{value:.{count}g}" for value, count in zip(reference, digits, strict=True))
+        assert written == [name, *numbers]
 
 
 @pytest.mark.parametrize(
@@ -263,3 +265,20 @@ def test_constraints_with_parameters(user, filled_panel):
     metric = parse_metric("Paddick CI(prescription=15Gy)")
     assert index == f"{metric.of(user.curve('lung'), everything=whole_dose_dvh()):.4g}"
     assert geud.endswith(" Gy")
+
+
+def test_names_stay_in_sight_while_numbers_scroll(user, filled_panel):
+    user.choose_columns("Volume[cc], Mean[Gy], D95%[Gy], D50%[Gy], D2%[Gy], Max[Gy], Min[Gy], Median[Gy], V20Gy[%]")
+    table = filled_panel.table.table
+    table.resize(260, table.height())
+    bar = table.horizontalScrollBar()
+    assert bar.maximum() > 0
+    assert table.names.isHidden()
+    bar.setValue(bar.maximum())
+    assert not table.names.isHidden()
+    assert table.names.width() == table.columnWidth(0)
+    first = table.names.model().index(0, 0)
+    assert first.data() == "lung"
+    assert table.names.visualRect(first).y() == table.visualItemRect(table.item(0, 1)).y()
+    bar.setValue(0)
+    assert table.names.isHidden()

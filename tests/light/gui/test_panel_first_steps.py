@@ -260,6 +260,17 @@ def run_box(qtbot):
     return box
 
 
+def test_the_message_about_photons_goes_when_they_are_mended(qtbot, placed):
+    photons = placed.voxels.run_box.photons
+    for text, is_wrong in (("many", True), ("-3", True), ("2e4", False)):
+        photons.text_box.setText(text)
+        photons.text_box.editingFinished.emit()
+        assert placed.message == ""
+        if is_wrong:
+            placed.run_button.click()
+            assert text in placed.message
+
+
 def type_photons(run_box, text):
     run_box.photons.text_box.setText(text)
     run_box.photons.text_box.editingFinished.emit()

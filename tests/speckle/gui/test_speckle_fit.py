@@ -145,7 +145,7 @@ def test_live_maps_go_on_while_a_fit_is_set_up(viewer, panel, qtbot):
     panel.contrast_box.choose_index("sfi")
     start(qtbot, panel)
     choose_fit(panel)
-    assert "live maps go on as they were" in panel.message
+    assert "live maps continue unchanged" in panel.message
     stop(qtbot, panel)
     assert layer(viewer, LIVE_MAP).name == "live SFI (1/s)"
 

@@ -77,6 +77,7 @@ def test_clicks_that_give_no_fibers_are_sentences_and_lose_nothing(viewer, one):
     Mouse(viewer).click((0.0, 500.0, 500.0))
     one.settle()
     assert "outside the volume" in one.message
+    assert "500.0" in one.message, "the click, not one of the points around it"
     assert one.fibers() is before
     # what is on screen belongs together: the marker, the list and the fibers
     assert np.allclose(one.markers, [CALLOSUM], atol=1e-4)

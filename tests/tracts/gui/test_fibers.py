@@ -180,6 +180,28 @@ def test_opening_and_showing_tell_it(notes):
     assert any("mm from that of the image 'T1'" in note for note in notes())
 
 
+@pytest.mark.display
+def test_napari_opening_fibers_tells_it_once(viewer, tmp_path, notes):
+    write_tractogram(tmp_path / "a.trk", make(affine=STRAIGHT))
+    viewer.open(str(tmp_path / "a.trk"), plugin="napari-gpubio")
+    away = STRAIGHT.copy()
+    away[0, 3] -= 300
+    data, keywords, _ = volume_layer(np.zeros(SHAPE, np.float32), away, "T1")
+    viewer.add_image(data, **keywords)
+    viewer.open(str(tmp_path / "a.trk"), plugin="napari-gpubio")
+    told = [note for note in notes() if "mm from that of the image 'T1'" in note]
+    assert len(told) == 1
+    assert "'a'" in told[0]
+
+
+def test_no_fibers_can_be_shown():
+    viewer = ViewerModel()
+    layer = tracts.show(viewer, make((), affine=STRAIGHT))
+    assert (len(layer.lines), layer.color_by) == (0, "direction")
+    layer.color_by = "length_mm"
+    assert len(fibers_to_save(layer)) == 0
+
+
 # -- saving -----------------------------------------------------------------------------------------------------------
 
 

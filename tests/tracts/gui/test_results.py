@@ -22,8 +22,8 @@ def test_color_by(viewer, one):
     box.setCurrentIndex(box.findData("mean_fa"))
     assert layer.color_by == "mean_fa"
     limits = next(text for text in one.texts if " to " in text)
-    for limit in layer.color_bar_limits:
-        assert f"{limit:.3g}" in limits
+    shown = [float(word) for word in limits.split()[:3:2]]
+    assert np.allclose(shown, layer.color_bar_limits, atol=5e-4)
     layer.color_by = "direction"  # in napari's controls
     assert box.currentData() == "direction"
     assert not any(" to " in text for text in one.texts)
@@ -33,6 +33,42 @@ def test_color_by(viewer, one):
     assert one.panel.results.layer is None
     assert not one.button("Save fibers…").isEnabled()
     assert any("Click in the brain" in text for text in one.texts)
+
+
+def test_color_by_an_image_of_the_viewer(viewer, one):
+    layer = one.panel.results.layer
+    box = one.combo_with("mean_fa")
+    box.fill()
+    box.setCurrentIndex(box.findText("image: study FA"))
+    assert layer.color_by == "study FA"
+    assert box.currentText() == "study FA"
+    assert np.nanmax(layer.per_point["study FA"]) <= 1
+    low, high = layer.contrast_limits
+    assert any(f"{low:.3g}" in text and f"{high:.3g}" in text and "study FA" in text for text in one.texts)
+    one.click(moved(CALLOSUM, 0.0, -6.0, 0.0))
+    assert one.panel.results.layer.color_by == "study FA", "new fibers are colored by it, too"
+
+
+def test_fibers_that_napari_opened_are_described_and_filtered_by_their_own_numbers(viewer, one, tmp_path):
+    made = one.fibers()
+    ours = tracts.Tractogram(
+        points=made.points, offsets=made.offsets, affine=made.affine, shape=made.shape,
+        per_fiber={"weight": np.arange(len(made), dtype=np.float32)},
+    )  # fmt: skip
+    ours.save(tmp_path / "theirs.trx")
+    (layer,) = viewer.open(str(tmp_path / "theirs.trx"), plugin="napari-gpubio")
+    viewer.layers.selection.active = layer
+    results = one.panel.results
+    assert results.layer == layer
+    box = next(b for b in results.findChildren(QComboBox) if b.findText("weight") >= 0 and b.findData("direction") < 0)
+    assert [box.itemData(n) for n in range(box.count())] == ["length_mm", "weight"]
+    box.setCurrentIndex(box.findData("weight"))
+    slider = filter_slider(one)
+    slider.setValue((3, slider.maximum()))
+    assert not layer.shown[:3].any()
+    assert layer.shown[3:].all()
+    viewer.layers.remove(layer)
+    assert results.layer is None or results.layer == one.layers["bundle 1"]
 
 
 def filter_slider(user):

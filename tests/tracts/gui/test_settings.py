@@ -75,6 +75,7 @@ def test_left_and_right(viewer, user):
 @pytest.mark.display
 def test_what_fibers_are_seen_against(viewer, one):
     fa = viewer.layers["study FA"]
+    assert fa.depiction == "plane", "a volume takes twice as long to draw and hides fibers"
     for name, normal in (("axial", (1, 0, 0)), ("coronal", (0, 1, 0)), ("sagittal", (0, 0, 1))):
         one.panel.context_box.choose(name)
         assert fa.depiction == "plane"

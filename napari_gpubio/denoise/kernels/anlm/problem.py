@@ -210,8 +210,8 @@ def scale_of(values: npt.NDArray[np.floating]) -> float:
 # The filter measures noise by the least mean squared difference between residual patches (image minus local mean) of a
 # voxel and its candidates (Manjon et al. 2010). In white noise of variance 1 that is 0.84 for patch radius 1 and 1.37
 # for radius 2 with search radius 3, and another number for other windows. Where pre-selection leaves few candidates
-# the least of them is larger: at a signal / noise of 4 the seed's rule makes the measured variance up to 10 % too
-# large. For magnitudes with less than that, choose no pre-selection, or give the noise.
+# the least of them is larger: at a signal / noise of 4 that rule makes the measured variance up to 10 % too large. For
+# magnitudes with less than that, choose no pre-selection, or give the noise.
 
 # By patch radius, for search radius 1 to 5: means over at least 200 000 voxels of white noise; standard error 0.3 %.
 _MEASURED = {1: (1.237, 0.948, 0.844, 0.778, 0.732), 2: (1.654, 1.433, 1.366, 1.317, 1.285)}

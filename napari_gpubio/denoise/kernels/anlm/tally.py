@@ -232,7 +232,7 @@ def _corrected(problem: Problem, arrays: Arrays, usable: Any, operations: Operat
         variance = _variance(problem, arrays, usable, patch, xp)
         bias = variance
         if problem.variance is None and problem.settings.noise_model == "rician-simple":
-            bias = variance * np.float32(factor)  # the seed takes its measure of noise for the variance
+            bias = variance * np.float32(factor)  # Yuan et al. take their measure of noise for the variance
         elif problem.variance is None:
             bias = variance = rician_variance(estimate, smooth_variance(variance, filter_axis, xp), interpolate, xp)
         images.append(without_bias(estimate, bias, xp))

@@ -65,6 +65,8 @@ def test_the_script_gives_the_same_numbers(viewer, panel, qtbot, tmp_path):
     curves = rows_of(tmp_path / "two layers curves.csv")
     expected = [v for curve in every_curve(shown, unit=panel.layers.results.unit) for v in curve.value]
     assert np.array_equal([float(row["value"] or "nan") for row in curves], expected, equal_nan=True)
+    picture = panel.layers.view.layer()
+    assert np.array_equal(np.load(tmp_path / "two layers map.npy"), picture.data, equal_nan=True)
     saved = read_mco(tmp_path / "two layers.mco")  # the response to a pencil beam, with MCML's few digits
     assert np.allclose(saved.Rd_r.value, panel.layers.view.displayed.traced.Rd_r.value, rtol=1e-3)
 

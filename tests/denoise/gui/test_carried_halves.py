@@ -1,0 +1,104 @@
+"""The dock widget "Denoise" with a fluence that carries both halves of its photons, saved and opened in between."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio import denoise
+from napari_gpubio.core.layer_files import write_image
+from napari_gpubio.core.napari_io import stored_array, volume_of
+from napari_gpubio.core.quantity import Quantity, quantity_metadata, quantity_of, standard_error_of
+from napari_gpubio.denoise.gui.modes import AnlmMode, FluenceMode
+from napari_gpubio.tracts.napari_io import read_layers
+from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_volume, run, run_script_here
+from tests.dock_widgets import complaint
+
+SHAPE = (20, 18, 16)
+
+
+def halves():
+    rng = np.random.default_rng(3)
+    truth = np.exp(-0.3 * np.indices(SHAPE)[2])
+    return np.stack([rng.poisson(40 * truth) / 40 for _ in range(2)]).astype(np.float32)
+
+
+def add_fluence(viewer, scale, affine=AFFINE, held=None, name="light"):
+    held = halves() if held is None else held
+    mean = (held[0] + held[1]) / 2
+    values = denoise.io.to_log10(mean) if scale == "log10" else mean
+    told = quantity_metadata(Quantity("fluence", "1/mm2", scale), halves=held)
+    return add_volume(viewer, values, affine, name, metadata=told)
+
+
+def expected(affine=AFFINE):
+    sizes = np.linalg.norm(affine[:3, :3], axis=0)
+    return denoise.denoise_fluence(*halves(), voxel_size_mm=sizes, device="cpu")
+
+
+def shown(image, scale):
+    return denoise.io.to_log10(image) if scale == "log10" else image
+
+
+@pytest.mark.parametrize("scale", ["log10", "linear"])
+def test_the_halves_are_used_by_themselves(viewer, panel, qtbot, scale):
+    layer = add_fluence(viewer, scale)
+    assert isinstance(panel.mode, FluenceMode)
+    assert "carries both halves" in panel.mode.alone.text()
+    assert "fluence (1/mm²)" in panel.image_box.sizes.text()
+    run(qtbot, panel)
+    assert panel.message == ""
+    clean, found = viewer.layers["denoised light"], expected()
+    assert np.array_equal(volume_of(clean), shown(found.image, scale), equal_nan=True)
+    assert np.array_equal(standard_error_of(clean), found.noise)
+    assert quantity_of(clean) == Quantity("fluence", "1/mm²", scale, "denoised: light")
+    assert not layer.visible
+
+
+def test_a_saved_fluence_is_opened_and_continued_and_so_is_its_result(viewer, panel, qtbot, tmp_path, monkeypatch):
+    layer = add_fluence(viewer, "log10", SAGITTAL)
+    path = tmp_path / "light.nii.gz"
+    data, attributes, _ = layer.as_layer_data_tuple()
+    write_image(str(path), data, attributes)
+    viewer.layers.clear()
+    for data, keywords, _ in read_layers(str(path)):
+        viewer.add_image(data, **keywords)
+    run(qtbot, panel)
+    clean = viewer.layers["denoised light"]
+    assert np.array_equal(volume_of(clean), shown(expected(SAGITTAL).image, "log10"), equal_nan=True)
+    text, _ = run_script_here(panel, tmp_path, monkeypatch)
+    assert "light_half_1.nii.gz" in text
+    written = denoise.io.read_image(tmp_path / "denoised light.nii.gz")
+    assert np.array_equal(written.array, stored_array(clean), equal_nan=True)
+
+
+def test_the_script_saves_halves_that_are_in_no_file(viewer, panel, qtbot, tmp_path, monkeypatch):
+    add_fluence(viewer, "linear")
+    run(qtbot, panel)
+    run_script_here(panel, tmp_path, monkeypatch)
+    written = denoise.io.read_image(tmp_path / "denoised light.nii.gz")
+    assert np.array_equal(written.array, stored_array(viewer.layers["denoised light"]))
+
+
+def test_an_image_without_halves_brings_the_second_one_back(viewer, panel):
+    add_fluence(viewer, "log10")
+    add_volume(viewer, name="t1")
+    panel.image_box.layer_box.choose(viewer.layers["t1"])
+    assert not panel.modes[1].has_own_halves
+    panel.image_box.layer_box.choose(viewer.layers["light"])
+    assert panel.modes[1].has_own_halves
+
+
+def test_the_mode_of_other_images_stays(viewer, panel):
+    add_volume(viewer, name="t1")
+    assert isinstance(panel.mode, AnlmMode)
+
+
+def test_halves_of_another_shape_are_not_used(viewer, panel):
+    values = denoise.io.to_log10(halves()[0])
+    told = quantity_metadata(Quantity("fluence", "1/mm2", "log10"), halves=halves()[:, 1:])
+    add_volume(viewer, values, metadata=told, name="light")
+    assert not panel.modes[1].has_own_halves
+
+
+def test_a_fluence_that_is_nan_everywhere_is_refused(viewer, panel, qtbot):
+    add_fluence(viewer, "log10", held=np.zeros_like(halves()))
+    assert "zero everywhere" in complaint(qtbot, panel)

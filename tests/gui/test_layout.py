@@ -1,0 +1,59 @@
+"""Dock widgets in a small window and with a large font: side by side as tabs, and nothing is cut off."""
+
+import pytest
+from napari.settings import get_settings
+from qtpy.QtWidgets import QDockWidget, QLabel, QPushButton
+
+from tests import panel_walk
+
+pytestmark = pytest.mark.display
+WIDTH, HEIGHT = 1280, 800
+PANELS = [name for name in panel_walk.dock_widgets() if name != "Linked views"]
+
+
+@pytest.fixture(params=[9, 14], ids=["usual font", "half as large again"])
+def small_window(viewer, request):
+    """A window of 1280 x 800 with a font size in points."""
+    before = get_settings().appearance.font_size
+    get_settings().appearance.font_size = request.param
+    viewer.window._qt_window.setGeometry(0, 0, WIDTH, HEIGHT)
+    yield viewer
+    get_settings().appearance.font_size = before
+
+
+def cut_off(panel):
+    """Texts of labels and buttons on screen that have less room than they need."""
+    for label in panel.findChildren(QLabel):
+        if label.isVisible() and label.text() and label.pixmap().isNull() and label.width() > 0:
+            needed = label.minimumSizeHint()
+            height = label.heightForWidth(label.width()) if label.wordWrap() else needed.height()
+            if (not label.wordWrap() and label.width() < needed.width() - 1) or label.height() < height - 1:
+                yield label.text()
+    for button in panel.findChildren(QPushButton):
+        if button.isVisible():
+            needed = button.fontMetrics().horizontalAdvance(button.text())
+            if button.width() < needed:
+                yield button.text()
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_nothing_is_cut_off(small_window, qtbot, name):
+    panel_walk.add_layers(small_window)
+    with panel_walk.shown_panel(small_window, name) as panel:
+        for page in panel_walk.pages(panel):
+            qtbot.waitUntil(lambda: not list(cut_off(panel)), timeout=1000)
+            assert not list(cut_off(panel)), page
+        area = panel_walk.scroll_area(panel)
+        assert area.widget().width() <= area.viewport().width()
+        assert small_window.window._qt_window.width() <= WIDTH
+
+
+def test_panels_are_tabs_of_one_place(small_window, qtbot):
+    window = small_window.window._qt_window
+    docks = [small_window.window.add_plugin_dock_widget("napari-gpubio", name)[0] for name in PANELS[:3]]
+    qtbot.waitUntil(lambda: len(window.tabifiedDockWidgets(docks[0])) == 2)
+    assert docks[-1].widget().isVisible()
+    assert not any(dock.visibleRegion().isEmpty() for dock in docks[-1:])
+    assert not set(window.tabifiedDockWidgets(docks[0])) - set(docks)
+    own = [dock for dock in window.findChildren(QDockWidget) if dock not in docks]
+    assert not any(window.tabifiedDockWidgets(dock) for dock in own), "napari's own docks stay where they are"
