@@ -22,8 +22,8 @@ TESTS = {
     "speckle": ("speckle.gui.test_speckle_stack", "test_the_script_makes_the_same_maps"),
 }
 COPIES, RUNS, COMPARES = (
-    r"\b(script_of|save_script)\(",
-    r"\b(run_script|shown_by_script)\(",
+    r"\bscript_of\(",
+    r"\b(run_script|run_script_here|shown_by_script)\(",
     r"\b(assert_)?array_equal\(",
 )
 
@@ -40,12 +40,15 @@ def panels():
             yield from [f"{short}, {mode}" for mode in MODES] if short == "light" else [short]
 
 
-def text_of(module, name, seen=frozenset()):
-    """The source of a function, and of those of its module that it calls."""
-    text = inspect.getsource(getattr(module, name))
-    called = {word for word in re.findall(r"\b(\w+)\(", text) if inspect.isfunction(getattr(module, word, None))}
-    own = {word for word in called - seen - {name} if getattr(module, word).__module__ == module.__name__}
-    return text + "".join(text_of(module, word, seen | own | {name}) for word in sorted(own))
+def text_of(function, seen):
+    """The source of a function, and of those that it calls in the tests of its panel."""
+    text = inspect.getsource(function)
+    seen.add(function)
+    for word in re.findall(r"\b(\w+)\(", text):
+        called = getattr(inspect.getmodule(function), word, None)
+        if inspect.isfunction(called) and called not in seen and re.match(r"tests\.\w+\.gui", called.__module__):
+            text += text_of(called, seen)
+    return text
 
 
 def test_every_panel_of_the_manifest_is_in_the_table():
@@ -55,6 +58,6 @@ def test_every_panel_of_the_manifest_is_in_the_table():
 @pytest.mark.parametrize("panel", TESTS)
 def test_a_test_copies_the_script_runs_it_and_compares_bits(panel):
     module, name = TESTS[panel]
-    text = text_of(importlib.import_module(f"tests.{module}"), name)
+    text = text_of(getattr(importlib.import_module(f"tests.{module}"), name), set())
     for needed in (COPIES, RUNS, COMPARES):
         assert re.search(needed, text), f"{name} of {panel} does not contain {needed}"

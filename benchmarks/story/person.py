@@ -94,6 +94,10 @@ class Person:
             (b for b in part.findChildren(QAbstractButton) if b.text().startswith(text) and b.isVisible()), None
         )
 
+    def seen(self, kind: type[QWidget]) -> QWidget | None:
+        """Return the first visible widget of a kind, in the GUI thread."""
+        return next((one for one in self.viewer.window._qt_window.findChildren(kind) if one.isVisible()), None)
+
     # -- the mouse ------------------------------------------------------------------------------------------------
 
     def move(self, at: tuple[int, int]) -> None:
@@ -183,6 +187,19 @@ class Person:
         index = self.ask(lambda: box.model().index(row, box.modelColumn()))
         self.click_at(self.ask(lambda: _inside(view.viewport(), view.visualRect(index))))
         self.wait(lambda: not view.isVisible(), "the end of the list")
+
+    def layer(self, name: str) -> None:
+        """Select a layer in napari's list."""
+        view = self.viewer.window._qt_viewer.layers
+        model = view.model()
+
+        def place() -> tuple[int, int]:
+            rows = (model.index(row, 0) for row in range(model.rowCount()))
+            index = next(row for row in rows if row.data() == name)
+            view.scrollTo(index)
+            return _inside(view.viewport(), view.visualRect(index))
+
+        self.click_at(self.ask(place))
 
     def tab(self, tabs: QTabWidget, index: int) -> None:
         """Choose a tab."""

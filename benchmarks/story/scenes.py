@@ -7,6 +7,8 @@ import data
 import numpy as np
 from person import Person
 
+from napari_gpubio.gui.streamlines.color_box import ColorByBox
+
 PLUGIN = "napari-gpubio"
 
 
@@ -53,9 +55,17 @@ def brain_scene(person: Person, folder: Path, source: Path | None) -> None:
     person.picture("fibers after a drag")
     person.open(files.fa)
     person.picture("FA of the tilted grid")
+    person.move(at)
+    person.key("v")  # hides it: it lies above the fibers
+    person.layer(_fibers(person)[0].name)
+    person.choose(person.wait(lambda: person.seen(ColorByBox), "the list of colors"), f"image: {files.fa.stem}")
+    person.picture("fibers colored by FA of the tilted grid")
     views = _panel(person, "Linked views")
     person.picture("three linked views")
-    person.ask(views.isVisible)
+    coronal = views.panes["coronal"].view
+    x, y, z = files.click_mm
+    person.click_at(person.on_canvas((x + 20, y, z + 10), coronal))
+    person.picture("all views after a click in the coronal one")
 
 
 def light_scene(person: Person, _folder: Path, _source: Path | None) -> None:

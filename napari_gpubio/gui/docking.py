@@ -9,13 +9,15 @@ from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.wheel import WheelGuard
 
+_LEAST_SPLIT = 1500  # pixels of a window in which two docks stand side by side
+
 
 class CloseGuard(QObject):
     """Watches a panel and everything it sits in.
 
     ``closing`` comes when the panel is taken out of its dock or a window around it is about to close, in time to end
     what runs; ``stayed`` comes after it if the panel is on screen again, because the user did not close after all.
-    ``shares_place``: whether panels that are opened later may become tabs beside it; see `share_place`.
+    ``shares_place``: whether panels that are opened later become tabs beside it in every window; see `share_place`.
     """
 
     closing = Signal()
@@ -66,24 +68,28 @@ class CloseGuard(QObject):
             self.stayed.emit()
 
 
-def share_place(panel: QWidget) -> None:
-    """Put a panel that was just docked as a tab beside another one in the same area, and bring it up.
+def share_place(part: QWidget, *, as_tab: bool = True) -> None:
+    """Put a part that was just docked beside another one in the same area, and bring it up.
 
-    napari would put it below them, where neither has room.
+    napari would put it below, where neither has room. Panels become tabs; what is to be seen beside a panel
+    (``as_tab`` is false) stands beside it in a window that is wide enough, and is a tab, too, in a narrow one.
     """
-    dock = _dock_of(panel)
+    dock = _dock_of(part)
     window = dock.parentWidget() if dock is not None else None
     if not isinstance(window, QMainWindow) or dock.isFloating() or window.tabifiedDockWidgets(dock):
         return
     area = window.dockWidgetArea(dock)
-    for other in window.findChildren(CloseGuard):
+    others = sorted(window.findChildren(CloseGuard), key=lambda guard: guard.shares_place != as_tab)
+    for other in others:
         place = _dock_of(other.panel)
         if place is None or place is dock or place.isFloating() or window.dockWidgetArea(place) != area:
             continue
-        if other.shares_place:
+        if window.width() < _LEAST_SPLIT or (as_tab and other.shares_place):
             window.tabifyDockWidget(place, dock)
             dock.raise_()
-            return
+        else:
+            window.splitDockWidget(place, dock, Qt.Orientation.Horizontal)
+        return
 
 
 def _dock_of(widget: QWidget) -> Any:

@@ -18,7 +18,7 @@ from qtpy.QtWidgets import QSplitter, QVBoxLayout, QWidget
 from napari_gpubio.gui.anatomy import show_letters
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.crosshair import hide_crosshair, show_crosshair
-from napari_gpubio.gui.docking import CloseGuard
+from napari_gpubio.gui.docking import CloseGuard, share_place
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import VIEWS, camera_of, show_as_plane, show_slices_at, view_of
 
@@ -328,6 +328,8 @@ class LinkedViews(QSplitter):
         self._guard = CloseGuard(self)
         self._guard.closing.connect(self.detach)
         self._guard.stayed.connect(self.attach)
+        self._docked = single_shot(0, lambda: share_place(self, as_tab=False), self)
+        self._was_shown = False
         self.attach()
         self._main.dims.ndisplay = 3
         self._main.reset_view()
@@ -336,6 +338,13 @@ class LinkedViews(QSplitter):
     def sizeHint(self) -> QSize:
         """Qt: how large the dock is at first."""
         return _SIZE
+
+    def showEvent(self, event: Any) -> None:
+        """Qt: it is docked by the time that it is shown first."""
+        super().showEvent(event)
+        if not self._was_shown:
+            self._was_shown = True
+            self._docked.start()
 
     def attach(self) -> None:
         """Make the panes, show the layers and follow the main viewer."""

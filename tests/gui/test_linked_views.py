@@ -9,6 +9,7 @@ from napari_gpubio.gui.picking import MarkerTool
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import camera_of, set_view
 from tests.dock_widgets import Mouse
+from tests.gui.counting_panel import CountingPanel
 from tests.volume_samples import AFFINES
 
 pytestmark = pytest.mark.display
@@ -59,6 +60,26 @@ def test_a_click_in_a_pane_moves_all(viewer, views, image, name):
     np.testing.assert_allclose(viewer.dims.point, target, atol=1e-6)
     for model in models(views).values():
         np.testing.assert_allclose(model.dims.point, viewer.dims.point)
+
+
+@pytest.mark.parametrize("width", [1280, 1580])
+@pytest.mark.parametrize("views_first", [False, True])
+def test_views_have_room_beside_a_panel_or_as_a_tab(viewer, image, qtbot, width, views_first):
+    """napari would put them below it, a few pixels high."""
+    viewer.window.resize(width, 760)
+    window, parts = viewer.window._qt_window, []
+    for make in (LinkedViews, CountingPanel)[:: 1 if views_first else -1]:
+        parts.append(make(viewer))
+        viewer.window.add_dock_widget(parts[-1], name=make.__name__, area="right")
+        qtbot.wait(100)
+    docks = [part.parentWidget() for part in parts]
+    tabs = window.tabifiedDockWidgets(docks[0])
+    assert tabs == ([docks[1]] if width < 1500 else [])
+    assert parts[1].isVisible()
+    qtbot.waitUntil(lambda: parts[1].height() > 400)
+    for part in parts:
+        viewer.window.remove_dock_widget(part)
+    parts[views_first].teardown()
 
 
 def test_a_drag_moves_the_crosshair_all_the_way(viewer, views, image):

@@ -51,6 +51,7 @@ class SpecklePanel(EnginePanel):
         self.layers = LiveLayers(viewer)
         self.regions, self.controller = RegionController(self), LiveController(self)
         self.result: StackResult | FitResult | None = None
+        self._inputs: list[Any] = []  # layers of the run, which may be renamed or removed while it lasts
         self._next: Callable[[threading.Event], Steps] | None = None  # what is to be run instead of the stack
         self.run_button.setToolTip("Compute the maps of all frames of the open image stack")
         self.inputs.setSpacing(SPACING)
@@ -132,7 +133,8 @@ class SpecklePanel(EnginePanel):
         if self._next is not None:
             make, self._next = self._next, None
             return make(stop)
-        return run_steps(self._request(), stop)
+        request, self._inputs = self._request(), self._frame_layers()
+        return run_steps(request, stop)
 
     def show_result(self, result: Any) -> None:
         """Show the maps of a whole stack, and curves of the regions; or report what was written."""
@@ -145,9 +147,9 @@ class SpecklePanel(EnginePanel):
         self.result = result
         if not self.runner.is_live:
             self.layers.hide_map()
-        for name in (result.request.name, result.request.recipe.dark):
-            if name in self.viewer.layers:
-                self.viewer.layers[name].visible = False  # it would be seen where maps have no values, at their border
+        for layer in self._inputs:
+            if layer in self.viewer.layers:
+                layer.visible = False  # it would be seen where maps have no values, at their border
         results.hide_earlier(self.viewer, result.request.name)
         if isinstance(result, FitResult):
             self.map_box.layer_box.choose(results.add_fit(self.viewer, result))
