@@ -5,6 +5,7 @@ from typing import Any
 
 from napari.layers import Image, Labels
 from qtpy.QtCore import QSignalBlocker
+from qtpy.QtGui import QStandardItemModel
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.gui.connections import Connection, Connections
@@ -14,6 +15,7 @@ Box = tuple[slice, ...]  # along the axes of a layer's data
 _PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
 _COLORS = ("colormap", "contrast_limits", "coloring")
 _BOX_CHARACTERS = 12
+_REFUSED = "refused"  # data of an entry that cannot be chosen
 
 
 def _ignore(*_: Any) -> None:
@@ -141,7 +143,8 @@ class LayerBox(ElidedComboBox):
     """Choose one of the viewer's layers that are accepted.
 
     ``nothing`` is the text of a first entry that stands for no layer, None where one must be chosen; ``empty`` is shown
-    while there is no entry.
+    while there is no entry. ``why_not`` returns why a layer is not accepted, which is listed too but cannot be chosen;
+    an empty text leaves the layer out.
     """
 
     def __init__(
@@ -151,18 +154,31 @@ class LayerBox(ElidedComboBox):
         *,
         nothing: str | None = None,
         empty: str = "no layer fits",
+        why_not: Callable[[Any], str] = lambda _: "",
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(_BOX_CHARACTERS, parent)
-        self._nothing = nothing
+        self._nothing, self._why_not = nothing, why_not
         self._listener = LayerListener(viewer, accepts, layers_changed=self._fill)
-        self.attach, self.refresh = self._listener.attach, self._listener.refresh
+        self._refused = LayerListener(
+            viewer, lambda layer: not accepts(layer) and bool(why_not(layer)), layers_changed=self._fill
+        )
         self.setPlaceholderText(empty)
 
     @property
     def layer(self) -> Any | None:
         """The chosen layer, or None."""
         return self.currentData()
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        self._refused.attach()
+        self._listener.attach()
+
+    def refresh(self) -> None:
+        """Read the viewer's layers again."""
+        self._refused.refresh()
+        self._listener.refresh()
 
     def choose(self, layer: Any) -> None:
         """Choose a layer, if it is in the list."""
@@ -172,6 +188,7 @@ class LayerBox(ElidedComboBox):
 
     def detach(self) -> None:
         """Stop following the viewer, and hold none of its layers."""
+        self._refused.detach()
         self._listener.detach()
         self.clear()
 
@@ -188,6 +205,16 @@ class LayerBox(ElidedComboBox):
                 self.addItem(self._nothing, None)
             for layer in reversed(self._listener.layers):
                 self.addItem(layer.name, layer)
-            self.setCurrentIndex(max(self._index_of(chosen), 0) if self.count() else -1)
+            index = max(self._index_of(chosen), 0) if self.count() else -1
+            self._list_refused()
+            self.setCurrentIndex(index)
         if self.layer != chosen:
             self.currentIndexChanged.emit(self.currentIndex())
+
+    def _list_refused(self) -> None:
+        """List the layers that cannot be chosen below the others, with the reason."""
+        model = self.model()
+        for layer in reversed(self._refused.layers):
+            self.addItem(f"{layer.name} ({self._why_not(layer)})", _REFUSED)
+            if isinstance(model, QStandardItemModel):
+                model.item(self.count() - 1).setEnabled(False)

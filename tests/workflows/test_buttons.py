@@ -119,3 +119,19 @@ def test_layers_that_are_gone_are_named(viewer, ran, qtbot):
     qtbot.waitUntil(lambda: not ran.running, timeout=MILLISECONDS)
     button(ran, "Dose by region").click()
     assert "was removed" in ran.message
+
+
+def test_without_halves_it_says_how_to_clean_better(viewer, ran, qtbot):
+    ran.voxels.run_box.form.widget("halves").value = False
+    run(qtbot, ran)
+    clean(qtbot, ran)
+    assert "Half buffers" in ran.message
+    assert standard_error_of(cleaned(viewer)[0]) is None
+
+
+def test_clean_during_a_run_disturbs_nothing(viewer, ran, qtbot):
+    ran.run()
+    button(ran, "Clean").click()
+    assert "A run is under way" in ran.message
+    settle(qtbot, ran)
+    assert not cleaned(viewer)

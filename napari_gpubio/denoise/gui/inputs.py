@@ -28,9 +28,10 @@ class ImageBox(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.layer_box = LayerBox(viewer, _is_image, empty="open a volume (3-D or 4-D image)", parent=self)
+        empty = "open a volume (3-D or 4-D image)"
+        self.layer_box = LayerBox(viewer, _is_image, empty=empty, why_not=_why_not, parent=self)
         self.mask_box = LayerBox(viewer, _is_mask, nothing="all voxels", parent=self)
-        self.log = QCheckBox("log10 (what they mean is filtered)", self)
+        self.log = QCheckBox("log10 (filtered on the linear scale)", self)
         self.gaps = QCheckBox("skip voxels that are NaN or infinite", self)
         self.first, self.last = QSpinBox(self), QSpinBox(self)
         self.sizes = muted_label(self)
@@ -151,6 +152,17 @@ def is_volume(layer: Any) -> bool:
 
 def _is_image(layer: Any) -> bool:
     return is_volume(layer) and not is_ours(layer)
+
+
+def _why_not(layer: Any) -> str:
+    """Why an image is not offered."""
+    if not isinstance(layer, Image):
+        return ""
+    if is_ours(layer):
+        return "a result; press Keep to use it" if carried(layer, PANEL) == "denoise after" else ""
+    if layer.multiscale:
+        return "multiscale"
+    return "colors, not values" if layer.rgb else f"{layer.ndim}-D; a volume is needed"
 
 
 def _is_mask(layer: Any) -> bool:

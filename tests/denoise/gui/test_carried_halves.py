@@ -102,3 +102,40 @@ def test_halves_of_another_shape_are_not_used(viewer, panel):
 def test_a_fluence_that_is_nan_everywhere_is_refused(viewer, panel, qtbot):
     add_fluence(viewer, "log10", held=np.zeros_like(halves()))
     assert "zero everywhere" in complaint(qtbot, panel)
+
+
+def listed(panel):
+    box = panel.image_box.layer_box
+    return [(box.itemText(row), box.model().item(row).isEnabled()) for row in range(box.count())]
+
+
+def test_images_that_cannot_be_denoised_are_listed_with_the_reason(viewer, panel, qtbot):
+    viewer.add_image(np.zeros((20, 20)), name="photograph")
+    viewer.add_image(np.zeros((4, 20, 20, 3)), rgb=True, name="drawing")
+    assert panel.image_box.layer is None
+    assert "there is no image" in complaint(qtbot, panel)
+    add_volume(viewer, name="t1")
+    assert panel.image_box.layer == viewer.layers["t1"]
+    assert listed(panel) == [
+        ("t1", True), ("drawing (colors, not values)", False), ("photograph (2-D; a volume is needed)", False),
+    ]  # fmt: skip
+    run(qtbot, panel, patches="small")
+    assert ("denoised t1 (a result; press Keep to use it)", False) in listed(panel)
+    viewer.layers.remove("photograph")
+    assert len(listed(panel)) == 3
+    assert panel.image_box.layer == viewer.layers["t1"]
+
+
+def test_labels_of_another_grid_are_refused(viewer, panel, qtbot):
+    add_fluence(viewer, "log10")
+    labels = viewer.add_labels(np.ones((9, 9, 9), int), name="other head")
+    panel.mode.labels_box.choose(labels)
+    assert "'other head' has shape (9, 9, 9)" in complaint(qtbot, panel)
+
+
+def test_a_fluence_without_unit_or_affine_is_denoised_and_says_nothing_it_does_not_know(viewer, panel, qtbot):
+    values = denoise.io.to_log10(halves()[0])
+    viewer.add_image(values.T, name="log10 of something")
+    assert panel.image_box.log.isChecked()
+    run(qtbot, panel, patches="small")
+    assert quantity_of(viewer.layers["denoised log10 of something"]) is None

@@ -218,7 +218,8 @@ def test_only_images_that_are_no_results_are_denoised_preferably_those_that_are_
     run(qtbot, panel)
     viewer.add_image(np.zeros((5, 6)), name="flat")
     viewer.add_image(np.zeros((4, 5, 6, 3)), rgb=True, name="colors")
-    assert panel.image_box.layer_box.count() == 1
+    box = panel.image_box.layer_box
+    assert [box.itemText(row) for row in range(box.count()) if box.model().item(row).isEnabled()] == ["scan"]
     assert isinstance(panel.image_box.layer, Image)
     viewer.layers.clear()
     add_volume(viewer, name="truth", visible=False)
