@@ -23,7 +23,7 @@ from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.seeds import check_seed
 
 NO_TENSORS = "there are no tensors; open a diffusion scan, or File › Open Sample › napari-gpubio"
-MISSED = "The click met no voxel of the tensors; click in the brain."
+MISSED = "There are no tensors where you clicked; click in the brain."
 
 
 class SeedTool(picking.MarkerTool):

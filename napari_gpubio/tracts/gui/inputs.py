@@ -40,25 +40,27 @@ class SeedBox(QWidget):
         self.placing.setCheckable(True)
         self.placing.setChecked(True)
         self.placing.setToolTip(
-            "On: a click moves the current bundle's seed, Shift+click starts a new bundle, drag a marker to move it, "
-            "Ctrl+click picks a fiber. Off: a click picks a fiber."
+            "On: click to move the current bundle's seed, Shift+click to start a new bundle, drag a marker to move it, "
+            "Ctrl+click to pick a fiber. Off: click to pick a fiber."
         )
-        self.add = text_button("New", "Start a new bundle in the middle of the view (or Shift+click)", self)
+        self.add = text_button("New", "Start a new bundle at the center of the view (or Shift+click)", self)
         self.duplicate = text_button(
             "Duplicate",
-            "Start a bundle with the same seeds, and load its settings below: change one to compare the two",
+            "Start a bundle with the same seeds and load its settings below; change one to compare the two",
             self,
         )
         self.remove = text_button("Remove", "Remove the current bundle and its fibers (Undo restores them)", self)
         self.undo = text_button("Undo", "Undo the last change to the list of bundles or to a seed", self)
-        self.load = text_button("Load settings", "Load the settings of the current bundle's fibers below", self)
+        self.load = text_button(
+            "Load settings", "Load the settings that made the current bundle into the fields below", self
+        )
         buttons = QGridLayout()
         for place, button in enumerate((self.placing, self.add, self.duplicate, self.remove, self.undo, self.load)):
             buttons.addWidget(button, *divmod(place, 3))
         self.names = QListWidget(self)
         self.names.setMaximumHeight(72)
         self.names.setEditTriggers(QAbstractItemView.EditTrigger.DoubleClicked)
-        self.names.setToolTip("Bundles: each has its own seed, fibers and settings")
+        self.names.setToolTip("Bundles, each with its own seed, fibers, and settings")
         self.summary = muted_label(self)
         self.summary.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.labels_box = LayerBox(
@@ -66,7 +68,7 @@ class SeedBox(QWidget):
         )
         self.label_box = QSpinBox(self)
         self.label_box.setRange(1, 2**31 - 1)
-        self.label_box.setToolTip("Which label to seed from")
+        self.label_box.setToolTip("The label to seed from")
         self.label_box.setEnabled(False)
         self.labels_box.currentIndexChanged.connect(
             lambda *_: self.label_box.setEnabled(self.labels_box.layer is not None)
@@ -178,7 +180,7 @@ class ContextBox(QWidget):
         self._box.currentIndexChanged.connect(lambda *_: self.changed.emit())
         form = QFormLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
-        form.addRow("Behind (3-D)", self._box)
+        form.addRow("3-D backdrop", self._box)
 
     def choose(self, name: str) -> None:
         """Choose a context by its name; see `CHOICES`."""

@@ -104,7 +104,7 @@ class TensorPanel(EnginePanel):
         opening = QHBoxLayout()
         for text, tip, act in (
             ("Open scan…", "NIfTI with bval and bvec beside it, or MRtrix .mif", self._ask_for_scan),
-            ("Open tensors…", "A tensor image of MRtrix, FSL or DIPY", self._ask_for_tensors),
+            ("Open tensors…", "A tensor image from MRtrix, FSL, or DIPY", self._ask_for_tensors),
         ):
             opening.addWidget(text_button(text, tip, self, act))
         self.view_box = ViewBox(self.viewer, self)
@@ -135,7 +135,9 @@ class TensorPanel(EnginePanel):
             self.map_boxes[name] = QCheckBox(name, box)
             self.map_boxes[name].setChecked(name in SHOWN_AT_FIRST)
             grid.addWidget(self.map_boxes[name], place // 3, place % 3)
-        self.map_boxes["DEC"].setToolTip("Direction-encoded color: red left-right, green front-back, blue up-down")
+        self.map_boxes["DEC"].setToolTip(
+            "Direction-encoded color: red left–right, green anterior–posterior, blue superior–inferior"
+        )
         return box
 
     def _glyph_controls(self) -> QWidget:

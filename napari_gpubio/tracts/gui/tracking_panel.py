@@ -76,9 +76,14 @@ class TrackingPanel(EnginePanel):
         self.settings_form = ParamForm(TrackSettings(), parent=self)
         self.results = FiberBox(self.viewer, self)
         self.results.add_button(
-            "Open fibers…", "Show a trk, tck, trx or vtk file beside the bundles", self._ask_to_open, needs_result=False
+            "Open fibers…",
+            "Open a trk, tck, trx, or vtk file beside the bundles",
+            self._ask_to_open,
+            needs_result=False,
         )
-        self.results.add_button("Save fibers…", "Write the current bundle as trk, tck, trx or vtk", self._ask_to_save)
+        self.results.add_button(
+            "Save fibers…", "Save the fibers of these results as trk, tck, trx, or vtk", self._ask_to_save
+        )
         tip = "Copy the selected rows of the table above, or all of them (Ctrl+C)"
         self.results.add_button("Copy numbers", tip, self.results.table.copy)
         self.results.add_table_menu()

@@ -1,13 +1,19 @@
 """The dock widget "Fiber tracking": moving seeds, and a real mouse."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
+from scipy.spatial.transform import Rotation
 
 from napari_gpubio import tracts
+from napari_gpubio.core.space import apply_affine
 from napari_gpubio.gui.views import camera_of, set_view
+from napari_gpubio.tracts.gui.appearance import filter_of, options_of
+from napari_gpubio.tracts.napari_io import scan_layer
 from tests.dock_widgets import MILLISECONDS, Mouse, moved
 from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
@@ -121,7 +127,7 @@ def pixel_of(viewer, world):
     QApplication.processEvents()
     canvas.native.grabFramebuffer()  # brings the camera's transform up to date
     displayed = viewer.dims.displayed
-    position = [on_screen(world)[axis] for axis in displayed][::-1] + [0] * (len(displayed) == 2)
+    position = [on_screen(world)[axis - viewer.dims.ndim] for axis in displayed][::-1] + [0] * (len(displayed) == 2)
     x, y, _, w = (canvas.view.transform * canvas.view.scene.transform).map(position)
     return QPoint(round(x / w), round(y / w))
 
@@ -178,3 +184,61 @@ def test_real_click_and_drag_in_3d(window):
     window.settle()
     assert_close(pixel_of(viewer, window.seed), end)
     assert camera.angles == angles  # the view was not turned
+
+
+def drag_seed(user, start, end):
+    """Drag the marker at a pixel to another one with the mouse."""
+    native, none = canvas_of(user.viewer).native, Qt.KeyboardModifier.NoModifier
+    QTest.mousePress(native, Qt.MouseButton.LeftButton, none, start)
+    for pixel in (QPoint((start.x() + end.x()) // 2, (start.y() + end.y()) // 2), end):
+        user.qtbot.wait(30)  # vispy leaves out moves that come faster
+        QTest.mouseMove(native, pixel)
+    QTest.mouseRelease(native, Qt.MouseButton.LeftButton, none, end)
+    user.settle()
+
+
+@pytest.mark.display
+def test_a_tilted_real_brain_from_the_click_to_undo(make_napari_viewer, qtbot, shared_data, tmp_path):
+    scan, turn = tracts.io.read_dwi(shared_data / "dwi" / "whole_brain_b1000" / "dwi.nii.gz"), np.eye(4)
+    turn[:3, :3] = Rotation.from_euler("xy", [14, 9], degrees=True).as_matrix()
+    tilted = dataclasses.replace(scan, affine=turn @ scan.affine, directions=scan.directions @ turn[:3, :3].T)
+    genu, splenium, tract = (
+        apply_affine(turn, p) for p in ((0.0, 25.0, 2.0), (0.0, -36.0, 14.0), (-24.0, -12.0, 14.0))
+    )
+    viewer = make_napari_viewer(show=True)
+    viewer.window.resize(1100, 800)
+    user = User(viewer, add_panel(viewer), qtbot)
+    try:
+        data, keywords, _ = scan_layer(tilted, "tilted")
+        viewer.add_image(data, **keywords)
+        user.go_to(splenium)
+        viewer.reset_view()
+        press_and_release(user, pixel_of(viewer, splenium))
+        off = np.abs(user.seed - splenium)
+        assert off[:2].max() <= 1.5 / camera_of(viewer).zoom
+        assert off[2] <= 1.3  # half of the slider's step
+        lengths = user.fibers().per_fiber["length_mm"]
+        ends = [fiber[[0, -1]] for fiber in user.fibers()]
+        assert np.mean([end[:, 0].min() < splenium[0] < end[:, 0].max() for end in ends]) > 0.8  # from side to side
+        user.filter_by("length_mm", np.median(lengths), None)
+        layer = user.layers["bundle 1"]
+        layer.colormap, layer.color_by = "magma", "mean_fa"
+        options = options_of(layer)
+        user.press("Remove")
+        assert not user.layers
+        user.press("Undo")
+        assert options_of(user.layers["bundle 1"]) == options
+        user.go_to(user.seed)
+        drag_seed(user, pixel_of(viewer, user.seed), pixel_of(viewer, [*tract[:2], user.seed[2]]))
+        assert np.abs(user.seed - tract)[:2].max() <= 1.5 / camera_of(viewer).zoom
+        viewer.layers["tilted DEC"].visible = False
+        viewer.dims.ndisplay = 3
+        viewer.reset_view()
+        pixel = pixel_of(viewer, genu)
+        press_and_release(user, pixel, Qt.KeyboardModifier.ShiftModifier)
+        assert user.names == ["bundle 1", "bundle 2"]
+        assert_close(pixel_of(viewer, user.seed), pixel)
+        kept = user.layers["bundle 1"]
+        assert np.array_equal(kept.shown, kept.per_fiber["length_mm"] >= filter_of(kept).low)
+    finally:
+        user.panel.teardown()
