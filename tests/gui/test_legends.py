@@ -1,9 +1,12 @@
 """What the canvas says about colors: a color bar with unit and limits, and the sphere of directions."""
 
+import sys
+
 import numpy as np
 import pytest
 from napari.components import ViewerModel
 
+from napari_gpubio.gui.streamlines import legends
 from napari_gpubio.gui.streamlines.legends import canvas_axes, sphere_image
 from napari_gpubio.gui.views import set_view
 from tests.gui.streamline_samples import cross, seen
@@ -48,6 +51,17 @@ def test_axes_of_slices_follow_the_view(view, right):
     model.dims.ndisplay = 3
     axes = canvas_axes(model)
     np.testing.assert_allclose(axes @ axes.T, np.eye(3), atol=1e-9)
+
+
+def test_without_naparis_internals_there_is_no_legend_and_no_harm(monkeypatch, caplog):
+    monkeypatch.setattr(legends, "_registered", [])
+    monkeypatch.setitem(sys.modules, "napari._vispy.utils.visual", None)
+    first, second = cross(), cross()
+    assert "cannot be drawn" in caplog.text
+    assert len(caplog.records) == 1, "said once"
+    for layer in (first, second):
+        assert not [overlay for overlay in layer._overlays.values() if type(overlay).__module__ == legends.__name__]
+        layer.color_by, layer.legend = "place", False
 
 
 @pytest.mark.display

@@ -147,8 +147,15 @@ def test_streamlines_share_their_lines_and_follow_filters(viewer, views):
         assert copy.lines.vertices is fibers.lines.vertices
         assert copy.shown.tolist() == [True, False]
         assert copy.color_by == "length"
+    fibers.contrast_limits = (0.0, 4.0)
+    assert all(copy.contrast_limits == (0.0, 4.0) for copy in copies)
+    fibers.color_by_image(viewer.layers["image"])
+    for copy in copies:
+        assert (copy.color_by, copy.legend) == ("image", False)
+        assert copy.lines.vertices is fibers.lines.vertices
     fibers.set_streamlines(lines[:20], [0, 20])
     assert all(len(copy.lines) == 1 for copy in copies)
+    assert all(copy.color_by == "image" for copy in copies)
 
 
 @pytest.mark.parametrize("affine", ["left-handed", "oblique"])

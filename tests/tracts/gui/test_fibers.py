@@ -12,6 +12,7 @@ from napari_gpubio.core.napari_io import volume_layer
 from napari_gpubio.core.space import slice_steps_mm
 from napari_gpubio.gui.lines.paint import unpack_rgb
 from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.tracts.gui import fibers as fibers_module
 from napari_gpubio.tracts.gui.fibers import (
     count_text,
     fibers_of,
@@ -65,6 +66,16 @@ def test_more_than_ten_thousand_fibers_are_all_there(tmp_path):
     write_tractogram(tmp_path / "many.tck", made)
     (layer,) = read_tractogram_layers(tmp_path / "many.tck")
     assert len(layer.lines) == 12_000
+
+
+def test_large_files_show_progress(tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr("napari.utils.progress.update", lambda _, n=1: shown.append(n))
+    write_tractogram(tmp_path / "a.tck", make())
+    monkeypatch.setattr(fibers_module, "_LARGE_FILE", 1)
+    layers = read_tractogram_layers([tmp_path / "a.tck"] * 3)
+    assert len(layers) == 3
+    assert shown == [1] * 6, "one after reading and one after packing each"
 
 
 def test_columns_with_names_of_others_are_kept(tmp_path):
