@@ -27,7 +27,7 @@ STRUCTURES, MEDIA = "structures", "media"  # names of labels; their optical prop
 NPZ = ".npz"
 _PLAIN = (UNIT, "meaning", "factor", STRUCTURES, MEDIA, "outside_n", "hidden", "parameters")  # beside the quantity
 _COMPANIONS = ("standard_error", "half_1", "half_2")
-_KIND, _AXIS, _DISPLAY = "kind", "first_axis", "display"
+_KIND, _AXIS, _DISPLAY, _COLORS = "kind", "first_axis", "display", "colors"
 _COLORMAPS = ("gray", "inferno", "magma", "plasma", "turbo", "viridis")  # that every napari knows by name
 _FOREIGN = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 
@@ -156,6 +156,8 @@ def _about(held: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, 
         colormap = getattr(attributes.get("colormap"), "name", "") or _name_of(attributes.get("colormap"))
         limits = [float(limit) for limit in attributes["contrast_limits"]]
         found[_DISPLAY] = {"contrast_limits": limits, "colormap": str(colormap).split(",")[0]}
+    elif colors := getattr(attributes.get("colormap"), "color_dict", None):
+        found[_COLORS] = {str(label): [round(float(part), 4) for part in color] for label, color in colors.items()}
     names = list(attributes.get("axis_labels") or ())
     if len(names) == 4:
         found[_AXIS] = str(names[0])
@@ -248,6 +250,7 @@ def _keywords(ours: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -
     keywords: dict[str, Any] = {"metadata": metadata}
     if ours.get(_KIND) == "labels":
         keywords["kind"] = "labels"
+        keywords |= _label_colors(ours.get(_COLORS))
     elif isinstance(display := ours.get(_DISPLAY), dict):
         keywords |= _display(display)
     if isinstance(ours.get(_AXIS), str):
@@ -263,6 +266,18 @@ def _display(display: Mapping[str, Any]) -> dict[str, Any]:
     if display.get("colormap") in _COLORMAPS:
         found["colormap"] = display["colormap"]
     return found
+
+
+def _label_colors(colors: Any) -> dict[str, Any]:
+    """Colors of labels as napari takes them: ``None`` is every other label."""
+    if not isinstance(colors, dict) or "None" not in colors:
+        return {}
+    found = {}
+    for label, color in colors.items():
+        is_color = isinstance(color, list) and len(color) == 4 and all(isinstance(c, (int, float)) for c in color)
+        if is_color and (label == "None" or label.isdecimal()):
+            found[None if label == "None" else int(label)] = tuple(min(max(float(part), 0.0), 1.0) for part in color)
+    return {"colormap": found} if None in found else {}
 
 
 def described_layer(array: Array, affine: Array, name: str, keywords: Mapping[str, Any], path: Path) -> LayerData:

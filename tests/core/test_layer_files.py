@@ -58,12 +58,15 @@ def test_a_fluence_comes_back_with_all_it_says(tmp_path, name, affine):
 def test_labels_come_back_as_labels_with_their_names(tmp_path, name):
     labels = (VOLUME % 3).astype(np.uint8)
     held = {"structures": {1: "scalp", 2: "skull"}, "media": [{"label": 1, "name": "scalp", "mua_per_mm": 0.02}]}
-    layer = built(volume_layer(labels, STRAIGHT, "head", kind="labels", metadata=held))
+    colors = {None: "magenta", 0: "transparent", 1: "#b5795a"}
+    layer = built(volume_layer(labels, STRAIGHT, "head", kind="labels", metadata=held, colormap=colors))
     opened = saved_and_opened(layer, tmp_path / name)
     assert type(opened).__name__ == "Labels"
     np.testing.assert_array_equal(volume_of(opened), labels)
     assert carried(opened, "structures") == held["structures"]
     assert carried(opened, "media") == held["media"]
+    for label in (0, 1, 2):
+        np.testing.assert_allclose(opened.colormap.map(label), layer.colormap.map(label), atol=1e-4)
 
 
 def test_what_other_programs_wrote_beside_a_file_stays_and_is_not_ours(tmp_path):
@@ -92,6 +95,7 @@ def test_a_file_that_is_written_over_loses_what_the_old_one_said(tmp_path):
     "text",
     ["", "{", "[]", '{"napari_gpubio": 3}', '{"napari_gpubio": {"quantity": {"name": "x", "unit": "foo"}}}',
      '{"napari_gpubio": {"quantity": "fluence", "structures": {"a": 1}, "display": {"contrast_limits": ["x"]}}}',
+     '{"napari_gpubio": {"colors": {"None": [1, 2], "1": "red"}, "kind": "image", "display": 3}}',
      '{"napari_gpubio": {"standard_error": "../../other.nii.gz", "half_1": "missing.nii.gz"}}'],
 )  # fmt: skip
 def test_a_damaged_sidecar_says_nothing_and_the_volume_opens(tmp_path, text):

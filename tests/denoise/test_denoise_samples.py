@@ -5,7 +5,8 @@ import pytest
 
 from napari_gpubio import denoise
 from napari_gpubio.core.files import sample_path
-from napari_gpubio.core.napari_io import carried, grid_of, volume_of
+from napari_gpubio.core.napari_io import grid_of, volume_of
+from napari_gpubio.core.quantity import quantity_of
 from napari_gpubio.denoise import samples
 
 MUA_PER_MM = np.array([0.0, 0.01, 0.1])  # of the labels of the fluence
@@ -123,5 +124,5 @@ def test_the_layers_of_the_fluence(pair):
     assert np.array_equal(volume_of(labels), pair.labels)
     for layer, values in ((half_a, pair.half_a), (half_b, pair.half_b), (truth, pair.truth)):
         assert layer.name.endswith("log10 1/mm²")
-        assert carried(layer, "quantity") == "log10 fluence"
+        assert quantity_of(layer).text == "log10 fluence (1/mm²)"
         np.testing.assert_allclose(denoise.io.from_log10(volume_of(layer)), values, rtol=1e-5)
