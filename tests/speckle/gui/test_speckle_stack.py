@@ -13,7 +13,7 @@ from napari_gpubio.speckle.gui import script
 from napari_gpubio.speckle.gui.inputs import noise_text
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import STACK
-from napari_gpubio.speckle.gui.sources import SimulatedPage
+from napari_gpubio.speckle.gui.sources import SimulatedPage, StackPage
 from napari_gpubio.speckle.regions import region_curves
 from tests.dock_widgets import complaint, run_script, save_scripts_as, script_of, wait_until
 from tests.speckle.gui.panel_samples import (
@@ -26,7 +26,10 @@ from tests.speckle.gui.panel_samples import (
     moving,
     run,
     run_live,
+    simulate,
     speckle,
+    start,
+    stop,
 )
 
 FRAMES = speckle(8)
@@ -189,6 +192,24 @@ def test_the_script_makes_the_same_temporal_blocks(viewer, panel, qtbot, tmp_pat
         shown = viewer.layers[f"{want} of frames"].data
         np.testing.assert_array_equal(tifffile.imread(tmp_path / f"{name} of frames.tif"), shown)
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), panel.result.maps.mask)
+
+
+def test_the_script_of_a_recording_makes_the_maps_on_screen(viewer, panel, qtbot, tmp_path):
+    """Live frames are recorded, their file is opened, and its maps are made: by the panel, and by the script."""
+    simulate(panel)
+    panel.contrast_box.form.widget("exposure_ms").value = 2.5
+    start(qtbot, panel, 1)
+    panel.live_box.record_requested.emit(tmp_path / "run.tif")
+    wait_until(qtbot, lambda: panel.runner.recording is not None and panel.runner.recording.written > 4)
+    stop(qtbot, panel)
+    wait_until(qtbot, lambda: not panel.runner.is_recording)
+    frames = tifffile.imread(tmp_path / "run.tif")
+    panel.source_box.choose(StackPage)
+    panel.source_box.stack.layer_box.choose(viewer.add_layer(opened(tmp_path / "run.tif", frames)))
+    run(qtbot, panel)
+    run_script(script_of(panel), tmp_path)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "contrast of run.tif"), panel.result.maps.contrast)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "sfi of run.tif"), viewer.layers["SFI (1/s) of run"].data)
 
 
 def opened(path, frames):
