@@ -57,7 +57,7 @@ class ViewBox(QWidget):
         self._viewer = viewer
         self._chosen: str | None = None  # in this list
         self._before: tuple[Any, ...] = ()  # the orientation that the first choice replaced
-        self._box = ElidedComboBox(self)
+        self._box = ElidedComboBox(self, characters=6)
         self._box.addItem(_MIRRORED, None)
         for name in VIEWS:
             self._box.addItem(name, name)

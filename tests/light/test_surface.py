@@ -203,7 +203,7 @@ def test_where_there_is_no_tissue_there_is_a_sentence():
     labels, affine = box()
     with pytest.raises(InvalidInput, match="no tissue"):
         nearest_surface(labels, affine, (1.5, 10.0, 10.0), across=0)
-    with pytest.raises(InvalidInput, match="beside the volume"):
+    with pytest.raises(InvalidInput, match="outside the volume"):
         nearest_surface(labels, affine, (-50.0, 10.0, 10.0), across=0)
     with pytest.raises(InvalidInput, match="no tissue"):
         nearest_surface(np.zeros_like(labels), affine, (1.5, 10.0, 10.0))

@@ -46,7 +46,7 @@ def test_volumes_in_the_wrong_order_are_a_sentence(viewer, panel, qtbot):
     add_series(viewer)
     panel.image_box.first.setValue(2)
     panel.image_box.last.setValue(1)
-    assert "from 2 to 1" in complaint(qtbot, panel)
+    assert "volumes 2 to 1" in complaint(qtbot, panel)
 
 
 def test_a_noise_level_that_is_none_is_a_sentence(viewer, panel, qtbot):
