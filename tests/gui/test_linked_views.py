@@ -62,8 +62,7 @@ def test_a_click_in_a_pane_moves_all(viewer, views, image, name):
         np.testing.assert_allclose(model.dims.point, viewer.dims.point)
 
 
-@pytest.mark.parametrize("width", [1280, 1580])
-@pytest.mark.parametrize("views_first", [False, True])
+@pytest.mark.parametrize(("width", "views_first"), [(1280, False), (1580, True)])
 def test_views_have_room_beside_a_panel_or_as_a_tab(viewer, image, qtbot, width, views_first):
     """napari would put them below it, a few pixels high."""
     viewer.window.resize(width, 760)
@@ -158,8 +157,7 @@ def test_streamlines_share_their_lines_and_follow_filters(viewer, views):
     assert all(copy.color_by == "image" for copy in copies)
 
 
-@pytest.mark.parametrize("affine", ["left-handed", "oblique"])
-@pytest.mark.parametrize("ndisplay", [2, 3])
+@pytest.mark.parametrize(("affine", "ndisplay"), [("left-handed", 3), ("oblique", 2), ("oblique", 3)])
 def test_painting_in_a_pane_paints_the_layer_itself(viewer, views, qtbot, affine, ndisplay):
     array = np.zeros(SHAPE, np.uint8)
     data, keywords, _ = volume_layer(array, AFFINES[affine], "labels", kind="labels")

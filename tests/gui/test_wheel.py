@@ -11,7 +11,10 @@ from tests import panel_walk
 pytestmark = pytest.mark.display
 
 
-@pytest.mark.parametrize("name", panel_walk.dock_widgets())
+PANELS = [name for name in panel_walk.dock_widgets() if name != "Linked views"]  # canvases, which the wheel zooms
+
+
+@pytest.mark.parametrize("name", PANELS)
 def test_the_wheel_changes_nothing_in_a_panel(viewer, qtbot, name):
     panel_walk.add_layers(viewer)
     with panel_walk.shown_panel(viewer, name) as panel:
@@ -32,7 +35,7 @@ def test_the_wheel_changes_nothing_in_a_panel(viewer, qtbot, name):
                 for notches in (-1, 1):
                     check_scrolls(area, control, notches)
                     assert panel_walk.state(panel) == before, (page, control, control.toolTip())
-        assert name == "Linked views" or len(seen) > 5
+        assert len(seen) > 5
 
 
 def check_scrolls(area, control, notches):
