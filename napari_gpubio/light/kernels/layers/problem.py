@@ -61,7 +61,8 @@ class LayeredProblem(BatchedProblem):
             if mut:
                 row[:2] = layer.mua_per_mm / mut, 1.0 / mut
             row[2:] = mut, layer.g, layer.n, thickness, top
-        return table.astype(np.float32)
+        largest = np.finfo(np.float32).max  # a damaged file may hold more
+        return table.clip(-largest, largest).astype(np.float32)
 
     @property
     def first_layer(self) -> int:
