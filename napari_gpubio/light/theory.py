@@ -133,6 +133,17 @@ def effective_reflection(n: float, outside_n: float = 1.0) -> float:
     return (fluence + flux) / (2.0 - fluence + flux)
 
 
+def diffuse_transmission(n: float, outside_n: float = 1.0) -> float:
+    """Share of diffuse light (isotropic radiance) that crosses a surface, 1 - R_phi of `effective_reflection`.
+
+    Raises
+    ------
+    InvalidInput
+        If a refractive index is less than 1.
+    """
+    return 1.0 - _internal_reflection(float(n), float(outside_n)).fluence
+
+
 def extrapolated_boundary_mm(medium: Medium, outside_n: float = 1.0) -> float:
     """How far outside the fluence is set to zero, 2 D (1 + R_eff) / (1 - R_eff), mm [1]_.
 

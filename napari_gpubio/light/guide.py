@@ -1,0 +1,233 @@
+"""Fluence by diffusion theory, without noise: the guide of a denoiser, which smooths the ratio of a fluence to it.
+
+Wherever diffusion holds, the guide is right up to a factor that varies slowly, also inside strong absorbers: the decay
+in every medium is that of the transport equation, not of diffusion, and the grid decays as the medium does.
+
+Unscattered light comes from the Monte Carlo engine itself, in the same domain with scattering counted as absorption; so
+all kinds of sources, refraction, boundaries and continuous media are those of the simulation. What it would have
+scattered is the source of the diffusion equation, whose finite volumes are the voxels.
+
+The asymptotic decay is that of the one-speed transport equation with isotropic scattering (Case, de Hoffmann and Placzek
+1953), boundaries are partial-current ones (Haskell et al. 1994, J. Opt. Soc. Am. A 11, 2727), and those between media
+follow Ripoll and Nieto-Vesperinas (1999, J. Opt. Soc. Am. A 16, 1947).
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import Device, choose_device, to_host
+from napari_gpubio.light.kernels.diffusion.solver import Solver
+from napari_gpubio.light.model import Domain
+from napari_gpubio.light.run import simulate
+from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS, diffuse_transmission
+
+Array = npt.NDArray[Any]
+_PHOTONS, _PHOTONS_OF_A_PENCIL = 400_000, 64  # of the unscattered light; those of a pencil are all alike
+_LEAST_ABSORPTION, _LEAST_SCATTERING = 1e-6, 1e-3  # 1/mm: diffusion needs some of both
+_LEAST = 1e-30  # of the guide's largest value: no voxel of tissue is dark
+_STEEPEST = 20.0  # decay across a voxel, beyond which it makes no difference
+_DECAYS = 2048
+
+
+def diffusion_guide(
+    domain: Domain, source: Source, settings: LightSettings | None = None, *, device: str | Device = "auto"
+) -> npt.NDArray[np.float32]:
+    """Return the fluence of a simulation as diffusion theory has it, of all times together.
+
+    Parameters
+    ----------
+    domain, source, settings
+        As of `napari_gpubio.light.simulate`.
+    device
+        See `napari_gpubio.core.device.choose_device`; of several GPUs the first is used.
+
+    Returns
+    -------
+    array
+        Shape (X, Y, Z), per launched photon, 1/mm^2; positive in tissue, 0 outside.
+
+    Raises
+    ------
+    InvalidInput
+        If the source misses the tissue.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light
+    >>> head = light.phantom.load_head_phantom()
+    >>> guide = diffusion_guide(head, light.phantom.default_source(head), device="cpu")
+    >>> bool((guide[head.labels > 0] > 0).all())
+    True
+    """
+    settings = settings or LightSettings()
+    chosen = choose_device(device)
+    unscattered = simulate(*_without_scattering(domain, source, settings), device=chosen).fluence
+    make_solver, xp = _backend(chosen)
+    grid = _Grid.of(xp, domain, settings)
+    unscattered = xp.asarray(unscattered)
+    emission = grid.place(grid.scattering) * unscattered * domain.voxel_volume_mm3
+    diffuse = make_solver(*_matrix(xp, grid, domain, settings)).solve(emission)
+    guide = diffuse * grid.place(grid.n**2) + unscattered
+    guide = xp.where(grid.ranks > 0, xp.maximum(guide, _LEAST * guide.max()), 0.0)
+    guide = guide.astype(np.float32)
+    return to_host(guide) if chosen.is_gpu else guide
+
+
+def _backend(device: Device) -> tuple[Callable[..., Solver], Any]:
+    """What solves on a device, and its arrays."""
+    from napari_gpubio.light.kernels.diffusion.cpu import CpuSolver
+
+    return CpuSolver, np
+
+
+def _without_scattering(domain: Domain, source: Source, settings: LightSettings) -> tuple[Domain, Source, LightSettings]:
+    """A simulation in which what would be scattered, as far as that turns it, is absorbed."""
+    media = tuple(
+        dataclasses.replace(medium, mua_per_mm=medium.mua_per_mm + medium.musp_per_mm, mus_per_mm=0.0)
+        for medium in domain.media
+    )
+    lost = None
+    if domain.is_continuous:
+        absorption, scattering = _coefficients(np, domain, domain.ranks)
+        lost = absorption + scattering
+    absorbing = dataclasses.replace(domain, media=media, mua_per_mm=lost, mus_per_mm=None)
+    longest = float(np.linalg.norm(domain.voxel_sizes_mm * domain.shape))
+    slowest = max(medium.n for medium in domain.media) / SPEED_OF_LIGHT_MM_PER_NS
+    return absorbing, source, LightSettings(
+        photons=_PHOTONS_OF_A_PENCIL if source.kind == "pencil" else _PHOTONS,
+        seed=settings.seed,
+        refraction=settings.refraction,
+        specular=settings.specular,
+        faces=settings.faces,
+        time_gates_ns=(0.0, 1.1 * longest * slowest),
+    )
+
+
+class _Grid(NamedTuple):
+    """Optical properties by rank of the label, or by voxel where they are given so; `place` puts them in the grid."""
+
+    ranks: Any  # shape (X, Y, Z)
+    n: Any
+    absorption: Any
+    scattering: Any  # reduced
+    place: Callable[[Any], Any]
+
+    @classmethod
+    def of(cls, xp: Any, domain: Domain, settings: LightSettings) -> "_Grid":
+        """The grid of a domain as arrays of a device; rank 0 is the outside."""
+        ranks = xp.asarray(domain.ranks)
+        media = [domain.medium(label) for label in domain.labels_present]
+        n = np.array([domain.outside_n, *(medium.n for medium in media)])
+        n = xp.asarray(n if settings.refraction else np.ones_like(n))
+        absorption, scattering = _coefficients(xp, domain, ranks)
+        if domain.is_continuous:
+            return cls(ranks, n[ranks], absorption, scattering, lambda values: values)
+        return cls(ranks, n, absorption, scattering, lambda values: values[ranks])
+
+    def resistance(self, xp: Any, edge_mm: float) -> Any:
+        """Half of that of a voxel along an axis, for fluence / n^2, by rank or by voxel.
+
+        The diffusion coefficient is the one with which the grid decays as fast as light does in the medium.
+        """
+        decay = _asymptotic_decay(xp, self.absorption, self.scattering)
+        half_sine = xp.sinh(xp.minimum(decay * edge_mm, _STEEPEST) / 2)
+        diffusion = self.absorption * (edge_mm / 2 / half_sine) ** 2
+        return edge_mm / 2 / (diffusion * self.n**2)
+
+
+def _coefficients(xp: Any, domain: Domain, ranks: Any) -> tuple[Any, Any]:
+    """mu_a and mu_s', 1/mm, by rank of the label, or by voxel in continuous media; never quite 0."""
+    media = [domain.medium(label) for label in domain.labels_present]
+    absorption, scattering, turned = (
+        xp.asarray(np.array([1.0, *values]))
+        for values in (
+            [medium.mua_per_mm for medium in media],
+            [medium.musp_per_mm for medium in media],
+            [1.0 - medium.g for medium in media],
+        )
+    )
+    if domain.is_continuous:
+        given = domain.mua_per_mm, domain.mus_per_mm
+        absorption = absorption[ranks] if given[0] is None else xp.asarray(given[0], np.float64)
+        scattering = scattering[ranks] if given[1] is None else xp.asarray(given[1], np.float64) * turned[ranks]
+    return xp.maximum(absorption, _LEAST_ABSORPTION), xp.maximum(scattering, _LEAST_SCATTERING)
+
+
+def _asymptotic_decay(xp: Any, absorption: Any, scattering: Any) -> Any:
+    """kappa of 1 = mu_s' / (2 kappa) ln((mu_t + kappa) / (mu_t - kappa)) with mu_t = mu_a + mu_s', 1/mm."""
+    total = absorption + scattering
+    roots, shares = (xp.asarray(column) for column in _decays())
+    return total * xp.interp(xp.sqrt(absorption / total), roots, shares)
+
+
+@functools.cache
+def _decays() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Roots of 1 - albedo from 0 to 1, and kappa / mu_t at each, which is nearly proportional to them at first."""
+    roots = np.linspace(0.0, 1.0, _DECAYS)
+    albedo = 1.0 - roots**2
+    low, high = np.zeros(_DECAYS), np.full(_DECAYS, 1.0 - 1e-14)
+    for _ in range(60):
+        middle = (low + high) / 2
+        is_less = albedo * np.arctanh(middle) < middle
+        low, high = np.where(is_less, middle, low), np.where(is_less, high, middle)
+    return roots, np.where(roots > 0, high, 0.0)
+
+
+def _matrix(xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> tuple[Any, tuple[Any, Any, Any]]:
+    """Sinks and conductances of the diffusion equation for fluence / n^2, times the volume of a voxel."""
+    inside = grid.ranks > 0
+    area_mm2 = domain.voxel_volume_mm3 / domain.voxel_sizes_mm
+    sink = xp.where(inside, grid.place(grid.absorption * grid.n**2), 0.0) * domain.voxel_volume_mm3
+    index = _Interfaces.of(xp, grid, domain, settings)
+    conductances = []
+    for axis in range(3):
+        half, lost, tissue, out = (
+            xp.moveaxis(volume, axis, 0)
+            for volume in (grid.place(grid.resistance(xp, domain.voxel_sizes_mm[axis])), index.surface, inside, sink)
+        )
+        kinds = xp.moveaxis(index.kinds, axis, 0)
+        area = area_mm2[axis]
+        both = tissue[:-1] & tissue[1:]
+        conductance = xp.zeros(half.shape)
+        between = half[:-1] + half[1:] + index.between[kinds[:-1], kinds[1:]]
+        conductance[:-1] = xp.where(both, area / between, 0.0)
+        to_outside = area / (half + lost)
+        out[:-1] += xp.where(tissue[:-1] & ~tissue[1:], to_outside[:-1], 0.0)
+        out[1:] += xp.where(tissue[1:] & ~tissue[:-1], to_outside[1:], 0.0)
+        for end, rule in zip((0, -1), settings.faces[2 * axis : 2 * axis + 2], strict=True):
+            if rule not in ("mirror", "cyclic"):  # through which as much comes back
+                edge = index.open_surface if rule == "escape" else index.surface
+                out[end] += xp.where(tissue[end], area / (half[end] + xp.moveaxis(edge, axis, 0)[end]), 0.0)
+        conductances.append(xp.moveaxis(conductance, 0, axis))
+    x, y, z = conductances
+    return sink, (x, y, z)
+
+
+class _Interfaces(NamedTuple):
+    """What a step of the refractive index adds to the resistance."""
+
+    kinds: Any  # number of each voxel's index, shape (X, Y, Z)
+    between: Any  # of two kinds, shape (K, K), mm
+    surface: Any  # of a voxel's face to the outside, shape (X, Y, Z)
+    open_surface: Any  # the same where nothing is reflected
+
+    @classmethod
+    def of(cls, xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> "_Interfaces":
+        """The interfaces of a domain."""
+        present = [domain.outside_n, *(domain.medium(label).n for label in domain.labels_present)]
+        if not settings.refraction:
+            present = [1.0] * len(present)
+        different, kind_of_rank = np.unique(present, return_inverse=True)
+        crossing = np.array([[diffuse_transmission(a, b) for b in different] for a in different])
+        between = 4 * (1 - (crossing + crossing.T) / 2) / (crossing * different[:, None] ** 2)
+        out = crossing[:, kind_of_rank[0]]
+        kinds = xp.asarray(kind_of_rank)[grid.ranks]
+        surface, open_surface = (2 * (2 - share) / (share * different**2) for share in (out, np.ones_like(out)))
+        return cls(kinds, xp.asarray(between), xp.asarray(surface)[kinds], xp.asarray(open_surface)[kinds])
