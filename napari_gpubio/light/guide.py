@@ -7,9 +7,9 @@ Unscattered light comes from the Monte Carlo engine itself, in the same domain w
 all kinds of sources, refraction, boundaries and continuous media are those of the simulation. What it would have
 scattered is the source of the diffusion equation, whose finite volumes are the voxels.
 
-The asymptotic decay is that of the one-speed transport equation with isotropic scattering (Case, de Hoffmann and Placzek
-1953), boundaries are partial-current ones (Haskell et al. 1994, J. Opt. Soc. Am. A 11, 2727), and those between media
-follow Ripoll and Nieto-Vesperinas (1999, J. Opt. Soc. Am. A 16, 1947).
+The asymptotic decay is that of the one-speed transport equation with isotropic scattering (Case, de Hoffmann and
+Placzek 1953), boundaries are partial-current ones (Haskell et al. 1994, J. Opt. Soc. Am. A 11, 2727), and those between
+media follow Ripoll and Nieto-Vesperinas (1999, J. Opt. Soc. Am. A 16, 1947).
 """
 
 import dataclasses
@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import Device, choose_device, to_host
-from napari_gpubio.light.kernels.diffusion.solver import Solver
+from napari_gpubio.core.chunks import open_run
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.light.kernels.diffusion.solver import Solver, along
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
@@ -31,9 +32,10 @@ from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS, diffuse_transmi
 Array = npt.NDArray[Any]
 _PHOTONS, _PHOTONS_OF_A_PENCIL = 400_000, 64  # of the unscattered light; those of a pencil are all alike
 _LEAST_ABSORPTION, _LEAST_SCATTERING = 1e-6, 1e-3  # 1/mm: diffusion needs some of both
-_LEAST = 1e-30  # of the guide's largest value: no voxel of tissue is dark
+_LEAST = 1e-15  # of the guide's largest value, which is about what the solver resolves
 _STEEPEST = 20.0  # decay across a voxel, beyond which it makes no difference
 _DECAYS = 2048
+_BYTES_PER_VOXEL = 150  # matrix, vectors and what they are made of, with all coarser grids
 
 
 def diffusion_guide(
@@ -69,25 +71,30 @@ def diffusion_guide(
     settings = settings or LightSettings()
     chosen = choose_device(device)
     unscattered = simulate(*_without_scattering(domain, source, settings), device=chosen).fluence
-    make_solver, xp = _backend(chosen)
+    if not chosen.is_gpu:
+        from napari_gpubio.light.kernels.diffusion.cpu import CpuSolver
+
+        return np.asarray(_guide(np, CpuSolver, domain, settings, unscattered))
+    from napari_gpubio.light.kernels.diffusion.gpu import guide_on
+
+    only = Device("cuda", chosen.indices[:1])
+    make = functools.partial(guide_on, only, functools.partial(_guide, domain=domain, settings=settings), unscattered)
+    return open_run(make, only, _BYTES_PER_VOXEL * domain.labels.size, "the guide of a denoiser")
+
+
+def _guide(xp: Any, solver: Callable[..., Solver], domain: Domain, settings: LightSettings, unscattered: Any) -> Any:
+    """The guide with the arrays (NumPy or CuPy) and the solver of a backend."""
     grid = _Grid.of(xp, domain, settings)
     unscattered = xp.asarray(unscattered)
     emission = grid.place(grid.scattering) * unscattered * domain.voxel_volume_mm3
-    diffuse = make_solver(*_matrix(xp, grid, domain, settings)).solve(emission)
+    diffuse = solver(*_matrix(xp, grid, domain, settings)).solve(emission)
     guide = diffuse * grid.place(grid.n**2) + unscattered
-    guide = xp.where(grid.ranks > 0, xp.maximum(guide, _LEAST * guide.max()), 0.0)
-    guide = guide.astype(np.float32)
-    return to_host(guide) if chosen.is_gpu else guide
+    return xp.where(grid.ranks > 0, xp.maximum(guide, _LEAST * guide.max()), 0.0).astype(np.float32)
 
 
-def _backend(device: Device) -> tuple[Callable[..., Solver], Any]:
-    """What solves on a device, and its arrays."""
-    from napari_gpubio.light.kernels.diffusion.cpu import CpuSolver
-
-    return CpuSolver, np
-
-
-def _without_scattering(domain: Domain, source: Source, settings: LightSettings) -> tuple[Domain, Source, LightSettings]:
+def _without_scattering(
+    domain: Domain, source: Source, settings: LightSettings
+) -> tuple[Domain, Source, LightSettings]:
     """A simulation in which what would be scattered, as far as that turns it, is absorbed."""
     media = tuple(
         dataclasses.replace(medium, mua_per_mm=medium.mua_per_mm + medium.musp_per_mm, mus_per_mm=0.0)
@@ -100,13 +107,17 @@ def _without_scattering(domain: Domain, source: Source, settings: LightSettings)
     absorbing = dataclasses.replace(domain, media=media, mua_per_mm=lost, mus_per_mm=None)
     longest = float(np.linalg.norm(domain.voxel_sizes_mm * domain.shape))
     slowest = max(medium.n for medium in domain.media) / SPEED_OF_LIGHT_MM_PER_NS
-    return absorbing, source, LightSettings(
-        photons=_PHOTONS_OF_A_PENCIL if source.kind == "pencil" else _PHOTONS,
-        seed=settings.seed,
-        refraction=settings.refraction,
-        specular=settings.specular,
-        faces=settings.faces,
-        time_gates_ns=(0.0, 1.1 * longest * slowest),
+    return (
+        absorbing,
+        source,
+        LightSettings(
+            photons=_PHOTONS_OF_A_PENCIL if source.kind == "pencil" else _PHOTONS,
+            seed=settings.seed,
+            refraction=settings.refraction,
+            specular=settings.specular,
+            faces=settings.faces,
+            time_gates_ns=(0.0, 1.1 * longest * slowest),
+        ),
     )
 
 
@@ -185,42 +196,37 @@ def _matrix(xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> tu
     inside = grid.ranks > 0
     area_mm2 = domain.voxel_volume_mm3 / domain.voxel_sizes_mm
     sink = xp.where(inside, grid.place(grid.absorption * grid.n**2), 0.0) * domain.voxel_volume_mm3
-    index = _Interfaces.of(xp, grid, domain, settings)
-    conductances = []
+    steps, conductances = _IndexSteps.of(xp, grid, domain, settings), []
     for axis in range(3):
-        half, lost, tissue, out = (
-            xp.moveaxis(volume, axis, 0)
-            for volume in (grid.place(grid.resistance(xp, domain.voxel_sizes_mm[axis])), index.surface, inside, sink)
-        )
-        kinds = xp.moveaxis(index.kinds, axis, 0)
-        area = area_mm2[axis]
-        both = tissue[:-1] & tissue[1:]
+        half, area = grid.place(grid.resistance(xp, domain.voxel_sizes_mm[axis])), area_mm2[axis]
+        lower, upper = along(axis, slice(-1)), along(axis, slice(1, None))
+        between = half[lower] + half[upper] + steps.between[steps.kinds[lower], steps.kinds[upper]]
         conductance = xp.zeros(half.shape)
-        between = half[:-1] + half[1:] + index.between[kinds[:-1], kinds[1:]]
-        conductance[:-1] = xp.where(both, area / between, 0.0)
-        to_outside = area / (half + lost)
-        out[:-1] += xp.where(tissue[:-1] & ~tissue[1:], to_outside[:-1], 0.0)
-        out[1:] += xp.where(tissue[1:] & ~tissue[:-1], to_outside[1:], 0.0)
-        for end, rule in zip((0, -1), settings.faces[2 * axis : 2 * axis + 2], strict=True):
+        conductance[lower] = xp.where(inside[lower] & inside[upper], area / between, 0.0)
+        conductances.append(conductance)
+        to_outside = area / (half + steps.surface)
+        sink[lower] += xp.where(inside[lower] & ~inside[upper], to_outside[lower], 0.0)
+        sink[upper] += xp.where(inside[upper] & ~inside[lower], to_outside[upper], 0.0)
+        for place, rule in zip((slice(1), slice(-1, None)), settings.faces[2 * axis : 2 * axis + 2], strict=True):
+            face = along(axis, place)
             if rule not in ("mirror", "cyclic"):  # through which as much comes back
-                edge = index.open_surface if rule == "escape" else index.surface
-                out[end] += xp.where(tissue[end], area / (half[end] + xp.moveaxis(edge, axis, 0)[end]), 0.0)
-        conductances.append(xp.moveaxis(conductance, 0, axis))
+                surface = steps.open_surface if rule == "escape" else steps.surface
+                sink[face] += xp.where(inside[face], area / (half + surface)[face], 0.0)
     x, y, z = conductances
     return sink, (x, y, z)
 
 
-class _Interfaces(NamedTuple):
-    """What a step of the refractive index adds to the resistance."""
+class _IndexSteps(NamedTuple):
+    """What steps of the refractive index add to resistances, mm."""
 
     kinds: Any  # number of each voxel's index, shape (X, Y, Z)
-    between: Any  # of two kinds, shape (K, K), mm
+    between: Any  # of two kinds, shape (K, K)
     surface: Any  # of a voxel's face to the outside, shape (X, Y, Z)
     open_surface: Any  # the same where nothing is reflected
 
     @classmethod
-    def of(cls, xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> "_Interfaces":
-        """The interfaces of a domain."""
+    def of(cls, xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> "_IndexSteps":
+        """Those of a domain."""
         present = [domain.outside_n, *(domain.medium(label).n for label in domain.labels_present)]
         if not settings.refraction:
             present = [1.0] * len(present)

@@ -4,11 +4,11 @@ What is solved is the balance of every voxel i,
 
     sink_i x_i + sum_j c_ij (x_i - x_j) = b_i,
 
-with conductances c_ij to its six neighbors: a symmetric matrix, whose largest and smallest entries may be decades apart.
-A coarser level joins 2 x 2 x 2 voxels. Their sinks add up, and so do the conductances of the four faces between two of
-them, but halved, since the way is twice as long. Sweeps are in the order of a checkerboard, forwards before and backwards
-after the coarser levels, which keeps the cycle symmetric. It is computed in single precision and only ever applied to
-residuals; the solution itself is in double precision.
+with conductances c_ij to its six neighbors: a symmetric matrix, whose largest and smallest entries may be decades
+apart. A coarser level joins 2 x 2 x 2 voxels. Their sinks add up, and so do the conductances of the four faces between
+two of them, but halved, since the way is twice as long. Sweeps are in the order of a checkerboard, forwards before the
+coarser levels and backwards after them, which keeps the cycle symmetric. It is computed in single precision and applied
+to residuals only; the solution itself is in double precision.
 """
 
 from abc import ABC, abstractmethod
@@ -82,7 +82,7 @@ class Solver(ABC):
             if rz <= enough:
                 break
             step = rz / self._multiply(p, product)
-            self._advance(step, p, product, x, r)
+            self._step_along(step, p, product, x, r)
             z = self._preconditioned(r)
             before, rz = rz, self._dot(r, z)
             self._turn(rz / before, z, p)
@@ -129,7 +129,7 @@ class Solver(ABC):
         """Set the product to A p, and return p A p."""
 
     @abstractmethod
-    def _advance(self, step: float, p: Any, product: Any, x: Any, r: Any) -> None:
+    def _step_along(self, step: float, p: Any, product: Any, x: Any, r: Any) -> None:
         """Add a step along p to x, and take its product from the residual."""
 
     @abstractmethod
@@ -141,24 +141,31 @@ class Solver(ABC):
         """Set p to z + share p."""
 
 
+def along(axis: int, part: slice | int) -> tuple[slice | int, ...]:
+    """The index of a part of a volume along an axis."""
+    return (*(slice(None),) * axis, part)
+
+
+_LAST, _BUT_LAST, _BUT_FIRST = slice(-1, None), slice(-1), slice(1, None)
+
+
 def _level(xp: Any, sink: Any, conductances: tuple[Any, Any, Any]) -> Level:
-    diagonal, faces = xp.array(sink, np.float32), []
+    sink = xp.array(sink, np.float32)
+    diagonal, faces = sink.copy(), []
     for axis, given in enumerate(conductances):
         face = xp.array(given, np.float32)
-        lines, around = (xp.moveaxis(array, axis, 0) for array in (face, diagonal))
-        lines[-1] = 0
-        around += lines
-        around[1:] += lines[:-1]
+        face[along(axis, _LAST)] = 0
+        diagonal += face
+        diagonal[along(axis, _BUT_FIRST)] += face[along(axis, _BUT_LAST)]
         faces.append(face)
     cx, cy, cz = faces
-    return Level(xp.array(sink, np.float32), cx, cy, cz, xp.where(diagonal > 0, diagonal, np.float32(1)))
+    return Level(sink, cx, cy, cz, xp.where(diagonal > 0, diagonal, np.float32(1)))
 
 
 def _coarser(xp: Any, level: Level) -> Level:
     faces = []
     for axis, face in enumerate((level.cx, level.cy, level.cz)):
-        between = xp.zeros_like(face)
-        odd = (slice(None),) * axis + (slice(1, None, 2),)
+        between, odd = xp.zeros_like(face), along(axis, slice(1, None, 2))
         between[odd] = np.float32(0.5) * face[odd]  # the others lie inside
         faces.append(_joined(xp, between))
     cx, cy, cz = faces
@@ -168,8 +175,7 @@ def _coarser(xp: Any, level: Level) -> Level:
 def _joined(xp: Any, values: Any) -> Any:
     """Sums over 2 x 2 x 2 voxels; the last ones of an odd number stand alone."""
     for axis in range(3):
-        if values.shape[axis] % 2:
-            values = xp.concatenate([values, xp.zeros_like(values.take([0], axis))], axis)
-        pairs = (slice(None),) * axis
-        values = values[(*pairs, slice(0, None, 2))] + values[(*pairs, slice(1, None, 2))]
+        first, second = values[along(axis, slice(0, None, 2))], values[along(axis, slice(1, None, 2))]
+        values = xp.array(first)
+        values[along(axis, slice(second.shape[axis]))] += second
     return values
