@@ -13,10 +13,11 @@ from napari.layers import Image, Labels
 from napari.utils.notifications import Notification, NotificationSeverity, notification_manager
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried, grid_of, series_layer, stored_array, volume_layer
+from napari_gpubio.core.napari_io import KEY, carried, grid_of, series_layer, stored_array, volume_layer
 from napari_gpubio.core.space import is_oblique, tilt_degrees, world_axes_of
 from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.gui.anatomy import show_letters
+from napari_gpubio.gui.color_bars import add_color_bar
 from napari_gpubio.gui.views import VIEWS_KEY, camera_of, set_view, toggle_linked_views
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class _Arrivals:
 
     def _look_at(self, layer: Any) -> None:
         affine = carried(layer, "affine")
+        if isinstance(layer, Image) and KEY in layer.metadata:
+            add_color_bar(layer)
         is_anatomical = affine is not None or carried(layer, "tractogram") is not None
         if is_anatomical and not self._is_set_up:
             self._is_set_up = True

@@ -54,7 +54,6 @@ def _show_cleaned(context: ResultContext, made: LayerData) -> None:
         viewer.layers.remove(before.name)
     active, below = viewer.layers.selection.active, context.layers.get("fluence")
     layer = viewer.add_image(data, **{**keywords, **_STYLE})
-    layer.colorbar.visible = True
     if below is not None and below in viewer.layers:  # and not above the source and the detectors
         viewer.layers.move(viewer.layers.index(layer), viewer.layers.index(below) + 1)
     if active is not None and active in viewer.layers:

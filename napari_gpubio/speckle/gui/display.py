@@ -236,6 +236,7 @@ class MapBox(QWidget):
         rescale_tip = "Set the limits that contain 98 % of the values on screen"
         self.rescale_button = text_button("Rescale", rescale_tip, self, self._rescale)
         self.on_canvas = QCheckBox("color bar over the image", self)
+        self.on_canvas.setChecked(True)
         self.baseline_maps = QSpinBox(self)
         self.baseline_maps.setRange(1, _MOST_BASELINE_MAPS)
         self.baseline_maps.setValue(_BASELINE_MAPS)
