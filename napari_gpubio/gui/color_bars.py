@@ -137,8 +137,8 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
 
         def _get_tick_frac_labels(self) -> tuple[Any, Any, list[str]]:
             _, minor, labels = super()._get_tick_frac_labels()
-            values = bar_ticks(*self.axis.domain, [float(label) for label in labels], is_log=self.is_log)
             low, high = self.axis.domain
+            values = bar_ticks(low, high, [float(label) for label in labels], is_log=self.is_log)
             places = (np.array(list(values)) - low) / ((high - low) or 1.0)
             return places, minor, list(values.values())
 

@@ -21,7 +21,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, NumberRow
 from napari_gpubio.gui.forms import ChoiceButtons, ParamForm, aligned_form, muted_label, row_label, row_of, text_button
-from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import KINDS, Source
 
@@ -69,7 +69,12 @@ class SourceBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.form = ParamForm(Source(pattern=_NO_PATTERN), parent=self)
-        self.pattern_box = LayerBox(viewer, _is_pattern, empty="open a 2-D image", parent=self)
+        self.pattern_box = LayerBox(
+            viewer,
+            lambda layer: why_not_array(layer, Image, (2,), "a 2-D image is needed"),
+            empty="open a 2-D image",
+            parent=self,
+        )
         self._build()
         self._show_fitting_rows()
         self.show_optodes(Optodes())
@@ -224,10 +229,6 @@ class SourceBox(QWidget):
             self.form.set_row_visible(name, visible=name in KINDS[kind])
         self._extra.setRowVisible(0, kind in _RECTANGLES)
         self._extra.setRowVisible(1, kind == "pattern")
-
-
-def _is_pattern(layer: Any) -> bool:
-    return isinstance(layer, Image) and layer.ndim == 2 and not layer.rgb
 
 
 _COLUMNS = ("Detector", "Radius (mm)", "From source (mm)")

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from napari.layers import Image
 from qtpy.QtCore import QRectF, QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor, QImage, QPainter
 from qtpy.QtWidgets import QCheckBox, QGridLayout, QLabel, QSpinBox, QWidget
@@ -182,6 +183,10 @@ _VIDEO_TIP = "Write the displayed map as a GIF, an mp4 (needs pip install imagei
 _BASELINE_TIP = "Maps averaged as the baseline, flow 1. Live: the next ones after Take; of a stack: the first ones"
 
 
+def _why_no_map(layer: Any) -> str | None:
+    return None if is_map(layer) else "not a map of this panel" if isinstance(layer, Image) else ""
+
+
 class ColorBar(QWidget):
     """The colors of an image layer between its limits, with the unit, as wide as the panel."""
 
@@ -229,7 +234,7 @@ class MapBox(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.layer_box = LayerBox(viewer, is_map, empty=NO_MAP, parent=self)
+        self.layer_box = LayerBox(viewer, _why_no_map, empty=NO_MAP, parent=self)
         self.layer_box.setMinimumContentsLength(6)
         self.color_bar = ColorBar(self)
         self.low, self.high = (NumberBox(-1e12, 1e12, 0.0, 4, self) for _ in range(2))

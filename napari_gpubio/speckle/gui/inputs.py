@@ -5,6 +5,7 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
+from napari.layers import Image
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QCheckBox, QLineEdit, QSizePolicy, QWidget
 
@@ -15,8 +16,8 @@ from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, fill_column, muted_label, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.layers import LayerBox, LayerListener
-from napari_gpubio.speckle.gui.layers import frames_of, is_raw_stack
+from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
+from napari_gpubio.speckle.gui.layers import frames_of, why_no_frames
 from napari_gpubio.speckle.mesi import MesiSettings
 from napari_gpubio.speckle.mesi.model import ORDERS, MesiRecipe, exposures_text, parse_exposures
 from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel, measure_dark
@@ -83,6 +84,10 @@ class MesiBox(QWidget):
         return MesiRecipe(exposures_ms=exposures, order=self.order.currentText(), settings=self.form.value())
 
 
+def _why_no_dark_frames(layer: Any) -> str | None:
+    return why_no_frames(layer) or why_not_array(layer, Image, (3,), "frames (frame, y, x) are needed")
+
+
 class NoiseBox(QWidget):
     """What is subtracted from a camera's variance: numbers, or frames that were taken in the dark.
 
@@ -94,9 +99,7 @@ class NoiseBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.form = ParamForm(NoiseModel(), parent=self)
-        self.dark_box = LayerBox(
-            viewer, lambda layer: is_raw_stack(layer) and layer.ndim == 3, nothing=NUMBERS, parent=self
-        )
+        self.dark_box = LayerBox(viewer, _why_no_dark_frames, nothing=NUMBERS, parent=self)
         self.dark_box.setMinimumContentsLength(8)
         self.description = muted_label(self)
         self._measured: NoiseModel | None = None
