@@ -267,8 +267,15 @@ def describe_voxel(curves: Sequence[Curve], dose: float, inside: Sequence[str], 
 
 
 def short_number(value: float, digits: int = _MOST_DIGITS) -> str:
-    """A number in some digits, or more in front of the point."""
-    return f"{value:.0f}" if 10**digits <= abs(value) < 1e7 else f"{value:.{digits}g}"
+    """A number in some digits, or more in front of the point; small ones in powers of ten where that is shorter."""
+    if 10**digits <= abs(value) < 1e7:
+        return f"{value:.0f}"
+    plain = f"{value:.{digits}g}"
+    if "e" not in plain and len(plain) <= digits + 2:
+        return plain
+    front, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    power = f"{float(front):g}e{int(exponent)}"
+    return min(power, plain, key=len)
 
 
 def band_text(curves: Sequence[Curve]) -> str:

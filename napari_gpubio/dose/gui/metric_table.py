@@ -45,6 +45,7 @@ _MENU = (  # 0: the unit of the dose, 1: the unit in which 20 and 30 are usual d
     ("CV20{1}[cc]", "volume with less than this dose"),
     ("V95%[%]", "share with 95 % of the prescription"),
 )
+_SHORT_UNIT = 3  # letters, which every title has room for
 _MENU_TIP = "Add a column: what can be read off a histogram, biological doses and probabilities, indices of a plan"
 _GRAY, _NUMBER = "Gy", re.compile(r"\d+\.?\d*")
 
@@ -219,7 +220,9 @@ class MetricTable(QWidget):
         self._write_table()
 
     def _fill(self) -> None:
-        self.table.horizontalHeader().setToolTip("Double-click to edit a column")
+        self.table.horizontalHeader().setToolTip(
+            "Double-click to edit a column; one without a unit is in the unit of the first"
+        )
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(3)
@@ -249,7 +252,7 @@ class MetricTable(QWidget):
     def _write_table(self) -> None:
         self._read_values()
         self._row_curves, rows = self._ordered_rows()
-        self.table.set_rows([_header_text(title) for title in self.titles], rows)
+        self.table.set_rows(_headers(self.titles, self._unit), rows)
         if not self.columns.error:
             reasons = (value.reason for values in self._values.values() for value in values if value.is_refused)
             self.problem.show_problem(next(reasons, ""))
@@ -300,6 +303,14 @@ class MetricTable(QWidget):
         changes = (there.value - here.value for there, here in pairs)
         title = Cell(f"{second.dvh.name}: 2nd − 1st", tip, chip=second.color)
         return [title, *(Cell(NO_VALUE if math.isnan(change) else f"{change:+.4g}", tip) for change in changes)]
+
+
+def _headers(titles: Sequence[str], unit: str) -> list[str]:
+    """Titles of columns; a long unit of doses stands only once, in the first of them."""
+    if len(unit) <= _SHORT_UNIT:
+        return [_header_text(title) for title in titles]
+    shared = f"[{unit}]"
+    return [f"{titles[0]}\n{shared}", *(_header_text(title.removesuffix(shared)) for title in titles[1:])]
 
 
 def _header_text(title: str) -> str:

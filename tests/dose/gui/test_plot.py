@@ -229,7 +229,8 @@ def test_ticks_of_a_logarithmic_axis_say_what_they_stand_for():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(12889.6, "12890"), (0.000123456, "0.0001235"), (1234.5, "1234"), (3e9, "3e+09")]
+    ("value", "text"),
+    [(12889.6, "12890"), (0.000123456, "1.235e-4"), (0.0123456, "0.01235"), (1234.5, "1234"), (3e9, "3e9"), (0, "0")],
 )
 def test_numbers_are_short(value, text):
     assert short_number(value) == text
