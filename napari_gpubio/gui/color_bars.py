@@ -1,13 +1,13 @@
 """The color bar of a layer on the canvas: what its colors mean, with the unit, between the layer's contrast limits.
 
 Layers share legends, so that they do not cover the picture. Of the images of a viewer one has a bar: the active one,
-or else the topmost. Fibers whose colors mean the same have one bar or sphere together.
+or else the topmost, unless another image covers it. Fibers whose colors mean the same have one bar or sphere together.
 """
 
 import dataclasses
 import textwrap
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,10 +16,13 @@ from napari.layers import Image
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.quantity import power_of_ten, quantity_of
+from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.overlays import can_draw
 
 _NAPARIS = "colorbar"  # what napari calls the color bar of an image
-_LAYER_EVENTS = ("coloring", "color_by", "legend", "visible", "name")
+_OWN_EVENTS = ("coloring", "color_by", "legend", "visible", "name")
+_COVERING_EVENTS = ("visible", "opacity", "blending", "colormap")
+_SEEN_THROUGH = ("additive", "minimum", "multiplicative")
 _TITLE_CHARACTERS = 22  # of a line
 _NEAR = 0.08  # of a limit, as a share of the bar: no other label has room there
 
@@ -56,6 +59,20 @@ def _is_log(layer: Any) -> bool:
     return quantity is not None and quantity.is_log
 
 
+def _is_covered(layer: Any, viewer: Any) -> bool:
+    """Whether an opaque image lies above an image that is not the active one."""
+    order = list(viewer.layers)
+    if not isinstance(layer, Image) or layer is viewer.layers.selection.active or viewer.canvas.grid.enabled:
+        return False
+    return any(_is_opaque(above) for above in order[order.index(layer) + 1 :])
+
+
+def _is_opaque(layer: Any) -> bool:
+    if not isinstance(layer, Image) or not layer.visible or layer.opacity < 1 or layer.blending in _SEEN_THROUGH:
+        return False
+    return bool(layer.rgb or np.min(layer.colormap.colors[:, 3]) == 1)
+
+
 class SharedLegend:
     """The visual of a legend of several layers of a viewer, of which one is drawn."""
 
@@ -72,15 +89,15 @@ class SharedLegend:
     def share(self) -> None:
         """Follow what decides which of them is drawn."""
         SharedLegend._every.add(self)
-        for event in self._events():
-            event.connect(self.refresh_all)
-        self.refresh_all()
+        self._of_layers = Connections(self._layer_pairs, self.refresh_all)
+        self._of_viewer = Connections(self._viewer_pairs, self._of_layers.attach)
+        self._of_viewer.attach()
 
     def unshare(self) -> None:
         """Follow nothing any more."""
         SharedLegend._every.discard(self)
-        for event in self._events():
-            event.disconnect(self.refresh_all)
+        self._of_viewer.detach()
+        self._of_layers.detach()
         self.refresh_all()
 
     def refresh_all(self, *_: Any) -> None:
@@ -114,14 +131,22 @@ class SharedLegend:
         chosen = active if active in same else max(same, key=order.index, default=self.layer)
         return chosen is self.layer
 
-    def _events(self) -> list[Any]:
-        own, layers = self.layer.events, self.viewer.layers
-        return [
-            *(getattr(own, name) for name in _LAYER_EVENTS if hasattr(own, name)),
-            *(getattr(layers.events, name) for name in ("inserted", "removed", "reordered")),
-            layers.selection.events.active,
-            self.viewer.canvas.grid.events.enabled,
-        ]
+    def _viewer_pairs(self) -> list[Connection]:
+        layers = self.viewer.layers
+        changed = [(event, self._follow_layers) for event in (layers.events.inserted, layers.events.removed)]
+        others = (layers.events.reordered, layers.selection.events.active, self.viewer.canvas.grid.events.enabled)
+        return [*changed, *((event, self.refresh_all) for event in others)]
+
+    def _follow_layers(self, *_: Any) -> None:
+        self._of_layers.attach()
+
+    def _layer_pairs(self) -> Iterator[Connection]:
+        """What changes the legend of the layer, and what lets an image cover it."""
+        own = self.layer.events
+        yield from ((getattr(own, name), self.refresh_all) for name in _OWN_EVENTS if hasattr(own, name))
+        for layer in self.viewer.layers:
+            if isinstance(layer, Image) and layer is not self.layer:
+                yield from ((getattr(layer.events, name), self.refresh_all) for name in _COVERING_EVENTS)
 
 
 def titled_bar_visuals() -> dict[type[Any], type[Any]]:
@@ -167,7 +192,7 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
             return color_title(self.layer), self.layer.colormap, self.layer.contrast_limits
 
         def _should_be_visible(self) -> bool:
-            return self.is_wanted() and self.is_chosen()
+            return self.is_wanted() and self.is_chosen() and not _is_covered(self.layer, self.viewer)
 
         def _on_ticks_change(self) -> None:
             if not self.node.visible or self.layer.contrast_limits is None:

@@ -80,7 +80,7 @@ def test_of_several_images_the_active_or_the_topmost_visible_one_has_the_bar(vie
     assert set(bars(viewer)) == {"second"}
     viewer.layers.selection.active = first
     assert set(bars(viewer)) == {"first"}
-    viewer.layers.selection.active = add(viewer, name="T1")
+    viewer.layers.selection.active = add(viewer, name="T1", opacity=0.5)
     assert set(bars(viewer)) == {"second"}, "the active one has none"
     second.visible = False
     assert set(bars(viewer)) == {"first"}
@@ -89,6 +89,20 @@ def test_of_several_images_the_active_or_the_topmost_visible_one_has_the_bar(vie
     second.visible = True
     viewer.add_layer(cross(color_by="place"))
     assert set(bars(viewer)) == {"second", "Streamlines"}, "fibers have their own"
+
+
+def test_an_image_that_another_one_covers_has_no_bar_unless_it_is_active(viewer):
+    shown = add(viewer, FA, "FA")
+    colors = viewer.add_image(np.ones((*VOLUME.T.shape, 3)), rgb=True, name="colors")
+    assert not bars(viewer)
+    colors.opacity = 0.5
+    assert set(bars(viewer)) == {"FA"}
+    colors.opacity, colors.blending = 1, "additive"
+    assert set(bars(viewer)) == {"FA"}
+    colors.blending = "translucent"
+    assert not bars(viewer)
+    viewer.layers.selection.active = shown
+    assert set(bars(viewer)) == {"FA"}
 
 
 def test_in_a_grid_each_image_has_its_own(viewer):
