@@ -28,9 +28,11 @@ _NEAR = 0.08  # of a limit, as a share of the bar: no other label has room there
 
 
 class TitledColorBarOverlay(ColorBarOverlay):
-    """A color bar with a title above it, on a box that keeps it legible over a bright image."""
+    """A color bar with a title above it, small, on a box that keeps it legible over a bright image."""
 
-    title_size: float = 11.0
+    size: tuple[float, float] = (16, 120)
+    font_size: float = 8.0
+    title_size: float = 9.0
     box: bool = True
 
 
@@ -82,6 +84,7 @@ class SharedLegend:
     node: Any
     _should_be_visible: Any
     _on_visible_change: Any
+    _on_position_change: Any
     x_size: float
     y_size: float
     _every: ClassVar["weakref.WeakSet[SharedLegend]"] = weakref.WeakSet()
@@ -105,6 +108,16 @@ class SharedLegend:
         for legend in list(SharedLegend._every):
             if legend.viewer is self.viewer and legend.node.visible != legend._should_be_visible():
                 legend._on_visible_change()
+
+    def give_place(self) -> None:
+        """Take no place on the canvas while it is not drawn; napari counts a size and a gap for each."""
+        if not self.node.visible:
+            self.x_size, self.y_size = (-gap for gap in self.viewer.canvas.overlay_tiling.padding)
+            self._on_position_change()
+
+    def _on_box_change(self, *_: Any) -> None:
+        if self.x_size >= 0:  # it has a place
+            super()._on_box_change()  # type: ignore[misc]
 
     def is_wanted(self) -> bool:
         """Whether it would be drawn if there were no other one."""
@@ -193,6 +206,10 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
 
         def _should_be_visible(self) -> bool:
             return self.is_wanted() and self.is_chosen() and not _is_covered(self.layer, self.viewer)
+
+        def _on_visible_change(self) -> None:
+            super()._on_visible_change()
+            self.give_place()
 
         def _on_ticks_change(self) -> None:
             if not self.node.visible or self.layer.contrast_limits is None:

@@ -113,6 +113,33 @@ def test_in_a_grid_each_image_has_its_own(viewer):
     assert set(bars(viewer)) == {"second"}
 
 
+def right_end(viewer, visual):
+    """Pixels between a legend and the right border of the canvas."""
+    viewer.screenshot(flash=False)
+    return viewer.canvas.size[1] - visual.node.transform.translate[0] - visual.x_size
+
+
+def test_legends_that_are_not_drawn_take_no_place(viewer):
+    first, second = add(viewer, FA, "first"), add(viewer, DOSE, "second")
+    (gap, _) = viewer.canvas.overlay_tiling.padding
+    for active in (first, second):
+        viewer.layers.selection.active = active
+        assert right_end(viewer, bars(viewer)[active.name]) == pytest.approx(gap, abs=1)
+    viewer.layers.remove(second)
+    assert right_end(viewer, bars(viewer)["first"]) == pytest.approx(gap, abs=1)
+
+
+def test_the_spheres_of_several_bundles_take_the_place_of_one(viewer):
+    for name in ("a", "b", "c"):
+        viewer.add_layer(cross(name=name))
+    visuals = viewer.window._qt_viewer.canvas._layer_overlay_to_visual.values()
+    (sphere,) = [
+        one for held in visuals for one in held.values() if "Sphere" in type(one).__name__ and one.node.visible
+    ]
+    (gap, _) = viewer.canvas.overlay_tiling.padding
+    assert right_end(viewer, sphere) == pytest.approx(gap, abs=1)
+
+
 def test_the_unit_follows_the_layer(viewer):
     layer = add(viewer, LOG_FLUENCE, "fluence")
     assert color_title(layer) == "fluence (1/mm²)"

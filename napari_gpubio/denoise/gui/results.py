@@ -112,10 +112,9 @@ class ResultLayers:
                 layer.contrast_limits = display.get("contrast_limits", layer.contrast_limits)
             return
         self._release(part)
-        layer = self._viewer.add_image(
+        self._viewer.add_image(
             data, name=_name(part, done), metadata={KEY: metadata}, visible=False, **image.place, **display
         )
-        layer.colorbar.visible = not layer.rgb
 
     def _release(self, part: str) -> None:
         """Leave a layer to the user, where the new result has none of its kind in its place."""

@@ -19,6 +19,7 @@ from napari_gpubio.gui.views import camera_of
 Array = npt.NDArray[Any]
 _SPHERE = 72  # pixels
 _LETTERS = 11  # pixels between the sphere and the middle of a letter
+_SIDE = _SPHERE + 4 * _LETTERS  # of the legend with its letters
 _EVENTS = ("coloring", "color_by", "legend")
 
 
@@ -125,7 +126,6 @@ def _visuals() -> dict[type[Any], type[Any]]:
             self._image = Image(np.zeros((2, 2, 4), np.uint8))
             self._text = Text(pos=np.zeros((6, 2)), text=[""] * 6, font_info=font_info)
             super().__init__(node=Compound([self._image, self._text]), font_info=font_info, **keywords)
-            self.x_size = self.y_size = _SPHERE + 4 * _LETTERS
             for event in self._view_events():
                 event.connect(self._on_view_change)
             self.share()
@@ -148,7 +148,9 @@ def _visuals() -> dict[type[Any], type[Any]]:
             self._on_visible_change()
 
         def _on_visible_change(self) -> None:
+            self.x_size = self.y_size = _SIDE
             super()._on_visible_change()
+            self.give_place()
             axes = canvas_axes(self.viewer)
             if axes is not None and self.node.visible:
                 self._draw(axes)
@@ -158,7 +160,7 @@ def _visuals() -> dict[type[Any], type[Any]]:
             tips = np.concatenate([axes, -axes])
             across = np.hypot(tips[:, 0], tips[:, 1])
             outwards = tips[:, :2] / np.maximum(across, 1e-9)[:, None] * (1, -1)
-            middle, letters = self.x_size / 2, [ends[1] for ends in ENDS] + [ends[0] for ends in ENDS]
+            middle, letters = _SIDE / 2, [ends[1] for ends in ENDS] + [ends[0] for ends in ENDS]
             self._text.text = [letter if one > 0.6 else " " for letter, one in zip(letters, across, strict=True)]
             self._text.pos = middle + outwards * (_SPHERE / 2 + _LETTERS)
             self._text.font_size, self._text.color = self.overlay.font_size, self._get_fgcolor()
