@@ -1,7 +1,6 @@
 """What the viewer does when scans arrive: it shows them upright, in millimeters, and says what is tilted.
 
-Every viewer of the process is followed from when it is the current one, once a command of the plugin has been run: a
-reader, a sample or a panel.
+Every viewer of the process is followed once a command of the plugin has been run: a reader, a sample or a panel.
 """
 
 import sys
@@ -34,19 +33,20 @@ _followed: dict[int, "_Arrivals"] = {}  # by the viewer's id; viewers compare al
 
 
 def on_activate(_: Any = None) -> None:
-    """Follow the current viewer, and others as soon as their windows are used (napari's ``on_activate``)."""
-    _follow_current()
+    """Follow the viewers that are open, and others as soon as their windows are used (napari's ``on_activate``)."""
+    _follow_open_viewers()
     application = QApplication.instance()
     if isinstance(application, QApplication):
         # later, since napari learns of it after Qt has told
-        application.focusWindowChanged.connect(lambda _: QTimer.singleShot(0, _follow_current))
+        application.focusWindowChanged.connect(lambda _: QTimer.singleShot(0, _follow_open_viewers))
 
 
-def _follow_current() -> None:
+def _follow_open_viewers() -> None:
     napari = sys.modules.get("napari")
-    viewer = None if napari is None else napari.current_viewer()
-    if viewer is not None:
-        follow_scans(viewer)
+    current = None if napari is None else napari.current_viewer()
+    if current is not None:
+        for viewer in (current, *getattr(type(current), "_instances", ())):  # those in the background, if napari tells
+            follow_scans(viewer)
 
 
 def follow_scans(viewer: Any) -> None:

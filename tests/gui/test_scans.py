@@ -169,14 +169,17 @@ def test_the_linked_views_open_and_close_by_a_key(make_napari_viewer):
 
 
 @pytest.mark.display
-def test_every_viewer_is_followed_once_its_window_is_used(make_napari_viewer, qtbot):
+def test_every_viewer_is_followed(make_napari_viewer, qtbot):
     first, second = make_napari_viewer(show=True), make_napari_viewer(show=True)
     on_activate()
     for viewer in (first, second):
-        viewer.window.activate()
-        viewer.window._qt_window.activateWindow()
         add(viewer, "cubic")
-        qtbot.wait_until(lambda viewer=viewer: view_of(viewer) == "neurological" and OVERLAY in viewer.canvas.overlays)
+        assert view_of(viewer) == "neurological"
+        assert OVERLAY in viewer.canvas.overlays
+    later = make_napari_viewer(show=True)
+    add(later, "cubic")
+    later.window._qt_window.activateWindow()
+    qtbot.wait_until(lambda: view_of(later) == "neurological" and OVERLAY in later.canvas.overlays)
 
 
 @pytest.mark.display
