@@ -6,6 +6,7 @@ import pytest
 from napari_gpubio.core.napari_io import stored_array, volume_layer
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.dose import Dose, dvh
+from napari_gpubio.dose.gui.curves import short_number
 from napari_gpubio.dose.io import read_curves_csv
 from tests.dock_widgets import run_script, save_scripts_as, script_of
 from tests.dose.gui.panel_samples import AFFINE, SETTINGS, SHAPE, highlighted, label_values, organs
@@ -110,7 +111,8 @@ def test_a_map_of_errors_is_no_dose_and_a_choice_is_kept(user, viewer, light_use
     )
     viewer.add_image(data, **keywords)
     box = user.panel.inputs_box.dose_box
-    assert [box.itemText(n) for n in range(box.count())] == ["mine"]
+    listed = [box.itemText(n) for n in range(box.count())]
+    assert listed == ["mine", "error (relative standard error, not a dose)"]
     box.activated.emit(0)  # the user's own choice
     light_user.add(name="newer")
     assert box.layer == chosen
@@ -184,8 +186,8 @@ def test_numbers_have_the_digits_of_their_bins(user, light_user):
     user.panel.table.columns.enter("Mean[1/mm2], D50%[1/mm2]")
     light_user.settled()
     mean, median = user.cells(0)[1:]
-    assert mean == f"{user.curve('lung').mean:.4g}"
-    assert median == f"{user.curve('lung').dose_at_percent(50):.3g}"
+    assert mean == short_number(user.curve("lung").mean, 4)
+    assert median == short_number(user.curve("lung").dose_at_percent(50), 3)
 
 
 def test_a_band_is_drawn_from_what_the_layer_carries(user, light_user):
