@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import QObject, Qt, Signal
-from qtpy.QtGui import QBrush, QColor, QIcon, QKeySequence
+from qtpy.QtGui import QBrush, QColor, QIcon
 from qtpy.QtWidgets import (
-    QApplication,
     QGridLayout,
     QHeaderView,
     QLabel,
@@ -29,7 +28,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.jobs import Job, Outcome
-from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.gui.tables import CopyingView, color_chip
 
 # -- files ------------------------------------------------------------------------------------------------------------
 
@@ -162,7 +161,7 @@ _NAME, _VALUE, _UNIT = range(3)
 _NAMES_SHARE = 0.5  # of the width, which values and units leave to names that need it
 
 
-class NumberTable(QTreeWidget):
+class NumberTable(CopyingView, QTreeWidget):
     """Shows rows of numbers; while only the numbers change, what is folded or selected stays so."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -209,23 +208,6 @@ class NumberTable(QTreeWidget):
         """Return the selected rows, or all, as lines with tabs, which a spreadsheet takes."""
         chosen = [row for item, row in zip(self._items, self.rows, strict=True) if item.isSelected()]
         return "\n".join("\t".join((row.group, row.name, row.text, row.unit)) for row in chosen or self.rows)
-
-    def copy(self) -> None:
-        """Put the selected rows, or all, on the clipboard."""
-        QApplication.clipboard().setText(self.copied_text())
-
-    def keyPressEvent(self, event: Any) -> None:
-        """Qt: a key."""
-        if event.matches(QKeySequence.StandardKey.Copy):
-            self.copy()
-        else:
-            super().keyPressEvent(event)
-
-    def contextMenuEvent(self, event: Any) -> None:
-        """Qt: the right mouse button."""
-        menu = QMenu(self)
-        menu.addAction("Copy", self.copy)
-        menu.exec(event.globalPos())
 
     def _build(self, rows: Sequence[Number]) -> None:
         folded = {item.text(_NAME) for item in self._headings() if not item.isExpanded()}

@@ -18,6 +18,7 @@ Array = npt.NDArray[np.float64]
 INTERVALS = 100  # of a differential histogram
 DECADES = 12.0  # of a logarithmic axis, at most
 _FEWEST_DIGITS, _MOST_DIGITS = 2, 4  # of a number on screen
+_LIMIT_DIGITS = 3  # of the lowest dose counted: its bin is that wide
 _BANDS = {HALVES: "from two halves of the photons", TOGETHER: "all voxels together (the widest)"}
 MOST_LINES = 12  # structures in the readout
 NO_REFERENCE = "enter a prescription to see doses in % of it"
@@ -67,8 +68,11 @@ class MetricReader:
         low, high = (evaluate_metric(metric, one, self.reference).value for one in (curve.band.low, curve.band.high))
         return abs(high - low) / (2 * curve.band.errors)
 
-    def text(self, metric: Metric, curve: Curve, value: float) -> str:
+    def text(self, metric: Metric, curve: Curve, found: MetricValue) -> str:
         """Return a metric's value in as many digits as its bin and its error allow."""
+        if found.is_limit:
+            return below_text(found.below)
+        value = found.value
         reads_dose = metric.is_dose and metric.kind in ("D", "DC", "Median")
         dose = float(evaluate_metric(_plain(metric), curve.dvh, self.reference).value) if reads_dose else math.nan
         step = curve.dvh.step_at(dose) / dose if dose > 0 else 0.0
@@ -222,10 +226,10 @@ def named_curves(curves: Sequence[Curve]) -> list[tuple[int, Curve]]:
 # -- the readout ------------------------------------------------------------------------------------------------------
 
 
-def describe_dose(dose: float, axes: Axes) -> str:
+def describe_dose(dose: float, axes: Axes, digits: int = _MOST_DIGITS) -> str:
     """A dose with its unit, and in % of the prescription where there is one."""
     percent = f" ({100 * dose / axes.reference:.3g} %)" if axes.reference else ""
-    return f"{short_number(dose)} {axes.unit}{percent}"
+    return f"{short_number(dose, digits)} {axes.unit}{percent}"
 
 
 def describe_above(curves: Sequence[Curve], dose: float, axes: Axes) -> str:
@@ -247,8 +251,15 @@ def describe_dose_at_volume(curves: Sequence[Curve], volume: float, axes: Axes) 
     """D_x: the dose that a volume (in % or cc, as on the axis) of each structure receives at least."""
     parts = []
     for curve in curves:
-        dose = float(curve.dvh.dose_at_percent(volume) if axes.relative_volume else curve.dvh.dose_at(volume))
-        parts.append(_part(curve, describe_dose(dose, axes) if math.isfinite(dose) else "smaller than that"))
+        dvh = curve.dvh
+        dose = float(dvh.dose_at_percent(volume) if axes.relative_volume else dvh.dose_at(volume))
+        if dose == 0 and dvh.zero_cc and dvh.least_positive > 0:
+            text = f"< {describe_dose(dvh.least_positive, axes, _LIMIT_DIGITS)}"
+        elif math.isfinite(dose):
+            text = describe_dose(dose, axes, _digits(dvh.step_at(dose) / dose if dose > 0 else 0.0))
+        else:
+            text = "smaller than that"
+        parts.append(_part(curve, text))
     return _list(f"D at {short_number(volume)} {axes.volume_unit}", parts)
 
 
@@ -269,6 +280,11 @@ def describe_voxel(curves: Sequence[Curve], dose: float, inside: Sequence[str], 
 def short_number(value: float, digits: int = _MOST_DIGITS) -> str:
     """A number in some digits, or more in front of the point."""
     return f"{value:.0f}" if 10**digits <= abs(value) < 1e7 else f"{value:.{digits}g}"
+
+
+def below_text(limit: float) -> str:
+    """What is shown of a dose that is only known to be less than a limit."""
+    return f"< {short_number(limit, _LIMIT_DIGITS)}"
 
 
 def band_text(curves: Sequence[Curve]) -> str:

@@ -9,7 +9,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QLineEdit, QMenu, QTableWidgetItem, QToolButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader, short_number
+from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader, below_text, short_number
 from napari_gpubio.dose.gui.row_table import NO_VALUE, Cell, ProblemLabel, RowTable
 from napari_gpubio.dose.metrics.metric import MetricValue
 from napari_gpubio.dose.metrics.metric_text import parse_metrics
@@ -162,6 +162,7 @@ def _is_gray(unit: str) -> bool:
 
 Row = list[Cell]
 _PENDING_VALUE = "…"
+_LOWEST = "the lowest dose counted in this structure: no photon reached so much of its volume"
 
 
 class MetricTable(QWidget):
@@ -291,13 +292,15 @@ class MetricTable(QWidget):
             return Cell(_PENDING_VALUE if value.reason == PENDING else NO_VALUE, value.reason)
         error = self._reader.error(metric, curve)
         known = "" if math.isnan(error) else f"± {short_number(error, 2)} (1 standard error); "
-        return Cell(self._reader.text(metric, curve, value.value), f"{known}{tip}")
+        if value.is_limit:
+            known = f"{below_text(value.below)} {metric.unit or self._unit}, {_LOWEST}; "
+        return Cell(self._reader.text(metric, curve, value), f"{known}{tip}")
 
     def _difference_row(self, first: Curve, second: Curve) -> Row:
         """The second plan minus the first."""
         tip = "second plan minus first"
         pairs = zip(self._values[second], self._values[first], strict=True)
-        changes = (there.value - here.value for there, here in pairs)
+        changes = (math.nan if there.is_limit or here.is_limit else there.value - here.value for there, here in pairs)
         title = Cell(f"{second.dvh.name}: 2nd − 1st", tip, chip=second.color)
         return [title, *(Cell(NO_VALUE if math.isnan(change) else f"{change:+.4g}", tip) for change in changes)]
 

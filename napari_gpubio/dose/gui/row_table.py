@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QFrame, QLabel, QTableView, QTableWidget, QTableWidge
 
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.tables import aligned, color_chip
+from napari_gpubio.gui.tables import CopyingView, aligned, color_chip
 
 NO_VALUE = "–"
 _ROW, _MOST_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling
@@ -31,7 +31,7 @@ class _Item(QTableWidgetItem):
     cell = Cell("")
 
 
-class RowTable(QTableWidget):
+class RowTable(CopyingView, QTableWidget):
     """A table as high as its rows, up to eight; its first column takes the width that the others leave.
 
     The first column holds names and stays in sight while the others scroll.
@@ -67,6 +67,13 @@ class RowTable(QTableWidget):
             self._text_lengths = lengths
             self.resizeColumnsToContents()
         self._fit_height()
+
+    def copied_text(self) -> str:
+        """Return all rows below their titles, as lines with tabs, which a spreadsheet takes."""
+        columns = range(self.columnCount())
+        lines = [[self.horizontalHeaderItem(column).text().replace("\n", " ") for column in columns]]
+        lines += [[self.item(row, column).text() for column in columns] for row in range(self.rowCount())]
+        return "\n".join("\t".join(line) for line in lines)
 
     def resizeEvent(self, event: Any) -> None:
         """Qt: another size."""
