@@ -10,8 +10,10 @@ from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
 from napari_gpubio.core.steps import Step
+from napari_gpubio.dose.gui.request import frame_at
 from napari_gpubio.gui.actions import FLUENCE, MADE_OF, ResultAction, ResultContext
 from napari_gpubio.gui.processors import DISABLED
+from napari_gpubio.gui.script import ScriptStep, file_name
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, fading
 from napari_gpubio.workflows.fluence import clean_fluence_steps, cleaned_layer
 
@@ -31,11 +33,38 @@ def clean(context: ResultContext) -> None:
     context.panel.run_other(lambda stop: _cleaning_steps(context, stop), lambda made: _show_cleaned(context, made))
 
 
-def _cleaning_steps(context: ResultContext, stop: threading.Event) -> Generator[Step, None, LayerData]:
+def _cleaning_steps(
+    context: ResultContext, stop: threading.Event
+) -> Generator[Step, None, tuple[LayerData, ScriptStep | None]]:
     result, options, device = context.result, context.options, context.panel.device
     yield from _warm_up_steps("denoise", device)
     cleaned = yield from clean_fluence_steps(result, device=device, stop=stop)
-    return cleaned_layer(result, cleaned, unit=options.unit, decades=options.decades)
+    layer = cleaned_layer(result, cleaned, unit=options.unit, decades=options.decades)
+    return layer, _cleaning_code(context, device) if cleaned.complete else None
+
+
+def _cleaning_code(context: ResultContext, device: str) -> ScriptStep:
+    """Code that writes the cleaned fluence with the bits of its layer, named ``layer`` for what follows."""
+    return ScriptStep(
+        ("from napari_gpubio import workflows", "from napari_gpubio.core.layer_files import write_image"),
+        (
+            f"cleaned = workflows.clean_fluence(result, device={device!r})",
+            f"layer = workflows.cleaned_layer(result, cleaned, unit={_unit_code(context)})",
+            f"write_image({_file_beside(context, 'cleaned.nii.gz')!r}, *layer[:2])",
+        ),
+    )
+
+
+def _file_beside(context: ResultContext, ending: str) -> str:
+    """Name of a file that a script writes, after the labels."""
+    labels = context.layers.get("labels")
+    return f"{file_name('light' if labels is None else labels.name)} {ending}"
+
+
+def _unit_code(context: ResultContext) -> str:
+    """Code of the unit on display, which may be another one when the script is copied."""
+    unit = context.options.unit
+    return f"FluenceUnit({unit.name!r}, {unit.factor!r})"
 
 
 def _warm_up_steps(engine: str, device: str) -> Generator[Step, None, None]:
@@ -46,9 +75,11 @@ def _warm_up_steps(engine: str, device: str) -> Generator[Step, None, None]:
         warmup.warm_engines((engine,), lambda *_: None)
 
 
-def _show_cleaned(context: ResultContext, made: LayerData) -> None:
+def _show_cleaned(context: ResultContext, made: tuple[LayerData, ScriptStep | None]) -> None:
     """Show the cleaned fluence in place of that of an older run; what was displayed is hidden below it."""
-    viewer, (data, keywords, _) = context.panel.viewer, made
+    viewer, ((data, keywords, _), code) = context.panel.viewer, made
+    if code is not None:
+        context.record(code)
     before = _cleaned_of(viewer, None)
     if before is not None:
         viewer.layers.remove(before.name)
@@ -101,6 +132,25 @@ def dose_by_region(context: ResultContext) -> None:
         raise InvalidInput(f"{fluence.name!r} is not offered as a dose; choose a dose in the panel {_DOSE!r}")
     panel.inputs_box.structures.choose(labels)
     panel.run()
+    context.record(_counting_code(context, fluence))
+
+
+def _counting_code(context: ResultContext, counted: Any) -> ScriptStep:
+    """Code that counts what a layer shows and writes the curves."""
+    volume = frame_at(counted, context.panel.viewer.dims.point)
+    gate = "" if volume is None else f", gate={volume}"
+    shown = (
+        f"light.napari_io.fluence_layer(result, '', unit={_unit_code(context)}{', gates=True' * (counted.ndim > 3)})"
+    )
+    own = () if carried(counted, MADE_OF) is context.result else (f"layer = {shown}",)  # else it has been cleaned
+    return ScriptStep(
+        ("from napari_gpubio import workflows", "from napari_gpubio.dose.io import write_curves_csv"),
+        (
+            *own,
+            f"curves = workflows.dose_by_region(result, layer{gate}, device={context.panel.device!r})",
+            f"write_curves_csv({_file_beside(context, 'curves.csv')!r}, curves)",
+        ),
+    )
 
 
 ACTIONS = (
