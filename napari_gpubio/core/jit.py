@@ -23,7 +23,7 @@ import numpy.typing as npt
 from numba.core import event
 
 from napari_gpubio.core.files import machine_code_folder, owner_of
-from napari_gpubio.core.steps import begin_compiling, end_compiling
+from napari_gpubio.core.timing import begin_compiling, end_compiling
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

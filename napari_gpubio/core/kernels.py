@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.core.steps import compiling
+from napari_gpubio.core.timing import compiling
 
 # Letters of Python's struct module for the kinds of numbers in a layout.
 _FORMATS = {"f4": "f", "f8": "d", "b1": "?"}

@@ -1,4 +1,4 @@
-"""The one protocol for long work, a generator of steps that returns its result; and run times without compilation.
+"""The one protocol for long work: a generator of steps that returns its result.
 
 An engine's ``steps(...)`` yields a `Step` after every piece of work and returns its result. A script drives it to
 the end with `drive`; a dock widget drives it in a worker and shows what comes. To stop early the caller sets the
@@ -8,10 +8,7 @@ and which keeps what was done. ``close()`` on the generator is for teardown only
 
 import dataclasses
 import functools
-import threading
-import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -75,63 +72,3 @@ def drive(steps: Generator[Step, None, Result], progress: Callable[[Step], objec
         return result
     finally:
         steps.close()
-
-
-_lock = threading.Lock()
-_running: dict[int, int] = {}  # by thread: compilations that are under way, one inside another
-_begun: dict[int, float] = {}
-_seconds = 0.0
-
-
-def compile_seconds() -> float:
-    """Seconds that this process has spent compiling, on the CPU's and the GPU's behalf."""
-    with _lock:
-        return _seconds
-
-
-@contextmanager
-def compiling() -> Iterator[None]:
-    """Enclose a compilation; of those inside one another only the outermost counts."""
-    begin_compiling()
-    try:
-        yield
-    finally:
-        end_compiling()
-
-
-def begin_compiling() -> None:
-    """Note that this thread begins to compile."""
-    me = threading.get_ident()
-    with _lock:
-        _running[me] = _running.get(me, 0) + 1
-        if _running[me] == 1:
-            _begun[me] = time.perf_counter()
-
-
-def end_compiling() -> None:
-    """Note that this thread has compiled."""
-    global _seconds
-    me = threading.get_ident()
-    with _lock:
-        _running[me] -= 1
-        if not _running[me]:
-            del _running[me]
-            _seconds += time.perf_counter() - _begun.pop(me)
-
-
-class RunClock:
-    """Time since it was made, without compilation.
-
-    Parameters
-    ----------
-    already
-        Seconds to begin with: those of the run that is resumed.
-    """
-
-    def __init__(self, already: float = 0.0) -> None:
-        self._already, self._begun, self._compiled = already, time.perf_counter(), compile_seconds()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds so far."""
-        return self._already + time.perf_counter() - self._begun - (compile_seconds() - self._compiled)

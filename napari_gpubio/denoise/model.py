@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device
-from napari_gpubio.core.steps import RunClock
+from napari_gpubio.core.timing import RunClock
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

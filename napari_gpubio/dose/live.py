@@ -11,7 +11,8 @@ import numpy.typing as npt
 from napari_gpubio.core.chunks import advance_in_chunks
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import RunClock, Step, drive
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.model import Dose, Structures, is_turned, listed
 from napari_gpubio.dose.resident import OpenCalculation

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
-from napari_gpubio.core.steps import RunClock, Step, drive
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.model import Dose, Structures, listed
 from napari_gpubio.dose.settings import DvhSettings

@@ -3,22 +3,22 @@
 The viewer's world is (z, y, x) in RAS millimeters, so the letters follow from its axes and its camera alone.
 """
 
-import logging
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from napari.components.overlays import CanvasOverlay
 
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.overlays import can_draw
 from napari_gpubio.gui.views import camera_of
 
-logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
 OVERLAY = "napari-gpubio anatomy"
 ENDS = (("I", "S"), ("P", "A"), ("L", "R"))  # the lower and the upper end of z, y, x
 _MARGIN, _RADIUS, _CORNER = 14, 34, 64  # pixels
 _BEHIND = 0.35  # opacity of letters that point away
-_POSITIVE = {"towards": 1, "away": -1, "up": 1, "down": -1, "right": 1, "left": -1}
+POSITIVE = {"towards": 1, "away": -1, "up": 1, "down": -1, "right": 1, "left": -1}  # of a direction on the screen
 
 
 def border_letters(displayed: tuple[int, int], orientation: tuple[str, str, str]) -> tuple[str, str, str, str]:
@@ -32,7 +32,7 @@ def border_letters(displayed: tuple[int, int], orientation: tuple[str, str, str]
         Of the camera, as napari has it: depth, vertical, horizontal.
     """
     vertical, horizontal = (ENDS[axis] for axis in displayed)
-    up, right = _POSITIVE[orientation[1]] > 0, _POSITIVE[orientation[2]] > 0
+    up, right = POSITIVE[orientation[1]] > 0, POSITIVE[orientation[2]] > 0
     return vertical[up], vertical[not up], horizontal[not right], horizontal[right]
 
 
@@ -51,39 +51,21 @@ def orientation_of(camera: Any) -> tuple[str, str, str]:
     return depth, vertical, horizontal
 
 
+class AnatomyOverlay(CanvasOverlay):
+    """Letters of the body's sides."""
+
+    position: object = "free"  # not one of napari's corners, where it would be stacked with others
+    font_size: float = 12.0
+
+
 def show_letters(viewer: Any) -> bool:
-    """Show the letters on a viewer's canvas; returns whether napari could, and logs why not."""
-    if OVERLAY in viewer.canvas.overlays:
-        return True
-    try:
-        viewer.canvas.overlays[OVERLAY] = _overlay_class()(visible=True)
-    except (ImportError, AttributeError, TypeError) as error:  # what comes where napari's internals are others
-        logger.warning("the letters of the body's sides cannot be drawn: %s", error)
-        return False
-    return True
+    """Show the letters on a viewer's canvas; returns whether napari can."""
+    if OVERLAY not in viewer.canvas.overlays and can_draw("the letters of the body's sides", _visuals):
+        viewer.canvas.overlays[OVERLAY] = AnatomyOverlay(visible=True)
+    return OVERLAY in viewer.canvas.overlays
 
 
-_overlay: list[type[Any]] = []
-
-
-def _overlay_class() -> type[Any]:
-    """The overlay's model, whose visual napari finds from then on."""
-    if not _overlay:
-        from napari._vispy.utils.visual import overlay_to_visual
-        from napari.components.overlays import CanvasOverlay
-
-        class AnatomyOverlay(CanvasOverlay):
-            """Letters of the body's sides."""
-
-            position: object = "free"  # not one of napari's corners, where it would be stacked with others
-            font_size: float = 12.0
-
-        overlay_to_visual[AnatomyOverlay] = _visual_class()
-        _overlay.append(AnatomyOverlay)
-    return _overlay[0]
-
-
-def _visual_class() -> Any:
+def _visuals() -> dict[type[Any], type[Any]]:
     from napari._vispy.overlays.base import ViewerOverlayMixin, VispyCanvasOverlay
     from napari._vispy.visuals.text import Text
     from vispy.scene.visuals import Compound, Line
@@ -150,4 +132,4 @@ def _visual_class() -> Any:
             shades[0::2, :3] = shades[1::2, :3] = np.array(theme.DIRECTIONS)[axes]
             self._lines.set_data(pos=ends, color=shades)
 
-    return VispyAnatomyOverlay
+    return {AnatomyOverlay: VispyAnatomyOverlay}

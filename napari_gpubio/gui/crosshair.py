@@ -1,13 +1,13 @@
 """A crosshair at the viewer's point, in 2-D and 3-D."""
 
-import logging
 from typing import Any
 
 import numpy as np
+from napari.components.overlays import SceneOverlay
 
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.overlays import can_draw
 
-logger = logging.getLogger(__name__)
 OVERLAY = "napari-gpubio crosshair"
 _FAR = 1e4  # mm: beyond every canvas
 
@@ -23,16 +23,17 @@ def crosshair_ends(point: Any, displayed: Any) -> np.ndarray[Any, Any]:
     return ends
 
 
+class CrosshairOverlay(SceneOverlay):
+    """Three lines through the viewer's point."""
+
+
 def show_crosshair(viewer: Any) -> bool:
-    """Show the crosshair on a viewer's canvas; returns whether napari could, and logs why not."""
-    if OVERLAY in viewer.scene.overlays:
-        viewer.scene.overlays[OVERLAY].visible = True
-        return True
-    try:
-        viewer.scene.overlays[OVERLAY] = _overlay_class()(visible=True)
-    except (ImportError, AttributeError, TypeError) as error:  # what comes where napari's internals are others
-        logger.warning("the crosshair cannot be drawn: %s", error)
+    """Show the crosshair on a viewer's canvas; returns whether napari can."""
+    if not can_draw("the crosshair", _visuals):
         return False
+    if OVERLAY not in viewer.scene.overlays:
+        viewer.scene.overlays[OVERLAY] = CrosshairOverlay()
+    viewer.scene.overlays[OVERLAY].visible = True
     return True
 
 
@@ -42,41 +43,29 @@ def hide_crosshair(viewer: Any) -> None:
         viewer.scene.overlays[OVERLAY].visible = False
 
 
-_overlay: list[type[Any]] = []
+def _visuals() -> dict[type[Any], type[Any]]:
+    from napari._vispy.overlays.base import ViewerOverlayMixin, VispySceneOverlay
+    from vispy.scene.visuals import Line
 
+    class VispyCrosshairOverlay(ViewerOverlayMixin, VispySceneOverlay):
+        """Draws the lines."""
 
-def _overlay_class() -> type[Any]:
-    """The overlay's model, whose visual napari finds from then on."""
-    if not _overlay:
-        from napari._vispy.overlays.base import ViewerOverlayMixin, VispySceneOverlay
-        from napari._vispy.utils.visual import overlay_to_visual
-        from napari.components.overlays import SceneOverlay
-        from vispy.scene.visuals import Line
+        def __init__(self, font_info: Any = None, **keywords: Any) -> None:
+            node = Line(pos=np.zeros((6, 3)), connect="segments", width=1, color=theme.CROSSHAIR)
+            super().__init__(node=node, font_info=font_info, **keywords)
+            self._events = self.viewer.dims.events
+            for event in (self._events.point, self._events.order, self._events.ndisplay):
+                event.connect(self._move)
+            self.reset()
+            self._move()
 
-        class CrosshairOverlay(SceneOverlay):
-            """Three lines through the viewer's point."""
+        def close(self) -> None:
+            """Stop following the viewer."""
+            for event in (self._events.point, self._events.order, self._events.ndisplay):
+                event.disconnect(self._move)
+            super().close()
 
-        class VispyCrosshairOverlay(ViewerOverlayMixin, VispySceneOverlay):
-            """Draws the lines."""
+        def _move(self, *_: Any) -> None:
+            self.node.set_data(pos=crosshair_ends(self.viewer.dims.point, self.viewer.dims.displayed))
 
-            def __init__(self, font_info: Any = None, **keywords: Any) -> None:
-                node = Line(pos=np.zeros((6, 3)), connect="segments", width=1, color=theme.CROSSHAIR)
-                super().__init__(node=node, font_info=font_info, **keywords)
-                self._events = self.viewer.dims.events
-                for event in (self._events.point, self._events.order, self._events.ndisplay):
-                    event.connect(self._move)
-                self.reset()
-                self._move()
-
-            def close(self) -> None:
-                """Stop following the viewer."""
-                for event in (self._events.point, self._events.order, self._events.ndisplay):
-                    event.disconnect(self._move)
-                super().close()
-
-            def _move(self, *_: Any) -> None:
-                self.node.set_data(pos=crosshair_ends(self.viewer.dims.point, self.viewer.dims.displayed))
-
-        overlay_to_visual[CrosshairOverlay] = VispyCrosshairOverlay
-        _overlay.append(CrosshairOverlay)
-    return _overlay[0]
+    return {CrosshairOverlay: VispyCrosshairOverlay}

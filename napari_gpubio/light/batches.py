@@ -26,7 +26,8 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import Runnable, advance_in_pieces
 from napari_gpubio.core.device import Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import RunClock, Step
+from napari_gpubio.core.steps import Step
+from napari_gpubio.core.timing import RunClock
 
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from napari_gpubio.core.command_line import stop_at_interrupt
-from napari_gpubio.core.steps import RunClock, Step, begin_compiling, compile_seconds, compiling, drive
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock, begin_compiling, compile_seconds, compiling
 
 
 def work(total, closed):

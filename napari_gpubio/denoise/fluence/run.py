@@ -11,7 +11,8 @@ import numpy.typing as npt
 from napari_gpubio.core.chunks import open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import RunClock, Step, drive
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
 from napari_gpubio.denoise.fluence.inputs import (
     checked_fluence,
     checked_labels,

@@ -4,7 +4,6 @@ Each layer has both as overlays, of which napari makes the visuals. Layers whose
 the topmost of them is drawn.
 """
 
-import logging
 import weakref
 from typing import Any, ClassVar
 
@@ -13,15 +12,14 @@ import numpy.typing as npt
 from napari.components.overlays import CanvasOverlay, ColorBarOverlay
 from napari.utils.events import EmitterGroup, Event
 
-from napari_gpubio.gui.anatomy import ENDS, orientation_of, screen_axes
+from napari_gpubio.gui.anatomy import ENDS, POSITIVE, orientation_of, screen_axes
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM
+from napari_gpubio.gui.overlays import can_draw
 from napari_gpubio.gui.views import camera_of
 
-logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
 _SPHERE = 72  # pixels
 _LETTERS = 11  # pixels between the sphere and the middle of a letter
-_POSITIVE = {"towards": 1, "away": -1, "up": 1, "down": -1, "right": 1, "left": -1}
 _EVENTS = ("coloring", "color_by", "legend", "visible")
 
 
@@ -67,14 +65,9 @@ class ColorScale:
         self._told = now
 
 
-_registered: list[bool] = []  # whether napari could be given the visuals, once it was tried
-
-
 def add_legends(layer: Any) -> None:
     """Give a layer its legends, where napari can draw them."""
-    if not _registered:
-        _registered.append(_register())
-    if not _registered[0]:
+    if not can_draw("the color bar and the direction sphere of streamlines", _visuals):
         return
     layer.color_scale = ColorScale(layer)
     bar, sphere = LineColorBarOverlay(colormanager_attribute="color_scale"), DirectionSphereOverlay()
@@ -88,19 +81,6 @@ def add_legends(layer: Any) -> None:
     for name in _EVENTS[:3]:
         getattr(layer.events, name).connect(update)
     update()
-
-
-def _register() -> bool:
-    try:
-        from napari._vispy.utils.visual import overlay_to_visual
-
-        bar, sphere = _visual_classes()
-    except (ImportError, AttributeError, TypeError) as error:  # what comes where napari's internals are others
-        logger.warning("the color bar and the direction sphere of streamlines cannot be drawn: %s", error)
-        return False
-    overlay_to_visual[LineColorBarOverlay] = bar
-    overlay_to_visual[DirectionSphereOverlay] = sphere
-    return True
 
 
 def sphere_image(axes: Array, size: int = _SPHERE) -> npt.NDArray[np.uint8]:
@@ -134,12 +114,12 @@ def canvas_axes(viewer: Any) -> Array | None:
         axes[displayed] = screen_axes(camera)
         return axes
     _, vertical, horizontal = orientation_of(camera)
-    axes[displayed[1], 0], axes[displayed[0], 1] = _POSITIVE[horizontal], _POSITIVE[vertical]
+    axes[displayed[1], 0], axes[displayed[0], 1] = POSITIVE[horizontal], POSITIVE[vertical]
     axes[3 - sum(displayed), 2] = 1.0
     return axes
 
 
-def _visual_classes() -> tuple[Any, Any]:
+def _visuals() -> dict[type[Any], type[Any]]:
     """The visuals, of classes of napari's that may have moved."""
     from napari._vispy.overlays.base import LayerOverlayMixin, VispyCanvasOverlay
     from napari._vispy.overlays.colorbar import VispyColorBarOverlay
@@ -286,4 +266,4 @@ def _visual_classes() -> tuple[Any, Any]:
             self._text.pos = middle + outwards * (_SPHERE / 2 + _LETTERS)
             self._text.font_size, self._text.color = self.overlay.font_size, self._get_fgcolor()
 
-    return VispyLineColorBar, VispyDirectionSphere
+    return {LineColorBarOverlay: VispyLineColorBar, DirectionSphereOverlay: VispyDirectionSphere}

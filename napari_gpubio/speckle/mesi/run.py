@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import RunClock, Step, drive
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
 from napari_gpubio.speckle.mesi.model import MesiResult, MesiSettings
 from napari_gpubio.speckle.model import FrameStack
 

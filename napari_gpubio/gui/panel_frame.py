@@ -1,0 +1,152 @@
+"""The look of every dock widget: inputs that scroll, and below them messages, buttons, progress and a status line."""
+
+from typing import Any
+
+from qtpy.QtCore import QEvent, Qt
+from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QScrollArea, QVBoxLayout, QWidget
+
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import Connections, single_shot
+from napari_gpubio.gui.docking import CloseGuard, DockWindow, share_place
+from napari_gpubio.gui.forms import InputColumn, WrappedLabel
+from napari_gpubio.gui.scans import follow_scans
+from napari_gpubio.gui.wheel import WheelGuard
+
+_LEAST_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
+
+
+class PanelFrame(QWidget):
+    """A dock widget with its messages, its width and its colors, which follow napari's theme.
+
+    A subclass fills ``self.inputs`` (what scrolls), ``self.above_run`` (what stays in sight) and ``self.buttons``, and
+    says how far its work is in the line of `show_status` and in ``self.bar``. The viewer is napari's or its public
+    proxy.
+    """
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.viewer = viewer
+        theme.use(viewer.theme)
+        self._theme = viewer.theme  # whose colors it has
+        follow_scans(viewer)
+        self._parts: list[Any] = []
+        self.inputs = QVBoxLayout()
+        self.above_run = QVBoxLayout()
+        self.buttons = QHBoxLayout()
+        self._build()
+        WheelGuard(self)
+        self._guard = CloseGuard(self, shares_place=True)
+        self._guard.closing.connect(self.teardown)
+        self._guard.stayed.connect(self.revive)
+        self._docked = single_shot(0, lambda: share_place(self), self)
+        self._was_shown = False
+        self.own(Connections(lambda: [(viewer.events.theme, self._on_theme)], self._on_theme))
+
+    def own(self, part: Any) -> Any:
+        """Call ``part.attach()`` now and ``part.detach()`` when the panel goes away; returns the part."""
+        self._parts.append(part)
+        part.attach()
+        return part
+
+    def teardown(self) -> None:
+        """Disconnect from the viewer and release it; called when the panel is closed."""
+        for part in self._parts:
+            part.detach()
+
+    def revive(self) -> None:
+        """Listen to the viewer again, after the user decided not to close it."""
+        for part in self._parts:
+            part.attach()
+
+    # -- messages -------------------------------------------------------------------------------------------------
+
+    def show_error(self, sentence: str) -> None:
+        """Show an error message: the problem and what to do about it."""
+        self._say(sentence, theme.ERROR_STYLE)
+
+    def show_note(self, sentence: str) -> None:
+        """Show a note to the user."""
+        self._say(sentence, theme.NOTE_STYLE)
+
+    def clear_message(self) -> None:
+        """Remove the message."""
+        self._message.hide()
+
+    def show_status(self, text: str) -> None:
+        """Show a short text in the status line."""
+        self._status.setText(text)
+
+    @property
+    def status(self) -> str:
+        """The text of the status line."""
+        return self._status.text()
+
+    @property
+    def message(self) -> str:
+        """The message that is shown, or an empty text."""
+        return self._message.text() if not self._message.isHidden() else ""
+
+    def _say(self, sentence: str, style: str) -> None:
+        self._message.setStyleSheet(style)
+        self._message.setText(sentence)
+        self._message.show()
+
+    # -- layout and colors ----------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        content = InputColumn(self)
+        content.setLayout(self.inputs)
+        content.laid_out.connect(self._fit_width)
+        self.inputs.setAlignment(Qt.AlignmentFlag.AlignTop)
+        scroll = QScrollArea(self)
+        scroll.setWidget(content)
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._content, self._scroll = content, scroll
+        self._message = WrappedLabel("", self)
+        self._message.setTextFormat(Qt.TextFormat.PlainText)
+        self._message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._message.hide()
+        self.bar = QProgressBar(self)
+        self.bar.setTextVisible(False)
+        self.bar.setMaximumHeight(6)
+        self._status = WrappedLabel("", self)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 6, 6, 6)
+        layout.addWidget(scroll, 1)
+        layout.addWidget(self._message)
+        layout.addLayout(self.above_run)
+        layout.addLayout(self.buttons)
+        layout.addWidget(self.bar)
+        layout.addWidget(self._status)
+        self.setMinimumWidth(_LEAST_WIDTH)
+        self._refit = single_shot(0, self._fit_width, self)  # when all parts have the new style
+
+    def _fit_width(self) -> None:
+        """Be wide enough for what it holds; a part that is folded away later takes no width back."""
+        bar = self._scroll.verticalScrollBar().sizeHint().width()
+        inside = self._content.minimumSizeHint().width() + bar + _MARGINS
+        self.setMinimumWidth(max(self.minimumWidth(), inside, self.layout().minimumSize().width()))
+
+    def showEvent(self, event: Any) -> None:
+        """Qt: the panel comes on screen; make it wide enough for what it holds, now that this is known."""
+        super().showEvent(event)
+        if not self._was_shown:
+            self._was_shown = True
+            self._docked.start()
+        self._fit_width()
+
+    def changeEvent(self, event: Any) -> None:
+        """Qt: another style; its font may be smaller."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
+            self.setMinimumWidth(_LEAST_WIDTH)
+            self._refit.start()
+
+    def _on_theme(self, *_: Any) -> None:
+        before, self._theme = self._theme, self.viewer.theme
+        theme.use(self._theme)
+        if before != self._theme:
+            for part in (self, *(dock.window for dock in self.findChildren(DockWindow) if dock.window is not None)):
+                theme.restyle(part, before)
