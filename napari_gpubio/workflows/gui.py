@@ -1,18 +1,14 @@
 """Buttons that join engines: the actions that panels offer on their results."""
 
-import os
 import threading
 from collections.abc import Generator
 from typing import Any
 
-from napari_gpubio.core import warmup
-from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.request import frame_at
 from napari_gpubio.gui.actions import FLUENCE, MADE_OF, ResultAction, ResultContext
-from napari_gpubio.gui.processors import DISABLED
 from napari_gpubio.gui.script import ScriptStep, file_name
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, fading
 from napari_gpubio.workflows.fluence import clean_fluence_steps, cleaned_layer
@@ -30,14 +26,15 @@ _WITHOUT_HALVES = (
 
 def clean(context: ResultContext) -> None:
     """Clean the fluence of a result, and show it in a layer above."""
-    context.panel.run_other(lambda stop: _cleaning_steps(context, stop), lambda made: _show_cleaned(context, made))
+    context.panel.run_other(
+        lambda stop: _cleaning_steps(context, stop), lambda made: _show_cleaned(context, made), warms=("denoise",)
+    )
 
 
 def _cleaning_steps(
     context: ResultContext, stop: threading.Event
 ) -> Generator[Step, None, tuple[LayerData, ScriptStep | None]]:
     result, options, device = context.result, context.options, context.panel.device
-    yield from _warm_up_steps("denoise", device)
     cleaned = yield from clean_fluence_steps(result, device=device, stop=stop)
     layer = cleaned_layer(result, cleaned, unit=options.unit, decades=options.decades)
     return layer, _cleaning_code(context, device) if cleaned.complete else None
@@ -67,18 +64,12 @@ def _unit_code(context: ResultContext) -> str:
     return f"FluenceUnit({unit.name!r}, {unit.factor!r})"
 
 
-def _warm_up_steps(engine: str, device: str) -> Generator[Step, None, None]:
-    """Compile the CPU backend of an engine in a process of its own, once for a machine."""
-    is_cpu = choose_device(device).kind == "cpu"
-    if is_cpu and os.environ.get(DISABLED) != "1" and not warmup.is_warm(engine):
-        yield Step(0, 1, f"preparing the CPU engine ({engine}), once for this machine;")
-        warmup.warm_engines((engine,), lambda *_: None)
-
-
 def _show_cleaned(context: ResultContext, made: tuple[LayerData, ScriptStep | None]) -> None:
     """Show the cleaned fluence in place of that of an older run; what was displayed is hidden below it."""
     viewer, ((data, keywords, _), code) = context.panel.viewer, made
-    if code is not None:
+    if code is None:
+        context.panel.show_status("stopped; wider windows were not tried")
+    else:
         context.record(code)
     before = _cleaned_of(viewer, None)
     if before is not None:
