@@ -29,17 +29,6 @@ def cleaned(viewer):
     return [layer for layer in viewer.layers if layer.name.startswith("cleaned")]
 
 
-@pytest.fixture
-def ran(viewer, panel, qtbot):
-    """A panel with a result of the ball."""
-    add_ball(viewer)
-    settle(qtbot, panel)
-    panel.voxels.run_box.set_live(False)
-    panel.voxels.place_source(LEFT)
-    run(qtbot, panel)
-    return panel
-
-
 def clean(qtbot, panel):
     press_and_wait(qtbot, panel, button(panel, "Clean"))
     settle(qtbot, panel)
