@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, MakeSteps, Outcome
@@ -180,7 +181,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             Engines of others that it needs; Stop ends their compilation, too.
         """
         if self.running or self.waiting:
-            self.show_note("A run is under way. Wait for its end or press Stop first.")
+            self.show_note("A run is under way. Wait for it to finish, or press Stop first.")
             return
         self._other = make, _ShownBy(show)
         if warms:
@@ -266,7 +267,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self.show_status("")
             self.show_error(outcome.error)
         else:
-            self.show_status(f"done in {time.perf_counter() - self._begun:.2f} s")
+            self.show_status(f"done in {seconds_text(time.perf_counter() - self._begun)}")
             self._current_display.show_result(outcome.result)
         self.run_finished.emit()
 

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import QObject, Qt, Signal
-from qtpy.QtGui import QBrush, QColor, QIcon
+from qtpy.QtGui import QBrush, QColor, QIcon, QKeySequence
 from qtpy.QtWidgets import (
+    QApplication,
     QGridLayout,
     QHeaderView,
     QLabel,
     QMenu,
     QPushButton,
     QSizePolicy,
+    QTableWidget,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
@@ -28,7 +30,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.jobs import Job, Outcome
-from napari_gpubio.gui.tables import CopyingView, color_chip
+from napari_gpubio.gui.tables import color_chip
 
 # -- files ------------------------------------------------------------------------------------------------------------
 
@@ -159,6 +161,43 @@ class Number:
 _MOST_PIXELS = 900  # a longer table scrolls by itself
 _NAME, _VALUE, _UNIT = range(3)
 _NAMES_SHARE = 0.5  # of the width, which values and units leave to names that need it
+
+
+class CopyingView:
+    """The part of a table for reading that puts its text on the clipboard: by Ctrl+C, and by a menu."""
+
+    def copied_text(self) -> str:
+        """Return lines with tabs, which a spreadsheet takes."""
+        raise NotImplementedError
+
+    def copy(self) -> None:
+        """Put the text on the clipboard."""
+        QApplication.clipboard().setText(self.copied_text())
+
+    def keyPressEvent(self, event: Any) -> None:
+        """Qt: a key."""
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy()
+        else:
+            super().keyPressEvent(event)  # type: ignore[misc] # of the Qt class that stands beside this one
+
+    def contextMenuEvent(self, event: Any) -> None:
+        """Qt: the right mouse button."""
+        menu = QMenu(self)
+        menu.addAction("Copy", self.copy)
+        menu.exec(event.globalPos())
+
+
+class CopyingTable(CopyingView, QTableWidget):
+    """A table of texts to read; copied are its titles, and the selected rows, or all rows if none is selected."""
+
+    def copied_text(self) -> str:
+        """Return titles and rows as lines with tabs, which a spreadsheet takes."""
+        columns = range(self.columnCount())
+        rows = sorted({index.row() for index in self.selectedIndexes()}) or range(self.rowCount())
+        lines = [[" ".join(self.horizontalHeaderItem(column).text().split()) for column in columns]]
+        lines += [[self.item(row, column).text() for column in columns] for row in rows]
+        return "\n".join("\t".join(line) for line in lines)
 
 
 class NumberTable(CopyingView, QTreeWidget):

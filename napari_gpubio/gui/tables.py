@@ -14,7 +14,6 @@ from qtpy.QtWidgets import (
     QApplication,
     QHeaderView,
     QLineEdit,
-    QMenu,
     QSizePolicy,
     QStyledItemDelegate,
     QTableView,
@@ -225,31 +224,6 @@ def aligned(*, left: bool) -> Qt.AlignmentFlag:
     """Where the text of a cell stands: words to the left, numbers to the right."""
     side = Qt.AlignmentFlag.AlignLeft if left else Qt.AlignmentFlag.AlignRight
     return side | Qt.AlignmentFlag.AlignVCenter
-
-
-class CopyingView:
-    """The part of a table for reading that puts its text on the clipboard: by Ctrl+C, and by a menu."""
-
-    def copied_text(self) -> str:
-        """Return lines with tabs, which a spreadsheet takes."""
-        raise NotImplementedError
-
-    def copy(self) -> None:
-        """Put the text on the clipboard."""
-        QApplication.clipboard().setText(self.copied_text())
-
-    def keyPressEvent(self, event: Any) -> None:
-        """Qt: a key."""
-        if event.matches(QKeySequence.StandardKey.Copy):
-            self.copy()
-        else:
-            super().keyPressEvent(event)  # type: ignore[misc] # of the Qt class that stands beside this one
-
-    def contextMenuEvent(self, event: Any) -> None:
-        """Qt: the right mouse button."""
-        menu = QMenu(self)
-        menu.addAction("Copy", self.copy)
-        menu.exec(event.globalPos())
 
 
 CHIP_PIXELS = 14  # the edge of a color chip

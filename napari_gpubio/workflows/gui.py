@@ -16,8 +16,8 @@ from napari_gpubio.workflows.fluence import clean_fluence_steps, cleaned_layer
 _PLUGIN, _DOSE = "napari-gpubio", "Dose-volume histogram"
 _STYLE = SENSITIVITY_STYLE | {"colormap": fading("inferno")}
 _WITHOUT_HALVES = (
-    "Cleaned with the standard error alone. Check Half buffers among the settings of the run and press Run again: two "
-    "halves of the photons are cleaned better."
+    "Cleaned with the standard error alone. Two halves of the photons are cleaned better: check Half buffers in the "
+    "settings of the run, then press Run and Clean again."
 )
 
 
@@ -112,7 +112,7 @@ def dose_by_region(context: ResultContext) -> None:
     labels = context.layers.get("labels")
     if fluence is None or labels is None:
         gone = "fluence" if fluence is None else "labels"
-        raise InvalidInput(f"the layer of the {gone} was removed; press Run again")
+        raise InvalidInput(f"the {gone} layer was removed; press Run again")
     if hidden := carried(fluence, "hidden"):
         raise InvalidInput(
             f"{hidden} are hidden in {fluence.name!r} and would count as no light; uncheck 'hide uncertain' first"
@@ -148,13 +148,13 @@ ACTIONS = (
     ResultAction(
         kind=FLUENCE,
         text="Clean",
-        tip="Denoise the fluence; halves, labels and optical properties of the run are used",
+        tip="Denoise the fluence with the half buffers, labels, and optical properties of its run",
         start=clean,
     ),
     ResultAction(
         kind=FLUENCE,
         text="Dose by region",
-        tip="Open histograms of the fluence (the cleaned one, if there is one) in every label, and count them",
+        tip="Open the dose panel and make histograms of the fluence, cleaned if it has been, for every label",
         start=dose_by_region,
     ),
 )

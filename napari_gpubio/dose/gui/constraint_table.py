@@ -10,7 +10,8 @@ from qtpy.QtWidgets import QHBoxLayout, QHeaderView, QPlainTextEdit, QTableWidge
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_text
-from napari_gpubio.dose.gui.curves import MetricReader, below_text, short_number
+from napari_gpubio.core.numbers import short_number
+from napari_gpubio.dose.gui.curves import MetricReader, below_text
 from napari_gpubio.dose.gui.metric_table import METRICS_TIP
 from napari_gpubio.dose.gui.row_table import NO_VALUE, Cell, ProblemLabel, RowTable
 from napari_gpubio.dose.metrics.constraints import (

@@ -8,11 +8,13 @@ from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QBrush, QColor, QIcon
 from qtpy.QtWidgets import QFrame, QLabel, QTableView, QTableWidget, QTableWidgetItem, QWidget
 
+from napari_gpubio.core.numbers import NO_NUMBER
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.tables import CopyingView, aligned, color_chip
+from napari_gpubio.gui.results import CopyingTable
+from napari_gpubio.gui.tables import aligned, color_chip
 
-NO_VALUE = "–"
+NO_VALUE = NO_NUMBER
 _ROW, _MOST_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling
 _FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 
@@ -31,7 +33,7 @@ class _Item(QTableWidgetItem):
     cell = Cell("")
 
 
-class RowTable(CopyingView, QTableWidget):
+class RowTable(CopyingTable):
     """A table as high as its rows, up to eight; its first column takes the width that the others leave.
 
     The first column holds names and stays in sight while the others scroll.
@@ -67,13 +69,6 @@ class RowTable(CopyingView, QTableWidget):
             self._text_lengths = lengths
             self.resizeColumnsToContents()
         self._fit_height()
-
-    def copied_text(self) -> str:
-        """Return all rows below their titles, as lines with tabs, which a spreadsheet takes."""
-        columns = range(self.columnCount())
-        lines = [[self.horizontalHeaderItem(column).text().replace("\n", " ") for column in columns]]
-        lines += [[self.item(row, column).text() for column in columns] for row in range(self.rowCount())]
-        return "\n".join("\t".join(line) for line in lines)
 
     def resizeEvent(self, event: Any) -> None:
         """Qt: another size."""
