@@ -11,7 +11,7 @@ import numpy as np
 from napari_gpubio.core.chunks import open_run
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.numbers import position_text
+from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
 from napari_gpubio.light.detectors import Detector
@@ -152,8 +152,8 @@ def check_detectors(domain: Domain, detectors: Sequence[Detector]) -> None:
         distance = float(np.linalg.norm(nearest - detector.position_mm))
         if distance > 1.2 * detector.radius_mm:
             raise InvalidInput(
-                f"detector {detector.name or number} is {distance:.3g} mm from the nearest surface and has a radius of "
-                f"{detector.radius_mm:g} mm, so it would detect nothing; move it to the surface"
+                f"detector {detector.name or number} is {short_number(distance, 3)} mm from the nearest surface and "
+                f"has a radius of {detector.radius_mm:g} mm, so it would detect nothing; move it to the surface"
             )
 
 

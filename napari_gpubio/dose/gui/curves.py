@@ -166,7 +166,7 @@ class Axes:
         """How wide the intervals of a differential histogram are, to be appended to the title of the dose axis."""
         if self.logarithmic:
             return f", {len(edges) - 1} intervals of equal ratio"
-        return f", intervals of {self._factor * (edges[1] - edges[0]):.3g} {self.dose_unit}"
+        return f", intervals of {short_number(self._factor * (edges[1] - edges[0]), 3)} {self.dose_unit}"
 
 
 def thin_points(x: Array, y: Array, steps: int) -> tuple[Array, Array]:

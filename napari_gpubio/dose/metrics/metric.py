@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.numbers import short_number
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.metrics.models import MODELS, PRESCRIPTION, TARGET, Model
 from napari_gpubio.dose.metrics.parameters import PERCENT, Given, dose_factor, plain, volume_factor
@@ -277,4 +278,4 @@ def _why_not(metric: Metric, dvh: Dvh) -> str:
         return "no volume has the prescription"
     if "HI" in (metric.kind, metric.inner.kind if metric.inner else ""):
         return f"D50% of {dvh.name!r} is 0"
-    return f"{dvh.name!r} has {dvh.volume_cc:.4g} cc, less than {metric} needs"
+    return f"{dvh.name!r} has {short_number(dvh.volume_cc)} cc, less than {metric} needs"

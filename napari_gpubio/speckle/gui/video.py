@@ -95,7 +95,7 @@ def _write_gif(part: Path, video: Video, stop: threading.Event) -> Generator[Ste
     images[0].save(
         part, "GIF", save_all=True, append_images=images[1:], duration=duration, loop=0, optimize=False, disposal=1
     )
-    return f"{1e3 / duration:.3g} a second"
+    return f"{short_number(1e3 / duration, 3)} a second"
 
 
 def _write_png(path: Path, video: Video, stop: threading.Event) -> Generator[Step, None, str]:
@@ -128,7 +128,7 @@ def _write_mp4(part: Path, video: Video, stop: threading.Event) -> Generator[Ste
     finally:
         if writer is not None:
             writer.close()
-    return f"{video.rate_hz:.3g} a second"
+    return f"{short_number(video.rate_hz, 3)} a second"
 
 
 # -- images ---------------------------------------------------------------------------------------------------------
