@@ -1,18 +1,24 @@
 """Clean and Dose by region, the buttons of the light panel that join engines."""
 
 import dataclasses
+import sys
 
 import numpy as np
+import psutil
 import pytest
 
 from napari_gpubio import workflows
+from napari_gpubio.core import warmup
 from napari_gpubio.core.napari_io import carried, volume_of
 from napari_gpubio.core.quantity import halves_of, quantity_of, standard_error_of, to_linear
 from napari_gpubio.core.volumes import read_array
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.io import read_curves_csv
+from napari_gpubio.gui import processors
+from napari_gpubio.workflows import gui
 from tests.dock_widgets import (
     MILLISECONDS,
+    Held,
     button,
     press_and_wait,
     run_script,
@@ -199,3 +205,32 @@ def test_clean_during_a_run_disturbs_nothing(viewer, ran, qtbot):
     assert "A run is under way" in ran.message
     settle(qtbot, ran)
     assert not cleaned(viewer)
+
+
+def test_stop_while_the_denoiser_is_compiled_cleans_nothing(viewer, ran, qtbot, monkeypatch):
+    monkeypatch.delenv(processors.DISABLED, raising=False)
+    monkeypatch.setattr(warmup, "is_warm", lambda engine: engine != "denoise")
+    monkeypatch.setattr(warmup, "command", lambda *_: [sys.executable, "-c", "import sys; sys.stdin.read()"])
+    button(ran, "Clean").click()
+    assert ran.waiting
+    process = ran.warmup_process
+    assert process.waitForStarted(MILLISECONDS)
+    number = process.processId()
+    ran.run_button.click()
+    assert ran.status == "cancelled"
+    assert not psutil.pid_exists(number)
+    before = result(viewer)
+    run(qtbot, ran)  # Run is Run again
+    assert result(viewer) is not before
+    assert not cleaned(viewer)
+
+
+def test_what_was_cleaned_in_part_says_so_and_is_in_no_script(viewer, ran, qtbot, tmp_path, monkeypatch):
+    held = Held(monkeypatch, gui, "clean_fluence_steps")
+    button(ran, "Clean").click()
+    held.wait(qtbot)
+    with qtbot.waitSignal(ran.run_finished, timeout=MILLISECONDS):
+        ran.run_button.click()
+    assert "stopped" in ran.status
+    assert len(cleaned(viewer)) == 1
+    assert "workflows" not in script_with_files(ran, tmp_path, monkeypatch)
