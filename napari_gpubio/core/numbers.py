@@ -4,15 +4,15 @@ import math
 from collections.abc import Iterable
 
 NO_NUMBER = "–"
-FEWEST_FIGURES, MOST_FIGURES = 2, 4  # of a number whose error is not shown beside it
-MOST_DECIMALS = 6  # beyond, a power of ten is shorter
+_FEWEST_FIGURES, MOST_FIGURES = 2, 4  # of a number whose error is not shown beside it
+_MOST_DECIMALS = 6  # beyond, a power of ten is shorter
 _GIB, _MIB = 2**30, 2**20
 
 
-def number_text(value: float, error: float = math.nan, *, figures: int = 1) -> str:
-    """Write a number as far as its standard error (or its spread) lets it be known.
+def number_text(value: float, error: float = math.nan) -> str:
+    """Write a number as far as its standard error lets it be known.
 
-    The error gets so many figures, and one more if it begins with 1; a number without an error gets four.
+    The error gets one digit, or two if it begins with 1; a number without an error gets four.
 
     Examples
     --------
@@ -26,17 +26,11 @@ def number_text(value: float, error: float = math.nan, *, figures: int = 1) -> s
     if not (math.isfinite(error) and error > 0):
         return short_number(value)
     size = _exponent(max(abs(value), error))
-    shift = size if not -3 <= size <= 5 or decimals_of(error, figures) > MOST_DECIMALS else 0
+    shift = size if not -3 <= size <= 5 or _decimals_of(error) > _MOST_DECIMALS else 0
     value, error = value / 10.0**shift, error / 10.0**shift
-    decimals = decimals_of(error, figures)
+    decimals = _decimals_of(error)
     both = f"{value:,.{decimals}f} ± {error:,.{decimals}f}"
     return f"({both})e{shift:+03d}" if shift else both
-
-
-def decimals_of(error: float, figures: int = 1) -> int:
-    """Digits behind the point that show so many figures of an error, and one more if it begins with 1."""
-    rounded = f"{error:.{figures - 1}e}"
-    return max(0, figures - 1 + int(rounded.startswith("1")) - int(rounded.split("e")[1]))
 
 
 def short_number(value: float, figures: int = MOST_FIGURES) -> str:
@@ -59,7 +53,7 @@ def figures_of(share: float) -> int:
     """How many figures count of a number that is known up to a share of it."""
     if share <= 0:
         return MOST_FIGURES
-    return min(max(math.floor(-math.log10(share)) + 1, FEWEST_FIGURES), MOST_FIGURES)
+    return min(max(math.floor(-math.log10(share)) + 1, _FEWEST_FIGURES), MOST_FIGURES)
 
 
 def difference_text(change: float, *ends: tuple[float, int]) -> str:
@@ -94,6 +88,12 @@ def seconds_text(seconds: float) -> str:
 def memory_text(count: float) -> str:
     """Write an amount of memory that is given in bytes."""
     return f"{count / _GIB:.1f} GB" if count >= _GIB else f"{max(1.0, count / _MIB):.0f} MB"
+
+
+def _decimals_of(error: float) -> int:
+    """Digits behind the point that an error of this size lets be known."""
+    rounded = f"{error:.0e}"
+    return max(0, int(rounded.startswith("1")) - int(rounded.split("e")[1]))
 
 
 def _exponent(value: float) -> int:

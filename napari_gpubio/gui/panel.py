@@ -275,10 +275,15 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def must_warm_up(self) -> bool:
         """Whether the chosen device is a CPU whose backend is not compiled yet; that begins, and ends with `warmed`."""
-        if not self._device.uses_cpu or not self._awaited.is_needed:
+        if begins := self._begins(self._warmup):
+            self._show_warmup()
+        return begins
+
+    def _begins(self, warmup: BackgroundWarmup) -> bool:
+        """Begin to compile, if it is needed; returns whether it is."""
+        if not self._device.uses_cpu or not warmup.is_needed:
             return False
-        self._awaited.start()
-        self._show_warmup()
+        warmup.start()
         return True
 
     def _heard(self, warmup: BackgroundWarmup) -> BackgroundWarmup:
@@ -288,7 +293,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def _waits_for_warmup(self) -> bool:
         """Put a run on the CPU off until the backend is compiled; it then starts by itself."""
-        if not self.must_warm_up():
+        if not self._begins(self._awaited):
             self._end_waiting()
             return False
         self._runs_when_warm = True
@@ -300,7 +305,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         if self._runs_when_warm:
             self.show_note(f"{self._awaited.progress_text}. Then the run starts.")
         else:
-            self.show_status(self._awaited.progress_text)
+            self.show_status(self._warmup.progress_text)
 
     def _on_warm(self, problem: str) -> None:
         self.show_status("")
@@ -319,6 +324,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self.clear_message()
         if self._awaited is not self._warmup:
             self._awaited.stop()
+            self._awaited.deleteLater()
             self._awaited = self._warmup
 
     # -- the script -----------------------------------------------------------------------------------------------

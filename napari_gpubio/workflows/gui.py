@@ -13,6 +13,7 @@ from napari_gpubio.gui.script import ScriptStep, file_name
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, fading
 from napari_gpubio.workflows.fluence import clean_fluence_steps, cleaned_layer
 
+_IN_PART = "in_part"  # under which a cleaned layer says that Clean was stopped
 _PLUGIN, _DOSE = "napari-gpubio", "Dose-volume histogram"
 _STYLE = SENSITIVITY_STYLE | {"colormap": fading("inferno")}
 _WITHOUT_HALVES = (
@@ -81,7 +82,7 @@ def _show_cleaned(context: ResultContext, made: tuple[LayerData, ScriptStep | No
         viewer.layers.move(viewer.layers.index(layer), viewer.layers.index(below) + 1)
     if active is not None and active in viewer.layers:
         viewer.layers.selection.active = active
-    layer.metadata[KEY][MADE_OF] = context.result
+    layer.metadata[KEY] |= {MADE_OF: context.result, _IN_PART: code is None}
     context.set_aside()
     if context.result.half_fluences is None:
         context.panel.show_note(_WITHOUT_HALVES)
@@ -123,7 +124,8 @@ def dose_by_region(context: ResultContext) -> None:
         raise InvalidInput(f"{fluence.name!r} is not offered as a dose; choose a dose in the panel {_DOSE!r}")
     panel.inputs_box.structures.choose(labels)
     panel.run()
-    context.record(_counting_code(context, fluence))
+    if not carried(fluence, _IN_PART):  # which no script makes again
+        context.record(_counting_code(context, fluence))
 
 
 def _counting_code(context: ResultContext, counted: Any) -> ScriptStep:

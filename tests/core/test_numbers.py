@@ -5,7 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from napari_gpubio.core.numbers import figures_of, memory_text, number_text, position_text, seconds_text, short_number
+from napari_gpubio.core.numbers import (
+    difference_text,
+    figures_of,
+    memory_text,
+    number_text,
+    position_text,
+    seconds_text,
+    short_number,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +75,20 @@ def test_a_number_without_an_error_is_short(value, figures, text):
     assert short_number(value, figures) == text
 
 
-def test_a_spread_has_two_figures():
-    assert number_text(45.123, 12.345, figures=2) == "45.1 ± 12.3"
-    assert number_text(0.51234, 0.0432, figures=2) == "0.512 ± 0.043"
-    assert number_text(31.4159, 0.0, figures=2) == "31.42"
+@pytest.mark.parametrize(
+    ("change", "ends", "text"),
+    [
+        (-3.28599, ((16.42994, 4), (13.14395, 4)), "-3.29"),
+        (0.5678, ((50.12345, 4), (50.69125, 3)), "+0.6"),
+        (0.012, ((50.1, 3), (50.112, 4)), "0"),
+        (2.6e-7, ((1.0e-6, 2), (1.26e-6, 3)), "+3e-07"),
+        (1200.0, ((0.0, 4), (1200.0, 4)), "+1,200"),
+        (0.0, ((0.0, 4), (0.0, 4)), "0"),
+        (math.nan, ((math.nan, 4), (1.0, 4)), "–"),
+    ],
+)
+def test_a_difference_ends_where_its_numbers_do(change, ends, text):
+    assert difference_text(change, *ends) == text
 
 
 @pytest.mark.parametrize(("share", "figures"), [(0.0, 4), (1e-9, 4), (1 / 128, 3), (0.02, 2), (0.9, 2)])

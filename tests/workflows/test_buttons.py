@@ -148,6 +148,8 @@ def test_the_copied_script_cleans_and_counts_as_on_screen(viewer, panel, qtbot, 
     assert "workflows" not in script_with_files(panel, tmp_path, monkeypatch)
     clean(qtbot, panel)
     dose = dose_panel(viewer, qtbot, panel)
+    panel.voxels.display_box.power_box.setValue(3.0)  # which changes the fluence on display, and not what is cleaned
+    settle(qtbot, panel)
     layer, curves = copied_files(panel, tmp_path, monkeypatch)
     np.testing.assert_array_equal(layer, volume_of(cleaned(viewer)[0]))
     check_curves(curves, dose)
@@ -233,4 +235,6 @@ def test_what_was_cleaned_in_part_says_so_and_is_in_no_script(viewer, ran, qtbot
         ran.run_button.click()
     assert "stopped" in ran.status
     assert len(cleaned(viewer)) == 1
+    held.go.set()
+    dose_panel(viewer, qtbot, ran).teardown()
     assert "workflows" not in script_with_files(ran, tmp_path, monkeypatch)

@@ -18,7 +18,7 @@ from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metr
 Array = npt.NDArray[np.float64]
 INTERVALS = 100  # of a differential histogram
 DECADES = 12.0  # of a logarithmic axis, at most
-_LIMIT_FIGURES = 3  # of the lowest dose counted: its bin is that wide
+LIMIT_FIGURES = 3  # of the lowest dose counted: its bin is that wide
 _BANDS = {HALVES: "from two halves of the photons", TOGETHER: "all voxels together (the widest)"}
 MOST_LINES = 12  # structures in the readout
 NO_REFERENCE = "enter a prescription to see doses in % of it"
@@ -257,7 +257,7 @@ def describe_dose_at_volume(curves: Sequence[Curve], volume: float, axes: Axes) 
         dvh = curve.dvh
         dose = float(dvh.dose_at_percent(volume) if axes.relative_volume else dvh.dose_at(volume))
         if dose == 0 and dvh.zero_cc and dvh.least_positive > 0:
-            text = f"< {describe_dose(dvh.least_positive, axes, _LIMIT_FIGURES)}"
+            text = f"< {describe_dose(dvh.least_positive, axes, LIMIT_FIGURES)}"
         elif math.isfinite(dose):
             text = describe_dose(dose, axes, figures_of(dvh.step_at(dose) / dose if dose > 0 else 0.0))
         else:
@@ -282,7 +282,7 @@ def describe_voxel(curves: Sequence[Curve], dose: float, inside: Sequence[str], 
 
 def below_text(limit: float) -> str:
     """What is shown of a dose that is only known to be less than a limit."""
-    return f"< {short_number(limit, _LIMIT_FIGURES)}"
+    return f"< {short_number(limit, LIMIT_FIGURES)}"
 
 
 def band_text(curves: Sequence[Curve]) -> str:

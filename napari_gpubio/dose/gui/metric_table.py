@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QLineEdit, QMenu, QTableWidgetItem, QToolButton, QVBo
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import difference_text, short_number
-from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader
+from napari_gpubio.dose.gui.curves import LIMIT_FIGURES, PENDING, Curve, MetricReader
 from napari_gpubio.dose.gui.row_table import NO_VALUE, Cell, ProblemLabel, RowTable
 from napari_gpubio.dose.metrics.metric import MetricValue
 from napari_gpubio.dose.metrics.metric_text import parse_metrics
@@ -294,7 +294,7 @@ class MetricTable(QWidget):
         error = self._reader.error(metric, curve)
         known = "" if math.isnan(error) else f"± {short_number(error, 2)} (1 standard error); "
         if value.is_limit:
-            known = f"less than {short_number(value.below, 3)} {metric.unit or self._unit}, {_LOWEST}; "
+            known = f"less than {short_number(value.below, LIMIT_FIGURES)} {metric.unit or self._unit}, {_LOWEST}; "
         return Cell(self._reader.text(metric, curve, value), f"{known}{tip}")
 
     def _difference_row(self, first: Curve, second: Curve) -> Row:

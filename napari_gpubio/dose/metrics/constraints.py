@@ -214,7 +214,7 @@ def _evaluate(
     ends = [end for end in (found.value, found.below) if not math.isnan(end)]
     passed = [_OPERATORS[constraint.sign](end, constraint.limit) for end in ends]
     if len(set(passed)) > 1:
-        return not_evaluated(f"all that is known of {constraint.metric} of {dvh.name!r} is that it is {found}")
+        return not_evaluated(f"{constraint.metric} of {dvh.name!r} is only known to be {found}")
     return ConstraintResult(
         constraint=constraint, status=PASS if all(passed) else FAIL, value=found.value, below=found.below
     )

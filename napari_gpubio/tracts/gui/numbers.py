@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.numbers import number_text, seconds_text, short_number
+from napari_gpubio.core.numbers import seconds_text, short_number
 from napari_gpubio.gui.results import Number
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.settings import StopReason
@@ -64,8 +64,8 @@ def fiber_numbers(fibers: Tractogram, per_fiber: Mapping[str, Array], shown: npt
         rows.append(run(name="kept", text=f"{count:,} of {launched:,}", note=tip))
     if parameters.get("device"):
         device = str(parameters["device"]).split(" (")[0].replace("cpu", "the CPU")
-        seconds, unit = seconds_text(parameters.get("seconds", 0.0)).split()
-        rows.append(run(name=f"time on {device}", text=seconds, unit=unit))
+        seconds = seconds_text(parameters.get("seconds", 0.0)).removesuffix(" s")
+        rows.append(run(name=f"time on {device}", text=seconds, unit="s"))
     return rows
 
 
@@ -122,7 +122,8 @@ def _spread_text(name: str, values: Array) -> str:
     """Mean ± standard deviation; the mean alone where there is no spread that would be seen."""
     mean, spread = float(values.mean()), float(values.std())
     shown = 0.5 * 10.0 ** -_DECIMALS[name]
-    return number_text(mean, spread, figures=2) if spread >= shown else _number_text(name, mean)
+    text = _number_text(name, mean)
+    return f"{text} ± {_number_text(name, spread)}" if spread >= shown else text
 
 
 def notes_text(notes: Iterable[str]) -> str:
