@@ -1,6 +1,7 @@
 """A result in a panel: what to think of it, its numbers, and files that are written and read in workers."""
 
 import functools
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -163,6 +164,14 @@ _NAME, _VALUE, _UNIT = range(3)
 _NAMES_SHARE = 0.5  # of the width, which values and units leave to names that need it
 
 
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
+def bare(text: str) -> str:
+    """Return numbers without commas between thousands, which are decimal marks to spreadsheets of some languages."""
+    return _THOUSANDS.sub("", text)
+
+
 class CopyingView:
     """The part of a table for reading that puts its text on the clipboard: by Ctrl+C, and by a menu."""
 
@@ -196,7 +205,7 @@ class CopyingTable(CopyingView, QTableWidget):
         columns = range(self.columnCount())
         rows = sorted({index.row() for index in self.selectedIndexes()}) or range(self.rowCount())
         lines = [[" ".join(self.horizontalHeaderItem(column).text().split()) for column in columns]]
-        lines += [[self.item(row, column).text() for column in columns] for row in rows]
+        lines += [[self.item(row, 0).text(), *(bare(self.item(row, n).text()) for n in columns[1:])] for row in rows]
         return "\n".join("\t".join(line) for line in lines)
 
 
@@ -246,7 +255,7 @@ class NumberTable(CopyingView, QTreeWidget):
     def copied_text(self) -> str:
         """Return the selected rows, or all, as lines with tabs, which a spreadsheet takes."""
         chosen = [row for item, row in zip(self._items, self.rows, strict=True) if item.isSelected()]
-        return "\n".join("\t".join((row.group, row.name, row.text, row.unit)) for row in chosen or self.rows)
+        return "\n".join("\t".join((row.group, row.name, bare(row.text), row.unit)) for row in chosen or self.rows)
 
     def _build(self, rows: Sequence[Number]) -> None:
         folded = {item.text(_NAME) for item in self._headings() if not item.isExpanded()}
