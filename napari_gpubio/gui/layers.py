@@ -178,7 +178,7 @@ class LayerBox(ElidedComboBox):
         why_not: Callable[[Any], str | None],
         *,
         nothing: str | None = None,
-        empty: str = "no layer fits",
+        empty: str = "no suitable layer",
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)

@@ -8,13 +8,15 @@ from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QBrush, QColor, QIcon
 from qtpy.QtWidgets import QFrame, QLabel, QTableView, QTableWidget, QTableWidgetItem, QWidget
 
+from napari_gpubio.core.numbers import NO_NUMBER
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.results import CopyingTable
 from napari_gpubio.gui.tables import aligned, color_chip
 
-NO_VALUE = "–"
+NO_VALUE = NO_NUMBER
 _ROW, _MOST_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling
-_LEAST_NAME = 72  # pixels of the first column, with the square of its color
+_LEAST_NAME = 60  # pixels of the first column, with the square of its color
 _FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 
 
@@ -32,7 +34,7 @@ class _Item(QTableWidgetItem):
     cell = Cell("")
 
 
-class RowTable(QTableWidget):
+class RowTable(CopyingTable):
     """A table as high as its rows, up to eight; its first column takes the width that the others leave.
 
     The first column holds names, which are elided before numbers are cut, and stays in sight while the others scroll.
@@ -40,6 +42,7 @@ class RowTable(QTableWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._copied_titles: Sequence[str] = ()
         self._text_lengths: tuple[int, ...] = ()  # of each column
         self.verticalHeader().hide()
         self.verticalHeader().setDefaultSectionSize(_ROW)
@@ -50,11 +53,18 @@ class RowTable(QTableWidget):
         self.setHorizontalScrollMode(QTableWidget.ScrollMode.ScrollPerPixel)
         self.names = _Names(self)
 
-    def set_rows(self, titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """Show these rows below these titles, without a signal.
+    def copied_titles(self) -> list[str]:
+        """Return the titles that are copied."""
+        return list(self._copied_titles)
+
+    def set_rows(
+        self, titles: Sequence[str], rows: Sequence[Sequence[Cell]], copied_titles: Sequence[str] = ()
+    ) -> None:
+        """Show these rows below these titles, without a signal; ``copied_titles`` if others are copied.
 
         Columns are fitted where texts have other lengths: that takes longer than all else that follows a stroke.
         """
+        self._copied_titles = copied_titles or titles
         with QSignalBlocker(self):
             self.setColumnCount(len(titles))
             self.setHorizontalHeaderLabels(list(titles))
