@@ -10,8 +10,6 @@ from napari_gpubio.dose.gui import DosePanel
 from tests.dock_widgets import MILLISECONDS, button, press_and_wait, wait_until
 from tests.light.gui.panel_samples import LEFT, add_ball, fluence, result, run, settle, tick
 
-pytestmark = pytest.mark.display
-
 
 def cleaned(viewer):
     return [layer for layer in viewer.layers if layer.name.startswith("cleaned")]
@@ -82,6 +80,7 @@ def test_another_clean_replaces_its_layer_and_a_run_shows_the_new_fluence(viewer
     assert not cleaned(viewer)[0].visible
 
 
+@pytest.mark.display
 def test_curves_of_the_cleaned_fluence_are_two_presses_away(viewer, ran, qtbot):
     clean(qtbot, ran)
     panel = dose_panel(viewer, qtbot, ran)
@@ -97,6 +96,7 @@ def test_curves_of_the_cleaned_fluence_are_two_presses_away(viewer, ran, qtbot):
     panel.teardown()
 
 
+@pytest.mark.display
 def test_a_fluence_that_was_not_cleaned_is_counted_as_it_is(viewer, ran, qtbot):
     panel = dose_panel(viewer, qtbot, ran)
     assert panel.inputs_box.dose_box.layer == fluence(viewer)
@@ -106,6 +106,7 @@ def test_a_fluence_that_was_not_cleaned_is_counted_as_it_is(viewer, ran, qtbot):
     panel.teardown()
 
 
+@pytest.mark.display
 def test_hidden_voxels_are_no_dose(viewer, ran, qtbot):
     tick(ran, "hide")
     settle(qtbot, ran)
@@ -114,6 +115,7 @@ def test_hidden_voxels_are_no_dose(viewer, ran, qtbot):
     assert not viewer.window._qt_window.findChildren(DosePanel)
 
 
+@pytest.mark.display
 def test_layers_that_are_gone_are_named(viewer, ran, qtbot):
     viewer.layers.remove("ball")
     qtbot.waitUntil(lambda: not ran.running, timeout=MILLISECONDS)
