@@ -1,5 +1,7 @@
 """Streamlines as shaded tubes and lit lines: as wide and bright as they should be, and which of them is drawn when."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -65,12 +67,13 @@ def test_a_tube_is_so_many_pixels_wide_and_has_a_dark_rim(viewer):
 def test_the_fiber_in_front_hides_the_other(viewer):
     layer = crossing(line_width=9)
     in_3d(viewer, layer)
-    for style in ("tubes", "lit", "lines"):
-        layer.line_style = style
-        picture = seen(viewer)[:, 283:300]
-        middle = picture[picture.shape[0] // 2 - 2 : picture.shape[0] // 2 + 3].max(axis=(0, 1))
+    for style, turn in itertools.product(("tubes", "lit", "lines"), (0.0, 180.0)):
+        layer.line_style, viewer.scene.camera.angles = style, (0.0, turn, 0.0)
+        picture = seen(viewer)
+        row, column = (size // 2 for size in picture.shape[:2])
+        middle = picture[row - 2 : row + 3, column - 2 : column + 3].max(axis=(0, 1))
         direction = np.array(viewer.scene.camera.view_direction)
-        assert (middle[0] > 200) == (direction @ LEVEL[0] < direction @ UPRIGHT[0]), style
+        assert (middle[0] > 200) == (direction @ LEVEL[0] < direction @ UPRIGHT[0]), (style, turn)
 
 
 @pytest.mark.display
