@@ -83,8 +83,10 @@ class SlicePane(QWidget):
         """Let the layers go."""
         self._connections.detach()
         self._fit_later.stop()
-        for layer in list(self._linked):
-            self._remove(layer)
+        for linked in self._linked.values():
+            linked.detach()
+        self._linked.clear()
+        self.model.layers.clear()  # all at once: for each layer that goes by itself napari collects garbage
 
     def follow(self, *_: Any) -> None:
         """Show the slice through the main viewer's point."""

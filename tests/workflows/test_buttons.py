@@ -28,8 +28,6 @@ from tests.dock_widgets import (
 )
 from tests.light.gui.panel_samples import LEFT, add_ball, ball, fluence, result, run, settle, tick
 
-pytestmark = pytest.mark.display
-
 
 def cleaned(viewer):
     return [layer for layer in viewer.layers if layer.name.startswith("cleaned")]
@@ -89,6 +87,7 @@ def test_another_clean_replaces_its_layer_and_a_run_shows_the_new_fluence(viewer
     assert not cleaned(viewer)[0].visible
 
 
+@pytest.mark.display
 def test_curves_of_the_cleaned_fluence_are_two_presses_away(viewer, ran, qtbot):
     clean(qtbot, ran)
     panel = dose_panel(viewer, qtbot, ran)
@@ -137,6 +136,7 @@ def check_curves(found, panel):
         np.testing.assert_array_equal(found[one.name].volumes_cc, one.volumes_cc)
 
 
+@pytest.mark.display
 @pytest.mark.parametrize("domain", [ball, oblique_ball])
 def test_the_copied_script_cleans_and_counts_as_on_screen(viewer, panel, qtbot, tmp_path, monkeypatch, domain):
     add_ball(viewer, domain())
@@ -158,6 +158,7 @@ def test_the_copied_script_cleans_and_counts_as_on_screen(viewer, panel, qtbot, 
     assert "workflows" not in script_with_files(panel, tmp_path, monkeypatch)
 
 
+@pytest.mark.display
 def test_the_copied_script_counts_the_time_gate_that_was_counted(viewer, ran, qtbot, tmp_path, monkeypatch):
     ran.voxels.run_box.set_gates(2.0, 3)
     run(qtbot, ran)
@@ -169,6 +170,7 @@ def test_the_copied_script_counts_the_time_gate_that_was_counted(viewer, ran, qt
     dose.teardown()
 
 
+@pytest.mark.display
 def test_a_fluence_that_was_not_cleaned_is_counted_as_it_is(viewer, ran, qtbot):
     panel = dose_panel(viewer, qtbot, ran)
     assert panel.inputs_box.dose_box.layer == fluence(viewer)
@@ -178,6 +180,7 @@ def test_a_fluence_that_was_not_cleaned_is_counted_as_it_is(viewer, ran, qtbot):
     panel.teardown()
 
 
+@pytest.mark.display
 def test_hidden_voxels_are_no_dose(viewer, ran, qtbot):
     tick(ran, "hide")
     settle(qtbot, ran)
@@ -186,6 +189,7 @@ def test_hidden_voxels_are_no_dose(viewer, ran, qtbot):
     assert not viewer.window._qt_window.findChildren(DosePanel)
 
 
+@pytest.mark.display
 def test_layers_that_are_gone_are_named(viewer, ran, qtbot):
     viewer.layers.remove("ball")
     qtbot.waitUntil(lambda: not ran.running, timeout=MILLISECONDS)
@@ -227,6 +231,7 @@ def test_stop_while_the_denoiser_is_compiled_cleans_nothing(viewer, ran, qtbot, 
     assert not cleaned(viewer)
 
 
+@pytest.mark.display
 def test_what_was_cleaned_in_part_says_so_and_is_in_no_script(viewer, ran, qtbot, tmp_path, monkeypatch):
     held = Held(monkeypatch, gui, "clean_fluence_steps")
     button(ran, "Clean").click()

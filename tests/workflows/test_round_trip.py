@@ -12,7 +12,6 @@ from napari_gpubio.light.napari_io import domain_of
 from tests.dock_widgets import button, docked, press_and_wait, wait_until
 from tests.light.gui.panel_samples import MEDIA, ball, fluence, result, run, settle
 
-pytestmark = pytest.mark.display
 FORMATS = pytest.mark.parametrize("ending", [".nii.gz", ".npz"])
 
 
@@ -47,6 +46,7 @@ def test_labels_open_with_names_and_optical_properties_and_are_simulated_alike(v
     assert np.array_equal(result(viewer).gates, first.gates)
 
 
+@pytest.mark.display
 @FORMATS
 def test_an_opened_fluence_is_cleaned_and_counted_as_the_one_on_screen(viewer, ran, qtbot, tmp_path, ending):
     made, layer = result(viewer), fluence(viewer)
