@@ -152,7 +152,7 @@ class LayerBox(ElidedComboBox):
         accepts: Callable[[Any], bool],
         *,
         nothing: str | None = None,
-        empty: str = "no layer fits",
+        empty: str = "no suitable layer",
         why_not: Callable[[Any], str] = lambda _: "",
         parent: QWidget | None = None,
     ) -> None:

@@ -10,7 +10,7 @@ from napari_gpubio.denoise.gui import DenoisePanel
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.light.napari_io import domain_of
 from tests.dock_widgets import button, docked, press_and_wait, wait_until
-from tests.light.gui.panel_samples import LEFT, MEDIA, add_ball, ball, fluence, result, run, settle
+from tests.light.gui.panel_samples import MEDIA, ball, fluence, result, run, settle
 
 pytestmark = pytest.mark.display
 FORMATS = pytest.mark.parametrize("ending", [".nii.gz", ".npz"])
@@ -24,15 +24,11 @@ def saved_and_opened(viewer, layer, path):
 
 
 @pytest.fixture
-def ran(viewer, panel, qtbot):
+def ran(ran, qtbot):
     """A panel with a result of the ball in mW/mm²."""
-    add_ball(viewer)
-    settle(qtbot, panel)
-    panel.voxels.run_box.set_live(False)
-    panel.voxels.place_source(LEFT)
-    panel.voxels.display_box.power_box.setValue(7.5)
-    run(qtbot, panel)
-    return panel
+    ran.voxels.display_box.power_box.setValue(7.5)
+    settle(qtbot, ran)
+    return ran
 
 
 @FORMATS

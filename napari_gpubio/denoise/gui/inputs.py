@@ -62,7 +62,7 @@ class ImageBox(QWidget):
         first, last = self.first.value(), self.last.value()
         if first > last:
             raise InvalidInput(
-                f"volumes {first} to {last} are no range: choose a last volume that is not before the first"
+                f"volumes {first} to {last} are not a range: the last volume must not come before the first"
             )
         return None if (first, last) == (0, self.last.maximum()) else slice(first, last + 1)
 

@@ -32,8 +32,8 @@ NO_DOSE = "there is no dose; open a dose image, choose File > Open Sample, or ma
 NO_UNIT = "the unit of the dose {!r} is not known; type it beside Unit, for instance Gy or J/cm2 (it is never guessed)"
 _UNIT_TIP = "Unit of the dose; taken from the layer where it is known, never guessed"
 _SCALE_TIP = (
-    "Whether the layer holds doses or their decimal logarithms, which are turned into doses again; layers of this "
-    "plugin say so themselves"
+    "Whether the layer holds doses or their decimal logarithms, which are converted to doses; layers of this plugin "
+    "say which"
 )
 _NO_DOSES = ("CT", CT_NUMBER, "sensitivity")
 _IN_PIXELS = "the layer is in pixels, taken as mm"

@@ -9,7 +9,8 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QLineEdit, QMenu, QTableWidgetItem, QToolButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader, short_number
+from napari_gpubio.core.numbers import difference_text, short_number
+from napari_gpubio.dose.gui.curves import LIMIT_FIGURES, PENDING, Curve, MetricReader
 from napari_gpubio.dose.gui.row_table import NO_VALUE, Cell, ProblemLabel, RowTable
 from napari_gpubio.dose.metrics.metric import MetricValue
 from napari_gpubio.dose.metrics.metric_text import parse_metrics
@@ -162,6 +163,7 @@ def _is_gray(unit: str) -> bool:
 
 Row = list[Cell]
 _PENDING_VALUE = "…"
+_LOWEST = "the lowest dose counted in this structure: no dose was counted in this part of its volume"
 
 
 class MetricTable(QWidget):
@@ -291,15 +293,23 @@ class MetricTable(QWidget):
             return Cell(_PENDING_VALUE if value.reason == PENDING else NO_VALUE, value.reason)
         error = self._reader.error(metric, curve)
         known = "" if math.isnan(error) else f"± {short_number(error, 2)} (1 standard error); "
-        return Cell(self._reader.text(metric, curve, value.value), f"{known}{tip}")
+        if value.is_limit:
+            known = f"less than {short_number(value.below, LIMIT_FIGURES)} {metric.unit or self._unit}, {_LOWEST}; "
+        return Cell(self._reader.text(metric, curve, value), f"{known}{tip}")
 
     def _difference_row(self, first: Curve, second: Curve) -> Row:
         """The second plan minus the first."""
         tip = "second plan minus first"
-        pairs = zip(self._values[second], self._values[first], strict=True)
-        changes = (there.value - here.value for there, here in pairs)
         title = Cell(f"{second.dvh.name}: 2nd − 1st", tip, chip=second.color)
-        return [title, *(Cell(NO_VALUE if math.isnan(change) else f"{change:+.4g}", tip) for change in changes)]
+        return [title, *(Cell(self._change_text(n, first, second), tip) for n in range(len(self.metrics)))]
+
+    def _change_text(self, number: int, first: Curve, second: Curve) -> str:
+        """The change of a metric, as far as both of its values are known."""
+        found = [(curve, self._values[curve][number]) for curve in (first, second)]
+        if any(value.is_limit for _, value in found):
+            return NO_VALUE
+        here, there = ((v.value, self._reader.figures(self.metrics[number], curve, v.value)) for curve, v in found)
+        return difference_text(there[0] - here[0], here, there)
 
 
 def _header_text(title: str) -> str:

@@ -8,11 +8,13 @@ from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QBrush, QColor, QIcon
 from qtpy.QtWidgets import QFrame, QLabel, QTableView, QTableWidget, QTableWidgetItem, QWidget
 
+from napari_gpubio.core.numbers import NO_NUMBER
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.results import CopyingTable
 from napari_gpubio.gui.tables import aligned, color_chip
 
-NO_VALUE = "–"
+NO_VALUE = NO_NUMBER
 _ROW, _MOST_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling
 _FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 
@@ -31,7 +33,7 @@ class _Item(QTableWidgetItem):
     cell = Cell("")
 
 
-class RowTable(QTableWidget):
+class RowTable(CopyingTable):
     """A table as high as its rows, up to eight; its first column takes the width that the others leave.
 
     The first column holds names and stays in sight while the others scroll.

@@ -18,6 +18,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.numbers import position_text
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, NumberRow
 from napari_gpubio.gui.forms import ChoiceButtons, ParamForm, aligned_form, muted_label, row_label, row_of, text_button
@@ -262,8 +263,7 @@ class DetectorBox(QWidget):
                 texts = (detector.name, f"{detector.radius_mm:g}", "–" if separation is None else f"{separation:.1f}")
                 for column, text in enumerate(texts):
                     self._table.setItem(row, column, _cell(text, editable=column < 2))
-                x, y, z = detector.position_mm
-                self._table.item(row, 0).setToolTip(f"at ({x:.1f}, {y:.1f}, {z:.1f}) mm; double-click to rename")
+                self._table.item(row, 0).setToolTip(f"at {position_text(detector.position_mm)}; double-click to rename")
         header = self._table.horizontalHeader().sizeHint().height()
         self._table.setFixedHeight(header + _ROW * min(count, _MOST_ROWS) + 4)
         self._table.setVisible(count > 0)

@@ -7,6 +7,7 @@ import numpy as np
 from napari.utils.colormaps import Colormap, ensure_colormap
 
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
+from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.gui.actions import MADE_OF
 from napari_gpubio.gui.connections import Connection, Connections
@@ -216,7 +217,7 @@ class VoxelView(ResultView):
             return ""
         edges = self.displayed.result.settings.time_gates_ns
         index = int(np.clip(round(self._viewer.dims.point[-4]), 0, len(edges) - 2))
-        return f"{edges[index]:g} to {edges[index + 1]:g} ns"
+        return f"{short_number(edges[index])} to {short_number(edges[index + 1])} ns"
 
 
 class LayerView(ResultView):

@@ -10,6 +10,7 @@ from qtpy.QtGui import QColor, QImage, QPainter
 from qtpy.QtWidgets import QCheckBox, QGridLayout, QLabel, QSpinBox, QWidget
 
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.numbers import NO_NUMBER, short_number
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
@@ -17,7 +18,6 @@ from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.speckle.gui.layers import is_map, limits_of, set_limits
-from napari_gpubio.speckle.gui.video import limit_text
 from napari_gpubio.speckle.live import LiveStatus, Mode, RecordingStatus
 
 START, STOP, ENDING = "Start live", "Stop live", "ending…"
@@ -40,7 +40,6 @@ _NUMBERS = {
 }
 _COLUMNS = 3
 _MOST_SATURATED = 0.1  # percent that pass without a warning
-_NO_NUMBER = "–"
 
 
 class LiveReadout(QWidget):
@@ -54,7 +53,7 @@ class LiveReadout(QWidget):
         grid.setVerticalSpacing(1)
         for number, (key, (name, tip)) in enumerate(_NUMBERS.items()):
             row, column = divmod(number, _COLUMNS)
-            title, value = muted_label(self, name), QLabel(_NO_NUMBER, self)
+            title, value = muted_label(self, name), QLabel(NO_NUMBER, self)
             for label in (title, value):
                 label.setToolTip(tip)
             grid.addWidget(title, 2 * row, column)
@@ -73,7 +72,7 @@ class LiveReadout(QWidget):
             "dropped": f"{lost:,} of {status.received + status.lost:,}",
             "skipped": f"{status.skipped:,}",
             "saturated": _number_text(status.saturated_percent, "{:.2f} %"),
-            "level": _number_text(status.mean_level, "{:.0f} ADU"),
+            "level": _number_text(status.mean_level, "{:,.0f} ADU"),
         }
         for key, text in texts.items():
             self.values[key].setText(text)
@@ -84,7 +83,7 @@ class LiveReadout(QWidget):
     def clear_rates(self) -> None:
         """Clear the numbers that mean nothing any more once no frames come; the counts stay to be read."""
         for key in ("camera", "processed", "drawn", "latency", "ring"):
-            self.values[key].setText(_NO_NUMBER)
+            self.values[key].setText(NO_NUMBER)
         self._warn("ring", is_on=False)
 
     def _warn(self, key: str, *, is_on: bool) -> None:
@@ -171,7 +170,7 @@ def _recording_text(recording: RecordingStatus) -> str:
 
 
 def _number_text(value: float, form: str) -> str:
-    return form.format(value) if math.isfinite(value) else _NO_NUMBER
+    return form.format(value) if math.isfinite(value) else NO_NUMBER
 
 
 NO_MAP = "no map yet"
@@ -215,7 +214,7 @@ class ColorBar(QWidget):
         below = QRectF(0, _BAR + _GAP, self.width(), self.height() - _BAR - _GAP)
         low, high = self._limits
         sides = (Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignHCenter, Qt.AlignmentFlag.AlignRight)
-        for side, text in zip(sides, (limit_text(low), self.title, limit_text(high)), strict=True):
+        for side, text in zip(sides, (short_number(low, 3), self.title, short_number(high, 3)), strict=True):
             painter.drawText(below, int(side | Qt.AlignmentFlag.AlignVCenter), text)
         painter.end()
 

@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QCheckBox, QLineEdit, QSizePolicy, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
@@ -185,17 +186,17 @@ def noise_text(noise: NoiseModel) -> str:
     """Describe in one sentence what is subtracted."""
     parts = []
     if noise.dark_map is not None:
-        parts.append(f"the dark level of each pixel (mean {noise.dark_map.mean():.4g} ADU)")
+        parts.append(f"the dark level of each pixel (mean {short_number(noise.dark_map.mean())} ADU)")
     elif noise.dark_adu > 0:
-        parts.append(f"a dark level of {noise.dark_adu:.4g} ADU")
+        parts.append(f"a dark level of {short_number(noise.dark_adu)} ADU")
     if noise.variance_map is not None:
-        parts.append(f"the variance in the dark of each pixel (mean {noise.variance_map.mean():.4g} ADU²)")
+        parts.append(f"the variance in the dark of each pixel (mean {short_number(noise.variance_map.mean())} ADU²)")
     elif noise.read_noise_adu > 0:
-        parts.append(f"read noise of {noise.read_noise_adu:.4g} ADU")
+        parts.append(f"read noise of {short_number(noise.read_noise_adu)} ADU")
     if noise.quantization and noise.variance_map is None:
         parts.append("rounding (1/12 ADU²)")
     if noise.gain > 0:
-        parts.append(f"shot noise at {noise.gain:.4g} ADU per electron")
+        parts.append(f"shot noise at {short_number(noise.gain)} ADU per electron")
     if not parts:
         return "Nothing is subtracted."
     return "Subtracted: " + ", ".join(parts) + ("." if noise.gain > 0 else "; not shot noise, which needs the gain.")

@@ -19,6 +19,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, muted_label, text_button
@@ -98,10 +99,9 @@ class SeedBox(QWidget):
             self.names.clear()
             for bundle in bundles:
                 item = QListWidgetItem(color_chip(bundle.color), bundle.name)
-                x, y, z = bundle.center_mm
                 settings = settings_of(bundle.key)
                 traced = "not traced yet" if settings is None else summary_of(settings)
-                item.setToolTip(f"Seed at ({x:.1f}, {y:.1f}, {z:.1f}) mm\n{traced}\nDouble-click to rename")
+                item.setToolTip(f"Seed at {position_text(bundle.center_mm)}\n{traced}\nDouble-click to rename")
                 item.setFlags(item.flags() | Qt.ItemFlag.ItemIsEditable)
                 self.names.addItem(item)
             self.names.setCurrentRow(bundles.current_index)

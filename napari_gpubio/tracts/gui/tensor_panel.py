@@ -243,7 +243,7 @@ class TensorPanel(EnginePanel):
         affine, shape = grid_of(layer)
         if not same_grid(shape, affine, scan.shape, scan.affine):
             raise InvalidInput(
-                f"the mask {layer.name!r} has shape {shape} and another place in space than the scan {scan.shape}; "
+                f"the mask {layer.name!r} (shape {shape}) is not on the grid of the scan (shape {scan.shape}); "
                 "use a mask drawn on this scan's grid"
             )
         return volume_of(layer) > 0

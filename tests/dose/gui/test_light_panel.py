@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.napari_io import stored_array, volume_layer
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
@@ -176,6 +179,28 @@ def test_volume_without_light_is_told_in_legend_and_table(user, light_user):
     x, y = panel.plot.drawn_points[0]
     assert x[0] > -9  # a logarithmic axis does not begin at 0
     assert y[0] == pytest.approx(100 - share)
+
+
+def test_doses_without_light_are_less_than_the_lowest_one(user, light_user, tmp_path):
+    light_user.add()
+    user.add_organs()
+    user.panel.table.columns.enter("D95%[1/mm2], D50%[1/mm2]")
+    panel = light_user.settled()
+    lowest = f"{user.curve('lung').least_positive:.3g}"
+    table = panel.table.table
+    assert user.cells(0)[1] == f"< {lowest}"
+    assert f"{lowest} 1/mm2" in table.item(0, 1).toolTip()
+    QTest.keyClick(table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    titles, first, *_ = QApplication.clipboard().text().splitlines()
+    assert titles.split("\t") == ["Structure", "D95% [1/mm2]", "D50% [1/mm2]"]
+    assert first.split("\t") == user.cells(0)
+    panel.export.write_metrics(tmp_path / "table.csv")
+    assert f",<{user.curve('lung').least_positive!r}," in (tmp_path / "table.csv").read_text()
+    panel.constraints.text.setPlainText("lung: D95%[1/mm2] < 1")
+    assert panel.constraints.table.item(0, 1).text() == f"< {lowest} 1/mm2"
+    panel.tools.volume.setChecked(True)
+    panel.link.move_volume_line(95.0)
+    assert f"lung &lt; {lowest} 1/mm²" in user.readout
 
 
 def test_numbers_have_the_digits_of_their_bins(user, light_user):
