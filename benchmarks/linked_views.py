@@ -54,7 +54,15 @@ def drawn_ms(go: Callable[[Any], None], place: Any, canvases: list[Any]) -> tupl
     return spent, sum(drawn)
 
 
+def settle() -> None:
+    """Let the main view arrive where the last series of moves ended."""
+    end = time.perf_counter() + 2.0
+    while time.perf_counter() < end:
+        QApplication.processEvents()
+
+
 def moves_ms(go: Callable[[Any], None], canvases: list[Any]) -> dict[str, float]:
+    settle()
     places = 0.5 * BOX_MM + np.random.default_rng(2).uniform(-20, 20, (MOVES, 3))
     for place in places[:3]:
         drawn_ms(go, place + 1, canvases)

@@ -195,6 +195,31 @@ def test_images_are_planes_in_3d_and_volumes_again_after(viewer, views, image, q
     assert [layer.depiction for layer in (image, series)] == ["volume", "volume"]
 
 
+def test_planes_and_rgb_images_follow_the_crosshair_and_are_where_they_were_after(viewer, image, qtbot):
+    normal = (0.0, 1.0, 0.0)
+    plane = {"position": (1.0, 2.0, 3.0), "normal": normal}
+    rgb = viewer.add_image(np.zeros((*SHAPE, 3)), rgb=True, name="directions", units=MM, depiction="plane", plane=plane)
+    views = LinkedViews(viewer)
+    qtbot.addWidget(views)
+    place = center_of(image)
+    views.go(place)
+    np.testing.assert_allclose(rgb.plane.position, np.asarray(rgb.world_to_data(viewer.dims.point)))
+    assert tuple(rgb.plane.normal) == normal
+    views.detach()
+    assert (rgb.depiction, tuple(rgb.plane.position)) == ("plane", plane["position"])
+
+
+def test_a_move_in_3d_uploads_no_volume(viewer, views, image):
+    sliced = []
+    image.events.set_data.connect(sliced.append)
+    target = beside(center_of(image), 6.0, -4.0, 8.0)
+    views.go(target)
+    np.testing.assert_allclose(viewer.dims.point, target, atol=1e-6)
+    assert not sliced
+    viewer.dims.ndisplay = 2
+    assert sliced
+
+
 def test_detached_panes_are_gone_and_come_back(viewer, views, image, qtbot):
     views.detach()
     assert not views.panes
