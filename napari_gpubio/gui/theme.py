@@ -80,25 +80,27 @@ def _in_use() -> str:
 
 def is_light(name: str) -> bool:
     """Whether a theme of napari has a light background."""
-    return QColor(_napari_color(name, "background")).lightness() > 127
+    return QColor(*_napari_colors(name, ("background",))[0]).lightness() > 127
 
 
-def _napari_color(name: str, which: str) -> str:
+def _napari_colors(name: str, which: tuple[str, ...]) -> list[tuple[int, ...]]:
     from napari.utils.theme import get_system_theme, get_theme
 
     theme = get_theme(get_system_theme() if name == "system" else name)
-    return QColor(*getattr(theme, which).as_rgb_tuple()[:3]).name()
+    return [getattr(theme, color).as_rgb_tuple()[:3] for color in which]
+
+
+_BASES = ("text", "background", "foreground", "error", "current", "warning")
 
 
 def _colors(name: str) -> dict[str, str]:
     """Return the colors on a theme, which the user may have edited."""
-    whole = tuple(_napari_color(name, which) for which in ("text", "background", "foreground", "error", "current"))
-    return _made_from(name, (*whole, _napari_color(name, "warning")))
+    return _made_from(name, tuple(_napari_colors(name, _BASES)))
 
 
 @functools.lru_cache(maxsize=16)
-def _made_from(_name: str, whole: tuple[str, ...]) -> dict[str, str]:
-    named = dict(zip(("text", "background", "foreground", "error", "current", "warning"), whole, strict=True))
+def _made_from(_name: str, bases: tuple[tuple[int, ...], ...]) -> dict[str, str]:
+    named = {base: QColor(*color).name() for base, color in zip(_BASES, bases, strict=True)}
     text, grounds = named["text"], (named["background"], named["foreground"])
     colors = {
         name: readable(named.get(base, base), text, grounds, least=_LEAST_TEXT.get(name, 0.0))

@@ -206,7 +206,7 @@ class BundleVisual(CompoundVisual):
         self._line_width = 1.0
         self._style = AUTO
         self._drawn: Lines | None = None
-        self._is_cut = False
+        self._is_cut, self._must_cut = False, False
         self._orders: dict[int, SegmentOrder] = {}  # by axis, as far as they were needed
         self._view: tuple[npt.NDArray[np.float64], float] = (np.zeros(4), 0.0)  # plane of the slice, half the slab
         self._of_style: dict[str, Visual] = {LINES: self._lines, LIT: self._lit, TUBES: self._tubes}
@@ -266,8 +266,7 @@ class BundleVisual(CompoundVisual):
     def set_colors(self, lines: Lines) -> None:
         """Upload the vertices again after their colors have changed."""
         self._lines.renew_vertices(lines.vertices)
-        self._drawn = lines
-        self._cut_slab()
+        self._drawn, self._must_cut = lines, True
 
     def set_shown(self, lines: Lines) -> None:
         """Upload the index buffer of the shown streamlines."""
@@ -277,8 +276,7 @@ class BundleVisual(CompoundVisual):
                 self._memory = np.empty_like(segments)
             segments = write_segments(lines, self._memory)
         self._lines.set_segments(segments)
-        self._drawn = lines
-        self._cut_slab()
+        self._drawn, self._must_cut = lines, True
 
     def set_selected(self, lines: Lines, selected: int | None) -> None:
         """Draw one streamline in white over the others, or none."""
@@ -297,8 +295,7 @@ class BundleVisual(CompoundVisual):
             shaded.set_display(display)
         plane = np.asarray(slice_plane, np.float64)
         if half_slab != self._view[1] or not np.array_equal(plane, self._view[0]):
-            self._view = plane, half_slab
-            self._cut_slab()
+            self._view, self._must_cut = (plane, half_slab), True
 
     def _cut_slab(self) -> None:
         """Draw the segments of the slab if there is one, or all; a slab across the axes is left to the shader."""
@@ -307,8 +304,7 @@ class BundleVisual(CompoundVisual):
         across = np.count_nonzero(np.abs(normal) > 1e-9 * abs(normal[axis])) != 1
         lines = self._drawn
         is_cut = half_slab > 0 and not across and lines is not None and len(lines.segments) > _FEW_SEGMENTS
-        self._is_cut, self._slab.visible = is_cut, is_cut
-        self._lines.visible = not is_cut
+        self._is_cut, self._must_cut = is_cut, False
         if lines is None or not is_cut:
             return
         if axis not in self._orders:
@@ -318,10 +314,13 @@ class BundleVisual(CompoundVisual):
         self._slab.set_vertices(np.take(lines.vertices, segments.ravel(), axis=0))
 
     def _prepare_draw(self, view: Any = None) -> bool:
-        """Choose how to draw, which only a draw can tell: the driver must have geometry shaders for tubes."""
+        """Cut the slab, once for all changes since the last draw, and choose a style that the driver can draw."""
+        if self._must_cut:
+            self._cut_slab()
         chosen = self._chosen_style(view)
         for style, visual in self._of_style.items():
             visual.visible = style == chosen and not self._is_cut
+        self._slab.visible = self._is_cut
         return True
 
     def _chosen_style(self, view: Any) -> str:
