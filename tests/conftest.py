@@ -169,6 +169,18 @@ def viewer(request: pytest.FixtureRequest, qtbot: Any, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
+def checked_draws(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail if anything that is drawn on a canvas is read from beyond its buffers, or from a deleted one."""
+    from tests.draw_check import checked_draws
+
+    with checked_draws() as checked:
+        request.getfixturevalue("viewer")  # its buffers are to be made meanwhile
+        yield
+    assert checked.count > 0
+    assert checked.problems == []
+
+
+@pytest.fixture
 def errors(qtbot: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[BaseException]]]:
     """A function that returns what has been raised in Qt's event loop or in a worker."""
     raised: list[BaseException] = []
