@@ -8,6 +8,7 @@ from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QStandardItemModel
 from qtpy.QtWidgets import QWidget
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.fields import ElidedComboBox
 
@@ -160,7 +161,7 @@ def why_not_array(layer: Any, kinds: Any, axes: Container[int], needed: str = "a
     if layer.multiscale:
         return "multiscale"
     if getattr(layer, "rgb", False):
-        return "colors, not values"
+        return "colors; Split RGB makes channels of them"
     return None if layer.ndim in axes else f"{layer.ndim}-D; {needed}"
 
 
@@ -192,6 +193,19 @@ class LayerBox(ElidedComboBox):
     def layer(self) -> Any | None:
         """The chosen layer, or None."""
         return self.currentData()
+
+    def needed(self, otherwise: str) -> Any:
+        """Return the chosen layer.
+
+        Raises
+        ------
+        InvalidInput
+            If there is none: the sentence ``otherwise``, and why layers that are there cannot be chosen.
+        """
+        if self.layer is None:
+            reasons = [f"{layer.name!r} cannot be used ({self._why_not(layer)})" for layer in self._refused.layers]
+            raise InvalidInput("; ".join([otherwise, *reasons]))
+        return self.layer
 
     def attach(self) -> None:
         """Follow the viewer's layers."""

@@ -20,7 +20,7 @@ from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.crosshair import hide_crosshair, show_crosshair
 from napari_gpubio.gui.docking import CloseGuard, share_place
 from napari_gpubio.gui.linked_layer import LinkedLayer
-from napari_gpubio.gui.views import VIEWS, camera_of, show_as_plane, show_slices_at, view_of
+from napari_gpubio.gui.views import VIEWS, camera_of, on_steps, show_as_plane, show_slices_at, view_of
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -269,7 +269,7 @@ class LinkedViews(QSplitter):
         Where the main view takes long to draw, as many fibers in 3-D do without a graphics card, it follows when the
         mouse rests.
         """
-        self._point, self._began = np.asarray(position, np.float64)[-3:], time.perf_counter()
+        self._point, self._began = on_steps(self._main.dims, position[-3:]), time.perf_counter()
         for pane in self.panes.values():
             pane.show_point(self._point)
         if self._is_main_slow:

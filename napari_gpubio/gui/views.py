@@ -132,9 +132,8 @@ def show_slices_at(viewer: Any, position: npt.ArrayLike) -> None:
     """
     viewer = getattr(viewer, "__wrapped__", viewer)  # napari's proxy hides what slices the layers
     dims = viewer.dims
-    axes, point = list(range(dims.ndim - 3, dims.ndim)), np.asarray(position, np.float64)
-    starts, _, steps = np.transpose(dims.range[-3:])
-    point = starts + steps * np.round((point - starts) / steps)
+    axes = list(range(dims.ndim - 3, dims.ndim))
+    point = np.where(np.isin(axes, dims.displayed), position, on_steps(dims, position))
     if np.array_equal(dims.point[-3:], point):
         return
     slice_layers = getattr(viewer, "_update_layers", None)
@@ -144,6 +143,12 @@ def show_slices_at(viewer: Any, position: npt.ArrayLike) -> None:
             for event in (dims.events.point, dims.events.current_step):
                 blockers.enter_context(event.blocker(slice_layers))
         dims.set_point(axes, point.tolist())
+
+
+def on_steps(dims: Any, position: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the place next to a viewer position (z, y, x) at which the sliders of all three axes can stop."""
+    starts, _, steps = np.transpose(dims.range[-3:])
+    return starts + steps * np.round((np.asarray(position, np.float64) - starts) / steps)
 
 
 def show_as_plane(layer: Any, position: npt.ArrayLike, axis: int) -> None:

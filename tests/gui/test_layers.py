@@ -311,7 +311,7 @@ def test_layers_that_do_not_fit_are_listed_with_the_reason_and_cannot_be_chosen(
     [
         (np.zeros((4, 5, 6)), {}, None),
         (np.zeros((4, 5)), {}, "2-D; a volume is needed"),
-        (np.zeros((4, 5, 6, 3)), {"rgb": True}, "colors, not values"),
+        (np.zeros((4, 5, 6, 3)), {"rgb": True}, "colors; Split RGB makes channels of them"),
         ([np.zeros((4, 6, 6)), np.zeros((2, 3, 3))], {"multiscale": True}, "multiscale"),
     ],
 )

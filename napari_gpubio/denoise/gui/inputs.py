@@ -68,9 +68,7 @@ class ImageBox(QWidget):
 
     def read_image(self) -> LayerVolume:
         """Read the image; InvalidInput if there is none."""
-        if self.layer is None:
-            raise InvalidInput(NO_IMAGE)
-        return layer_volume(self.layer, is_log=self.log.isChecked())
+        return layer_volume(self.layer_box.needed(NO_IMAGE), is_log=self.log.isChecked())
 
     def read_mask(self, image: LayerVolume) -> Any | None:
         """Return the mask, shape (X, Y, Z), or None; InvalidInput if it lies on another grid than the image."""

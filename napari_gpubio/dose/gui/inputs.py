@@ -74,9 +74,7 @@ class InputBox(QWidget):
         InvalidInput
             If there is no dose, or its unit is not known.
         """
-        layer, second = self.dose_box.layer, self.second_box.layer
-        if layer is None:
-            raise InvalidInput(NO_DOSE)
+        layer, second = self.dose_box.needed(NO_DOSE), self.second_box.layer
         unit = self.unit.text().strip()
         if not unit:
             raise InvalidInput(NO_UNIT.format(layer.name))

@@ -11,6 +11,7 @@ from napari.layers import Image
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.gui.connections import Connection, Connections
+from napari_gpubio.gui.layers import why_not_array
 from napari_gpubio.speckle.gui.live import LiveMap
 from napari_gpubio.speckle.settings import ContrastSettings
 
@@ -48,7 +49,7 @@ def why_no_frames(layer: Any) -> str | None:
     """Why a layer cannot hold raw frames."""
     if is_raw_stack(layer) or not isinstance(layer, Image):
         return None if isinstance(layer, Image) else ""
-    return "colors, not values" if layer.rgb else "not raw frames"
+    return why_not_array(layer, Image, ()) if layer.rgb else "not raw frames"
 
 
 def is_map(layer: Any) -> bool:

@@ -78,15 +78,8 @@ class StackPage(Page):
 
     @property
     def layer(self) -> Any:
-        """The chosen layer; raises InvalidInput if there is none, or it is a color image."""
-        layer = self.layer_box.layer
-        if layer is None:
-            raise InvalidInput(NO_STACK)
-        if layer.rgb:
-            raise InvalidInput(
-                f"{layer.name!r} is a color image; give one channel: right-click the layer and choose Split RGB"
-            )
-        return layer
+        """The chosen layer; raises InvalidInput if there is none."""
+        return self.layer_box.needed(NO_STACK)
 
     def make_source(self, exposure_ms: float) -> Source:
         """Return a player of the stack."""

@@ -258,8 +258,8 @@ class TrackingPanel(EnginePanel):
         return traced_steps(self._request(self.bundles.current, self.seed_box.labels_box.layer), stop)
 
     def _request(self, bundle: Bundle | None, labels: Any | None) -> Request:
-        layer, source, region = self.source_box.layer, self.source, None
-        if layer is None or source is None:
+        layer, source, region = self.source_box.needed(NO_TENSORS), self.source, None
+        if source is None:
             raise InvalidInput(NO_TENSORS)
         if labels is None and bundle is None:
             raise InvalidInput("there is no seed; click in the brain, or choose a label region to seed from")
