@@ -76,24 +76,26 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_changes_are_seen(scene, drawn, monkeypatch, change):
+def test_changes_are_seen(scene, drawn, monkeypatch):
+    """One after another in one window."""
     viewer, fibers, _ = scene
-    seen(viewer)
-    drawn.clear()
-    change(viewer, fibers)
-    assert_same_without(viewer, monkeypatch)
-    assert drawn
+    for name, change in CHANGES.items():
+        seen(viewer)
+        drawn.clear()
+        change(viewer, fibers)
+        assert_same_without(viewer, monkeypatch)
+        assert drawn, name
 
 
-@pytest.mark.parametrize("change", [{"opacity": 0.5}, {"blending": "additive"}])
-def test_what_is_not_opaque_is_drawn_in_every_frame(scene, drawn, monkeypatch, change):
+def test_what_is_not_opaque_is_drawn_in_every_frame(scene, drawn, monkeypatch):
     viewer, fibers, _ = scene
-    for name, value in change.items():
+    for name, value in (("opacity", 0.5), ("blending", "additive")):
+        before = getattr(fibers, name)
         setattr(fibers, name, value)
-    drawn.clear()
-    assert_same_without(viewer, monkeypatch)
-    assert not drawn
+        drawn.clear()
+        assert_same_without(viewer, monkeypatch)
+        assert not drawn, name
+        setattr(fibers, name, before)
 
 
 def test_a_driver_without_the_framebuffer_draws_fibers_in_every_frame(scene, monkeypatch):
