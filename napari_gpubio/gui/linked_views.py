@@ -43,6 +43,8 @@ class SlicePane(QWidget):
         self._linked: dict[Any, LinkedLayer] = {}
         self.view = QtViewer(self.model)
         self.view.dims.setVisible(False)
+        for name in self.model.dims.events:  # else hidden sliders are moved, which takes longer than the slices
+            self.model.dims.events[name].disconnect(self.view.dims)
         self._fitted_zoom = camera_of(self.model).zoom
         self._fit_later = single_shot(0, self._fit, self)  # when the canvas has its new size, too
         layout = QVBoxLayout(self)

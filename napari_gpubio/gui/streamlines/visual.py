@@ -21,7 +21,7 @@ from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.lines.packed import write_segments
 from napari_gpubio.gui.lines.paint import AUTO, LINES, LIT, TUBES, pack_rgb
-from napari_gpubio.gui.lines.slabs import SegmentOrder
+from napari_gpubio.gui.lines.slabs import SegmentOrder, ends_of
 from napari_gpubio.gui.streamlines.kept_picture import KeptPictureVisual
 from napari_gpubio.gui.streamlines.lit_lines import LitLinesVisual
 from napari_gpubio.gui.streamlines.shading import UNPACK
@@ -325,7 +325,7 @@ class BundleVisual(CompoundVisual):
             self._orders[axis] = SegmentOrder(lines, axis)
         center, reach = -offset / normal[axis], half_slab / abs(normal[axis])
         segments = self._orders[axis].within(center - reach, center + reach, lines.shown)
-        self._slab.set_vertices(np.take(lines.vertices, segments.ravel(), axis=0))
+        self._slab.set_vertices(ends_of(segments, lines.vertices))
 
     def _prepare_draw(self, view: Any = None) -> bool:
         """Cut the slab, once for all changes since the last draw, and choose a style that the driver can draw."""
