@@ -77,7 +77,10 @@ class MetricReader:
     def figures(self, metric: Metric, curve: Curve, value: float) -> int:
         """Return how many figures of a metric's value its bin and its error allow."""
         reads_dose = metric.is_dose and metric.kind in ("D", "DC", "Median")
-        dose = float(evaluate_metric(_plain(metric), curve.dvh, self.reference).value) if reads_dose else math.nan
+        dose = value if reads_dose else math.nan
+        if reads_dose and metric.unit not in ("", curve.dvh.unit):
+            plain = dataclasses.replace(metric, unit="")
+            dose = evaluate_metric(plain, curve.dvh, self.reference).value
         step = curve.dvh.step_at(dose) / dose if dose > 0 else 0.0
         error = self.error(metric, curve) / abs(value) if value else 0.0
         return figures_of(max(step, 0.0 if math.isnan(error) else error))
@@ -289,11 +292,6 @@ def band_text(curves: Sequence[Curve]) -> str:
     """What the shading about the curves means; nothing where there is none."""
     bases = dict.fromkeys(curve.band.basis for curve in curves if curve.band is not None)
     return f"shaded: ± 1 standard error, {' or '.join(_BANDS[basis] for basis in bases)}" if bases else ""
-
-
-def _plain(metric: Metric) -> Metric:
-    """A metric in the unit of the histogram."""
-    return dataclasses.replace(metric, unit="")
 
 
 def _share_above(dvh: Dvh, dose: float) -> tuple[float, float]:
