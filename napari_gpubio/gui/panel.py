@@ -94,7 +94,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self.run_display: RunDisplay = self
         self._current_display: RunDisplay = self  # that of the run under way
         self._other: tuple[MakeSteps, RunDisplay] | None = None  # what runs next instead of the inputs
-        self._warmup = self._awaited = self._heard(BackgroundWarmup(self.warms, self))
+        self._warmup = self._awaited = self._connected(BackgroundWarmup(self.warms, self))
         self._runs_when_warm = False
         self._add_buttons()
 
@@ -185,7 +185,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             return
         self._other = make, _ShownBy(show)
         if warms:
-            self._awaited = self._heard(BackgroundWarmup(warms, self))
+            self._awaited = self._connected(BackgroundWarmup(warms, self))
         self.run()
 
     def run_again(self, *, end_first: bool = True) -> None:
@@ -286,7 +286,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         warmup.start()
         return True
 
-    def _heard(self, warmup: BackgroundWarmup) -> BackgroundWarmup:
+    def _connected(self, warmup: BackgroundWarmup) -> BackgroundWarmup:
         warmup.progressed.connect(self._show_warmup)
         warmup.finished.connect(self._on_warm)
         return warmup
