@@ -8,16 +8,14 @@ Each engine is warmed in a fresh process with one thread, twice: first with an e
 difference is what compiling costs; what a first use of the engine's panel waits for is the first of its warm-ups.
 """
 
-import argparse
 import importlib
 import os
 import resource
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
-from common import header, header_lines, line, result_path, save, table, written
+from common import argument_parser, header, header_lines, line, publish, result_path, table
 
 from napari_gpubio import ENGINES
 
@@ -32,9 +30,7 @@ print(jit.compiled_functions())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by date")
-    options = parser.parse_args()
+    options = argument_parser(__doc__).parse_args()
     results = header(quick=False)
     results["rows"] = [row for engine in (*ENGINES, "gui") for row in measure(engine)]
     lines = [
@@ -44,10 +40,7 @@ def main() -> None:
     head = ["# Compiling the CPU backends", "", *header_lines(results)]
     columns = ("engine", "warm-ups", "functions", "processor seconds, empty cache", "full cache")
     text = "\n".join([*head, "", *table(columns, lines), ""])
-    print(text)
-    path = result_path(options.json, "cold_start_cpu", results["date"])
-    save(path, results, text)
-    print(written(path))
+    publish(result_path(options.json, "cold_start_cpu", results["date"]), results, text)
 
 
 def measure(engine: str) -> list[dict[str, object]]:

@@ -4,6 +4,7 @@ Importing it makes `napari_gpubio` importable, so import it first.
 """
 # ruff: noqa: E402 - the package is made importable before it is imported
 
+import argparse
 import gc
 import importlib.util
 import json
@@ -304,6 +305,13 @@ def header_lines(head: dict[str, Any]) -> list[str]:
     ]
 
 
+def argument_parser(description: str | None) -> argparse.ArgumentParser:
+    """Arguments of a benchmark: where its results are written."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by date")
+    return parser
+
+
 def result_path(given: Path | None, benchmark: str, date: str, device: Device | None = None) -> Path:
     """Return the given file, else ``results/<benchmark>_<cpu or cuda>_<date>.json``."""
     kind = "" if device is None else "_cuda" if device.is_gpu else "_cpu"
@@ -316,6 +324,12 @@ def save(path: Path, everything: dict[str, Any], text: str) -> None:
     text_json = json.dumps(everything, indent=1, default=lambda number: number.item())  # NumPy's numbers as Python's
     path.write_text(text_json + "\n", encoding="utf-8")
     path.with_suffix(".md").write_text(text, encoding="utf-8")
+
+
+def publish(path: Path, everything: dict[str, Any], text: str) -> None:
+    """Write and print the results."""
+    save(path, everything, text)
+    print(text, written(path), sep="\n")
 
 
 def written(path: Path) -> str:

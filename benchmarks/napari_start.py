@@ -8,17 +8,15 @@ Fresh processes that make a viewer and end after the first draw of its canvas, i
 (napari cannot discover it, as if it were not installed). Its dock widgets are in the menu, and none is opened.
 """
 
-import argparse
 import importlib.metadata
 import json
 import os
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-from common import header, header_lines, line, result_path, save, table, written
+from common import argument_parser, header, header_lines, line, publish, result_path, table
 
 MOST_MS = 100.0
 _START = """
@@ -45,9 +43,8 @@ _KINDS = {"without the plugin": "napari_gpubio-", "with the plugin": "no such pa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--runs", type=int, default=7, help="of each kind, in turn")
-    parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by date")
     options = parser.parse_args()
     importlib.metadata.distribution("napari-gpubio")  # else both kinds would be the same
     results = header(quick=options.runs < 7)
@@ -71,10 +68,7 @@ def main() -> None:
             *table(("napari", "wall time (s)", "processor time (s)"), lines), "",
         ]
     )  # fmt: skip
-    print(text)
-    path = result_path(options.json, "napari_start", results["date"])
-    save(path, results, text)
-    print(written(path))
+    publish(result_path(options.json, "napari_start", results["date"]), results, text)
 
 
 def started(hidden: str) -> dict[str, Any]:

@@ -7,12 +7,10 @@ Run under a display::
 The contrast is that of WCAG 2, which asks for 4.5 of text. For each dock widget and theme: the least of all pages.
 """
 
-import argparse
-from pathlib import Path
 from typing import Any
 
 import napari
-from common import header, header_lines, line, result_path, save, table, written
+from common import argument_parser, header, header_lines, line, publish, result_path, table
 
 from tests import panel_walk
 
@@ -20,9 +18,7 @@ THEMES = ("dark", "light", "system")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by date")
-    options = parser.parse_args()
+    options = argument_parser(__doc__).parse_args()
     viewer = napari.Viewer()
     viewer.window.resize(1400, 900)
     panel_walk.add_layers(viewer)
@@ -32,9 +28,7 @@ def main() -> None:
     lines = [line(r["panel"], r["theme"], r["texts"], f"{r['least']:.1f}", r["text"], r["color"]) for r in rows]
     titles = ("panel", "theme", "texts", "least contrast", "of", "color")
     text = "\n".join(["# Contrast of texts", "", *header_lines(results), "", *table(titles, lines), ""])
-    path = result_path(options.json, "panel_contrast", results["date"])
-    save(path, results, text)
-    print(text, written(path), sep="\n")
+    publish(result_path(options.json, "panel_contrast", results["date"]), results, text)
     viewer.close()
 
 

@@ -8,15 +8,13 @@ Each control is brought on screen on every page of its panel, none has the focus
 down and one up. What may have changed is compared: choices, numbers, tabs, ranges of plots, places of tables.
 """
 
-import argparse
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import napari
-from common import header, header_lines, line, result_path, save, table, written
+from common import argument_parser, header, header_lines, line, publish, result_path, table
 from qtpy.QtWidgets import QApplication, QWidget
 
 from tests import panel_walk
@@ -26,9 +24,7 @@ _SETTLE_S = 0.05
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by date")
-    options = parser.parse_args()
+    options = argument_parser(__doc__).parse_args()
     viewer = napari.Viewer()
     viewer.window.resize(1400, 900)
     panel_walk.add_layers(viewer)
@@ -38,9 +34,7 @@ def main() -> None:
     counts = f"{len(rows)} controls; the wheel changed {sum(r['changed'] != 'nothing' for r in rows)}."
     titles = ("panel", "page", "control", "tool tip", "the panel scrolled", "changed")
     text = "\n".join(["# The wheel over every control", "", *header_lines(results), counts, "", *table(titles, lines)])
-    path = result_path(options.json, "panel_controls", results["date"])
-    save(path, results, text + "\n")
-    print(text, written(path), sep="\n")
+    publish(result_path(options.json, "panel_controls", results["date"]), results, text + "\n")
     viewer.close()
 
 

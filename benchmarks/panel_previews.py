@@ -12,11 +12,10 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import napari
-from common import header, header_lines, line, load_average, result_path, save, table, written
+from common import argument_parser, header, header_lines, line, load_average, publish, result_path, table
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.gui.progress import PreviewPacer
@@ -26,11 +25,10 @@ PATIENCE_S = 300.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=5, help="of runs, one with previews and one without")
     parser.add_argument("--photons", type=int, default=2_000_000)
     parser.add_argument("--seeds", type=int, default=20000)
-    parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by date")
     options = parser.parse_args()
     results = header(quick=options.pairs < 5) | {"napari": napari.__version__, "rows": []}
     for name, open_panel in (("light", open_light), ("tracts", open_tracts)):
@@ -47,9 +45,7 @@ def main() -> None:
     titles = ("run", "with previews (s)", "without (s)", "previews of a run", f"median ratio (at most {MOST})")
     head = ["# What previews cost a run", "", *header_lines(results)]
     text = "\n".join([*head, f"{options.pairs} pairs each.", "", *table(titles, lines), ""])
-    path = result_path(options.json, "panel_previews", results["date"])
-    save(path, results, text)
-    print(text, written(path), sep="\n")
+    publish(result_path(options.json, "panel_previews", results["date"]), results, text)
 
 
 def open_light(viewer: Any, options: argparse.Namespace) -> Any:

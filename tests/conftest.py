@@ -6,6 +6,7 @@ middle of a test counts as a skip.
 """
 
 import contextlib
+import functools
 import gc
 import os
 import re
@@ -61,7 +62,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector pass over all that was imported; napari's fixture collects after each window."""
+    """Let the garbage collector pass over all that was imported; napari collects whenever a layer is removed."""
+    _forget_garbage()
+
+
+def _forget_garbage() -> None:
     gc.collect()
     gc.freeze()
 
@@ -123,6 +128,22 @@ def clipboard_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(widgets.QApplication, "clipboard", staticmethod(lambda: clipboard))
 
 
+@functools.cache
+def _manifests() -> list[Any]:
+    from npe2 import PluginManifest
+
+    return list(PluginManifest.discover())
+
+
+@pytest.fixture(autouse=True)
+def quick_windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new window reads no manifest again, and does not write its tips again for each shortcut: half of its time."""
+    if _QT_FIXTURES & set(request.fixturenames):
+        found = _manifests()
+        monkeypatch.setattr("npe2.PluginManifest.discover", lambda paths=(): iter(found))
+        monkeypatch.setattr("napari._qt.widgets.qt_welcome.QtWelcomeWidget.refresh", lambda *_: None)
+
+
 @pytest.fixture(autouse=True)
 def all_previews(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs in panels show every preview that they have: those of tests are too short to spare a share of their time."""
@@ -148,6 +169,18 @@ def viewer(request: pytest.FixtureRequest, qtbot: Any, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
+def checked_draws(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail if anything that is drawn on a canvas is read from beyond its buffers, or from a deleted one."""
+    from tests.draw_check import checked_draws
+
+    with checked_draws() as checked:
+        request.getfixturevalue("viewer")  # its buffers are to be made meanwhile
+        yield
+    assert checked.count > 0
+    assert checked.problems == []
+
+
+@pytest.fixture
 def errors(qtbot: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[BaseException]]]:
     """A function that returns what has been raised in Qt's event loop or in a worker."""
     raised: list[BaseException] = []
@@ -170,7 +203,7 @@ def _no_chosen_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what this machine cannot run."""
+    """Skip what this machine cannot run, and let the garbage collector pass over all that is older than a window."""
     if item.get_closest_marker("gpu") and (problem := devices.gpu_problem()) is not None:
         if os.environ.get(REQUIRE_GPU) == "1":
             pytest.fail(f"{REQUIRE_GPU}=1, but {problem}", pytrace=False)
@@ -178,6 +211,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(problem)
     if _needs_display(item) and not has_display():
         pytest.skip(NO_DISPLAY)
+    if item.get_closest_marker("display"):
+        _forget_garbage()
 
 
 def _needs_display(item: pytest.Item) -> bool:

@@ -59,8 +59,9 @@ def add_layers(viewer: Any) -> None:
 
 @contextmanager
 def shown_panel(viewer: Any, name: str) -> Iterator[QWidget]:
-    """A dock widget in the window of a viewer, taken away at the end."""
+    """A dock widget in the window of a viewer, taken away at the end; laid out, but not painted, which takes time."""
     _, panel = viewer.window.add_plugin_dock_widget(PLUGIN, name)
+    viewer.window._qt_window.setUpdatesEnabled(False)
     _let_live()
     try:
         yield panel

@@ -21,6 +21,9 @@ TESTS = {
     "dose": ("dose.gui.test_export", "test_the_script_of_files_makes_curves_and_prints_the_table"),
     "speckle": ("speckle.gui.test_speckle_stack", "test_the_script_makes_the_same_maps"),
 }
+AFTER_A_RUN = {
+    "light, cleaned and counted": ("workflows.test_buttons", "test_the_copied_script_cleans_and_counts_as_on_screen")
+}
 COPIES, RUNS, COMPARES = (
     r"\bscript_of\(",
     r"\b(run_script|run_script_here|shown_by_script)\(",
@@ -46,7 +49,11 @@ def text_of(function, seen):
     seen.add(function)
     for word in re.findall(r"\b(\w+)\(", text):
         called = getattr(inspect.getmodule(function), word, None)
-        if inspect.isfunction(called) and called not in seen and re.match(r"tests\.\w+\.gui", called.__module__):
+        if (
+            inspect.isfunction(called)
+            and called not in seen
+            and re.match(r"tests\.(\w+\.gui|workflows)", called.__module__)
+        ):
             text += text_of(called, seen)
     return text
 
@@ -55,9 +62,9 @@ def test_every_panel_of_the_manifest_is_in_the_table():
     assert sorted(panels()) == sorted(TESTS)
 
 
-@pytest.mark.parametrize("panel", TESTS)
+@pytest.mark.parametrize("panel", [*TESTS, *AFTER_A_RUN])
 def test_a_test_copies_the_script_runs_it_and_compares_bits(panel):
-    module, name = TESTS[panel]
+    module, name = (TESTS | AFTER_A_RUN)[panel]
     text = text_of(getattr(importlib.import_module(f"tests.{module}"), name), set())
     for needed in (COPIES, RUNS, COMPARES):
         assert re.search(needed, text), f"{name} of {panel} does not contain {needed}"

@@ -10,8 +10,8 @@ import numba
 from common import ROOT
 from light import plan
 
-from napari_gpubio.light.layers.checks import INTRALIPID, SKIN
 from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.presets import INTRALIPID, SKIN
 from napari_gpubio.light.layers.settings import LayeredSettings
 
 CPU_PHOTONS = {"skin": 80_000, "intralipid": 6_000}  # about a second of two cores

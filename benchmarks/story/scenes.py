@@ -55,8 +55,6 @@ def brain_scene(person: Person, folder: Path, source: Path | None) -> None:
     person.picture("fibers after a drag")
     person.open(files.fa)
     person.picture("FA of the tilted grid")
-    person.move(at)
-    person.key("v")  # hides it: it lies above the fibers
     person.layer(_fibers(person)[0].name)
     person.choose(person.wait(lambda: person.seen(ColorByBox), "the list of colors"), f"image: {files.fa.stem}")
     person.picture("fibers colored by FA of the tilted grid")

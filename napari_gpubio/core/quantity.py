@@ -45,6 +45,7 @@ _UNITS: tuple[dict[str, float], ...] = (
     {"rad": 1.0}, {"°": 1.0},
 )  # fmt: skip
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_TO_SUPERSCRIPTS = {plain: raised for raised, plain in _SUPERSCRIPTS.items()}
 _EXAMPLES = "1/mm2, mW/mm2, J/cm2, Gy, cGy, %, mm2/s"
 
 
@@ -205,6 +206,11 @@ def checked_unit(text: str) -> str:
 def ascii_unit(unit: str) -> str:
     """Return a unit for places that hold ASCII only: ``1/mm2`` for ``1/mm²``."""
     return unit.translate(_SUPERSCRIPTS).replace("µ", "u").replace("°", "deg")
+
+
+def power_of_ten(exponent: int) -> str:
+    """Return a power of ten as it is shown: ``10⁻³``."""
+    return f"10{str(exponent).translate(_TO_SUPERSCRIPTS)}"
 
 
 def unit_factor(unit: str, wanted: str) -> float:

@@ -111,10 +111,8 @@ def dvh_band_of_halves(
         Of all photons.
     halves
         The dose of each half of the photons, per photon of its half, same shape and unit.
-    structures, settings, device
-        See `napari_gpubio.dose.dvh_steps`.
-    errors
-        How many standard errors the band reaches to each side.
+    structures, settings, errors, device
+        As of `dvh_band`.
 
     Raises
     ------

@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import math
 import re
 import sys
 from collections.abc import Sequence
@@ -77,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     _write(options, result, request, numbers)
     results = evaluate_constraints(constraints, result, reference_dose=reference_dose, everything=everything)
     for one in results:
-        print(f"{one.status:14} {one.constraint}  ({one.reason or f'{one.value:.5g}'})")
+        print(f"{one.status:14} {one.constraint}  ({one.text})")
     return 0 if all(one.status == PASS for one in results) else 1
 
 
@@ -152,7 +151,7 @@ def _print_table(result: DvhResult, request: _Request) -> None:
     print(f"{'structure':{width}}", *(f"{metric!s:>{w}}" for metric, w in zip(request.metrics, widths, strict=True)))
     for one in result:
         values = request.values(one)
-        cells = ("-" if math.isnan(value.value) else f"{value.value:.5g}" for value in values)
+        cells = ("-" if value.reason else str(value) for value in values)
         print(f"{one.name:{width}}", *(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True)))
         for note in (*one.notes, *(str(value) for value in values if value.reason)):
             print(note, file=sys.stderr)

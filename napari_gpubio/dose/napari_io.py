@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.napari_io import (
     IN_MM,
     KEY,
@@ -20,6 +21,7 @@ from napari_gpubio.core.napari_io import (
     volume_of,
 )
 from napari_gpubio.core.quantity import (
+    UNIT,
     Quantity,
     Scale,
     checked_unit,
@@ -39,7 +41,7 @@ from napari_gpubio.dose.structures.raster import thickness_along
 
 _MM = "mm"
 Array = npt.NDArray[Any]
-UNIT, STRUCTURES, FRAME = "unit", "structures", "frame_of_reference"  # under which a layer carries them
+FRAME = "frame_of_reference"  # under which a layer carries it
 RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # the file of a dose, and what an RTSTRUCT file calls structures by name
 CT_NUMBER = "CT number"  # the quantity of a CT, which is no dose
 NAMED_BY = ("structure", "name")  # columns of a layer's table that name what it holds

@@ -14,6 +14,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.script import ScriptStep
 
 if TYPE_CHECKING:
     from napari_gpubio.gui.panel import EnginePanel
@@ -39,6 +40,8 @@ class ResultContext:
         How the result is displayed, as the engine has it.
     set_aside
         Hides the result's own layer until there is another result.
+    record
+        Called with the code of what was done; scripts that the panel copies contain it while the result is on screen.
     """
 
     panel: "EnginePanel"
@@ -46,6 +49,7 @@ class ResultContext:
     layers: Mapping[str, Any]
     options: Any
     set_aside: Callable[[], object]
+    record: Callable[[ScriptStep], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

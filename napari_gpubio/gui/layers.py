@@ -1,13 +1,14 @@
 """Layers of a viewer that fit a purpose: changes in them, and a list to choose one from."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from napari.layers import Image, Labels
-from qtpy.QtCore import QSignalBlocker
+from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QStandardItemModel
 from qtpy.QtWidgets import QWidget
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.fields import ElidedComboBox
 
@@ -138,30 +139,53 @@ class LayerListener:
         return dims.point, dims.order, dims.ndisplay
 
 
-class LayerBox(ElidedComboBox):
-    """Choose one of the viewer's layers that are accepted.
+VOLUME = range(3, 6)  # axes of labels: those drawn while a series is open have its axes too
 
-    ``nothing`` is the text of a first entry that stands for no layer, None where one must be chosen; ``empty`` is shown
-    while there is no entry. ``why_not`` returns why a layer is not accepted, which is listed too but cannot be chosen;
-    an empty text leaves the layer out.
+
+def why_not_array(layer: Any, kinds: Any, axes: Container[int], needed: str = "a volume is needed") -> str | None:
+    """Why a layer cannot be taken as an array of values, None if it can; see `LayerBox`.
+
+    Parameters
+    ----------
+    layer
+        Any layer.
+    kinds
+        Classes of layers that can; others are not mentioned.
+    axes
+        The numbers of axes that the array may have.
+    needed
+        What to say of another number of axes.
+    """
+    if not isinstance(layer, kinds):
+        return ""
+    if layer.multiscale:
+        return "multiscale"
+    if getattr(layer, "rgb", False):
+        return "colors; Split RGB makes channels of them"
+    return None if layer.ndim in axes else f"{layer.ndim}-D; {needed}"
+
+
+class LayerBox(ElidedComboBox):
+    """Choose one of the viewer's layers.
+
+    ``why_not`` returns None for a layer that can be chosen. Others are listed below with the reason that it returns; an
+    empty text leaves a layer out, for which nobody would look here. ``nothing`` is the text of a first entry that
+    stands for no layer, None where one must be chosen; ``empty`` is shown while there is no entry.
     """
 
     def __init__(
         self,
         viewer: Any,
-        accepts: Callable[[Any], bool],
+        why_not: Callable[[Any], str | None],
         *,
         nothing: str | None = None,
-        empty: str = "no layer fits",
-        why_not: Callable[[Any], str] = lambda _: "",
+        empty: str = "no suitable layer",
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self._nothing, self._why_not, self._is_user_choice = nothing, why_not, False
-        self._listener = LayerListener(viewer, accepts, layers_changed=self._fill)
-        self._refused = LayerListener(
-            viewer, lambda layer: not accepts(layer) and bool(why_not(layer)), layers_changed=self._fill
-        )
+        self._listener = LayerListener(viewer, lambda layer: why_not(layer) is None, layers_changed=self._fill)
+        self._refused = LayerListener(viewer, lambda layer: bool(why_not(layer)), layers_changed=self._fill)
         self.setPlaceholderText(empty)
         self.activated.connect(self._on_activated)
 
@@ -169,6 +193,19 @@ class LayerBox(ElidedComboBox):
     def layer(self) -> Any | None:
         """The chosen layer, or None."""
         return self.currentData()
+
+    def needed(self, otherwise: str) -> Any:
+        """Return the chosen layer.
+
+        Raises
+        ------
+        InvalidInput
+            If there is none: the sentence ``otherwise``, and why layers that are there cannot be chosen.
+        """
+        if self.layer is None:
+            reasons = [f"{layer.name!r} cannot be used ({self._why_not(layer)})" for layer in self._refused.layers]
+            raise InvalidInput("; ".join([otherwise, *reasons]))
+        return self.layer
 
     def attach(self) -> None:
         """Follow the viewer's layers."""
@@ -225,6 +262,8 @@ class LayerBox(ElidedComboBox):
         """List the layers that cannot be chosen below the others, with the reason."""
         model = self.model()
         for layer in reversed(self._refused.layers):
-            self.addItem(f"{layer.name} ({self._why_not(layer)})", _REFUSED)
+            text = f"{layer.name} ({self._why_not(layer)})"
+            self.addItem(text, _REFUSED)
+            self.setItemData(self.count() - 1, text, Qt.ItemDataRole.ToolTipRole)
             if isinstance(model, QStandardItemModel):
                 model.item(self.count() - 1).setEnabled(False)

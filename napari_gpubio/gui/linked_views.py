@@ -20,13 +20,13 @@ from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.crosshair import hide_crosshair, show_crosshair
 from napari_gpubio.gui.docking import CloseGuard, share_place
 from napari_gpubio.gui.linked_layer import LinkedLayer
-from napari_gpubio.gui.views import VIEWS, camera_of, show_as_plane, show_slices_at, view_of
+from napari_gpubio.gui.views import VIEWS, camera_of, on_steps, show_as_plane, show_slices_at, view_of
 
 if TYPE_CHECKING:
     import napari.viewer
 
 ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
-_QUICK_S, _REST_MS = 0.1, 150  # what a move may cost before the main view waits until the mouse rests
+_QUICK_S, _REST_MS = 0.1, 150  # what the main view may take before it waits until the mouse rests
 _SIZE = QSize(400, 720)
 _LOOKS = (-0.45, 0.8, 0.4)  # the 3-D view, along (z, y, x): from above, behind and the left, so that left is left
 
@@ -43,6 +43,8 @@ class SlicePane(QWidget):
         self._linked: dict[Any, LinkedLayer] = {}
         self.view = QtViewer(self.model)
         self.view.dims.setVisible(False)
+        for name in self.model.dims.events:  # else hidden sliders are moved, which takes longer than the slices
+            self.model.dims.events[name].disconnect(self.view.dims)
         self._fitted_zoom = camera_of(self.model).zoom
         self._fit_later = single_shot(0, self._fit, self)  # when the canvas has its new size, too
         layout = QVBoxLayout(self)
@@ -83,8 +85,10 @@ class SlicePane(QWidget):
         """Let the layers go."""
         self._connections.detach()
         self._fit_later.stop()
-        for layer in list(self._linked):
-            self._remove(layer)
+        for linked in self._linked.values():
+            linked.detach()
+        self._linked.clear()
+        self.model.layers.clear()  # all at once: for each layer that goes by itself napari collects garbage
 
     def follow(self, *_: Any) -> None:
         """Show the slice through the main viewer's point."""
@@ -93,7 +97,7 @@ class SlicePane(QWidget):
     def show_point(self, point: Any) -> None:
         """Show the slice through a viewer position (..., z, y, x)."""
         dims = self.model.dims
-        if not self._linked or dims.ndim < 3:
+        if not self._linked or min(dims.ndim, len(point)) < 3:
             return
         further = min(dims.ndim, len(point)) - 3
         if further > 0:
@@ -167,11 +171,14 @@ class SlicePane(QWidget):
 
 
 class Backdrop:
-    """Shows the images of the main viewer's 3-D view as planes through its point, across z; a volume hides the rest."""
+    """Shows the images of the main viewer's 3-D view as planes through its point; a volume hides the rest.
+
+    A volume becomes a plane across z; what was a plane already keeps its normal.
+    """
 
     def __init__(self, main: Any) -> None:
         self._main = main
-        self._before: dict[Any, str] = {}
+        self._before: dict[Any, tuple[str, tuple[float, ...]]] = {}  # depiction, and position of the plane
         self._connections = Connections(
             lambda: [(main.dims.events.point, self.follow), (main.layers.events.inserted, self.follow)], self.follow
         )
@@ -180,16 +187,20 @@ class Backdrop:
     def follow(self, *_: Any) -> None:
         """Put the planes where the crosshair is."""
         for layer in self._main.layers:
-            if isinstance(layer, Image) and layer.ndim >= 3 and (layer.depiction == "volume" or layer in self._before):
-                self._before.setdefault(layer, str(layer.depiction))
-                place = np.asarray(self._main.dims.point)[-3:]
-                show_as_plane(layer, [*[0.0] * (layer.ndim - 3), *place], 0)
+            if not isinstance(layer, Image) or layer.ndim < 3:
+                continue
+            depiction, _ = self._before.setdefault(layer, (str(layer.depiction), tuple(layer.plane.position)))
+            place = [*[0.0] * (layer.ndim - 3), *self._main.dims.point[-3:]]
+            if depiction == "volume":
+                show_as_plane(layer, place, 0)
+            else:
+                layer.plane.position = tuple(np.asarray(layer.world_to_data(place))[-3:].tolist())
 
     def detach(self) -> None:
         """Show the images as they were shown before."""
         self._connections.detach()
-        for layer, depiction in self._before.items():
-            layer.depiction = depiction
+        for layer, (depiction, position) in self._before.items():
+            layer.depiction, layer.plane.position = depiction, position
         self._before.clear()
 
 
@@ -203,10 +214,10 @@ class LinkedViews(QSplitter):
         self._backdrop = Backdrop(self._main)
         self._point: Any = None
         self._is_main_slow = False
-        self._main_later = single_shot(_REST_MS, self._move_main, self)
-        self._panes_drawn = single_shot(0, self._main_later.start, self)
+        self._main_later = single_shot(_REST_MS, self._move_main_alone, self)
+        self._panes_drawn = single_shot(0, self._on_panes_drawn, self)
         self._main_drawn = single_shot(0, self._on_main_drawn, self)
-        self._moved_at = 0.0
+        self._began, self._panes_s = 0.0, 0.0
         self._guard = CloseGuard(self)
         self._guard.closing.connect(self.detach)
         self._guard.stayed.connect(self.attach)
@@ -260,7 +271,7 @@ class LinkedViews(QSplitter):
         Where the main view takes long to draw, as many fibers in 3-D do without a graphics card, it follows when the
         mouse rests.
         """
-        self._point = np.asarray(position, np.float64)[-3:]
+        self._point, self._began = on_steps(self._main.dims, position[-3:]), time.perf_counter()
         for pane in self.panes.values():
             pane.show_point(self._point)
         if self._is_main_slow:
@@ -270,13 +281,21 @@ class LinkedViews(QSplitter):
             self._move_main()
 
     def _move_main(self) -> None:
-        self._moved_at = time.perf_counter()
         show_slices_at(self._main, self._point)
         self._main_drawn.start()
 
-    def _on_main_drawn(self) -> None:
+    def _on_panes_drawn(self) -> None:
         """Qt draws before timers of 0 ms are due."""
-        self._is_main_slow = time.perf_counter() - self._moved_at > _QUICK_S
+        self._panes_s = time.perf_counter() - self._began
+        self._main_later.start()
+
+    def _move_main_alone(self) -> None:
+        self._began = time.perf_counter()
+        self._move_main()
+
+    def _on_main_drawn(self) -> None:
+        with_panes = 0.0 if self._is_main_slow else self._panes_s
+        self._is_main_slow = time.perf_counter() - self._began - with_panes > _QUICK_S
 
 
 def _is_painting(layer: Any) -> bool:

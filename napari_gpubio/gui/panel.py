@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, MakeSteps, Outcome
@@ -93,10 +94,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self.run_display: RunDisplay = self
         self._current_display: RunDisplay = self  # that of the run under way
         self._other: tuple[MakeSteps, RunDisplay] | None = None  # what runs next instead of the inputs
-        self._warmup = BackgroundWarmup(self.warms, self)
+        self._warmup = self._awaited = self._connected(BackgroundWarmup(self.warms, self))
         self._runs_when_warm = False
-        self._warmup.progressed.connect(self._show_warmup)
-        self._warmup.finished.connect(self._on_warm)
         self._add_buttons()
 
     def _add_buttons(self) -> None:
@@ -124,8 +123,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     @property
     def warmup_process(self) -> Any:
-        """The process that compiles the CPU backend (a `QProcess`), or None."""
-        return self._warmup.process
+        """The process that compiles the CPU backend that a run needs or will need (a `QProcess`), or None."""
+        return self._awaited.process
 
     @property
     def device(self) -> str:
@@ -169,7 +168,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self.show_status("starting …")
         self._job.start()
 
-    def run_other(self, make: MakeSteps, show: Callable[[Any], Any]) -> None:
+    def run_other(self, make: MakeSteps, show: Callable[[Any], Any], *, warms: tuple[str, ...] = ()) -> None:
         """Run something else than the inputs, with this panel's progress and Stop; a run under way is not disturbed.
 
         Parameters
@@ -178,11 +177,15 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             Returns the steps, given the event that ends them.
         show
             Called with what they return.
+        warms
+            Engines of others that it needs; Stop ends their compilation, too.
         """
         if self.running or self.waiting:
-            self.show_note("A run is under way. Wait for its end or press Stop first.")
+            self.show_note("A run is under way. Wait for it to finish, or press Stop first.")
             return
         self._other = make, _ShownBy(show)
+        if warms:
+            self._awaited = self._connected(BackgroundWarmup(warms, self))
         self.run()
 
     def run_again(self, *, end_first: bool = True) -> None:
@@ -196,8 +199,12 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self.stop()
 
     def stop(self) -> None:
-        """End the run; what was done is shown. A run that waits is cancelled."""
+        """End the run; what was done is shown. A run that waits is cancelled.
+
+        What the panel itself needs is compiled all the same, for the next run.
+        """
         if self._runs_when_warm:
+            self._other = None
             self._end_waiting()
             self.show_status("cancelled")
         if self._job is not None:
@@ -260,7 +267,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self.show_status("")
             self.show_error(outcome.error)
         else:
-            self.show_status(f"done in {time.perf_counter() - self._begun:.2f} s")
+            self.show_status(f"done in {seconds_text(time.perf_counter() - self._begun)}")
             self._current_display.show_result(outcome.result)
         self.run_finished.emit()
 
@@ -268,15 +275,26 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def must_warm_up(self) -> bool:
         """Whether the chosen device is a CPU whose backend is not compiled yet; that begins, and ends with `warmed`."""
-        if not self._device.uses_cpu or not self._warmup.is_needed:
+        if begins := self._begins(self._warmup):
+            self._show_warmup()
+        return begins
+
+    def _begins(self, warmup: BackgroundWarmup) -> bool:
+        """Begin to compile, if it is needed; returns whether it is."""
+        if not self._device.uses_cpu or not warmup.is_needed:
             return False
-        self._warmup.start()
-        self._show_warmup()
+        warmup.start()
         return True
+
+    def _connected(self, warmup: BackgroundWarmup) -> BackgroundWarmup:
+        warmup.progressed.connect(self._show_warmup)
+        warmup.finished.connect(self._on_warm)
+        return warmup
 
     def _waits_for_warmup(self) -> bool:
         """Put a run on the CPU off until the backend is compiled; it then starts by itself."""
-        if not self.must_warm_up():
+        if not self._begins(self._awaited):
+            self._end_waiting()
             return False
         self._runs_when_warm = True
         self._set_running(running=True)
@@ -285,7 +303,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def _show_warmup(self, *_: Any) -> None:
         if self._runs_when_warm:
-            self.show_note(f"{self._warmup.progress_text}. Then the run starts.")
+            self.show_note(f"{self._awaited.progress_text}. Then the run starts.")
         else:
             self.show_status(self._warmup.progress_text)
 
@@ -293,16 +311,21 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self.show_status("")
         if problem:
             logger.warning("the CPU backend could not be compiled ahead: %s", problem)
-        if self._runs_when_warm:
+        if self._runs_when_warm and not self._awaited.is_running:
             self._end_waiting()
             self._start_run()
         self.warmed.emit()
 
     def _end_waiting(self) -> None:
+        """Wait no longer for engines; those of others are not needed any more."""
         if self._runs_when_warm:
             self._runs_when_warm = False
             self._set_running(running=False)
             self.clear_message()
+        if self._awaited is not self._warmup:
+            self._awaited.stop()
+            self._awaited.deleteLater()
+            self._awaited = self._warmup
 
     # -- the script -----------------------------------------------------------------------------------------------
 

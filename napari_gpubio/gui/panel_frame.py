@@ -138,8 +138,10 @@ class PanelFrame(QWidget):
         self._fit_width()
 
     def changeEvent(self, event: Any) -> None:
-        """Qt: another style; its font may be smaller."""
+        """Qt: another style, whose font may be smaller; or another window in front, whose theme may be another."""
         super().changeEvent(event)
+        if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow():
+            theme.use(self._theme)
         if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
             self.setMinimumWidth(_LEAST_WIDTH)
             self._refit.start()

@@ -1,6 +1,7 @@
 """A result in a panel: what to think of it, its numbers, and files that are written and read in workers."""
 
 import functools
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -17,6 +18,7 @@ from qtpy.QtWidgets import (
     QMenu,
     QPushButton,
     QSizePolicy,
+    QTableWidget,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
@@ -162,7 +164,56 @@ _NAME, _VALUE, _UNIT = range(3)
 _NAMES_SHARE = 0.5  # of the width, which values and units leave to names that need it
 
 
-class NumberTable(QTreeWidget):
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
+def bare(text: str) -> str:
+    """Return numbers without commas between thousands, which are decimal marks to spreadsheets of some languages."""
+    return _THOUSANDS.sub("", text)
+
+
+class CopyingView:
+    """The part of a table for reading that puts its text on the clipboard: by Ctrl+C, and by a menu."""
+
+    def copied_text(self) -> str:
+        """Return lines with tabs, which a spreadsheet takes."""
+        raise NotImplementedError
+
+    def copy(self) -> None:
+        """Put the text on the clipboard."""
+        QApplication.clipboard().setText(self.copied_text())
+
+    def keyPressEvent(self, event: Any) -> None:
+        """Qt: a key."""
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy()
+        else:
+            super().keyPressEvent(event)  # type: ignore[misc] # of the Qt class that stands beside this one
+
+    def contextMenuEvent(self, event: Any) -> None:
+        """Qt: the right mouse button."""
+        menu = QMenu(self)
+        menu.addAction("Copy", self.copy)
+        menu.exec(event.globalPos())
+
+
+class CopyingTable(CopyingView, QTableWidget):
+    """A table of texts to read; copied are its titles, and the selected rows, or all rows if none is selected."""
+
+    def copied_titles(self) -> list[str]:
+        """Return the titles that are copied."""
+        return [self.horizontalHeaderItem(column).text() for column in range(self.columnCount())]
+
+    def copied_text(self) -> str:
+        """Return titles and rows as lines with tabs, which a spreadsheet takes."""
+        columns = range(self.columnCount())
+        rows = sorted({index.row() for index in self.selectedIndexes()}) or range(self.rowCount())
+        lines = [[" ".join(title.split()) for title in self.copied_titles()]]
+        lines += [[self.item(row, 0).text(), *(bare(self.item(row, n).text()) for n in columns[1:])] for row in rows]
+        return "\n".join("\t".join(line) for line in lines)
+
+
+class NumberTable(CopyingView, QTreeWidget):
     """Shows rows of numbers; while only the numbers change, what is folded or selected stays so."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -208,24 +259,7 @@ class NumberTable(QTreeWidget):
     def copied_text(self) -> str:
         """Return the selected rows, or all, as lines with tabs, which a spreadsheet takes."""
         chosen = [row for item, row in zip(self._items, self.rows, strict=True) if item.isSelected()]
-        return "\n".join("\t".join((row.group, row.name, row.text, row.unit)) for row in chosen or self.rows)
-
-    def copy(self) -> None:
-        """Put the selected rows, or all, on the clipboard."""
-        QApplication.clipboard().setText(self.copied_text())
-
-    def keyPressEvent(self, event: Any) -> None:
-        """Qt: a key."""
-        if event.matches(QKeySequence.StandardKey.Copy):
-            self.copy()
-        else:
-            super().keyPressEvent(event)
-
-    def contextMenuEvent(self, event: Any) -> None:
-        """Qt: the right mouse button."""
-        menu = QMenu(self)
-        menu.addAction("Copy", self.copy)
-        menu.exec(event.globalPos())
+        return "\n".join("\t".join((row.group, row.name, bare(row.text), row.unit)) for row in chosen or self.rows)
 
     def _build(self, rows: Sequence[Number]) -> None:
         folded = {item.text(_NAME) for item in self._headings() if not item.isExpanded()}

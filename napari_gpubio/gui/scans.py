@@ -1,6 +1,6 @@
 """What the viewer does when scans arrive: it shows them upright, in millimeters, and says what is tilted.
 
-A viewer is followed from the first command of the plugin on, whichever it is: a reader, a sample or a panel.
+Every viewer of the process is followed once a command of the plugin has been run: a reader, a sample or a panel.
 """
 
 import sys
@@ -11,12 +11,16 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Image, Labels
 from napari.utils.notifications import Notification, NotificationSeverity, notification_manager
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried, grid_of, series_layer, stored_array, volume_layer
+from napari_gpubio.core.napari_io import KEY, carried, grid_of, series_layer, stored_array, volume_layer
 from napari_gpubio.core.space import is_oblique, tilt_degrees, world_axes_of
 from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.gui.anatomy import show_letters
+from napari_gpubio.gui.color_bars import add_color_bar
+from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.views import VIEWS_KEY, camera_of, set_view, toggle_linked_views
 
 if TYPE_CHECKING:
@@ -29,11 +33,20 @@ _followed: dict[int, "_Arrivals"] = {}  # by the viewer's id; viewers compare al
 
 
 def on_activate(_: Any = None) -> None:
-    """Follow the viewer in which a command of the plugin is run first (napari's ``on_activate``)."""
+    """Follow the viewers that are open, and others as soon as their windows are used (napari's ``on_activate``)."""
+    _follow_open_viewers()
+    application = QApplication.instance()
+    if isinstance(application, QApplication):
+        # later, since napari learns of it after Qt has told
+        application.focusWindowChanged.connect(lambda _: QTimer.singleShot(0, _follow_open_viewers))
+
+
+def _follow_open_viewers() -> None:
     napari = sys.modules.get("napari")
-    viewer = None if napari is None else napari.current_viewer()
-    if viewer is not None:
-        follow_scans(viewer)
+    current = None if napari is None else napari.current_viewer()
+    if current is not None:
+        for viewer in (current, *getattr(type(current), "_instances", ())):  # those in the background, if napari tells
+            follow_scans(viewer)
 
 
 def follow_scans(viewer: Any) -> None:
@@ -41,25 +54,50 @@ def follow_scans(viewer: Any) -> None:
     viewer = getattr(viewer, "__wrapped__", viewer)  # napari's proxy
     if id(viewer) not in _followed:
         _followed[id(viewer)] = _Arrivals(viewer)
-        weakref.finalize(viewer, _followed.pop, id(viewer), None)
+        weakref.finalize(viewer, _forget, id(viewer))
+
+
+def _forget(viewer_id: int) -> None:
+    _followed.pop(viewer_id).cancel()
 
 
 class _Arrivals:
-    """Looks at each layer of a viewer once."""
+    """Looks at each layer of a viewer once, and puts new images of ours below fibers, points and shapes."""
 
     def __init__(self, viewer: Any) -> None:
         self._viewer = weakref.proxy(viewer)
         self._is_set_up = False
         self._told: set[bytes] = set()  # affines
+        self._new: list[Any] = []  # layers that have not been put in their places
+        self._placing = Debouncer(self._place_new)  # later, since napari's list is not to be changed in its own event
         for layer in viewer.layers:
             self._look_at(layer)
         viewer.layers.events.inserted.connect(self._on_inserted)
 
+    def cancel(self) -> None:
+        """Change nothing any more: the viewer is gone."""
+        self._placing.cancel()
+
     def _on_inserted(self, event: Any) -> None:
         self._look_at(event.value)
+        self._new.append(event.value)
+        self._placing.request()
+
+    def _place_new(self) -> None:
+        """Put images of ours that came to the top below what is drawn with lines and points, but above other images."""
+        layers, new = self._viewer.layers, self._new
+        self._new = []
+        for layer in [layer for layer in new if layer in layers and _is_picture(layer) and KEY in layer.metadata]:
+            place = now = layers.index(layer)
+            while place and not _is_picture(layers[place - 1]):
+                place -= 1
+            if place < now and all(above in new for above in layers[now + 1 :]):  # else it has been put elsewhere
+                layers.move(now, place)
 
     def _look_at(self, layer: Any) -> None:
         affine = carried(layer, "affine")
+        if isinstance(layer, Image) and KEY in layer.metadata:
+            add_color_bar(layer)
         is_anatomical = affine is not None or carried(layer, "tractogram") is not None
         if is_anatomical and not self._is_set_up:
             self._is_set_up = True
@@ -95,6 +133,11 @@ class _Arrivals:
                 NotificationSeverity.WARNING,
                 (("Show in register", lambda *_: show_in_register(self._viewer, layer)),),
             )
+
+
+def _is_picture(layer: Any) -> bool:
+    """Whether a layer covers what lies below it."""
+    return isinstance(layer, Image | Labels)
 
 
 def is_displaced(layer: Any) -> bool:

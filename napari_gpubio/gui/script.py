@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,14 @@ import numpy.typing as npt
 
 from napari_gpubio.core.napari_io import saved_path
 from napari_gpubio.core.volumes import read_array
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptStep:
+    """Code that goes on with the result of a script: its imports, and its lines."""
+
+    imports: tuple[str, ...]
+    lines: tuple[str, ...]
 
 
 def call_text(module: str, settings: Any) -> str:

@@ -62,7 +62,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-_chosen: list[str] = []  # the theme of the viewer with the newest panel; none: that of the settings
+_chosen: list[str] = []  # the theme of the window in front, or with the newest panel; none: that of the settings
 
 
 def use(name: str) -> None:

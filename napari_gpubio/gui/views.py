@@ -5,6 +5,7 @@ of the user and belongs to the whole viewer; arrays are never flipped.
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -129,12 +130,25 @@ def show_slices_at(viewer: Any, position: npt.ArrayLike) -> None:
 
     Sliders stop at whole steps. A position between two is moved there at once, else everything would be drawn twice.
     """
+    viewer = getattr(viewer, "__wrapped__", viewer)  # napari's proxy hides what slices the layers
     dims = viewer.dims
-    axes, point = list(range(dims.ndim - 3, dims.ndim)), np.array(position, np.float64)
-    for axis in set(axes) & set(dims.not_displayed):
-        start, _, step = dims.range[axis]
-        point[axis - dims.ndim] = start + step * np.round((point[axis - dims.ndim] - start) / step)
-    dims.set_point(axes, point.tolist())
+    axes = list(range(dims.ndim - 3, dims.ndim))
+    point = np.where(np.isin(axes, dims.displayed), position, on_steps(dims, position))
+    if np.array_equal(dims.point[-3:], point):
+        return
+    slice_layers = getattr(viewer, "_update_layers", None)
+    with ExitStack() as blockers:
+        # in 3-D every slice stays, but napari would upload all volumes again
+        if slice_layers is not None and set(axes) == set(dims.displayed):
+            for event in (dims.events.point, dims.events.current_step):
+                blockers.enter_context(event.blocker(slice_layers))
+        dims.set_point(axes, point.tolist())
+
+
+def on_steps(dims: Any, position: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the place next to a viewer position (z, y, x) at which the sliders of all three axes can stop."""
+    starts, _, steps = np.transpose(dims.range[-3:])
+    return starts + steps * np.round((np.asarray(position, np.float64) - starts) / steps)
 
 
 def show_as_plane(layer: Any, position: npt.ArrayLike, axis: int) -> None:

@@ -1,8 +1,9 @@
 """The wheel scrolls the panel: over a control it changes something only after the control was clicked."""
 
+import atexit
 from typing import Any
 
-from qtpy.QtCore import QEvent, QObject, Qt
+from qtpy.QtCore import QCoreApplication, QEvent, QObject, Qt
 from qtpy.QtWidgets import (
     QAbstractScrollArea,
     QAbstractSlider,
@@ -81,3 +82,19 @@ def _lies_in_scroll_area(widget: QWidget) -> bool:
 def _has_focus(control: QWidget) -> bool:
     focused = QApplication.focusWidget()
     return focused is not None and (focused is control or control.isAncestorOf(focused))
+
+
+@atexit.register
+def _end_watching() -> None:
+    """Delete the guards, and the windows that were closed without an event loop, at the end of a script.
+
+    PyQt would delete what is left while it walks through its table of wrappers. A filter that it calls meanwhile may
+    add a wrapper for each widget that goes; once the table is moved to grow, PyQt reads freed memory and crashes.
+    Functions are called at exit in reverse order: this one before PyQt's, which was registered when it was imported.
+    """
+    if QCoreApplication.instance() is None:
+        return
+    for window in QApplication.topLevelWidgets():
+        for guard in window.findChildren(WheelGuard):
+            guard.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)

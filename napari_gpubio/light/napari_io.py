@@ -17,7 +17,6 @@ from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.results import describe, fields_of, load_result, media_from
 from napari_gpubio.light.io.volumes import HIDDEN, MOST_ERROR, fluence_arrays, fluence_word
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.phantom import load_head_phantom
 from napari_gpubio.light.result import UNITS, LightResult
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
@@ -237,11 +236,6 @@ def read_layers(path: Paths) -> list[LayerData]:
             result = load_result(one)
             layers += [labels_layer(result.domain, f"{name} labels"), fluence_layer(result, name)]
     return layers
-
-
-def head_sample_layers() -> list[LayerData]:
-    """Return the head phantom's labels with their optical properties (napari's sample-data contribution)."""
-    return [labels_layer(load_head_phantom(), "head phantom")]
 
 
 def _is_mcx(path: Path) -> bool:

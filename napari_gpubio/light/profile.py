@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.light.model import OUTSIDE, Domain, Medium
 from napari_gpubio.light.result import LightResult
@@ -84,7 +85,7 @@ class TheoryCurve:
         """What the curve is and where it holds, for a legend of three lines."""
         name = self.medium.name or f"label {self.medium.label}"
         where = "below a flat surface at the source" if self.surface else "on all sides of the source"
-        return f"diffusion theory for {name} alone\n{where};\nvalid from {self.valid_from_mm:.2g} mm on"
+        return f"diffusion theory for {name} alone\n{where};\nvalid from {short_number(self.valid_from_mm, 2)} mm on"
 
 
 def line_profile(result: LightResult, start_mm: npt.ArrayLike, end_mm: npt.ArrayLike) -> Profile:

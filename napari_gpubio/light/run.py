@@ -11,6 +11,7 @@ import numpy as np
 from napari_gpubio.core.chunks import open_run
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
 from napari_gpubio.light.detectors import Detector
@@ -130,7 +131,7 @@ def _needed_mb(problem: VoxelProblem, device: Device) -> float:
 def check_source(domain: Domain, source: Source) -> None:
     """Raise InvalidInput if a source cannot light the tissue."""
     position = np.asarray(source.position_mm)
-    shown = "(" + ", ".join(f"{v:g}" for v in position) + ") mm"
+    shown = position_text(position)
     if label_at(domain.labels, domain.affine, position) == OUTSIDE:
         all_round = source.kind in ALL_ROUND
         if all_round or first_tissue(domain.labels, domain.affine, position, source.direction) is None:
@@ -151,8 +152,8 @@ def check_detectors(domain: Domain, detectors: Sequence[Detector]) -> None:
         distance = float(np.linalg.norm(nearest - detector.position_mm))
         if distance > 1.2 * detector.radius_mm:
             raise InvalidInput(
-                f"detector {detector.name or number} is {distance:.3g} mm from the nearest surface and has a radius of "
-                f"{detector.radius_mm:g} mm, so it would detect nothing; move it to the surface"
+                f"detector {detector.name or number} is {short_number(distance, 3)} mm from the nearest surface and "
+                f"has a radius of {detector.radius_mm:g} mm, so it would detect nothing; move it to the surface"
             )
 
 

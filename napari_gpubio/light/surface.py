@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.light.model import OUTSIDE
 from napari_gpubio.light.source import Source
@@ -254,5 +255,5 @@ def source_problem(labels: Array, affine: Array, source: Source) -> str:
         return "The source is outside the tissue and points away from it, so no light enters. Reverse it (Flip)."
     gap = float(np.linalg.norm(hit - source.position_mm))
     if gap > 2 * voxel_sizes_mm(affine).max():
-        return f"The source is {gap:.3g} mm away from the tissue it points at (it is in label 0)."
+        return f"The source is {short_number(gap, 3)} mm away from the tissue it points at (it is in label 0)."
     return ""

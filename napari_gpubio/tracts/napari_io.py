@@ -19,6 +19,7 @@ from napari_gpubio.core.napari_io import (
     series_layer,
     volume_layer,
 )
+from napari_gpubio.core.quantity import Quantity, is_unit, quantity_metadata
 from napari_gpubio.core.space import layer_matrix, slice_steps_mm, world_order
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_array, read_dwi
 from napari_gpubio.tracts.io.mif import read_mif
@@ -98,10 +99,16 @@ def map_layer(field: TensorField, map_name: str, study: str, *, visible: bool = 
         values,
         field.affine,
         name,
-        metadata={"field": field, "map": map_name, "study": study, "parameters": dict(field.parameters)},
+        metadata=_map_metadata(field, map_name, study),
         visible=visible,
         **keywords,
     )
+
+
+def _map_metadata(field: TensorField, map_name: str, study: str) -> dict[str, Any]:
+    about = {"field": field, "map": map_name, "study": study, "parameters": dict(field.parameters)}
+    unit = MAP_UNITS[map_name]
+    return about | quantity_metadata(Quantity(map_name, unit if is_unit(unit) else ""))
 
 
 def ellipsoid_layer(field: TensorField, voxels: Array) -> LayerData:

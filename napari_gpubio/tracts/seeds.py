@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.model import TensorField
@@ -207,7 +208,7 @@ def _in_volume(field: TensorField, voxel: Array) -> bool:
 
 
 def _nothing_there(field: TensorField, point: Array) -> str:
-    where = f"({point[0]:.1f}, {point[1]:.1f}, {point[2]:.1f}) mm"
+    where = position_text(point)
     if not _in_volume(field, apply_affine(np.linalg.inv(field.affine), point)):
         return f"the seed at {where} lies outside the volume; place it in the brain"
     return f"the seed at {where} lies in the background, where there are no tensors; place it in the brain"

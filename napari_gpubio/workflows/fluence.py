@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import LayerData, volume_layer
-from napari_gpubio.core.quantity import Quantity, quantity_metadata
+from napari_gpubio.core.napari_io import KEY, LayerData, stored_volume, volume_layer
+from napari_gpubio.core.quantity import QUANTITY, Quantity, quantity_metadata, to_linear
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.io.volumes import fluence_arrays, fluence_word
 from napari_gpubio.light.model import OUTSIDE, Domain
@@ -158,9 +158,10 @@ def cleaned_layer(
 
 def dose_by_region(
     result: LightResult,
-    fluence: npt.ArrayLike | None = None,
+    fluence: npt.ArrayLike | LayerData | None = None,
     settings: "DvhSettings | None" = None,
     *,
+    gate: int | None = None,
     unit: FluenceUnit = PER_PHOTON,
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
@@ -172,11 +173,15 @@ def dose_by_region(
     result
         What `napari_gpubio.light.simulate` gave.
     fluence
-        Per launched photon, shape (X, Y, Z), for instance the image of `clean_fluence`; None: as it was simulated.
+        Per launched photon, shape (X, Y, Z), for instance the image of `clean_fluence`; None: as it was simulated. Or
+        the image layer of a fluence (`cleaned_layer`, `napari_gpubio.light.napari_io.fluence_layer`), in its own unit:
+        the curves then have the bits of those that the window shows of such a layer.
     settings
         Of the histograms; None: as many decades as the fluence has.
+    gate
+        Which time gate of a layer of several is counted.
     unit
-        Of the doses; see `napari_gpubio.light.statistics.fluence_units`.
+        Of the doses where no layer has its own; see `napari_gpubio.light.statistics.fluence_units`.
     device, progress
         As of `napari_gpubio.dose.dvh`.
 
@@ -193,10 +198,21 @@ def dose_by_region(
     from napari_gpubio.dose import Dose, LabelStructures, dvh
 
     domain = result.domain
-    values = result.fluence if fluence is None else np.asarray(fluence)
+    if isinstance(fluence, tuple):
+        values, quantity = _values_of(fluence, gate)
+    else:
+        plain = result.fluence if fluence is None else np.asarray(fluence)
+        values, quantity = plain * np.float32(unit.factor), Quantity(fluence_word(unit), unit.name)
     if values.shape != domain.shape:
         raise InvalidInput(f"the fluence has shape {values.shape} and the labels {domain.shape}; give one of this run")
     names = {label: domain.medium(label).name or f"label {label}" for label in domain.labels_present}
-    dose = Dose(values=values * np.float32(unit.factor), affine=domain.affine, unit=unit.name, name=fluence_word(unit))
+    dose = Dose(values=values, affine=domain.affine, unit=quantity.unit, quantity=quantity.name, name=quantity.name)
     structures = LabelStructures(labels=domain.labels, affine=domain.affine, structures=names)
     return dvh(dose, structures, settings, device=device, progress=progress)
+
+
+def _values_of(layer: LayerData, gate: int | None) -> tuple[Array, Quantity]:
+    """What the image layer of a fluence holds on the linear scale, of one time gate where it has several."""
+    data, keywords, _ = layer
+    array, quantity = stored_volume(data, keywords)[0], keywords["metadata"][KEY][QUANTITY]
+    return to_linear(array if gate is None else array[..., gate], quantity), quantity

@@ -8,8 +8,10 @@ import pytest
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, LiveDvh, dvh
+from napari_gpubio.dose.io import write_metrics_csv
 from napari_gpubio.dose.kernels.histogram import cpu, gpu
 from napari_gpubio.dose.kernels.histogram.problem import make_problem
+from napari_gpubio.dose.metrics import evaluate_constraints, evaluate_metric, parse_constraints, parse_metrics
 from napari_gpubio.dose.run import whole_dose
 from tests.dose.samples import ROTATION, affine_of, check_same, random_case
 
@@ -84,6 +86,42 @@ def test_the_curve_has_a_step_at_zero_and_nothing_below_the_least_dose():
     for tiny in (1e-300, 1e-20, 0.9e-8):
         assert found.volume_at(tiny) == pytest.approx(found.volume_cc - found.zero_cc)
     assert found.least_positive >= 1e-8 * (1 - BIN)
+
+
+def test_a_dose_in_the_volume_without_light_is_less_than_the_lowest_counted(tmp_path):
+    dose, organs = light(zeros=0.3), tissues()
+    found = dvh(dose, organs, device="cpu")["label 1"]
+    lowest = dose.values[(organs.labels == 1) & (dose.values > 0)].min()
+    metrics = parse_metrics("D95%[1/mm2], D95%[1/cm2], Min[1/mm2], D2%[1/mm2], Mean[1/mm2]")
+    values = [evaluate_metric(metric, found) for metric in metrics]
+    assert [one.value == 0 for one in values] == [one.is_limit for one in values] == [True, True, True, False, False]
+    assert found.least_positive == values[0].below == values[2].below == pytest.approx(lowest, rel=BIN)
+    assert values[1].below == pytest.approx(100 * values[0].below)
+    assert str(values[0]) == f"<{values[0].below:.5g}"
+    write_metrics_csv(tmp_path / "table.csv", [found], metrics)
+    cells = (tmp_path / "table.csv").read_text().splitlines()[1].split(",")
+    assert cells[1] == f"<{found.least_positive!r}"
+    assert float(cells[4]) == values[3].value
+
+
+def test_a_limit_on_a_dose_that_is_only_known_to_be_small_is_checked_as_far_as_that_goes():
+    found = dvh(light(zeros=0.3), tissues(), device="cpu")["label 1"]
+    lowest = found.least_positive
+    constraints = parse_constraints(
+        "".join(f"label 1: D95%[1/mm2] {sign} {factor * lowest}\n" for sign in ("<", ">") for factor in (2, 0.5))
+    )
+    results = evaluate_constraints(constraints, [found])
+    assert [one.status for one in results] == ["pass", "not evaluated", "fail", "not evaluated"]
+    assert results[0].text == f"<{lowest:.5g}"
+    assert f"<{lowest:.5g}" in results[1].reason
+
+
+def test_volume_outside_counts_as_no_dose_and_not_as_a_small_one():
+    dose = light(zeros=0.0)
+    labels = np.ones((60, 20, 22), np.uint8)
+    (found,) = dvh(dose, LabelStructures(labels=labels, affine=dose.affine), device="cpu")
+    outside = evaluate_metric(parse_metrics("D95%[1/mm2]")[0], found)
+    assert (outside.value, outside.is_limit) == (0.0, False)
 
 
 def test_volume_outside_is_not_volume_without_light():

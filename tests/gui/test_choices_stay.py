@@ -51,7 +51,7 @@ def test_a_layer_that_is_opened_replaces_no_choice(viewer, qtbot, name):
 def test_a_suggestion_counts_until_the_user_chooses(qtbot):
     viewer = ViewerModel()
     first, second = (viewer.add_image(np.zeros((2, 2)), name=name) for name in ("first", "second"))
-    box = LayerBox(viewer, lambda _: True)
+    box = LayerBox(viewer, lambda _: None)
     qtbot.addWidget(box)
     box.attach()
     box.suggest(first)
@@ -110,3 +110,18 @@ def test_a_panel_leaves_the_orientation_of_another_one_alone(viewer_and_boxes):
     assert orientation(viewer) == VIEWS["neurological"]
     second.detach()
     assert orientation(viewer) == VIEWS["radiological"]
+
+
+@pytest.mark.display
+@pytest.mark.parametrize("name", PANELS)
+def test_every_list_of_layers_says_why_it_does_not_offer_one(viewer, name):
+    flat, colors = np.zeros((4, 5)), np.zeros((4, 5, 6, 3))
+    viewer.add_labels(flat.astype(np.uint8), name="flat labels")
+    viewer.add_image(colors, name="colors", rgb=True)
+    viewer.add_image(np.zeros((2, 3, 4, 5, 6)), name="five axes", metadata={"napari_gpubio": {"quantity": "FA"}})
+    with panel_walk.shown_panel(viewer, name) as panel:
+        boxes = [box for box in panel.findChildren(LayerBox) if box.placeholderText() != "no regions"]
+        for box in boxes:
+            refused = [box.itemText(index) for index in range(box.count()) if " (" in box.itemText(index)]
+            assert any(text.startswith(("flat labels (", "colors (", "five axes (")) for text in refused), refused
+            assert box.layer is None

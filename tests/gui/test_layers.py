@@ -11,7 +11,7 @@ from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
-from napari_gpubio.gui.layers import LayerBox, LayerListener
+from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
 
 SHAPE = (5, 6, 7)
 
@@ -47,6 +47,12 @@ def viewer(request):
 
 def is_labels(layer):
     return isinstance(layer, Labels)
+
+
+def why_no_labels(layer):
+    if isinstance(layer, Image):
+        return "an image" if layer.name == "T1" else ""
+    return why_not_array(layer, Labels, (3,))
 
 
 def add_labels(viewer, *names):
@@ -214,7 +220,7 @@ def make_box(qtbot, viewer):
     """A function that makes a list of labels; ``chosen`` are the layers that it has reported."""
 
     def make(seen=viewer, **options):
-        box = LayerBox(seen, is_labels, **options)
+        box = LayerBox(seen, why_no_labels, **options)
         qtbot.addWidget(box)
         box.attach()
         box.chosen = []
@@ -282,6 +288,38 @@ def test_of_a_removed_layer_another_takes_the_place(viewer, make_box):
     assert box.chosen == [first, second, None]
 
 
+def test_layers_that_do_not_fit_are_listed_with_the_reason_and_cannot_be_chosen(viewer, make_box):
+    box = make_box()
+    viewer.add_image(np.zeros(SHAPE), name="T1")
+    assert (names(box), box.layer, box.currentIndex()) == (["T1 (an image)"], None, -1)
+    region = add_labels(viewer, "region")
+    flat = viewer.add_labels(np.zeros((4, 4), int), name="flat")
+    viewer.add_points(np.zeros((1, 3)), name="seeds")
+    assert names(box) == ["region", "flat (2-D; a volume is needed)", "T1 (an image)"]
+    QTest.keyClick(box, Qt.Key.Key_End)
+    assert box.layer is region
+    box.choose(flat)
+    assert box.layer is region
+    flat.name = "thin"
+    assert names(box)[1] == "thin (2-D; a volume is needed)"
+    viewer.layers.remove(region)
+    assert (box.layer, box.currentIndex()) == (None, -1)
+
+
+@pytest.mark.parametrize(
+    ("data", "keywords", "reason"),
+    [
+        (np.zeros((4, 5, 6)), {}, None),
+        (np.zeros((4, 5)), {}, "2-D; a volume is needed"),
+        (np.zeros((4, 5, 6, 3)), {"rgb": True}, "colors; Split RGB makes channels of them"),
+        ([np.zeros((4, 6, 6)), np.zeros((2, 3, 3))], {"multiscale": True}, "multiscale"),
+    ],
+)
+def test_why_an_image_is_no_array_of_values(data, keywords, reason):
+    assert why_not_array(Image(data, **keywords), Image, (3,)) == reason
+    assert why_not_array(Shapes(), Image, (3,)) == "", "nobody would look for it there"
+
+
 @pytest.mark.parametrize("seen_as", [lambda viewer: viewer, PublicOnlyProxy])
 def test_refreshing_without_a_change_emits_nothing(viewer, make_box, seen_as):
     add_labels(viewer, "region")
@@ -294,7 +332,7 @@ def test_refreshing_without_a_change_emits_nothing(viewer, make_box, seen_as):
 @pytest.mark.parametrize("attached", [True, False])
 def test_a_list_that_is_gone_is_held_by_nothing(qtbot, viewer, attached):
     add_labels(viewer, "region")
-    box = LayerBox(viewer, is_labels)
+    box = LayerBox(viewer, why_no_labels)
     if attached:
         box.attach()
         box.detach()

@@ -8,14 +8,14 @@ from tests import panel_walk
 
 pytestmark = pytest.mark.display
 WIDTH, HEIGHT = 1280, 800
+FONTS = (9, 14)  # points: the usual one, and half as large again
 PANELS = [name for name in panel_walk.dock_widgets() if name != "Linked views"]
 
 
-@pytest.fixture(params=[9, 14], ids=["usual font", "half as large again"])
-def small_window(viewer, request):
-    """A window of 1280 x 800 with a font size in points."""
+@pytest.fixture
+def small_window(viewer):
+    """A window of 1280 x 800, with the font size as it was after the test."""
     before = get_settings().appearance.font_size
-    get_settings().appearance.font_size = request.param
     viewer.window._qt_window.setGeometry(0, 0, WIDTH, HEIGHT)
     yield viewer
     get_settings().appearance.font_size = before
@@ -39,16 +39,20 @@ def cut_off(panel):
 @pytest.mark.parametrize("name", PANELS)
 def test_nothing_is_cut_off(small_window, qtbot, name):
     panel_walk.add_layers(small_window)
-    with panel_walk.shown_panel(small_window, name) as panel:
-        for page in panel_walk.pages(panel):
-            qtbot.waitUntil(lambda: not list(cut_off(panel)), timeout=1000)
-            assert not list(cut_off(panel)), page
-        area = panel_walk.scroll_area(panel)
-        assert area.widget().width() <= area.viewport().width()
-        assert small_window.window._qt_window.width() <= WIDTH
+    for points in FONTS:
+        get_settings().appearance.font_size = points
+        with panel_walk.shown_panel(small_window, name) as panel:
+            for page in panel_walk.pages(panel):
+                qtbot.waitUntil(lambda: not list(cut_off(panel)), timeout=1000)
+                assert not list(cut_off(panel)), page
+            area = panel_walk.scroll_area(panel)
+            assert area.widget().width() <= area.viewport().width()
+            assert small_window.window._qt_window.width() <= WIDTH
 
 
-def test_panels_are_tabs_of_one_place(small_window, qtbot):
+@pytest.mark.parametrize("points", FONTS)
+def test_panels_are_tabs_of_one_place(small_window, qtbot, points):
+    get_settings().appearance.font_size = points
     window = small_window.window._qt_window
     docks = [small_window.window.add_plugin_dock_widget("napari-gpubio", name)[0] for name in PANELS[:3]]
     qtbot.waitUntil(lambda: len(window.tabifiedDockWidgets(docks[0])) == 2)

@@ -44,22 +44,29 @@ def beside(place, *offset):
     return place + np.array(offset)
 
 
-def test_each_pane_shows_the_layers_along_its_axis(views, image):
+def test_each_pane_shows_the_layers_along_its_axis_with_left_and_right_as_in_the_main_viewer(viewer, views, image):
     for name, model in models(views).items():
         (copy,) = model.layers
         assert copy.name == "image"
         assert copy.data is image.data
         assert tuple(model.dims.order) == ORDERS[name]
         np.testing.assert_allclose(copy.data_to_world((1, 2, 3)), image.data_to_world((1, 2, 3)))
+    set_view(viewer, "radiological")
+    for model in models(views).values():
+        assert camera_of(model).orientation == camera_of(viewer).orientation
 
 
-def test_a_click_in_a_pane_moves_all(viewer, views, image):
+def test_a_click_or_drag_in_a_pane_moves_all(viewer, views, image):
     for number, pane in enumerate(models(views).values()):
         target = beside(center_of(image), 6.0, -4.0 + 4.0 * number, 8.0)
         Mouse(pane).click(target)
         np.testing.assert_allclose(viewer.dims.point, target, atol=1e-6)
         for model in models(views).values():
             np.testing.assert_allclose(model.dims.point, viewer.dims.point)
+    start = center_of(image)
+    Mouse(views.panes["coronal"].model).drag(start, beside(start, 2, 0, 2), beside(start, 6, 0, 4))
+    np.testing.assert_allclose(viewer.dims.point, beside(start, 6, 0, 4), atol=1e-6)
+    assert camera_of(views.panes["coronal"].model).mouse_pan
 
 
 @pytest.mark.parametrize(("width", "views_first"), [(1280, False), (1580, True)])
@@ -79,13 +86,6 @@ def test_views_have_room_beside_a_panel_or_as_a_tab(viewer, image, qtbot, width,
     for part in parts:
         viewer.window.remove_dock_widget(part)
     parts[views_first].teardown()
-
-
-def test_a_drag_moves_the_crosshair_all_the_way(viewer, views, image):
-    start = center_of(image)
-    Mouse(views.panes["coronal"].model).drag(start, beside(start, 2, 0, 2), beside(start, 6, 0, 4))
-    np.testing.assert_allclose(viewer.dims.point, beside(start, 6, 0, 4), atol=1e-6)
-    assert camera_of(views.panes["coronal"].model).mouse_pan
 
 
 def test_the_tools_of_the_main_viewer_get_clicks_and_drags(viewer, views, image):
@@ -128,12 +128,6 @@ def test_panes_follow_the_settings_the_order_and_the_end_of_layers(viewer, views
     for model in models(views).values():
         (copy,) = model.layers
         assert copy.data is second.data
-
-
-def test_left_and_right_are_those_of_the_main_viewer(viewer, views):
-    set_view(viewer, "radiological")
-    for model in models(views).values():
-        assert camera_of(model).orientation == camera_of(viewer).orientation
 
 
 def test_streamlines_share_their_lines_and_follow_filters(viewer, views):
@@ -199,6 +193,31 @@ def test_images_are_planes_in_3d_and_volumes_again_after(viewer, views, image, q
         assert [abs(part) for part in layer.plane.normal] == [1.0, 0.0, 0.0]
     views.detach()
     assert [layer.depiction for layer in (image, series)] == ["volume", "volume"]
+
+
+def test_planes_and_rgb_images_follow_the_crosshair_and_are_where_they_were_after(viewer, image, qtbot):
+    normal = (0.0, 1.0, 0.0)
+    plane = {"position": (1.0, 2.0, 3.0), "normal": normal}
+    rgb = viewer.add_image(np.zeros((*SHAPE, 3)), rgb=True, name="directions", units=MM, depiction="plane", plane=plane)
+    views = LinkedViews(viewer)
+    qtbot.addWidget(views)
+    place = center_of(image)
+    views.go(place)
+    np.testing.assert_allclose(rgb.plane.position, np.asarray(rgb.world_to_data(viewer.dims.point)))
+    assert tuple(rgb.plane.normal) == normal
+    views.detach()
+    assert (rgb.depiction, tuple(rgb.plane.position)) == ("plane", plane["position"])
+
+
+def test_a_move_in_3d_uploads_no_volume(viewer, views, image):
+    sliced = []
+    image.events.set_data.connect(sliced.append)
+    target = beside(center_of(image), 6.0, -4.0, 8.0)
+    views.go(target)
+    np.testing.assert_allclose(viewer.dims.point, target, atol=1e-6)
+    assert not sliced
+    viewer.dims.ndisplay = 2
+    assert sliced
 
 
 def test_detached_panes_are_gone_and_come_back(viewer, views, image, qtbot):

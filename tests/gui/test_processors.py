@@ -3,6 +3,7 @@
 import sys
 import threading
 
+import psutil
 import pytest
 
 from napari_gpubio.core import device as devices
@@ -117,6 +118,47 @@ def test_stop_cancels_a_run_that_waits(qtbot, panel, cold):
     panel.warmup_process.closeWriteChannel()
     qtbot.waitUntil(lambda: panel.warmup_process is None, timeout=1000 * SECONDS)
     assert panel.results == []
+
+
+def other_run(panel):
+    """Begin what another engine, not compiled either, does with a result; returns what it shows."""
+    shown = []
+    panel.run_other(panel.make_steps, shown.append, warms=("another",))
+    return shown
+
+
+def test_what_another_engine_does_waits_until_that_is_compiled(qtbot, panel, cold):
+    shown = other_run(panel)
+    assert panel.waiting
+    qtbot.waitUntil(lambda: "3 of 15 functions" in panel.message, timeout=1000 * SECONDS)
+    cold()
+    with finished(qtbot, panel):
+        panel.warmup_process.closeWriteChannel()
+    assert shown == [4]
+    assert panel.results == []
+    with finished(qtbot, panel):
+        panel.run()
+    assert [result for result, _ in panel.results] == [4]
+
+
+def test_stop_cancels_what_another_engine_would_have_done_and_its_compilation(qtbot, panel, cold):
+    panel.show()
+    own = panel.warmup_process
+    shown = other_run(panel)
+    other = panel.warmup_process
+    assert other is not own
+    assert other.waitForStarted(1000 * SECONDS)
+    number = other.processId()
+    panel.run_button.click()
+    assert not panel.waiting
+    assert panel.status == "cancelled"
+    assert not psutil.pid_exists(number)
+    assert panel.warmup_process is own is not None  # which the next run needs
+    cold()
+    with finished(qtbot, panel):
+        panel.run()
+    assert shown == []
+    assert [result for result, _ in panel.results] == [4]
 
 
 def test_a_run_and_a_preview_start_although_compiling_ahead_failed(qtbot, panel):

@@ -11,7 +11,7 @@ from napari_gpubio.gui.progress import PreviewPacer
 from tests.gui.counting_panel import CountingPanel
 
 _IS_DUE = PreviewPacer.is_due  # before a fixture replaces it
-DRAW_S, WORK_S, STEPS = 0.05, 0.01, 400
+DRAW_S, WORK_S = 0.05, 0.01
 
 
 @pytest.fixture
@@ -30,11 +30,14 @@ class SlowPicture(QWidget):
         self.drawn += 1
 
 
-def working_steps(_stop):
-    for done in range(STEPS):
-        time.sleep(WORK_S)
-        yield Step(done + 1, STEPS, "working", make_preview=lambda done=done: done)
-    return "done"
+def working(count):
+    def steps(_stop):
+        for done in range(count):
+            time.sleep(WORK_S)
+            yield Step(done + 1, count, "working", make_preview=lambda done=done: done)
+        return "done"
+
+    return steps
 
 
 def test_drawing_puts_off_the_next_preview(qtbot, share):
@@ -44,7 +47,7 @@ def test_drawing_puts_off_the_next_preview(qtbot, share):
     qtbot.waitExposed(picture)
     picture.drawn = 0
     pacer, shown = PreviewPacer(), []
-    job = Job(working_steps, pacer=pacer)
+    job = Job(working(300), pacer=pacer)
 
     def show(step):
         if step.preview is not None:
@@ -85,11 +88,11 @@ def test_no_preview_is_made_while_one_is_on_its_way(share, qtbot, monkeypatch):
 
 
 def test_a_job_without_a_pacer_makes_every_preview(qtbot):
-    job, seen = Job(working_steps), []
+    job, seen = Job(working(30)), []
     job.stepped.connect(lambda step: seen.append(step.preview))
     with qtbot.waitSignal(job.finished, timeout=20_000):
         job.start()
-    assert seen == list(range(STEPS))
+    assert seen == list(range(30))
 
 
 def test_a_long_status_is_wrapped(qtbot):

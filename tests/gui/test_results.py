@@ -78,6 +78,15 @@ def test_the_table_shows_and_copies_all_of_a_row(box):
     assert QApplication.clipboard().text() == "Time\trun\t1.2\ts"
 
 
+@pytest.mark.parametrize(
+    ("shown", "copied"),
+    [("1,234,567", "1234567"), ("12,346 ± 78", "12346 ± 78"), ("< 2,465", "< 2465"), ("1, 234", "1, 234")],
+)
+def test_numbers_are_copied_without_separators_of_thousands(box, shown, copied):
+    box.show_numbers([Number(group="of 1,000", name="n", text=shown)])
+    assert box.table.copied_text() == f"of 1,000\tn\t{copied}\t"
+
+
 def test_other_numbers_leave_what_is_folded_or_selected(box, qtbot):
     box.show_numbers(ROWS)
     box.table.topLevelItem(0).setExpanded(False)

@@ -166,3 +166,40 @@ def test_the_linked_views_open_and_close_by_a_key(make_napari_viewer):
     assert [name for name in viewer.window.dock_widgets if "Linked views" in name]
     toggle_linked_views(viewer)
     assert not [name for name in viewer.window.dock_widgets if "Linked views" in name]
+
+
+@pytest.mark.display
+def test_every_viewer_is_followed(make_napari_viewer, qtbot):
+    first, second = make_napari_viewer(show=True), make_napari_viewer(show=True)
+    on_activate()
+    for viewer in (first, second):
+        add(viewer, "cubic")
+        assert view_of(viewer) == "neurological"
+        assert OVERLAY in viewer.canvas.overlays
+    later = make_napari_viewer(show=True)
+    add(later, "cubic")
+    later.window._qt_window.activateWindow()
+    qtbot.wait_until(lambda: view_of(later) == "neurological" and OVERLAY in later.canvas.overlays)
+
+
+@pytest.mark.display
+def test_new_images_come_below_points_and_fibers_but_above_other_images(viewer, qtbot):
+    def names_after(*added):
+        qtbot.wait(1)
+        return [layer.name for layer in viewer.layers]
+
+    old, points = add(viewer, "cubic"), viewer.add_points(np.zeros((1, 3)), name="seeds")
+    add(viewer, "anisotropic"), add(viewer, "cubic", "labels")
+    viewer.add_shapes([np.eye(3)], shape_type="polygon", name="contour")
+    assert names_after() == ["cubic image", "anisotropic image", "cubic labels", "seeds", "contour"]
+    viewer.layers.move(viewer.layers.index(old), 5)
+    viewer.layers.selection.active = points
+    add(viewer, "anisotropic")
+    assert names_after()[-2:] == ["cubic image", "anisotropic image [1]"], "above an image that the user put on top"
+    viewer.add_image(np.zeros((4, 4, 4)), name="foreign")
+    viewer.add_points(np.zeros((1, 3)), name="tips")
+    viewer.add_image(np.zeros((4, 4, 4)), name="other")
+    assert names_after()[-1] == "other", "only images of ours are moved"
+    placed = add(viewer, "cubic", "labels")
+    viewer.layers.move(len(viewer.layers) - 1, 0)
+    assert names_after()[0] == placed.name, "what was put elsewhere at once stays there"

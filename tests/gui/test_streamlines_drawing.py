@@ -1,5 +1,7 @@
 """Streamlines in a window: colors, filters, places, and lines that are uploaded in pieces."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -142,33 +144,33 @@ STRAIGHT = np.array([[-1.5, 0, 0, 45.0], [0, 2, 0, -50], [0, 0, 3, -60], [0, 0, 
 
 
 @pytest.mark.display
-@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1), (0, 2, 1)])
-@pytest.mark.parametrize("ndisplay", [2, 3])
-def test_lines_lie_where_the_volume_shows_them(viewer, order, ndisplay):
+def test_lines_lie_where_the_volume_shows_them(viewer):
     affine, shape = STRAIGHT, (20, 16, 12)
     volume, line = volume_and_line(affine, shape)
     data, keywords, _ = volume_layer(volume, affine, "volume", interpolation3d="nearest", contrast_limits=(0, 1))
     image = viewer.add_image(data, **keywords)
     layer = viewer.add_layer(Streamlines(line[:, ::-1], [0, len(line)], color_by="uniform", slab_mm=1))
-    viewer.dims.order = order
-    viewer.dims.ndisplay = ndisplay
-    viewer.dims.set_point(order[0], apply_affine(affine, (15, 6, 4))[::-1][order[0]])
-    viewer.reset_view()
-    viewer.scene.camera.zoom = 12
-    if ndisplay == 3:
-        viewer.scene.camera.angles = (15, 25, 10)
-    layer.visible = False
-    bright = seen(viewer).max(axis=-1) > 100
-    layer.visible, image.visible = True, False
-    drawn = seen(viewer).max(axis=-1) > 100
-    assert drawn.sum() > 30
-    assert (drawn & bright).sum() > 0.98 * drawn.sum()
-    rows, columns = np.nonzero(drawn)
-    spans = [np.ptp(rows), np.ptp(columns)]
-    expected = [np.ptp(where) for where in np.nonzero(bright)]
-    # a line through the centers of the voxels is one voxel shorter than they are
-    assert (np.array(expected) - spans < 45).all()
-    assert (np.array(spans) <= expected).all()
+    for order, ndisplay in itertools.product([(0, 1, 2), (1, 0, 2), (2, 0, 1), (0, 2, 1)], [2, 3]):
+        viewer.dims.order, viewer.dims.ndisplay = order, ndisplay
+        viewer.dims.set_point(order[0], apply_affine(affine, (15, 6, 4))[::-1][order[0]])
+        viewer.reset_view()
+        viewer.scene.camera.zoom = 12
+        if ndisplay == 3:
+            viewer.scene.camera.angles = (15, 25, 10)
+        layer.visible, image.visible = False, True
+        bright = seen(viewer).max(axis=-1) > 100
+        layer.visible, image.visible = True, False
+        drawn = seen(viewer).max(axis=-1) > 100
+        check_spans(drawn, bright, (order, ndisplay))
+
+
+def check_spans(drawn, bright, where):
+    """A line through the centers of the voxels lies on them, and is one voxel shorter than they are."""
+    assert drawn.sum() > 30, where
+    assert (drawn & bright).sum() > 0.98 * drawn.sum(), where
+    spans, expected = (np.array([np.ptp(places) for places in np.nonzero(shown)]) for shown in (drawn, bright))
+    assert (expected - spans < 45).all(), where
+    assert (spans <= expected).all(), where
 
 
 # -- uploads ----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Streamlines as shaded tubes and lit lines: as wide and bright as they should be, and which of them is drawn when."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -48,24 +50,30 @@ def test_an_unknown_style_is_refused():
 
 
 @pytest.mark.display
-@pytest.mark.parametrize(("width", "pixels"), [(1, 3), (8, 8), (15, 15)])
-def test_a_tube_is_so_many_pixels_wide_and_has_a_dark_rim(viewer, width, pixels):
-    picture = in_3d(viewer, crossing(line_style="tubes", line_width=width, color_by="uniform"))
-    light = picture.sum(axis=-1)
-    column = light[:, light.shape[1] // 2 + 60]  # across the level fiber, away from the crossing
-    lit = np.flatnonzero(column > 20)
-    assert abs(len(lit) - pixels) <= 1
-    if width > 5:
-        assert min(column[lit[0]], column[lit[-1]]) < 0.4 * column[lit].max()
+def test_a_tube_is_so_many_pixels_wide_and_has_a_dark_rim(viewer):
+    layer = crossing(line_style="tubes", color_by="uniform")
+    in_3d(viewer, layer)
+    for width, pixels in ((1, 3), (8, 8), (15, 15)):
+        layer.line_width = width
+        light = seen(viewer).astype(int).sum(axis=-1)
+        column = light[:, light.shape[1] // 2 + 60]  # across the level fiber, away from the crossing
+        lit = np.flatnonzero(column > 20)
+        assert abs(len(lit) - pixels) <= 1, width
+        if width > 5:
+            assert min(column[lit[0]], column[lit[-1]]) < 0.4 * column[lit].max(), width
 
 
 @pytest.mark.display
-@pytest.mark.parametrize("style", ["tubes", "lit", "lines"])
-def test_the_fiber_in_front_hides_the_other(viewer, style):
-    picture = in_3d(viewer, crossing(line_style=style, line_width=9))[:, 283:300]
-    middle = picture[picture.shape[0] // 2 - 2 : picture.shape[0] // 2 + 3].max(axis=(0, 1))
-    direction = np.array(viewer.scene.camera.view_direction)
-    assert (middle[0] > 200) == (direction @ LEVEL[0] < direction @ UPRIGHT[0])
+def test_the_fiber_in_front_hides_the_other(viewer):
+    layer = crossing(line_width=9)
+    in_3d(viewer, layer)
+    for style, turn in itertools.product(("tubes", "lit", "lines"), (0.0, 180.0)):
+        layer.line_style, viewer.scene.camera.angles = style, (0.0, turn, 0.0)
+        picture = seen(viewer)
+        row, column = (size // 2 for size in picture.shape[:2])
+        middle = picture[row - 2 : row + 3, column - 2 : column + 3].max(axis=(0, 1))
+        direction = np.array(viewer.scene.camera.view_direction)
+        assert (middle[0] > 200) == (direction @ LEVEL[0] < direction @ UPRIGHT[0]), (style, turn)
 
 
 @pytest.mark.display

@@ -1,5 +1,8 @@
 """The wheel over every control of every dock widget."""
 
+import subprocess
+import sys
+
 import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QComboBox, QLineEdit, QScrollArea, QSlider, QTableWidget, QVBoxLayout, QWidget
@@ -107,3 +110,22 @@ def test_a_control_that_is_added_later_is_guarded(qtbot, scrolled):
     panel_walk.turn_wheel_at(choice, -1)
     assert choice.currentIndex() == 0
     assert choice.focusPolicy() == Qt.FocusPolicy.StrongFocus
+
+
+WINDOWS_LEFT_OPEN = """
+from qtpy.QtWidgets import QApplication, QSpinBox, QWidget
+from napari_gpubio.gui.wheel import WheelGuard
+
+app = QApplication([])
+windows = [QWidget() for _ in range(100)]
+boxes = [QSpinBox(window) for window in windows for _ in range(40)]
+guards = [WheelGuard(window) for window in windows]
+for window in windows:
+    window.show()
+app.processEvents()
+"""
+
+
+def test_a_script_that_leaves_guarded_windows_open_ends_well():
+    done = subprocess.run([sys.executable, "-c", WINDOWS_LEFT_OPEN], capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.numbers import number_text
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import Estimate
@@ -26,7 +27,6 @@ from napari_gpubio.light.summary import (
     energy_rows,
     fluence_rows,
     number_rows,
-    number_text,
     write_csv,
 )
 from tests.light.result_samples import detected_photons, sample_result
@@ -46,47 +46,6 @@ def changed_energy(result, **parts):
 def row_of(rows, group, name):
     (row,) = [row for row in rows if row.group.startswith(group) and row.name == name]
     return row
-
-
-# ----------------------------------------------------------------------------------------------------------- text
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "text"),
-    [
-        (0.17691, 0.00041, "0.1769 ± 0.0004"),
-        (0.17691, 0.00014, "0.17691 ± 0.00014"),
-        (3.21e-05, 4.2e-07, "(3.21 ± 0.04)e-05"),
-        (9.8e-05, 6e-07, "(9.80 ± 0.06)e-05"),
-        (0.0052392, 9.8e-06, "0.005239 ± 0.000010"),
-        (0.0052392, 4e-08, "(5.23920 ± 0.00004)e-03"),
-        (2e-07, 3e-07, "(2 ± 3)e-07"),
-        (80.13, 1.31, "80.1 ± 1.3"),
-        (12345.6, 78.0, "12,346 ± 78"),
-        (123456789.0, 2.0e6, "(1.23 ± 0.02)e+08"),
-        (0.5, 0.0, "0.5"),
-        (0.17691234, math.nan, "0.1769"),
-        (3.21e-05, math.nan, "3.21e-05"),
-        (1_000_000, math.nan, "1,000,000"),
-        (12345.6, math.nan, "12,346"),
-        (0.0, math.nan, "0"),
-        (math.nan, 1.0, "–"),
-        (math.nan, math.nan, "–"),
-    ],
-)
-def test_a_number_is_written_as_far_as_it_is_known(value, error, text):
-    assert number_text(value, error) == text
-
-
-def test_no_number_is_rounded_by_more_than_half_its_error():
-    random = np.random.default_rng(1)
-    for _ in range(2000):
-        value = 10 ** random.uniform(-9, 9)
-        error = value * 10 ** random.uniform(-5, 1)
-        mantissa, _, power = number_text(value, error).replace(",", "").strip("(").partition(")e")
-        shown, shown_error = (float(part) * 10.0 ** int(power or 0) for part in mantissa.split(" ± "))
-        assert abs(shown - value) <= 0.5 * error * 1.02
-        assert 2 / 3 < shown_error / error < 4 / 3
 
 
 # ---------------------------------------------------------------------------------------------------------- units

@@ -194,7 +194,7 @@ def world(*voxel):
 @pytest.mark.parametrize(
     ("seeds", "sentence"),
     [
-        ([(500.0, 0.0, 0.0)], r"the seed at \(500.0, 0.0, 0.0\) mm lies outside the volume"),
+        ([(500.0, 0.0, 0.0)], r"the seed at \(500, 0, 0\) mm lies outside the volume"),
         ([(500.0, 0.0, 0.0), (0.0, -500.0, 0.0)], "outside the volume"),
         ([world(5, 5, 5)], "lies in the background, where there are no tensors"),
         ([(500.0, 0.0, 0.0), world(4, 1, 1)], "lies in the background"),

@@ -1,31 +1,36 @@
 """Clean and Dose by region, the buttons of the light panel that join engines."""
 
+import dataclasses
+import sys
+
 import numpy as np
+import psutil
 import pytest
 
 from napari_gpubio import workflows
+from napari_gpubio.core import warmup
 from napari_gpubio.core.napari_io import carried, volume_of
 from napari_gpubio.core.quantity import halves_of, quantity_of, standard_error_of, to_linear
+from napari_gpubio.core.volumes import read_array
 from napari_gpubio.dose.gui import DosePanel
-from tests.dock_widgets import MILLISECONDS, button, press_and_wait, wait_until
-from tests.light.gui.panel_samples import LEFT, add_ball, fluence, result, run, settle, tick
-
-pytestmark = pytest.mark.display
+from napari_gpubio.dose.io import read_curves_csv
+from napari_gpubio.gui import processors
+from napari_gpubio.workflows import gui
+from tests.dock_widgets import (
+    MILLISECONDS,
+    Held,
+    button,
+    press_and_wait,
+    run_script,
+    save_scripts_as,
+    script_of,
+    wait_until,
+)
+from tests.light.gui.panel_samples import LEFT, add_ball, ball, fluence, result, run, settle, tick
 
 
 def cleaned(viewer):
     return [layer for layer in viewer.layers if layer.name.startswith("cleaned")]
-
-
-@pytest.fixture
-def ran(viewer, panel, qtbot):
-    """A panel with a result of the ball."""
-    add_ball(viewer)
-    settle(qtbot, panel)
-    panel.voxels.run_box.set_live(False)
-    panel.voxels.place_source(LEFT)
-    run(qtbot, panel)
-    return panel
 
 
 def clean(qtbot, panel):
@@ -82,6 +87,7 @@ def test_another_clean_replaces_its_layer_and_a_run_shows_the_new_fluence(viewer
     assert not cleaned(viewer)[0].visible
 
 
+@pytest.mark.display
 def test_curves_of_the_cleaned_fluence_are_two_presses_away(viewer, ran, qtbot):
     clean(qtbot, ran)
     panel = dose_panel(viewer, qtbot, ran)
@@ -97,6 +103,74 @@ def test_curves_of_the_cleaned_fluence_are_two_presses_away(viewer, ran, qtbot):
     panel.teardown()
 
 
+OBLIQUE = ((0.9, -0.4, 0.1), (0.4, 0.9, 0.2), (-0.15, -0.15, 0.97))
+
+
+def oblique_ball():
+    affine = ball().affine.copy()
+    turned, _ = np.linalg.qr(np.array(OBLIQUE))
+    affine[:3, :3] = turned @ affine[:3, :3]
+    return dataclasses.replace(ball(), affine=affine)
+
+
+def script_with_files(panel, folder, monkeypatch):
+    """The copied script, its inputs saved in a folder."""
+    save_scripts_as(monkeypatch, folder / "script.py")
+    return script_of(panel)
+
+
+def copied_files(panel, folder, monkeypatch):
+    """Run the copied script in a folder; returns the cleaned layer that it writes (or None), and its curves."""
+    run_script(script_with_files(panel, folder, monkeypatch), folder)
+    clean_file, curves = folder / "ball cleaned.nii.gz", folder / "ball curves.csv"
+    layer = read_array(clean_file)[0] if clean_file.exists() else None
+    return layer, {one.name: one for one in read_curves_csv(curves)} if curves.exists() else {}
+
+
+def check_curves(found, panel):
+    """The curves are those on screen, bit by bit."""
+    shown = panel.controller.live.results()[0]
+    assert list(found) == [one.name for one in shown] == ["rind", "core"]
+    for one in shown:
+        np.testing.assert_array_equal(found[one.name].doses, one.doses)
+        np.testing.assert_array_equal(found[one.name].volumes_cc, one.volumes_cc)
+
+
+@pytest.mark.display
+@pytest.mark.parametrize("domain", [ball, oblique_ball])
+def test_the_copied_script_cleans_and_counts_as_on_screen(viewer, panel, qtbot, tmp_path, monkeypatch, domain):
+    add_ball(viewer, domain())
+    settle(qtbot, panel)
+    panel.voxels.run_box.set_live(False)
+    panel.voxels.place_source(LEFT)
+    panel.voxels.display_box.power_box.setValue(7.5)
+    run(qtbot, panel)
+    assert "workflows" not in script_with_files(panel, tmp_path, monkeypatch)
+    clean(qtbot, panel)
+    dose = dose_panel(viewer, qtbot, panel)
+    panel.voxels.display_box.power_box.setValue(3.0)  # which changes the fluence on display, and not what is cleaned
+    settle(qtbot, panel)
+    layer, curves = copied_files(panel, tmp_path, monkeypatch)
+    np.testing.assert_array_equal(layer, volume_of(cleaned(viewer)[0]))
+    check_curves(curves, dose)
+    dose.teardown()
+    run(qtbot, panel)  # another result, with which nothing was done yet
+    assert "workflows" not in script_with_files(panel, tmp_path, monkeypatch)
+
+
+@pytest.mark.display
+def test_the_copied_script_counts_the_time_gate_that_was_counted(viewer, ran, qtbot, tmp_path, monkeypatch):
+    ran.voxels.run_box.set_gates(2.0, 3)
+    run(qtbot, ran)
+    viewer.dims.set_current_step(0, 1)
+    dose = dose_panel(viewer, qtbot, ran)
+    layer, curves = copied_files(ran, tmp_path, monkeypatch)
+    assert layer is None
+    check_curves(curves, dose)
+    dose.teardown()
+
+
+@pytest.mark.display
 def test_a_fluence_that_was_not_cleaned_is_counted_as_it_is(viewer, ran, qtbot):
     panel = dose_panel(viewer, qtbot, ran)
     assert panel.inputs_box.dose_box.layer == fluence(viewer)
@@ -106,6 +180,7 @@ def test_a_fluence_that_was_not_cleaned_is_counted_as_it_is(viewer, ran, qtbot):
     panel.teardown()
 
 
+@pytest.mark.display
 def test_hidden_voxels_are_no_dose(viewer, ran, qtbot):
     tick(ran, "hide")
     settle(qtbot, ran)
@@ -114,6 +189,7 @@ def test_hidden_voxels_are_no_dose(viewer, ran, qtbot):
     assert not viewer.window._qt_window.findChildren(DosePanel)
 
 
+@pytest.mark.display
 def test_layers_that_are_gone_are_named(viewer, ran, qtbot):
     viewer.layers.remove("ball")
     qtbot.waitUntil(lambda: not ran.running, timeout=MILLISECONDS)
@@ -135,3 +211,35 @@ def test_clean_during_a_run_disturbs_nothing(viewer, ran, qtbot):
     assert "A run is under way" in ran.message
     settle(qtbot, ran)
     assert not cleaned(viewer)
+
+
+def test_stop_while_the_denoiser_is_compiled_cleans_nothing(viewer, ran, qtbot, monkeypatch):
+    monkeypatch.delenv(processors.DISABLED, raising=False)
+    monkeypatch.setattr(warmup, "is_warm", lambda engine: engine != "denoise")
+    monkeypatch.setattr(warmup, "command", lambda *_: [sys.executable, "-c", "import sys; sys.stdin.read()"])
+    button(ran, "Clean").click()
+    assert ran.waiting
+    process = ran.warmup_process
+    assert process.waitForStarted(MILLISECONDS)
+    number = process.processId()
+    ran.run_button.click()
+    assert ran.status == "cancelled"
+    assert not psutil.pid_exists(number)
+    before = result(viewer)
+    run(qtbot, ran)  # Run is Run again
+    assert result(viewer) is not before
+    assert not cleaned(viewer)
+
+
+@pytest.mark.display
+def test_what_was_cleaned_in_part_says_so_and_is_in_no_script(viewer, ran, qtbot, tmp_path, monkeypatch):
+    held = Held(monkeypatch, gui, "clean_fluence_steps")
+    button(ran, "Clean").click()
+    held.wait(qtbot)
+    with qtbot.waitSignal(ran.run_finished, timeout=MILLISECONDS):
+        ran.run_button.click()
+    assert "stopped" in ran.status
+    assert len(cleaned(viewer)) == 1
+    held.go.set()
+    dose_panel(viewer, qtbot, ran).teardown()
+    assert "workflows" not in script_with_files(ran, tmp_path, monkeypatch)

@@ -10,9 +10,8 @@ from napari_gpubio.denoise.gui import DenoisePanel
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.light.napari_io import domain_of
 from tests.dock_widgets import button, docked, press_and_wait, wait_until
-from tests.light.gui.panel_samples import LEFT, MEDIA, add_ball, ball, fluence, result, run, settle
+from tests.light.gui.panel_samples import MEDIA, ball, fluence, result, run, settle
 
-pytestmark = pytest.mark.display
 FORMATS = pytest.mark.parametrize("ending", [".nii.gz", ".npz"])
 
 
@@ -24,15 +23,11 @@ def saved_and_opened(viewer, layer, path):
 
 
 @pytest.fixture
-def ran(viewer, panel, qtbot):
+def ran(ran, qtbot):
     """A panel with a result of the ball in mW/mm²."""
-    add_ball(viewer)
-    settle(qtbot, panel)
-    panel.voxels.run_box.set_live(False)
-    panel.voxels.place_source(LEFT)
-    panel.voxels.display_box.power_box.setValue(7.5)
-    run(qtbot, panel)
-    return panel
+    ran.voxels.display_box.power_box.setValue(7.5)
+    settle(qtbot, ran)
+    return ran
 
 
 @FORMATS
@@ -51,6 +46,7 @@ def test_labels_open_with_names_and_optical_properties_and_are_simulated_alike(v
     assert np.array_equal(result(viewer).gates, first.gates)
 
 
+@pytest.mark.display
 @FORMATS
 def test_an_opened_fluence_is_cleaned_and_counted_as_the_one_on_screen(viewer, ran, qtbot, tmp_path, ending):
     made, layer = result(viewer), fluence(viewer)

@@ -13,7 +13,7 @@ from napari_gpubio.core.napari_io import carried, volume_of
 from napari_gpubio.denoise.napari_io import LayerVolume, holds_log, key_of, layer_volume
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
-from napari_gpubio.gui.layers import LayerBox, LayerListener
+from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 
 # Words that distinguish the halves, in their order.
 _HALVES = (("a", "b"), ("even", "odd"), ("first", "second"), ("1", "2"), ("0", "1"))
@@ -29,8 +29,8 @@ class ImageBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         empty = "open a volume (3-D or 4-D image)"
-        self.layer_box = LayerBox(viewer, _is_image, empty=empty, why_not=_why_not, parent=self)
-        self.mask_box = LayerBox(viewer, _is_mask, nothing="all voxels", parent=self)
+        self.layer_box = LayerBox(viewer, why_no_image, empty=empty, parent=self)
+        self.mask_box = LayerBox(viewer, _why_no_mask, nothing="all voxels", parent=self)
         self.log = QCheckBox("log10 values (filtered on the linear scale)", self)
         self.gaps = QCheckBox("skip voxels that are NaN or infinite", self)
         self.first, self.last = QSpinBox(self), QSpinBox(self)
@@ -38,7 +38,7 @@ class ImageBox(QWidget):
         self._viewer = viewer
         self._own_choice = ""  # key of the image that the user has chosen
         images = LayerListener(
-            viewer, _is_image, layers_changed=self._prefer_visible, place_changed=lambda _: self._show_sizes()
+            viewer, is_image, layers_changed=self._prefer_visible, place_changed=lambda _: self._show_sizes()
         )
         self.parts = (self.layer_box, self.mask_box, images)
         self._fill()
@@ -62,15 +62,13 @@ class ImageBox(QWidget):
         first, last = self.first.value(), self.last.value()
         if first > last:
             raise InvalidInput(
-                f"volumes {first} to {last} are no range: choose a last volume that is not before the first"
+                f"volumes {first} to {last} are not a range: the last volume must not come before the first"
             )
         return None if (first, last) == (0, self.last.maximum()) else slice(first, last + 1)
 
     def read_image(self) -> LayerVolume:
         """Read the image; InvalidInput if there is none."""
-        if self.layer is None:
-            raise InvalidInput(NO_IMAGE)
-        return layer_volume(self.layer, is_log=self.log.isChecked())
+        return layer_volume(self.layer_box.needed(NO_IMAGE), is_log=self.log.isChecked())
 
     def read_mask(self, image: LayerVolume) -> Any | None:
         """Return the mask, shape (X, Y, Z), or None; InvalidInput if it lies on another grid than the image."""
@@ -116,7 +114,7 @@ class ImageBox(QWidget):
         self.layer_box.refresh()
         if self.layer is not None and (self.layer.visible or key_of(self.layer) == self._own_choice):
             return
-        seen = [layer for layer in self._viewer.layers if layer.visible and _is_image(layer)]
+        seen = [layer for layer in self._viewer.layers if layer.visible and is_image(layer)]
         if seen:
             self.layer_box.suggest(seen[-1])
 
@@ -151,30 +149,27 @@ def is_ours(layer: Any) -> bool:
     return str(carried(layer, PANEL) or "").startswith("denoise")
 
 
-def is_volume(layer: Any) -> bool:
-    """Whether a layer is a volume or a series of volumes."""
-    return isinstance(layer, Image) and layer.ndim in (3, 4) and not (layer.rgb or layer.multiscale)
+def why_no_volume(layer: Any) -> str | None:
+    """Why a layer is no volume or series of volumes."""
+    return why_not_array(layer, Image, (3, 4))
 
 
-def _is_image(layer: Any) -> bool:
-    return is_volume(layer) and not is_ours(layer)
-
-
-def _why_not(layer: Any) -> str:
-    """Why an image is not offered."""
-    if not isinstance(layer, Image):
-        return ""
+def why_no_image(layer: Any) -> str | None:
+    """Why a layer cannot be denoised."""
     if is_ours(layer):
         return "a result; press Keep to use it" if carried(layer, PANEL) == "denoise after" else ""
-    if layer.multiscale:
-        return "multiscale"
-    return "colors, not values" if layer.rgb else f"{layer.ndim}-D; a volume is needed"
+    return why_no_volume(layer)
 
 
-def _is_mask(layer: Any) -> bool:
+def is_image(layer: Any) -> bool:
+    """Whether a layer can be denoised."""
+    return why_no_image(layer) is None
+
+
+def _why_no_mask(layer: Any) -> str | None:
     if isinstance(layer, Labels):
-        return layer.ndim >= 3  # labels drawn while a series is open have its axis too
-    return layer.ndim == 3 and _is_image(layer)
+        return why_not_array(layer, Labels, VOLUME)
+    return why_no_image(layer) or why_not_array(layer, Image, (3,))
 
 
 # -- names of halves --------------------------------------------------------------------------------------------------

@@ -14,14 +14,14 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import stored_array, volume_of
 from napari_gpubio.core.quantity import halves_of
 from napari_gpubio.denoise.fluence import FluenceSettings
-from napari_gpubio.denoise.gui.inputs import is_ours, is_volume, other_half
+from napari_gpubio.denoise.gui.inputs import is_image, other_half, why_no_image, why_no_volume
 from napari_gpubio.denoise.gui.request import AnlmRecipe, FluenceRecipe, Recipe
 from napari_gpubio.denoise.napari_io import LayerVolume, Values, key_of, layer_values
 from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, aligned_form, muted_label, row_label
-from napari_gpubio.gui.layers import LayerBox, LayerListener
+from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 
 ESTIMATED, NUMBER, MAP = "estimated from the image", "a number", "a map"
 _LEVEL_TIP = (
@@ -93,7 +93,7 @@ class AnlmMode(Mode):
         self.level, self.number = ElidedComboBox(self), QLineEdit(self)
         self.level.addItems([ESTIMATED, NUMBER, MAP])
         self.number.setPlaceholderText("standard deviation")
-        self.map_box = LayerBox(viewer, is_volume, empty="open a noise map", parent=self)
+        self.map_box = LayerBox(viewer, why_no_volume, empty="open a noise map", parent=self)
         self.parts = [self.map_box]
         level = QWidget(self)
         self._rows = aligned_form(level)
@@ -148,12 +148,14 @@ class FluenceMode(Mode):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         form = ParamForm(FluenceSettings(), skip=("cap",))  # mu_eff is not known here, so that there is no cap
         super().__init__(viewer, form, parent)
-        self.second_box = LayerBox(viewer, _is_half, nothing="none: there is one buffer", parent=self)
-        self.labels_box = LayerBox(viewer, _is_labels, nothing="none", parent=self)
+        self.second_box = LayerBox(viewer, why_no_image, nothing="none: there is one buffer", parent=self)
+        self.labels_box = LayerBox(
+            viewer, lambda layer: why_not_array(layer, Labels, VOLUME), nothing="none", parent=self
+        )
         self.alone = muted_label(self, _ALONE)
         self._image_key, self._halves = "", None  # of the photons, as the image carries them
         self._is_own_choice = False  # of the user
-        halves = LayerListener(viewer, _is_half, layers_changed=self._choose_other_half)
+        halves = LayerListener(viewer, is_image, layers_changed=self._choose_other_half)
         self.parts = [self.second_box, self.labels_box, halves]
         self._rows = aligned_form(None)
         for text, tip, widget in (
@@ -215,7 +217,7 @@ class FluenceMode(Mode):
         self.second_box.refresh()
         if self._is_own_choice or self.second_box.layer is not None:
             return
-        halves = {layer.name: layer for layer in self.viewer.layers if _is_half(layer)}
+        halves = {layer.name: layer for layer in self.viewer.layers if is_image(layer)}
         image = next((layer for layer in halves.values() if key_of(layer) == self._image_key), None)
         others = {name: layer for name, layer in halves.items() if layer is not image}
         if image is not None and (name := other_half(image.name, others)) is not None:
@@ -226,14 +228,6 @@ def _halves_on_grid(layer: Any) -> Any | None:
     """The halves that a layer carries, if they have its shape."""
     halves = halves_of(layer)
     return None if halves is None or halves.shape[1:] != np.shape(stored_array(layer)) else halves
-
-
-def _is_half(layer: Any) -> bool:
-    return is_volume(layer) and not is_ours(layer)
-
-
-def _is_labels(layer: Any) -> bool:
-    return isinstance(layer, Labels) and layer.ndim >= 3
 
 
 MODES: tuple[type[Mode], ...] = (AnlmMode, FluenceMode)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.fluence import FluenceResult
 from napari_gpubio.denoise.gui.request import Request, Result
@@ -149,13 +150,13 @@ def number_texts(
         amounts, unit = (100 * numbers.relative_noise, 100 * numbers.relative_left), "%"
     else:
         amounts, unit = (numbers.noise, numbers.left), image.unit
-    noise = f"{' → '.join(f'{amount:.3g}' for amount in amounts if np.isfinite(amount))} {unit}".rstrip()
+    noise = f"{' → '.join(short_number(amount, 3) for amount in amounts if np.isfinite(amount))} {unit}".rstrip()
     has_gain = np.isfinite(numbers.gain_db)
     return {
         "noise": noise if np.isfinite(numbers.noise) else UNKNOWN,
         "before": f"{numbers.before_db:.1f} dB" if np.isfinite(numbers.before_db) else UNKNOWN,
-        "gain": f"{about} {numbers.gain_db:.1f} dB" if has_gain else UNKNOWN,
-        "times": f"{about} {numbers.times:.2g} × the {times}" if has_gain else UNKNOWN,
+        "gain": f"{about} {numbers.gain_db:.0f} dB" if has_gain else UNKNOWN,  # known to a decibel at best
+        "times": f"{about} {short_number(float(f'{numbers.times:.2g}'))} × the {times}" if has_gain else UNKNOWN,
     }
 
 

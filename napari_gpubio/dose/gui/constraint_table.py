@@ -1,6 +1,7 @@
 """Constraints that are typed or loaded, and the table of their results."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,7 +10,8 @@ from qtpy.QtWidgets import QHBoxLayout, QHeaderView, QPlainTextEdit, QTableWidge
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_text
-from napari_gpubio.dose.gui.curves import MetricReader, short_number
+from napari_gpubio.core.numbers import short_number
+from napari_gpubio.dose.gui.curves import MetricReader, below_text
 from napari_gpubio.dose.gui.metric_table import METRICS_TIP
 from napari_gpubio.dose.gui.row_table import NO_VALUE, Cell, ProblemLabel, RowTable
 from napari_gpubio.dose.metrics.constraints import (
@@ -153,7 +155,8 @@ def _row(result: ConstraintResult, unit_of_dose: str, plan: str) -> list[Cell]:
     text, name = _RESULTS[result.status]
     color = getattr(theme, name)
     unit = result.constraint.metric.in_unit(unit_of_dose).unit
-    value = NO_VALUE if result.reason else f"{short_number(result.value)} {unit}".rstrip()
+    number = short_number(result.value) if math.isnan(result.below) else below_text(result.below)
+    value = NO_VALUE if result.reason else f"{number} {unit}".rstrip()
     title = f"{result.constraint}{plan}"
     tip = result.reason or title
     return [Cell(title, tip), Cell(value, tip), Cell(text, tip, color)]

@@ -22,7 +22,7 @@ _DOSE_TIP = (
     "A line at a dose: drag it to draw its isodose in the slice (in 3-D as a surface) and to highlight the voxels of "
     "the structure with at least this dose"
 )
-_INTERVAL_TIP = "An interval of doses: drag its ends or its middle to highlight the voxels with such a dose"
+_INTERVAL_TIP = "An interval of doses: drag its ends or its middle to highlight the voxels whose dose lies in it"
 _VOLUME_TIP = "A line at a volume: drag it to read D_x of every structure"
 _INSIDE_TIP = "Structure in which voxels are highlighted; click a curve or a row of the table to choose it"
 _PLAN_TIP = (
@@ -43,7 +43,7 @@ class AxesBox(QWidget):
         self.volume = _choice_box("Unit of volume: % of the structure, or cc", self, "%", "cc")
         self.dose = _choice_box("Unit of dose: that of the image, or % of the prescription", self, "unit", "%")
         self.log = QCheckBox("log dose", self)
-        self.log.setToolTip("Logarithmic dose axis, for doses over many decades such as light")
+        self.log.setToolTip("Logarithmic dose axis, for doses that span many decades, as light does")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(4)

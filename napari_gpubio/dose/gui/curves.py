@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.numbers import MOST_FIGURES, figures_of, short_number
 from napari_gpubio.dose.bands import HALVES, TOGETHER, DvhBand
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
@@ -17,7 +18,7 @@ from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metr
 Array = npt.NDArray[np.float64]
 INTERVALS = 100  # of a differential histogram
 DECADES = 12.0  # of a logarithmic axis, at most
-_FEWEST_DIGITS, _MOST_DIGITS = 2, 4  # of a number on screen
+LIMIT_FIGURES = 3  # of the lowest dose counted: its bin is that wide
 _BANDS = {HALVES: "from two halves of the photons", TOGETHER: "all voxels together (the widest)"}
 MOST_LINES = 12  # structures in the readout
 NO_REFERENCE = "enter a prescription to see doses in % of it"
@@ -67,13 +68,22 @@ class MetricReader:
         low, high = (evaluate_metric(metric, one, self.reference).value for one in (curve.band.low, curve.band.high))
         return abs(high - low) / (2 * curve.band.errors)
 
-    def text(self, metric: Metric, curve: Curve, value: float) -> str:
-        """Return a metric's value in as many digits as its bin and its error allow."""
+    def text(self, metric: Metric, curve: Curve, found: MetricValue) -> str:
+        """Return a metric's value in as many figures as count."""
+        if found.is_limit:
+            return below_text(found.below)
+        return short_number(found.value, self.figures(metric, curve, found.value))
+
+    def figures(self, metric: Metric, curve: Curve, value: float) -> int:
+        """Return how many figures of a metric's value its bin and its error allow."""
         reads_dose = metric.is_dose and metric.kind in ("D", "DC", "Median")
-        dose = float(evaluate_metric(_plain(metric), curve.dvh, self.reference).value) if reads_dose else math.nan
+        dose = value if reads_dose else math.nan
+        if reads_dose and metric.unit not in ("", curve.dvh.unit):
+            plain = dataclasses.replace(metric, unit="")
+            dose = evaluate_metric(plain, curve.dvh, self.reference).value
         step = curve.dvh.step_at(dose) / dose if dose > 0 else 0.0
         error = self.error(metric, curve) / abs(value) if value else 0.0
-        return short_number(value, _digits(max(step, 0.0 if math.isnan(error) else error)))
+        return figures_of(max(step, 0.0 if math.isnan(error) else error))
 
     def whole_dose(self, *, second: bool) -> Dvh | None:
         """Return the histogram of the whole dose of a plan, or None."""
@@ -116,7 +126,7 @@ class Axes:
     def dose_title(self) -> str:
         """Title of the dose axis."""
         if self.percent_reference:
-            return f"Dose (% of {self.percent_reference:.4g} {self.unit})"
+            return f"Dose (% of {short_number(self.percent_reference)} {self.unit})"
         return f"Dose ({self.unit})" if self.unit else "Dose"
 
     @property
@@ -159,7 +169,7 @@ class Axes:
         """How wide the intervals of a differential histogram are, to be appended to the title of the dose axis."""
         if self.logarithmic:
             return f", {len(edges) - 1} intervals of equal ratio"
-        return f", intervals of {self._factor * (edges[1] - edges[0]):.3g} {self.dose_unit}"
+        return f", intervals of {short_number(self._factor * (edges[1] - edges[0]), 3)} {self.dose_unit}"
 
 
 def thin_points(x: Array, y: Array, steps: int) -> tuple[Array, Array]:
@@ -222,10 +232,10 @@ def named_curves(curves: Sequence[Curve]) -> list[tuple[int, Curve]]:
 # -- the readout ------------------------------------------------------------------------------------------------------
 
 
-def describe_dose(dose: float, axes: Axes) -> str:
+def describe_dose(dose: float, axes: Axes, figures: int = MOST_FIGURES) -> str:
     """A dose with its unit, and in % of the prescription where there is one."""
-    percent = f" ({100 * dose / axes.reference:.3g} %)" if axes.reference else ""
-    return f"{short_number(dose)} {axes.unit}{percent}"
+    percent = f" ({short_number(100 * dose / axes.reference, 3)} %)" if axes.reference else ""
+    return f"{short_number(dose, figures)} {axes.unit}{percent}"
 
 
 def describe_above(curves: Sequence[Curve], dose: float, axes: Axes) -> str:
@@ -247,8 +257,15 @@ def describe_dose_at_volume(curves: Sequence[Curve], volume: float, axes: Axes) 
     """D_x: the dose that a volume (in % or cc, as on the axis) of each structure receives at least."""
     parts = []
     for curve in curves:
-        dose = float(curve.dvh.dose_at_percent(volume) if axes.relative_volume else curve.dvh.dose_at(volume))
-        parts.append(_part(curve, describe_dose(dose, axes) if math.isfinite(dose) else "smaller than that"))
+        dvh = curve.dvh
+        dose = float(dvh.dose_at_percent(volume) if axes.relative_volume else dvh.dose_at(volume))
+        if dose == 0 and dvh.zero_cc and dvh.least_positive > 0:
+            text = f"< {describe_dose(dvh.least_positive, axes, LIMIT_FIGURES)}"
+        elif math.isfinite(dose):
+            text = describe_dose(dose, axes, figures_of(dvh.step_at(dose) / dose if dose > 0 else 0.0))
+        else:
+            text = "smaller than that"
+        parts.append(_part(curve, text))
     return _list(f"D at {short_number(volume)} {axes.volume_unit}", parts)
 
 
@@ -266,27 +283,15 @@ def describe_voxel(curves: Sequence[Curve], dose: float, inside: Sequence[str], 
     return _share_list(f"{where}: {describe_dose(dose, axes)}; at least as much in", rows)
 
 
-def short_number(value: float, digits: int = _MOST_DIGITS) -> str:
-    """A number in some digits, or more in front of the point."""
-    return f"{value:.0f}" if 10**digits <= abs(value) < 1e7 else f"{value:.{digits}g}"
+def below_text(limit: float) -> str:
+    """What is shown of a dose that is only known to be less than a limit."""
+    return f"< {short_number(limit, LIMIT_FIGURES)}"
 
 
 def band_text(curves: Sequence[Curve]) -> str:
     """What the shading about the curves means; nothing where there is none."""
     bases = dict.fromkeys(curve.band.basis for curve in curves if curve.band is not None)
     return f"shaded: ± 1 standard error, {' or '.join(_BANDS[basis] for basis in bases)}" if bases else ""
-
-
-def _digits(share: float) -> int:
-    """How many digits of a number count that is known up to a share of it."""
-    if share <= 0:
-        return _MOST_DIGITS
-    return min(max(math.floor(-math.log10(share)) + 1, _FEWEST_DIGITS), _MOST_DIGITS)
-
-
-def _plain(metric: Metric) -> Metric:
-    """A metric in the unit of the histogram."""
-    return dataclasses.replace(metric, unit="")
 
 
 def _share_above(dvh: Dvh, dose: float) -> tuple[float, float]:

@@ -95,7 +95,7 @@ class ExportButton(QPushButton):
             write_curves_csv(target, self._controller.dvhs_of_plan(second=second))
 
     def write_metrics(self, path: Path) -> None:
-        """Write the table; a cell without a value has the reason."""
+        """Write the table, with cells as of `write_metrics_csv`."""
         self._require_curves()
         with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -191,6 +191,7 @@ class ExportButton(QPushButton):
         return {
             "structure": curve.dvh.name,
             "values": {title: None if value.reason else value.value for title, value in found.items()},
+            "less_than": {title: value.below for title, value in found.items() if value.is_limit},
             "not_evaluated": {title: value.reason for title, value in found.items() if value.reason},
         }
 

@@ -25,15 +25,15 @@ from napari_gpubio.dose.napari_io import (
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of
-from napari_gpubio.gui.layers import LayerBox, LayerListener
+from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
 
 PANEL = "panel"  # key in the metadata of layers that a panel made for itself
 NO_DOSE = "there is no dose; open a dose image, choose File > Open Sample, or make one with another panel"
 NO_UNIT = "the unit of the dose {!r} is not known; type it beside Unit, for instance Gy or J/cm2 (it is never guessed)"
 _UNIT_TIP = "Unit of the dose; taken from the layer where it is known, never guessed"
 _SCALE_TIP = (
-    "Whether the layer holds doses or their decimal logarithms, which are turned into doses again; layers of this "
-    "plugin say so themselves"
+    "Whether the layer holds doses or their decimal logarithms, which are converted to doses; layers of this plugin "
+    "say which"
 )
 _NO_DOSES = ("CT", CT_NUMBER, "sensitivity")
 _IN_PIXELS = "the layer is in pixels, taken as mm"
@@ -50,8 +50,8 @@ class InputBox(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.dose_box = LayerBox(viewer, is_dose, empty="open a dose (3-D or 4-D image)", parent=self)
-        self.second_box = LayerBox(viewer, is_dose, nothing="none", parent=self)
+        self.dose_box = LayerBox(viewer, why_no_dose, empty="open a dose (3-D or 4-D image)", parent=self)
+        self.second_box = LayerBox(viewer, why_no_dose, nothing="none", parent=self)
         self.unit, self.scale = QLineEdit(self), QComboBox(self)
         self.structures = StructureList(viewer, self)
         self.sizes = muted_label(self)
@@ -74,9 +74,7 @@ class InputBox(QWidget):
         InvalidInput
             If there is no dose, or its unit is not known.
         """
-        layer, second = self.dose_box.layer, self.second_box.layer
-        if layer is None:
-            raise InvalidInput(NO_DOSE)
+        layer, second = self.dose_box.needed(NO_DOSE), self.second_box.layer
         unit = self.unit.text().strip()
         if not unit:
             raise InvalidInput(NO_UNIT.format(layer.name))
@@ -197,18 +195,19 @@ class InputBox(QWidget):
             self._is_user_choice = False
         elif self._is_user_choice or means_dose(chosen) or self.unit.text().strip() not in ("", unit_of(chosen)):
             return
-        doses = [layer for layer in self._viewer.layers if is_dose(layer) and means_dose(layer)]
+        doses = [layer for layer in self._viewer.layers if why_no_dose(layer) is None and means_dose(layer)]
         if doses:
             self.dose_box.suggest(doses[-1])
 
 
-def is_dose(layer: Any) -> bool:
-    """Whether a layer can be a dose: a volume or a series, no CT, no map of errors, and no overlay of a panel."""
-    is_volume = isinstance(layer, Image) and layer.ndim in (3, 4) and not (layer.rgb or layer.multiscale)
-    known = quantity_of(layer) if is_volume else None
-    is_other = known is not None and (known.name in _NO_DOSES or "error" in known.name)
-    is_overlay = carried(layer, PANEL) is not None and not means_dose(layer)
-    return is_volume and not is_overlay and not is_other
+def why_no_dose(layer: Any) -> str | None:
+    """Why a layer is no dose: a volume or a series can be, but no CT, no map of errors, and no overlay of a panel."""
+    known = quantity_of(layer)
+    if known is not None and (known.name in _NO_DOSES or "error" in known.name):
+        return f"{known.name}, not a dose"
+    if carried(layer, PANEL) is not None and not means_dose(layer):
+        return ""
+    return why_not_array(layer, Image, (3, 4))
 
 
 def means_dose(layer: Any) -> bool:

@@ -13,7 +13,7 @@ from napari_gpubio.dose.gui.curves import SECOND_PLAN, Curve, band_text, named_c
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 
-_LEGEND_ROWS = 4  # that are visible without scrolling
+_LEGEND_ROWS = 5  # that are visible without scrolling
 _LEGEND_TIP = "Point at a name to emphasize its curve; click it to highlight voxels inside that structure"
 _ROW, _LINE, _GAP, _WIDEST_NAME, _FONT = 20.0, 24.0, 8.0, 190.0, 15  # of the legend of a figure, pixels
 

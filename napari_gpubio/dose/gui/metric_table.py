@@ -9,7 +9,8 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QLineEdit, QMenu, QTableWidgetItem, QToolButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader, short_number
+from napari_gpubio.core.numbers import difference_text, short_number
+from napari_gpubio.dose.gui.curves import LIMIT_FIGURES, PENDING, Curve, MetricReader
 from napari_gpubio.dose.gui.row_table import NO_VALUE, Cell, ProblemLabel, RowTable
 from napari_gpubio.dose.metrics.metric import MetricValue
 from napari_gpubio.dose.metrics.metric_text import parse_metrics
@@ -45,6 +46,7 @@ _MENU = (  # 0: the unit of the dose, 1: the unit in which 20 and 30 are usual d
     ("CV20{1}[cc]", "volume with less than this dose"),
     ("V95%[%]", "share with 95 % of the prescription"),
 )
+_SHORT_UNIT = 3  # letters, which every title has room for
 _MENU_TIP = "Add a column: what can be read off a histogram, biological doses and probabilities, indices of a plan"
 _GRAY, _NUMBER = "Gy", re.compile(r"\d+\.?\d*")
 
@@ -162,6 +164,7 @@ def _is_gray(unit: str) -> bool:
 
 Row = list[Cell]
 _PENDING_VALUE = "…"
+_LOWEST = "the lowest dose counted in this structure: no dose was counted in this part of its volume"
 
 
 class MetricTable(QWidget):
@@ -219,7 +222,9 @@ class MetricTable(QWidget):
         self._write_table()
 
     def _fill(self) -> None:
-        self.table.horizontalHeader().setToolTip("Double-click to edit a column")
+        self.table.horizontalHeader().setToolTip(
+            "Double-click to edit a column; one without a unit is in the unit of the first"
+        )
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(3)
@@ -249,7 +254,8 @@ class MetricTable(QWidget):
     def _write_table(self) -> None:
         self._read_values()
         self._row_curves, rows = self._ordered_rows()
-        self.table.set_rows([_header_text(title) for title in self.titles], rows)
+        full = [_header_text(title) for title in self.titles]
+        self.table.set_rows(_headers(self.titles, self._unit), rows, full)
         if not self.columns.error:
             reasons = (value.reason for values in self._values.values() for value in values if value.is_refused)
             self.problem.show_problem(next(reasons, ""))
@@ -291,15 +297,32 @@ class MetricTable(QWidget):
             return Cell(_PENDING_VALUE if value.reason == PENDING else NO_VALUE, value.reason)
         error = self._reader.error(metric, curve)
         known = "" if math.isnan(error) else f"± {short_number(error, 2)} (1 standard error); "
-        return Cell(self._reader.text(metric, curve, value.value), f"{known}{tip}")
+        if value.is_limit:
+            known = f"less than {short_number(value.below, LIMIT_FIGURES)} {metric.unit or self._unit}, {_LOWEST}; "
+        text = self._reader.text(metric, curve, value)
+        return Cell(re.sub(r"e([+-])0", r"e\1", text), f"{known}{tip}")  # narrower
 
     def _difference_row(self, first: Curve, second: Curve) -> Row:
         """The second plan minus the first."""
         tip = "second plan minus first"
-        pairs = zip(self._values[second], self._values[first], strict=True)
-        changes = (there.value - here.value for there, here in pairs)
         title = Cell(f"{second.dvh.name}: 2nd − 1st", tip, chip=second.color)
-        return [title, *(Cell(NO_VALUE if math.isnan(change) else f"{change:+.4g}", tip) for change in changes)]
+        return [title, *(Cell(self._change_text(n, first, second), tip) for n in range(len(self.metrics)))]
+
+    def _change_text(self, number: int, first: Curve, second: Curve) -> str:
+        """The change of a metric, as far as both of its values are known."""
+        found = [(curve, self._values[curve][number]) for curve in (first, second)]
+        if any(value.is_limit for _, value in found):
+            return NO_VALUE
+        here, there = ((v.value, self._reader.figures(self.metrics[number], curve, v.value)) for curve, v in found)
+        return difference_text(there[0] - here[0], here, there)
+
+
+def _headers(titles: Sequence[str], unit: str) -> list[str]:
+    """Titles of columns; a long unit of doses stands only once, in the first of them."""
+    if len(unit) <= _SHORT_UNIT:
+        return [_header_text(title) for title in titles]
+    shared = f"[{unit}]"
+    return [f"{titles[0]}\n{shared}", *(_header_text(title.removesuffix(shared)) for title in titles[1:])]
 
 
 def _header_text(title: str) -> str:

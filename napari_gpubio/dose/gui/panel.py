@@ -15,6 +15,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QTabWidget, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.constraint_table import ConstraintTable
@@ -31,7 +32,7 @@ from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.request import NO_STRUCTURES, LiveHistograms, Plan, Request, run_steps
 from napari_gpubio.dose.gui.run_listener import RunListener
 from napari_gpubio.dose.gui.script import save_layer_for_script, script_text, unsaved_layers
-from napari_gpubio.dose.napari_io import NUMBERS, STRUCTURES, structure_names, unit_of
+from napari_gpubio.dose.napari_io import NUMBERS, structure_names, unit_of
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.gui.connections import Connection, connect_all
 from napari_gpubio.gui.forms import Folded, ParamForm, muted_label

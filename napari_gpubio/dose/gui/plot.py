@@ -10,13 +10,13 @@ import pyqtgraph
 from qtpy.QtCore import QRectF, QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import QWidget
 
+from napari_gpubio.core.quantity import power_of_ten
 from napari_gpubio.dose.gui.curves import Axes, Curve, thin_points
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.plots import ThemedPlot
 
 _PIXELS_PER_LABEL = 34.0
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLAIN_DECADES = (-2, 3)  # that are written in full
 _RANGE_SLACK, _LEAST_SHARE = 0.01, 0.4  # by how much curves may leave the visible range, and how much they must fill
 _NEAR_PIXELS = 24.0
@@ -62,7 +62,7 @@ def _number(at: float) -> str:
     if _PLAIN_DECADES[0] <= decade <= _PLAIN_DECADES[1]:
         return f"{10**at:.3g}" if decade < 3 else f"{10**at:.0f}"
     front = round(10 ** (at - decade))
-    power = f"10{str(decade).translate(_SUPERSCRIPT)}"
+    power = power_of_ten(decade)
     return power if front == 1 else f"{front}·{power}"
 
 

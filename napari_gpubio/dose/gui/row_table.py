@@ -8,12 +8,15 @@ from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QBrush, QColor, QIcon
 from qtpy.QtWidgets import QFrame, QLabel, QTableView, QTableWidget, QTableWidgetItem, QWidget
 
+from napari_gpubio.core.numbers import NO_NUMBER
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.results import CopyingTable
 from napari_gpubio.gui.tables import aligned, color_chip
 
-NO_VALUE = "–"
+NO_VALUE = NO_NUMBER
 _ROW, _MOST_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling
+_LEAST_NAME = 60  # pixels of the first column, with the square of its color
 _FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 
 
@@ -31,14 +34,15 @@ class _Item(QTableWidgetItem):
     cell = Cell("")
 
 
-class RowTable(QTableWidget):
+class RowTable(CopyingTable):
     """A table as high as its rows, up to eight; its first column takes the width that the others leave.
 
-    The first column holds names and stays in sight while the others scroll.
+    The first column holds names, which are elided before numbers are cut, and stays in sight while the others scroll.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._copied_titles: Sequence[str] = ()
         self._text_lengths: tuple[int, ...] = ()  # of each column
         self.verticalHeader().hide()
         self.verticalHeader().setDefaultSectionSize(_ROW)
@@ -49,11 +53,18 @@ class RowTable(QTableWidget):
         self.setHorizontalScrollMode(QTableWidget.ScrollMode.ScrollPerPixel)
         self.names = _Names(self)
 
-    def set_rows(self, titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """Show these rows below these titles, without a signal.
+    def copied_titles(self) -> list[str]:
+        """Return the titles that are copied."""
+        return list(self._copied_titles)
+
+    def set_rows(
+        self, titles: Sequence[str], rows: Sequence[Sequence[Cell]], copied_titles: Sequence[str] = ()
+    ) -> None:
+        """Show these rows below these titles, without a signal; ``copied_titles`` if others are copied.
 
         Columns are fitted where texts have other lengths: that takes longer than all else that follows a stroke.
         """
+        self._copied_titles = copied_titles or titles
         with QSignalBlocker(self):
             self.setColumnCount(len(titles))
             self.setHorizontalHeaderLabels(list(titles))
@@ -91,18 +102,20 @@ class RowTable(QTableWidget):
         if item.cell != cell or item.text() != cell.text:  # which may have been typed over
             item.cell = cell
             item.setText(cell.text)
-            item.setToolTip(cell.tip)
+            item.setToolTip(cell.tip if column else f"{cell.text}\n{cell.tip}".strip())
             item.setTextAlignment(aligned(left=column == 0 or cell.color != ""))  # colored cells hold words
             item.setForeground(QColor(cell.color) if cell.color else QBrush())
             item.setIcon(color_chip(cell.chip) if cell.chip else QIcon())
             item.setFlags(_FIXED | Qt.ItemFlag.ItemIsEditable if cell.is_editable else _FIXED)
 
     def _fit_height(self) -> None:
-        """Take the height of the rows, and let the first column fill the width."""
+        """Take the height of the rows, and give the first column the width that the others leave."""
         header, scroll_bar = self.horizontalHeader(), self.horizontalScrollBar().sizeHint().height()
+        if self.columnCount():
+            wanted = self.columnWidth(0) + self.viewport().width() - header.length()
+            least = max(header.sectionSizeHint(0), _LEAST_NAME)
+            self.setColumnWidth(0, max(wanted, min(self.columnWidth(0), least)))
         spare = self.viewport().width() - header.length()
-        if self.columnCount() and spare > 0:
-            self.setColumnWidth(0, self.columnWidth(0) + spare)
         rows = min(max(self.rowCount(), 1), _MOST_ROWS)
         height = header.sizeHint().height() + rows * _ROW + 2 * self.frameWidth() + (scroll_bar if spare < 0 else 0)
         if self.height() != height:

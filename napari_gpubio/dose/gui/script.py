@@ -187,6 +187,6 @@ def _result_lines(
         lines += [
             f"constraints = dose.metrics.parse_constraints({text!r})",
             f"for result in dose.metrics.evaluate_constraints(constraints, dvhs, reference_dose={inputs}):",
-            "    print(result.status, result.constraint, result.reason or f'{result.value:.5g}')",
+            "    print(result.status, result.constraint, result.text)",
         ]
     return [*lines, f"dose.io.write_curves_csv({f'{name} curves.csv'!r}, dvhs)"]

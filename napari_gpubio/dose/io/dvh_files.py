@@ -197,7 +197,8 @@ def write_metrics_csv(
 ) -> None:
     """Write a table with a row for each structure and a column for each metric.
 
-    A cell without a value has the reason: ``not evaluated: 'Heart' has 5 cc, less than D9cc[Gy] needs``.
+    A cell without a value has the reason: ``not evaluated: 'Heart' has 5 cc, less than D9cc[Gy] needs``. A dose where
+    nothing was counted is given as less than the lowest one counted in the structure: ``<3.1e-09``.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.metrics.curve import Dvh
-from napari_gpubio.dose.metrics.metric import Metric, evaluate_metric
+from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
 from napari_gpubio.dose.metrics.metric_text import parse_metric
 from napari_gpubio.dose.metrics.parameters import plain
 
@@ -65,6 +65,8 @@ class ConstraintResult:
         `PASS`, `FAIL` or `NOT_EVALUATED`.
     value
         Of the metric; NaN if it could not be evaluated.
+    below
+        What the value is less than, where that is all that is known; see `napari_gpubio.dose.metrics.MetricValue`.
     reason
         Why it could not be evaluated, in a sentence.
     """
@@ -72,7 +74,13 @@ class ConstraintResult:
     constraint: Constraint
     status: str
     value: float = math.nan
+    below: float = math.nan
     reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """The value, or why there is none."""
+        return self.reason or str(MetricValue(value=self.value, below=self.below))
 
 
 def parse_constraint(text: str) -> Constraint:
@@ -203,8 +211,13 @@ def _evaluate(
     found = evaluate_metric(constraint.metric, dvh, reference_dose, everything=everything)
     if found.reason:
         return not_evaluated(found.reason)
-    passed = _OPERATORS[constraint.sign](found.value, constraint.limit)
-    return ConstraintResult(constraint=constraint, status=PASS if passed else FAIL, value=found.value)
+    ends = [end for end in (found.value, found.below) if not math.isnan(end)]
+    passed = [_OPERATORS[constraint.sign](end, constraint.limit) for end in ends]
+    if len(set(passed)) > 1:
+        return not_evaluated(f"{constraint.metric} of {dvh.name!r} is only known to be {found}")
+    return ConstraintResult(
+        constraint=constraint, status=PASS if all(passed) else FAIL, value=found.value, below=found.below
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,7 +127,8 @@ class Dvh:
     def dose_at(self, volume_cc: npt.ArrayLike) -> Any:
         """Least dose in the hottest part of a volume in cc (D_x): the largest dose that so much volume receives.
 
-        NaN for more volume than there is.
+        NaN for more volume than there is. Where ``zero_cc`` is not 0, a dose of 0 means "less than
+        `least_positive`": none was counted there.
         """
         given = np.asarray(volume_cc, np.float64)
         if self.is_empty:

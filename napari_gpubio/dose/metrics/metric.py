@@ -5,7 +5,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.numbers import short_number
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.metrics.models import MODELS, PRESCRIPTION, TARGET, Model
 from napari_gpubio.dose.metrics.parameters import PERCENT, Given, dose_factor, plain, volume_factor
@@ -81,7 +84,8 @@ class Metric:
     def of(self, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None) -> float:
         """Read the metric off a histogram; NaN if it has no value.
 
-        That is so if the structure is empty, smaller than the metric's volume, or another than the target.
+        That is so if the structure is empty, smaller than the metric's volume, or another than the target. A dose of 0
+        where ``dvh.zero_cc`` is not 0 means "less than the lowest dose counted"; `evaluate_metric` tells what that is.
 
         Parameters
         ----------
@@ -199,6 +203,9 @@ class MetricValue:
     ----------
     value
         In the metric's unit; NaN if there is none.
+    below
+        Where the value is 0 because no dose was counted in that part of the volume (``Dvh.zero_cc``): what it is less
+        than, read off the lowest dose counted in the structure. NaN elsewhere.
     reason
         Why there is none.
     is_refused
@@ -206,16 +213,26 @@ class MetricValue:
     """
 
     value: float = math.nan
+    below: float = math.nan
     reason: str = ""
     is_refused: bool = False
 
     def __str__(self) -> str:
-        return f"not evaluated: {self.reason}" if self.reason else f"{self.value:.5g}"
+        if self.reason:
+            return f"not evaluated: {self.reason}"
+        return f"<{self.below:.5g}" if self.is_limit else f"{self.value:.5g}"
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether all that is known is what the value is less than."""
+        return not math.isnan(self.below)
 
     @property
     def cell(self) -> str:
-        """For a file: all digits of the value, or why there is none."""
-        return str(self) if self.reason else repr(self.value)
+        """For a file: all digits of the value or, as ``<3.1e-09``, of what it is below, or why there is none."""
+        if self.reason:
+            return str(self)
+        return f"<{self.below!r}" if self.is_limit else repr(self.value)
 
 
 def evaluate_metric(
@@ -238,7 +255,16 @@ def evaluate_metric(
         value = metric.of(dvh, reference_dose, everything=everything)
     except InvalidInput as error:
         return MetricValue(reason=str(error), is_refused=True)
-    return MetricValue(value=value) if not math.isnan(value) else MetricValue(reason=_why_not(metric, dvh))
+    if math.isnan(value):
+        return MetricValue(reason=_why_not(metric, dvh))
+    is_unlit = value == 0 and metric.is_dose and bool(dvh.zero_cc)
+    below = metric.of(_raised(dvh), reference_dose, everything=everything) if is_unlit else math.nan
+    return MetricValue(value=value, below=below)
+
+
+def _raised(dvh: Dvh) -> Dvh:
+    """The histogram as if the volume without dose had the lowest dose counted."""
+    return dataclasses.replace(dvh, doses=np.where(dvh.doses == 0, dvh.least_positive, dvh.doses))
 
 
 def _why_not(metric: Metric, dvh: Dvh) -> str:
@@ -252,4 +278,4 @@ def _why_not(metric: Metric, dvh: Dvh) -> str:
         return "no volume has the prescription"
     if "HI" in (metric.kind, metric.inner.kind if metric.inner else ""):
         return f"D50% of {dvh.name!r} is 0"
-    return f"{dvh.name!r} has {dvh.volume_cc:.4g} cc, less than {metric} needs"
+    return f"{dvh.name!r} has {short_number(dvh.volume_cc)} cc, less than {metric} needs"

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.jit import helper, kernel
+from napari_gpubio.core.jit import helper, kernel, run_blocks
 from napari_gpubio.gui.lines.packed import Lines, Segments
 
 BIN = 0.5  # data units, mm as a rule
+_SEGMENTS_AT_LEAST = 20_000  # worth a thread
 _LONGEST = 4 * BIN  # segments longer than this, of which there are few, come with every slab
 
 
@@ -52,6 +53,22 @@ class SegmentOrder:
     def _part(self, part: slice, shown: npt.NDArray[np.bool_] | None) -> Segments:
         segments = self._sorted[part]
         return segments if shown is None or shown.all() else segments[shown[self._line_of[part]]]
+
+
+def ends_of(segments: Segments, vertices: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the vertices (x, y, z, color) of segments, one after another, shape (2 S, 4)."""
+    ends = np.empty((2 * len(segments), 4), np.float32)
+    run_blocks(_copy_ends, len(segments), segments, vertices, ends, least=_SEGMENTS_AT_LEAST)
+    return ends
+
+
+@kernel
+def _copy_ends(start: int, stop: int, segments: Any, vertices: Any, ends: Any) -> None:
+    for n in range(start, stop):
+        for end in range(2):
+            vertex = segments[n, end]
+            for part in range(4):
+                ends[2 * n + end, part] = vertices[vertex, part]
 
 
 @helper

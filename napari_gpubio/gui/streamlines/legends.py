@@ -1,18 +1,17 @@
 """What the canvas says about the colors of streamlines: a color bar with its unit, or a sphere of directions.
 
-Each layer has both as overlays, of which napari makes the visuals. Layers whose colors mean the same share one: that of
-the topmost of them is drawn.
+Each layer has both as overlays, of which napari makes the visuals. Layers whose colors mean the same share one.
 """
 
-import weakref
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from napari.components.overlays import CanvasOverlay, ColorBarOverlay
+from napari.components.overlays import CanvasOverlay
 from napari.utils.events import EmitterGroup, Event
 
 from napari_gpubio.gui.anatomy import ENDS, POSITIVE, orientation_of, screen_axes
+from napari_gpubio.gui.color_bars import SharedLegend, TitledColorBarOverlay, titled_bar_visuals
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM
 from napari_gpubio.gui.overlays import can_draw
 from napari_gpubio.gui.views import camera_of
@@ -20,13 +19,8 @@ from napari_gpubio.gui.views import camera_of
 Array = npt.NDArray[Any]
 _SPHERE = 72  # pixels
 _LETTERS = 11  # pixels between the sphere and the middle of a letter
-_EVENTS = ("coloring", "color_by", "legend", "visible")
-
-
-class LineColorBarOverlay(ColorBarOverlay):
-    """A color bar for the number that colors lines."""
-
-    title_size: float = 11.0
+_SIDE = _SPHERE + 4 * _LETTERS  # of the legend with its letters
+_EVENTS = ("coloring", "color_by", "legend")
 
 
 class DirectionSphereOverlay(CanvasOverlay):
@@ -67,10 +61,10 @@ class ColorScale:
 
 def add_legends(layer: Any) -> None:
     """Give a layer its legends, where napari can draw them."""
-    if not can_draw("the color bar and the direction sphere of streamlines", _visuals):
+    if not (can_draw("color bars", titled_bar_visuals) and can_draw("the sphere of directions", _visuals)):
         return
     layer.color_scale = ColorScale(layer)
-    bar, sphere = LineColorBarOverlay(colormanager_attribute="color_scale"), DirectionSphereOverlay()
+    bar, sphere = TitledColorBarOverlay(colormanager_attribute="color_scale"), DirectionSphereOverlay()
     layer._overlays.update({"color bar": bar, "direction sphere": sphere})
 
     def update() -> None:
@@ -78,7 +72,7 @@ def add_legends(layer: Any) -> None:
         bar.visible = wanted and layer.contrast_limits is not None
         sphere.visible = wanted and layer.color_by == DIRECTION
 
-    for name in _EVENTS[:3]:
+    for name in _EVENTS:
         getattr(layer.events, name).connect(update)
     update()
 
@@ -120,106 +114,10 @@ def canvas_axes(viewer: Any) -> Array | None:
 
 
 def _visuals() -> dict[type[Any], type[Any]]:
-    """The visuals, of classes of napari's that may have moved."""
+    """The visual of the sphere, of classes of napari's that may have moved."""
     from napari._vispy.overlays.base import LayerOverlayMixin, VispyCanvasOverlay
-    from napari._vispy.overlays.colorbar import VispyColorBarOverlay
     from napari._vispy.visuals.text import Text
     from vispy.scene.visuals import Compound, Image
-
-    class SharedLegend:
-        """A legend of several layers of a viewer: the topmost one that has it draws it."""
-
-        layer: Any
-        viewer: Any
-        overlay: Any
-        node: Any
-        _should_be_visible: Any
-        _on_visible_change: Any
-        x_size: float
-        y_size: float
-        _every: ClassVar["weakref.WeakSet[SharedLegend]"] = weakref.WeakSet()
-
-        def share(self) -> None:
-            """Follow what decides which of them is drawn."""
-            SharedLegend._every.add(self)
-            for name in _EVENTS:
-                getattr(self.layer.events, name).connect(self.refresh_all)
-            for name in ("inserted", "removed", "reordered"):
-                getattr(self.viewer.layers.events, name).connect(self.refresh_all)
-            self.refresh_all()
-
-        def unshare(self) -> None:
-            """Follow nothing any more."""
-            SharedLegend._every.discard(self)
-            for name in _EVENTS:
-                getattr(self.layer.events, name).disconnect(self.refresh_all)
-            for name in ("inserted", "removed", "reordered"):
-                getattr(self.viewer.layers.events, name).disconnect(self.refresh_all)
-            self.refresh_all()
-
-        def refresh_all(self, *_: Any) -> None:
-            """Let each legend of this viewer decide whether it is drawn."""
-            for legend in list(SharedLegend._every):
-                if legend.viewer is self.viewer and legend.node.visible != legend._should_be_visible():
-                    legend._on_visible_change()
-
-        def is_wanted(self) -> bool:
-            return bool(self.overlay.visible and self.layer.visible)
-
-        def meaning(self) -> object:
-            """What is the same for layers that share a legend."""
-            return type(self), self.layer.color_by == DIRECTION or (
-                self.layer.color_title,
-                self.layer.colormap,
-                self.layer.contrast_limits,
-            )
-
-        def is_topmost(self) -> bool:
-            order = list(self.viewer.layers)
-            if self.layer not in order:
-                return False
-            same = [
-                other.layer
-                for other in SharedLegend._every
-                if other.viewer is self.viewer
-                and other.layer in order
-                and other.is_wanted()
-                and other.meaning() == self.meaning()
-            ]
-            return not same or max(same, key=order.index) is self.layer
-
-    class VispyLineColorBar(SharedLegend, VispyColorBarOverlay):
-        """napari's color bar with a title."""
-
-        def __init__(self, font_info: Any, **keywords: Any) -> None:
-            self._title = Text("", anchor_x="left", anchor_y="center", font_info=font_info)
-            super().__init__(font_info=font_info, **keywords)
-            self._title.parent = self.node
-            self.layer.events.color_by.connect(self._on_ticks_change)
-            self.share()
-            self._on_ticks_change()
-
-        def close(self) -> None:
-            self.layer.events.color_by.disconnect(self._on_ticks_change)
-            self.unshare()
-            super().close()
-
-        def _should_be_visible(self) -> bool:
-            return self.is_wanted() and self.is_topmost()
-
-        def _on_ticks_change(self) -> None:
-            if not self.node.visible or self.layer.contrast_limits is None:
-                return
-            super()._on_ticks_change()
-            self._title.text, self._title.font_size = self.layer.color_title, self.overlay.title_size
-            self._title.color = self._get_fgcolor()
-            width, height = self._title.get_width_height()[0], self._title.get_line_height()
-            down = 1.3 * height
-            for part in (self.node.img, self.node.box, self.node.ticks):
-                part.transform.translate = (0, self.overlay.font_size / 2 + down)
-            self._title.pos = (0, 0.5 * height)
-            self.x_size, self.y_size = max(self.x_size, width), self.y_size + down
-            self._on_position_change()
 
     class VispyDirectionSphere(SharedLegend, LayerOverlayMixin, VispyCanvasOverlay):
         """Draws the sphere, turned as the view is, and the letters of the body's sides around it."""
@@ -228,7 +126,6 @@ def _visuals() -> dict[type[Any], type[Any]]:
             self._image = Image(np.zeros((2, 2, 4), np.uint8))
             self._text = Text(pos=np.zeros((6, 2)), text=[""] * 6, font_info=font_info)
             super().__init__(node=Compound([self._image, self._text]), font_info=font_info, **keywords)
-            self.x_size = self.y_size = _SPHERE + 4 * _LETTERS
             for event in self._view_events():
                 event.connect(self._on_view_change)
             self.share()
@@ -245,13 +142,15 @@ def _visuals() -> dict[type[Any], type[Any]]:
             return [dims.order, dims.ndisplay, dims.ndim, camera.orientation, camera.angles, canvas.background_color]
 
         def _should_be_visible(self) -> bool:
-            return self.is_wanted() and self.is_topmost() and canvas_axes(self.viewer) is not None
+            return self.is_wanted() and self.is_chosen() and canvas_axes(self.viewer) is not None
 
         def _on_view_change(self, *_: Any) -> None:
             self._on_visible_change()
 
         def _on_visible_change(self) -> None:
+            self.x_size = self.y_size = _SIDE
             super()._on_visible_change()
+            self.give_place()
             axes = canvas_axes(self.viewer)
             if axes is not None and self.node.visible:
                 self._draw(axes)
@@ -261,9 +160,9 @@ def _visuals() -> dict[type[Any], type[Any]]:
             tips = np.concatenate([axes, -axes])
             across = np.hypot(tips[:, 0], tips[:, 1])
             outwards = tips[:, :2] / np.maximum(across, 1e-9)[:, None] * (1, -1)
-            middle, letters = self.x_size / 2, [ends[1] for ends in ENDS] + [ends[0] for ends in ENDS]
+            middle, letters = _SIDE / 2, [ends[1] for ends in ENDS] + [ends[0] for ends in ENDS]
             self._text.text = [letter if one > 0.6 else " " for letter, one in zip(letters, across, strict=True)]
             self._text.pos = middle + outwards * (_SPHERE / 2 + _LETTERS)
             self._text.font_size, self._text.color = self.overlay.font_size, self._get_fgcolor()
 
-    return {LineColorBarOverlay: VispyLineColorBar, DirectionSphereOverlay: VispyDirectionSphere}
+    return {DirectionSphereOverlay: VispyDirectionSphere}

@@ -21,7 +21,8 @@ from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.lines.packed import write_segments
 from napari_gpubio.gui.lines.paint import AUTO, LINES, LIT, TUBES, pack_rgb
-from napari_gpubio.gui.lines.slabs import SegmentOrder
+from napari_gpubio.gui.lines.slabs import SegmentOrder, ends_of
+from napari_gpubio.gui.streamlines.kept_picture import KeptPictureVisual
 from napari_gpubio.gui.streamlines.lit_lines import LitLinesVisual
 from napari_gpubio.gui.streamlines.shading import UNPACK
 from napari_gpubio.gui.streamlines.tubes import TubesVisual, has_geometry_shaders
@@ -71,7 +72,7 @@ class CanvasScreen(QObject):
 
 
 MOST_TUBES = 20_000  # shown fibers, beyond which lit lines are drawn if the choice is automatic
-_FEW_SEGMENTS = 50_000  # drawing all of them is quicker than cutting a slab
+_FEW_SEGMENTS = 50_000  # drawing all of them is quicker than cutting a slab, or than showing a kept picture
 _VERTEX_SHADER = (
     """
 attribute vec4 a_vertex;      // x, y, z in data units; color
@@ -158,6 +159,11 @@ class LinesVisual(Visual):
         view.view_program.vert["transform"] = view.transforms.get_transform()
 
     @property
+    def is_uploading(self) -> bool:
+        """Whether the graphics card lacks a part of the lines."""
+        return self._vertices.pending > 0 or (self._segments is not None and self._segments.pending > 0)
+
+    @property
     def vertex_buffer(self) -> Any:
         """The vertices on the graphics card."""
         return self._vertices.buffer
@@ -201,6 +207,7 @@ class BundleVisual(CompoundVisual):
         self._lit, self._tubes = LitLinesVisual(self._lines), TubesVisual(self._lines)
         self._slab = LinesVisual("lines")
         self._selected = LinesVisual("line_strip")
+        self._picture = KeptPictureVisual()
         self._plane_clipper = PlanesClipper()
         self._memory = np.empty((0, 2), np.uint32)  # for the segments that a filter leaves
         self._line_width = 1.0
@@ -209,8 +216,10 @@ class BundleVisual(CompoundVisual):
         self._is_cut, self._must_cut = False, False
         self._orders: dict[int, SegmentOrder] = {}  # by axis, as far as they were needed
         self._view: tuple[npt.NDArray[np.float64], float] = (np.zeros(4), 0.0)  # plane of the slice, half the slab
+        self._display = np.eye(3)
+        self._drawn_style = LINES
         self._of_style: dict[str, Visual] = {LINES: self._lines, LIT: self._lit, TUBES: self._tubes}
-        super().__init__([self._lines, self._lit, self._tubes, self._slab, self._selected])
+        super().__init__([self._lines, self._lit, self._tubes, self._slab, self._picture, self._selected])
         for visual in (self._lines, self._lit, self._slab, self._selected):
             visual.attach(self._plane_clipper)
 
@@ -240,7 +249,7 @@ class BundleVisual(CompoundVisual):
     @property
     def drawn_style(self) -> str:
         """How the last draw drew them: ``'lines'`` also where a slice draws the segments of its slab."""
-        return next((style for style, visual in self._of_style.items() if visual.visible), LINES)
+        return self._drawn_style
 
     @property
     def line_width(self) -> float:
@@ -266,7 +275,7 @@ class BundleVisual(CompoundVisual):
     def set_colors(self, lines: Lines) -> None:
         """Upload the vertices again after their colors have changed."""
         self._lines.renew_vertices(lines.vertices)
-        self._drawn, self._must_cut = lines, True
+        self._replace(lines)
 
     def set_shown(self, lines: Lines) -> None:
         """Upload the index buffer of the shown streamlines."""
@@ -276,7 +285,11 @@ class BundleVisual(CompoundVisual):
                 self._memory = np.empty_like(segments)
             segments = write_segments(lines, self._memory)
         self._lines.set_segments(segments)
+        self._replace(lines)
+
+    def _replace(self, lines: Lines) -> None:
         self._drawn, self._must_cut = lines, True
+        self._picture.forget()
 
     def set_selected(self, lines: Lines, selected: int | None) -> None:
         """Draw one streamline in white over the others, or none."""
@@ -293,6 +306,7 @@ class BundleVisual(CompoundVisual):
             visual.set_view(display, slice_plane, half_slab)
         for shaded in (self._lit, self._tubes):
             shaded.set_display(display)
+        self._display = np.asarray(display, np.float64)
         plane = np.asarray(slice_plane, np.float64)
         if half_slab != self._view[1] or not np.array_equal(plane, self._view[0]):
             self._view, self._must_cut = (plane, half_slab), True
@@ -311,16 +325,44 @@ class BundleVisual(CompoundVisual):
             self._orders[axis] = SegmentOrder(lines, axis)
         center, reach = -offset / normal[axis], half_slab / abs(normal[axis])
         segments = self._orders[axis].within(center - reach, center + reach, lines.shown)
-        self._slab.set_vertices(np.take(lines.vertices, segments.ravel(), axis=0))
+        self._slab.set_vertices(ends_of(segments, lines.vertices))
 
     def _prepare_draw(self, view: Any = None) -> bool:
         """Cut the slab, once for all changes since the last draw, and choose a style that the driver can draw."""
         if self._must_cut:
             self._cut_slab()
-        chosen = self._chosen_style(view)
+        self._drawn_style = self._chosen_style(view)
         for style, visual in self._of_style.items():
-            visual.visible = style == chosen and not self._is_cut
+            visual.visible = style == self._drawn_style and not self._is_cut
         self._slab.visible = self._is_cut
+        self._picture.visible = self._may_keep(view) and self._keep(view)
+        return True
+
+    def _may_keep(self, view: Any) -> bool:
+        """Whether what is drawn is worth a picture, and opaque: only then is it the same on every background."""
+        return (
+            view is not None
+            and self._drawn is not None
+            and len(self._drawn.segments) > _FEW_SEGMENTS
+            and self._view[1] == 0
+            and getattr(self, "opacity", 1.0) == 1.0
+            and bool(self._lines._vshare.gl_state.get("depth_test"))
+            and not getattr(self, "picking", False)
+        )
+
+    def _keep(self, view: Any) -> bool:
+        """Bring the picture of the lines up to date, and draw it instead of them; returns whether that can be done."""
+        visual = self._of_style[self._drawn_style]
+        axes = np.eye(4)
+        axes[:3, :3] = self._display.T
+        places = [view.transforms.get_transform("visual", to).map(axes).tobytes() for to in ("scene", "render")]
+        background = tuple(view.transforms.canvas.bgcolor.rgba)
+        content = (self._drawn_style, self._line_width, background, self.clipping_planes.tobytes(), *places)
+        if not self._picture.keep(visual, content):
+            return False
+        visual.visible = False
+        if self._lines.is_uploading:
+            self._picture.forget()
         return True
 
     def _chosen_style(self, view: Any) -> str:

@@ -10,7 +10,7 @@ from qtpy.QtGui import QColor, QImage, QPainter, QPalette
 from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSizePolicy, QSpinBox, QWidget
 
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.core.quantity import quantity_of
+from napari_gpubio.core.quantity import power_of_ten, quantity_of
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label, text_button
@@ -22,7 +22,6 @@ from napari_gpubio.light.statistics import FluenceUnit
 NOT_GIVEN = "not given"
 MOST_DECADES = 15
 _BAR, _GAP, _MARGIN = 12, 3, 16  # pixels
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _STEPS, _MOST_TICKS = 256, 8
 _QUANTITIES = {"fluence": "fluence", "absorbed energy": "absorbed"}
 
@@ -96,11 +95,6 @@ class DecadeBar(QWidget):
         decades = range(math.ceil(low - 1e-6), math.floor(high + 1e-6) + 1)
         every = -(-len(decades) // _MOST_TICKS)
         return [((n - low) / (high - low), power_of_ten(n)) for n in decades[::-1][::every]]
-
-
-def power_of_ten(exponent: int) -> str:
-    """Text of a power of ten."""
-    return "10" + str(exponent).translate(_SUPERSCRIPT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

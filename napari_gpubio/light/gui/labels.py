@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from napari.layers import Labels
+from napari.layers import Image, Labels
 from qtpy.QtCore import QObject, Qt, QTimer, Signal
 from qtpy.QtWidgets import QLabel, QWidget
 
@@ -20,7 +20,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.napari_io import domain_of
@@ -235,7 +235,7 @@ class LabelBox(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.choice = LayerBox(viewer, _is_volume, empty="open labels or a sample", parent=self)
+        self.choice = LayerBox(viewer, _why_no_labels, empty="open labels or a sample", parent=self)
         self.choice.setMinimumWidth(_NARROWEST)
         self.view_box = ViewBox(viewer, self)
         for label in self.view_box.findChildren(QLabel):
@@ -255,5 +255,7 @@ class LabelBox(QWidget):
         self._grid.setVisible(tissue is not None)
 
 
-def _is_volume(layer: Any) -> bool:
-    return isinstance(layer, Labels) and layer.ndim >= 3
+def _why_no_labels(layer: Any) -> str | None:
+    if isinstance(layer, Image) and layer.dtype.kind in "iu" and layer.ndim == 3:
+        return "an image; convert it to labels in its menu"
+    return why_not_array(layer, Labels, VOLUME)

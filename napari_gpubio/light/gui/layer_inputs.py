@@ -11,6 +11,7 @@ from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import open_path, save_path
@@ -203,7 +204,7 @@ class BeamBox(QWidget):
         row = QHBoxLayout()
         row.addWidget(self._kind, 2)
         row.addWidget(self.radius_box, 1)
-        tip = "Pencil-beam results are convolved with this profile; a change of beam needs no new run"
+        tip = "Pencil-beam results are convolved with this profile; changing the beam needs no new run"
         aligned_form(self).addRow(row_label("Profile", tip, self), row)
         for signal in (self._kind.activated, self.radius_box.edited):
             signal.connect(self._on_changed)
@@ -341,7 +342,7 @@ class GridBox(QWidget):
         except GpuBioError as error:
             yield str(error)
             return
-        yield f"{problem.tally_size:,} tallies in {problem.batch_count} batches: {_memory(problem.resident_bytes)}."
+        yield f"{problem.tally_size:,} tallies in {problem.batch_count} batches: {memory_text(problem.resident_bytes)}."
         yield from _fit_notes(self._medium, problem.settings)
 
 
@@ -357,7 +358,3 @@ def _fit_notes(medium: LayeredMedium, settings: LayeredSettings) -> Iterator[str
     if between.any():
         at = ", ".join(f"{z:g}" for z in (inside[between] * settings.dz_mm)[:4])
         yield f"Layer boundaries inside a depth bin, where fluence mixes: {at}{' …' if between.sum() > 4 else ''} mm."
-
-
-def _memory(count: int) -> str:
-    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{max(1.0, count / 2**20):.0f} MB"

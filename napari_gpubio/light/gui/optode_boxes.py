@@ -18,10 +18,11 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.numbers import position_text
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, NumberRow
 from napari_gpubio.gui.forms import ChoiceButtons, ParamForm, aligned_form, muted_label, row_label, row_of, text_button
-from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import KINDS, Source
 
@@ -69,7 +70,12 @@ class SourceBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.form = ParamForm(Source(pattern=_NO_PATTERN), parent=self)
-        self.pattern_box = LayerBox(viewer, _is_pattern, empty="open a 2-D image", parent=self)
+        self.pattern_box = LayerBox(
+            viewer,
+            lambda layer: why_not_array(layer, Image, (2,), "a 2-D image is needed"),
+            empty="open a 2-D image",
+            parent=self,
+        )
         self._build()
         self._show_fitting_rows()
         self.show_optodes(Optodes())
@@ -226,10 +232,6 @@ class SourceBox(QWidget):
         self._extra.setRowVisible(1, kind == "pattern")
 
 
-def _is_pattern(layer: Any) -> bool:
-    return isinstance(layer, Image) and layer.ndim == 2 and not layer.rgb
-
-
 _COLUMNS = ("Detector", "Radius (mm)", "From source (mm)")
 _SENSITIVITY = (
     "Where a change in absorption changes the signal of the chosen detector: simulates light from the detector with as "
@@ -262,8 +264,7 @@ class DetectorBox(QWidget):
                 texts = (detector.name, f"{detector.radius_mm:g}", "–" if separation is None else f"{separation:.1f}")
                 for column, text in enumerate(texts):
                     self._table.setItem(row, column, _cell(text, editable=column < 2))
-                x, y, z = detector.position_mm
-                self._table.item(row, 0).setToolTip(f"at ({x:.1f}, {y:.1f}, {z:.1f}) mm; double-click to rename")
+                self._table.item(row, 0).setToolTip(f"at {position_text(detector.position_mm)}; double-click to rename")
         header = self._table.horizontalHeader().sizeHint().height()
         self._table.setFixedHeight(header + _ROW * min(count, _MOST_ROWS) + 4)
         self._table.setVisible(count > 0)

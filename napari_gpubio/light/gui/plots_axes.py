@@ -10,9 +10,9 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QWidget
 
+from napari_gpubio.core.quantity import power_of_ten
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.plots import ThemedPlot
-from napari_gpubio.light.gui.display import power_of_ten
 
 Array = npt.NDArray[Any]
 MOST_DECADES = 8.0

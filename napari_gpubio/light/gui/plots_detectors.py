@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QKeySequence
-from qtpy.QtWidgets import QApplication, QHeaderView, QLabel, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QHeaderView, QLabel, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
 
+from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.results import CopyingTable
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.statistics import DetectorNumbers, TimeSpread, detector_numbers, label_name, time_spread
-from napari_gpubio.light.summary import number_text
 
 EMPTY = "No result yet: place a source and press Run."
 NONE = "There are no detectors: place some on the surface and press Run."
@@ -96,7 +96,7 @@ class DetectorPlot(QWidget):
             self.plot.frame(np.append(times, 0.0), float(weights.min()))
 
 
-class DetectorTable(QTableWidget):
+class DetectorTable(CopyingTable):
     """One row for each detector; Ctrl+C copies the selected rows, or all rows if none is selected."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -143,21 +143,6 @@ class DetectorTable(QTableWidget):
         below = bar.sizeHint().height() if bar.maximum() > 0 else 0
         rows = min(max(1, self.rowCount()), MOST_ROWS)
         self.setFixedHeight(self.horizontalHeader().sizeHint().height() + rows * row + below + 4)
-
-    def copied_text(self) -> str:
-        """Return titles and the selected rows, or all, as lines with tabs."""
-        columns = range(self.columnCount())
-        rows = sorted({index.row() for index in self.selectedIndexes()}) or range(self.rowCount())
-        lines = [[self.horizontalHeaderItem(column).text() for column in columns]]
-        lines += [[self.item(row, column).text() for column in columns] for row in rows]
-        return "\n".join("\t".join(line) for line in lines)
-
-    def keyPressEvent(self, event: Any) -> None:
-        """Qt: a key."""
-        if event.matches(QKeySequence.StandardKey.Copy):
-            QApplication.clipboard().setText(self.copied_text())
-        else:
-            super().keyPressEvent(event)
 
 
 def color_of(detector: int) -> str:

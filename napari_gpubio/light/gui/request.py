@@ -12,6 +12,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import LayerData, volume_layer
+from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
@@ -183,8 +184,7 @@ def needed_memory_steps(
     """Estimate how much memory a run needs; returns a sentence."""
     yield Step(0, 1, "reading the labels …")
     megabytes = needed_memory_mb(domains.of(volume), settings, device)
-    amount = f"{megabytes / 1024:.1f} GB" if megabytes >= 1024 else f"{max(1.0, megabytes):.0f} MB"
-    return f"Needs about {amount} of memory."
+    return f"Needs about {memory_text(megabytes * 2**20)} of memory."
 
 
 # -- layers -----------------------------------------------------------------------------------------------------------

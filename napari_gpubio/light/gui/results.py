@@ -10,6 +10,7 @@ from qtpy.QtGui import QDoubleValidator
 from qtpy.QtWidgets import QComboBox, QLabel, QLineEdit, QWidget
 
 from napari_gpubio.core.napari_io import LayerData
+from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
@@ -260,7 +261,7 @@ class VoxelResultBox(LightResultBox[LightResult]):
         self._thresholds = dict(THRESHOLDS)
         self._above = QLineEdit(self)
         self._above.setFixedWidth(64)
-        self._above.setToolTip("Volume of each label in which the fluence reaches this value")
+        self._above.setToolTip("Volume in each label where the fluence reaches this value")
         positive = QDoubleValidator(0.0, 1e30, 12, self._above)
         positive.setLocale(QLocale.c())
         self._above.setValidator(positive)
@@ -359,7 +360,7 @@ def made_text(result: Any) -> str:
     text = f"{result.launched:,} photons"
     seconds, device = result.parameters.get("seconds"), str(result.parameters.get("device", "")).split(" (")[0]
     if seconds:
-        text += f" in {seconds:.3g} s{device and ' on ' + device}, {result.launched / seconds:,.0f}/s"
+        text += f" in {seconds_text(seconds)}{device and ' on ' + device}, {result.launched / seconds:,.0f}/s"
     return text
 
 

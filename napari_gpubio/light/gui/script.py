@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,26 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import save_layer
 from napari_gpubio.core.volumes import nifti_affine, open_nifti
-from napari_gpubio.gui.script import file_name
+from napari_gpubio.gui.script import ScriptStep, file_name
 from napari_gpubio.light.gui.request import DisplayOptions, LayerRequest, VoxelRequest
 from napari_gpubio.light.source import KINDS, Source
 
 _ALWAYS = ("label", "position_mm", "direction", "kind")
+_VOXEL_IMPORTS = ("from napari_gpubio import light", "from napari_gpubio.light.statistics import FluenceUnit")
 _ALWAYS_OF_LAYERS = ("photons", "thickness_mm", "n", "kind", "radius_mm")
 
 
 def voxel_script(
-    request: VoxelRequest, options: DisplayOptions, labels_path: Path, pattern_path: Path | None = None
+    request: VoxelRequest,
+    options: DisplayOptions,
+    labels_path: Path,
+    pattern_path: Path | None = None,
+    *,
+    steps: Sequence[ScriptStep] = (),
 ) -> str:
     """Return the script of a request, with files of the labels and of the source's pattern (``.npy``).
 
-    It writes the result, and the fluence as it is on display.
+    It writes the result, and the fluence as it is on display; ``steps`` go on with both (``result``, ``unit``).
 
     `InvalidInput` if the coefficients are given voxel by voxel.
     """
@@ -39,8 +45,7 @@ def voxel_script(
     shown = ", gates=True" * (request.settings.gate_count > 1) + ", hide_uncertain=True" * options.hide_uncertain
     lines = [
         *(["import numpy as np", ""] if pattern_path is not None else []),
-        "from napari_gpubio import light",
-        "from napari_gpubio.light.statistics import FluenceUnit",
+        *sorted({*_VOXEL_IMPORTS, *(line for step in steps for line in step.imports)}),
         "",
         "media = (",
         *[f"    {_call(medium)}," for medium in request.volume.media],
@@ -58,6 +63,7 @@ def voxel_script(
         f"light.io.save_result({name + '.npz'!r}, result)",
         f"unit = FluenceUnit({unit.name!r}, {unit.factor!r})",
         f"light.io.write_fluence({name + ' fluence.nii.gz'!r}, result, unit=unit{shown})",
+        *(line for step in steps for line in step.lines),
     ]
     return "\n".join(lines) + "\n"
 

@@ -7,6 +7,7 @@ import numpy as np
 from napari.utils.colormaps import Colormap, ensure_colormap
 
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
+from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.gui.actions import MADE_OF
 from napari_gpubio.gui.connections import Connection, Connections
@@ -73,7 +74,6 @@ class ResultView:
         released = [layer for part in parts if (layer := self.layer(part)) is not None]
         for layer in released:
             layer.metadata[KEY]["panel"] = KEPT
-            layer.colorbar.visible = False  # that of the next one takes its place
         return str(released[0].name) if released else ""
 
     def remove(self, part: str) -> None:
@@ -89,7 +89,6 @@ class ResultView:
         active = self._viewer.layers.selection.active
         layer = getattr(self._viewer, f"add_{kind}")(data, **keywords)
         if kind == "image":
-            layer.colorbar.visible = True
             self._limits[part] = tuple(keywords["contrast_limits"])
         if active is not None and active in self._viewer.layers:
             self._viewer.layers.selection.active = active
@@ -100,7 +99,7 @@ class ResultView:
         data, keywords, _ = made
         old, new = layer.metadata[KEY], keywords["metadata"][KEY]
         new["panel"] = part
-        layer.data = data
+        layer.data, layer.metadata[KEY] = data, new  # before the name and the limits, whose listeners read it
         other_quantity = _meaning(old) != _meaning(new)
         if other_quantity or old.get("unit") != new.get("unit"):
             layer.name = keywords["name"]
@@ -111,7 +110,6 @@ class ResultView:
             own = tuple(limit + shift for limit in layer.contrast_limits)
             _set_limits(layer, own, (min(own[0], limits[0]), max(own[1], limits[1])))
         self._limits[part] = limits
-        layer.metadata[KEY] = new
 
 
 class VoxelView(ResultView):
@@ -136,7 +134,7 @@ class VoxelView(ResultView):
                 self.remove(part)
         if self._aside and (self.displayed is None or displayed.result is not self.displayed.result):
             self._aside, fluence = False, self._needed_layer()
-            fluence.visible = fluence.colorbar.visible = True
+            fluence.visible = True
             for layer in self._viewer.layers:
                 if carried(layer, MADE_OF) is not None:  # of the result before
                     layer.visible = False
@@ -156,7 +154,7 @@ class VoxelView(ResultView):
         """Hide the fluence until the next result, so that what is drawn over it can be seen."""
         layer = self.layer()
         if layer is not None and layer.visible:
-            layer.visible, layer.colorbar.visible, self._aside = False, False, True
+            layer.visible, self._aside = False, True
 
     def adopt(self, layer: Any) -> None:
         """Take a fluence layer that came from a file as the panel's own; one that is there stays with the user."""
@@ -164,7 +162,6 @@ class VoxelView(ResultView):
         layer.metadata[KEY]["panel"] = "fluence"
         for name, value in _VOXEL_STYLE["fluence"].items():
             setattr(layer, name, value)
-        layer.colorbar.visible = True
         self._limits["fluence"] = tuple(layer.contrast_limits)
 
     def attach(self) -> None:
@@ -216,7 +213,7 @@ class VoxelView(ResultView):
             return ""
         edges = self.displayed.result.settings.time_gates_ns
         index = int(np.clip(round(self._viewer.dims.point[-4]), 0, len(edges) - 2))
-        return f"{edges[index]:g} to {edges[index + 1]:g} ns"
+        return f"{short_number(edges[index])} to {short_number(edges[index + 1])} ns"
 
 
 class LayerView(ResultView):

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.script import ScriptStep
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
@@ -65,6 +67,7 @@ class VoxelMode(Mode[LightResult]):
         self._need, self._load = LatestJob(self), LatestJob(self)
         inserted = self.viewer.layers.events.inserted
         self._loaded = Connections(lambda: ((inserted, self._find_loaded),))
+        self._done: tuple[LightResult | None, tuple[ScriptStep, ...]] = None, ()  # actions on a result, as code
         self._taking = False  # inputs over from a file, which are no change
         self._fill()
         self.controller = SourceController(
@@ -322,9 +325,15 @@ class VoxelMode(Mode[LightResult]):
         layers, set_aside = {"fluence": self.view.layer(), "labels": self._labels.layer}, self.view.set_aside
         try:
             result = self.needed_result().result
-            action.start(ResultContext(self.panel, result, layers, self.options, set_aside))
+            record = partial(self._record, result)
+            action.start(ResultContext(self.panel, result, layers, self.options, set_aside, record))
         except GpuBioError as error:
             self.panel.show_error(str(error))
+
+    def _record(self, result: LightResult, step: ScriptStep) -> None:
+        """Keep the code of what was done with a result, until there is another one."""
+        before = self._done[1] if self._done[0] is result else ()
+        self._done = result, tuple(dict.fromkeys((*before, step)))
 
     # -- saved results --------------------------------------------------------------------------------------------
 
@@ -375,7 +384,9 @@ class VoxelMode(Mode[LightResult]):
         if labels_path is None:
             raise InvalidInput(f"the labels {layer.name!r} are not saved in a file; save them first")
         pattern_path = None if pattern is None else saved[pattern.name]
-        return voxel_script(request, self.requested_options(), labels_path, pattern_path)
+        made_of, steps = self._done
+        steps = steps if made_of is self.results.result else ()
+        return voxel_script(request, self.requested_options(), labels_path, pattern_path, steps=steps)
 
     def painted_layers(self) -> list[Any]:
         """The labels, if no file holds them as they are, and the image of a source's pattern."""

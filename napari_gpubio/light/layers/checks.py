@@ -10,41 +10,16 @@ import numpy as np
 
 from napari_gpubio.core.checks import Check, Finding, Speed, z_score_finding
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.presets import ENDLESS_MM, INTRALIPID, SKIN, VAN_DE_HULST, slab
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.result import Estimate
 
 _GPU_FACTOR = 100
-ENDLESS_MM = float("inf")
 MOST_IMBALANCE = 1e-6
-
-
-def slab(mua_per_mm: float, mus_per_mm: float, g: float, n: float, thickness_mm: float) -> LayeredMedium:
-    """Make a medium of one layer in air."""
-    layer = Layer(n=n, mua_per_mm=mua_per_mm, mus_per_mm=mus_per_mm, g=g, thickness_mm=thickness_mm)
-    return LayeredMedium(layers=(layer,))
-
-
-VAN_DE_HULST = slab(1.0, 9.0, 0.75, 1.0, 0.2)
 GIOVANELLI = slab(1.0, 9.0, 0.0, 1.5, ENDLESS_MM)
-INTRALIPID = slab(0.0015, 70.77, 0.87, 1.33, ENDLESS_MM)  # 10 % at 460 nm
-SKIN = LayeredMedium(  # Meglinski & Matcher 2001, 600 nm
-    name="seven-layer skin",
-    layers=tuple(
-        Layer(name=name, n=n, mua_per_mm=mua, mus_per_mm=mus, g=g, thickness_mm=thickness)
-        for name, n, mua, mus, g, thickness in (
-            ("stratum corneum", 1.53, 0.02, 100.0, 0.9, 0.02),
-            ("living epidermis", 1.34, 0.015, 40.0, 0.85, 0.08),
-            ("papillary dermis", 1.4, 0.07, 30.0, 0.8, 0.1),
-            ("upper blood net dermis", 1.39, 0.1, 35.0, 0.9, 0.08),
-            ("dermis", 1.4, 0.07, 20.0, 0.76, 1.62),
-            ("deep blood net dermis", 1.39, 0.1, 35.0, 0.95, 0.2),
-            ("subcutaneous fat", 1.44, 0.03, 15.0, 0.8, 5.9),
-        )
-    ),
-)
 SKIN_FRACTIONS = (Estimate(0.562552, 1.5e-5), Estimate(0.390300, 1.5e-5), Estimate(0.0032640, 7e-7))  # Rd, A, T
 SKIN_BY_LAYER = (0.00252812, 0.00588612, 0.0350800, 0.0363525, 0.2500125, 0.01588625, 0.04453625)
 SKIN_BY_LAYER_ERRORS = (1.3e-7, 1.3e-7, 1.9e-6, 1.6e-6, 1.25e-5, 1.8e-6, 4.2e-6)

@@ -11,13 +11,13 @@ from typing import Any
 from napari_gpubio.core.command_line import STOPPED, draw_progress, stop_at_interrupt
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.io.mci import MciRun, read_mci
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate_steps
 from napari_gpubio.light.layers.settings import EDGES, LayeredSettings
-from napari_gpubio.light.summary import number_text
 
 _EXAMPLE = """example:
   napari-gpubio mcml skin.mci --device cuda:all

@@ -10,18 +10,43 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from napari_gpubio.light.layers.checks import INTRALIPID, SKIN, VAN_DE_HULST
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.tissue import HEAD_LAYERS, Preset, head_media, preset_recipe
 from napari_gpubio.light.tissue.optics import entry_named
 
+ENDLESS_MM = math.inf
 HEAD_TABLE, HEAD_NM = "Cassano 2019", 810.0
 HEAD_THICKNESSES_MM = (6.9, 6.0, 2.0, 2.5, math.inf)  # in the order of HEAD_LAYERS
 _HEAD_ANATOMY = (
     "thickness of scalp and skull: means of the Colin27 template, G. E. Strangman et al., NeuroImage 85:136 (2014); "
     "of the CSF: the slab in MCX's example after A. Custo et al., Appl. Opt. 45:4747 (2006); of the gray matter: mean "
     "of B. Fischl and A. M. Dale, PNAS 97:11050 (2000)"
+)
+
+
+def slab(mua_per_mm: float, mus_per_mm: float, g: float, n: float, thickness_mm: float) -> LayeredMedium:
+    """Make a medium of one layer in air."""
+    layer = Layer(n=n, mua_per_mm=mua_per_mm, mus_per_mm=mus_per_mm, g=g, thickness_mm=thickness_mm)
+    return LayeredMedium(layers=(layer,))
+
+
+VAN_DE_HULST = slab(1.0, 9.0, 0.75, 1.0, 0.2)
+INTRALIPID = slab(0.0015, 70.77, 0.87, 1.33, ENDLESS_MM)  # 10 % at 460 nm
+SKIN = LayeredMedium(  # Meglinski & Matcher 2001, 600 nm
+    name="seven-layer skin",
+    layers=tuple(
+        Layer(name=name, n=n, mua_per_mm=mua, mus_per_mm=mus, g=g, thickness_mm=thickness)
+        for name, n, mua, mus, g, thickness in (
+            ("stratum corneum", 1.53, 0.02, 100.0, 0.9, 0.02),
+            ("living epidermis", 1.34, 0.015, 40.0, 0.85, 0.08),
+            ("papillary dermis", 1.4, 0.07, 30.0, 0.8, 0.1),
+            ("upper blood net dermis", 1.39, 0.1, 35.0, 0.9, 0.08),
+            ("dermis", 1.4, 0.07, 20.0, 0.76, 1.62),
+            ("deep blood net dermis", 1.39, 0.1, 35.0, 0.95, 0.2),
+            ("subcutaneous fat", 1.44, 0.03, 15.0, 0.8, 5.9),
+        )
+    ),
 )
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.layers import checks
+from napari_gpubio.light.layers.presets import SKIN
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phantom.head import CSF, GRAY, SCALP, SKULL, WHITE, default_source, head_labels
 from napari_gpubio.light.settings import LightSettings
@@ -109,10 +110,10 @@ def head() -> Case:
 
 def skin7() -> Case:
     """Seven layers of skin, 8 mm deep in voxels of 20 um, periodic in i and j."""
-    layers = checks.SKIN.layers
+    layers = SKIN.layers
     labels = np.repeat(np.arange(1, 8, dtype=np.uint8), [round(layer.thickness_mm / 0.02) for layer in layers])
     rows = [(layer.mua_per_mm, layer.mus_per_mm, layer.g, layer.n) for layer in layers]
-    entered = 1.0 - checks.SKIN.specular_reflectance()
+    entered = 1.0 - SKIN.specular_reflectance()
     absorbed = checks.SKIN_FRACTIONS[1]
     reference = Reference(
         absorbed=absorbed.value / entered,

@@ -5,11 +5,13 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from napari.layers import Image
 from qtpy.QtCore import QRectF, QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor, QImage, QPainter
 from qtpy.QtWidgets import QCheckBox, QGridLayout, QLabel, QSpinBox, QWidget
 
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.numbers import NO_NUMBER, short_number
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
@@ -17,7 +19,6 @@ from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.speckle.gui.layers import is_map, limits_of, set_limits
-from napari_gpubio.speckle.gui.video import limit_text
 from napari_gpubio.speckle.live import LiveStatus, Mode, RecordingStatus
 
 START, STOP, ENDING = "Start live", "Stop live", "ending…"
@@ -40,7 +41,6 @@ _NUMBERS = {
 }
 _COLUMNS = 3
 _MOST_SATURATED = 0.1  # percent that pass without a warning
-_NO_NUMBER = "–"
 
 
 class LiveReadout(QWidget):
@@ -54,7 +54,7 @@ class LiveReadout(QWidget):
         grid.setVerticalSpacing(1)
         for number, (key, (name, tip)) in enumerate(_NUMBERS.items()):
             row, column = divmod(number, _COLUMNS)
-            title, value = muted_label(self, name), QLabel(_NO_NUMBER, self)
+            title, value = muted_label(self, name), QLabel(NO_NUMBER, self)
             for label in (title, value):
                 label.setToolTip(tip)
             grid.addWidget(title, 2 * row, column)
@@ -73,7 +73,7 @@ class LiveReadout(QWidget):
             "dropped": f"{lost:,} of {status.received + status.lost:,}",
             "skipped": f"{status.skipped:,}",
             "saturated": _number_text(status.saturated_percent, "{:.2f} %"),
-            "level": _number_text(status.mean_level, "{:.0f} ADU"),
+            "level": _number_text(status.mean_level, "{:,.0f} ADU"),
         }
         for key, text in texts.items():
             self.values[key].setText(text)
@@ -84,7 +84,7 @@ class LiveReadout(QWidget):
     def clear_rates(self) -> None:
         """Clear the numbers that mean nothing any more once no frames come; the counts stay to be read."""
         for key in ("camera", "processed", "drawn", "latency", "ring"):
-            self.values[key].setText(_NO_NUMBER)
+            self.values[key].setText(NO_NUMBER)
         self._warn("ring", is_on=False)
 
     def _warn(self, key: str, *, is_on: bool) -> None:
@@ -171,7 +171,7 @@ def _recording_text(recording: RecordingStatus) -> str:
 
 
 def _number_text(value: float, form: str) -> str:
-    return form.format(value) if math.isfinite(value) else _NO_NUMBER
+    return form.format(value) if math.isfinite(value) else NO_NUMBER
 
 
 NO_MAP = "no map yet"
@@ -180,6 +180,10 @@ _MOST_BASELINE_MAPS, _BASELINE_MAPS = 10_000, 30
 _BAR, _GAP = 14, 3  # pixels
 _VIDEO_TIP = "Write the displayed map as a GIF, an mp4 (needs pip install imageio-ffmpeg) or PNG images"
 _BASELINE_TIP = "Maps averaged as the baseline, flow 1. Live: the next ones after Take; of a stack: the first ones"
+
+
+def _why_no_map(layer: Any) -> str | None:
+    return None if is_map(layer) else "not a map of this panel" if isinstance(layer, Image) else ""
 
 
 class ColorBar(QWidget):
@@ -215,7 +219,7 @@ class ColorBar(QWidget):
         below = QRectF(0, _BAR + _GAP, self.width(), self.height() - _BAR - _GAP)
         low, high = self._limits
         sides = (Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignHCenter, Qt.AlignmentFlag.AlignRight)
-        for side, text in zip(sides, (limit_text(low), self.title, limit_text(high)), strict=True):
+        for side, text in zip(sides, (short_number(low, 3), self.title, short_number(high, 3)), strict=True):
             painter.drawText(below, int(side | Qt.AlignmentFlag.AlignVCenter), text)
         painter.end()
 
@@ -229,13 +233,14 @@ class MapBox(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.layer_box = LayerBox(viewer, is_map, empty=NO_MAP, parent=self)
+        self.layer_box = LayerBox(viewer, _why_no_map, empty=NO_MAP, parent=self)
         self.layer_box.setMinimumContentsLength(6)
         self.color_bar = ColorBar(self)
         self.low, self.high = (NumberBox(-1e12, 1e12, 0.0, 4, self) for _ in range(2))
         rescale_tip = "Set the limits that contain 98 % of the values on screen"
         self.rescale_button = text_button("Rescale", rescale_tip, self, self._rescale)
         self.on_canvas = QCheckBox("color bar over the image", self)
+        self.on_canvas.setChecked(True)
         self.baseline_maps = QSpinBox(self)
         self.baseline_maps.setRange(1, _MOST_BASELINE_MAPS)
         self.baseline_maps.setValue(_BASELINE_MAPS)

@@ -5,18 +5,20 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
+from napari.layers import Image
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QCheckBox, QLineEdit, QSizePolicy, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, fill_column, muted_label, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.layers import LayerBox, LayerListener
-from napari_gpubio.speckle.gui.layers import frames_of, is_raw_stack
+from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
+from napari_gpubio.speckle.gui.layers import frames_of, why_no_frames
 from napari_gpubio.speckle.mesi import MesiSettings
 from napari_gpubio.speckle.mesi.model import ORDERS, MesiRecipe, exposures_text, parse_exposures
 from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel, measure_dark
@@ -83,6 +85,10 @@ class MesiBox(QWidget):
         return MesiRecipe(exposures_ms=exposures, order=self.order.currentText(), settings=self.form.value())
 
 
+def _why_no_dark_frames(layer: Any) -> str | None:
+    return why_no_frames(layer) or why_not_array(layer, Image, (3,), "frames (frame, y, x) are needed")
+
+
 class NoiseBox(QWidget):
     """What is subtracted from a camera's variance: numbers, or frames that were taken in the dark.
 
@@ -94,9 +100,7 @@ class NoiseBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.form = ParamForm(NoiseModel(), parent=self)
-        self.dark_box = LayerBox(
-            viewer, lambda layer: is_raw_stack(layer) and layer.ndim == 3, nothing=NUMBERS, parent=self
-        )
+        self.dark_box = LayerBox(viewer, _why_no_dark_frames, nothing=NUMBERS, parent=self)
         self.dark_box.setMinimumContentsLength(8)
         self.description = muted_label(self)
         self._measured: NoiseModel | None = None
@@ -185,17 +189,17 @@ def noise_text(noise: NoiseModel) -> str:
     """Describe in one sentence what is subtracted."""
     parts = []
     if noise.dark_map is not None:
-        parts.append(f"the dark level of each pixel (mean {noise.dark_map.mean():.4g} ADU)")
+        parts.append(f"the dark level of each pixel (mean {short_number(noise.dark_map.mean())} ADU)")
     elif noise.dark_adu > 0:
-        parts.append(f"a dark level of {noise.dark_adu:.4g} ADU")
+        parts.append(f"a dark level of {short_number(noise.dark_adu)} ADU")
     if noise.variance_map is not None:
-        parts.append(f"the variance in the dark of each pixel (mean {noise.variance_map.mean():.4g} ADU²)")
+        parts.append(f"the variance in the dark of each pixel (mean {short_number(noise.variance_map.mean())} ADU²)")
     elif noise.read_noise_adu > 0:
-        parts.append(f"read noise of {noise.read_noise_adu:.4g} ADU")
+        parts.append(f"read noise of {short_number(noise.read_noise_adu)} ADU")
     if noise.quantization and noise.variance_map is None:
         parts.append("rounding (1/12 ADU²)")
     if noise.gain > 0:
-        parts.append(f"shot noise at {noise.gain:.4g} ADU per electron")
+        parts.append(f"shot noise at {short_number(noise.gain)} ADU per electron")
     if not parts:
         return "Nothing is subtracted."
     return "Subtracted: " + ", ".join(parts) + ("." if noise.gain > 0 else "; not shot noise, which needs the gain.")

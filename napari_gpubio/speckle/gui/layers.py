@@ -11,6 +11,7 @@ from napari.layers import Image
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.gui.connections import Connection, Connections
+from napari_gpubio.gui.layers import why_not_array
 from napari_gpubio.speckle.gui.live import LiveMap
 from napari_gpubio.speckle.settings import ContrastSettings
 
@@ -39,9 +40,16 @@ def frames_of(layer: Any) -> Any:
 
 
 def is_raw_stack(layer: Any) -> bool:
-    """Whether a layer may hold raw frames: an image that is neither a map of ours nor a truth or a result."""
+    """Whether a layer may hold raw frames: an image that is neither in colors nor a map, a truth or a result."""
     ours = carried(layer, PANEL) is not None or carried(layer, "quantity") is not None
-    return isinstance(layer, Image) and layer.ndim >= 2 and not ours
+    return isinstance(layer, Image) and layer.ndim >= 2 and not (layer.rgb or ours)
+
+
+def why_no_frames(layer: Any) -> str | None:
+    """Why a layer cannot hold raw frames."""
+    if is_raw_stack(layer) or not isinstance(layer, Image):
+        return None if isinstance(layer, Image) else ""
+    return why_not_array(layer, Image, ()) if layer.rgb else "not raw frames"
 
 
 def is_map(layer: Any) -> bool:

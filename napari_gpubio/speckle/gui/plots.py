@@ -125,7 +125,9 @@ class CourseBox(QWidget):
         self.courses = {LIVE: live, STACK: TimeCourse()}
         self.exposure_ms = 10.0
         self.colors: dict[str, str] = {}
-        self.shapes_box = LayerBox(viewer, lambda layer: isinstance(layer, Shapes), empty="no regions", parent=self)
+        self.shapes_box = LayerBox(
+            viewer, lambda layer: None if isinstance(layer, Shapes) else "", empty="no regions", parent=self
+        )
         self.shapes_box.setMinimumContentsLength(6)
         self.attach, self.detach = self.shapes_box.attach, self.shapes_box.detach
         self.plot = CoursePlot(self)

@@ -15,7 +15,7 @@ from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import folder_path, open_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox
-from napari_gpubio.speckle.gui.layers import Place, frames_of, is_raw_stack, place_of
+from napari_gpubio.speckle.gui.layers import Place, frames_of, place_of, why_no_frames
 from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
 from napari_gpubio.speckle.model import FrameStack
 
@@ -56,7 +56,7 @@ class StackPage(Page):
 
     def __init__(self, viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
-        self.layer_box = LayerBox(viewer, is_raw_stack, empty="open a stack (frames, y, x)", parent=self)
+        self.layer_box = LayerBox(viewer, why_no_frames, empty="open a stack (frames, y, x)", parent=self)
         self.layer_box.setMinimumContentsLength(8)
         self.rate = NumberBox(0.1, 1000.0, _RATE_HZ, 1, self, arrows=True)
         self.again = QCheckBox("loop", self)
@@ -78,15 +78,8 @@ class StackPage(Page):
 
     @property
     def layer(self) -> Any:
-        """The chosen layer; raises InvalidInput if there is none, or it is a color image."""
-        layer = self.layer_box.layer
-        if layer is None:
-            raise InvalidInput(NO_STACK)
-        if layer.rgb:
-            raise InvalidInput(
-                f"{layer.name!r} is a color image; give one channel: right-click the layer and choose Split RGB"
-            )
-        return layer
+        """The chosen layer; raises InvalidInput if there is none."""
+        return self.layer_box.needed(NO_STACK)
 
     def make_source(self, exposure_ms: float) -> Source:
         """Return a player of the stack."""

@@ -18,6 +18,7 @@ from qtpy.QtWidgets import QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, PANEL
@@ -94,7 +95,7 @@ def _write_gif(part: Path, video: Video, stop: threading.Event) -> Generator[Ste
     images[0].save(
         part, "GIF", save_all=True, append_images=images[1:], duration=duration, loop=0, optimize=False, disposal=1
     )
-    return f"{1e3 / duration:.3g} a second"
+    return f"{short_number(1e3 / duration, 3)} a second"
 
 
 def _write_png(path: Path, video: Video, stop: threading.Event) -> Generator[Step, None, str]:
@@ -127,7 +128,7 @@ def _write_mp4(part: Path, video: Video, stop: threading.Event) -> Generator[Ste
     finally:
         if writer is not None:
             writer.close()
-    return f"{video.rate_hz:.3g} a second"
+    return f"{short_number(video.rate_hz, 3)} a second"
 
 
 # -- images ---------------------------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ def _label(image: Image.Image, video: Video, time_s: float | None) -> None:
     draw, font = ImageDraw.Draw(image), ImageFont.load_default(size=12)
     y, width = image.height - _STRIP + _BAR + 4, image.width
     title = video.title if time_s is None else f"{video.title}   {time_s:.2f} s"
-    low, high = (limit_text(limit) for limit in video.limits)
+    low, high = (short_number(limit, 3) for limit in video.limits)
     draw.text((2, y), low, fill=_WHITE, font=font)
     draw.text((width - 2, y), high, fill=_WHITE, font=font, anchor="ra")
     room = width - 2 * draw.textlength(high, font=font) - 20
@@ -216,8 +217,3 @@ def ask_video_path(parent: QWidget) -> Path | None:
     """Ask where a video is to be written, and as what."""
     kinds = (_MP4, *_KINDS) if has_mp4() else (*_KINDS, _MP4)  # mp4 last where its package is missing
     return save_path(parent, "Write a video of the map", ";;".join(kinds), name="speckle")
-
-
-def limit_text(value: float) -> str:
-    """Return a number with three or four digits, for a limit."""
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"

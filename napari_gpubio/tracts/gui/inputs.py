@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from napari.layers import Labels
+from napari.layers import Image, Labels
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
@@ -19,16 +19,25 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, muted_label, text_button
-from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.gui.views import show_as_plane
 from napari_gpubio.tracts.gui.bundles import BundleList
 from napari_gpubio.tracts.gui.request import BundleSettings
+from napari_gpubio.tracts.napari_io import scan_of
 from napari_gpubio.tracts.seeds import SeedSettings
 from napari_gpubio.tracts.settings import TrackSettings
+
+
+def why_no_scan(layer: Any) -> str | None:
+    """Why a layer is no diffusion scan."""
+    if scan_of(layer) is not None:
+        return None
+    return "without b values" if isinstance(layer, Image) else ""
 
 
 class SeedBox(QWidget):
@@ -64,7 +73,7 @@ class SeedBox(QWidget):
         self.summary = muted_label(self)
         self.summary.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.labels_box = LayerBox(
-            viewer, lambda layer: isinstance(layer, Labels), nothing="the clicked seed", parent=self
+            viewer, lambda layer: why_not_array(layer, Labels, VOLUME), nothing="the clicked seed", parent=self
         )
         self.label_box = QSpinBox(self)
         self.label_box.setRange(1, 2**31 - 1)
@@ -98,10 +107,9 @@ class SeedBox(QWidget):
             self.names.clear()
             for bundle in bundles:
                 item = QListWidgetItem(color_chip(bundle.color), bundle.name)
-                x, y, z = bundle.center_mm
                 settings = settings_of(bundle.key)
                 traced = "not traced yet" if settings is None else summary_of(settings)
-                item.setToolTip(f"Seed at ({x:.1f}, {y:.1f}, {z:.1f}) mm\n{traced}\nDouble-click to rename")
+                item.setToolTip(f"Seed at {position_text(bundle.center_mm)}\n{traced}\nDouble-click to rename")
                 item.setFlags(item.flags() | Qt.ItemFlag.ItemIsEditable)
                 self.names.addItem(item)
             self.names.setCurrentRow(bundles.current_index)

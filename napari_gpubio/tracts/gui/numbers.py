@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.numbers import seconds_text, short_number
 from napari_gpubio.gui.results import Number
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.settings import StopReason
@@ -63,7 +64,8 @@ def fiber_numbers(fibers: Tractogram, per_fiber: Mapping[str, Array], shown: npt
         rows.append(run(name="kept", text=f"{count:,} of {launched:,}", note=tip))
     if parameters.get("device"):
         device = str(parameters["device"]).split(" (")[0].replace("cpu", "the CPU")
-        rows.append(run(name=f"time on {device}", text=_seconds(parameters.get("seconds", 0.0)), unit="s"))
+        seconds = seconds_text(parameters.get("seconds", 0.0)).removesuffix(" s")
+        rows.append(run(name=f"time on {device}", text=seconds, unit="s"))
     return rows
 
 
@@ -72,19 +74,18 @@ def _statistics(group: str, per_fiber: Mapping[str, Array], which: npt.NDArray[n
     rows = [row(name="number", text=count)]
     lengths, fa, drift = (_finite(per_fiber, name, which) for name in ("length_mm", "mean_fa", "drift"))
     if len(lengths):
-        spread = f"{lengths.mean():.1f} ± {lengths.std():.1f}"
-        extremes = f"{lengths.min():.1f} – {lengths.max():.1f}"
+        low, middle, high = (_number_text("length_mm", at(lengths)) for at in (np.min, np.median, np.max))
         rows += [
-            row(name="length, mean ± SD", text=spread, unit="mm"),
-            row(name="length, median", text=f"{np.median(lengths):.1f}", unit="mm"),
-            row(name="length, range", text=extremes, unit="mm"),
+            row(name="length, mean ± SD", text=_spread_text("length_mm", lengths), unit="mm"),
+            row(name="length, median", text=middle, unit="mm"),
+            row(name="length, range", text=f"{low} – {high}", unit="mm"),
         ]
     if len(fa):
-        rows.append(row(name="mean FA, mean ± SD", text=f"{fa.mean():.3f} ± {fa.std():.3f}"))
+        rows.append(row(name="mean FA, mean ± SD", text=_spread_text("mean_fa", fa)))
     if len(drift) and drift.max() > 0:
         rows += [
-            row(name="drift of g(v, v), median", text=f"{np.median(drift):.1e}"),
-            row(name="drift of g(v, v), 99th percentile", text=f"{np.percentile(drift, 99):.1e}"),
+            row(name="drift of g(v, v), median", text=_number_text("drift", np.median(drift))),
+            row(name="drift of g(v, v), 99th percentile", text=_number_text("drift", np.percentile(drift, 99))),
         ]
     return rows
 
@@ -93,10 +94,6 @@ def _finite(per_fiber: Mapping[str, Array], name: str, which: npt.NDArray[np.boo
     values = np.asarray(per_fiber.get(name, np.empty(0)), np.float64)
     values = values[which] if len(values) else values
     return values[np.isfinite(values)]
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.3f}" if seconds < 0.1 else f"{seconds:.2f}" if seconds < 10 else f"{seconds:.0f}"
 
 
 def picked_numbers(title: str, per_fiber: Mapping[str, Array], fiber: int) -> list[Number]:
@@ -115,7 +112,18 @@ def reason_text(code: int) -> str:
 
 
 def _number_text(name: str, value: float) -> str:
-    return f"{value:.{_DECIMALS[name]}f}" if name in _DECIMALS else f"{value:.3g}"
+    """A number to a tenth of a millimeter or a thousandth, or in three figures if it is of another kind."""
+    if name not in _DECIMALS or not np.isfinite(value):
+        return short_number(float(value), 2 if name == "drift" else 3)
+    return f"{value:,.{_DECIMALS[name]}f}"
+
+
+def _spread_text(name: str, values: Array) -> str:
+    """Mean ± standard deviation; the mean alone where there is no spread that would be seen."""
+    mean, spread = float(values.mean()), float(values.std())
+    shown = 0.5 * 10.0 ** -_DECIMALS[name]
+    text = _number_text(name, mean)
+    return f"{text} ± {_number_text(name, spread)}" if spread >= shown else text
 
 
 def notes_text(notes: Iterable[str]) -> str:

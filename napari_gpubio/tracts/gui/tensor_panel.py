@@ -26,10 +26,11 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm, text_button
-from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
+from napari_gpubio.tracts.gui.inputs import why_no_scan
 from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.request import Mask
 from napari_gpubio.tracts.gui.script import (
@@ -99,8 +100,8 @@ class TensorPanel(EnginePanel):
 
     def _fill(self) -> None:
         hint = "open a scan (NIfTI + bval + bvec)"
-        self.scan_box = LayerBox(self.viewer, lambda layer: scan_of(layer) is not None, empty=hint, parent=self)
-        self.mask_box = LayerBox(self.viewer, _is_volume, nothing="automatic brain mask", parent=self)
+        self.scan_box = LayerBox(self.viewer, why_no_scan, empty=hint, parent=self)
+        self.mask_box = LayerBox(self.viewer, _why_no_mask, nothing="automatic brain mask", parent=self)
         opening = QHBoxLayout()
         for text, tip, act in (
             ("Open scan…", "NIfTI with bval and bvec beside it, or MRtrix .mif", self._ask_for_scan),
@@ -243,7 +244,7 @@ class TensorPanel(EnginePanel):
         affine, shape = grid_of(layer)
         if not same_grid(shape, affine, scan.shape, scan.affine):
             raise InvalidInput(
-                f"the mask {layer.name!r} has shape {shape} and another place in space than the scan {scan.shape}; "
+                f"the mask {layer.name!r} (shape {shape}) is not on the grid of the scan (shape {scan.shape}); "
                 "use a mask drawn on this scan's grid"
             )
         return volume_of(layer) > 0
@@ -363,7 +364,5 @@ class TensorPanel(EnginePanel):
         return (*lines, f"field = tracts.fit_tensors(scan, {mask_text}, {settings}, device={self.device!r})")
 
 
-def _is_volume(layer: Any) -> bool:
-    if isinstance(layer, Labels):
-        return layer.ndim >= 3  # labels drawn while a series is open have its axis too
-    return isinstance(layer, Image) and layer.ndim == 3 and not layer.rgb
+def _why_no_mask(layer: Any) -> str | None:
+    return why_not_array(layer, (Image, Labels), VOLUME if isinstance(layer, Labels) else (3,))

@@ -27,7 +27,7 @@ from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList, Position
 from napari_gpubio.tracts.gui.controller import NO_TENSORS, SeedController
 from napari_gpubio.tracts.gui.fibers import count_text, fibers_to_save, pack_fibers, place_warning
-from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox
+from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox, why_no_scan
 from napari_gpubio.tracts.gui.layers import FiberDisplay, key_of, settings_of
 from napari_gpubio.tracts.gui.request import BundleSettings, Region, Request, Traced, traced_steps
 from napari_gpubio.tracts.gui.results import FiberBox
@@ -70,7 +70,7 @@ class TrackingPanel(EnginePanel):
 
     def _fill(self) -> None:
         hint = "open a diffusion scan, or File › Open Sample"
-        self.source_box = LayerBox(self.viewer, _is_source, empty=hint, parent=self)
+        self.source_box = LayerBox(self.viewer, _why_no_source, empty=hint, parent=self)
         self.seed_box = SeedBox(self.viewer, self)
         self.directions_form = ParamForm(Directions(count=10, cone_half_angle_deg=15.0), parent=self)
         self.settings_form = ParamForm(TrackSettings(), parent=self)
@@ -258,8 +258,8 @@ class TrackingPanel(EnginePanel):
         return traced_steps(self._request(self.bundles.current, self.seed_box.labels_box.layer), stop)
 
     def _request(self, bundle: Bundle | None, labels: Any | None) -> Request:
-        layer, source, region = self.source_box.layer, self.source, None
-        if layer is None or source is None:
+        layer, source, region = self.source_box.needed(NO_TENSORS), self.source, None
+        if source is None:
             raise InvalidInput(NO_TENSORS)
         if labels is None and bundle is None:
             raise InvalidInput("there is no seed; click in the brain, or choose a label region to seed from")
@@ -373,6 +373,8 @@ def _is_rgb(layer: Any) -> bool:
     return bool(getattr(layer, "rgb", False))
 
 
-def _is_source(layer: Any) -> bool:
-    """Whether a layer can be tracked in: a scan, or a map of tensors that can be clicked in 3-D too."""
-    return scan_of(layer) is not None or (field_of(layer) is not None and not _is_rgb(layer))
+def _why_no_source(layer: Any) -> str | None:
+    """Why a layer cannot be tracked in: a scan can, and a map of tensors that can be clicked in 3-D too."""
+    if field_of(layer) is not None:
+        return "colors; choose the FA" if _is_rgb(layer) else None
+    return why_no_scan(layer)

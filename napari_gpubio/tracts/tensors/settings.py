@@ -12,23 +12,27 @@ class FitSettings:
     estimator: str = param(
         "wls",
         "Estimator",
-        "Weighted least squares (weights = signals, then predicted signals), or ordinary least squares.",
+        "Least squares weighted by the signals, then by the predicted signals (wls), or ordinary least squares (ols).",
         choices=("wls", "ols"),
     )
     iterations: int = param(
-        2, "Reweightings", "How often the weights of 'wls' are renewed from the fitted signals.", minimum=0, maximum=20
+        2,
+        "Reweightings",
+        "How often wls fits again, weighted by the signals that the last fit predicts.",
+        minimum=0,
+        maximum=20,
     )
     floor_mm2_per_s: float = param(
         1e-6,
         "Smallest eigenvalue",
-        "Tensors that are not positive definite are repaired by raising their eigenvalues to this.",
+        "Tensors that are not positive definite are repaired by raising smaller eigenvalues to this.",
         unit="mm²/s",
         above=0.0,
         maximum=1e-3,
         advanced=True,
     )
     repair: bool = param(
-        True, "Repair tensors", "Make every tensor positive definite; tracking needs it.", advanced=True
+        True, "Repair tensors", "Make every tensor positive definite, which tracking requires.", advanced=True
     )
     shells: tuple[int, ...] = ()
 

@@ -117,8 +117,10 @@ def test_images_that_cannot_be_denoised_are_listed_with_the_reason(viewer, panel
     add_volume(viewer, name="t1")
     assert panel.image_box.layer == viewer.layers["t1"]
     assert listed(panel) == [
-        ("t1", True), ("drawing (colors, not values)", False), ("photograph (2-D; a volume is needed)", False),
-    ]  # fmt: skip
+        ("t1", True),
+        ("drawing (colors; Split RGB makes channels of them)", False),
+        ("photograph (2-D; a volume is needed)", False),
+    ]
     run(qtbot, panel, patches="small")
     assert ("denoised t1 (a result; press Keep to use it)", False) in listed(panel)
     viewer.layers.remove("photograph")

@@ -68,7 +68,7 @@ def test_numbers_as_text():
     image = layer_volume(pytest.importorskip("napari.layers").Image(np.ones((3, 3, 3))), is_log=False)
     texts = number_texts(Numbers(noise=25.123, relative_noise=0.1, before_db=20.0, gain_db=6.0), image)
     assert texts == {
-        "noise": "25.1", "before": "20.0 dB", "gain": "≈ 6.0 dB", "times": "≈ 4 × the photons or averages",
+        "noise": "25.1", "before": "20.0 dB", "gain": "≈ 6 dB", "times": "≈ 4 × the photons or averages",
     }  # fmt: skip
     unknown = number_texts(Numbers(noise=NAN, relative_noise=NAN, before_db=NAN, gain_db=NAN), image)
     assert set(unknown.values()) == {"not known"}

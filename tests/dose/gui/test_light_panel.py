@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.napari_io import stored_array, volume_layer
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
@@ -110,7 +113,8 @@ def test_a_map_of_errors_is_no_dose_and_a_choice_is_kept(user, viewer, light_use
     )
     viewer.add_image(data, **keywords)
     box = user.panel.inputs_box.dose_box
-    assert [box.itemText(n) for n in range(box.count())] == ["mine"]
+    listed = [box.itemText(n) for n in range(box.count())]
+    assert listed == ["mine", "error (relative standard error, not a dose)"]
     box.activated.emit(0)  # the user's own choice
     light_user.add(name="newer")
     assert box.layer == chosen
@@ -178,14 +182,36 @@ def test_volume_without_light_is_told_in_legend_and_table(user, light_user):
     assert y[0] == pytest.approx(100 - share)
 
 
+def test_doses_without_light_are_less_than_the_lowest_one(user, light_user, tmp_path):
+    light_user.add()
+    user.add_organs()
+    user.panel.table.columns.enter("D95%[1/mm2], D50%[1/mm2]")
+    panel = light_user.settled()
+    lowest = f"{user.curve('lung').least_positive:.3g}"
+    table = panel.table.table
+    assert user.cells(0)[1] == f"< {lowest}".replace("e-0", "e-")
+    assert f"{lowest} 1/mm2" in table.item(0, 1).toolTip()
+    QTest.keyClick(table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    titles, first, *_ = QApplication.clipboard().text().splitlines()
+    assert titles.split("\t") == ["Structure", "D95% [1/mm2]", "D50% [1/mm2]"]
+    assert first.split("\t") == user.cells(0)
+    panel.export.write_metrics(tmp_path / "table.csv")
+    assert f",<{user.curve('lung').least_positive!r}," in (tmp_path / "table.csv").read_text()
+    panel.constraints.text.setPlainText("lung: D95%[1/mm2] < 1")
+    assert panel.constraints.table.item(0, 1).text() == f"< {lowest} 1/mm2"
+    panel.tools.volume.setChecked(True)
+    panel.link.move_volume_line(95.0)
+    assert f"lung &lt; {lowest} 1/mm²" in user.readout
+
+
 def test_numbers_have_the_digits_of_their_bins(user, light_user):
     light_user.add()
     user.add_organs()
     user.panel.table.columns.enter("Mean[1/mm2], D50%[1/mm2]")
     light_user.settled()
     mean, median = user.cells(0)[1:]
-    assert mean == f"{user.curve('lung').mean:.4g}"
-    assert median == f"{user.curve('lung').dose_at_percent(50):.3g}"
+    assert mean == f"{user.curve('lung').mean:.4g}".replace("e-0", "e-")
+    assert median == f"{user.curve('lung').dose_at_percent(50):.3g}".replace("e-0", "e-")
 
 
 def test_a_band_is_drawn_from_what_the_layer_carries(user, light_user):

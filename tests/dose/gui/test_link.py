@@ -252,3 +252,22 @@ def test_the_isodose_of_the_chosen_plan_is_a_surface_in_three_dimensions(user, v
     viewer.dims.ndisplay = 3
     assert two.isodose.layer is None
     viewer.dims.ndisplay = 2
+
+
+@pytest.mark.display
+@pytest.mark.usefixtures("checked_draws")
+@pytest.mark.parametrize("ndisplay", [2, 3])
+def test_isodose_and_highlight_are_drawn_inside_their_buffers_until_all_layers_go(user, viewer, filled_panel, ndisplay):
+    viewer.dims.ndisplay = ndisplay
+    for _ in range(2):
+        filled_panel.tools.dose.setChecked(True)
+        user.settle()
+        for dose in (12.3, 1e6, 30.7):
+            filled_panel.link.move_dose_line(dose)
+            viewer.screenshot(flash=False)
+        assert filled_panel.isodose.layer is not None
+        assert filled_panel.highlight.layer is not None
+        viewer.layers.clear()
+        viewer.screenshot(flash=False)
+        user.add_case()
+        user.run()

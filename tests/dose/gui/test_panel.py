@@ -85,7 +85,7 @@ def test_two_plans_share_the_plot(user, panel):
     ]  # fmt: skip
     column = 1 + [str(metric) for metric in panel.table.metrics].index("Mean[Gy]")
     difference = float(panel.table.table.item(2, column).text())
-    assert difference == pytest.approx(-0.2 * expected(a_dose(), organs()).mean, rel=1e-3)
+    assert difference == pytest.approx(-0.2 * expected(a_dose(), organs()).mean, abs=0.005)  # to the last known digit
 
 
 def test_two_label_layers_and_shapes_are_counted_together(user, viewer, panel):

@@ -84,7 +84,7 @@ def test_another_dose_forgets_the_lines_and_layers_that_go_leave_an_empty_plot(u
     filled_panel.link.move_dose_line(3.0)
     user.add_dose(a_dose(unit="HU"), name="CT", metadata={"quantity": "CT"})
     box = filled_panel.inputs_box.dose_box
-    assert [box.itemText(n) for n in range(box.count())] == ["dose"]  # neither the CT nor the highlight is one
+    assert [box.itemText(n) for n in range(box.count())] == ["dose", "CT (CT, not a dose)"]
     box.choose(user.add_dose(a_dose(scale=10.0), name="other"))
     user.settle()
     assert filled_panel.link.dose != 3.0

@@ -17,7 +17,6 @@ from napari_gpubio.dose.gui.curves import (
     interval_edges,
     log_start,
     named_curves,
-    short_number,
     thin_points,
 )
 from napari_gpubio.dose.gui.legend import LegendStrip, draw_legend, legend_width
@@ -226,13 +225,6 @@ def test_ticks_of_a_logarithmic_axis_say_what_they_stand_for():
     assert axis.tickStrings([-3.0, -1.0, 0.0, 3.0, 4.0], 1.0, 1.0) == ["10⁻³", "0.1", "1", "1000", "10⁴"]
     axis.setRange(-1.0, 1.0)
     assert axis.tickStrings(list(np.log10([0.2, 0.3, 5.0])), 1.0, 0.1) == ["0.2", "", "5"]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(12889.6, "12890"), (0.000123456, "0.0001235"), (1234.5, "1234"), (3e9, "3e+09")]
-)
-def test_numbers_are_short(value, text):
-    assert short_number(value) == text
 
 
 @pytest.mark.parametrize("points", [3, 250, 4097])

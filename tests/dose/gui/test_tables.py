@@ -4,6 +4,7 @@ import pytest
 
 from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader
 from napari_gpubio.dose.gui.metric_table import MetricTable, first_number
+from napari_gpubio.dose.gui.row_table import Cell, RowTable
 from napari_gpubio.dose.metrics import parse_metric
 from napari_gpubio.dose.metrics.models import MODELS
 from tests.dose.gui.panel_samples import a_dose, expected, organs, whole_dose_dvh
@@ -58,6 +59,37 @@ def test_columns_fit_their_header_and_values(user, filled_panel, qtbot):
     panel.table.columns.enter(", ".join(f"D{share}%[Gy]" for share in range(1, 30)))
     assert header.length() > table.viewport().width()
     assert table.viewport().height() >= 2 * table.rowHeight(0)
+
+
+def test_numbers_of_light_are_not_cut_where_the_panel_is_narrow(qtbot):
+    numbers = ["839.9", "1.415e-5", "0", "1.33e-5", "8.72e-4", "47.53"]
+    titles = ["Structure\n[1/mm²]", "Volume\n[cc]", "Mean", "D95%", "D2%", "Max", "Zero\n[%]"]
+    table = RowTable()
+    qtbot.addWidget(table)
+    table.resize(403, 200)
+    table.show()
+    for name in ("white matter of the left hemisphere", "skin"):
+        table.set_rows(titles, [[Cell(name, "a tip"), *map(Cell, numbers)]])
+        qtbot.wait(20)
+        assert table.horizontalHeader().length() == table.viewport().width(), "all of it is seen"
+        assert table.item(0, 0).toolTip() == f"{name}\na tip"
+        for column, text in enumerate(numbers, 1):
+            assert table.columnWidth(column) > table.fontMetrics().horizontalAdvance(text)
+
+
+@pytest.mark.parametrize(
+    ("unit", "titles"),
+    [
+        ("cGy", ["Structure", "Mean\n[cGy]", "Zero\n[%]"]),
+        ("mW/mm²", ["Structure\n[mW/mm²]", "Mean", "Zero\n[%]"]),
+    ],
+)
+def test_a_long_unit_stands_in_the_first_title_only(qtbot, unit, titles):
+    table = MetricTable()
+    qtbot.addWidget(table)
+    table.set_unit(unit)
+    table.columns.enter(f"Mean[{unit}], Zero[%]")
+    assert [table.table.horizontalHeaderItem(column).text() for column in range(3)] == titles
 
 
 @pytest.mark.parametrize(("rows", "visible"), [(3, 3), (8, 8), (20, 8)])

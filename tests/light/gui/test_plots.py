@@ -10,6 +10,7 @@ from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QComboBox, QDockWidget
 
+from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.gui.theme import CURVES
 from napari_gpubio.light.gui.plots import TITLE, PlotController, PlotWindow
@@ -22,7 +23,6 @@ from napari_gpubio.light.napari_io import fluence_layer
 from napari_gpubio.light.profile import depth_profile, detector_profile, line_profile, theory_curve
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.statistics import PER_PHOTON, detector_numbers, fluence_units, time_spread
-from napari_gpubio.light.summary import number_text
 from tests.dock_widgets import MILLISECONDS
 from tests.light.plot_samples import axis_texts, close, draw, drawn_curves
 from tests.light.result_samples import sample_result

@@ -1,13 +1,11 @@
 """The dock widget "Laser speckle": layers that change, a second viewer, and the end of napari, while a run lasts."""
 
-import weakref
-
 import numpy as np
 import pytest
 
 from napari_gpubio.speckle import ContrastSettings, contrast
 from napari_gpubio.speckle import run as engine
-from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, Held, close, ended
+from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, Held, check_closing_ends_a_run
 from tests.speckle.gui.panel_samples import add_panel, add_stack, choose_dark, run, speckle
 
 FRAMES = speckle()
@@ -84,15 +82,8 @@ def test_two_viewers_know_nothing_of_each_other(viewer, panel, qtbot, make_napar
 @pytest.mark.display
 @WAYS_TO_CLOSE
 def test_the_end_of_napari_while_a_stack_is_computed(make_napari_viewer_proxy, qtbot, errors, monkeypatch, how):
-    held = Held(monkeypatch, engine, "contrast_steps")
     viewer = make_napari_viewer_proxy(strict_qt="raise")
     add_stack(viewer, FRAMES)
-    panel = add_panel(viewer)
-    panel.run_button.click()
-    held.wait(qtbot)
-    gone = weakref.ref(panel)
-    close(viewer, panel, how)
-    del panel
-    assert ended(qtbot, gone)
-    assert held.ended.is_set()
+    held = Held(monkeypatch, engine, "contrast_steps")
+    check_closing_ends_a_run(qtbot, viewer, add_panel, held, how)
     assert errors() == []

@@ -35,7 +35,7 @@ def test_every_bundle_tells_the_settings_that_made_it(two):
     tips = [two.list.item(row).toolTip() for row in range(2)]
     assert "hamiltonian" in tips[0]
     assert "eudx" in tips[1]
-    assert "Seed at (-22.0, -18.0, 12.0) mm" in tips[1]
+    assert "Seed at (-22, -18, 12) mm" in tips[1]
 
 
 def test_loading_settings_changes_the_form_and_no_fibers(two):
@@ -238,6 +238,6 @@ def test_a_seed_outside_of_the_scan_is_refused_and_nothing_is_lost(one):
     before = one.fibers()
     one.drag(CALLOSUM, (900.0, 900.0, 22.0))
     assert "outside the volume" in one.message
-    assert "(900.0, 900.0, 22.0) mm" in one.message
+    assert "(900, 900, 22) mm" in one.message
     assert one.fibers() is before or np.array_equal(one.fibers().points, before.points)
     assert np.allclose(one.markers, [CALLOSUM], atol=1e-3)

@@ -223,4 +223,5 @@ def test_the_manifest_opens_it_and_tracking_beside_it(make_napari_viewer):
 def test_a_volume_that_is_not_ours_is_no_scan(proxy, fit_panel):
     proxy.add_image(np.zeros((3, 4, 5, 6)), name="time series")
     assert fit_panel.scan_box.layer is None
-    assert fit_panel.mask_box.count() == 1
+    assert fit_panel.scan_box.itemText(0) == "time series (without b values)"
+    assert fit_panel.mask_box.itemText(1) == "time series (4-D; a volume is needed)"

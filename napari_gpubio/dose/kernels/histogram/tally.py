@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.numbers import short_number
 from napari_gpubio.dose.kernels.histogram.dose_grid import FINE_STEPS
 from napari_gpubio.dose.kernels.histogram.problem import Organ, Problem
 from napari_gpubio.dose.metrics.curve import Dvh
@@ -88,8 +89,8 @@ class _Counts:
         if self.outside_cc > 0:
             if settings.outside == "refuse":
                 raise InvalidInput(
-                    f"{self.outside_cc:.4g} cc of {self.organ.name!r} lie outside the dose grid; give a larger "
-                    "dose, or choose outside='zero' or outside='exclude'"
+                    f"{short_number(self.outside_cc)} cc of {self.organ.name!r} lie outside the dose grid; give a "
+                    "larger dose, or choose outside='zero' or outside='exclude'"
                 )
             if settings.outside == "zero":
                 doses, volumes, mean = self._with_zero_dose(doses, volumes, mean)
@@ -139,7 +140,9 @@ class _Counts:
         notes = list(self.organ.notes)
         if self.outside_cc > 0:
             how = "counted with no dose" if settings.outside == "zero" else "left out"
-            notes.append(f"{self.outside_cc:.4g} cc of {self.organ.name!r} lie outside the dose grid and are {how}")
+            notes.append(
+                f"{short_number(self.outside_cc)} cc of {self.organ.name!r} lie outside the dose grid and are {how}"
+            )
         if not self.weight and not self.outside_cc:
             notes.append(f"{self.organ.name!r} is empty")
         return tuple(notes)

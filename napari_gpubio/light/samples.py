@@ -1,4 +1,4 @@
-"""Sample data of light in layers, as layer tuples."""
+"""Sample data of the light engine as napari layers."""
 
 import dataclasses
 
@@ -6,8 +6,15 @@ from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.light.layers.napari_io import border_layers, picture_layer
 from napari_gpubio.light.layers.presets import preset
 from napari_gpubio.light.layers.run import simulate
+from napari_gpubio.light.napari_io import labels_layer
+from napari_gpubio.light.phantom import load_head_phantom
 
 SKIN, PHOTONS = "seven-layer skin at 600 nm", 20_000
+
+
+def head_layers() -> list[LayerData]:
+    """Return the head phantom's labels with their optical properties (napari's sample-data contribution)."""
+    return [labels_layer(load_head_phantom(), "head phantom")]
 
 
 def skin_layers() -> list[LayerData]:

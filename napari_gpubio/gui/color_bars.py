@@ -1,0 +1,247 @@
+"""The color bar of a layer on the canvas: what its colors mean, with the unit, between the layer's contrast limits.
+
+Layers share legends, so that they do not cover the picture. Of the images of a viewer one has a bar: the active one,
+or else the topmost, unless another image covers it. Fibers whose colors mean the same have one bar or sphere together.
+"""
+
+import dataclasses
+import textwrap
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from napari.components.overlays import ColorBarOverlay
+from napari.layers import Image
+
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.quantity import power_of_ten, quantity_of
+from napari_gpubio.gui.connections import Connection, Connections
+from napari_gpubio.gui.overlays import can_draw
+
+_NAPARIS = "colorbar"  # what napari calls the color bar of an image
+_OWN_EVENTS = ("coloring", "color_by", "legend", "visible", "name")
+_COVERING_EVENTS = ("visible", "opacity", "blending", "colormap")
+_SEEN_THROUGH = ("additive", "minimum", "multiplicative")
+_TITLE_CHARACTERS = 22  # of a line
+_NEAR = 0.08  # of a limit, as a share of the bar: no other label has room there
+
+
+class TitledColorBarOverlay(ColorBarOverlay):
+    """A color bar with a title above it, small, on a box that keeps it legible over a bright image."""
+
+    size: tuple[float, float] = (16, 120)
+    font_size: float = 8.0
+    title_size: float = 9.0
+    box: bool = True
+
+
+def color_title(layer: Any) -> str:
+    """What the colors of a layer mean, with the unit; the layer's name where that is not known."""
+    return _known_title(layer) or str(layer.name)
+
+
+def add_color_bar(layer: Any) -> None:
+    """Give an image a titled color bar in the place of napari's, shown at once if it is known what its numbers mean."""
+    bar = layer._overlays[_NAPARIS]
+    if not layer.rgb and not isinstance(bar, TitledColorBarOverlay) and can_draw("color bars", titled_bar_visuals):
+        layer._overlays[_NAPARIS] = TitledColorBarOverlay(visible=bar.visible or bool(_known_title(layer)))
+
+
+def _known_title(layer: Any) -> str:
+    own = getattr(layer, "color_title", None) or carried(layer, "title")
+    quantity = quantity_of(layer)
+    if own or quantity is None:
+        return str(own or "")
+    return dataclasses.replace(quantity, scale="linear").text  # the ticks of a logarithm are powers of ten
+
+
+def _is_log(layer: Any) -> bool:
+    quantity = quantity_of(layer)
+    return quantity is not None and quantity.is_log
+
+
+def _is_covered(layer: Any, viewer: Any) -> bool:
+    """Whether an opaque image lies above an image that is not the active one."""
+    order = list(viewer.layers)
+    if not isinstance(layer, Image) or layer is viewer.layers.selection.active or viewer.canvas.grid.enabled:
+        return False
+    return any(_is_opaque(above) for above in order[order.index(layer) + 1 :])
+
+
+def _is_opaque(layer: Any) -> bool:
+    if not isinstance(layer, Image) or not layer.visible or layer.opacity < 1 or layer.blending in _SEEN_THROUGH:
+        return False
+    return bool(layer.rgb or np.min(layer.colormap.colors[:, 3]) == 1)
+
+
+class SharedLegend:
+    """The visual of a legend of several layers of a viewer, of which one is drawn."""
+
+    layer: Any
+    viewer: Any
+    overlay: Any
+    node: Any
+    _should_be_visible: Any
+    _on_visible_change: Any
+    _on_position_change: Any
+    x_size: float
+    y_size: float
+    _every: ClassVar["weakref.WeakSet[SharedLegend]"] = weakref.WeakSet()
+
+    def share(self) -> None:
+        """Follow what decides which of them is drawn."""
+        SharedLegend._every.add(self)
+        self._of_layers = Connections(self._layer_pairs, self.refresh_all)
+        self._of_viewer = Connections(self._viewer_pairs, self._of_layers.attach)
+        self._of_viewer.attach()
+
+    def unshare(self) -> None:
+        """Follow nothing any more."""
+        SharedLegend._every.discard(self)
+        self._of_viewer.detach()
+        self._of_layers.detach()
+        self.refresh_all()
+
+    def refresh_all(self, *_: Any) -> None:
+        """Let each legend of this viewer decide whether it is drawn."""
+        for legend in list(SharedLegend._every):
+            if legend.viewer is self.viewer and legend.node.visible != legend._should_be_visible():
+                legend._on_visible_change()
+
+    def give_place(self) -> None:
+        """Take no place on the canvas while it is not drawn; napari counts a size and a gap for each."""
+        if not self.node.visible:
+            self.x_size, self.y_size = (-gap for gap in self.viewer.canvas.overlay_tiling.padding)
+            self._on_position_change()
+
+    def _on_box_change(self, *_: Any) -> None:
+        if self.x_size >= 0:  # it has a place
+            super()._on_box_change()  # type: ignore[misc]
+
+    def is_wanted(self) -> bool:
+        """Whether it would be drawn if there were no other one."""
+        return bool(self.overlay.visible and self.layer.visible)
+
+    def meaning(self) -> object:
+        """What is the same for layers that share a legend."""
+        return type(self)
+
+    def is_chosen(self) -> bool:
+        """Whether it is the one of the active layer or, without that, of the topmost; in a grid each has its own."""
+        order = list(self.viewer.layers)
+        if self.layer not in order or self.viewer.canvas.grid.enabled:
+            return self.layer in order
+        same = [
+            other.layer
+            for other in SharedLegend._every
+            if other.viewer is self.viewer
+            and other.layer in order
+            and other.is_wanted()
+            and other.meaning() == self.meaning()
+        ]
+        active = self.viewer.layers.selection.active
+        chosen = active if active in same else max(same, key=order.index, default=self.layer)
+        return chosen is self.layer
+
+    def _viewer_pairs(self) -> list[Connection]:
+        layers = self.viewer.layers
+        changed = [(event, self._follow_layers) for event in (layers.events.inserted, layers.events.removed)]
+        others = (layers.events.reordered, layers.selection.events.active, self.viewer.canvas.grid.events.enabled)
+        return [*changed, *((event, self.refresh_all) for event in others)]
+
+    def _follow_layers(self, *_: Any) -> None:
+        self._of_layers.attach()
+
+    def _layer_pairs(self) -> Iterator[Connection]:
+        """What changes the legend of the layer, and what lets an image cover it."""
+        own = self.layer.events
+        yield from ((getattr(own, name), self.refresh_all) for name in _OWN_EVENTS if hasattr(own, name))
+        for layer in self.viewer.layers:
+            if isinstance(layer, Image) and layer is not self.layer:
+                yield from ((getattr(layer.events, name), self.refresh_all) for name in _COVERING_EVENTS)
+
+
+def titled_bar_visuals() -> dict[type[Any], type[Any]]:
+    """Return the visual of `TitledColorBarOverlay`, of classes of napari's that may have moved."""
+    from napari._vispy.overlays.colorbar import VispyColorBarOverlay
+    from napari._vispy.visuals.text import Text
+    from vispy.visuals.axis import Ticker
+
+    class LimitTicker(Ticker):
+        """Labels both ends of an axis, and where it holds logarithms, the numbers that they are of."""
+
+        is_log = False
+
+        def _get_tick_frac_labels(self) -> tuple[Any, Any, list[str]]:
+            _, minor, labels = super()._get_tick_frac_labels()
+            low, high = self.axis.domain
+            values = bar_ticks(low, high, [float(label) for label in labels], is_log=self.is_log)
+            places = (np.array(list(values)) - low) / ((high - low) or 1.0)
+            return places, minor, list(values.values())
+
+    class VispyTitledColorBar(SharedLegend, VispyColorBarOverlay):
+        """napari's color bar with a title."""
+
+        def __init__(self, font_info: Any, **keywords: Any) -> None:
+            self._title = Text("", anchor_x="left", anchor_y="center", font_info=font_info)
+            super().__init__(font_info=font_info, **keywords)
+            self._title.parent = self.node
+            self.node.ticks.ticker = LimitTicker(self.node.ticks)
+            for name in ("color_by", "name"):
+                if hasattr(self.layer.events, name):
+                    getattr(self.layer.events, name).connect(self._on_ticks_change)
+            self.share()
+            self._on_ticks_change()
+
+        def close(self) -> None:
+            self.unshare()
+            super().close()
+
+        def meaning(self) -> object:
+            """What is the same for layers that share a bar: of images there is one for all."""
+            if isinstance(self.layer, Image):
+                return type(self)
+            return color_title(self.layer), self.layer.colormap, self.layer.contrast_limits
+
+        def _should_be_visible(self) -> bool:
+            return self.is_wanted() and self.is_chosen() and not _is_covered(self.layer, self.viewer)
+
+        def _on_visible_change(self) -> None:
+            super()._on_visible_change()
+            self.give_place()
+
+        def _on_ticks_change(self) -> None:
+            if not self.node.visible or self.layer.contrast_limits is None:
+                return
+            self.node.ticks.ticker.is_log = _is_log(self.layer)
+            super()._on_ticks_change()
+            lines = textwrap.wrap(color_title(self.layer), _TITLE_CHARACTERS)
+            self._title.text, self._title.font_size = "\n".join(lines), self.overlay.title_size
+            self._title.color = self._get_fgcolor()
+            width, line = self._title.get_width_height()[0], self._title.get_line_height()
+            down = (len(lines) + 0.3) * line
+            for part in (self.node.img, self.node.box, self.node.ticks):
+                part.transform.translate = (0, self.overlay.font_size / 2 + down)
+            self._title.pos = (0, 0.5 * len(lines) * line)
+            self.x_size, self.y_size = max(self.x_size, width), self.y_size + down
+            self._on_position_change()
+
+    return {TitledColorBarOverlay: VispyTitledColorBar}
+
+
+def bar_ticks(low: float, high: float, between: Iterable[float], *, is_log: bool) -> dict[float, str]:
+    """Return where a color bar has ticks, and their texts: at both limits, and at those values between that have room.
+
+    Between the limits of logarithms there are whole powers of ten, if there are any.
+    """
+    room = _NEAR * (high - low)
+    inner = [value for value in between if low + room < value < high - room]
+    whole = [value for value in inner if is_log and float(value).is_integer()]
+    return {value: _tick_text(value, is_log=is_log) for value in (low, *(whole or inner), high)}
+
+
+def _tick_text(value: float, *, is_log: bool) -> str:
+    if not is_log:
+        return f"{value:.4g}"
+    return power_of_ten(round(value)) if float(value).is_integer() else f"{10**value:.2g}"
