@@ -14,7 +14,6 @@ from napari_gpubio.workflows.fluence import (
     clean_fluence_steps,
     cleaned_layer,
     dose_by_region,
-    effective_attenuation,
 )
 
-__all__ = ["clean_fluence", "clean_fluence_steps", "cleaned_layer", "dose_by_region", "effective_attenuation"]
+__all__ = ["clean_fluence", "clean_fluence_steps", "cleaned_layer", "dose_by_region"]

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from napari_gpubio.dose import DvhResult, DvhSettings
 
 Array = npt.NDArray[Any]
-_LEAST_ATTENUATION = 1e-6  # 1/mm: where nothing absorbs, windows have no cap
 
 
 def clean_fluence(
@@ -81,17 +80,21 @@ def clean_fluence_steps(
         If no light has reached the labels.
     """
     from napari_gpubio.denoise.fluence import denoise_fluence_steps
+    from napari_gpubio.light.guide import diffusion_guide
 
     held, domain = fluence_arrays(result, PER_PHOTON), result.domain
     halves, error = held["halves"], held["standard_error"]
     first, second = (result.fluence, None) if halves is None else halves
     inside = domain.labels != OUTSIDE
+    yield Step(0, 1, "solving the diffusion equation for the guide of the filter;")
+    guide = diffusion_guide(domain, result.source, result.settings, device=device)
     steps = denoise_fluence_steps(
         first,
         second,
         settings,
         labels=domain.labels,
-        mueff_per_mm=effective_attenuation(domain),
+        guide=guide,
+        refractive_index=refractive_index(domain),
         mask=inside,
         voxel_size_mm=tuple(map(float, domain.voxel_sizes_mm)),
         noise=error if halves is None else None,
@@ -101,19 +104,10 @@ def clean_fluence_steps(
     return (yield from steps)
 
 
-def effective_attenuation(domain: Domain) -> npt.NDArray[np.float64]:
-    """Return mu_eff = sqrt(3 mu_a (mu_a + mu_s')) of every voxel, 1/mm, shape (X, Y, Z); hardly any where it is 0."""
-    table = np.zeros((2, int(domain.labels.max()) + 1))  # mu_a, mu_s'
-    anisotropy = np.zeros(table.shape[1])
-    for label in domain.labels_present:
-        medium = domain.medium(label)
-        table[:, label], anisotropy[label] = (medium.mua_per_mm, medium.musp_per_mm), medium.g
-    mua, musp = table[:, domain.labels]
-    if domain.mua_per_mm is not None:
-        mua = domain.mua_per_mm.astype(np.float64)
-    if domain.mus_per_mm is not None:
-        musp = domain.mus_per_mm * (1.0 - anisotropy[domain.labels])
-    return np.asarray(np.maximum(np.sqrt(3.0 * mua * (mua + musp)), _LEAST_ATTENUATION))
+def refractive_index(domain: Domain) -> npt.NDArray[np.float32] | None:
+    """Return the refractive index of every voxel, shape (X, Y, Z), or None if it is the same in all tissue."""
+    table = np.array([domain.outside_n, *(domain.medium(label).n for label in domain.labels_present)], np.float32)
+    return table[domain.ranks] if len(set(table[1:])) > 1 else None
 
 
 def cleaned_layer(

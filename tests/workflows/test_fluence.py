@@ -10,6 +10,7 @@ from napari_gpubio import denoise, light, workflows
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import volume_of
 from napari_gpubio.core.quantity import Quantity, quantity_of, standard_error_of, to_linear
+from napari_gpubio.light.guide import diffusion_guide
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.statistics import fluence_units, label_fluence
 from tests.volume_samples import built
@@ -45,12 +46,9 @@ def clean(result):
 
 def test_it_is_the_denoiser_with_all_that_the_run_knows(result, clean):
     domain = result.domain
-    mueff = np.sqrt(3 * 0.02 * (0.02 + 1.0)), np.sqrt(3 * 0.05 * (0.05 + 1.0))
-    attenuation = workflows.effective_attenuation(domain)
-    np.testing.assert_allclose([attenuation[5, 5, 0], attenuation[5, 5, 19]], mueff, rtol=1e-6)
-    assert 0 < attenuation[0, 0, 0] < 1e-5
+    guide = diffusion_guide(domain, result.source, result.settings, device="cpu")
     expected = denoise.denoise_fluence(
-        *result.half_fluences[..., 0], labels=domain.labels, mueff_per_mm=attenuation, mask=domain.labels != 0,
+        *result.half_fluences[..., 0], labels=domain.labels, guide=guide, mask=domain.labels != 0,
         voxel_size_mm=(1, 1, 2), device="cpu",
     )  # fmt: skip
     np.testing.assert_array_equal(clean.image, expected.image)
@@ -89,12 +87,11 @@ def test_all_time_gates_are_cleaned_together():
     assert cleaned.image.sum() == pytest.approx(result.fluence.sum(), rel=0.02)
 
 
-def test_coefficients_voxel_by_voxel_are_used():
-    domain = slab()
-    mua = np.linspace(0.01, 0.1, domain.labels.size).reshape(domain.shape)
-    attenuation = workflows.effective_attenuation(dataclasses.replace(domain, mua_per_mm=mua))
-    inside = domain.labels != 0
-    np.testing.assert_allclose(attenuation[inside], np.sqrt(3 * mua * (mua + 1.0))[inside], rtol=1e-5)
+def test_fluence_is_not_averaged_where_the_index_steps(result):
+    assert workflows.fluence.refractive_index(result.domain) is None
+    media = (MEDIA[0], dataclasses.replace(MEDIA[1], n=1.6))
+    index = workflows.fluence.refractive_index(dataclasses.replace(result.domain, media=media))
+    np.testing.assert_allclose([index[5, 5, 0], index[5, 5, 19]], [1.37, 1.6], rtol=1e-6)
 
 
 def test_the_layer_says_what_it_is(result, clean):

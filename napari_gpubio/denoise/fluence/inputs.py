@@ -9,6 +9,7 @@ from napari_gpubio.denoise.inputs import AXES, checked_reals
 Float = npt.NDArray[np.floating]
 Double = npt.NDArray[np.float64]
 _FEWEST = 5  # voxels along an axis
+_FAINTEST = 1e-26  # of a guide: its products are single-precision numbers
 
 
 def checked_fluence(values: npt.ArrayLike, name: str) -> tuple[Float, tuple[str, ...]]:
@@ -58,16 +59,34 @@ def checked_second(values: npt.ArrayLike, first: Float) -> tuple[Float, tuple[st
     return second, notes
 
 
-def checked_labels(labels: npt.ArrayLike | None, shape: tuple[int, ...]) -> npt.NDArray[np.int64] | None:
+def checked_labels(
+    labels: npt.ArrayLike | None, shape: tuple[int, ...], what: str = "labels"
+) -> npt.NDArray[np.int64] | None:
     """Labels as integers, shape (X, Y, Z), None if there are none, or InvalidInput."""
     if labels is None:
         return None
     array = np.asarray(labels)
     if array.shape != shape:
-        raise InvalidInput(f"the labels have shape {array.shape} and the fluence {shape}; use the labels of this run")
+        raise InvalidInput(f"the {what} have shape {array.shape} and the fluence {shape}; use the {what} of this run")
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and not np.isfinite(array).all()):
-        raise InvalidInput(f"the labels hold {array.dtype} values that are not all finite numbers; give integers")
+        raise InvalidInput(f"the {what} hold {array.dtype} values that are not all finite numbers; give integers")
     return np.unique(array, return_inverse=True)[1].reshape(shape).astype(np.int64)
+
+
+def checked_guide(
+    guide: npt.ArrayLike | None, shape: tuple[int, ...], inside: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float32] | None:
+    """A guide, 1 where it is largest, positive everywhere, None if there is none; or InvalidInput."""
+    if guide is None:
+        return None
+    array = np.asarray(guide)
+    if array.shape != shape:
+        raise InvalidInput(f"the guide has shape {array.shape} and the fluence {shape}; use the guide of this run")
+    if array.dtype.kind not in "iuf" or not np.isfinite(array).all() or (array < 0).any():
+        raise InvalidInput("the guide has values that are negative, not finite or no numbers; use that of this run")
+    if not array[inside].any():
+        raise InvalidInput("the guide is zero everywhere; use that of this run")
+    return np.maximum(array / array[inside].max(), _FAINTEST).astype(np.float32)
 
 
 def checked_mueff(mueff_per_mm: npt.ArrayLike | None, shape: tuple[int, ...]) -> Float | None:

@@ -3,7 +3,7 @@
 import functools
 import threading
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.denoise.fluence.inputs import (
     checked_fluence,
+    checked_guide,
     checked_labels,
     checked_mueff,
     checked_second,
@@ -36,6 +37,8 @@ def denoise_fluence(  # noqa: PLR0913 - what a user may know of a run
     settings: FluenceSettings | None = None,
     *,
     labels: npt.ArrayLike | None = None,
+    guide: npt.ArrayLike | None = None,
+    refractive_index: npt.ArrayLike | None = None,
     mueff_per_mm: npt.ArrayLike | None = None,
     mask: npt.ArrayLike | None = None,
     voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0),
@@ -60,6 +63,8 @@ def denoise_fluence(  # noqa: PLR0913 - what a user may know of a run
         second,
         settings,
         labels=labels,
+        guide=guide,
+        refractive_index=refractive_index,
         mueff_per_mm=mueff_per_mm,
         mask=mask,
         voxel_size_mm=voxel_size_mm,
@@ -75,6 +80,8 @@ def denoise_fluence_steps(  # noqa: PLR0913 - what a user may know of a run
     settings: FluenceSettings | None = None,
     *,
     labels: npt.ArrayLike | None = None,
+    guide: npt.ArrayLike | None = None,
+    refractive_index: npt.ArrayLike | None = None,
     mueff_per_mm: npt.ArrayLike | None = None,
     mask: npt.ArrayLike | None = None,
     voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0),
@@ -97,9 +104,17 @@ def denoise_fluence_steps(  # noqa: PLR0913 - what a user may know of a run
         Scales and choice; see `FluenceSettings`.
     labels
         Refractive indices or tissues as integers, shape (X, Y, Z): nothing is averaged across their borders.
-        Needed where the refractive index steps, since fluence steps there too.
+        Needed where the refractive index steps, since fluence steps there too. With a guide: tissues, across whose
+        borders errors are not compared.
+    guide
+        Fluence of the same run without noise, shape (X, Y, Z), right up to a factor that varies slowly:
+        `napari_gpubio.light.guide.diffusion_guide`. The ratio to it is smoothed, which is right inside of strong
+        absorbers and beside sources as well. It must be that of the very run; one of other media does harm.
+    refractive_index
+        Beside a guide, shape (X, Y, Z): nothing is averaged across its steps.
     mueff_per_mm
         Effective attenuation, one number or a map (X, Y, Z): windows then end at ``settings.cap`` penetration depths.
+        Not used with a guide.
     mask
         Voxels to denoise, shape (X, Y, Z). The others stay as they are and are not averaged.
     voxel_size_mm
@@ -117,17 +132,29 @@ def denoise_fluence_steps(  # noqa: PLR0913 - what a user may know of a run
         If a buffer or what comes with it cannot be used.
     """
     settings, clock = settings or FluenceSettings(), RunClock()
-    gates = _Gates(first, second, settings, labels, mueff_per_mm, mask, voxel_size_mm, noise)
+    known = _Known(labels, guide, refractive_index, mueff_per_mm, mask)
+    gates = _Gates(first, second, settings, known, voxel_size_mm, noise)
     chosen = choose_device(device)
     complete = yield from gates.denoise(chosen, stop)
     parameters = {
         **provenance(settings, gates.voxel_size_mm, chosen, clock),
         "buffers": 1 if second is None else 2,
         "labeled": labels is not None,
+        "guided": guide is not None,
         "masked": mask is not None,
-        "capped": mueff_per_mm is not None,
+        "capped": mueff_per_mm is not None and guide is None,
     }
     return gates.result(parameters, complete=complete)
+
+
+class _Known(NamedTuple):
+    """What is known beside the fluence, as it was given."""
+
+    labels: npt.ArrayLike | None
+    guide: npt.ArrayLike | None
+    refractive_index: npt.ArrayLike | None
+    mueff_per_mm: npt.ArrayLike | None
+    mask: npt.ArrayLike | None
 
 
 class _Gates:
@@ -138,9 +165,7 @@ class _Gates:
         first: npt.ArrayLike,
         second: npt.ArrayLike | None,
         settings: FluenceSettings,
-        labels: npt.ArrayLike | None,
-        mueff_per_mm: npt.ArrayLike | None,
-        mask: npt.ArrayLike | None,
+        known: _Known,
         voxel_size_mm: Sequence[float],
         noise: npt.ArrayLike | None,
     ) -> None:
@@ -157,10 +182,15 @@ class _Gates:
             self._noise = checked_noise(noise, whole.shape)
             self._notes += (_SINGLE.format("measured" if noise is None else "given"),)
         shape = whole.shape[:3]
-        inside = checked_mask(mask, shape) != 0
+        inside = checked_mask(known.mask, shape) != 0
         self._mask = None if inside.all() else inside
-        self._segments = segments_of(shape, checked_labels(labels, shape), self._mask)
-        self._limit = limit_of(checked_mueff(mueff_per_mm, shape), settings, shape)
+        labels, mueff = checked_labels(known.labels, shape), checked_mueff(known.mueff_per_mm, shape)
+        index = checked_labels(known.refractive_index, shape, "refractive indices")
+        self._guide = checked_guide(known.guide, shape, inside)
+        is_guided = self._guide is not None
+        self._segments = segments_of(shape, index if is_guided else labels, self._mask)
+        self._tissues = segments_of(shape, labels, self._mask) if is_guided else None
+        self._limit = None if is_guided else limit_of(mueff, settings, shape)
         self.voxel_size_mm = checked_voxel_size(voxel_size_mm)
         self._images = whole.copy()
         self._scales = np.zeros(whole.shape, np.float32)
@@ -205,6 +235,8 @@ class _Gates:
             limit=self._limit,
             voxel_size_mm=self.voxel_size_mm,
             settings=self._settings,
+            guide=self._guide,
+            tissues=self._tissues,
         )
         run = _open(problem, device)
         keep = functools.partial(self._keep, run, where, scale)

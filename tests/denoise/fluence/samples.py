@@ -22,7 +22,16 @@ def poisson_halves(truth, counts, seed=0):
     return tuple(rng.poisson(truth / per_count) * per_count for _ in range(2))
 
 
-def problem_of(halves, settings=SHORT, labels=None, mask=None, mueff_per_mm=None, voxel_size_mm=(1.0, 1.0, 1.0)):
+def problem_of(
+    halves,
+    settings=SHORT,
+    labels=None,
+    mask=None,
+    mueff_per_mm=None,
+    voxel_size_mm=(1.0, 1.0, 1.0),
+    guide=None,
+    tissues=None,
+):
     """A problem as ``run.py`` makes it."""
     scale, shape = scale_of(*halves), halves[0].shape
     first, second = (np.ascontiguousarray(half / scale, np.float32) for half in halves)
@@ -33,4 +42,6 @@ def problem_of(halves, settings=SHORT, labels=None, mask=None, mueff_per_mm=None
         limit=limit_of(mueff_per_mm, settings, shape),
         voxel_size_mm=voxel_size_mm,
         settings=settings,
+        guide=None if guide is None else np.asarray(guide / guide.max(), np.float32),
+        tissues=segments_of(shape, tissues, mask),
     )

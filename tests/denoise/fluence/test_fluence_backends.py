@@ -17,6 +17,8 @@ OPTIONS = {
     "labels": {"labels": (X + Z > 20).astype(np.int64)},
     "mask": {"mask": (Y > 2) & (Z < 30)},
     "cap": {"mueff_per_mm": 0.3 + 0.1 * X},
+    "guide": {"guide": diffuse(SHAPE, k=0.3) * (1 + (X > 4)), "tissues": (X > 4).astype(np.int64)},
+    "guide, mask": {"guide": diffuse(SHAPE), "mask": Y > 2, "labels": (X + Z > 20).astype(np.int64)},
     "long voxels": {"voxel_size_mm": (1.0, 2.0, 1.2)},
     "flat voxels": {"voxel_size_mm": (1.0, 9.0, 1.0)},  # nothing is done along y
 }

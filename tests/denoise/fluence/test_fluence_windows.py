@@ -24,7 +24,7 @@ def smoothed(values, scale, *, labels=None, is_sloped=False, twice=False, voxel_
     window = make_window(scale, run.problem.steps, is_sloped=is_sloped, flat_along=flat)
     found, *rooms = run.pilot(run.halves[0], window, [run.empty() for _ in range(3)])
     if twice:
-        found = run.smooth(found, window, tuple(rooms), is_cut=run.is_cut, end=Pass("correct", (found,)))
+        found = run.smooth(found, window, tuple(rooms), None, Pass("correct", (found,)))
     return found * scale_of(values, values)
 
 

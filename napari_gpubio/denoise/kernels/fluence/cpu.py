@@ -20,6 +20,7 @@ _F = np.float32
 _ZERO, _QUARTER, _HALF, _ONE = _F(0.0), _F(0.25), _F(0.5), _F(1.0)
 _LARGEST = _F(1e30)  # of differences of errors
 _FAINT = _F(1e-28)  # of volumes near 1: less counts as nothing, since a GPU has no denormal numbers and a CPU has
+_LEAST_SHARE = _F(0.02)  # of a guide, which it is smoothed to at least where it can be compared
 _ANYWHERE = np.zeros((2, 1, 1, 1), np.uint8)  # segments that are not read
 _VOXELS_PER_THREAD = 32768
 _CACHED_VOXELS = 1 << 16  # smoothed along the second and then the third axis while they are in a core's cache
@@ -43,10 +44,9 @@ class Run(ScaleSelection):
         """A volume of this device, or several behind one another, float32."""
         return np.empty((*volumes, *self.problem.shape), np.float32)
 
-    def smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
+    def smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], segments: Any, end: Pass = KEEP) -> Any:
         """Smooth one volume or both halves along x, y, z, and do the pass at the end."""
         shape = self.problem.shape
-        segments = self._segments if is_cut and self._segments is not None else None
         volumes = zip(*(array.reshape(-1, *shape) for array in (source, rooms[0])), strict=True)
         for volume, out in volumes:
             self._smooth_volume(volume, window, segments, out)
@@ -159,7 +159,9 @@ def evaluate(start: int, stop: int, again: Array, c: Comparison) -> None:
             relative_to = c.reference[row, k]
             inverse = _ONE / relative_to
             a, b = c.halves[0, row, k], c.halves[1, row, k]
-            f, g = _corrected(c.pilot[0, row, k], again[0, row, k]), _corrected(c.pilot[1, row, k], again[1, row, k])
+            gain = c.gain[row, k] if c.is_guided else _ONE
+            f = _corrected(c.pilot[0, row, k], gain * again[0, row, k])
+            g = _corrected(c.pilot[1, row, k], gain * again[1, row, k])
             again[0, row, k], again[1, row, k] = f, g
             now = _error(f, g, a, b, inverse, c.noise)
             before = _error(c.best[0, row, k], c.best[1, row, k], a, b, inverse, c.noise)
@@ -213,6 +215,17 @@ def raise_to(start: int, stop: int, values: Array, floor: Array, share: np.float
     np.maximum(np.maximum(some, share * floor[start:stop]), least, out=some)
 
 
+def compare_to(start: int, stop: int, smoothed: Array, guide: Array, out: Array) -> None:
+    """The guide over the smoothed guide; 1 where that is next to nothing."""
+    g, below = guide[start:stop], smoothed[start:stop]
+    out[start:stop] = np.divide(g, below, out=np.ones_like(g), where=below > _LEAST_SHARE * g)
+
+
+def scale_by(start: int, stop: int, values: Array, factors: Array) -> None:
+    """Multiply values by factors."""
+    values[start:stop] *= factors[start:stop]
+
+
 def dispersion(start: int, stop: int, first: Array, second: Array, reference: Array, out: Array) -> None:
     """Variance of the mean of both halves, from their difference, over the reference: nearly even in shot noise."""
     spread = _HALF * (first[start:stop] - second[start:stop])
@@ -228,6 +241,7 @@ def standard_error(start: int, stop: int, dispersion: Array, reference: Array) -
 PASSES = {
     function.__name__: function
     for function in (
-        evaluate, update_best, correct, decide, clear_faint, average, raise_to, dispersion, standard_error
+        evaluate, update_best, correct, decide, clear_faint, average, raise_to, compare_to, scale_by, dispersion,
+        standard_error,
     )
 }  # fmt: skip

@@ -4,6 +4,7 @@
 #include "smoothing.cuh"
 
 constexpr float LARGEST = 1e30f;  // of differences of errors
+constexpr float LEAST_SHARE = 0.02f;  // see cpu.py
 constexpr float FAINT = 1e-28f;  // of volumes near 1: less counts as nothing, see cpu.py
 
 struct Keep {
@@ -75,7 +76,9 @@ struct Comparison {
     const float* best;
     const float* reference;
     float* difference;
+    const float* gain;
     float noise;
+    int is_guided;
 };
 
 struct Evaluate {
@@ -86,17 +89,20 @@ struct Evaluate {
     const float* __restrict__ best;
     const float* __restrict__ reference;
     float* difference;
+    const float* __restrict__ gain;
     float noise;
+    int is_guided;
 
     __device__ Evaluate(size_t size, float* again, const Comparison& c)
         : size(size), again(again), pilot(c.pilot), halves(c.halves), best(c.best), reference(c.reference),
-          difference(c.difference), noise(c.noise)
+          difference(c.difference), gain(c.gain), noise(c.noise), is_guided(c.is_guided)
     {
     }
     template <class Place>
     __device__ void operator()(const Place& place, const float (&smoothed)[2][FOUR]) const
     {
         float p[FOUR], q[FOUR], a[FOUR], b[FOUR], f[FOUR], g[FOUR], relative_to[FOUR], less[FOUR];
+        float factor[FOUR] = {1.0f, 1.0f, 1.0f, 1.0f};
         place.read(pilot, 0, p);
         place.read(pilot + size, 0, q);
         place.read(halves, 0, a);
@@ -104,11 +110,12 @@ struct Evaluate {
         place.read(best, 0, f);
         place.read(best + size, 0, g);
         place.read(reference, 0, relative_to);
+        if (is_guided) place.read(gain, 0, factor);
 #pragma unroll
         for (int r = 0; r < FOUR; ++r) {
             const float inverse = 1.0f / relative_to[r];
-            p[r] = corrected(p[r], smoothed[0][r]);
-            q[r] = corrected(q[r], smoothed[1][r]);
+            p[r] = corrected(p[r], factor[r] * smoothed[0][r]);
+            q[r] = corrected(q[r], factor[r] * smoothed[1][r]);
             const float now = error_of(p[r], q[r], a[r], b[r], inverse, noise);
             const float before = error_of(f[r], g[r], a[r], b[r], inverse, noise);
             less[r] = bounded((now - before) * sqrtf(relative_to[r]));
@@ -240,6 +247,20 @@ extern "C" __global__ void raise_to(
     float raised = share * floor[i];
     raised = values[i] > raised ? values[i] : raised;
     values[i] = raised > least ? raised : least;
+}
+
+extern "C" __global__ void compare_to(
+    long long size, const float* __restrict__ smoothed, const float* __restrict__ guide, float* out)
+{
+    FOR_EVERY_VOXEL(i, size);
+    const float below = smoothed[i], g = guide[i];
+    out[i] = below > LEAST_SHARE * g ? g / below : 1.0f;
+}
+
+extern "C" __global__ void scale_by(long long size, float* __restrict__ values, const float* __restrict__ factors)
+{
+    FOR_EVERY_VOXEL(i, size);
+    values[i] *= factors[i];
 }
 
 extern "C" __global__ void dispersion(

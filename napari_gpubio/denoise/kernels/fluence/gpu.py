@@ -86,21 +86,21 @@ class Run(ScaleSelection):
 
         return cupy.empty((*volumes, *self.problem.shape), np.float32)
 
-    def smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
+    def smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], segments: Any, end: Pass = KEEP) -> Any:
         """Smooth one volume or both halves along x, y, z, and do the pass at the end."""
         here, there, axes = source, rooms, axes_of(window)
         for axis, taps in axes[:-1]:
-            self._smooth_axis(here, axis, taps, there[0], KEEP, is_cut=is_cut)
+            self._smooth_axis(here, axis, taps, there[0], segments, KEEP)
             here, there = there[0], there[::-1]
-        self._smooth_axis(here, *axes[-1], there[0], end, is_cut=is_cut)
+        self._smooth_axis(here, *axes[-1], there[0], segments, end)
         return there[0]
 
-    def _smooth_axis(self, source: Any, axis: int, taps: Taps, out: Any, end: Pass, *, is_cut: bool) -> None:
+    def _smooth_axis(self, source: Any, axis: int, taps: Taps, out: Any, segments: Any, end: Pass) -> None:
         """Smooth along an axis, and do what comes at the end with every voxel."""
-        segments = self._segments[axis] if is_cut and self._segments is not None else self._nothing
-        how = self._launch_of(axis, taps, is_cut=segments is not self._nothing)
+        how = self._launch_of(axis, taps, is_cut=segments is not None)
+        sides = self._nothing if segments is None else segments[axis]
         volumes = source.size // self._voxels if end is KEEP else 1
-        arguments = (source, segments, how.text, out, *map(_packed, end.arguments))
+        arguments = (source, sides, how.text, out, *map(_packed, end.arguments))
         x, y, z = how.grid
         self._kernel(end.name + how.suffix)((x, y, z * volumes), how.block, arguments)
 

@@ -128,11 +128,14 @@ class FluenceProblem:
     # Fluence of even and of odd photons, shape (X, Y, Z), float32, divided by a power of two so that the largest
     # value is near 1
     halves: tuple[Float, Float]
-    segments: Bytes | None  # see `measure_segments`; None where all of a line is one segment
+    segments: Bytes | None  # of what is smoothed, see `measure_segments`; None where all of a line is one segment
     is_masked: bool  # whether there are voxels that nothing is known of
     limit: Float | None  # the largest scale in mm that is allowed in each voxel, shape (X, Y, Z), or None
     voxel_size_mm: tuple[float, ...]
     settings: FluenceSettings
+    # What fluence is smoothed relative to, shape (X, Y, Z), above 0 and 1 at most; None: it is smoothed itself
+    guide: Float | None = None
+    tissues: Bytes | None = None  # segments within which errors are compared, if there is a guide
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -157,8 +160,10 @@ class FluenceProblem:
 
     @property
     def resident_bytes(self) -> int:
-        """About what a GPU keeps: halves, best, three pairs and one to work in, reference, scale, segments, limit."""
-        return self.halves[0].size * (4 * (13 + (self.limit is not None)) + 6 * (self.segments is not None))
+        """About what a GPU keeps: halves, best, three pairs and one to work in, reference, scale, and optional ones."""
+        volumes = 13 + (self.limit is not None) + 2 * (self.guide is not None)
+        sides = (self.segments is not None) + (self.tissues is not None)
+        return self.halves[0].size * (4 * volumes + 6 * sides)
 
 
 def scale_of(first: npt.NDArray[np.floating], second: npt.NDArray[np.floating]) -> float:

@@ -12,6 +12,10 @@ which is the raw fluence at first. Errors are relative, with bright voxels count
 A candidate is the fluence u smoothed twice: with p = G u, it is p^2 / G p. Of a field that obeys Helmholtz' equation
 (diffusion in a homogeneous medium) a Gaussian G makes a multiple, G u = c u, and so p^2 / G p = u: without bias,
 whatever the optical properties.
+
+With a guide g, a fluence without noise that is about right, S u = g G u / G g takes the place of G u. It is exact
+wherever u / g is constant in the window, inside of thin absorbers and beside sources as well; and a ratio of sums,
+unlike a mean of ratios, weights voxels by their photons. Errors are then compared within tissues.
 """
 
 from abc import ABC, abstractmethod
@@ -26,6 +30,8 @@ _REFERENCE, _SMOOTHER, _BACKGROUND = 1.7, 1.0, 1.5  # voxels: scales of what err
 _EDGE = 1.2  # voxels: scale over which updates are blended
 _AROUND = 3.0  # voxels: scale over which the remaining noise is measured
 _SHARE = 0.03  # of the background that the reference is at least
+_GUIDED = 3.0  # voxels: scale of what errors are relative to if there is a guide
+_GUIDED_SHARE = 1e-3  # of what they would be relative to without one that this is at least
 
 
 class Comparison(NamedTuple):
@@ -36,7 +42,9 @@ class Comparison(NamedTuple):
     best: Any  # the current best estimate made of each of them
     reference: Any  # what errors are relative to, above 0, shape (X, Y, Z)
     difference: Any  # where the candidate's error less that of the current best goes, shape (X, Y, Z)
+    gain: Any  # guide over smoothed guide, shape (X, Y, Z), where ``is_guided`` is not 0; else it is not read
     noise: np.float32  # a quarter of the weight of the variance
+    is_guided: np.int32
 
 
 class Update(NamedTuple):
@@ -71,7 +79,10 @@ class ScaleSelection(ABC):
         self.problem = problem
         upload, empty = self._upload, self.empty
         self._segments = None if problem.segments is None else upload(problem.segments)
+        self._tissues = None if problem.tissues is None else upload(problem.tissues)
         self._limit = None if problem.limit is None else upload(problem.limit)
+        self._guide = None if problem.guide is None else upload(problem.guide)
+        self._gain = None if problem.guide is None else empty()
         self.halves = upload(np.stack(problem.halves))
         for half in self.halves:
             self._do("clear_faint", half)
@@ -82,6 +93,7 @@ class ScaleSelection(ABC):
         scales = _SMOOTHER, _BACKGROUND, _EDGE, _AROUND
         self._smoother, self._background, self._edge, self._around = (make_window(s, problem.steps) for s in scales)
         self._sloped = make_window(_REFERENCE, problem.steps, is_sloped=True)
+        self._wide = make_window(_GUIDED, problem.steps)
         self._measure_reference()
 
     @abstractmethod
@@ -97,8 +109,8 @@ class ScaleSelection(ABC):
         """A volume of this device, or several behind one another, float32."""
 
     @abstractmethod
-    def smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
-        """Smooth one volume or both halves along x, y, z, within segments if ``is_cut``, and do the pass at the end.
+    def smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], segments: Any, end: Pass = KEEP) -> Any:
+        """Smooth one volume or both halves along x, y, z, within segments (None: all), and do the pass at the end.
 
         The rooms are two arrays of the source's shape to work in, one of which is returned with the result; the second
         one may be the source, which is then lost.
@@ -131,65 +143,83 @@ class ScaleSelection(ABC):
     def close(self) -> None:
         """Free the arrays."""
         self._pairs.clear()
-        self._segments = self._limit = self._scales = self._reference = self._difference = None
-        self.halves = self._best = None
+        self._segments = self._tissues = self._limit = self._scales = self._reference = self._difference = None
+        self._guide = self._gain = self.halves = self._best = None
 
     def _try(self, candidate: Candidate) -> None:
         """Update the current best where the candidate's error is lower."""
         noise, scale = np.float32(0.25 * self.problem.settings.smoothness), np.float32(candidate.scale_mm)
-        pilot, *rooms = self.pilot(self.halves, candidate.window, self._pairs)
-        comparison = Comparison(pilot, self.halves, self._best, self._reference, self._difference, noise)
-        estimates = self.smooth(
-            pilot, candidate.window, (rooms[0], rooms[1]), is_cut=self.is_cut, end=Pass("evaluate", (comparison,))
+        window, is_guided = candidate.window, self._guide is not None
+        pilot, *rooms = self.pilot(self.halves, window, self._pairs)
+        gain = self._gain if is_guided else self._reference  # which is not read then
+        compared = Comparison(
+            pilot, self.halves, self._best, self._reference, self._difference, gain, noise, np.int32(is_guided)
         )
-        # errors may be smoothed across the borders of labels: they are alike on both sides
-        masked, difference, room = self.problem.is_masked, self._difference, pilot[0]
-        weight = self.smooth(difference, candidate.evidence, (room, difference), is_cut=masked, end=Pass("decide"))
+        end = Pass("evaluate", (compared,))
+        estimates = self.smooth(pilot, window, (rooms[0], rooms[1]), self._segments, end)
+        # without a guide, errors are smoothed across the borders of labels: they are alike on both sides
+        around, difference, room = self._tissues if is_guided else self._masked, self._difference, pilot[0]
+        weight = self.smooth(difference, candidate.evidence, (room, difference), around, Pass("decide"))
         is_limited = self._limit is not None and not candidate.is_flat
         limit = self._limit if is_limited else self._reference  # which is not read then
         update = Update(limit, estimates, self._best, self._scales, scale, np.int32(is_limited))
         other = difference if weight is room else room
-        self.smooth(weight, self._edge, (other, weight), is_cut=masked, end=Pass("update_best", (update,)))
+        self.smooth(weight, self._edge, (other, weight), self._masked, Pass("update_best", (update,)))
 
     def _measure_reference(self) -> None:
         """What errors are relative to: the whole, smoothed without much bias, and above 0."""
-        masked, reference = self.problem.is_masked, self._reference
+        reference, masked = self._reference, self._masked
         whole, spare, *free = (volume for pair in self._pairs for volume in pair)
         self._do("average", *self.halves, whole)
-        pilot, *rooms = self.pilot(whole, self._sloped, free[:3])
-        estimate = self.smooth(
-            pilot, self._sloped, (rooms[0], rooms[1]), is_cut=self.is_cut, end=Pass("correct", (pilot,))
-        )
-        smoothed = self.smooth(estimate, self._smoother, (pilot, estimate), is_cut=masked)
-        background = self.smooth(whole, self._background, (spare, whole), is_cut=masked)
-        reference[...] = smoothed
+        pilot, *rooms = self._smoothed(whole, self._sloped, free[:3])
+        end = Pass("correct", (pilot,))
+        estimate = self.smooth(pilot, self._sloped, (rooms[0], rooms[1]), self._segments, end)
+        reference[...] = self.smooth(estimate, self._smoother, (pilot, estimate), masked)
+        background = self.smooth(whole, self._background, (spare, pilot), masked)
         self._do("raise_to", reference, background, np.float32(_SHARE), self.problem.least)
+        if self._guide is not None:
+            guided, *_ = self.pilot(whole, self._wide, free[:3])
+            self._do("raise_to", guided, reference, np.float32(_GUIDED_SHARE), self.problem.least)
+            reference[...] = guided
 
     def pilot(self, source: Any, window: Window, rooms: list[Any]) -> tuple[Any, ...]:
+        """G u, or S u if there is a guide, in the first or second of three rooms, and the other two of them."""
+        if self._guide is None:
+            return self._smoothed(source, window, rooms)
+        smoothed = self.smooth(self._guide, window, (self._gain, self._difference), self._segments)
+        self._do("compare_to", smoothed, self._guide, self._gain)
+        pilot, *others = self._smoothed(source, window, rooms)
+        for volume in pilot.reshape(-1, *self.problem.shape):
+            self._do("scale_by", volume, self._gain)
+        return (pilot, *others)
+
+    def _smoothed(self, source: Any, window: Window, rooms: list[Any]) -> tuple[Any, ...]:
         """G u, in the first or second of three rooms, and the other two of them."""
         first, second, third = rooms
-        pilot = self.smooth(source, window, (first, second), is_cut=self.is_cut)
-        return (first, second, third) if pilot is first else (second, first, third)
+        found = self.smooth(source, window, (first, second), self._segments)
+        return (first, second, third) if found is first else (second, first, third)
 
     @property
-    def is_cut(self) -> bool:
-        """Whether fluence is smoothed within segments: it steps at borders of labels."""
-        return self.problem.segments is not None
+    def _masked(self) -> Any:
+        """Segments within the mask, None if there is none: what is not fluence itself is smoothed across labels."""
+        return self._segments if self.problem.is_masked else None
 
     def _standard_error(self, pair: Any) -> Any:
         """Standard error of the mean of a pair, from their differences around each voxel."""
         variance, room = self._pairs[0]
         self._do("dispersion", *pair, self._reference, variance)
-        variance = self.smooth(variance, self._around, (room, variance), is_cut=self.problem.is_masked)
+        variance = self.smooth(variance, self._around, (room, variance), self._masked)
         self._do("standard_error", variance, self._reference)
         return self._download(variance)
 
     def _windows(self) -> Iterator[tuple[Window, bool]]:
         """All windows that are smoothed with, and whether within segments."""
-        masked = self.problem.is_masked
+        is_cut, masked = self._segments is not None, self._masked is not None
+        compared = self._tissues is not None if self._guide is not None else masked
         for candidate in self.problem.candidates:
-            yield candidate.window, self.is_cut
-            yield candidate.evidence, masked
-        yield self._sloped, self.is_cut
+            yield candidate.window, is_cut
+            yield candidate.evidence, compared
+        yield self._sloped, is_cut
+        yield self._wide, is_cut
         for window in (self._smoother, self._background, self._edge, self._around):
             yield window, masked
