@@ -22,7 +22,7 @@ def smoothed(values, scale, *, labels=None, is_sloped=False, twice=False, voxel_
     """One volume through a window, as a run does it."""
     run = cpu.Run(problem_of((values, values), labels=labels, voxel_size_mm=voxel_size_mm))
     window = make_window(scale, run.problem.steps, is_sloped=is_sloped, flat_along=flat)
-    found, *rooms = run.pilot(run.halves[0], window, [run.empty() for _ in range(3)])
+    found, *rooms = run.pilot(run.halves[0], window, [run.empty() for _ in range(3)], run._segments)
     if twice:
         found = run.smooth(found, window, tuple(rooms), None, Pass("correct", (found,)))
     return found * scale_of(values, values)

@@ -55,6 +55,7 @@ class Candidate(NamedTuple):
     window: Window  # what it smooths with, twice
     evidence: Window  # what errors are compared over
     is_flat: bool  # whether it leaves an axis alone
+    is_within: bool = False  # whether it smooths once, within tissues, instead of twice (with a guide only)
 
 
 @functools.lru_cache(maxsize=256)
@@ -98,7 +99,9 @@ def scales_of(settings: FluenceSettings) -> list[float]:
     return [float(s) for s in np.geomspace(FINEST, max(FINEST, settings.largest_scale), steps + 1)]
 
 
-def make_candidates(settings: FluenceSettings, voxel_size_mm: Sequence[float]) -> list[Candidate]:
+def make_candidates(
+    settings: FluenceSettings, voxel_size_mm: Sequence[float], *, with_tissues: bool = False
+) -> list[Candidate]:
     """All candidates in the order of trial, from fine to coarse."""
     finest = min(voxel_size_mm)
     steps = [size / finest for size in voxel_size_mm]
@@ -109,6 +112,8 @@ def make_candidates(settings: FluenceSettings, voxel_size_mm: Sequence[float]) -
         for axis in (None, 0, 1, 2) if settings.flat and scales[0] < scale < scales[-1] else (None,):
             window = make_window(scale, steps, is_sloped=scale <= WIDEST_SLOPED, flat_along=axis)
             found.append(Candidate(scale * finest, window, evidence, axis is not None))
+        if with_tissues:
+            found.append(Candidate(scale * finest, make_window(scale, steps), evidence, is_flat=False, is_within=True))
     return found
 
 
@@ -151,7 +156,8 @@ class FluenceProblem:
     @functools.cached_property
     def candidates(self) -> list[Candidate]:
         """All candidates, from fine to coarse; the items of a run."""
-        return make_candidates(self.settings, self.voxel_size_mm)
+        with_tissues = self.guide is not None and self.tissues is not None
+        return make_candidates(self.settings, self.voxel_size_mm, with_tissues=with_tissues)
 
     @property
     def least(self) -> np.float32:

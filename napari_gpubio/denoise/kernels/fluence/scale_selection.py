@@ -66,6 +66,7 @@ class Pass(NamedTuple):
 
 
 KEEP = Pass("keep")
+NOTHING: Window = (None, None, None)
 
 
 class ScaleSelection(ABC):
@@ -149,14 +150,22 @@ class ScaleSelection(ABC):
     def _try(self, candidate: Candidate) -> None:
         """Update the current best where the candidate's error is lower."""
         noise, scale = np.float32(0.25 * self.problem.settings.smoothness), np.float32(candidate.scale_mm)
-        window, is_guided = candidate.window, self._guide is not None
-        pilot, *rooms = self.pilot(self.halves, window, self._pairs)
+        is_guided, is_twice = self._guide is not None, not candidate.is_within
+        segments = self._tissues if candidate.is_within else self._segments
+        pilot, *rooms = self.pilot(self.halves, candidate.window, self._pairs, segments)
+        again = candidate.window if is_twice else NOTHING
         gain = self._gain if is_guided else self._reference  # which is not read then
         compared = Comparison(
-            pilot, self.halves, self._best, self._reference, self._difference, gain, noise, np.int32(is_guided)
+            pilot,
+            self.halves,
+            self._best,
+            self._reference,
+            self._difference,
+            gain,
+            noise,
+            np.int32(is_guided & is_twice),
         )
-        end = Pass("evaluate", (compared,))
-        estimates = self.smooth(pilot, window, (rooms[0], rooms[1]), self._segments, end)
+        estimates = self.smooth(pilot, again, (rooms[0], rooms[1]), segments, Pass("evaluate", (compared,)))
         # without a guide, errors are smoothed across the borders of labels: they are alike on both sides
         around, difference, room = self._tissues if is_guided else self._masked, self._difference, pilot[0]
         weight = self.smooth(difference, candidate.evidence, (room, difference), around, Pass("decide"))
@@ -171,32 +180,32 @@ class ScaleSelection(ABC):
         reference, masked = self._reference, self._masked
         whole, spare, *free = (volume for pair in self._pairs for volume in pair)
         self._do("average", *self.halves, whole)
-        pilot, *rooms = self._smoothed(whole, self._sloped, free[:3])
+        pilot, *rooms = self._smoothed(whole, self._sloped, free[:3], self._segments)
         end = Pass("correct", (pilot,))
         estimate = self.smooth(pilot, self._sloped, (rooms[0], rooms[1]), self._segments, end)
         reference[...] = self.smooth(estimate, self._smoother, (pilot, estimate), masked)
         background = self.smooth(whole, self._background, (spare, pilot), masked)
         self._do("raise_to", reference, background, np.float32(_SHARE), self.problem.least)
         if self._guide is not None:
-            guided, *_ = self.pilot(whole, self._wide, free[:3])
+            guided, *_ = self.pilot(whole, self._wide, free[:3], self._segments)
             self._do("raise_to", guided, reference, np.float32(_GUIDED_SHARE), self.problem.least)
             reference[...] = guided
 
-    def pilot(self, source: Any, window: Window, rooms: list[Any]) -> tuple[Any, ...]:
+    def pilot(self, source: Any, window: Window, rooms: list[Any], segments: Any) -> tuple[Any, ...]:
         """G u, or S u if there is a guide, in the first or second of three rooms, and the other two of them."""
         if self._guide is None:
-            return self._smoothed(source, window, rooms)
-        smoothed = self.smooth(self._guide, window, (self._gain, self._difference), self._segments)
+            return self._smoothed(source, window, rooms, segments)
+        smoothed = self.smooth(self._guide, window, (self._gain, self._difference), segments)
         self._do("compare_to", smoothed, self._guide, self._gain)
-        pilot, *others = self._smoothed(source, window, rooms)
+        pilot, *others = self._smoothed(source, window, rooms, segments)
         for volume in pilot.reshape(-1, *self.problem.shape):
             self._do("scale_by", volume, self._gain)
         return (pilot, *others)
 
-    def _smoothed(self, source: Any, window: Window, rooms: list[Any]) -> tuple[Any, ...]:
+    def _smoothed(self, source: Any, window: Window, rooms: list[Any], segments: Any) -> tuple[Any, ...]:
         """G u, in the first or second of three rooms, and the other two of them."""
         first, second, third = rooms
-        found = self.smooth(source, window, (first, second), self._segments)
+        found = self.smooth(source, window, (first, second), segments)
         return (first, second, third) if found is first else (second, first, third)
 
     @property
@@ -217,8 +226,9 @@ class ScaleSelection(ABC):
         is_cut, masked = self._segments is not None, self._masked is not None
         compared = self._tissues is not None if self._guide is not None else masked
         for candidate in self.problem.candidates:
-            yield candidate.window, is_cut
+            yield candidate.window, is_cut or candidate.is_within
             yield candidate.evidence, compared
+        yield NOTHING, True
         yield self._sloped, is_cut
         yield self._wide, is_cut
         for window in (self._smoother, self._background, self._edge, self._around):
