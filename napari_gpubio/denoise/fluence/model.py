@@ -1,5 +1,6 @@
 """Settings and result of fluence denoising."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.parameters import check_params, param
-from napari_gpubio.denoise.model import median_db
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class FluenceResult:
     image
         The shape and unit of the fluence that was given; float64 if that was, else float32.
     noise
-        Standard error that is left, same shape and unit; it does not know of bias.
+        Error that is left, same shape and unit: standard error and bias, as the halves tell it.
     raw_noise
         Standard error of what was given.
     scale_mm
@@ -94,13 +94,18 @@ class FluenceResult:
 
     @property
     def snr_gain_db(self) -> float:
-        """How much the signal / noise has risen, dB: median over voxels with more signal than noise, NaN without any.
+        """How much the signal / error has risen, dB, over voxels with more signal than noise; NaN without any.
 
-        Bias is not counted. Beside the truth two half-buffers gained 1 to 2 dB less than this; a single buffer, whose
-        halves are not quite independent, up to 5 dB less.
+        Squared errors are relative to the fluence, and photons count alike, so that bright voxels count more.
         """
         there = (self.noise > 0) & (self.raw_noise > 0) & (self.image > self.raw_noise)
-        return median_db(self.raw_noise[there] / self.noise[there])
+        if not there.any():
+            return math.nan
+        before, after = (
+            float(np.sum(np.square(error[there], dtype=np.float64) / self.image[there]))
+            for error in (self.raw_noise, self.noise)
+        )
+        return 10.0 * math.log10(before / after)
 
     @property
     def photon_multiplier(self) -> float:

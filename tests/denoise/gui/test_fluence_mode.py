@@ -48,7 +48,7 @@ def test_from_the_sample_to_clean_fluence(viewer, panel, qtbot):
     truth_db = np.median(10 * np.log10(raw / left)[pair.truth**2 > raw])
     assert truth_db > 9
     gain_db = float(number(panel, "Gain").split()[1])
-    assert 0 < gain_db - truth_db < 3  # bias is not seen
+    assert -3 < gain_db - truth_db < 1  # bias is seen, and halves tell no more than they know
     assert quantity_of(noise) == Quantity("standard error that is left", "1/mm²", "log10")
 
 

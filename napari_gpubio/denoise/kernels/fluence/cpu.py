@@ -233,6 +233,20 @@ def dispersion(start: int, stop: int, first: Array, second: Array, reference: Ar
     out[start:stop] = np.where(np.abs(spread) > _FAINT, found, _ZERO)
 
 
+def squared_bias(
+    start: int, stop: int, first: Array, second: Array, half: Array, other: Array, reference: Array, out: Array
+) -> None:
+    """Product of what was changed in both halves, over the reference."""
+    changed = first[start:stop] - half[start:stop], second[start:stop] - other[start:stop]
+    found = changed[0] * (changed[1] / reference[start:stop])
+    out[start:stop] = np.where(np.abs(found) > _FAINT, found, _ZERO)
+
+
+def add_positive(start: int, stop: int, values: Array, more: Array) -> None:
+    """Add what is positive."""
+    values[start:stop] += np.maximum(more[start:stop], _ZERO)
+
+
 def standard_error(start: int, stop: int, dispersion: Array, reference: Array) -> None:
     """Turn a dispersion into a standard error."""
     dispersion[start:stop] = np.sqrt(dispersion[start:stop]) * np.sqrt(reference[start:stop])
@@ -242,6 +256,6 @@ PASSES = {
     function.__name__: function
     for function in (
         evaluate, update_best, correct, decide, clear_faint, average, raise_to, compare_to, scale_by, dispersion,
-        standard_error,
+        squared_bias, add_positive, standard_error,
     )
 }  # fmt: skip

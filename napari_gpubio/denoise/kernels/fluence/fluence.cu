@@ -272,6 +272,21 @@ extern "C" __global__ void dispersion(
     out[i] = fabsf(spread) > FAINT ? spread * (spread / reference[i]) : 0.0f;
 }
 
+extern "C" __global__ void squared_bias(
+    long long size, const float* __restrict__ first, const float* __restrict__ second, const float* __restrict__ half,
+    const float* __restrict__ other, const float* __restrict__ reference, float* __restrict__ out)
+{
+    FOR_EVERY_VOXEL(i, size);
+    const float found = (first[i] - half[i]) * ((second[i] - other[i]) / reference[i]);
+    out[i] = fabsf(found) > FAINT ? found : 0.0f;
+}
+
+extern "C" __global__ void add_positive(long long size, float* __restrict__ values, const float* __restrict__ more)
+{
+    FOR_EVERY_VOXEL(i, size);
+    values[i] += more[i] > 0.0f ? more[i] : 0.0f;
+}
+
 extern "C" __global__ void standard_error(
     long long size, float* __restrict__ dispersion, const float* __restrict__ reference)
 {

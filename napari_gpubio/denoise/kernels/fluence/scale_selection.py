@@ -29,6 +29,7 @@ from napari_gpubio.denoise.kernels.fluence.problem import Candidate, FluenceProb
 _REFERENCE, _SMOOTHER, _BACKGROUND = 1.7, 1.0, 1.5  # voxels: scales of what errors are relative to
 _EDGE = 1.2  # voxels: scale over which updates are blended
 _AROUND = 3.0  # voxels: scale over which the remaining noise is measured
+_AROUND_BIAS = 5.0  # voxels: and the remaining bias, which is known less well
 _SHARE = 0.03  # of the background that the reference is at least
 _GUIDED = 3.0  # voxels: scale of what errors are relative to if there is a guide
 _GUIDED_SHARE = 1e-3  # of what they would be relative to without one that this is at least
@@ -95,6 +96,7 @@ class ScaleSelection(ABC):
         self._smoother, self._background, self._edge, self._around = (make_window(s, problem.steps) for s in scales)
         self._sloped = make_window(_REFERENCE, problem.steps, is_sloped=True)
         self._wide = make_window(_GUIDED, problem.steps)
+        self._widely = make_window(_AROUND_BIAS, problem.steps)
         self._measure_reference()
 
     @abstractmethod
@@ -138,7 +140,7 @@ class ScaleSelection(ABC):
 
     def snapshot(self) -> Smoothed:
         """The best so far, and its noise, as NumPy."""
-        errors = self._standard_error(self._best), self._standard_error(self.halves)
+        errors = self._error(self._best, with_bias=True), self._error(self.halves, with_bias=False)
         return Smoothed(self.values(), self._download(self._scales), *errors)
 
     def close(self) -> None:
@@ -167,8 +169,8 @@ class ScaleSelection(ABC):
         )
         estimates = self.smooth(pilot, again, (rooms[0], rooms[1]), segments, Pass("evaluate", (compared,)))
         # without a guide, errors are smoothed across the borders of labels: they are alike on both sides
-        around, difference, room = self._tissues if is_guided else self._masked, self._difference, pilot[0]
-        weight = self.smooth(difference, candidate.evidence, (room, difference), around, Pass("decide"))
+        difference, room = self._difference, pilot[0]
+        weight = self.smooth(difference, candidate.evidence, (room, difference), self._compared, Pass("decide"))
         is_limited = self._limit is not None and not candidate.is_flat
         limit = self._limit if is_limited else self._reference  # which is not read then
         update = Update(limit, estimates, self._best, self._scales, scale, np.int32(is_limited))
@@ -213,23 +215,36 @@ class ScaleSelection(ABC):
         """Segments within the mask, None if there is none: what is not fluence itself is smoothed across labels."""
         return self._segments if self.problem.is_masked else None
 
-    def _standard_error(self, pair: Any) -> Any:
-        """Standard error of the mean of a pair, from their differences around each voxel."""
+    @property
+    def _compared(self) -> Any:
+        """Segments within which errors are compared."""
+        return self._tissues if self._guide is not None else self._masked
+
+    def _error(self, pair: Any, *, with_bias: bool) -> Any:
+        """Standard error of the mean of a pair, from their differences around each voxel, and with its bias the whole.
+
+        The squared bias is the mean product of what was changed in both halves; where that is negative, there is none.
+        """
         variance, room = self._pairs[0]
         self._do("dispersion", *pair, self._reference, variance)
         variance = self.smooth(variance, self._around, (room, variance), self._masked)
+        if with_bias:
+            bias, room = self._pairs[1]
+            self._do("squared_bias", *pair, *self.halves, self._reference, bias)
+            self._do("add_positive", variance, self.smooth(bias, self._widely, (room, bias), self._compared))
         self._do("standard_error", variance, self._reference)
         return self._download(variance)
 
     def _windows(self) -> Iterator[tuple[Window, bool]]:
         """All windows that are smoothed with, and whether within segments."""
         is_cut, masked = self._segments is not None, self._masked is not None
-        compared = self._tissues is not None if self._guide is not None else masked
+        compared = self._compared is not None
         for candidate in self.problem.candidates:
             yield candidate.window, is_cut or candidate.is_within
             yield candidate.evidence, compared
         yield NOTHING, True
         yield self._sloped, is_cut
         yield self._wide, is_cut
+        yield self._widely, compared
         for window in (self._smoother, self._background, self._edge, self._around):
             yield window, masked
