@@ -11,7 +11,8 @@ from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.results import Number, NumberTable, ResultBox
+from napari_gpubio.gui.number_table import Number, NumberTable
+from napari_gpubio.gui.results import ResultBox
 from tests.dock_widgets import button, docked, texts
 
 DIALOG = "napari_gpubio.gui.file_dialogs.QFileDialog"

@@ -9,8 +9,8 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QLabel
 
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.number_table import Number, NumberTable
 from napari_gpubio.gui.plots import ThemedPlot
-from napari_gpubio.gui.results import Number, NumberTable
 from tests import panel_walk
 from tests.dock_widgets import docked
 from tests.gui.counting_panel import CountingPanel

@@ -15,7 +15,8 @@ from napari_gpubio.denoise.gui.inputs import PANEL, both_halves
 from napari_gpubio.denoise.gui.run import Denoised, number_texts
 from napari_gpubio.denoise.napari_io import Array, LayerVolume, key_of
 from napari_gpubio.gui.forms import text_button
-from napari_gpubio.gui.results import Number, ResultBox
+from napari_gpubio.gui.number_table import Number
+from napari_gpubio.gui.results import ResultBox
 
 BEFORE, AFTER, RESIDUAL, NOISE, SCALE = "before", "after", "residual", "noise", "scale"
 _INPUT = "input"  # the image, where not it but the mean of both halves was denoised

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QFrame, QLabel, QTableView, QTableWidget, QTableWidge
 from napari_gpubio.core.numbers import NO_NUMBER
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.results import CopyingTable
+from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import aligned, color_chip
 
 NO_VALUE = NO_NUMBER

@@ -11,7 +11,7 @@ from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.results import CopyingTable
+from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.request import Displayed

@@ -17,7 +17,8 @@ from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.results import Number, ResultBox
+from napari_gpubio.gui.number_table import Number
+from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.light.gui.display import Strength
 from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
 from napari_gpubio.light.gui.request import Displayed

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.numbers import seconds_text, short_number
-from napari_gpubio.gui.results import Number
+from napari_gpubio.gui.number_table import Number
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.settings import StopReason
 

@@ -42,6 +42,7 @@ class FiberBox(ResultBox):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__("Click in the brain to see the fibers that pass there.", parent)
         self.layer: Any | None = None
+        self._described: tuple[Any, Any] | None = None  # the layer and its fibers
         self._viewer = viewer
         self._picks: list[tuple[Any, Tractogram, int]] = []
         self._listener = LayerListener(
@@ -53,12 +54,14 @@ class FiberBox(ResultBox):
 
     def describe_layer(self, layer: Any | None) -> None:
         """Show the display options and numbers of a fiber layer, which the controls then apply to."""
-        self.layer = layer
+        described = None if layer is None else (layer, carried(layer, "tractogram"))
+        is_shown = described is not None and described == self._described  # what changes in it is followed
+        self.layer, self._described = layer, described
         self._listener.refresh()
         self._events.attach()
         if layer is None:
             self.clear()
-        else:
+        elif not is_shown:
             self._show_layer(layer)
         self.layer_described.emit()
 

@@ -15,7 +15,7 @@ from qtpy.QtWidgets import QFileDialog, QLineEdit, QPushButton
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import read_volume
-from napari_gpubio.gui.results import NumberTable
+from napari_gpubio.gui.number_table import NumberTable
 from napari_gpubio.gui.theme import STATUS_COLORS
 from napari_gpubio.light.gui import results
 from napari_gpubio.light.gui.display import Strength

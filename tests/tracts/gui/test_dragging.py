@@ -198,7 +198,7 @@ def drag_seed(user, start, end):
 
 
 @pytest.mark.display
-def test_a_tilted_real_brain_from_the_click_to_undo(make_napari_viewer, qtbot, shared_data, tmp_path):
+def test_a_tilted_real_brain_from_the_click_to_undo(shared_data, make_napari_viewer, qtbot, tmp_path):
     scan, turn = tracts.io.read_dwi(shared_data / "dwi" / "whole_brain_b1000" / "dwi.nii.gz"), np.eye(4)
     turn[:3, :3] = Rotation.from_euler("xy", [14, 9], degrees=True).as_matrix()
     tilted = dataclasses.replace(scan, affine=turn @ scan.affine, directions=scan.directions @ turn[:3, :3].T)
