@@ -22,7 +22,7 @@ from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.run import dvh
 
 PARAMETERS = ("volume_cc", "Dmean", "D99", "D95", "D5", "D1", "D0.03cc")
-BAR_PERCENT, MOST_OFF = 3.0, 12
+BAR_PERCENT, MOST_OFF = 3.0, 8
 PUBLISHED = {  # of 195 parameters more than 3 % off, and ranges (%): tables I and II of the paper
     "PlanIQ 2.1": (18, {"volume_cc": (-4.2, 0.6), "D99": (-4.2, 22.3), "D95": (-2.9, 7.0), "D5": (-1.7, 0.5),
                         "D1": (-3.9, 0.8), "D0.03cc": (-4.6, 0.9)}),
@@ -101,8 +101,8 @@ def lines_of(measured: dict[str, Any]) -> list[str]:
         "",
         (
             "301 points every 0.1 Gy, errors in % of the volume. Target: 1 mm within -1..+1, 3 mm within -2.2..+1.0. "
-            "The lying cylinder's contours are rectangles under a half circle and hold less than it (0.90, 2.53 and "
-            "4.64 % at 1, 2 and 3 mm, the trapezium rule), whatever counts them: it stands by itself."
+            "The lying cylinder's contours are rectangles under a half circle, first and last of no width: slabs alone "
+            "lack 0.90, 2.53 and 4.64 % of it at 1, 2 and 3 mm (the trapezium rule), so it stands by itself."
         ),
         "",
         *_curve_table(measured),

@@ -19,7 +19,7 @@ from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 from napari_gpubio.dose.structures.raster import dose_at_voxels, label_structures
 
-_MOST_OFF = 12  # of 195; commercial systems: 53 and 18 (Nelms et al. 2015, tables I and II)
+_MOST_OFF = 8  # of 195; commercial systems: 53 and 18 (Nelms et al. 2015, tables I and II)
 _DIRECTION = np.array([0.3, -0.5, 0.81]) / np.linalg.norm([0.3, -0.5, 0.81])
 
 

@@ -51,7 +51,8 @@ class DvhSettings:
     interpolation: str = param(
         "slab",
         "Between contours",
-        "Each contour extends halfway to its neighbors (slab), or its shape is interpolated to theirs (shape).",
+        "Each contour extends halfway to its neighbors (slab), or its shape is interpolated to theirs (shape). Slabs "
+        "narrow smoothly towards a first or last contour of nearly no area.",
         choices=INTERPOLATIONS,
     )
     caps: str = param(

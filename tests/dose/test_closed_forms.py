@@ -48,7 +48,7 @@ SOLIDS = {
 }
 # More than 3 % off, of 195 parameters: Pinnacle 53, PlanIQ 18 (Nelms et al., tables I and II, without least and largest
 # dose). What is left here is the slab convention on round solids.
-MOST_OFF = 12
+MOST_OFF = 8
 DIRECTIONS = {
     "LR": (1.0, 0.0, 0.0),
     "AP": (0.0, 1.0, 0.0),
@@ -98,7 +98,7 @@ def found():
     return {case: run(*case) for case in CASES}
 
 
-def test_at_most_12_of_195_parameters_are_3_percent_off(found):
+def test_at_most_8_of_195_parameters_are_3_percent_off(found):
     errors = [error for case in CASES for error in nelms_errors_percent(case, found[case]).values()]
     assert len(errors) == 195
     assert (np.abs(errors) > 3).sum() <= MOST_OFF
@@ -106,7 +106,7 @@ def test_at_most_12_of_195_parameters_are_3_percent_off(found):
 
 @pytest.mark.parametrize(("spacing", "low", "high"), [(1.0, -1.0, 1.0), (2.0, -1.0, 1.0), (3.0, -2.2, 1.0)])
 def test_curves_are_close(found, spacing, low, high):
-    """Each solid's but the lying cylinder's, of which the contours themselves hold less (see below), and their mean.
+    """Each solid's, and their mean.
 
     The mean of all five is the third test of the study: Pinnacle -11.2 to 7.9 % at 3 mm, PlanIQ -1.5 to 0.8 %.
     """
@@ -115,37 +115,19 @@ def test_curves_are_close(found, spacing, low, high):
         errors = {case[0]: nelms_curve_errors_percent(case, found[case]) for case in cases}
         assert len(errors) == 5
         mean = np.mean(list(errors.values()), axis=0)
-        if spacing > 1.0:
-            del errors["RtCylinder"]
         for values in (mean, *errors.values()):
             assert low <= np.min(values)
             assert np.max(values) <= high
 
 
-def lying_slabs_cc(gradient, spacing, doses):
-    """Volume above doses of the lying cylinder's contours, each a rectangle that holds for half a slice either way."""
-    positions = -12 + spacing * np.arange(round(24 / spacing) + 1)
-    areas = 24.0 * 2 * np.sqrt(np.maximum(144 - positions**2, 0.0))
-    t = np.asarray(doses)[:, None] - 16.0
-    if gradient == "AP":
-        return (areas * spacing * np.clip(12 - t, 0, 24) / 24).sum(axis=1) / 1000
-    low, high = positions - spacing / 2, positions + spacing / 2
-    return (areas * np.clip(high - np.maximum(t, low), 0, spacing)).sum(axis=1) / 1000
-
-
-@pytest.mark.parametrize("gradient", ["SI", "AP"])
-@pytest.mark.parametrize(("spacing", "lacking"), [(1.0, 0.90), (2.0, 2.53), (3.0, 4.64)])
-def test_the_lying_cylinder_is_what_its_contours_hold(found, gradient, spacing, lacking):
-    """Rectangles under a half circle, first and last of no width: the trapezium rule, which straight lines share.
-
-    So the volume lacks in every method that takes contours for what they are, and the histogram has no error besides.
-    """
-    case = found["RtCylinder", gradient, spacing]
-    doses = 0.1 * np.arange(301)
-    drawn = lying_slabs_cc(gradient, spacing, doses)
-    assert np.abs(case.volume_at(doses) - drawn).max() < 1e-3 * drawn[0]
+@pytest.mark.parametrize(("spacing", "lacking"), [(1.0, 0.3), (2.0, 1.0), (3.0, 1.9)])
+def test_the_ends_of_a_lying_cylinder_are_followed(found, spacing, lacking):
+    """Rectangles under a half circle, first and last of no width; slabs alone lack 0.90, 2.53 and 4.64 % of it."""
+    case = found["RtCylinder", "SI", spacing]
     solid = np.pi * 144 * 24 / 1000
-    assert 100 * (1 - drawn[0] / solid) == pytest.approx(lacking, abs=0.01)
+    assert -0.1 < 100 * (1 - case.volume_cc / solid) < lacking
+    assert case.least == pytest.approx(4.0, abs=0.05)  # the end itself
+    assert any("2 ends" in note for note in case.notes)
 
 
 @pytest.mark.parametrize("gradient", ["SI", "AP"])

@@ -6,7 +6,8 @@ from scipy.ndimage import map_coordinates
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
-from napari_gpubio.dose.structures.outlines import slab_bounds, zero_level
+from napari_gpubio.dose.structures.outlines import slab_bounds
+from napari_gpubio.dose.structures.shapes import zero_level
 from tests.dose.samples import PLANES, ROTATION, affine_of, at, check_same, circle, linear_dose, square, stack
 
 DOSE = linear_dose((0.3, 0.5, 0.7))
@@ -234,3 +235,25 @@ def test_marching_squares_of_a_circle():
     _, counts = np.unique(ends.round(12), axis=0, return_counts=True)
     assert (counts == 2).all()  # closed
     assert np.hypot(*(segments[:, 2:] - segments[:, :2]).T).sum() == pytest.approx(2 * np.pi, rel=1e-3)
+
+
+def tipped(tip, radius=6.0, positions=(0.0, 2.0, 4.0, 6.0)):
+    loops = [at(tip, positions[0]), *(at(circle(radius), z) for z in positions[1:])]
+    return contour_structure("organ", loops)
+
+
+def test_a_structure_narrows_towards_a_tip():
+    """The area falls linearly to a point: as much volume as in half a slab, and doses down to the point."""
+    dose = linear_dose((0, 0, 1.0))
+    found, stump = run(tipped(circle(0.01)), dose=dose), run(stack([circle(6.0)], (2.0, 4.0, 6.0)), dose=dose)
+    assert found.volume_cc == pytest.approx(stump.volume_cc, rel=2e-3)  # half a slab, either way
+    assert stump.least - found.least == pytest.approx(1.0, abs=0.05)
+    half = found.volume_cc - found.volume_at(found.least + 1.0)  # of the 2 mm, the half towards the tip
+    assert half == pytest.approx(np.pi * 36 * 0.25 / 1000, rel=0.02)
+    assert found.notes == ("'organ' has an end with a contour of nearly no area, towards which it narrows smoothly",)
+
+
+def test_a_small_last_contour_is_no_tip():
+    found = run(tipped(circle(1.0)))
+    assert not found.notes
+    assert found.volume_cc == pytest.approx(np.pi * (36 * 6 + 2) / 1000, rel=1e-3)

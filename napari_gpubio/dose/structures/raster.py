@@ -10,7 +10,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.dose.structures.outlines import Edges, edges_of, outlines_of
+from napari_gpubio.dose.structures.outlines import Edges, edges_of
+from napari_gpubio.dose.structures.tips import outlines_of
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, int, int]

@@ -34,7 +34,8 @@ from napari_gpubio.dose.model import ANY_FRAME, MM3_PER_CC, Dose, Structures, ch
 from napari_gpubio.dose.settings import CONSTANT, DvhSettings
 from napari_gpubio.dose.structures.contours import Color, ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
-from napari_gpubio.dose.structures.outlines import edges_of, gap_notes, outlines_of
+from napari_gpubio.dose.structures.outlines import edges_of, gap_notes
+from napari_gpubio.dose.structures.tips import outlines_of, tip_notes
 
 Array = npt.NDArray[Any]
 _SAME_PLACE = 1e-3  # voxels; samples that are no farther from a center lie in its voxel
@@ -132,7 +133,7 @@ class _Layout:
             slices = make_slices(edges, spacing, spacing)
             _check_size(slices, structure.name, spacing)
             unit_mm3 = weigh(slices)
-            notes += gap_notes(structure)
+            notes += gap_notes(structure) + tip_notes(structure)
             self._contours.append((len(self._organs), slices, structure.frame))
         self._organs.append(
             Organ(name=structure.name, unit_mm3=unit_mm3, spacing_mm=spacing, color=structure.color, notes=notes)
