@@ -9,7 +9,7 @@ which is the widest band that their errors can make.
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +58,7 @@ class DvhBand:
 def dvh_band(
     dose: Dose,
     standard_error: npt.ArrayLike,
-    structures: Structures | Sequence[Structures],
+    structures: Structures | Iterable[Structures],
     settings: DvhSettings | None = None,
     *,
     errors: float = 1.0,
@@ -97,7 +97,7 @@ def dvh_band(
 def dvh_band_of_halves(
     dose: Dose,
     halves: tuple[npt.ArrayLike, npt.ArrayLike],
-    structures: Structures | Sequence[Structures],
+    structures: Structures | Iterable[Structures],
     settings: DvhSettings | None = None,
     *,
     errors: float = 1.0,
@@ -179,7 +179,7 @@ def _averaged(values: Array, known: Array) -> Array:
 
 def _counted(
     doses: Sequence[Dose],
-    structures: Structures | Sequence[Structures],
+    structures: Structures | Iterable[Structures],
     settings: DvhSettings | None,
     device: str | Device,
 ) -> list[tuple[Dvh, ...]]:

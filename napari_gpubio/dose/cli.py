@@ -44,6 +44,9 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--structure", action="append", metavar="NAME", help="only this structure; may be repeated")
     verb.add_argument("--label", action="append", metavar="N=NAME", help="name of a label; may be repeated")
     verb.add_argument(
+        "--thickness-mm", type=float, metavar="MM", help="slice thickness of contours that lie in a single plane"
+    )
+    verb.add_argument(
         "--metric", action="append", metavar="TEXT", help="for instance D95%%[Gy] or gEUD(a=8); may be repeated"
     )
     verb.add_argument("--reference-dose", type=float, help="what %% of dose are of (the prescription)")
@@ -99,11 +102,15 @@ def _reference_dose(options: argparse.Namespace, dose: Dose) -> float | None:
 def _read_structures(options: argparse.Namespace) -> tuple[list[Structures], dict[str, int]]:
     """Requested structures, and their numbers in the file by name."""
     if _is_nifti(options.structures):
+        if options.thickness_mm is not None:
+            raise InvalidInput(f"{options.structures.name} holds labels, which need no --thickness-mm; leave it out")
         labels = nifti.read_labels(options.structures, _label_names(options.label))
         return [_chosen(labels, options.structure) if options.structure else labels], {}
-    found = read_rtstruct(options.structures)
+    found = read_rtstruct(options.structures, thickness_mm=options.thickness_mm)
+    known = {note for one in found for note in one.notes}  # which come with the histograms
     for note in found.notes:
-        print(note, file=sys.stderr)
+        if note not in known:
+            print(note, file=sys.stderr)
     numbers = {one.name: number for one, number in zip(found.structures, found.numbers, strict=True)}
     if options.structure:
         return [found[name] for name in options.structure], numbers

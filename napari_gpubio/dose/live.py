@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +57,7 @@ class LiveDvh(OpenCalculation):
     def __init__(
         self,
         dose: Dose,
-        structures: Structures | Sequence[Structures],
+        structures: Structures | Iterable[Structures],
         settings: DvhSettings | None = None,
         *,
         device: str | Device = "auto",
@@ -69,7 +69,7 @@ class LiveDvh(OpenCalculation):
     def steps(
         cls,
         dose: Dose,
-        structures: Structures | Sequence[Structures],
+        structures: Structures | Iterable[Structures],
         settings: DvhSettings | None = None,
         *,
         device: str | Device = "auto",
@@ -88,7 +88,7 @@ class LiveDvh(OpenCalculation):
     def _prepare(
         self,
         dose: Dose,
-        structures: Structures | Sequence[Structures],
+        structures: Structures | Iterable[Structures],
         settings: DvhSettings | None,
         device: str | Device,
     ) -> None:

@@ -1,7 +1,7 @@
 """What a dose-volume histogram is made of: a dose volume, and structures of several kinds."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -117,8 +117,8 @@ def check_frames(first: str, second: str, frames: Iterable[str], advice: str) ->
         )
 
 
-def listed(structures: Structures | Sequence[Structures]) -> list[Structures]:
-    """One structure, or several of them, as a list."""
+def listed(structures: Structures | Iterable[Structures]) -> list[Structures]:
+    """One structure, or several of them (a sequence, a structure set), as a list."""
     return [structures] if isinstance(structures, Structures) else list(structures)
 
 

@@ -98,7 +98,7 @@ def _structure_layers(found: StructureSet, ground: Dose | None, name: str) -> li
     notes = [*found.notes, *(note for structure in drawn for note in structure.notes), *lost]
     return [
         contours_layer(drawn, f"{name} contours", metadata=numbered, visible=False),
-        labels_layer(labels, name, colors, metadata={**numbered, "notes": notes}, opacity=0.4),
+        labels_layer(labels, name, colors, metadata={**numbered, "notes": list(dict.fromkeys(notes))}, opacity=0.4),
     ]
 
 

@@ -1,7 +1,7 @@
 """Structures that are laid out once, to count one dose after another."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Self
 
 from napari_gpubio.core.device import Device, choose_device
@@ -70,7 +70,7 @@ class ResidentDvh(OpenCalculation):
     def __init__(
         self,
         dose: Dose,
-        structures: Structures | Sequence[Structures],
+        structures: Structures | Iterable[Structures],
         settings: DvhSettings | None = None,
         *,
         device: str | Device = "auto",

@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from napari_gpubio import __version__
@@ -25,7 +25,7 @@ _PARTS = 4  # samples along an edge of a dose voxel: an isodose may surround few
 
 def dvh(
     dose: Dose,
-    structures: Structures | Sequence[Structures],
+    structures: Structures | Iterable[Structures],
     settings: DvhSettings | None = None,
     *,
     device: str | Device = "auto",
@@ -47,7 +47,7 @@ def dvh(
 
 def dvh_steps(
     dose: Dose,
-    structures: Structures | Sequence[Structures],
+    structures: Structures | Iterable[Structures],
     settings: DvhSettings | None = None,
     *,
     device: str | Device = "auto",
@@ -63,7 +63,8 @@ def dvh_steps(
     dose
         On a grid of its own.
     structures
-        Contours, labels or points, or several of them in any mixture; they may overlap.
+        Contours, labels or points, or several of them in any mixture; they may overlap. Also a whole
+        `napari_gpubio.dose.io.StructureSet`.
     settings
         Accuracy and conventions; see `DvhSettings`.
     device

@@ -309,3 +309,21 @@ def test_the_phantom_of_four_organs(shared_data):
     assert result["skin"].mean == pytest.approx(3.058, abs=0.01)
     assert result["skin"].dose_at_percent(2) == pytest.approx(43.06, abs=0.3)
     assert result["lung_r"].dose_at_percent([99, 50, 1]) == pytest.approx([0.5] * 3)  # a dose of a single value
+
+
+def test_the_thickness_of_a_single_plane(tmp_path):
+    square = [(0.0, 0.0, 5.0), (10.0, 0.0, 5.0), (10.0, 10.0, 5.0), (0.0, 10.0, 5.0)]
+    above = [(x, y, z + 3.0) for x, y, z in square]
+    single, double = ("One", [("CLOSED_PLANAR", square)]), ("Two", [("CLOSED_PLANAR", p) for p in (square, above)])
+    alone = save_structures(tmp_path / "alone.dcm", [single])
+    assert read_rtstruct(alone)["One"].thickness_mm is None
+    assert read_rtstruct(alone, thickness_mm=2.5)["One"].thickness_mm == 2.5
+    both = save_structures(tmp_path / "both.dcm", [single, double])
+    found = read_rtstruct(both)
+    assert found["One"].thickness_mm == pytest.approx(3.0)
+    assert found["One"].notes == (
+        "'One' lies in a single plane and is taken to be 3 mm thick, as slices of other structures",
+    )
+    assert (len(found), [one.name for one in found]) == (2, ["One", "Two"])
+    with pytest.raises(InvalidInput, match="slice thickness of 'One' is -1"):
+        read_rtstruct(both, thickness_mm=-1.0)

@@ -2,9 +2,10 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +28,14 @@ from napari_gpubio.dose.io.dicom import (
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure
 from napari_gpubio.dose.structures.outlines import usual_distance_mm
+from napari_gpubio.dose.structures.overlaps import UNION, XOR
 
 Array = npt.NDArray[Any]
 _UNITS = {"GY": "Gy"}
 _WHOLE = ("VOLUME", "SITE")  # references that are no points
 TARGET = "TARGET"
-_SOLID = ("CLOSED_PLANAR", "CLOSEDPLANAR_XOR")
+_XOR = "CLOSEDPLANAR_XOR"
+_SOLID = ("CLOSED_PLANAR", _XOR)
 _TO_RAS = np.diag(LPS_TO_RAS)[:3]
 
 
@@ -239,12 +242,25 @@ class StructureSet:
         known = ", ".join(structure.name for structure in self.structures)
         raise InvalidInput(f"there is no structure {name!r}; there are {known}")
 
+    def __iter__(self) -> Iterator[ContourStructure]:
+        return iter(self.structures)
 
-def read_rtstruct(path: str | Path) -> StructureSet:
+    def __len__(self) -> int:
+        return len(self.structures)
+
+
+def read_rtstruct(path: str | Path, *, thickness_mm: float | None = None) -> StructureSet:
     """Read the closed planar contours of an RTSTRUCT file.
 
-    Points and open contours are left out, with a note. Structures in a single plane get the slice thickness of the
-    others.
+    Points and open contours are left out, with a note. Loops of one structure that overlap in part are united, or of
+    type ``CLOSEDPLANAR_XOR`` cut out of each other; see `napari_gpubio.dose.contour_structure`.
+
+    Parameters
+    ----------
+    path
+        The file.
+    thickness_mm
+        Slice thickness of structures in a single plane; None: the least distance of the others' planes, with a note.
 
     Raises
     ------
@@ -259,23 +275,36 @@ def read_rtstruct(path: str | Path) -> StructureSet:
     contours = items_of(dataset, "ROIContourSequence", name)
     drawn = {_integer(item, "ReferencedROINumber", name): item for item in contours}
     labels, renamed = _labels(rois, roi_numbers, name)
-    found = [_loops(drawn.get(number), label, name) for number, label in zip(roi_numbers, labels, strict=True)]
+    found = [_drawing(drawn.get(number), label, name) for number, label in zip(roi_numbers, labels, strict=True)]
     structures = [
         contour_structure(
             label,
-            loops,
+            drawing.loops,
+            thickness_mm=thickness_mm,
             color=_color(drawn.get(number), name),
             frame_of_reference=text_of(roi, "ReferencedFrameOfReferenceUID", name),
+            overlaps=drawing.overlaps,
         )
-        for roi, number, label, (loops, _) in zip(rois, roi_numbers, labels, found, strict=True)
+        for roi, number, label, drawing in zip(rois, roi_numbers, labels, found, strict=True)
     ]
+    noted = (dataclasses.replace(a, notes=(*b.notes, *a.notes)) for a, b in zip(structures, found, strict=True))
+    return StructureSet(
+        structures=tuple(noted if thickness_mm is not None else _with_thickness(list(noted))),
+        numbers=tuple(roi_numbers),
+        notes=(*renamed, *(note for drawing in found for note in drawing.notes)),
+    )
+
+
+def _with_thickness(structures: list[ContourStructure]) -> Iterator[ContourStructure]:
+    """Structures with the slice thickness of those that have several planes."""
     distances = [usual_distance_mm(structure) for structure in structures if len(structure.planes) > 1]
     thickness = min(distances, default=None)
-    return StructureSet(
-        structures=tuple(dataclasses.replace(structure, thickness_mm=thickness) for structure in structures),
-        numbers=tuple(roi_numbers),
-        notes=(*renamed, *(note for _, notes in found for note in notes)),
-    )
+    for structure in structures:
+        notes = structure.notes
+        if thickness is not None and len(structure.planes) == 1:
+            taken = f"is taken to be {thickness:.3g} mm thick, as slices of other structures"
+            notes += (f"{structure.name!r} lies in a single plane and {taken}",)
+        yield dataclasses.replace(structure, thickness_mm=thickness, notes=notes)
 
 
 def _integer(item: Any, keyword: str, name: str) -> int:
@@ -298,19 +327,26 @@ def _labels(rois: list[Any], numbers_of: list[int], name: str) -> tuple[list[str
     ]
 
 
-def _loops(contours: Any, label: str, name: str) -> tuple[list[Array], list[str]]:
-    """World points (RAS) of the closed contours of a structure, and what was left out."""
-    loops, others = [], []
+class _Drawing(NamedTuple):
+    """The contours of a structure as its file has them."""
+
+    loops: list[Array]  # world points (RAS) of the closed ones
+    overlaps: str  # what becomes of loops that overlap in part
+    notes: tuple[str, ...]  # what was left out
+
+
+def _drawing(contours: Any, label: str, name: str) -> _Drawing:
+    loops, kinds, others = [], set(), []
     for item in items_of(contours, "ContourSequence", name) if contours is not None else ():
         kind = text_of(item, "ContourGeometricType", name)
         if kind in _SOLID:
             loops.append(_points(item, label, name))
+            kinds.add(kind)
         else:
             others.append(kind or "no type")
-    if not others:
-        return loops, []
-    kinds = ", ".join(sorted(set(others)))
-    return loops, [f"{len(others)} contours of {label!r} are not closed ({kinds}) and were left out"]
+    left_out = ", ".join(sorted(set(others)))
+    notes = (f"{len(others)} contours of {label!r} are not closed ({left_out}) and were left out",) if others else ()
+    return _Drawing(loops, XOR if _XOR in kinds else UNION, notes)
 
 
 def _points(item: Any, label: str, name: str) -> Array:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.dose.structures.overlaps import OVERLAPS, UNION, overlapping, united
 
 Array = npt.NDArray[np.float64]
 _FLAT_MM = 0.05  # how far the points of a contour may lie off its plane, and contours of one plane from each other
@@ -124,7 +125,8 @@ class Plane(NamedTuple):
         Along the normal.
     loops
         Points in the plane, mm, each of shape (N, 2). What lies inside an odd number of them belongs to the
-        structure: so a loop in a loop is a hole, and loops side by side are parts.
+        structure: so a loop in a loop is a hole, and loops side by side are parts. Loops that overlap in part are
+        united before; see `contour_structure`.
     """
 
     position_mm: float
@@ -175,6 +177,7 @@ def contour_structure(
     thickness_mm: float | None = None,
     color: Color | None = None,
     frame_of_reference: str = "",
+    overlaps: str = UNION,
 ) -> ContourStructure:
     """Make a structure of closed contours.
 
@@ -192,14 +195,21 @@ def contour_structure(
         Red, green, blue, 0 to 255.
     frame_of_reference
         What the coordinates refer to (a DICOM UID), where that is known.
+    overlaps
+        What becomes of loops of one plane that cover each other in part: ``"union"`` joins them, with a note;
+        ``"xor"`` leaves out what an even number of them holds. A loop inside another one is a hole in either case, and
+        so is what a loop surrounds that is joined to the outer one by a bridge (a keyhole).
 
     Raises
     ------
     InvalidInput
-        If the points are not finite numbers in three dimensions, or not in parallel planes.
+        If the points are not finite numbers in three dimensions, or not in parallel planes, or ``overlaps`` is another
+        word.
     """
     if thickness_mm is not None and not (np.isfinite(thickness_mm) and thickness_mm > 0):
         raise InvalidInput(f"the slice thickness of {name!r} is {thickness_mm!r}; give a positive length in mm")
+    if overlaps not in OVERLAPS:
+        raise InvalidInput(f"overlaps of {name!r} is {overlaps!r}; give {' or '.join(map(repr, OVERLAPS))}")
     given = [_checked(loop, name) for loop in loops]
     usable = [loop for loop in given if len(loop) >= 3]
     notes = []
@@ -209,6 +219,9 @@ def contour_structure(
     planes = tuple(Plane(z, without_duplicates(parts)) for z, parts in by_plane(usable, frame))
     if copies := len(usable) - sum(len(plane.loops) for plane in planes):
         notes.append(f"{copies} contours of {name!r} are copies of others and were left out")
+    if overlaps == UNION:
+        planes, more = _without_overlaps(planes, name)
+        notes += more
     return ContourStructure(
         name=name,
         planes=planes,
@@ -218,6 +231,33 @@ def contour_structure(
         frame_of_reference=frame_of_reference,
         notes=tuple(notes),
     )
+
+
+def _without_overlaps(planes: tuple[Plane, ...], name: str) -> tuple[tuple[Plane, ...], list[str]]:
+    """Planes whose loops are united where they cover each other in part, and that in sentences."""
+    found, joined, kept = [], 0, 0
+    for plane in planes:
+        loops = plane.loops
+        for group in overlapping(loops) if len(loops) > 1 else ():
+            around = united([plane.loops[n] for n in group])
+            if around is None:
+                kept += 1
+            else:
+                joined += 1
+                members = {id(plane.loops[n]) for n in group}
+                loops = (*(loop for loop in loops if id(loop) not in members), *around)
+        found.append(Plane(plane.position_mm, loops))
+    notes = []
+    if joined:
+        notes.append(
+            f"contours of {name!r} overlap in part {joined} times and are united there; overlaps='xor' leaves out what "
+            "two of them hold"
+        )
+    if kept:
+        notes.append(
+            f"contours of {name!r} overlap in part {kept} times and cannot be united; what two hold is left out"
+        )
+    return tuple(found), notes
 
 
 def _checked(loop: npt.ArrayLike, name: str) -> Array:

@@ -1,0 +1,76 @@
+"""Loops of one structure that overlap in part are united; holes, neighbors and what is to be cut out stay."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose import DvhSettings, contour_structure, dvh
+from napari_gpubio.dose.io import read_rtstruct
+from napari_gpubio.dose.structures.overlaps import inside_loop, overlapping, united
+from tests.dose.dicom_files import save_structures
+from tests.dose.samples import PLANES, at, circle, linear_dose, square, stack
+
+DEPTH = 14.0  # of a stack of PLANES, mm
+C_OPEN_RIGHT = np.array([[-8, -8], [2, -8], [2, -5], [-5, -5], [-5, 5], [2, 5], [2, 8], [-8, 8]], float)
+
+
+def area_of(loops, **more):
+    found = dvh(linear_dose((0, 0, 1.0)), stack(loops, PLANES, **more), DvhSettings(spacing_mm=0.5), device="cpu")
+    return 1000 * found["organ"].volume_cc / DEPTH, found["organ"].notes
+
+
+@pytest.mark.parametrize(
+    ("loops", "area", "overlap"),
+    [
+        ([square(4), square(4, (3, 2))], 64 + 64 - 30, True),
+        ([square(4), square(4, (3, 0))], 64 + 64 - 40, True),  # with edges on each other
+        ([square(4), square(4, (3, 0)), square(4, (6, 0))], 14 * 8, True),
+        ([square(4), square(4, (3, 2))[::-1]], 64 + 64 - 30, True),
+        ([C_OPEN_RIGHT, -C_OPEN_RIGHT], 16 * 16 - 10 * 10, True),  # a ring
+        ([square(4), square(2, (-2, 0))], 64 - 16, False),  # a hole at the border
+        ([square(4), square(4, (8, 0))], 128, False),  # neighbors that touch
+        ([square(8), square(3, (-3, 0)), square(2, (3, 0))], 256 - 36 - 16, False),
+    ],
+    ids=["corners", "edges", "three", "reversed", "ring", "hole at the border", "neighbors", "two holes"],
+)
+def test_area_of_loops(loops, area, overlap):
+    found, notes = area_of(loops)
+    assert found == pytest.approx(area, rel=1e-3)
+    assert bool(notes) == overlap
+    if overlap:
+        assert "7 times" in notes[0]
+        assert "united" in notes[0]
+
+
+def test_by_the_even_odd_rule_what_both_hold_is_left_out():
+    found, notes = area_of([square(4), square(4, (3, 2))], overlaps="xor")
+    assert found == pytest.approx(128 - 2 * 30, rel=1e-3)
+    assert notes == ()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_union_holds_what_one_of_the_loops_holds(seed):
+    rng = np.random.default_rng(seed)
+    loops = [circle(rng.uniform(3, 6), int(rng.integers(5, 40)), rng.uniform(-4, 4, 2)) for _ in range(4)]
+    groups = overlapping(loops)
+    assert groups
+    points = rng.uniform(-10, 10, (4000, 2))
+    for group in groups:
+        members = [loops[n] for n in group]
+        around = np.sum([inside_loop(points, loop) for loop in united(members)], axis=0) % 2 == 1
+        np.testing.assert_array_equal(around, np.any([inside_loop(points, loop) for loop in members], axis=0))
+
+
+def test_the_type_of_contours_in_a_file_decides(tmp_path):
+    loops = [at(square(4), 0.0), at(square(4, (3, 2)), 0.0), at(square(4), 2.0)]
+    drawn = [(name, [(kind, loop) for loop in loops]) for name, kind in
+             (("joined", "CLOSED_PLANAR"), ("cut", "CLOSEDPLANAR_XOR"))]  # fmt: skip
+    structures = read_rtstruct(save_structures(tmp_path / "s.dcm", drawn))
+    found = dvh(linear_dose((0, 0, 1.0)), structures, DvhSettings(any_frame=True), device="cpu")  # a whole set
+    assert [1000 * one.volume_cc for one in found] == pytest.approx([2 * (98 + 64), 2 * (68 + 64)], rel=1e-3)
+    assert [len(one.notes) for one in found] == [1, 0]
+
+
+def test_another_word_for_overlaps_is_refused():
+    with pytest.raises(InvalidInput, match="overlaps of 'organ' is 'both'; give 'union' or 'xor'"):
+        contour_structure("organ", [at(square(4), 0.0)], overlaps="both")
