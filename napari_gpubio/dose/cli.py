@@ -47,7 +47,10 @@ def add_verb(verbs: Any) -> None:
         "--thickness-mm", type=float, metavar="MM", help="slice thickness of contours that lie in a single plane"
     )
     verb.add_argument(
-        "--metric", action="append", metavar="TEXT", help="for instance D95%%[Gy] or gEUD(a=8); may be repeated"
+        "--metric",
+        action="append",
+        metavar="TEXT",
+        help="for instance D95%%[Gy], D95, max or gEUD(a=8); may be repeated",
     )
     verb.add_argument("--reference-dose", type=float, help="what %% of dose are of (the prescription)")
     verb.add_argument("--plan", type=Path, help="RTPLAN file with the prescription instead")
@@ -66,8 +69,8 @@ def run(options: argparse.Namespace) -> int:
     dose = (nifti.read_dose if _is_nifti(options.dose) else read_rtdose)(options.dose, unit=options.unit)
     reference_dose = _reference_dose(options, dose)
     structures, numbers = _read_structures(options)
-    usual = _LIGHT_METRICS if dose.is_light else _PLAIN_METRICS
-    metrics = [parse_metric(text.format(unit=dose.unit)) for text in options.metric or usual]
+    usual = [text.format(unit=dose.unit) for text in (_LIGHT_METRICS if dose.is_light else _PLAIN_METRICS)]
+    metrics = [parse_metric(text).in_unit(dose.unit) for text in options.metric or usual]
     constraints = parse_constraints(existing_text(options.constraints)) if options.constraints else ()
     settings = read_settings(options, DvhSettings())
     result = dvh(dose, structures, settings, device=options.device, progress=draw_progress)

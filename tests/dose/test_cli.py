@@ -154,3 +154,22 @@ def test_a_saved_fluence_is_counted_as_what_it_means(tmp_path, capsys):
     for unit, words in (("Gy", "cannot be given in"), ("foo", "is not a known unit"), ("-3", "is not a known unit")):
         with pytest.raises(InvalidInput, match=words):
             run(str(tmp_path / "f.nii.gz"), str(tmp_path / "l.nii.gz"), f"--unit={unit}")
+
+
+def test_metrics_in_short_say_their_unit(files, capsys):
+    assert run("dose.dcm", "rs.dcm", "--structure", "PTV", "--metric", "D95", "--metric", "max") == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["structure", "D95%[Gy]", "Max[Gy]"]
+    with pytest.raises(InvalidInput, match="'V20' lacks the unit of its dose"):
+        run("dose.dcm", "rs.dcm", "--metric", "V20")
+
+
+def test_the_thickness_of_a_single_plane_is_an_option(files, capsys):
+    save_structures(files / "one.dcm", [("PTV", [("CLOSED_PLANAR", at(circle(6.0, 64, (13, 11)), 8.0))])])
+    with pytest.raises(InvalidInput, match="single plane, whose thickness is not known; give thickness_mm"):
+        run("dose.dcm", "one.dcm")
+    assert run("dose.dcm", "one.dcm", "--thickness-mm", "4", "--metric", "volume") == 0
+    assert float(capsys.readouterr().out.split()[-1]) == pytest.approx(np.pi * 36 * 4 / 1000, rel=1e-3)
+    write_volume(files / "labels.nii", np.ones((3, 3, 3), np.uint8), np.eye(4))
+    with pytest.raises(InvalidInput, match=r"labels\.nii holds labels, which need no --thickness-mm"):
+        run("dose.dcm", "labels.nii", "--thickness-mm", "4")

@@ -268,3 +268,55 @@ def test_plans_are_compared_by_indices_too():
     assert found.first == (pytest.approx(index.of(target, everything=everything)),)
     assert found.second == (pytest.approx(index.of(target, everything=wider)),)
     assert found.first != found.second
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "value"),
+    [
+        ("D95", "D95%[Gy]", 12.0),
+        ("d95", "D95%[Gy]", 12.0),
+        ("D95%", "D95%[Gy]", 12.0),
+        ("D95[cGy]", "D95%[cGy]", 1200.0),
+        ("D0.5cc", "D0.5cc[Gy]", 49.0),
+        ("DC1cc", "DC1cc[Gy]", 12.0),
+        ("V20Gy", "V20Gy[%]", 75.0),
+        ("CV20Gy", "CV20Gy[%]", 25.0),
+        ("V50%", "V50%[%]", 75.0),
+        ("Dmax", "Max[Gy]", 50.0),
+        ("max", "Max[Gy]", 50.0),
+        ("Dmean[cGy]", "Mean[cGy]", 3000.0),
+        ("minimum", "Min[Gy]", 10.0),
+        ("D median", "Median[Gy]", 30.0),
+        ("volume", "Volume[cc]", 20.0),
+    ],
+)
+def test_metrics_in_short_say_what_they_are(text, said, value):
+    metric = parse_metric(text)
+    assert str(metric.in_unit("Gy")) == said
+    assert parse_metric(str(metric)) == metric
+    assert metric.of(HEART, 40.0) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("V20", r"'V20' lacks the unit of its dose; write V20Gy\[%\], or V20%\[%\] for % of the prescription"),
+        ("V20foo", "'foo' in 'V20foo' is not a known unit of dose"),
+        ("D95[cc]", "'cc' in 'D95\\[cc\\]' must be a dose"),
+        ("max[cc]", "'cc' in 'max\\[cc\\]' must be a dose"),
+        ("volume[Gy]", "must be a volume"),
+        ("Dfoo", "is no dose-volume metric; write for instance"),
+    ],
+)
+def test_what_is_too_short_shows_how_it_is_written(text, words):
+    with pytest.raises(InvalidInput, match=words):
+        parse_metric(text)
+
+
+def test_a_constraint_in_short_says_its_unit():
+    (result,) = evaluate_constraints([parse_constraint("heart: D95 > 11")], [HEART])
+    assert (str(result.constraint), result.status, result.value) == (
+        "heart: D95%[Gy] > 11",
+        "pass",
+        pytest.approx(12.0),
+    )

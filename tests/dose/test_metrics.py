@@ -63,7 +63,7 @@ def test_metrics(text, value):
     ("text", "message"),
     [
         *((text, "is no dose-volume metric; write for instance")
-          for text in ("", "D95", "D95%", "95%[Gy]", "D95%[]", "X5Gy[%]", "D-5%[Gy]", "D9 5%[Gy]")),
+          for text in ("", "D95x", "95%", "95%[Gy]", "D95%[]", "X5Gy[%]", "D-5%[Gy]", "D9 5%[Gy]")),
         ("D95Gy[Gy]", "must be a volume"),
         ("D95%[cc]", "must be a dose"),
         ("V20cc[%]", "must be a dose"),

@@ -29,7 +29,8 @@ DEFAULT_METRICS = "Volume[cc], Mean[{unit}], D95%[{unit}], D2%[{unit}], Max[{uni
 LIGHT_METRICS = f"{DEFAULT_METRICS}, Zero[%]"
 METRICS_TIP = (
     "Metrics: D95%[Gy], D0.03cc[Gy], V20Gy[%], V20Gy[cc], V20Gy-30Gy[cc], CV20Gy[cc], DC1cc[Gy], "
-    "Mean[Gy], Min[Gy], Max[Gy], Median[Gy], Volume[cc]; with a prescription also V95%[%]. With parameters: "
+    "Mean[Gy], Min[Gy], Max[Gy], Median[Gy], Volume[cc]; in short D95, Dmax, V20Gy; with a prescription also V95%[%]. "
+    "With parameters: "
     f"{', '.join(model.full_example for model in MODELS.values())}"
 )
 _MENU = (  # 0: the unit of the dose, 1: the unit in which 20 and 30 are usual doses

@@ -1,5 +1,6 @@
 """Plans evaluated: constraints on metrics, and two plans compared."""
 
+import dataclasses
 import math
 import operator
 import re
@@ -206,6 +207,7 @@ def _evaluate(
     if len(matching) != 1:
         return not_evaluated(f"{len(matching) or 'no'} structures are named {constraint.structure!r}")
     (dvh,) = matching
+    constraint = dataclasses.replace(constraint, metric=constraint.metric.in_unit(dvh.unit))  # so that it says its unit
     if dvh.is_empty:  # whose volumes of 0 keep every limit
         return not_evaluated(f"{dvh.name!r} is empty")
     found = evaluate_metric(constraint.metric, dvh, reference_dose, everything=everything)

@@ -76,9 +76,16 @@ class Metric:
         """The one structure that it is for, or nothing."""
         return next((one.text for one in self.given if one.name == TARGET), "")
 
+    @property
+    def units(self) -> tuple[tuple[str, bool], ...]:
+        """Units of the value at which it is read and of the answer, if they have one; each with whether of a volume."""
+        at_volume = self.kind in ("D", "DC")
+        pairs = ((self.value_unit, at_volume), (self.unit, not self.is_dose))
+        return tuple(pair for pair in pairs if pair[0])
+
     def in_unit(self, unit: str) -> "Metric":
         """The same with this unit of dose, where it is a dose and names none."""
-        is_open = self._model is not None and self._model.is_dose and not self.unit
+        is_open = self.is_dose and not self.unit and self.inner is None
         return dataclasses.replace(self, unit=unit) if is_open else self
 
     def of(self, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None) -> float:

@@ -2,7 +2,8 @@
 
 The notation of AAPM Task Group 263 (Mayo et al. 2018, Int. J. Radiat. Oncol. 100:1057): what is evaluated, at which
 value with its unit, and in brackets the unit of the answer. CV and DC are the complement, the cold side. Additions of
-ours are a band of doses, ``V20Gy-30Gy[cc]``, and metrics with named parameters (`napari_gpubio.dose.metrics.models`).
+ours are a band of doses, ``V20Gy-30Gy[cc]``, and metrics with named parameters (`napari_gpubio.dose.metrics.models`);
+`napari_gpubio.dose.metrics.short_text` reads what is written in short, such as ``D95``.
 """
 
 import re
@@ -12,6 +13,7 @@ from napari_gpubio.core.quantity import is_unit
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.metrics.models import MODELS, Model, clearer_name, model_named
 from napari_gpubio.dose.metrics.parameters import PERCENT, Given, is_volume_unit, parts, read_value
+from napari_gpubio.dose.metrics.short_text import short_metric
 
 _NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
 _UNIT = r"([^\W\d_][^\[\]\-\s]*|[%°µ][^\[\]\-\s]*|(?<=\s)1/[^\[\]\-\s]+)"  # the last one after a blank: V1e-6 1/mm2
@@ -53,6 +55,10 @@ def parse_metric(text: str) -> Metric:
         return Metric(kind=kind, unit=unit)
     if found := _AT_VALUE.fullmatch(stripped):
         return _at_value(text, *found.groups())
+    if short := short_metric(stripped):
+        for unit, is_volume in short.units:
+            _require_unit(text, unit, is_volume=is_volume)
+        return short
     if found := _MODEL.fullmatch(stripped):
         if model := model_named(found["name"]):
             return _of_model(model, found["given"] or "", (found["unit"] or "").strip())

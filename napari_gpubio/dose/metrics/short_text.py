@@ -1,0 +1,46 @@
+"""Metrics in short: ``D95``, ``Dmax``, ``max``, ``V20Gy``.
+
+D at a number without a unit is at % of the volume, V without brackets is in % of the volume, and a dose without
+brackets is in the unit of the histogram. The unit of a volume's dose is never guessed: V20 may be of 20 Gy or 20 %.
+"""
+
+import re
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose.metrics.metric import Metric
+from napari_gpubio.dose.metrics.parameters import PERCENT
+
+_NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+_BRACKET = r"(?:\s*\[([^\[\]]+)\])?"
+_DOSE = re.compile(rf"(DC|D)\s*{_NUMBER}(?:\s*(%|cc|cm3|mm3))?{_BRACKET}", re.IGNORECASE)
+_VOLUME = re.compile(rf"(CV|V)\s*{_NUMBER}([^\W\d_][^\[\]\-\s]*|%)?", re.IGNORECASE)
+_NAMED = re.compile(rf"D?\s*(mean|average|min|minimum|max|maximum|median|volume|zero){_BRACKET}", re.IGNORECASE)
+_KINDS = {"average": "Mean", "minimum": "Min", "maximum": "Max"}
+_USUAL = {"Volume": "cc", "Zero": PERCENT}  # units of what is no dose
+
+
+def short_metric(text: str) -> Metric | None:
+    """A metric that is written in short; None if it is none.
+
+    Raises
+    ------
+    InvalidInput
+        If it is a volume at a dose without a unit.
+    """
+    if named := _NAMED.fullmatch(text):
+        kind = _KINDS.get(named[1].lower(), named[1].capitalize())
+        return Metric(kind=kind, unit=(named[2] or _USUAL.get(kind, "")).strip())
+    if dose := _DOSE.fullmatch(text):
+        kind, value, unit, answer = dose.groups()
+        return Metric(
+            kind=kind.upper(), value=float(value), value_unit=(unit or PERCENT).lower(), unit=(answer or "").strip()
+        )
+    if (volume := _VOLUME.fullmatch(text)) is None:
+        return None
+    kind, value, unit = volume.groups()
+    if not unit:
+        raise InvalidInput(
+            f"{text!r} lacks the unit of its dose; write {kind.upper()}{value}Gy[%], or {kind.upper()}{value}%[%] for "
+            "% of the prescription"
+        )
+    return Metric(kind=kind.upper(), value=float(value), value_unit=unit, unit=PERCENT)
