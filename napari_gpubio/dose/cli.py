@@ -67,6 +67,8 @@ def add_verb(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make histograms as the arguments request."""
     dose = (nifti.read_dose if _is_nifti(options.dose) else read_rtdose)(options.dose, unit=options.unit)
+    for note in dose.notes:
+        print(note, file=sys.stderr)
     reference_dose = _reference_dose(options, dose)
     structures, numbers = _read_structures(options)
     usual = [text.format(unit=dose.unit) for text in (_LIGHT_METRICS if dose.is_light else _PLAIN_METRICS)]

@@ -44,6 +44,8 @@ class Dose:
         What the coordinates refer to (a DICOM UID), where that is known.
     name
         For tables and curves.
+    notes
+        What was done to the values, in sentences.
 
     Attributes
     ----------
@@ -57,6 +59,7 @@ class Dose:
     quantity: str = ""
     frame_of_reference: str = ""
     name: str = ""
+    notes: tuple[str, ...] = ()
     least: float = field(init=False)
     largest: float = field(init=False)
 

@@ -94,6 +94,8 @@ def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:
     name_of_values = dose.quantity or ("absorbed dose" if same_kind(dose.unit, "Gy") else "dose")
     own = {**quantity_metadata(Quantity(name_of_values, dose.unit)), FRAME: dose.frame_of_reference}
     metadata = {**own, **keywords.pop("metadata", {})}
+    if dose.notes:
+        metadata["notes"] = list(dict.fromkeys((*dose.notes, *metadata.get("notes", ()))))
     low = min(0.0, dose.least)
     limits = low, dose.largest if dose.largest > low else low + 1.0
     display = {"colormap": "inferno", "contrast_limits": limits, **keywords}
@@ -140,6 +142,7 @@ def dose_of(layer: Any, unit: str, *, frame: int | None = None, scale: Scale | N
         quantity=known.name if known else "",
         frame_of_reference=str(carried(layer, FRAME) or ""),
         name=layer.name,
+        notes=tuple(carried(layer, "notes") or ()),
     )
 
 

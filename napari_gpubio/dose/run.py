@@ -101,6 +101,7 @@ def provenance(dose: Dose, settings: DvhSettings, device: Device, seconds: float
         "unit": dose.unit,
         "device": device.describe(),
         "seconds": round(seconds, 4),
+        **({"notes": list(dose.notes)} if dose.notes else {}),
     }
 
 

@@ -78,7 +78,8 @@ def test_files_of_pydicom(name):
         ({"PixelData": None}, "dose.dcm has no PixelData"),
         ({"PixelData": b"12345678"}, "cannot be read"),
         ({"NumberOfFrames": 3}, "GridFrameOffsetVector of dose.dcm|declares 3 frames|cannot be read"),
-        ({"GridFrameOffsetVector": [0, 4, 8, 13]}, "4 to 5 mm apart; export the dose on an evenly"),
+        ({"GridFrameOffsetVector": [0, 4, 8, 8]}, "at one place or out of order .*runs by 0 to 4 mm"),
+        ({"GridFrameOffsetVector": [0, 4, 12, 8]}, "at one place or out of order .*runs by -4 to 8 mm"),
         ({"GridFrameOffsetVector": [0, 4, 8]}, "GridFrameOffsetVector of dose.dcm is"),
         ({"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]}, "which are no axes"),
         ({"PixelSpacing": [0, 2]}, "cannot be inverted"),
@@ -327,3 +328,31 @@ def test_the_thickness_of_a_single_plane(tmp_path):
     assert (len(found), [one.name for one in found]) == (2, ["One", "Two"])
     with pytest.raises(InvalidInput, match="slice thickness of 'One' is -1"):
         read_rtstruct(both, thickness_mm=-1.0)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    ("offsets", "step", "count"), [([0, 4, 8, 13], 1.0, 14), ([0, 2, 6, 10], 2.0, 6), ([0, 3, 7.5, 9], 1.5, 7)]
+)
+def test_frames_at_uneven_distances_are_interpolated(tmp_path, offsets, step, count, sign):
+    """Linear between frames, which is what a histogram takes a dose for: each frame is there as it was."""
+    signed = [sign * offset for offset in offsets]
+    found = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, GridFrameOffsetVector=signed))
+    even = read_rtdose(save_dose(tmp_path / "even.dcm", PIXELS))
+    assert found.values.shape[2] == count
+    assert found.affine[2, 2] == pytest.approx(sign * step)
+    for frame, offset in enumerate(offsets):
+        np.testing.assert_allclose(found.values[:, :, round(offset / step)], even.values[:, :, frame], rtol=1e-12)
+    middle = 0.5 * (even.values[:, :, 2] + even.values[:, :, 3])
+    at = (offsets[2] + offsets[3]) / 2 / step
+    ends = found.values[:, :, int(np.floor(at))], found.values[:, :, int(np.ceil(at))]
+    np.testing.assert_allclose(0.5 * (ends[0] + ends[1]), middle, rtol=1e-9)
+    (note,) = found.notes
+    assert f"interpolated linearly to {count} frames {step:g} mm apart" in note
+    assert not even.notes
+
+
+def test_frames_that_no_even_distance_meets_say_so(tmp_path):
+    found = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, GridFrameOffsetVector=[0, 4, 8.37, 13]))
+    assert "frames of the file lie up to" in found.notes[0]
+    assert found.affine[2, 2] == pytest.approx(4 / 6)

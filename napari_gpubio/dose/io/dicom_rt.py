@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.io.dicom import (
-    EVEN,
     LPS_TO_RAS,
     items_of,
     number_of,
@@ -25,6 +24,7 @@ from napari_gpubio.dose.io.dicom import (
     to_world,
     value_of,
 )
+from napari_gpubio.dose.io.frames import evenly_spaced
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure
 from napari_gpubio.dose.structures.outlines import usual_distance_mm
@@ -42,6 +42,9 @@ _TO_RAS = np.diag(LPS_TO_RAS)[:3]
 def read_rtdose(path: str | Path, *, unit: str | None = None) -> Dose:
     """Read the dose grid of an RTDOSE file.
 
+    Frames that are not evenly spaced are interpolated linearly to those that are, with a note; outside of the first and
+    last one the dose reaches half of the new distance.
+
     Parameters
     ----------
     path
@@ -52,23 +55,25 @@ def read_rtdose(path: str | Path, *, unit: str | None = None) -> Dose:
     Raises
     ------
     InvalidInput
-        If the file is missing, damaged, of another kind, without a dose grid or its scaling, in frames that are not
-        evenly spaced, or in relative units that are not given.
+        If the file is missing, damaged, of another kind, without a dose grid or its scaling, in frames that are out of
+        order, or in relative units that are not given.
     """
     name = Path(path).name
     dataset = read_dataset(path, "RTDOSE")
     found = _unit_of(dataset, unit, name)
-    values = _pixels(dataset, name) * float(numbers(dataset, "DoseGridScaling", name, 1)[0])
+    pixels = _pixels(dataset, name) * float(numbers(dataset, "DoseGridScaling", name, 1)[0])
+    values, step, notes = _spaced(dataset, pixels, name)
     return Dose(
         values=values.transpose(2, 1, 0),
         affine=to_world(
             plane_axes(dataset, name),
-            _frame_distance(dataset, len(values), name),
+            step,
             numbers(dataset, "ImagePositionPatient", name, 3),
         ),
         unit=found,
         frame_of_reference=text_of(dataset, "FrameOfReferenceUID", name),
         name=name,
+        notes=notes,
     )
 
 
@@ -93,25 +98,18 @@ def _pixels(dataset: Any, name: str) -> Array:
     return pixels.reshape(frames, rows, columns).astype(np.float64)
 
 
-def _frame_distance(dataset: Any, frames: int, name: str) -> float:
-    """From one frame to the next along the normal, mm; negative if they run against it.
+def _spaced(dataset: Any, values: Array, name: str) -> tuple[Array, float, tuple[str, ...]]:
+    """Frames at an even distance, that distance along the normal in mm, negative if they run against it, and notes.
 
     The offsets begin with 0, or with the patient coordinate of the image position (DICOM PS3.3 C.8.8.3.2); their
     differences mean the same in both cases.
     """
-    if frames == 1:
-        thickness = number_of(dataset, "SliceThickness", name)
-        if not thickness:
-            raise InvalidInput(f"{name} has a single frame and no SliceThickness; give a dose of several frames")
-        return thickness
-    steps = np.diff(numbers(dataset, "GridFrameOffsetVector", name, frames))
-    step = float(steps.mean())
-    if step == 0 or np.abs(steps - step).max() > EVEN * abs(step):
-        raise InvalidInput(
-            f"the frames of {name} are {np.abs(steps).min():.4g} to {np.abs(steps).max():.4g} mm apart; export the "
-            "dose on an evenly spaced grid"
-        )
-    return step
+    if len(values) > 1:
+        return evenly_spaced(values, numbers(dataset, "GridFrameOffsetVector", name, len(values)), name)
+    thickness = number_of(dataset, "SliceThickness", name)
+    if not thickness:
+        raise InvalidInput(f"{name} has a single frame and no SliceThickness; give a dose of several frames")
+    return values, thickness, ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
