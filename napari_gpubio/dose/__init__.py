@@ -14,6 +14,7 @@ from napari_gpubio.dose.bands import DvhBand, dvh_band, dvh_band_of_halves
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
 from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import dvh, dvh_steps, whole_dose, whole_dose_steps
 from napari_gpubio.dose.settings import DvhSettings
@@ -32,6 +33,7 @@ __all__ = [
     "PointStructure",
     "ResidentDvh",
     "contour_structure",
+    "difference_of_doses",
     "dvh",
     "dvh_band",
     "dvh_band_of_halves",
@@ -39,6 +41,7 @@ __all__ = [
     "io",
     "metrics",
     "structures",
+    "sum_of_doses",
     "whole_dose",
     "whole_dose_steps",
 ]

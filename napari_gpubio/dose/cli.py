@@ -21,6 +21,7 @@ from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metr
 from napari_gpubio.dose.metrics.metric_text import parse_metric
 from napari_gpubio.dose.metrics.parameters import dose_factor
 from napari_gpubio.dose.model import Dose, Structures
+from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
 from napari_gpubio.dose.run import dvh, whole_dose
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -40,6 +41,9 @@ def add_verb(verbs: Any) -> None:
     )
     verb.add_argument("dose", type=Path, help="RTDOSE file, or NIfTI volume with --unit")
     verb.add_argument("structures", type=Path, help="RTSTRUCT file, or NIfTI labels")
+    verb.add_argument("--add", type=Path, action="append", metavar="DOSE", help="add another dose; may be repeated")
+    verb.add_argument("--subtract", type=Path, metavar="DOSE", help="subtract another dose")
+    verb.add_argument("--save-dose", type=Path, help="write the dose that is counted: .nii or .nii.gz")
     verb.add_argument("--unit", help="of a dose whose file does not state it, for instance Gy or J/cm2")
     verb.add_argument("--structure", action="append", metavar="NAME", help="only this structure; may be repeated")
     verb.add_argument("--label", action="append", metavar="N=NAME", help="name of a label; may be repeated")
@@ -66,7 +70,8 @@ def add_verb(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Make histograms as the arguments request."""
-    dose = (nifti.read_dose if _is_nifti(options.dose) else read_rtdose)(options.dose, unit=options.unit)
+    settings = read_settings(options, DvhSettings())
+    dose = _read_doses(options, any_frame=settings.any_frame)
     for note in dose.notes:
         print(note, file=sys.stderr)
     reference_dose = _reference_dose(options, dose)
@@ -74,7 +79,6 @@ def run(options: argparse.Namespace) -> int:
     usual = [text.format(unit=dose.unit) for text in (_LIGHT_METRICS if dose.is_light else _PLAIN_METRICS)]
     metrics = [parse_metric(text).in_unit(dose.unit) for text in options.metric or usual]
     constraints = parse_constraints(existing_text(options.constraints)) if options.constraints else ()
-    settings = read_settings(options, DvhSettings())
     result = dvh(dose, structures, settings, device=options.device, progress=draw_progress)
     everything = None
     if any(metric.needs_everything for metric in (*metrics, *(one.metric for one in constraints))):
@@ -86,6 +90,26 @@ def run(options: argparse.Namespace) -> int:
     for one in results:
         print(f"{one.status:14} {one.constraint}  ({one.text})")
     return 0 if all(one.status == PASS for one in results) else 1
+
+
+def _read_doses(options: argparse.Namespace, *, any_frame: bool) -> Dose:
+    """The dose, with others added or subtracted."""
+
+    def read(path: Path) -> Dose:
+        return (nifti.read_dose if _is_nifti(path) else read_rtdose)(path, unit=options.unit)
+
+    dose, added = read(options.dose), options.add or ()
+    if options.dicom is not None and (added or options.subtract is not None):
+        raise InvalidInput(
+            f"{options.dicom.name} would be a copy of one of the doses with histograms of them all; leave out --dicom"
+        )
+    if added:
+        dose = sum_of_doses([dose, *map(read, added)], any_frame=any_frame)
+    if options.subtract is not None:
+        dose = difference_of_doses(dose, read(options.subtract), any_frame=any_frame)
+    if options.save_dose is not None:
+        nifti.write_dose(options.save_dose, dose)
+    return dose
 
 
 def _is_nifti(path: Path) -> bool:

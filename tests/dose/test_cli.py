@@ -15,6 +15,7 @@ from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.dose import cli as batch
 from napari_gpubio.dose import dvh, whole_dose
 from napari_gpubio.dose.io import read_dvh_sequence, read_rtdose, read_rtstruct
+from napari_gpubio.dose.io.nifti import read_dose as read_nifti_dose
 from tests.dose.dicom_files import save_dose, save_plan, save_structures
 from tests.dose.samples import at, circle
 
@@ -173,3 +174,18 @@ def test_the_thickness_of_a_single_plane_is_an_option(files, capsys):
     write_volume(files / "labels.nii", np.ones((3, 3, 3), np.uint8), np.eye(4))
     with pytest.raises(InvalidInput, match=r"labels\.nii holds labels, which need no --thickness-mm"):
         run("dose.dcm", "labels.nii", "--thickness-mm", "4")
+
+
+def test_doses_are_added_and_subtracted(files, capsys):
+    save_dose(files / "other.dcm", PIXELS[::-1].copy(), spacing=(2.0, 2.0, 2.0), first=(0.0, 0.0, 0.0), scale=0.02)
+    means = []
+    for more in ((), ("--add", "other.dcm"), ("--subtract", "other.dcm", "--save-dose", "d.nii")):
+        assert run("dose.dcm", "rs.dcm", "--structure", "PTV", "--metric", "mean", *more) == 0
+        means.append(float(capsys.readouterr().out.split()[-1]))
+    other = dvh(read_rtdose("other.dcm"), read_rtstruct("rs.dcm")["PTV"], device="cpu").dvhs[0].mean
+    assert means[1:] == pytest.approx([means[0] + other, means[0] - other], rel=1e-3)
+    saved = read_nifti_dose("d.nii")
+    np.testing.assert_allclose(saved.values, read_rtdose("dose.dcm").values - read_rtdose("other.dcm").values)
+    assert saved.unit == "Gy"
+    with pytest.raises(InvalidInput, match="histograms of them all; leave out --dicom"):
+        run("dose.dcm", "rs.dcm", "--add", "other.dcm", "--dicom", "with.dcm")
