@@ -10,6 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.quantity import SCALES, quantity_of
 from napari_gpubio.core.space import voxel_sizes_mm
+from napari_gpubio.dose.gui.combine import CombineBox
 from napari_gpubio.dose.gui.request import Plan, frame_at
 from napari_gpubio.dose.metrics.parameters import same_kind
 from napari_gpubio.dose.model import is_light
@@ -53,6 +54,7 @@ class InputBox(QWidget):
         self.dose_box = LayerBox(viewer, why_no_dose, empty="open a dose (3-D or 4-D image)", parent=self)
         self.second_box = LayerBox(viewer, why_no_dose, nothing="none", parent=self)
         self.unit, self.scale = QLineEdit(self), QComboBox(self)
+        self.combine = CombineBox(viewer, self.plans, self)
         self.structures = StructureList(viewer, self)
         self.sizes = muted_label(self)
         self._viewer = viewer
@@ -64,6 +66,7 @@ class InputBox(QWidget):
         )
         self._fill()
         self._connect()
+        self._on_second()
         self._on_dose()
 
     def plans(self) -> tuple[Plan, ...]:
@@ -104,6 +107,7 @@ class InputBox(QWidget):
 
     def detach(self) -> None:
         """Stop following the viewer."""
+        self.combine.detach()
         self._inserted.detach()
         for part in (self.dose_box, self.second_box, self.structures):
             part.detach()
@@ -128,6 +132,8 @@ class InputBox(QWidget):
             self._rows.addRow(row_label(text, tip, self), widget)
             if widget is unit_row:
                 self._rows.addRow(self.sizes)
+            elif widget is self.second_box:
+                self._rows.addRow("", self.combine)
         self.sizes.setToolTip("What the layer holds, and its grid")
         self.unit.setToolTip(_UNIT_TIP)
         self.scale.setToolTip(_SCALE_TIP)
@@ -138,7 +144,7 @@ class InputBox(QWidget):
                 (self.dose_box.currentIndexChanged, self._on_dose),
                 (self.dose_box.activated, self._on_user_choice),
                 (self.scale.activated, lambda *_: self.inputs_changed.emit()),
-                (self.second_box.currentIndexChanged, lambda *_: self.inputs_changed.emit()),
+                (self.second_box.currentIndexChanged, self._on_second),
                 (self.structures.ticked, self.inputs_changed.emit),
                 (self.unit.textChanged, self._mark_unit),
                 (self.unit.editingFinished, self._on_unit),
@@ -159,6 +165,10 @@ class InputBox(QWidget):
         if layer is not None:
             self.sizes.setText(_grid_text(layer))
             self._fit_sizes()
+        self.inputs_changed.emit()
+
+    def _on_second(self, *_: Any) -> None:
+        self._rows.setRowVisible(self.combine, self.second_box.layer is not None)
         self.inputs_changed.emit()
 
     def resizeEvent(self, event: Any) -> None:

@@ -80,7 +80,7 @@ class DosePanel(EnginePanel):
     @property
     def is_busy(self) -> bool:
         """Whether anything on screen is about to change."""
-        parts = (self.listener, self.highlight, self.controller)
+        parts = (self.listener, self.highlight, self.controller, self.inputs_box.combine)
         return self.running or self.waiting or self._run_timer.isActive() or any(part.is_busy for part in parts)
 
     def _connections(self) -> list[Connection]:
@@ -90,6 +90,8 @@ class DosePanel(EnginePanel):
             (self.inputs_box.dose_changed, self._on_dose),
             (self.inputs_box.inputs_changed, self._run_later),
             (self.form.changed, self._run_later),
+            (self.inputs_box.combine.layer_added, self._on_layer_added),
+            (self.inputs_box.combine.error_occurred, self.show_error),
             (self._run_timer.timeout, self._run_now),
             # layers
             (self.listener.labels_painted, self.highlight.update_labels),
@@ -143,6 +145,9 @@ class DosePanel(EnginePanel):
             unit = self.inputs_box.unit.text()
             for part in (self.axes_box, self.scale_box, self.table):
                 part.set_unit(unit)
+
+    def _on_layer_added(self, name: str) -> None:
+        self.show_status(f"added {name!r}; choose it as the dose for its histograms")
 
     def _run_later(self) -> None:
         """Run again what has been run once."""

@@ -1,0 +1,91 @@
+"""The sum and the difference of two plans as dose layers, which are then used like any other dose."""
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QHBoxLayout, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step
+from napari_gpubio.dose.gui.request import Plan
+from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.napari_io import dose_layer
+from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
+from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.jobs import LatestJob, Outcome
+
+_GRID = "as a new dose layer on the grid of the first one; a plan on another grid is interpolated linearly"
+_SUM_TIP = f"The sum of both plans {_GRID}"
+_DIFFERENCE_TIP = f"The first plan minus the second one {_GRID}"
+_DIVERGING = "PiYG"  # of napari's colormaps, pale at 0
+
+
+class CombineBox(QWidget):
+    """Buttons that make a layer of the sum or the difference of two plans.
+
+    ``layer_added`` has the name of a new layer, ``error_occurred`` a sentence.
+    """
+
+    layer_added = Signal(str)
+    error_occurred = Signal(str)
+
+    def __init__(self, viewer: Any, plans: Callable[[], tuple[Plan, ...]], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._viewer, self._plans = viewer, plans
+        self._job = LatestJob(self)
+        self._job.finished.connect(self._on_finished)
+        self.sum = text_button("Add layer: sum", _SUM_TIP, self, partial(self._start, _sum_steps))
+        self.difference = text_button(
+            "Add layer: difference", _DIFFERENCE_TIP, self, partial(self._start, _difference_steps)
+        )
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.sum, 1)
+        row.addWidget(self.difference, 1)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a layer is being made."""
+        return self._job.is_busy
+
+    def detach(self) -> None:
+        """End the worker."""
+        self._job.abandon()
+
+    def _start(self, make_steps: Callable[[tuple[Plan, ...]], Generator[Step, None, Dose]]) -> None:
+        try:
+            plans = self._plans()
+        except InvalidInput as error:
+            self.error_occurred.emit(str(error))
+            return
+        self._job.submit(lambda _: make_steps(plans))
+
+    def _on_finished(self, outcome: Outcome) -> None:
+        if outcome.error:
+            self.error_occurred.emit(outcome.error)
+            return
+        dose: Dose = outcome.result
+        data, keywords, _ = dose_layer(dose, **_display(dose))
+        layer = self._viewer.add_image(data, **keywords)
+        self.layer_added.emit(layer.name)
+
+
+def _sum_steps(plans: tuple[Plan, ...]) -> Generator[Step, None, Dose]:
+    yield Step(0, 1, "adding doses")
+    return sum_of_doses(plan.dose() for plan in plans)
+
+
+def _difference_steps(plans: tuple[Plan, ...]) -> Generator[Step, None, Dose]:
+    yield Step(0, 1, "subtracting doses")
+    if len(plans) < 2:
+        raise InvalidInput("a difference needs two plans; choose another dose as the second plan")
+    first, second = (plan.dose() for plan in plans)
+    return difference_of_doses(first, second)
+
+
+def _display(dose: Dose) -> dict[str, Any]:
+    """How a dose that may be negative is shown: 0 in the middle of two colors."""
+    reach = max(dose.largest, -dose.least)
+    return {"colormap": _DIVERGING, "contrast_limits": (-reach, reach)} if dose.least < 0 < reach else {}

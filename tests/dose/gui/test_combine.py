@@ -1,0 +1,72 @@
+"""Sum and difference of two plans as layers."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.quantity import quantity_of
+from napari_gpubio.dose import Dose
+from napari_gpubio.dose.napari_io import dose_of
+from tests.dose.gui.panel_samples import a_dose, check_same, dose_values, expected, organs
+from tests.dose.samples import affine_of
+
+
+def test_the_buttons_are_there_for_two_plans_only(user, panel):
+    user.add_case()
+    assert panel.inputs_box.combine.isHidden()
+    user.choose_two_plans(a_dose(scale=0.5))
+    assert not panel.inputs_box.combine.isHidden()
+
+
+@pytest.mark.parametrize(("button", "factor"), [("sum", 1.5), ("difference", 0.5)])
+def test_a_layer_of_two_plans_is_a_dose(user, panel, viewer, button, factor):
+    labels = user.choose_two_plans(a_dose(scale=0.5))
+    first = panel.inputs_box.dose_box.layer
+    getattr(panel.inputs_box.combine, button).click()
+    user.settle()
+    layer = viewer.layers[-1]
+    assert layer.name == ("dose + B" if button == "sum" else "dose - B")
+    np.testing.assert_allclose(dose_of(layer, "Gy").values, factor * dose_values(), rtol=1e-6)
+    assert panel.inputs_box.dose_box.layer == first  # what was chosen stays
+    assert "choose it as the dose" in panel.status
+    panel.inputs_box.dose_box.choose(layer)
+    panel.inputs_box.second_box.setCurrentIndex(0)
+    user.run()
+    assert panel.message == ""
+    made = Dose(values=dose_of(layer, "Gy").values, affine=a_dose().affine, unit="Gy")
+    for name in user.names:
+        check_same(user.curve(name), expected(made, organs(), name))
+    assert labels in viewer.layers
+
+
+def test_a_difference_is_called_one_and_shown_around_0(user, panel, viewer):
+    user.choose_two_plans(a_dose(scale=2.0))
+    panel.inputs_box.combine.difference.click()
+    user.settle()
+    layer = viewer.layers[-1]
+    assert quantity_of(layer).name.endswith("difference")
+    low, high = layer.contrast_limits
+    assert low == pytest.approx(-high)
+    assert low < 0
+
+
+def test_what_was_interpolated_is_told(user, panel, viewer):
+    other = Dose(values=dose_values((12, 10, 8)), affine=affine_of((3.0, 3.0, 4.0), (0, -8, 6)), unit="Gy", name="B")
+    user.choose_two_plans(other)
+    panel.inputs_box.combine.sum.click()
+    user.settle()
+    layer = viewer.layers[-1]
+    panel.inputs_box.dose_box.choose(layer)
+    user.run()
+    assert "'B' lies on another grid and was interpolated linearly" in panel.notes.text()
+
+
+def test_doses_that_do_not_go_together_are_refused(user, panel, viewer):
+    first, _ = user.add_case()
+    second = user.add_dose(Dose(values=dose_values(), affine=a_dose().affine, unit="J/cm2", name="light"))
+    panel.inputs_box.dose_box.choose(first)
+    panel.inputs_box.second_box.choose(second)
+    count = len(viewer.layers)
+    panel.inputs_box.combine.sum.click()
+    user.settle()
+    assert "cannot be added or subtracted" in panel.message
+    assert len(viewer.layers) == count
