@@ -13,6 +13,7 @@ from napari_gpubio.dose import io, metrics, structures
 from napari_gpubio.dose.bands import DvhBand, dvh_band, dvh_band_of_halves
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
+from napari_gpubio.dose.metrics.surface import SurfaceHistogram
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
 from napari_gpubio.dose.resident import ResidentDvh
@@ -20,6 +21,7 @@ from napari_gpubio.dose.run import dvh, dvh_steps, whole_dose, whole_dose_steps
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import ContourStructure, contour_structure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
+from napari_gpubio.dose.surfaces import surface_histograms
 
 __all__ = [
     "ContourStructure",
@@ -32,6 +34,7 @@ __all__ = [
     "LiveDvh",
     "PointStructure",
     "ResidentDvh",
+    "SurfaceHistogram",
     "contour_structure",
     "difference_of_doses",
     "dvh",
@@ -42,6 +45,7 @@ __all__ = [
     "metrics",
     "structures",
     "sum_of_doses",
+    "surface_histograms",
     "whole_dose",
     "whole_dose_steps",
 ]

@@ -14,7 +14,13 @@ from napari_gpubio.core.files import existing_text
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.io import nifti
 from napari_gpubio.dose.io.dicom_rt import read_rtdose, read_rtplan, read_rtstruct
-from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json, write_metrics_csv
+from napari_gpubio.dose.io.dvh_files import (
+    write_curves_csv,
+    write_dvh_sequence,
+    write_json,
+    write_metrics_csv,
+    write_surfaces_csv,
+)
 from napari_gpubio.dose.metrics.constraints import PASS, evaluate_constraints, parse_constraints
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
@@ -25,6 +31,7 @@ from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
 from napari_gpubio.dose.run import dvh, whole_dose
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.surfaces import surface_histograms
 
 _PLAIN_METRICS = ("Volume[cc]", "Mean[{unit}]", "D95%[{unit}]", "D50%[{unit}]", "D2%[{unit}]")
 _LIGHT_METRICS = (*_PLAIN_METRICS, "Zero[%]")
@@ -60,6 +67,7 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--plan", type=Path, help="RTPLAN file with the prescription instead")
     verb.add_argument("--constraints", type=Path, help="text file of lines such as 'Heart: V25Gy[%%] < 10'")
     verb.add_argument("--curves", type=Path, help="write the curves: .csv")
+    verb.add_argument("--surfaces", type=Path, help="write dose-surface histograms: .csv")
     verb.add_argument("--table", type=Path, help="write the metrics: .csv")
     verb.add_argument("--json", type=Path, help="write everything: .json")
     verb.add_argument("--dicom", type=Path, help="write a copy of the RTDOSE file with these histograms")
@@ -86,6 +94,11 @@ def run(options: argparse.Namespace) -> int:
     request = _Request(metrics, reference_dose, everything)
     _print_table(result, request)
     _write(options, result, request, numbers)
+    if options.surfaces is not None:
+        surfaces = surface_histograms(dose, structures, settings)
+        for note in dict.fromkeys(note for one in surfaces for note in one.notes):
+            print(note, file=sys.stderr)
+        write_surfaces_csv(options.surfaces, surfaces)
     results = evaluate_constraints(constraints, result, reference_dose=reference_dose, everything=everything)
     for one in results:
         print(f"{one.status:14} {one.constraint}  ({one.text})")

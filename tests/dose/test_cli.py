@@ -189,3 +189,10 @@ def test_doses_are_added_and_subtracted(files, capsys):
     assert saved.unit == "Gy"
     with pytest.raises(InvalidInput, match="histograms of them all; leave out --dicom"):
         run("dose.dcm", "rs.dcm", "--add", "other.dcm", "--dicom", "with.dcm")
+
+
+def test_surfaces_are_written(files):
+    assert run("dose.dcm", "rs.dcm", "--structure", "PTV", "--surfaces", "s.csv") == 0
+    with (files / "s.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[0]["area_cm2"]) == pytest.approx((2 * np.pi * 6 * 6 + 2 * np.pi * 36) / 100, rel=0.03)

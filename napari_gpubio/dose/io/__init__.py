@@ -10,6 +10,7 @@ from napari_gpubio.dose.io.dvh_files import (
     write_dvh_sequence,
     write_json,
     write_metrics_csv,
+    write_surfaces_csv,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "write_dvh_sequence",
     "write_json",
     "write_metrics_csv",
+    "write_surfaces_csv",
 ]

@@ -16,6 +16,7 @@ from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.dose.io.dicom import items_of, numbers, pixels_of, pydicom, read_dataset, required, text_of
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric, evaluate_metric
+from napari_gpubio.dose.metrics.surface import SurfaceHistogram
 
 Array = npt.NDArray[np.float64]
 _MOST_BINS = 100_000
@@ -226,6 +227,27 @@ def write_metrics_csv(
         for dvh in known:
             found = (evaluate_metric(metric, dvh, reference_dose, everything=everything) for metric in metrics)
             writer.writerow([dvh.name, *(one.cell for one in found)])
+
+
+def write_surfaces_csv(path: str | Path, surfaces: Iterable[SurfaceHistogram]) -> None:
+    """Write dose-surface histograms: a row for each point of a curve, with the area that receives at least a dose.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be written, or units differ.
+    """
+    known = tuple(surfaces)
+    units = {one.unit for one in known}
+    if len(units) > 1:
+        raise InvalidInput(f"the histograms are in {' and '.join(sorted(units))}; write those of one unit into a file")
+    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["structure", f"dose_{units.pop() if units else ''}", "area_cm2"])
+        for one in known:
+            writer.writerows(
+                [one.name, repr(d), repr(a)] for d, a in zip(one.doses.tolist(), one.areas_cm2.tolist(), strict=True)
+            )
 
 
 def write_json(path: str | Path, result: DvhResult) -> None:

@@ -73,7 +73,12 @@ def label_region(structures: LabelStructures, name: str) -> Region:
 
 
 def regions_on_grid(
-    structures: Sequence[ContourStructure], *, resolution_mm: float, room_mm: float = 0.0
+    structures: Sequence[ContourStructure],
+    *,
+    resolution_mm: float,
+    room_mm: float = 0.0,
+    interpolation: str = "slab",
+    caps: str = "half",
 ) -> tuple[Region, ...]:
     """Contours as voxels of one grid that holds them all, in the frame of the first one.
 
@@ -86,6 +91,8 @@ def regions_on_grid(
         of the first structure's planes, so that slabs end between voxels.
     room_mm
         Left free on every side, to grow into.
+    interpolation, caps
+        See `napari_gpubio.dose.settings.DvhSettings`.
 
     Raises
     ------
@@ -100,7 +107,8 @@ def regions_on_grid(
     if not (np.isfinite(room_mm) and room_mm >= 0):
         raise InvalidInput(f"room_mm is {room_mm!r}; give a length in mm")
     affine, shape = _grid_around(drawn, resolution_mm, room_mm)
-    return tuple(Region(name=one.name, mask=inside(one, affine, shape), affine=affine) for one in structures)
+    masks = (inside(one, affine, shape, interpolation=interpolation, caps=caps) for one in structures)
+    return tuple(Region(name=one.name, mask=mask, affine=affine) for one, mask in zip(structures, masks, strict=True))
 
 
 def union(a: Region, b: Region, name: str = "") -> Region:
