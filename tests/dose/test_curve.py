@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import Dose, Dvh, DvhSettings, dvh
-from napari_gpubio.dose.structures import whole_grid
+from napari_gpubio.dose.structures import inside, whole_grid
 from tests.dose.samples import PLANES, affine_of, circle, linear_dose, random_case, stack, uniform_dose
 from tests.fuzzing import fuzzed
 
@@ -113,3 +113,12 @@ def test_ratio_bins_are_fine_where_doses_are_small():
     found = dvh(dose, whole_grid((10, 10, 10), np.eye(4)), settings, device="cpu")["everything"]
     for percent in (99, 90, 50, 10, 1):
         assert found.dose_at_percent(percent) == pytest.approx(np.quantile(values, 1 - percent / 100), rel=0.02)
+
+
+def test_extremes_reach_beyond_those_of_voxel_centers():
+    """Samples lie up to the border of a structure, half a slice beyond its last contour."""
+    dose, organ = linear_dose((0, 0, 1.0)), stack([circle(9.0)], PLANES)
+    voxels = dose.values[inside(organ, dose.affine, dose.values.shape)]
+    found = dvh(dose, organ, device="cpu")["organ"]
+    assert (found.least, found.largest) == pytest.approx((40.0 - 7.0, 40.0 + 7.0), abs=0.05)
+    assert (voxels.min(), voxels.max()) == (35.0, 45.0)

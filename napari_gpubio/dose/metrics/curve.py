@@ -104,12 +104,19 @@ class Dvh:
 
     @property
     def least(self) -> float:
-        """Least dose; NaN for a structure without volume."""
+        """Least dose of the structure's samples; NaN for a structure without volume.
+
+        Samples lie anywhere in the structure, between voxel centers and up to its border, half a slice beyond its ends.
+        Programs that take the extremes of voxels whose centers are inside (SlicerRT, plastimatch) find a narrower
+        range wherever doses are steep at the border, and a least or largest voxel that lies between our samples: of a
+        breast plan's scar of 0.5 cc they find 2.36 to 9.97 Gy, its planning system 1.22 to 11.55 Gy, and we 0.50 to
+        12.35 Gy; of its heart all find 3.09 to 3.10 Gy at most. D0.03cc depends less on such rules.
+        """
         return float("nan") if self.is_empty else float(self.doses[0])
 
     @property
     def largest(self) -> float:
-        """Largest dose; NaN for a structure without volume."""
+        """Largest dose of the structure's samples, see `least`; NaN for a structure without volume."""
         return float("nan") if self.is_empty else float(self.doses[-1])
 
     def volume_at(self, dose: npt.ArrayLike) -> Any:

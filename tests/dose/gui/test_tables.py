@@ -21,10 +21,17 @@ def test_cells_are_values_of_the_metrics(user, filled_panel):
         assert written == [name, *numbers]
 
 
+def test_columns_in_short_say_their_unit(filled_panel):
+    filled_panel.table.columns.enter("D95, max, V20Gy")
+    filled_panel.controller.update_curves()
+    assert filled_panel.table.problem.text() == ""
+    assert filled_panel.table.titles == ["Structure", "D95%[Gy]", "Max[Gy]", "V20Gy[%]"]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("D95", "'D95'"),
+        ("V20", "'V20' lacks the unit of its dose; write V20Gy[%]"),
         ("Mean[Gy], V20Gy[Gy]", "must be a volume"),
         ("D95%[", "D95%["),
         ("gEUD(a=x)", "a is 'x'"),
