@@ -62,6 +62,7 @@ class Outlines(NamedTuple):
     counts: npt.NDArray[np.int64]  # how many of them each slab has, at least one, shape (slabs,)
     low: Array  # where the slabs begin and end along the normal, shape (slabs,)
     high: Array
+    tips: int = 0  # ends of the structure that are contours of nearly no area; see `napari_gpubio.dose.structures.tips`
 
 
 def slab_outlines(structure: ContourStructure, caps: str = "half") -> Outlines:

@@ -7,13 +7,14 @@ w, so that the end of a ball or of a lying cylinder is followed to second order.
 towards the tip, with an area that falls linearly: so that no less volume lies between than in half a slab.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.dose.structures.contours import ContourStructure, Plane, following
-from napari_gpubio.dose.structures.outlines import Outlines, is_break, slab_outlines, usual_distance_mm
+from napari_gpubio.dose.structures.contours import ContourStructure, Plane
+from napari_gpubio.dose.structures.outlines import Outlines, slab_outlines
 from napari_gpubio.dose.structures.shapes import (
     Grid,
     Slab,
@@ -26,6 +27,7 @@ from napari_gpubio.dose.structures.shapes import (
 )
 
 Array = npt.NDArray[np.float64]
+_APART_MM = 1e-6  # between slabs that touch no more
 _TIP = 0.01  # of the area of the contour beside it: a contour that has less marks an end
 
 
@@ -34,18 +36,18 @@ def outlines_of(structure: ContourStructure, interpolation: str, caps: str) -> O
     return (shape_outlines if interpolation == "shape" else tipped_outlines)(structure, caps)
 
 
-def tip_notes(structure: ContourStructure) -> tuple[str, ...]:
-    """A sentence if slabs of the structure end in tips."""
-    count = len(_tips(structure))
-    if not count:
+def tip_notes(outlines: Outlines, name: str) -> tuple[str, ...]:
+    """A sentence if slabs of a structure end in tips."""
+    if not outlines.tips:
         return ()
-    ends = "an end" if count == 1 else f"{count} ends"
-    return (f"{structure.name!r} has {ends} with a contour of nearly no area, towards which it narrows smoothly",)
+    ends = "an end" if outlines.tips == 1 else f"{outlines.tips} ends"
+    return (f"{name!r} has {ends} with a contour of nearly no area, towards which it narrows smoothly",)
 
 
 def tipped_outlines(structure: ContourStructure, caps: str = "half") -> Outlines:
     """Each contour as it was drawn, half way to its neighbors, and towards a tip an outline that narrows smoothly."""
-    drawn, tips = slab_outlines(structure, caps), _tips(structure)
+    drawn = slab_outlines(structure, caps)
+    tips = _tips(structure.planes, drawn)
     if not tips:
         return drawn
     outlines = np.split(drawn.segments, np.cumsum(drawn.counts)[:-1])
@@ -56,16 +58,14 @@ def tipped_outlines(structure: ContourStructure, caps: str = "half") -> Outlines
         (low if beside > tip else high)[beside] = positions[beside]
         parts += _narrowing(outlines[tip], outlines[beside], positions[[tip, beside]])
     parts += [(one, low[n], high[n]) for n, one in enumerate(outlines) if n not in tips]
-    return stacked(parts) or drawn
+    found = stacked(parts)
+    return drawn if found is None else found._replace(tips=len(tips))
 
 
-def _tips(structure: ContourStructure) -> dict[int, int]:
+def _tips(planes: Sequence[Plane], drawn: Outlines) -> dict[int, int]:
     """Planes that are no more than the end of a structure or of one of its parts, each with the plane beside it."""
-    planes = structure.planes
-    if len(planes) < 2:
-        return {}
-    breaks = is_break(np.diff([plane.position_mm for plane in planes]), usual_distance_mm(structure))
-    firsts = [0, *(int(n) + 1 for n in np.flatnonzero(breaks)), len(planes)]
+    breaks = np.flatnonzero(drawn.low[1:] - drawn.high[:-1] > _APART_MM)
+    firsts = [0, *(int(n) + 1 for n in breaks), len(planes)]
     beside: dict[int, int] = {}
     for first, end in pairwise(firsts):
         if end - first > 1:
@@ -75,8 +75,11 @@ def _tips(structure: ContourStructure) -> dict[int, int]:
 
 def _area(plane: Plane) -> float:
     """Area of the largest loop of a plane, mm²."""
-    areas = [loop[:, 0] @ following(loop)[:, 1] - loop[:, 1] @ following(loop)[:, 0] for loop in plane.loops]
-    return 0.5 * max(abs(float(area)) for area in areas)
+    return max(_area_of(loop[:, 0], loop[:, 1]) for loop in plane.loops)
+
+
+def _area_of(x: Array, y: Array) -> float:
+    return 0.5 * abs(float(x[:-1] @ y[1:] - x[1:] @ y[:-1] + x[-1] * y[0] - x[0] * y[-1]))
 
 
 def _narrowing(tip: Array, other: Array, positions: Array) -> list[Slab]:

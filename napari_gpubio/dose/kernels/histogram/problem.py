@@ -128,12 +128,13 @@ class _Layout:
             check_frames(repr(structure.name), "the dose", frames, ANY_FRAME)
         unit_mm3, spacing, notes = 1.0, 0.0, structure.notes
         if structure.planes:
-            edges = edges_of(outlines_of(structure, self._settings.interpolation, self._settings.caps))
+            outlines = outlines_of(structure, self._settings.interpolation, self._settings.caps)
+            edges = edges_of(outlines)
             spacing = self._settings.spacing_mm or self._spacing(rough_volume_mm3(edges))
             slices = make_slices(edges, spacing, spacing)
             _check_size(slices, structure.name, spacing)
             unit_mm3 = weigh(slices)
-            notes += gap_notes(structure) + tip_notes(structure)
+            notes += gap_notes(structure) + tip_notes(outlines, structure.name)
             self._contours.append((len(self._organs), slices, structure.frame))
         self._organs.append(
             Organ(name=structure.name, unit_mm3=unit_mm3, spacing_mm=spacing, color=structure.color, notes=notes)
