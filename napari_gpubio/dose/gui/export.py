@@ -1,6 +1,7 @@
 """Writing what is on screen: the figure, the curves, the metrics, everything known, and a DICOM DVH sequence."""
 
 import csv
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,14 +21,16 @@ from napari_gpubio.dose.gui.curves import Curve, interval_edges, log_start
 from napari_gpubio.dose.gui.legend import draw_legend, legend_width
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import FIGURE_DETAIL, DvhPlot
-from napari_gpubio.dose.gui.request import LiveHistograms
+from napari_gpubio.dose.gui.request import LiveHistograms, structures_of
 from napari_gpubio.dose.io.dicom_rt import read_rtstruct
-from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json
+from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json, write_surfaces_csv
 from napari_gpubio.dose.metrics.curve import DvhResult
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.napari_io import NUMBERS, RTDOSE
+from napari_gpubio.dose.surfaces import surface_histograms
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.gui.results import ResultFiles
 
 NO_HISTOGRAMS = "there are no histograms to write; press Run first"
 NO_RTDOSE = (
@@ -55,6 +58,8 @@ class ExportButton(QPushButton):
     def __init__(self, controller: CurveController, table: MetricTable, parent: QWidget | None = None) -> None:
         super().__init__("Export", parent)
         self._controller, self._table = controller, table
+        self.files = ResultFiles(self)  # of what takes a while to compute
+        self.files.error_occurred.connect(self.error_occurred)
         menu = QMenu(self)
         for title, name, filters, write in (
             ("Figure (PNG)…", "dvh.png", "PNG (*.png)", self.write_png),
@@ -64,6 +69,7 @@ class ExportButton(QPushButton):
             ("Everything (JSON)…", "dvh.json", "JSON (*.json)", self.write_everything),
         ):
             menu.addAction(title, partial(self._save_as, name, filters, write))
+        menu.addAction("Dose-surface histograms (CSV)…", self._save_surfaces)
         menu.addAction("DICOM DVH sequence…", self._save_dicom)
         self.setMenu(menu)
         self.setToolTip("Write the figure, curves, metrics, or everything")
@@ -129,6 +135,23 @@ class ExportButton(QPushButton):
             raise InvalidInput(SCALED.format(self._controller.factor))
         write_dvh_sequence(path, self._controller.dvhs_of_plan(), numbers, source)
 
+    def surface_writer(self) -> Callable[[Path], str]:
+        """What writes dose-surface histograms as doses are scaled, in a worker; those of a second plan apart."""
+        live, factor = self._require_curves(), self._controller.factor
+        targets = self._targets
+
+        def write(path: Path) -> str:
+            own, _ = structures_of(live.request.layers, live.doses[0])
+            notes: dict[str, None] = {}
+            for (_, target), dose in zip(targets(path), live.doses, strict=True):
+                scaled = dose if factor == 1 else dataclasses.replace(dose, values=dose.values * factor)
+                found = surface_histograms(scaled, own, live.request.settings)
+                write_surfaces_csv(target, found)
+                notes |= dict.fromkeys(note for one in found for note in one.notes)
+            return "; ".join([f"written: {path.name}", *notes])
+
+        return write
+
     # -- dialogs --------------------------------------------------------------------------------------------------
 
     def _save_as(self, name: str, filters: str, write: Callable[[Path], None], *_: Any) -> None:
@@ -141,6 +164,9 @@ class ExportButton(QPushButton):
             self.error_occurred.emit(str(error))
         else:
             self.file_written.emit(path.name)
+
+    def _save_surfaces(self, *_: Any) -> None:
+        self.files.ask_to_write("Export", "CSV (*.csv)", "surfaces.csv", self.surface_writer)
 
     def _save_dicom(self, *_: Any) -> None:
         """Open dialogs for the files of dose and structures where the layers do not know them, and for the new one."""

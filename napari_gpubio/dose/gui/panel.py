@@ -74,13 +74,13 @@ class DosePanel(EnginePanel):
         self._run_timer.setInterval(_RUN_DELAY_MS)
         self._fill()
         connect_all(self._connections())
-        for part in (self.inputs_box, self.highlight, self.isodose, self.listener, self.voxel_tool):
+        for part in (self.inputs_box, self.highlight, self.isodose, self.listener, self.voxel_tool, self.export.files):
             self.own(part)
 
     @property
     def is_busy(self) -> bool:
         """Whether anything on screen is about to change."""
-        parts = (self.listener, self.highlight, self.controller, self.inputs_box.combine)
+        parts = (self.listener, self.highlight, self.controller, self.inputs_box.combine, self.export.files)
         return self.running or self.waiting or self._run_timer.isActive() or any(part.is_busy for part in parts)
 
     def _connections(self) -> list[Connection]:
@@ -112,6 +112,7 @@ class DosePanel(EnginePanel):
             (self.controller.error_occurred, self.show_error),
             (self.export.error_occurred, self._on_export_error),
             (self.export.file_written, self._on_file_written),
+            (self.export.files.status_changed, self.show_status),
         ]
 
     # -- the inside of the panel ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose import surface_histograms
 from napari_gpubio.dose.io import read_dvh_sequence, read_rtstruct
 from napari_gpubio.dose.napari_io import contours_layer
 from tests.dock_widgets import run_script, save_scripts_as, script_of
@@ -38,6 +39,22 @@ def test_everything_includes_how_it_was_made(user, panel, tmp_path):
     assert written["structures"][0]["mean"] == user.curve("lung").mean
     other = json.loads((tmp_path / "e (2nd plan).json").read_text(encoding="utf-8"))
     assert other["structures"][0]["mean"] == user.curve("lung", second=True).mean
+
+
+def test_surfaces_are_those_of_the_engine(user, panel, tmp_path, monkeypatch):
+    user.choose_two_plans(a_dose(scale=0.5))
+    panel.scale_box.scale.box.setValue(2.0)
+    user.run()
+    monkeypatch.setattr(f"{DIALOGS}.getSaveFileName", lambda *_, **__: (str(tmp_path / "s.csv"), ""))
+    next(action for action in panel.export.menu().actions() if "surface" in action.text()).trigger()
+    user.settle()
+    assert panel.message == ""
+    for file, scale in (("s.csv", 2.0), ("s (2nd plan).csv", 1.0)):
+        lung, heart = surface_histograms(a_dose(scale=scale), organs())
+        written = rows(tmp_path / file)[1:]
+        assert [name for name, *_ in written] == ["lung"] * len(lung.doses) + ["heart"] * len(heart.doses)
+        np.testing.assert_allclose([float(area) for *_, area in written[: len(lung.doses)]], lung.areas_cm2, rtol=1e-6)
+        np.testing.assert_allclose([float(dose) for _, dose, _ in written[: len(lung.doses)]], lung.doses, rtol=1e-5)
 
 
 def test_nothing_to_write_is_explained(panel, tmp_path):
