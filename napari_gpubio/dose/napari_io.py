@@ -37,12 +37,14 @@ from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
 from napari_gpubio.dose.model import Dose, is_turned
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, plane_frame
 from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.structures.overlaps import UNION, XOR
 from napari_gpubio.dose.structures.raster import thickness_along
 
 _MM = "mm"
 Array = npt.NDArray[Any]
 FRAME = "frame_of_reference"  # under which a layer carries it
 RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # the file of a dose, and what an RTSTRUCT file calls structures by name
+CUT_OUT = "cut_out"  # names of structures whose loops cut out what two of them hold
 CT_NUMBER = "CT number"  # the quantity of a CT, which is no dose
 NAMED_BY = ("structure", "name")  # columns of a layer's table that name what it holds
 CLOSED = ("polygon", "rectangle", "ellipse")  # shapes that are contours
@@ -290,7 +292,11 @@ def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords
         What else the layer is given; ``metadata`` is what it carries besides.
     """
     frames = {structure.frame_of_reference for structure in structures}
-    own = {STRUCTURES: [one.name for one in structures], FRAME: frames.pop() if len(frames) == 1 else ""}
+    own: dict[str, Any] = {
+        STRUCTURES: [one.name for one in structures],
+        FRAME: frames.pop() if len(frames) == 1 else "",
+        CUT_OUT: [one.name for one in structures if one.overlaps == XOR],
+    }
     loops, names, colors = [], [], []
     for structure in structures:
         for loop in structure.world_loops:
@@ -337,15 +343,21 @@ def contours_of(layer: Any, dose: Dose) -> tuple[ContourStructure, ...]:
         more = f" ({left_out} shapes are open: lines or paths)" if left_out else ""
         raise InvalidInput(f"the shapes {layer.name!r} hold no contour{more}; draw polygons in slices of the dose")
     note = (f"{left_out} shapes of {layer.name!r} are open (lines or paths) and were left out",) if left_out else ()
-    found = (_structure(name, parts, colors[name], dose, note) for name, parts in loops.items())
+    cut_out = carried(layer, CUT_OUT) or ()
+    found = (
+        _structure(name, parts, colors[name], dose, note, XOR if name in cut_out else UNION)
+        for name, parts in loops.items()
+    )
     frame = str(carried(layer, FRAME) or "")
     return tuple(dataclasses.replace(one, frame_of_reference=frame) for one in found)
 
 
-def _structure(name: str, loops: Sequence[Array], color: Color, dose: Dose, notes: Iterable[str]) -> ContourStructure:
+def _structure(
+    name: str, loops: Sequence[Array], color: Color, dose: Dose, notes: Iterable[str], overlaps: str
+) -> ContourStructure:
     frame = plane_frame([loop for loop in loops if len(loop) >= 3] or [np.zeros((3, 3))], name)
     thickness = thickness_along(dose.affine, frame[:3, 2])
-    found = contour_structure(name, loops, thickness_mm=thickness, color=color)
+    found = contour_structure(name, loops, thickness_mm=thickness, color=color, overlaps=overlaps)
     added = list(notes)
     if len(found.planes) == 1:
         added.append(

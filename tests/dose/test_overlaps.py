@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from napari.layers import Shapes
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import DvhSettings, contour_structure, dvh
 from napari_gpubio.dose.io import read_rtstruct
+from napari_gpubio.dose.napari_io import contours_layer, contours_of
 from napari_gpubio.dose.structures.overlaps import inside_loop, overlapping, united
 from tests.dose.dicom_files import save_structures
 from tests.dose.samples import PLANES, at, circle, linear_dose, square, stack
@@ -69,6 +71,22 @@ def test_the_type_of_contours_in_a_file_decides(tmp_path):
     found = dvh(linear_dose((0, 0, 1.0)), structures, DvhSettings(any_frame=True), device="cpu")  # a whole set
     assert [1000 * one.volume_cc for one in found] == pytest.approx([2 * (98 + 64), 2 * (68 + 64)], rel=1e-3)
     assert [len(one.notes) for one in found] == [1, 0]
+
+
+def test_many_loops_of_one_plane_take_little_time():
+    """A grid of 900 loops, each beside its neighbors, and two that overlap."""
+    loops = [square(0.4, (x, y)) for x in range(30) for y in range(30)]
+    assert overlapping(loops) == []
+    assert overlapping([*loops, square(0.4, (0.3, 0.0))]) == [[0, 30, 900]]
+
+
+def test_layers_keep_what_a_file_says_of_overlaps():
+    loops = [square(4), square(4, (3, 2))]
+    cut, joined = stack(loops, PLANES, "cut", overlaps="xor"), stack(loops, PLANES, "joined")
+    data, keywords, _ = contours_layer([cut, joined], "structures")
+    found = contours_of(Shapes(data, **keywords), linear_dose((0, 0, 1.0)))
+    areas = [1000 * one.volume_cc / DEPTH for one in dvh(linear_dose((0, 0, 1.0)), found, device="cpu")]
+    assert areas == pytest.approx([68, 98], rel=1e-3)
 
 
 def test_another_word_for_overlaps_is_refused():

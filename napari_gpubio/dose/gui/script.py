@@ -15,6 +15,7 @@ from napari_gpubio.dose.metrics.constraints import Constraint
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.model import is_turned
 from napari_gpubio.dose.napari_io import affine_mm, contours_of, errors_of, labels_of, scale_of, unit_scale
+from napari_gpubio.dose.structures.overlaps import UNION
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 
@@ -157,7 +158,8 @@ def _structure_lines(
     lines = [f"loops = np.load({str(saved[layer.name])!r})", f"{name} = ["]
     for number, (one, shown) in enumerate(zip(contours_of(layer, plan.dose()), names, strict=True)):
         chosen = f"[loops[key] for key in loops if key.startswith('{number}/')]"
-        lines.append(f"    dose.contour_structure({shown!r}, {chosen}, thickness_mm={one.thickness_mm!r}),")
+        overlaps = f", overlaps={one.overlaps!r}" if one.overlaps != UNION else ""
+        lines.append(f"    dose.contour_structure({shown!r}, {chosen}, thickness_mm={one.thickness_mm!r}{overlaps}),")
     return [*lines, "]"]
 
 

@@ -153,6 +153,8 @@ class ContourStructure:
         What the coordinates refer to (a DICOM UID), where that is known.
     notes
         What was left out, in sentences.
+    overlaps
+        What became of loops that overlap in part; see `contour_structure`.
     """
 
     name: str
@@ -162,6 +164,7 @@ class ContourStructure:
     color: Color | None = None
     frame_of_reference: str = ""
     notes: tuple[str, ...] = ()
+    overlaps: str = UNION
 
     @property
     def world_loops(self) -> list[Array]:
@@ -230,6 +233,7 @@ def contour_structure(
         color=color,
         frame_of_reference=frame_of_reference,
         notes=tuple(notes),
+        overlaps=overlaps,
     )
 
 

@@ -8,6 +8,7 @@ CLOSEDPLANAR_XOR.
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,8 @@ Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 UNION, XOR = "union", "xor"
 OVERLAPS = (UNION, XOR)
-_POINTS = 48  # along an edge of the box in which a smaller loop is compared with a larger one
+_POINTS = 32  # along an edge of the box in which a smaller loop is compared with a larger one
+_MOST_PAIRS = 1 << 21  # of points or segments that are compared in one go
 _APART, _INSIDE = 0.01, 0.99  # shares of the smaller loop inside the larger one: neighbors that touch, and holes
 _SHIFT_MM = 1e-6 * np.array([0.618, 0.414])  # so that edges of two loops never lie on each other
 
@@ -24,13 +26,23 @@ _SHIFT_MM = 1e-6 * np.array([0.618, 0.414])  # so that edges of two loops never 
 def overlapping(loops: Sequence[Array]) -> list[list[int]]:
     """Groups of loops of a plane that overlap each other in part, by their numbers."""
     groups: list[list[int]] = []
-    for pair in combinations(range(len(loops)), 2):
-        if not _APART < _share_inside(*(loops[n] for n in pair)) < _INSIDE:
+    for pair in _with_common_box(loops):
+        first, second = (loops[n] for n in pair)
+        if not len(_crossings(first, second + _SHIFT_MM).first):
+            continue  # side by side, or one in the other; this is known sooner
+        if not _APART < _share_inside(first, second) < _INSIDE:
             continue
         touched = [group for group in groups if set(pair) & set(group)]
         groups = [group for group in groups if group not in touched]
         groups.append(sorted({*pair, *(n for group in touched for n in group)}))
     return groups
+
+
+def _with_common_box(loops: Sequence[Array]) -> list[tuple[int, int]]:
+    """Pairs of loops whose boxes overlap."""
+    low, high = np.array([loop.min(axis=0) for loop in loops]), np.array([loop.max(axis=0) for loop in loops])
+    common = np.all((low[:, None] < high[None]) & (low[None] < high[:, None]), axis=2)
+    return [(int(n), int(m)) for n, m in np.argwhere(np.triu(common, 1))]
 
 
 def united(loops: Sequence[Array]) -> list[Array] | None:
@@ -46,11 +58,17 @@ def united(loops: Sequence[Array]) -> list[Array] | None:
 
 def inside_loop(points: Array, loop: Array) -> Mask:
     """Which points (N, 2) lie inside a loop by the even-odd rule."""
+    rows = max(1, _MOST_PAIRS // len(loop))
+    parts = [_inside_loop(points[n : n + rows], loop) for n in range(0, len(points), rows)]
+    return np.concatenate(parts) if parts else np.zeros(0, np.bool_)
+
+
+def _inside_loop(points: Array, loop: Array) -> Mask:
     a, b = loop, np.concatenate([loop[1:], loop[:1]])
     x, y = points[:, :1], points[:, 1:]
     crosses = (a[:, 1] <= y) != (b[:, 1] <= y)
     rise = np.where(a[:, 1] == b[:, 1], 1.0, b[:, 1] - a[:, 1])
-    at = a[:, 0] + (y - a[:, 1]) / rise * (b[:, 0] - a[:, 0])
+    at = a[:, 0] + (y - a[:, 1]) * ((b[:, 0] - a[:, 0]) / rise)
     return np.asarray((crosses & (x < at)).sum(axis=1) % 2 == 1)
 
 
@@ -58,8 +76,6 @@ def _share_inside(a: Array, b: Array) -> float:
     """About which share of the smaller of two loops lies inside the other one."""
     small, large = sorted((a, b), key=lambda loop: abs(_area(loop)))
     low, high = small.min(axis=0), small.max(axis=0)
-    if (high < large.min(axis=0)).any() or (low > large.max(axis=0)).any():
-        return 0.0
     steps = (np.arange(_POINTS) + 0.5) / _POINTS
     points = low + (high - low) * np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
     own = points[inside_loop(points, small)]
@@ -79,25 +95,40 @@ def _cut(loops: Sequence[Array]) -> Iterator[Array]:
     """The segments of each loop, shape (N, 2 ends, 2), cut wherever another loop crosses them."""
     crossings: list[list[tuple[int, float, Array]]] = [[] for _ in loops]  # segment, where on it (0 to 1), the point
     for n, m in combinations(range(len(loops)), 2):
-        first, along_first, second, along_second, points = _crossings(loops[n], loops[m])
-        crossings[n] += zip(first.tolist(), along_first.tolist(), points, strict=True)
-        crossings[m] += zip(second.tolist(), along_second.tolist(), points, strict=True)
+        both = _crossings(loops[n], loops[m])
+        crossings[n] += zip(both.first.tolist(), both.along_first.tolist(), both.points, strict=True)
+        crossings[m] += zip(both.second.tolist(), both.along_second.tolist(), both.points, strict=True)
     for loop, found in zip(loops, crossings, strict=True):
         corners = [(n, 0.0, point) for n, point in enumerate(loop)]
         path = np.array([point for _, _, point in sorted(corners + found, key=lambda one: one[:2])])
         yield np.stack([path, np.concatenate([path[1:], path[:1]])], axis=1)
 
 
-def _crossings(a: Array, b: Array) -> tuple[npt.NDArray[np.int64], Array, npt.NDArray[np.int64], Array, Array]:
-    """Where two loops cross: segment of the first and where on it, the same of the second, and the points."""
+class _Crossings(NamedTuple):
+    """Where two loops cross."""
+
+    first: npt.NDArray[np.int64]  # segment of the one loop
+    along_first: Array  # and where on it, 0 to 1
+    second: npt.NDArray[np.int64]  # the same of the other
+    along_second: Array
+    points: Array
+
+
+def _crossings(a: Array, b: Array) -> _Crossings:
+    rows = max(1, _MOST_PAIRS // len(b))
     along_a = np.concatenate([a[1:], a[:1]]) - a
     along_b = np.concatenate([b[1:], b[:1]]) - b
-    apart = b[None] - a[:, None]
-    determinant = _cross(along_a[:, None], along_b[None])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        s, t = _cross(apart, along_b[None]) / determinant, _cross(apart, along_a[:, None]) / determinant
-    n, m = np.nonzero((s > 0) & (s < 1) & (t > 0) & (t < 1))
-    return n, s[n, m], m, t[n, m], a[n] + s[n, m, None] * along_a[n]
+    found = []
+    for start in range(0, len(a), rows):
+        ours = slice(start, start + rows)
+        apart = b[None] - a[ours, None]
+        determinant = _cross(along_a[ours, None], along_b[None])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            s, t = _cross(apart, along_b[None]) / determinant, _cross(apart, along_a[ours, None]) / determinant
+        n, m = np.nonzero((s > 0) & (s < 1) & (t > 0) & (t < 1))
+        points = a[ours][n] + s[n, m, None] * along_a[ours][n]
+        found.append(_Crossings(n + start, s[n, m], m, t[n, m], points))
+    return _Crossings(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
 def _cross(a: Array, b: Array) -> Array:
