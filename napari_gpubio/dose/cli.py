@@ -31,6 +31,7 @@ from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
 from napari_gpubio.dose.run import dvh, whole_dose
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.structures.overlaps import OVERLAPS
 from napari_gpubio.dose.surfaces import surface_histograms
 
 _PLAIN_METRICS = ("Volume[cc]", "Mean[{unit}]", "D95%[{unit}]", "D50%[{unit}]", "D2%[{unit}]")
@@ -56,6 +57,11 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--label", action="append", metavar="N=NAME", help="name of a label; may be repeated")
     verb.add_argument(
         "--thickness-mm", type=float, metavar="MM", help="slice thickness of contours that lie in a single plane"
+    )
+    verb.add_argument(
+        "--overlaps",
+        choices=OVERLAPS,
+        help="join contours of a structure that overlap in part, or leave out what two of them hold; default: by type",
     )
     verb.add_argument(
         "--metric",
@@ -144,11 +150,12 @@ def _reference_dose(options: argparse.Namespace, dose: Dose) -> float | None:
 def _read_structures(options: argparse.Namespace) -> tuple[list[Structures], dict[str, int]]:
     """Requested structures, and their numbers in the file by name."""
     if _is_nifti(options.structures):
-        if options.thickness_mm is not None:
-            raise InvalidInput(f"{options.structures.name} holds labels, which need no --thickness-mm; leave it out")
+        for option, value in (("--thickness-mm", options.thickness_mm), ("--overlaps", options.overlaps)):
+            if value is not None:
+                raise InvalidInput(f"{options.structures.name} holds labels, which need no {option}; leave it out")
         labels = nifti.read_labels(options.structures, _label_names(options.label))
         return [_chosen(labels, options.structure) if options.structure else labels], {}
-    found = read_rtstruct(options.structures, thickness_mm=options.thickness_mm)
+    found = read_rtstruct(options.structures, thickness_mm=options.thickness_mm, overlaps=options.overlaps)
     known = {note for one in found for note in one.notes}  # which come with the histograms
     for note in found.notes:
         if note not in known:

@@ -121,8 +121,17 @@ def check_frames(first: str, second: str, frames: Iterable[str], advice: str) ->
 
 
 def listed(structures: Structures | Iterable[Structures]) -> list[Structures]:
-    """One structure, or several of them (a sequence, a structure set), as a list."""
-    return [structures] if isinstance(structures, Structures) else list(structures)
+    """One structure, or several of them (a sequence, a structure set), as a list; or InvalidInput."""
+    if isinstance(structures, Structures):
+        return [structures]
+    found = list(structures) if isinstance(structures, Iterable) else [structures]
+    for one in found:
+        if not isinstance(one, Structures):
+            raise InvalidInput(
+                f"{type(one).__name__} {str(one)[:40]!r} is no structure; give contours, labels or points, several of "
+                "them, or a structure set"
+            )
+    return found
 
 
 def is_turned(array: Array) -> bool:

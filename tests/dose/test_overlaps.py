@@ -12,6 +12,7 @@ from napari_gpubio.dose.structures.overlaps import inside_loop, overlapping, uni
 from tests.dose.dicom_files import save_structures
 from tests.dose.samples import PLANES, at, circle, linear_dose, square, stack
 
+ANY_FRAME = DvhSettings(any_frame=True)
 DEPTH = 14.0  # of a stack of PLANES, mm
 C_OPEN_RIGHT = np.array([[-8, -8], [2, -8], [2, -5], [-5, -5], [-5, 5], [2, 5], [2, 8], [-8, 8]], float)
 
@@ -68,9 +69,11 @@ def test_the_type_of_contours_in_a_file_decides(tmp_path):
     drawn = [(name, [(kind, loop) for loop in loops]) for name, kind in
              (("joined", "CLOSED_PLANAR"), ("cut", "CLOSEDPLANAR_XOR"))]  # fmt: skip
     structures = read_rtstruct(save_structures(tmp_path / "s.dcm", drawn))
-    found = dvh(linear_dose((0, 0, 1.0)), structures, DvhSettings(any_frame=True), device="cpu")  # a whole set
+    found = dvh(linear_dose((0, 0, 1.0)), structures, ANY_FRAME, device="cpu")  # a whole set
     assert [1000 * one.volume_cc for one in found] == pytest.approx([2 * (98 + 64), 2 * (68 + 64)], rel=1e-3)
     assert [len(one.notes) for one in found] == [1, 0]
+    both = dvh(linear_dose((0, 0, 1.0)), read_rtstruct(tmp_path / "s.dcm", overlaps="xor"), ANY_FRAME, device="cpu")
+    assert both["joined"].volume_cc == both["cut"].volume_cc == found["cut"].volume_cc
 
 
 def test_many_loops_of_one_plane_take_little_time():

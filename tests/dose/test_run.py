@@ -145,3 +145,9 @@ def test_compiling_ahead_compiles_the_functions_of_the_warm_ups(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(warmup.command("dose"), capture_output=True, text=True, check=True, env=environment)
     assert [int(line) for line in done.stdout.split()] == list(range(1, warmup.function_count("dose") + 1))
+
+
+@pytest.mark.parametrize("structures", ["PTV", [np.zeros((2, 3))], 3])
+def test_what_is_no_structure_is_refused(structures):
+    with pytest.raises(InvalidInput, match="is no structure; give contours, labels or points"):
+        dvh(uniform_dose(), structures, device="cpu")

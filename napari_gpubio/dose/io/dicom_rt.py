@@ -247,7 +247,7 @@ class StructureSet:
         return len(self.structures)
 
 
-def read_rtstruct(path: str | Path, *, thickness_mm: float | None = None) -> StructureSet:
+def read_rtstruct(path: str | Path, *, thickness_mm: float | None = None, overlaps: str | None = None) -> StructureSet:
     """Read the closed planar contours of an RTSTRUCT file.
 
     Points and open contours are left out, with a note. Loops of one structure that overlap in part are united, or of
@@ -259,6 +259,8 @@ def read_rtstruct(path: str | Path, *, thickness_mm: float | None = None) -> Str
         The file.
     thickness_mm
         Slice thickness of structures in a single plane; None: the least distance of the others' planes, with a note.
+    overlaps
+        ``"union"`` or ``"xor"`` for all structures; None: by the type of their contours.
 
     Raises
     ------
@@ -281,7 +283,7 @@ def read_rtstruct(path: str | Path, *, thickness_mm: float | None = None) -> Str
             thickness_mm=thickness_mm,
             color=_color(drawn.get(number), name),
             frame_of_reference=text_of(roi, "ReferencedFrameOfReferenceUID", name),
-            overlaps=drawing.overlaps,
+            overlaps=overlaps or drawing.overlaps,
         )
         for roi, number, label, drawing in zip(rois, roi_numbers, labels, found, strict=True)
     ]

@@ -201,7 +201,8 @@ def contour_structure(
     overlaps
         What becomes of loops of one plane that cover each other in part: ``"union"`` joins them, with a note;
         ``"xor"`` leaves out what an even number of them holds. A loop inside another one is a hole in either case, and
-        so is what a loop surrounds that is joined to the outer one by a bridge (a keyhole).
+        so is what a loop surrounds that is joined to the outer one by a bridge (a keyhole). A loop that crosses itself
+        is taken by the even-odd rule.
 
     Raises
     ------
@@ -254,8 +255,8 @@ def _without_overlaps(planes: tuple[Plane, ...], name: str) -> tuple[tuple[Plane
     notes = []
     if joined:
         notes.append(
-            f"contours of {name!r} overlap in part {joined} times and are united there; overlaps='xor' leaves out what "
-            "two of them hold"
+            f"contours of {name!r} overlap in part {joined} times and are united there; overlaps='xor' (--overlaps "
+            "xor) leaves out what two of them hold"
         )
     if kept:
         notes.append(
