@@ -31,7 +31,7 @@ _LEAST_MM = 0.2  # edge of a voxel
 _WIDTH = 0.8  # of the Gaussian, voxels: of less, gradients depend on where the surface lies between centers
 _REACH = 5  # widths of the Gaussian to which it counts
 _IRRATIONAL = np.array([0.8191725133961645, 0.6710436067037893, 0.5497004779019703])  # Roberts 2018
-_FLAT = 1e-4  # of the largest gradient: less stands for no area
+_BEYOND = 1e-4  # of the smoothed function and of 1 less it: what is farther from the surface stands for no area
 _POINTS = 4096  # of a curve
 _MM2_PER_CM2 = 100.0
 
@@ -142,15 +142,16 @@ def _surface(region: Region, width: float) -> tuple[Array, Array]:
     room = np.ceil(_REACH * width / sizes).astype(int) + 1
     mask = np.pad(region.mask[found[0]].astype(np.float32), [(n, n) for n in room])
     smooth = gaussian_filter(mask, width / sizes, truncate=_REACH)
-    to_world = np.linalg.inv(region.affine[:3, :3])  # of gradients, transposed
-    slopes = np.stack([one.astype(np.float64) for one in np.gradient(smooth)], axis=-1)
-    lengths_squared = np.einsum("...i,ij,...j->...", slopes, to_world @ to_world.T, slopes)
-    chosen = lengths_squared > _FLAT**2 * float(lengths_squared.max())
-    gradients, lengths = slopes[chosen] @ to_world, np.sqrt(lengths_squared[chosen])
+    near = np.argwhere((smooth > _BEYOND) & (smooth < 1 - _BEYOND))
+    i, j, k = near.T
+    steps = [smooth[i + 1, j, k] - smooth[i - 1, j, k], smooth[i, j + 1, k] - smooth[i, j - 1, k]]
+    steps.append(smooth[i, j, k + 1] - smooth[i, j, k - 1])
+    gradients = 0.5 * np.stack(steps, axis=-1).astype(np.float64) @ np.linalg.inv(region.affine[:3, :3])
+    lengths = np.linalg.norm(gradients, axis=1)
     first = [part.start - n for part, n in zip(found[0], room, strict=True)]
-    centers = apply_affine(region.affine, np.argwhere(chosen) + first)
-    depth = width * ndtri(np.clip(smooth[chosen].astype(np.float64), 1e-6, 1 - 1e-6))  # below the surface
-    normals = gradients / lengths[:, None]
+    centers = apply_affine(region.affine, near + first)
+    depth = width * ndtri(smooth[i, j, k].astype(np.float64))  # below the surface
+    normals = gradients / np.maximum(lengths, np.finfo(np.float64).tiny)[:, None]
     aside = _places_in_voxels(len(centers)) @ region.affine[:3, :3].T  # so that doses do not come in steps
     aside -= np.einsum("ij,ij->i", aside, normals)[:, None] * normals
     points = centers - depth[:, None] * normals + aside

@@ -92,6 +92,29 @@ def test_layers_keep_what_a_file_says_of_overlaps():
     assert areas == pytest.approx([68, 98], rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    "copy",
+    [circle(6.0) + 1e-4, circle(6.0).round(2), circle(6.0, 200), circle(6.0) * 1.0001],
+    ids=["shifted", "rounded", "fewer points", "larger"],
+)
+@pytest.mark.parametrize("overlaps", ["union", "xor"])
+def test_a_loop_that_is_written_twice_counts_once(copy, overlaps):
+    found, notes = area_of([circle(6.0), copy], overlaps=overlaps)
+    assert found == pytest.approx(np.pi * 36, rel=2e-3)
+    assert notes == ("7 contours of 'organ' are copies of others and were left out",)
+
+
+def test_a_thin_shell_is_none():
+    found, notes = area_of([circle(6.0), circle(5.95)])
+    assert found == pytest.approx(np.pi * (36 - 5.95**2), rel=0.02)
+    assert notes == ()
+
+
+def test_points_too_far_away_are_refused():
+    with pytest.raises(InvalidInput, match=r"has a coordinate of 1e\+20.* mm; give lengths in mm"):
+        contour_structure("organ", [1e200 * at(circle(1.0), 0.0)])
+
+
 def test_another_word_for_overlaps_is_refused():
     with pytest.raises(InvalidInput, match="overlaps of 'organ' is 'both'; give 'union' or 'xor'"):
         contour_structure("organ", [at(square(4), 0.0)], overlaps="both")

@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.dose.structures.overlaps import OVERLAPS, UNION, overlapping, united
+from napari_gpubio.dose.structures.overlaps import OVERLAPS, UNION, near_copies, overlapping, united
 
 Array = npt.NDArray[np.float64]
 _FLAT_MM = 0.05  # how far the points of a contour may lie off its plane, and contours of one plane from each other
+_FARTHEST_MM = 1e6  # that a coordinate may be: a kilometer
 _ALIGNED = 1e-6  # sine of the angle below which a normal is taken to be a world axis
 Color = tuple[int, int, int]
 
@@ -191,7 +192,7 @@ def contour_structure(
     loops
         World points (RAS) in mm, each of shape (N, 3), in parallel planes; the last point is joined to the first.
         Direction and first point mean nothing. Those of fewer than three different points are left out, and of
-        several copies of one loop all but one, with a note.
+        several copies of one loop (also with other digits) all but one, with a note.
     thickness_mm
         Distance between slices, for a structure of a single plane.
     color
@@ -220,7 +221,7 @@ def contour_structure(
     if lost := len(given) - len(usable):
         notes.append(f"{lost} contours of {name!r} have fewer than three points and were left out")
     frame = plane_frame(usable, name) if usable else np.eye(4)
-    planes = tuple(Plane(z, without_duplicates(parts)) for z, parts in by_plane(usable, frame))
+    planes = tuple(Plane(z, _without_copies(parts)) for z, parts in by_plane(usable, frame))
     if copies := len(usable) - sum(len(plane.loops) for plane in planes):
         notes.append(f"{copies} contours of {name!r} are copies of others and were left out")
     if overlaps == UNION:
@@ -236,6 +237,15 @@ def contour_structure(
         notes=tuple(notes),
         overlaps=overlaps,
     )
+
+
+def _without_copies(loops: Sequence[Array]) -> tuple[Array, ...]:
+    """Loops of one plane, each kept once, also where it was written with other digits."""
+    parts = without_duplicates(loops)
+    if len(parts) < 2:
+        return parts
+    copies = near_copies(parts)
+    return tuple(loop for n, loop in enumerate(parts) if n not in copies)
 
 
 def _without_overlaps(planes: tuple[Plane, ...], name: str) -> tuple[tuple[Plane, ...], list[str]]:
@@ -273,4 +283,6 @@ def _checked(loop: npt.ArrayLike, name: str) -> Array:
         raise InvalidInput(f"a contour of {name!r} has shape {points.shape}; give points (N, 3) in mm")
     if not np.isfinite(points).all():
         raise InvalidInput(f"a contour of {name!r} has points that are not finite; export the structure again")
+    if (farthest := float(np.abs(points).max())) > _FARTHEST_MM:
+        raise InvalidInput(f"a contour of {name!r} has a coordinate of {farthest:.3g} mm; give lengths in mm")
     return without_repeats(points)

@@ -20,7 +20,20 @@ OVERLAPS = (UNION, XOR)
 _POINTS = 32  # along an edge of the box in which a smaller loop is compared with a larger one
 _MOST_PAIRS = 1 << 21  # of points or segments that are compared in one go
 _APART, _INSIDE = 0.01, 0.99  # shares of the smaller loop inside the larger one: neighbors that touch, and holes
+_SAME = 1e-3  # share by which the areas of two loops may differ that are one, written twice with other digits
 _SHIFT_MM = 1e-6 * np.array([0.618, 0.414])  # so that edges of two loops never lie on each other
+
+
+def near_copies(loops: Sequence[Array]) -> set[int]:
+    """Numbers of loops that are others once more, with other digits or points: by even-odd they would leave nothing."""
+    areas = [abs(_area(loop)) for loop in loops]
+    found: set[int] = set()
+    for n, m in _with_common_box(loops):
+        if n in found or abs(areas[n] - areas[m]) > _SAME * max(areas[n], areas[m]):
+            continue
+        if _share_inside(loops[n], loops[m]) >= 1 - _SAME:
+            found.add(m)
+    return found
 
 
 def overlapping(loops: Sequence[Array]) -> list[list[int]]:

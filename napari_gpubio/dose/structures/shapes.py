@@ -11,7 +11,7 @@ from napari_gpubio.dose.structures.outlines import Outlines, is_break, slab_outl
 Array = npt.NDArray[np.float64]
 Grid = tuple[Array, Array]  # coordinates x and y
 Slab = tuple[Array, float, float]  # segments, where it begins, where it ends
-_STEPS = 128  # of the grid of distances, along the structure's largest extent
+_STEPS = 128  # of the grid of distances, along the structure's largest extent; and at most between two planes
 _LEAST_DISTANCES = 1 << 17  # of a grid point to a segment, worth a call of their own
 
 
@@ -93,8 +93,8 @@ def _between(distances: list[Array], ends: Array, grid: Grid) -> list[Slab]:
 
 
 def thin_slabs(ends: Array, grid: Grid) -> tuple[Array, Array]:
-    """Borders of slabs between two planes, about a step of the grid thick, and where their middles are (0 to 1)."""
-    count = max(int(np.ceil(abs(ends[1] - ends[0]) / (grid[0][1] - grid[0][0]))), 2)
+    """Borders of slabs between two planes, mostly a step of the grid thick, and where their middles are (0 to 1)."""
+    count = int(np.clip(np.ceil(abs(ends[1] - ends[0]) / (grid[0][1] - grid[0][0])), 2, _STEPS))
     return np.linspace(ends[0], ends[1], count + 1), (np.arange(count) + 0.5) / count
 
 

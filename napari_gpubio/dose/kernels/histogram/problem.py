@@ -211,7 +211,8 @@ def _check_parts(parts: float, columns: int, name: str, spacing: float) -> None:
 
 
 def _check_size(slices: PlaneSlices, name: str, spacing: float) -> None:
-    if (units := float(units_of(slices).sum())) > MOST_UNITS:
+    rows = float(slices.row_count)  # each has one sample at least; too many of them could not be listed
+    if (units := rows if rows > MOST_UNITS else float(units_of(slices).sum())) > MOST_UNITS:
         raise InvalidInput(
             f"{name!r} would need about {units:.2g} samples {spacing:.3g} mm apart, more than {MOST_UNITS:.2g}; choose "
             "a larger spacing_mm or accuracy_percent"
