@@ -1,6 +1,7 @@
 """The sum and the difference of two plans as dose layers, which are then used like any other dose."""
 
-from collections.abc import Callable, Generator
+import dataclasses
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
-from napari_gpubio.dose.gui.request import Plan
+from napari_gpubio.dose.gui.request import Plan, unit_note
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.napari_io import dose_layer
 from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
@@ -74,15 +75,22 @@ class CombineBox(QWidget):
 
 def _sum_steps(plans: tuple[Plan, ...]) -> Generator[Step, None, Dose]:
     yield Step(0, 1, "adding doses")
-    return sum_of_doses(plan.dose() for plan in plans)
+    return sum_of_doses(_doses(plans))
 
 
 def _difference_steps(plans: tuple[Plan, ...]) -> Generator[Step, None, Dose]:
     yield Step(0, 1, "subtracting doses")
     if len(plans) < 2:
         raise InvalidInput("a difference needs two plans; choose another dose as the second plan")
-    first, second = (plan.dose() for plan in plans)
-    return difference_of_doses(first, second)
+    return difference_of_doses(*_doses(plans))
+
+
+def _doses(plans: Sequence[Plan]) -> Iterator[Dose]:
+    """Doses of plans; the second one says if its unit was only taken to be that of the first."""
+    note = unit_note(plans).rstrip(".")
+    for number, plan in enumerate(plans):
+        dose = plan.dose()
+        yield dataclasses.replace(dose, notes=(*dose.notes, note)) if note and number else dose
 
 
 def _display(dose: Dose) -> dict[str, Any]:

@@ -29,10 +29,10 @@ from napari_gpubio.dose.gui.link import LinkController, VoxelTool
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.overlays import Highlight
 from napari_gpubio.dose.gui.plot import DvhPlot
-from napari_gpubio.dose.gui.request import NO_STRUCTURES, LiveHistograms, Plan, Request, run_steps
+from napari_gpubio.dose.gui.request import NO_STRUCTURES, LiveHistograms, Request, run_steps, unit_note
 from napari_gpubio.dose.gui.run_listener import RunListener
 from napari_gpubio.dose.gui.script import save_layer_for_script, script_text, unsaved_layers
-from napari_gpubio.dose.napari_io import NUMBERS, structure_names, unit_of
+from napari_gpubio.dose.napari_io import NUMBERS, structure_names
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.gui.connections import Connection, connect_all
 from napari_gpubio.gui.forms import Folded, ParamForm, muted_label
@@ -220,7 +220,7 @@ class DosePanel(EnginePanel):
         self._open_run(result)
         if not result.complete:
             self.show_note("Stopped: the curves hold what had been counted by then.")
-        elif note := _unit_note(result.request.plans):
+        elif note := unit_note(result.request.plans):
             self.show_note(note)
 
     def keep_result(self, result: LiveHistograms) -> None:
@@ -273,10 +273,3 @@ class DosePanel(EnginePanel):
         if not request.layers:
             raise GpuBioError(NO_STRUCTURES)
         return request
-
-
-def _unit_note(plans: tuple[Plan, ...]) -> str:
-    """A sentence if the second plan's unit is only known from the first."""
-    if len(plans) < 2 or unit_of(plans[1].layer):
-        return ""
-    return f"The unit of {plans[1].name!r} is not known: it is taken to be in {plans[1].unit}, as {plans[0].name!r} is."

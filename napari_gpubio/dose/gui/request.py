@@ -17,7 +17,7 @@ from napari_gpubio.dose.bands import HALVES, TOGETHER, DvhBand, band_of_halves, 
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.napari_io import contours_of, dose_of, errors_of, labels_of
+from napari_gpubio.dose.napari_io import contours_of, dose_of, errors_of, labels_of, unit_of
 from napari_gpubio.dose.settings import CONSTANT, DvhSettings
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -180,6 +180,13 @@ def error_doses(plan: Plan, dose: Dose) -> tuple[str, tuple[Dose, ...]]:
     if known.standard_error is not None:
         return TOGETHER, shifted_doses(dose, known.standard_error)
     return "", ()
+
+
+def unit_note(plans: Sequence[Plan]) -> str:
+    """Return a sentence if the second plan's unit is only known from the first."""
+    if len(plans) < 2 or unit_of(plans[1].layer):
+        return ""
+    return f"The unit of {plans[1].name!r} is not known: it is taken to be in {plans[1].unit}, as {plans[0].name!r} is."
 
 
 def _check_units(doses: Sequence[Dose]) -> None:

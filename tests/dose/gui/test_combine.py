@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.quantity import quantity_of
 from napari_gpubio.dose import Dose
-from napari_gpubio.dose.napari_io import dose_of
+from napari_gpubio.dose.napari_io import dose_layer, dose_of
 from tests.dose.gui.panel_samples import a_dose, check_same, dose_values, expected, organs
 from tests.dose.samples import affine_of
 
@@ -58,6 +59,17 @@ def test_what_was_interpolated_is_told(user, panel, viewer):
     panel.inputs_box.dose_box.choose(layer)
     user.run()
     assert "'B' lies on another grid and was interpolated linearly" in panel.notes.text()
+
+
+def test_a_unit_that_was_taken_from_the_first_plan_is_told(user, panel, viewer):
+    first, _ = user.add_case()
+    data, keywords, _ = dose_layer(a_dose(), name="unknown")
+    keywords["metadata"] = {KEY: {"affine": keywords["metadata"][KEY]["affine"]}}
+    panel.inputs_box.dose_box.choose(first)
+    panel.inputs_box.second_box.choose(viewer.add_image(data, **keywords))
+    panel.inputs_box.combine.sum.click()
+    user.settle()
+    assert "The unit of 'unknown' is not known: it is taken to be in Gy" in carried(viewer.layers[-1], "notes")[0]
 
 
 def test_doses_that_do_not_go_together_are_refused(user, panel, viewer):
