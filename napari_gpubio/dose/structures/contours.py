@@ -1,5 +1,6 @@
 """Structures drawn as closed contours in parallel planes."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -242,14 +243,14 @@ def contour_structure(
 def _without_copies(loops: Sequence[Array]) -> tuple[Array, ...]:
     """Loops of one plane, each kept once, also where it was written with other digits."""
     parts = without_duplicates(loops)
-    if len(parts) < 2:
-        return parts
-    copies = near_copies(parts)
-    return tuple(loop for n, loop in enumerate(parts) if n not in copies)
+    copies = near_copies(parts) if len(parts) > 1 else ()
+    return tuple(loop for n, loop in enumerate(parts) if n not in copies) if copies else parts
 
 
 def _without_overlaps(planes: tuple[Plane, ...], name: str) -> tuple[tuple[Plane, ...], list[str]]:
     """Planes whose loops are united where they cover each other in part, and that in sentences."""
+    if all(len(plane.loops) == 1 for plane in planes):
+        return planes, []
     found, joined, kept = [], 0, 0
     for plane in planes:
         loops = plane.loops
@@ -281,8 +282,9 @@ def _checked(loop: npt.ArrayLike, name: str) -> Array:
         return np.empty((0, 3))
     if points.ndim != 2 or points.shape[1] != 3:
         raise InvalidInput(f"a contour of {name!r} has shape {points.shape}; give points (N, 3) in mm")
-    if not np.isfinite(points).all():
+    farthest = float(np.abs(points).max())  # NaN if a point is
+    if not math.isfinite(farthest):
         raise InvalidInput(f"a contour of {name!r} has points that are not finite; export the structure again")
-    if (farthest := float(np.abs(points).max())) > _FARTHEST_MM:
+    if farthest > _FARTHEST_MM:
         raise InvalidInput(f"a contour of {name!r} has a coordinate of {farthest:.3g} mm; give lengths in mm")
     return without_repeats(points)
