@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.request import Plan, unit_note
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.napari_io import dose_layer
+from napari_gpubio.dose.napari_io import dose_layer, errors_of
 from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -86,11 +86,15 @@ def _difference_steps(plans: tuple[Plan, ...]) -> Generator[Step, None, Dose]:
 
 
 def _doses(plans: Sequence[Plan]) -> Iterator[Dose]:
-    """Doses of plans; the second one says if its unit was only taken to be that of the first."""
-    note = unit_note(plans).rstrip(".")
+    """Doses of plans, with notes on what they lose or only seem to be."""
+    taken = unit_note(plans).rstrip(".")
     for number, plan in enumerate(plans):
         dose = plan.dose()
-        yield dataclasses.replace(dose, notes=(*dose.notes, note)) if note and number else dose
+        notes = [taken] if taken and number else []
+        known = errors_of(plan.layer, dose, frame=plan.frame)
+        if known.halves is not None or known.standard_error is not None:
+            notes.append(f"{dose.name!r} carries its statistical error, which sums and differences do not")
+        yield dataclasses.replace(dose, notes=(*dose.notes, *notes))
 
 
 def _display(dose: Dose) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.napari_io import KEY, carried
-from napari_gpubio.core.quantity import quantity_of
+from napari_gpubio.core.quantity import STANDARD_ERROR, quantity_of
 from napari_gpubio.dose import Dose
 from napari_gpubio.dose.napari_io import dose_layer, dose_of
 from tests.dose.gui.panel_samples import a_dose, check_same, dose_values, expected, organs
@@ -70,6 +70,17 @@ def test_a_unit_that_was_taken_from_the_first_plan_is_told(user, panel, viewer):
     panel.inputs_box.combine.sum.click()
     user.settle()
     assert "The unit of 'unknown' is not known: it is taken to be in Gy" in carried(viewer.layers[-1], "notes")[0]
+
+
+def test_a_statistical_error_that_is_lost_is_told(user, panel, viewer):
+    user.choose_two_plans(a_dose(scale=0.5))
+    metadata = panel.inputs_box.second_box.layer.metadata[KEY]
+    metadata[STANDARD_ERROR] = 0.01 * dose_values()
+    panel.inputs_box.combine.sum.click()
+    user.settle()
+    assert carried(viewer.layers[-1], "notes") == [
+        "'B' carries its statistical error, which sums and differences do not"
+    ]
 
 
 def test_doses_that_do_not_go_together_are_refused(user, panel, viewer):
