@@ -5,8 +5,23 @@ class GpuBioError(Exception):
     """Base of every error raised on purpose by napari-gpubio."""
 
 
+_BEGINNING, _END = 1500, 400  # characters that are kept of a longer message
+
+
 class InvalidInput(GpuBioError, ValueError):
-    """A file, an array or a parameter cannot be used as given."""
+    """A file, an array or a parameter cannot be used as given.
+
+    Parameters
+    ----------
+    message
+        The sentence. Of a longer one than anybody reads, because it quotes what was given, the middle is left out.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        text = str(message)
+        if len(text) > _BEGINNING + _END:
+            text = f"{text[:_BEGINNING]} [...] {text[-_END:]}"
+        super().__init__(text)
 
 
 class GpuUnavailable(GpuBioError, RuntimeError):

@@ -4,16 +4,21 @@ import functools
 import hashlib
 import importlib.metadata
 import os
+import platform
+import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import platformdirs
+import psutil
 
 from napari_gpubio.core.errors import InvalidInput
 
 _PACKAGE = Path(__file__).resolve().parent.parent
+_PART = ".part-"  # a temporary file's name goes on with its computer and process
+_OWNER = re.compile(rf"{re.escape(_PART)}[0-9a-f]+-(\d{{1,9}})-")
 
 
 def sample_path(name: str) -> Path:
@@ -65,20 +70,22 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside ``path``; rename it to ``path`` when the block ends well.
 
     If the block raises, the temporary file is removed and an older file at ``path`` stays as it was.
-    The temporary name keeps the target's suffixes, because many libraries choose the format by them.
+    The temporary name keeps the target's suffixes, because many libraries choose the format by them. A symbolic link
+    stays one: what it points to is written. Temporary files of processes that were killed are removed.
 
     Raises
     ------
     InvalidInput
         If the folder is missing, or the system refuses to write (disk full, no permission).
     """
-    target = Path(path)
+    target = _end_of_links(Path(path))
     if not target.parent.is_dir():
         raise InvalidInput(f"the folder {target.parent} does not exist; create it or choose another place")
     suffix = "".join(target.suffixes[-2:])
     # a free name, but not mkstemp's file: that is readable by its owner only, whatever the umask is
-    part = target.parent / f".part-{secrets.token_hex(8)}{suffix}"
+    part = target.parent / f"{_PART}{_computer()}-{os.getpid()}-{secrets.token_hex(8)}{suffix}"
     try:
+        _remove_orphans(target.parent)
         part.touch(exist_ok=False)
         yield part
         part.replace(target)
@@ -89,6 +96,28 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         ) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _end_of_links(path: Path) -> Path:
+    try:
+        return path.resolve() if path.is_symlink() else path
+    except (OSError, RuntimeError) as error:  # before Python 3.13 the latter
+        raise InvalidInput(f"{path.name} is a symbolic link that leads back to itself; remove it") from error
+
+
+def _remove_orphans(folder: Path) -> None:
+    """Remove temporary files of processes of this computer that do not run any more."""
+    for path in folder.glob(f"{_PART}{_computer()}-*"):
+        found = _OWNER.match(path.name)
+        if found and not psutil.pid_exists(int(found[1])):
+            with suppress(OSError):  # another process has just removed it, or it is somebody else's
+                path.unlink()
+
+
+@functools.cache
+def _computer() -> str:
+    """Word that tells this computer from others that share a folder with it."""
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 
 
 def owner_of(path: Path) -> str:

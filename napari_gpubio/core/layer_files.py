@@ -7,7 +7,6 @@ it, so that other programs can open them.
 
 import json
 import logging
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.archives import array_names, opened_npz, read_json
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_text
 from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_volume, volume_layer
@@ -29,7 +29,7 @@ _PLAIN = (UNIT, "meaning", "factor", STRUCTURES, MEDIA, "outside_n", "hidden", "
 _COMPANIONS = ("standard_error", "half_1", "half_2")
 _KIND, _AXIS, _DISPLAY, _COLORS = "kind", "first_axis", "display", "colors"
 _COLORMAPS = ("gray", "inferno", "magma", "plasma", "turbo", "viridis")  # that every napari knows by name
-_FOREIGN = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+_VOLUME = ("volume", "affine", "about")  # arrays that every file has
 
 
 def sidecar_path(path: str | Path) -> Path:
@@ -319,21 +319,19 @@ def read_layers(path: Paths) -> list[LayerData]:
 
 
 def _read_npz(path: Path) -> LayerData:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            array, affine, ours = file["volume"], file["affine"], json.loads(str(file["about"]))
-            arrays = {name: file[name] for name in _COMPANIONS if name in file}
-    except _FOREIGN as error:
-        raise InvalidInput(f"{path.name} cannot be read as a volume ({error}); save the layer again") from error
-    keywords = _keywords(ours if isinstance(ours, dict) else {}, arrays, path.name)
-    return described_layer(array, affine, path.stem, keywords, path)
+    with opened_npz(path) as archive:
+        if missing := [name for name in _VOLUME if name not in archive.names]:
+            raise InvalidInput(f"it has no array {missing[0]!r}; save the layer again")
+        archive.check_size()
+        array, affine, ours = archive.array("volume"), archive.array("affine"), str(archive.array("about"))
+        arrays = {name: archive.array(name) for name in _COMPANIONS if name in archive.names}
+        about = read_json(ours, path)
+        keywords = _keywords(about if isinstance(about, dict) else {}, arrays, path.name)
+        return described_layer(array, affine, path.stem, keywords, path)
 
 
 def _is_volume(path: Path) -> bool:
-    if path.suffix.lower() != NPZ or not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return {"volume.npy", "affine.npy", "about.npy"} <= set(archive.namelist())
+    return path.suffix.lower() == NPZ and array_names(path) >= set(_VOLUME)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

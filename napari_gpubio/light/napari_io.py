@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.archives import array_names
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import MEDIA, STRUCTURES
 from napari_gpubio.core.napari_io import KEY, LayerData, carried, grid_of, series_layer, volume_layer, volume_of
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
-from napari_gpubio.light.io.archive import array_names
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.results import describe, fields_of, load_result, media_from
 from napari_gpubio.light.io.volumes import HIDDEN, MOST_ERROR, fluence_arrays, fluence_word

@@ -1,5 +1,7 @@
 """Files: samples, writing that never leaves half a file, volumes as NIfTI."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import nibabel as nib
@@ -122,3 +124,50 @@ def test_what_is_no_volume(tmp_path):
         read_volume(tmp_path / "series.nii")
     nib.save(nib.Nifti1Image(np.ones((2, 3, 4, 1, 1), np.float32), np.eye(4)), tmp_path / "long.nii")
     assert read_volume(tmp_path / "long.nii")[0].shape == (2, 3, 4)
+
+
+def test_the_middle_of_a_message_that_quotes_too_much_is_left_out() -> None:
+    told = str(InvalidInput(f"{'x' * 200_000} is no number; write one"))
+    assert len(told) < 2000
+    assert told.endswith("is no number; write one")
+
+
+def test_a_symbolic_link_stays_one_and_its_target_is_written(tmp_path):
+    target, link = tmp_path / "data" / "a.txt", tmp_path / "a.txt"
+    target.parent.mkdir()
+    target.write_text("old")
+    link.symlink_to(target)
+    with atomic_write(link) as part:
+        part.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_symbolic_link_to_itself_is_refused(tmp_path):
+    (tmp_path / "a.txt").symlink_to(tmp_path / "a.txt")
+    with (
+        pytest.raises(InvalidInput, match=r"a\.txt .*(itself|could not be written)"),
+        atomic_write(tmp_path / "a.txt") as part,
+    ):
+        part.write_text("new")
+
+
+def test_what_killed_processes_left_is_removed_by_the_next_one_that_writes(tmp_path):
+    script = (
+        "import os, sys; from pathlib import Path; from napari_gpubio.core.files import atomic_write\n"
+        "with atomic_write(Path(sys.argv[1]) / 'a.txt') as part: part.write_text('half'); os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".part-")
+    with atomic_write(tmp_path / "mine.txt") as mine:
+        assert not left.exists()
+        with atomic_write(tmp_path / "b.txt"):  # files of processes that run are not touched
+            assert mine.exists()
+        mine.write_text("whole")
+    other = tmp_path / f".part-{'0' * 8}-999999999-a"  # of another computer
+    other.touch()
+    with atomic_write(tmp_path / "mine.txt") as mine:
+        mine.write_text("whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([other.name, "mine.txt", "b.txt"])

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import time
 
 import numpy as np
 import pytest
@@ -320,3 +321,26 @@ def test_a_constraint_in_short_says_its_unit():
         "pass",
         pytest.approx(12.0),
     )
+
+
+@pytest.mark.parametrize("text", ["a{}!", "D95{}!", "V20{}[", "Mean{}[", "a({}!", "D95%{}-{}"])
+def test_a_metric_with_many_blanks_is_refused_as_fast_as_one_with_few(text: str) -> None:
+    begun = time.perf_counter()
+    with pytest.raises(InvalidInput):
+        parse_metric(text.replace("{}", " " * 450))
+    assert time.perf_counter() - begun < 1
+
+
+@pytest.mark.parametrize("text", [" " * 900 + ":", ":" * 900, "a" + " " * 450 + ":" + " " * 450, "(" * 900, "('" * 450])
+def test_a_constraint_of_many_signs_is_refused_as_fast_as_one_of_few(text: str) -> None:
+    begun = time.perf_counter()
+    with pytest.raises(InvalidInput):
+        parse_constraint(text)
+    assert time.perf_counter() - begun < 2
+
+
+def test_a_text_that_is_too_long_is_not_repeated_whole() -> None:
+    for parse in (parse_metric, parse_constraint):
+        with pytest.raises(InvalidInput, match="200000 characters") as refused:
+            parse("D" * 200_000)
+        assert len(str(refused.value)) < 300

@@ -13,7 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
 from napari_gpubio.dose.metrics.metric_text import parse_metric
-from napari_gpubio.dose.metrics.parameters import plain
+from napari_gpubio.dose.metrics.parameters import check_length, plain
 
 PASS, FAIL, NOT_EVALUATED = "pass", "fail", "not evaluated"
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -23,7 +23,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
 }
 _SAME = {"≤": "<=", "≥": ">="}
-_LINE = re.compile(r"\s*(?P<name>.+?)\s*:\s*(?P<metric>[^:<>≤≥]+?)\s*(?P<sign><=|>=|<|>|≤|≥)\s*(?P<limit>\S+)\s*")
+_LINE = re.compile(r"(?P<name>[^\n]+):(?P<metric>[^:<>≤≥]++)(?P<sign><=|>=|<|>|≤|≥)\s*+(?P<limit>\S++)\s*+")
 _NEEDS_QUOTES = re.compile(r"[#<>≤≥()\[\]]")
 _MASK = "_"
 _QUOTES = "\"'"
@@ -100,7 +100,7 @@ def parse_constraint(text: str) -> Constraint:
             f"{text.strip()!r} is no constraint; write for instance 'Heart: V25Gy[%] < 10', a name with signs in it in "
             "quotes"
         )
-    name, metric, sign, given = (text[slice(*found.span(part))] for part in ("name", "metric", "sign", "limit"))
+    name, metric, sign, given = (text[slice(*found.span(part))].strip() for part in ("name", "metric", "sign", "limit"))
     try:
         limit = float(given)
     except ValueError:
@@ -134,6 +134,7 @@ def _masked(text: str) -> str:
 
     What has no end is no bracket and no quote.
     """
+    check_length(text.strip(), "constraint")
     letters, at = list(text), 0
     while at < len(text):
         end = max(_end_of_name(text, at), _end_of_brackets(text, at))

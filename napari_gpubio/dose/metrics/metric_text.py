@@ -12,14 +12,16 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.quantity import is_unit
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.metrics.models import MODELS, Model, clearer_name, model_named
-from napari_gpubio.dose.metrics.parameters import PERCENT, Given, is_volume_unit, parts, read_value
+from napari_gpubio.dose.metrics.parameters import PERCENT, Given, check_length, is_volume_unit, parts, read_value
 from napari_gpubio.dose.metrics.short_text import short_metric
 
 _NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
 _UNIT = r"([^\W\d_][^\[\]\-\s]*|[%°µ][^\[\]\-\s]*|(?<=\s)1/[^\[\]\-\s]+)"  # the last one after a blank: V1e-6 1/mm2
-_AT_VALUE = re.compile(rf"(DC|CV|D|V)\s*{_NUMBER}\s*{_UNIT}(?:\s*-\s*{_NUMBER}\s*{_UNIT})?\s*\[([^\]]+)\]")
-_PLAIN = re.compile(r"(Mean|Min|Max|Median|Volume|Zero)\s*\[([^\]]+)\]", re.IGNORECASE)
-_MODEL = re.compile(r"(?P<name>[A-Za-z][\w /]*?)\s*(?P<given>\(.*\))?\s*(?:\[(?P<unit>[^\[\]]+)\])?", re.DOTALL)
+# A run of blanks matches at once or not at all (\s*+), so that many of them cost no more than linear time
+_AT_VALUE = re.compile(rf"(DC|CV|D|V)\s*+{_NUMBER}\s*+{_UNIT}(?:\s*+-\s*+{_NUMBER}\s*+{_UNIT})?+\s*+\[([^\]]+)\]")
+_PLAIN = re.compile(r"(Mean|Min|Max|Median|Volume|Zero)\s*+\[([^\]]+)\]", re.IGNORECASE)
+_WORDS = r"[A-Za-z][\w/]*+(?:\s++[\w/]++)*+"
+_MODEL = re.compile(rf"(?P<name>{_WORDS})\s*+(?P<given>\(.*\))?\s*+(?:\[(?P<unit>[^\[\]]+)\])?", re.DOTALL)
 _EXAMPLES = (
     "D95%[Gy], D0.03cc[Gy], V20Gy[%], V20Gy-30Gy[cc], CV20Gy[cc], DC1cc[Gy], Mean[Gy], Volume[cc], gEUD(a=8)[Gy], HI"
 )
@@ -49,6 +51,7 @@ def parse_metric(text: str) -> Metric:
         If it is none; the sentence names the parameter that is wrong, and how the metric is written.
     """
     stripped = text.strip()
+    check_length(stripped, "metric")
     if plain_one := _PLAIN.fullmatch(stripped):
         kind, unit = plain_one[1].capitalize(), plain_one[2].strip()
         _require_unit(text, unit, is_volume=kind in ("Volume", "Zero"))

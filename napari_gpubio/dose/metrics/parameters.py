@@ -14,6 +14,7 @@ _QUOTES = "'\""
 _SEPARATORS = ",;"
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[^,;()\[\]='\"]+")
+_LONGEST = 1000  # characters of a metric or a constraint
 NUMBER, POSITIVE, WHOLE, DOSE, NAME = "number", "positive number", "integer from 1 on", "positive dose", "name"
 
 
@@ -120,6 +121,14 @@ def _quoted(name: str) -> str:
         return name
     quote = _QUOTES[1] if _QUOTES[1] not in name else _QUOTES[0]
     return f"{quote}{name}{quote}"
+
+
+def check_length(text: str, what: str) -> None:
+    """Refuse a text that is too long to be a metric or a constraint (``what``) with InvalidInput."""
+    if len(text) > _LONGEST:
+        raise InvalidInput(
+            f"{text[:40]!r}... has {len(text)} characters and a {what} has {_LONGEST} at most; write one in each line"
+        )
 
 
 def spans(text: str, *, is_inside: bool = False) -> Iterator[tuple[int, int]]:

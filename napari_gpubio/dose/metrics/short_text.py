@@ -11,10 +11,10 @@ from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.metrics.parameters import PERCENT
 
 _NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-_BRACKET = r"(?:\s*\[([^\[\]]+)\])?"
-_DOSE = re.compile(rf"(DC|D)\s*{_NUMBER}(?:\s*(%|cc|cm3|mm3))?{_BRACKET}", re.IGNORECASE)
-_VOLUME = re.compile(rf"(CV|V)\s*{_NUMBER}([^\W\d_][^\[\]\-\s]*|%)?", re.IGNORECASE)
-_NAMED = re.compile(rf"D?\s*(mean|average|min|minimum|max|maximum|median|volume|zero){_BRACKET}", re.IGNORECASE)
+_BRACKET = r"(?:\s*+\[([^\[\]]+)\])?"
+_DOSE = re.compile(rf"(DC|D)\s*+{_NUMBER}(?:\s*+(%|cc|cm3|mm3))?{_BRACKET}", re.IGNORECASE)
+_VOLUME = re.compile(rf"(CV|V)\s*+{_NUMBER}([^\W\d_][^\[\]\-\s]*|%)?", re.IGNORECASE)
+_NAMED = re.compile(rf"D?\s*+(mean|average|min|minimum|max|maximum|median|volume|zero){_BRACKET}", re.IGNORECASE)
 _KINDS = {"average": "Mean", "minimum": "Min", "maximum": "Max"}
 _USUAL = {"Volume": "cc", "Zero": PERCENT}  # units of what is no dose
 

@@ -1,12 +1,8 @@
 """Result files of both engines: NumPy's ``.npz`` with one text more, ``result.json``, as `numpy.load` opens it too."""
 
 import json
-import lzma
 import reprlib
-import struct
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,20 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import CPU, free_memory_bytes
+from napari_gpubio.core.archives import Archive, opened_npz, read_json
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
-from napari_gpubio.core.volumes import damaged
+from napari_gpubio.core.files import atomic_write
 
 Array = npt.NDArray[Any]
 _TEXT = "result.json"
 _FAST = 1  # level of DEFLATE; higher ones take several times as long and gain little on noisy numbers
-# What zipfile, NumPy and json raise on a damaged archive: a stream that ends early or does not unpack, a member that is
-# encrypted or of an unknown kind, the header of an array that is no Python or asks for more than the memory.
-_DAMAGE = (
-    OSError, EOFError, ValueError, TypeError, RuntimeError, MemoryError, OverflowError, SyntaxError, struct.error,
-    zlib.error, lzma.LZMAError, zipfile.BadZipFile, tokenize.TokenError,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +74,8 @@ def opened_archive(path: str | Path, kind: Kind) -> Iterator[tuple[dict[str, Any
     InvalidInput
         If the file is missing, incomplete, damaged, no such result, of another version, or too large for the memory.
     """
-    path = existing_file(path)
-    try:
-        yield _read(path, kind)
-    except InvalidInput as error:
-        if path.name in str(error):
-            raise
-        raise InvalidInput(f"{path.name} cannot be used: {error}") from error
+    with opened_npz(path) as archive:
+        yield _read(archive, Path(path), kind)
 
 
 def within(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
@@ -113,44 +97,14 @@ def entry(described: Mapping[str, Any], name: str, kind: type) -> Any:
     raise InvalidInput(f"{what}; it was changed, or not written by this version: save the result again")
 
 
-def array_names(path: str | Path) -> frozenset[str]:
-    """Return the names of the arrays in a file; none if it is no archive."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return frozenset(name.removesuffix(".npy") for name in archive.namelist())
-    except _DAMAGE:
-        return frozenset()
-
-
-def _read(path: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, Array]]:
-    with _damage_to(path):
-        archive = zipfile.ZipFile(path)
-    with archive:
-        with _damage_to(path):
-            text = archive.read(_TEXT) if _TEXT in archive.namelist() else b"null"
-            header = json.loads(text, parse_int=_whole)
-        header = _checked(header, path, kind)
-        _check_memory(archive, path)
-        with _damage_to(path):
-            arrays = {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist() if name != _TEXT}
+def _read(archive: Archive, path: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, Array]]:
+    header = _checked(read_json(archive.text(_TEXT) or "null", path), path, kind)
+    archive.check_size()
+    arrays = {name: archive.array(name) for name in archive.names}
     listed = entry({"arrays": [], **header}, "arrays", list)  # older files have no list
     if missing := [name for name in listed if name not in list(arrays)]:  # hidden by a damaged table of contents
         raise InvalidInput(f"it lacks {missing[0]}; it is incomplete or damaged: copy or download it again")
     return header, arrays
-
-
-@contextmanager
-def _damage_to(path: Path) -> Iterator[None]:
-    """Name the file in what a library raises on it."""
-    try:
-        yield
-    except _DAMAGE as error:
-        raise damaged(path, error) from error
-
-
-def _whole(digits: str) -> float:
-    """An integer, or infinity for one of 400 digits."""
-    return int(digits) if len(digits) <= len(str(2**64)) else float(digits)
 
 
 def _checked(header: Any, path: Path, kind: Kind) -> dict[str, Any]:
@@ -167,19 +121,3 @@ def _checked(header: Any, path: Path, kind: Kind) -> dict[str, Any]:
             "read here; update napari-gpubio"
         )
     return header
-
-
-def _check_memory(archive: zipfile.ZipFile, path: Path) -> None:
-    needed, free = sum(member.file_size for member in archive.infolist()), free_memory_bytes(CPU)
-    if needed > free:
-        raise InvalidInput(
-            f"{path.name} needs {needed / 2**20:.0f} MB of memory and {free / 2**20:.0f} MB are free; "
-            "close other programs"
-        )
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> Array:
-    with archive.open(name) as stream:
-        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-        stream.read()  # to the end, where the checksum is compared
-        return array

@@ -233,13 +233,11 @@ class TrxWriter(FormatWriter):
         self._archive.close()
 
     def close(self) -> None:
-        """Close every file."""
-        for gathered in self._gathered.values():
-            gathered.close()
-        with suppress(OSError, ValueError):
-            self._positions.close()
-        with suppress(OSError, ValueError):
-            self._archive.close()
+        """Close every file; on a full disk, what they cannot write any more is not needed."""
+        files: tuple[Any, ...] = (*self._gathered.values(), self._positions, self._archive)
+        for file in files:
+            with suppress(OSError, ValueError):
+                file.close()
 
     def _gather_columns(self, folder: str, table: Any, what: str) -> None:
         columns = list(numeric_columns(table, what))

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from napari_gpubio.core import archives
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.io import archive, load_layered_result, load_result, save_layered_result, save_result
+from napari_gpubio.light.io import load_layered_result, load_result, save_layered_result, save_result
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
@@ -356,6 +357,6 @@ def test_objects_of_python_are_never_unpacked(verb, saved):
 
 
 def test_a_file_larger_than_the_memory_is_refused_before_it_is_read(verb, saved, monkeypatch):
-    monkeypatch.setattr(archive, "free_memory_bytes", lambda _device: 1000)
+    monkeypatch.setattr(archives, "free_memory_bytes", lambda _device: 1000)
     with pytest.raises(InvalidInput, match=r"r\.npz needs \d+ MB of memory and 0 MB are free"):
         verb.load(saved)

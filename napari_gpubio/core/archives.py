@@ -1,0 +1,154 @@
+"""NumPy's ``.npz`` archives read safely: arrays and texts by name, or one sentence for a file that is damaged.
+
+`numpy.load` believes what an archive says of itself. Here sizes are compared with each other before memory is taken.
+"""
+
+import json
+import lzma
+import math
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import CPU, free_memory_bytes
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.volumes import damaged
+
+Array = npt.NDArray[Any]
+_ALWAYS_UNPACKED = 256 * 2**20  # bytes
+_MOST_EXPANSION = 250  # volumes that are nearly empty grow so much; DEFLATE itself can do four times that
+_MOST_DIGITS = len(str(2**64))
+# What zipfile, NumPy and json raise on a damaged archive: a stream that ends early or does not unpack, a member that is
+# encrypted or of an unknown kind, the header of an array that is no Python or asks for more than the memory, a text
+# that is nested too deeply. IndentationError is a SyntaxError.
+_DAMAGE = (
+    OSError, EOFError, ValueError, TypeError, RuntimeError, MemoryError, OverflowError, SyntaxError, KeyError,
+    struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tokenize.TokenError, RecursionError,
+)  # fmt: skip
+_NPY = ".npy"
+
+
+class Archive:
+    """An open archive of ``size`` bytes."""
+
+    def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
+        self._archive, self._path = archive, path
+        self.members = {member.filename: member for member in archive.infolist()}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the arrays."""
+        return [name.removesuffix(_NPY) for name in self.members if name.endswith(_NPY)]
+
+    def text(self, name: str) -> bytes:
+        """Return a member that is no array; nothing if there is none."""
+        if name not in self.members:
+            return b""
+        with _damage_to(self._path):
+            return self._archive.read(name)
+
+    def array(self, name: str) -> Array:
+        """Return an array; InvalidInput if it is damaged."""
+        member = self.members[f"{name}{_NPY}"]
+        with _damage_to(self._path):
+            with self._archive.open(member) as stream:
+                _check_header(stream, member.file_size)
+            with self._archive.open(member) as stream:
+                array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+                stream.read()  # to the end, where the checksum is compared
+                return array
+
+    def check_size(self) -> None:
+        """Refuse what does not fit into the memory, or grows as only a zip bomb does."""
+        unpacked = sum(member.file_size for member in self.members.values())
+        packed = self._path.stat().st_size
+        if unpacked > max(_ALWAYS_UNPACKED, _MOST_EXPANSION * packed):
+            raise InvalidInput(
+                f"{self._path.name} has {packed} bytes and unpacks to {unpacked}, over {_MOST_EXPANSION} times its "
+                "size; if you trust the file, write it again without compression"
+            )
+        if unpacked > (free := free_memory_bytes(CPU)):
+            raise InvalidInput(
+                f"{self._path.name} needs {unpacked / 2**20:.0f} MB of memory and {free / 2**20:.0f} MB are free; "
+                "close other programs"
+            )
+
+
+@contextmanager
+def opened_npz(path: str | Path) -> Iterator[Archive]:
+    """Open an archive of arrays.
+
+    What is made of them belongs inside the block, so that `InvalidInput` names the file.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing, damaged, or no archive.
+    """
+    path = existing_file(path)
+    with _damage_to(path):
+        opened = zipfile.ZipFile(path)
+    with opened:
+        try:
+            yield Archive(opened, path)
+        except InvalidInput as error:
+            if path.name in str(error):
+                raise
+            raise InvalidInput(f"{path.name} cannot be used: {error}") from error
+
+
+def array_names(path: str | Path) -> frozenset[str]:
+    """Return the names of the arrays in a file; none if it is no archive."""
+    try:
+        with opened_npz(path) as archive:
+            return frozenset(archive.names)
+    except InvalidInput:
+        return frozenset()
+
+
+def read_json(text: bytes | str, path: Path) -> Any:
+    """Return what a JSON text of a file says; its longest integers are infinite.
+
+    Raises
+    ------
+    InvalidInput
+        If it is none, or nested too deeply.
+    """
+    with _damage_to(path):
+        return json.loads(text, parse_int=_whole)
+
+
+@contextmanager
+def _damage_to(path: Path) -> Iterator[None]:
+    """Name the file in what a library raises on it."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except _DAMAGE as error:
+        raise damaged(path, error) from error
+
+
+def _check_header(stream: Any, size: int) -> None:
+    """Compare what the header of an array announces with the ``size`` of its member; ValueError if they differ."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects (a pickle), which are never read")
+    if math.prod(shape) * dtype.itemsize != size - stream.tell():
+        raise ValueError(f"its header announces {shape} numbers of {dtype} and {size - stream.tell()} bytes follow")
+
+
+def _whole(digits: str) -> float:
+    """An integer, or infinity for one of 400 digits."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
