@@ -3,7 +3,6 @@
 `numpy.load` believes what an archive says of itself. Here sizes are compared with each other before memory is taken.
 """
 
-import json
 import lzma
 import math
 import struct
@@ -26,10 +25,9 @@ from napari_gpubio.core.volumes import damaged
 Array = npt.NDArray[Any]
 _ALWAYS_UNPACKED = 256 * 2**20  # bytes
 _MOST_EXPANSION = 250  # volumes that are nearly empty grow so much; DEFLATE itself can do four times that
-_MOST_DIGITS = len(str(2**64))
 # What zipfile, NumPy and json raise on a damaged archive: a stream that ends early or does not unpack, a member that is
-# encrypted or of an unknown kind, the header of an array that is no Python or asks for more than the memory, a text
-# that is nested too deeply. IndentationError is a SyntaxError.
+# encrypted or of an unknown kind, the header of an array that is no Python or asks for more than the memory.
+# IndentationError is a SyntaxError.
 _DAMAGE = (
     OSError, EOFError, ValueError, TypeError, RuntimeError, MemoryError, OverflowError, SyntaxError, KeyError,
     struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tokenize.TokenError, RecursionError,
@@ -115,18 +113,6 @@ def array_names(path: str | Path) -> frozenset[str]:
         return frozenset()
 
 
-def read_json(text: bytes | str, path: Path) -> Any:
-    """Return what a JSON text of a file says; its longest integers are infinite.
-
-    Raises
-    ------
-    InvalidInput
-        If it is none, or nested too deeply.
-    """
-    with _damage_to(path):
-        return json.loads(text, parse_int=_whole)
-
-
 @contextmanager
 def _damage_to(path: Path) -> Iterator[None]:
     """Name the file in what a library raises on it."""
@@ -147,8 +133,3 @@ def _check_header(stream: Any, size: int) -> None:
         raise ValueError("it holds Python objects (a pickle), which are never read")
     if math.prod(shape) * dtype.itemsize != size - stream.tell():
         raise ValueError(f"its header announces {shape} numbers of {dtype} and {size - stream.tell()} bytes follow")
-
-
-def _whole(digits: str) -> float:
-    """An integer, or infinity for one of 400 digits."""
-    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)

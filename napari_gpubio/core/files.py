@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import re
@@ -10,6 +11,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import psutil
@@ -17,6 +19,7 @@ import psutil
 from napari_gpubio.core.errors import InvalidInput
 
 _PACKAGE = Path(__file__).resolve().parent.parent
+_MOST_DIGITS = len(str(2**64))
 _PART = ".part-"  # a temporary file's name goes on with its computer and process
 _OWNER = re.compile(rf"{re.escape(_PART)}[0-9a-f]+-(\d{{1,9}})-")
 
@@ -63,6 +66,40 @@ def existing_text(path: str | Path) -> str:
         return existing_file(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{Path(path).name} is no text in UTF-8; save it as such") from error
+
+
+def json_of(text: str | bytes, name: str, *, strict: bool = True) -> Any:
+    """Return what a JSON text says.
+
+    Parameters
+    ----------
+    text
+        The text.
+    name
+        Of its file, for the sentence.
+    strict
+        False allows line breaks in its texts.
+
+    Returns
+    -------
+    Any
+        As of `json.loads`; integers of more digits than a 64-bit one has are floats, and infinite beyond those.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no JSON, or nested more deeply than Python can follow.
+    """
+    try:
+        return json.loads(text, parse_int=_whole, strict=strict)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"{name} is not valid JSON ({error}); it is cut off or damaged: copy or write it again"
+        ) from error
+
+
+def _whole(digits: str) -> float:
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.archives import array_names, opened_npz, read_json
+from napari_gpubio.core.archives import array_names, opened_npz
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_text
+from napari_gpubio.core.files import atomic_write, existing_text, json_of
 from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_volume, volume_layer
 from napari_gpubio.core.quantity import HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, read_array, write_volume
@@ -325,7 +325,7 @@ def _read_npz(path: Path) -> LayerData:
         archive.check_size()
         array, affine, ours = archive.array("volume"), archive.array("affine"), str(archive.array("about"))
         arrays = {name: archive.array(name) for name in _COMPANIONS if name in archive.names}
-        about = read_json(ours, path)
+        about = json_of(ours, path.name)
         keywords = _keywords(about if isinstance(about, dict) else {}, arrays, path.name)
         return described_layer(array, affine, path.stem, keywords, path)
 
@@ -339,8 +339,8 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(existing_text(path))
-    except (InvalidInput, ValueError, OSError) as error:
+        found = json_of(existing_text(path), path.name)
+    except (InvalidInput, OSError) as error:
         logger.warning("%s is left aside: %s", path.name, error)
         return {}
     return found if isinstance(found, dict) else {}

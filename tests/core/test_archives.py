@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_gpubio.core.archives import array_names, opened_npz, read_json
+from napari_gpubio.core.archives import array_names, opened_npz
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import json_of
 from napari_gpubio.core.layer_files import get_reader, read_layers
 
 GOOD = {"volume": np.ones((2, 3, 4)), "affine": np.eye(4), "about": np.array("{}")}
@@ -73,12 +74,11 @@ def test_a_table_of_contents_that_is_damaged_offers_no_reader(tmp_path):
 
 
 def test_texts_that_json_cannot_hold(tmp_path):
-    path = tmp_path / "a.npz"
-    assert read_json('{"a": %s}' % ("9" * 5000), path) == {"a": float("inf")}
-    with pytest.raises(InvalidInput, match=r"^a\.npz cannot be read \(RecursionError"):
-        read_json("[" * 100_000, path)
-    deep = written(path, about=npy(np.array("[" * 100_000)))
-    with pytest.raises(InvalidInput, match=r"^a\.npz cannot be read"):
+    assert json_of(f'{{"a": {"9" * 5000}}}', "a.json") == {"a": float("inf")}
+    with pytest.raises(InvalidInput, match=r"^a\.json is not valid JSON \(maximum recursion"):
+        json_of("[" * 100_000, "a.json")
+    deep = written(tmp_path / "a.npz", about=npy(np.array("[" * 100_000)))
+    with pytest.raises(InvalidInput, match=r"^a\.npz is not valid JSON"):
         read_layers(str(deep))
 
 

@@ -130,5 +130,5 @@ def test_archives_that_are_no_volumes_are_left_to_other_readers(tmp_path):
         assert get_reader(str(tmp_path / name)) is None
     np.savez(tmp_path / "bad.npz", volume=np.zeros((2, 2, 2)), affine=np.eye(4), about=np.array("{"))
     assert get_reader(str(tmp_path / "bad.npz")) is read_layers
-    with pytest.raises(InvalidInput, match=r"bad\.npz cannot be read"):
+    with pytest.raises(InvalidInput, match=r"bad\.npz is not valid JSON"):
         read_layers(str(tmp_path / "bad.npz"))

@@ -155,7 +155,7 @@ NOT_THERE = [
     ),
     ("a.tck", b"mrtrix tracks\ndatatype: Float32LE\nfile: . 999\nEND\n", "its header puts the points at .. 999"),
     ("a.trx", packed({"x": b"1"}), "holds a header.json, this zip file does not"),
-    ("a.trx", packed({"header.json": b"[" * 100_000}), "cannot be read"),
+    ("a.trx", packed({"header.json": b"[" * 100_000}), "header.json is not valid JSON"),
     ("a.vtk", b"# vtk DataFile Version 3.0\n\nASCII\nDATASET UNSTRUCTURED_GRID\n", "fibers are DATASET POLYDATA"),
     (
         "a.vtk",

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.files import atomic_write, existing_file, json_of
 from napari_gpubio.dose.io.dicom import items_of, numbers, pixels_of, pydicom, read_dataset, required, text_of
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric, evaluate_metric
@@ -277,11 +277,11 @@ def read_json(path: str | Path) -> DvhResult:
     """
     file = existing_file(path)
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        stored = json_of(file.read_text(encoding="utf-8"), file.name)
         dvhs = tuple(_read_described(one) for one in _field(stored, "structures", list))
         complete = _field(stored, "complete", bool)
         return DvhResult(dvhs=dvhs, parameters=_field(stored, "parameters", dict), complete=complete)
-    except ValueError as error:  # also of json and of the encoding
+    except ValueError as error:  # also of the encoding
         raise InvalidInput(f"{file.name} holds no histograms ({error}); give a file that write_json made") from error
 
 

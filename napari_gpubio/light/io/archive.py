@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.archives import Archive, opened_npz, read_json
+from napari_gpubio.core.archives import Archive, opened_npz
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import atomic_write, json_of
 
 Array = npt.NDArray[Any]
 _TEXT = "result.json"
@@ -98,7 +98,7 @@ def entry(described: Mapping[str, Any], name: str, kind: type) -> Any:
 
 
 def _read(archive: Archive, path: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, Array]]:
-    header = _checked(read_json(archive.text(_TEXT) or "null", path), path, kind)
+    header = _checked(json_of(archive.text(_TEXT) or "null", path.name), path, kind)
     archive.check_size()
     arrays = {name: archive.array(name) for name in archive.names}
     listed = entry({"arrays": [], **header}, "arrays", list)  # older files have no list

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.files import atomic_write, existing_file, json_of
 from napari_gpubio.light.model import Medium
 
 COLUMNS: dict[str, type] = {field.name: type(field.default) for field in dataclasses.fields(Medium)}
@@ -152,12 +152,7 @@ def _named(header: list[str], cells: list[str], place: str, file_name: str, sepa
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    try:
-        rows = json.loads(_text(path))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InvalidInput(
-            f"{path.name} is not valid JSON ({error}); the file may be cut off: save it again"
-        ) from error
+    rows = json_of(_text(path), path.name)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InvalidInput(f"{path.name} is not a list of objects; give [{{{', '.join(map(repr, COLUMNS))}}}, …]")
     for number, row in enumerate(rows, 1):

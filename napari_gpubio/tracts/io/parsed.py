@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import json_of
 from napari_gpubio.tracts.io.validation import Grid, reference_grid, unique_names
 from napari_gpubio.tracts.model import Tractogram
 
@@ -50,7 +51,7 @@ class Provenance:
 def decode(text: Any) -> Provenance:
     """Read what `Provenance.encode` wrote; a line that cannot be read counts as absent."""
     try:
-        content = json.loads(unquote(str(text)))
+        content = json_of(unquote(str(text)), KEY)
         grid = reference_grid((content["affine"], content["shape"])) if "affine" in content else None
         return Provenance(dict(content["parameters"]), bool(content["complete"]), grid)
     except _NOT_OURS as error:

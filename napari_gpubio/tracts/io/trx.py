@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import json_of
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.tracts.io.parsed import KEY, FormatWriter, Parsed, Provenance, columns_of, decode, numeric_columns
 from napari_gpubio.tracts.io.validation import (
@@ -121,7 +122,7 @@ class _Members:
         """Return the JSON header."""
         if "header.json" not in self._infos:
             raise InvalidInput("a trx file holds a header.json, this zip file does not; is it a tractogram?")
-        header = json.loads(self._bytes(self._infos["header.json"]).tobytes())
+        header = json_of(self._bytes(self._infos["header.json"]).tobytes(), "header.json")
         if not isinstance(header, dict):
             raise InvalidInput("header.json is no table of names and values; export the file again")
         return header

@@ -342,7 +342,7 @@ def test_files_of_other_kinds_are_refused(verb, tmp_path):
         "a": f"a.npz is a result of {other.title}, not a result of {verb.title}",
         "b": f"b.npz is not a result of {verb.title}",
         "c": r"c.npz cannot be read \(BadZipFile",
-        "d": r"d.npz cannot be read \(JSONDecodeError",
+        "d": r"d.npz is not valid JSON \(Expecting",
         "e": "does not exist",
     }.items():
         with pytest.raises(InvalidInput, match=sentence):

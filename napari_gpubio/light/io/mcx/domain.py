@@ -7,6 +7,7 @@ world position p x unit, and ``domain.world_to_grid(p * unit) == p * unit``.
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,13 +122,24 @@ def _read_volume(root: Section, domain: Section, frame: McxFrame, folder: Path) 
     if file and shapes is not None:
         raise InvalidInput("the file has both Domain.VolumeFile and Shapes; MCX takes one of them, remove the other")
     if file:
-        return read_volume_file(folder / file, form, dim, from_zero=frame.from_zero)
+        return read_volume_file(_inside(folder, file), form, dim, from_zero=frame.from_zero)
     if is_array(shapes):
         return volume_of_array(shapes, form), ()
     if isinstance(shapes, list):
         return rasterize(shapes, dim, from_zero=frame.from_zero), ()
     raise InvalidInput(
         f"Shapes is {shown(shapes)}; give a list of shapes or an array with _ArraySize_, or name a Domain.VolumeFile"
+    )
+
+
+def _inside(folder: Path, file: str) -> Path:
+    """The path of a file in or below the folder; a file from elsewhere may name any other of this computer."""
+    with suppress(OSError, ValueError, RuntimeError):  # no name of a file; a loop of links
+        path = (folder / file).resolve()
+        if path.is_relative_to(folder.resolve()):
+            return path
+    raise InvalidInput(
+        f"Domain.VolumeFile is {shown(file)}, outside the folder of the JSON file; copy it there and give its name"
     )
 
 

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import json
 import lzma
 import math
 import reprlib
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.files import existing_file, json_of
 
 Array = npt.NDArray[Any]
 _DTYPES = {
@@ -189,12 +188,7 @@ def load_json(path: str | Path) -> dict[str, Any]:
         raise InvalidInput(
             f"{file.name} is not text; JSON in UTF-8 is needed. Convert binary JSON (BJData, UBJSON) to JSON first"
         )
-    try:
-        root = json.loads(text, strict=False)  # MCX's own examples have line breaks in their texts
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(
-            f"{file.name} is not valid JSON ({error}); it is cut off or damaged: copy or write it again"
-        ) from None
+    root = json_of(text, file.name, strict=False)  # MCX's own examples have line breaks in their texts
     if not isinstance(root, dict):
         raise InvalidInput(f"{file.name} holds {shown(root)}; an object {{...}} is needed")
     return root

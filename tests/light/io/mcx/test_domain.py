@@ -95,3 +95,20 @@ def test_wrong_volume_files(tmp_path, read, domain, words):
         written(tmp_path, {"Other": 1}, name)
     with pytest.raises(InvalidInput, match=words):
         read(volume_case(**domain))
+
+
+@pytest.mark.parametrize("place", ["../v.bin", "sub/../../v.bin", "{folder}/v.bin", "/etc/hostname", "a\0b"])
+def test_volumes_outside_the_folder_of_the_file_are_not_touched(tmp_path, read, place):
+    outside = tmp_path.parent / "outside"
+    outside.mkdir(exist_ok=True)
+    for folder in (outside, tmp_path.parent):
+        (folder / "v.bin").write_bytes(b"1234567")
+    with pytest.raises(InvalidInput, match=r"VolumeFile is .* outside the folder of the JSON file") as refused:
+        read(volume_case(Dim=[4, 5, 6], VolumeFile=place.replace("{folder}", str(outside))))
+    assert "7" not in str(refused.value).replace(str(tmp_path.parent), "")
+
+
+def test_a_volume_may_be_named_by_its_whole_path_in_the_folder(tmp_path, read):
+    (tmp_path / "v.bin").write_bytes(LABELS.tobytes(order="F"))
+    found = read(volume_case(Dim=[4, 5, 6], VolumeFile=str(tmp_path / "v.bin")))
+    np.testing.assert_array_equal(found.domain.labels, LABELS)
