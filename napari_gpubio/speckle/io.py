@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from napari_gpubio.speckle.regions import RegionCurve
 
 Array = npt.NDArray[Any]
 TIFF_SUFFIXES = (".tif", ".tiff")
+_BIG_TIFF = 43  # the number that tells it from the smaller kind
 _HEADER = np.dtype([("height", "<u2"), ("width", "<u2"), ("frames", "<u2"), ("exposure", "<u2")])
 
 
@@ -50,6 +51,7 @@ def _read_tiff(file: Path) -> Array:
     import tifffile
 
     try:
+        _check_pages(file)
         with tifffile.TiffFile(file) as tiff:
             if len(tiff.series) != 1:
                 raise InvalidInput(f"{file.name} holds {len(tiff.series)} images of different kinds; save one stack")
@@ -62,6 +64,24 @@ def _read_tiff(file: Path) -> Array:
     if array.ndim not in (2, 3) or array.dtype.kind not in "uif":
         raise InvalidInput(f"{file.name} holds {array.dtype} of shape {array.shape}; give gray frames (frames, y, x)")
     return np.asarray(array)
+
+
+def _check_pages(file: Path) -> None:
+    """Refuse a chain of pages that comes back to one of them, which tifffile would follow without end."""
+    with file.open("rb") as stream:
+        begin = stream.read(16)
+        order: Literal["little", "big"] = "big" if begin.startswith(b"MM") else "little"
+        is_big = int.from_bytes(begin[2:4], order) == _BIG_TIFF
+        count_bytes, entry_bytes, offset_bytes = (8, 20, 8) if is_big else (2, 12, 4)
+        offset, seen = int.from_bytes(begin[8:16] if is_big else begin[4:8], order), set[int]()
+        while offset:
+            if offset in seen:
+                raise InvalidInput(f"{file.name} has {len(seen)} pages, the last of which leads back to an earlier one")
+            seen.add(offset)
+            stream.seek(offset)
+            entries = int.from_bytes(stream.read(count_bytes), order)
+            stream.seek(offset + count_bytes + entries * entry_bytes)
+            offset = int.from_bytes(stream.read(offset_bytes), order)  # 0 behind the end of the file
 
 
 def read_raw(path: str | os.PathLike[str]) -> Array:

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import tifffile
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -193,3 +194,18 @@ def test_what_has_no_meaning_is_reported_before_the_run(tmp_path, monkeypatch, s
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInput, match=sentence):
         call(stack, *arguments)
+
+
+@pytest.mark.parametrize("is_big", [False, True])
+def test_a_chain_of_pages_without_an_end_is_refused(tmp_path, is_big):
+    path = tmp_path / "loop.tif"
+    tifffile.imwrite(path, np.zeros((3, 8, 8), np.uint16), bigtiff=is_big, metadata=None, contiguous=False)
+    assert read_frames(path).shape == (3, 8, 8)
+    with tifffile.TiffFile(path) as tiff:
+        first, last = tiff.pages[0].offset, tiff.pages[-1].offset
+        tags, sizes = len(tiff.pages[-1].tags), (8, 20, 8) if is_big else (2, 12, 4)
+    data, at = bytearray(path.read_bytes()), last + sizes[0] + tags * sizes[1]
+    data[at : at + sizes[2]] = first.to_bytes(sizes[2], "little")
+    path.write_bytes(data)
+    with pytest.raises(InvalidInput, match=r"loop\.tif .* leads back to an earlier one"):
+        read_frames(path)

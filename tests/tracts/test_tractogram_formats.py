@@ -1,6 +1,9 @@
 """What each format of tractograms prescribes, as nibabel, trx-python and MRtrix see it."""
 
+import subprocess
+import sys
 import zipfile
+from pathlib import Path
 
 import nibabel as nib
 import numpy as np
@@ -160,3 +163,35 @@ def test_vtk_5_with_everything(tmp_path):
         "a b": (5, 3),
         "other": (5, 2),
     }
+
+
+FULL_DISK = """
+import resource, signal, sys
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts.io import write_tractogram
+from tests.tracts.tractogram_samples import make
+made = make()
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+for suffix in (".trk", ".tck", ".trx", ".vtk"):
+    try:
+        write_tractogram(sys.argv[1] + "/a" + suffix, made)
+    except InvalidInput as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of a file")
+def test_a_full_disk_is_told_in_one_sentence_each(tmp_path):
+    (tmp_path / "a.trx").write_text("old")
+    ran = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Traceback" not in ran.stderr
+    assert ran.stdout.count("could not be written") == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["a.trx"]
+    assert (tmp_path / "a.trx").read_text() == "old"
