@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-import tifffile
 from hypothesis import given
 from hypothesis import strategies as st
 
