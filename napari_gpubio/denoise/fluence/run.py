@@ -28,6 +28,10 @@ from napari_gpubio.denoise.model import provenance
 from napari_gpubio.denoise.run import OpenVolume, denoise_volumes
 
 Array = npt.NDArray[Any]
+_UNGUIDED = (
+    "the optical properties of the run are not known here, so what is found inside vessels and other thin, strong "
+    "absorbers may be too bright, its error too small; Clean, or napari_gpubio.workflows.clean_fluence, knows them"
+)
 _SINGLE = "there is one buffer only: its noise was {}, and it was split in two with random numbers"
 
 
@@ -188,6 +192,7 @@ class _Gates:
         index = checked_labels(known.refractive_index, shape, "refractive indices")
         self._guide = checked_guide(known.guide, shape, inside)
         is_guided = self._guide is not None
+        self._notes += () if is_guided else (_UNGUIDED,)
         self._segments = segments_of(shape, index if is_guided else labels, self._mask)
         self._tissues = segments_of(shape, labels, self._mask) if is_guided else None
         self._limit = None if is_guided else limit_of(mueff, settings, shape)

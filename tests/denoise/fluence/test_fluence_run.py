@@ -193,7 +193,7 @@ def test_gates_are_denoised_one_by_one():
         np.testing.assert_array_equal(result.image[..., n], alone.image)
         np.testing.assert_array_equal(result.noise[..., n], alone.noise)
     assert not result.image[..., 2].any()
-    assert result.notes == ("gate 2 of the first buffer is zero everywhere and was left as it is",)
+    assert result.notes[-1] == "gate 2 of the first buffer is zero everywhere and was left as it is"
 
 
 def test_a_mask_leaves_the_rest_as_it_was_and_unread():
@@ -284,3 +284,10 @@ def test_nothing_is_averaged_across_a_step_of_the_index_though_the_guide_has_non
     across = denoise_fluence(*pair, guide=diffuse(truth.shape), device="cpu").image
     beside = (abs(np.indices(truth.shape)[0] - 11.5) < 2) & (truth > 0.02 * truth.max())
     assert errors_in(beside, truth, [cut])[0] < 0.5 * errors_in(beside, truth, [across])[0]
+
+
+def test_a_fluence_without_its_run_comes_with_a_note_on_thin_absorbers():
+    truth = diffuse((12, 13, 14))
+    pair = poisson_halves(truth, 100)
+    assert "thin, strong absorbers" in " ".join(denoise_fluence(*pair, SHORT, device="cpu").notes)
+    assert not denoise_fluence(*pair, SHORT, guide=truth, device="cpu").notes
