@@ -29,8 +29,9 @@ from napari_gpubio.denoise.run import OpenVolume, denoise_volumes
 
 Array = npt.NDArray[Any]
 _UNGUIDED = (
-    "the optical properties of the run are not known here, so what is found inside vessels and other thin, strong "
-    "absorbers may be too bright, its error too small; Clean, or napari_gpubio.workflows.clean_fluence, knows them"
+    "the optical properties of the run are not known here, so the result may be too bright inside vessels and other "
+    "thin, strong absorbers, and its error too small; use Clean in the light panel or workflows.clean_fluence, which "
+    "know them"
 )
 _SINGLE = "there is one buffer only: its noise was {}, and it was split in two with random numbers"
 
