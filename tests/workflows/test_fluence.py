@@ -59,7 +59,8 @@ def test_it_is_the_denoiser_with_all_that_the_run_knows(result, clean):
 
 def test_the_script_of_the_readme_runs(capsys):
     readme = Path(__file__).parents[2] / "README.md"
-    (script,) = (part.split("```")[0] for part in readme.read_text().split("```python\n") if "workflows" in part)
+    scripts = [part.split("```")[0] for part in readme.read_text().split("```python\n")[1:]]
+    (script,) = (each for each in scripts if "workflows" in each)
     exec(script.replace("1_000_000", "20_000"), {})
     names = [line.split(" 0")[0].rsplit(" ", 2)[0] for line in capsys.readouterr().out.splitlines()]
     assert names == ["scalp", "skull", "CSF", "gray matter", "white matter"]
