@@ -2,7 +2,8 @@
 
 Run from anywhere::
 
-    python benchmarks/robustness.py --help
+    python benchmarks/robustness.py mutants                   # damaged files for every reader
+    python benchmarks/robustness.py mutants --help
 """
 
 import argparse
@@ -11,7 +12,7 @@ import importlib
 import common  # noqa: F401 - makes this working tree importable
 
 # a command's module in `robustness/`, which has ``add_arguments(parser)`` and ``run(arguments)``
-COMMANDS: dict[str, str] = {}
+COMMANDS = {"mutants": "every reader on damaged files: each is read, or refused in a sentence that names the file"}
 
 
 def main() -> None:
