@@ -14,6 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import one_volume
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
+from napari_gpubio.denoise.fluence.model import PROVABLE_TIMES
 from napari_gpubio.denoise.io import (
     NiftiImage,
     check_output,
@@ -103,7 +104,8 @@ def run(options: argparse.Namespace) -> int:
     for note in result.notes:
         print(note, file=sys.stderr)
     if isinstance(result, FluenceResult) and np.isfinite(result.snr_gain_db):
-        most = "at most " if inputs.second is None else ""  # part of the noise that is left stays hidden in one buffer
+        # part of the error that is left stays hidden in one buffer, and a very small one in two
+        most = "at most " if inputs.second is None or result.photon_multiplier > PROVABLE_TIMES else ""
         gain = f"{result.snr_gain_db:.1f} dB, as with {result.photon_multiplier:.2g} x the photons"
         print(f"gain of signal / noise: {most}{gain}", file=sys.stderr)
     _write(image, inputs, result, options)
