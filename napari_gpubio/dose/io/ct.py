@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import reading
 from napari_gpubio.dose.io.dicom import (
     EVEN,
     number_of,
@@ -68,10 +69,11 @@ def read_ct(path: str | Path | Sequence[str | Path], *, series: str | None = Non
         or orientation, two lie in one plane, one is missing, they are not evenly spaced, or the gantry was tilted.
     """
     files, name = _files_of(path)
-    slices = [read_dataset(file, "CT") for file in files]
-    for one in slices:
-        required(one, "PixelData", _slice_name(one, name))  # the last attribute: a file that ends too early has none
-    return _volume(_one_series(slices, series, name), name)
+    with reading(name):
+        slices = [read_dataset(file, "CT") for file in files]
+        for one in slices:
+            required(one, "PixelData", _slice_name(one, name))  # the last attribute, which a file that was cut lacks
+        return _volume(_one_series(slices, series, name), name)
 
 
 def _files_of(path: str | Path | Sequence[str | Path]) -> tuple[list[Path], str]:
