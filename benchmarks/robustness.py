@@ -11,19 +11,21 @@ import importlib
 import common  # noqa: F401 - makes this working tree importable
 
 # a command's module in `robustness/`, which has ``add_arguments(parser)`` and ``run(arguments)``
-COMMANDS: dict[str, str] = {}
+COMMANDS: dict[str, str] = {
+    "live": "hours of live speckle: are drops counted, is the memory flat",
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, question in COMMANDS.items():
-        module = importlib.import_module(f"robustness.{name}")
-        command = commands.add_parser(name, help=question, description=module.__doc__)
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
-    arguments = parser.parse_args()
-    arguments.run(arguments)
+        commands.add_parser(name, help=question, add_help=False)
+    chosen, rest = parser.parse_known_args()
+    module = importlib.import_module(f"robustness.{chosen.command}")  # the others may need libraries that are not here
+    own = argparse.ArgumentParser(prog=f"{parser.prog} {chosen.command}", description=module.__doc__)
+    module.add_arguments(own)
+    module.run(own.parse_args(rest))
 
 
 if __name__ == "__main__":
