@@ -13,6 +13,7 @@ import common  # noqa: F401 - makes this working tree importable
 # a command's module in `robustness/`, which has ``add_arguments(parser)`` and ``run(arguments)``
 COMMANDS: dict[str, str] = {
     "live": "hours of live speckle: are drops counted, is the memory flat",
+    "saving": "processes killed while they save: is the old or the new file whole",
 }
 
 

@@ -1,4 +1,4 @@
-"""Hours of live speckle, faster than the clock: are all drops counted and told, and does the memory stay flat?
+"""Hours of live speckle, faster than the clock: whether all drops are counted, and the memory stays flat.
 
 The loop, the process, and the time course of the panel work on frames of the simulated camera, and a timer takes the
 newest map as a window does. Now and then the process is held up for longer than the ring lasts, as by a busy disk:
@@ -146,8 +146,8 @@ def told(facts: dict[str, Any]) -> str:
         f"{facts['frames']:,} frames of {facts['size'][0]} x {facts['size'][1]}: {hours:.2f} h of a camera of "
         f"{CAMERA_HZ:g} frames/s, {facts['faster']:g} times as fast. Dropped {status['dropped']}, missing among the "
         f"results {facts['missing']}, out of order {facts['out_of_order']}: drops are "
-        f"{'all counted' if all_counted else 'NOT counted rightly'}. The process was held up for {_HELD_UP_S:g} s every "
-        f"{_HELD_UP_EVERY} results, which drops frames on purpose."
+        f"{'all counted' if all_counted else 'NOT counted rightly'}. The process was held up for {_HELD_UP_S:g} s "
+        f"every {_HELD_UP_EVERY} results, which drops frames on purpose."
     )
     memory = (
         f"Memory without the time course (of {facts['samples']:,} samples: it is a result), from the first row to the "

@@ -8,6 +8,8 @@ import os
 import platform
 import re
 import secrets
+import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +22,7 @@ from napari_gpubio.core.errors import InvalidInput
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _MOST_DIGITS = len(str(2**64))
+_GZIP, _LEAST_GZIP, _BLOCK = b"\x1f\x8b", 18, 1 << 20  # bytes
 _PART = ".part-"  # a temporary file's name goes on with its computer and process
 _OWNER = re.compile(rf"{re.escape(_PART)}[0-9a-f]+-(\d{{1,9}})-")
 
@@ -133,6 +136,20 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         ) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def checksum(path: Path) -> str:
+    """Return a text that another content of a file does not have: CRC-32 and size, those inside of a gzip file."""
+    with path.open("rb") as file:
+        if file.read(2) == _GZIP and path.stat().st_size > _LEAST_GZIP:
+            file.seek(-8, os.SEEK_END)  # where gzip itself keeps both
+            crc, size = struct.unpack("<II", file.read(8))
+        else:
+            crc = size = 0
+            file.seek(0)
+            while block := file.read(_BLOCK):
+                crc, size = zlib.crc32(block, crc), size + len(block)
+    return f"{crc:08x}-{size}"
 
 
 def _end_of_links(path: Path) -> Path:

@@ -5,6 +5,7 @@ determinant, so that they always refer to a left-handed ("radiological") image. 
 "What conventions do the bvecs use?". Here directions are in world axes throughout.
 """
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +111,11 @@ def write_fsl_gradients(
         raise InvalidInput(f"{b.size} b-values and directions of shape {vectors.shape} do not fit; give N and (N, 3)")
     if not (np.isfinite(b).all() and np.isfinite(vectors).all()):
         raise InvalidInput("the gradient table has values that are not finite; repair it before writing")
-    for path, rows in ((bval_path, b[None]), (bvec_path, world_to_fsl(vectors, affine).T + 0.0)):
-        with atomic_write(path) as part:
-            np.savetxt(part, rows, fmt="%.15g")
+    with ExitStack() as renaming:  # of both, when both are written
+        for path, rows in ((bval_path, b[None]), (bvec_path, world_to_fsl(vectors, affine).T + 0.0)):
+            np.savetxt(renaming.enter_context(atomic_write(path)), rows, fmt="%.15g")
+        # if the program is killed in between, one file is missing, which every reader sees, but old and new do not mix
+        Path(bval_path).resolve().unlink(missing_ok=True)
 
 
 def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike) -> tuple[Floats, Floats, tuple[str, ...]]:
