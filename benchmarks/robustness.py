@@ -14,6 +14,7 @@ import common  # noqa: F401 - makes this working tree importable
 COMMANDS: dict[str, str] = {
     "live": "hours of live speckle: are drops counted, is the memory flat",
     "saving": "processes killed while they save: is the old or the new file whole",
+    "places": "full disks, read-only and vanished folders: is one sentence said and the old file whole",
 }
 
 

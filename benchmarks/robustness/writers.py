@@ -112,12 +112,13 @@ def _held_parts(keywords: dict[str, Any]) -> Parts:
 
 
 # -- tracts -----------------------------------------------------------------------------------------------------------
-def _fibers(version: int) -> Any:
+def _fibers(version: int, *, numbers: bool = True) -> Any:
     random = np.random.default_rng(version)
     count, points = 2000, 50
+    per_fiber = {"number": random.random(count, np.float32)} if numbers else {}
     return tracts.Tractogram(
         points=random.uniform(0.0, 50.0, (count * points, 3)).astype(np.float32),
-        offsets=np.arange(count + 1) * points, per_point={}, per_fiber={"number": random.random(count, np.float32)},
+        offsets=np.arange(count + 1) * points, per_point={}, per_fiber=per_fiber,
         affine=np.eye(4), shape=(60, 60, 60), parameters={}, complete=True,
     )  # fmt: skip
 
@@ -209,13 +210,14 @@ def _read_image(path: Path) -> Parts:
 
 
 _tractogram = partial(Writer, make=_fibers, write=tractograms.write_tractogram, read=_read_fibers)
+_bare = partial(Writer, make=partial(_fibers, numbers=False), write=tractograms.write_tractogram, read=_read_fibers)
 WRITERS: dict[str, Writer] = {
     "light result": Writer("result.npz", _light_result, results.save_result, _read_light),
     "NIfTI with JSON, error, halves, guide": Writer("fluence.nii.gz", _layer, _write_layer, _read_described),
     "layer npz": Writer("layer.npz", _layer, _write_layer, _read_npz_layer),
     "trx": _tractogram("fibers.trx"),
     "trk": _tractogram("fibers.trk"),
-    "tck": _tractogram("fibers.tck"),
+    "tck": _bare("fibers.tck"),
     "vtk": _tractogram("fibers.vtk"),
     "gradient table": Writer("scan.bval", _gradients, _write_gradients, _read_gradients),
     "denoised image": Writer(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.archives import array_names, opened_npz
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, checksum, existing_text, json_of
+from napari_gpubio.core.files import atomic_write, check_folder, checksum, existing_text, flush_to_disk, json_of
 from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_volume, volume_layer
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, nifti_written, read_array, volume_image
@@ -121,22 +121,28 @@ def write_described(
         renames them may lose standard error, halves or guide, which the reader then says, but mixes nothing.
     """
     path, sidecar = Path(path), sidecar_path(path)
+    check_folder(path)
     text, was = _text_beside(path)
     named = {name: f"{_stem(path)}_{name}.nii.gz" for name in _COMPANIONS}
     sums: dict[str, str] = {}
     ours = {**_plain(about), **{name: named[name] for name in arrays}, _CHECKSUMS: sums}
     with ExitStack() as renaming:  # what was entered last is renamed first, and nothing before all of it is written
         last = renaming.enter_context(atomic_write(sidecar))
+        parts = list[Path]()
         for name, values in arrays.items():
             image = volume_image(values, affine)
             written = nifti_written(path.with_name(named[name]), image, f"{name} of {path.name}")
-            sums[named[name]] = checksum(renaming.enter_context(written))
+            parts.append(renaming.enter_context(written))
+            sums[named[name]] = checksum(parts[-1])
         written = nifti_written(path, volume_image(array, affine), _header_text(about.get(QUANTITY)))
-        sums[path.name] = checksum(renaming.enter_context(written))
+        parts.append(renaming.enter_context(written))
+        sums[path.name] = checksum(parts[-1])
         first = renaming.enter_context(atomic_write(sidecar))
         for part, more in ((first, {_BEFORE: was}), (last, {})):  # if this ends in between, `_description` knows which
             held = {**text, **(beside or {}), KEY: {**ours, **more}}
             part.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        for part in parts:
+            flush_to_disk(part)
     for name in _COMPANIONS:  # of the volume that was here before
         if name not in arrays and was.get(name) == named[name]:
             path.with_name(named[name]).unlink(missing_ok=True)

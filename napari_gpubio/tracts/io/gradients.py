@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import atomic_write, flush_to_disk
 from napari_gpubio.core.space import checked_affine, rotation_of
 from napari_gpubio.tracts.model import B0_LIMIT
 
@@ -113,7 +113,9 @@ def write_fsl_gradients(
         raise InvalidInput("the gradient table has values that are not finite; repair it before writing")
     with ExitStack() as renaming:  # of both, when both are written
         for path, rows in ((bval_path, b[None]), (bvec_path, world_to_fsl(vectors, affine).T + 0.0)):
-            np.savetxt(renaming.enter_context(atomic_write(path)), rows, fmt="%.15g")
+            part = renaming.enter_context(atomic_write(path))
+            np.savetxt(part, rows, fmt="%.15g")
+            flush_to_disk(part)
         # if the program is killed in between, one file is missing, which every reader sees, but old and new do not mix
         Path(bval_path).resolve().unlink(missing_ok=True)
 
