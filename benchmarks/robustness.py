@@ -12,6 +12,8 @@ import common  # noqa: F401 - makes this working tree importable
 
 # a command's module in `robustness/`, which has ``add_arguments(parser)`` and ``run(arguments)``
 COMMANDS: dict[str, str] = {
+    "cycles": "runs started and stopped a thousand times: do memory and threads grow",
+    "dask": "a Dask worker killed in the middle of a run: are the bits the same",
     "live": "hours of live speckle: are drops counted, is the memory flat",
     "saving": "processes killed while they save: is the old or the new file whole",
     "places": "full disks, read-only and vanished folders: is one sentence said and the old file whole",
