@@ -6,6 +6,7 @@ Noise and truth are known voxel by voxel from one run of very many photons; noth
 import dataclasses
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -116,7 +117,7 @@ def trace(scene: Scene, photons: int, seed: int, device: Device) -> Pair:
     return Pair(first, second)
 
 
-def trace_truth(scene: Scene, photons: int, device: Device) -> Truth:
+def _trace_truth(scene: Scene, photons: int, device: Device) -> Truth:
     """A run of very many photons, with its standard error."""
     found = [
         simulate(
@@ -130,6 +131,18 @@ def trace_truth(scene: Scene, photons: int, device: Device) -> Truth:
     fluence = np.mean([one.fluence for one in found], axis=0, dtype=np.float64)
     variances = [np.square(one.fluence_error, dtype=np.float64) for one in found]
     return Truth(fluence, np.sqrt(np.mean(variances, axis=0) / len(found)), photons)
+
+
+def truth_of(name: str, photons: int, device: Device, folder: Path | None) -> Truth:
+    """The truth of a scene; with a folder, one that is stored there, if need be after it was traced."""
+    if folder is None:
+        return _trace_truth(make_scene(name), photons, device)
+    path = folder / f"truth_{name}_{photons}.npz"
+    if not path.is_file():
+        truth = _trace_truth(make_scene(name), photons, device)
+        np.savez(path, fluence=truth.fluence, error=truth.error)
+    with np.load(path) as arrays:
+        return Truth(arrays["fluence"], arrays["error"], photons)
 
 
 def guide_of(scene: Scene, device: Device) -> Array:

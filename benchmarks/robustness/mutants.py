@@ -8,10 +8,11 @@ number. What counts is an exception other than InvalidInput, a refusal that does
 import argparse
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS, header, header_lines, line, publish, table
+from common import RESULTS, header, header_lines, line, save, table, written
 
 from robustness.mutants_readers import READERS
 from robustness.mutants_worker import MEGABYTES, SECONDS, Campaign, Samples, read
@@ -43,9 +44,10 @@ def run(arguments: argparse.Namespace) -> None:
         replay(*arguments.replay.rsplit(":", 1))
     else:
         facts = header(quick=arguments.count < 10_000)
-        rows = campaign(arguments)
         path = arguments.json or RESULTS / f"robustness_mutants_{facts['date']}.json"
-        publish(path, {**facts, "rows": rows}, told(facts, rows))
+        for rows in campaign(arguments):
+            save(path, {**facts, "rows": rows}, told(facts, rows))
+        print(written(path))
 
 
 def replay(name: str, number: str) -> None:
@@ -64,8 +66,8 @@ def replay(name: str, number: str) -> None:
     )
 
 
-def campaign(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Rows of the table in the order of the readers."""
+def campaign(arguments: argparse.Namespace) -> Iterator[list[dict[str, Any]]]:
+    """Rows of the table in the order of the readers, again whenever one is done."""
     waiting, running, rows = list(arguments.readers), [], {}
     while waiting or running:
         while waiting and len(running) < arguments.workers:
@@ -74,8 +76,8 @@ def campaign(arguments: argparse.Namespace) -> list[dict[str, Any]]:
             running.remove(one)
             rows[one.name] = one.row()
             print(cells(rows[one.name]), *findings(rows[one.name]), sep="\n", flush=True)
+            yield [rows[name] for name in arguments.readers if name in rows]
         time.sleep(_POLL_SECONDS)
-    return [rows[name] for name in arguments.readers]
 
 
 def cells(row: dict[str, Any]) -> str:

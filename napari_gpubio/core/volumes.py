@@ -3,6 +3,8 @@
 import math
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -91,17 +93,29 @@ def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, descript
     InvalidInput
         If the array is not a real volume, the name ends otherwise, or the folder does not exist.
     """
+    save_nifti(path, volume_image(array, affine), description)
+
+
+def volume_image(array: Array, affine: npt.ArrayLike) -> Any:
+    """Return a volume as nibabel's image; parameters and errors as `write_volume`."""
     array = np.asarray(array)
     if array.ndim not in (3, 4):
         raise InvalidInput(f"a volume has 3 dimensions, or 4 with colors; this array has shape {array.shape}")
     storable = _storable(array)
     import nibabel as nib
 
-    save_nifti(path, nib.Nifti1Image(storable, checked_affine(affine), dtype=storable.dtype), description)
+    return nib.Nifti1Image(storable, checked_affine(affine), dtype=storable.dtype)
 
 
 def save_nifti(path: str | Path, image: Any, description: str = "") -> None:
     """Write a nibabel image atomically, in mm and with its affine as both sform and (without shear) qform."""
+    with nifti_written(path, image, description):
+        pass
+
+
+@contextmanager
+def nifti_written(path: str | Path, image: Any, description: str = "") -> Iterator[Path]:
+    """Write an image as `save_nifti` beside its place, and give that path; it is renamed when the block ends well."""
     if not str(path).lower().endswith(NIFTI_SUFFIXES):
         raise InvalidInput(f"{Path(path).name} does not end in .nii or .nii.gz; give it one of these endings")
     import nibabel as nib
@@ -112,6 +126,7 @@ def save_nifti(path: str | Path, image: Any, description: str = "") -> None:
     image.header["descrip"] = description.encode("ascii", "replace")[:79]
     with atomic_write(path) as part:
         nib.save(image, part)
+        yield part
 
 
 @reads_file

@@ -33,7 +33,7 @@ Made = TypeVar("Made", bound="DataclassInstance")
 _DOMAIN_ARRAYS = ("labels", "mua_per_mm", "mus_per_mm")
 _IN_DOMAIN = ("media", "outside_n")
 _VOLUMES = ("gates", "gates_error", "fluence_error")
-_VOLUMES_ON_REQUEST = ("half_fluences", "escaped_weight")
+_VOLUMES_ON_REQUEST = ("half_fluences", "escaped_weight", "guide")
 _PHOTON_ARRAYS = (
     "photon", "detector", "weight", "path_mm", "scatterings", "position_mm", "direction", "time_ns",
 )  # fmt: skip
@@ -169,7 +169,7 @@ def _arrays(result: LightResult, *, resumable: bool) -> Iterator[tuple[str, Arra
 
 def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightResult:
     energy, absorbed, detected = (entry(described, name, dict) for name in ("energy", "absorbed", "detected"))
-    if odd := [label for label in absorbed if not label.isdecimal()]:
+    if odd := [label for label in absorbed if not (label.isdecimal() and len(label) <= 5)]:
         raise InvalidInput(f"its 'absorbed' has {odd[0]!r}, which is no label; it was changed: save the result again")
     photons = {name: entry(arrays, f"detected/{name}", np.ndarray) for name in _PHOTON_ARRAYS}
     state = within(arrays, "state")

@@ -5,6 +5,7 @@ determinant, so that they always refer to a left-handed ("radiological") image. 
 "What conventions do the bvecs use?". Here directions are in world axes throughout.
 """
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import atomic_write, flush_to_disk
 from napari_gpubio.core.reading import reading
 from napari_gpubio.core.space import checked_affine, rotation_of
 from napari_gpubio.tracts.model import B0_LIMIT
@@ -116,9 +117,13 @@ def write_fsl_gradients(
         raise InvalidInput(f"{b.size} b-values and directions of shape {vectors.shape} do not fit; give N and (N, 3)")
     if not (np.isfinite(b).all() and np.isfinite(vectors).all()):
         raise InvalidInput("the gradient table has values that are not finite; repair it before writing")
-    for path, rows in ((bval_path, b[None]), (bvec_path, world_to_fsl(vectors, affine).T + 0.0)):
-        with atomic_write(path) as part:
+    with ExitStack() as renaming:  # of both, when both are written
+        for path, rows in ((bval_path, b[None]), (bvec_path, world_to_fsl(vectors, affine).T + 0.0)):
+            part = renaming.enter_context(atomic_write(path))
             np.savetxt(part, rows, fmt="%.15g")
+            flush_to_disk(part)
+        # if the program is killed in between, one file is missing, which every reader sees, but old and new do not mix
+        Path(bval_path).resolve().unlink(missing_ok=True)
 
 
 def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike) -> tuple[Floats, Floats, tuple[str, ...]]:
