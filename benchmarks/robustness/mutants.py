@@ -6,6 +6,7 @@ number. What counts is an exception other than InvalidInput, a refusal that does
 """
 
 import argparse
+import json
 import tempfile
 import time
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
     parser.add_argument("--workers", type=int, default=2, help="readers at a time")
     parser.add_argument("--readers", nargs="+", choices=READERS, default=list(READERS), metavar="READER")
+    parser.add_argument("--again", action="store_true", help="keep what the results have of other readers")
     parser.add_argument("--list", action="store_true", help="print the names of the readers")
     parser.add_argument("--replay", metavar="READER:NUMBER", help="read one mutant, with a traceback")
 
@@ -45,7 +47,10 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         facts = header(quick=arguments.count < 10_000)
         path = arguments.json or RESULTS / f"robustness_mutants_{facts['date']}.json"
-        for rows in campaign(arguments):
+        before = {row["name"]: row for row in json.loads(path.read_text())["rows"]} if arguments.again else {}
+        for found in campaign(arguments):
+            named = {**before, **{row["name"]: {**row, "commit": facts["commit"]} for row in found}}
+            rows = [named[name] for name in READERS if name in named]
             save(path, {**facts, "rows": rows}, told(facts, rows))
         print(written(path))
 

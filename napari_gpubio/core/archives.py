@@ -6,6 +6,7 @@
 import lzma
 import math
 import struct
+import sys
 import tokenize
 import zipfile
 import zlib
@@ -61,6 +62,7 @@ class Archive:
             with self._archive.open(member) as stream:
                 array: Array = np.lib.format.read_array(stream, allow_pickle=False)
                 stream.read()  # to the end, where the checksum is compared
+                _check_characters(array)
                 return array
 
     def check_size(self) -> None:
@@ -104,6 +106,14 @@ def _damage_to(path: Path) -> Iterator[None]:
         raise
     except _DAMAGE as error:
         raise damaged(path, error) from error
+
+
+def _check_characters(array: Array) -> None:
+    """ValueError for texts of characters that do not exist, of which NumPy makes strings that Python cannot handle."""
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        codes = np.ascontiguousarray(array).reshape(-1).view(array.dtype.byteorder.replace("|", "=") + "u4")
+        if codes.max() > sys.maxunicode:
+            raise ValueError(f"a text has the character {codes.max()}, which does not exist")
 
 
 def _check_header(stream: Any, size: int) -> None:

@@ -92,3 +92,14 @@ def test_arrays_and_texts_of_a_good_archive(tmp_path):
         assert opened.text("none.json") == b""
         for name, array in GOOD.items():
             np.testing.assert_array_equal(opened.array(name), array)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_characters_that_do_not_exist_are_refused(tmp_path, order):
+    """NumPy makes strings of them that end in a SystemError wherever they are used."""
+    text = np.frombuffer(np.array([97, 0x110000], f"{order}u4").tobytes(), f"{order}U2")
+    np.savez(tmp_path / "a.npz", good=np.array("é𝛼"), bad=text)
+    with opened_npz(tmp_path / "a.npz") as archive:
+        assert str(archive.array("good")) == "é𝛼"
+        with pytest.raises(InvalidInput, match=r"^a\.npz cannot be read .* character 1114112, which does not exist"):
+            archive.array("bad")

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.picking import MarkerTool
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.labels import Position, Sight, Tissue, Vector, vector
-from napari_gpubio.light.io.snirf import read_snirf
+from napari_gpubio.light.io.snirf import Optodes as Probe
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import above_surface, inward_normal, nearest_surface
 
@@ -226,12 +225,8 @@ class Montage:
     summary: str
 
 
-def read_montage(path: str | Path, tissue: Tissue) -> Montage:
-    """Read sources and detectors from a SNIRF file and snap them to the surface.
-
-    `InvalidInput` if the file cannot be read, has no positions, or there is no surface.
-    """
-    read = read_snirf(path)
+def montage_of(read: Probe, tissue: Tissue) -> Montage:
+    """Snap the sources and detectors of a SNIRF file to the surface; `InvalidInput` if there is none."""
     sources = [
         Placement(entry_mm=(0.0, 0.0, 0.0), direction=(0.0, 0.0, 1.0), name=name).on_surface(tissue, point)
         for name, point in zip(read.sources, _snapped(read.source_positions_mm, tissue), strict=True)

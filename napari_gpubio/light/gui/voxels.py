@@ -22,7 +22,7 @@ from napari_gpubio.light.gui.display import VoxelDisplayBox
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
 from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
-from napari_gpubio.light.gui.optodes import Optodes, read_montage
+from napari_gpubio.light.gui.optodes import Optodes, montage_of
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.property_table import PropertyTable
 from napari_gpubio.light.gui.request import (
@@ -44,6 +44,8 @@ from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.gui.script import save_input, voxel_script
 from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
+from napari_gpubio.light.io.snirf import Optodes as Probe
+from napari_gpubio.light.io.snirf import read_snirf
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase, LightSettings
@@ -168,12 +170,18 @@ class VoxelMode(Mode[LightResult]):
         self.controller.place_source(position_mm, snap=snap)
 
     def load_optodes(self, path: str | Path) -> None:
-        """Take sources and detectors from a SNIRF file, snapped to the surface; problems are shown as a sentence."""
+        """Take sources and detectors from a SNIRF file, snapped to the surface; problems are shown as a sentence.
+
+        The file is read in a worker.
+        """
+        self.results.files.read(Path(path), read_snirf, self._place_optodes)
+
+    def _place_optodes(self, read: Probe) -> None:
         try:
             if self._labels.tissue is None:
                 raise InvalidInput(NO_LABELS)
-            montage = read_montage(path, self._labels.tissue)
-        except (GpuBioError, OSError) as error:
+            montage = montage_of(read, self._labels.tissue)
+        except GpuBioError as error:
             self.panel.show_error(f"The optodes could not be loaded: {error}")
             return
         self.controller.load(montage.optodes)

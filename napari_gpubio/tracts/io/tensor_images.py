@@ -42,6 +42,7 @@ _FRAMES = {"mrtrix": "world", "fsl": "fsl", "dipy": "fsl", "full": "world"}
 _PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 _CLEARLY_BETTER = 0.05
 _LARGEST_TRACE = 0.05  # mm^2/s; free water at 37 C has 0.009
+_LARGEST = 1e30  # beyond it single precision overflows in what is made of a tensor
 _FLOOR_MM2_PER_S = 1e-6
 
 
@@ -169,9 +170,10 @@ def _inside(
     components: Array, affine: npt.NDArray[np.float64], mask: Array | str | Path | None, name: str
 ) -> tuple[Mask, tuple[str, ...]]:
     """Voxels that hold a tensor, and notes on those of the mask that do not."""
-    finite = np.isfinite(components).all(axis=3)
+    finite = ((components < _LARGEST) & (components > -_LARGEST)).all(axis=3)
     usable = finite & (components != 0).any(axis=3)
-    notes = [] if finite.all() else [f"{np.count_nonzero(~finite)} tensors are not finite; they were left out"]
+    lost = np.count_nonzero(~finite)
+    notes = [f"{lost} tensors are not finite, or beyond 1e30; they were left out"] if lost else []
     if mask is not None:
         shape = components.shape[:3]
         chosen = read_mask(mask, shape, affine) if isinstance(mask, str | Path) else np.asarray(mask) != 0

@@ -117,8 +117,14 @@ def snirf(tmp_path):
     return tmp_path / "cap.snirf"
 
 
+def load_optodes(qtbot, panel, path):
+    """Load a file and wait until it is read."""
+    panel.voxels.load_optodes(path)
+    qtbot.waitUntil(lambda: not panel.voxels.results.files.is_busy, timeout=20_000)
+
+
 def test_optodes_of_a_snirf_file_are_put_on_the_surface(viewer, panel, qtbot, snirf):
-    panel.voxels.load_optodes(snirf)
+    load_optodes(qtbot, panel, snirf)
     optodes = panel.voxels.controller.optodes
     assert [source.name for source in optodes.sources] == ["S1", "S2"]
     assert [detector.name for detector in optodes.detectors] == ["D1", "D2", "D3", "D4"]
@@ -131,23 +137,23 @@ def test_optodes_of_a_snirf_file_are_put_on_the_surface(viewer, panel, qtbot, sn
     assert result(viewer).source.position_mm == optodes.sources[0].position_mm
 
 
-def test_optodes_that_are_far_away_are_warned_of(panel, snirf):
+def test_optodes_that_are_far_away_are_warned_of(panel, qtbot, snirf):
     h5py = pytest.importorskip("h5py")
     with h5py.File(snirf, "a") as file:
         file["nirs/probe/sourcePos3D"][...] += 80.0
-    panel.voxels.load_optodes(snirf)
+    load_optodes(qtbot, panel, snirf)
     assert "other coordinates" in panel.message
 
 
 def test_optodes_that_cannot_be_loaded_are_a_sentence(viewer, empty, qtbot, tmp_path, snirf):
-    empty.voxels.load_optodes(snirf)
+    load_optodes(qtbot, empty, snirf)
     assert "there are no labels" in empty.message
     add_ball(viewer)
     settle(qtbot, empty)
     (tmp_path / "broken.snirf").write_bytes(b"nonsense")
     for path in (tmp_path / "broken.snirf", tmp_path / "missing.snirf"):
-        empty.voxels.load_optodes(path)
-        assert "could not be loaded" in empty.message
+        load_optodes(qtbot, empty, path)
+        assert "could not be opened" in empty.message
         assert path.name in empty.message
     assert empty.voxels.controller.optodes.source is None
 
