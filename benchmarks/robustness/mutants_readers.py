@@ -63,7 +63,7 @@ class Reader:
     names
         Whether the sentence must name the file; not so where the reader is given a text.
     leads
-        Name of the file that leads to the changed one, which will do as well.
+        What begins the name of a file that leads to the changed one, or does not fit it, and will do as well.
     """
 
     name: str
@@ -361,7 +361,7 @@ READERS: dict[str, Reader] = {
     "layer .nii": Reader("a.nii", _described, _of_napari(tracts_napari), change_bytes),
     "layer .nii, JSON beside it": Reader("a.json", _described, _volume_beside, change_json, names=False),
     "layer .npz": Reader("a.npz", _layer, _of_napari(layer_files), change_zip),
-    "scan .nii": Reader("a.nii", _signals, tracts_io.read_dwi, change_bytes),
+    "scan .nii": Reader("a.nii", _signals, tracts_io.read_dwi, change_bytes, leads="a.bv"),
     "b-values": Reader("a.bval", _signals, lambda p: tracts_io.read_dwi(p.with_name("a.nii")), change_text),
     "directions": Reader("a.bvec", _signals, lambda p: tracts_io.read_dwi(p.with_name("a.nii")), change_text),
     "scan .mif": Reader("a.mif", _mif, _of_napari(tracts_napari), change_text),

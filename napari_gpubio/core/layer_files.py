@@ -351,6 +351,11 @@ def described_layer(array: Array, affine: Array, name: str, keywords: Mapping[st
     InvalidInput
         If the array is neither.
     """
+    if array.ndim not in (3, 4) or array.dtype.kind not in "biuf" or not array.size:
+        raise InvalidInput(
+            f"{path.name} holds {array.dtype} of shape {array.shape}; a layer of numbers (x, y, z) or (x, y, z, n) is "
+            "needed: save it again"
+        )
     given = {**keywords, "metadata": {"path": str(path), **keywords.get("metadata", {})}}
     first_axis = given.pop(_AXIS, "volume")
     if array.ndim == 4:

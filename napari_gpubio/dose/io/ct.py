@@ -195,6 +195,10 @@ def _slice_values(dataset: Any, name: str) -> Array:
     stored = pixels_of(dataset, _slice_name(dataset, name))
     slope = float(numbers(dataset, "RescaleSlope", name, 1)[0]) if "RescaleSlope" in dataset else 1.0
     intercept = float(numbers(dataset, "RescaleIntercept", name, 1)[0]) if "RescaleIntercept" in dataset else 0.0
+    if stored.ndim != 2:
+        raise InvalidInput(
+            f"{_slice_name(dataset, name)} has pixels of shape {stored.shape}; one slice in gray values is needed"
+        )
     values = stored * slope + intercept
     whole = slope == int(slope) and intercept == int(intercept)
     fits = whole and values.min() >= -(2**15) and values.max() < 2**15

@@ -1,5 +1,6 @@
 """Labels from NIfTI, a source's pattern from an image, and fluence to NIfTI with a JSON file beside it."""
 
+import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def read_irradiance(path: str | Path) -> npt.NDArray[np.float64]:
 
     file = existing_file(path)
     try:
-        with Image.open(file) as image:
+        with Image.open(io.BytesIO(file.read_bytes())) as image:  # which has no more bytes than the file
             check_expansion(file, image.width * image.height * np.dtype(np.float64).itemsize)
             return np.asarray(image.convert("F"), np.float64)
     except InvalidInput:

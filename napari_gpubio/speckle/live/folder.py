@@ -1,6 +1,7 @@
 """Source that watches a folder to which another program writes image files."""
 
 import contextlib
+import io
 import os
 import re
 import threading
@@ -58,7 +59,7 @@ def _arrays(path: Path) -> list[Any]:
             return [np.asarray(page.asarray()) for page in file.pages]
     from PIL import Image
 
-    with Image.open(path) as image:
+    with Image.open(io.BytesIO(path.read_bytes())) as image:  # which has no more bytes than the file
         if image.mode not in ("L", "I;16", "I;16B", "I"):
             raise InvalidInput(f"{path.name} is a PNG of mode {image.mode}; give gray frames of 8 or 16 bits")
         check_expansion(path, image.width * image.height * 4)
