@@ -15,6 +15,7 @@ COMMANDS: dict[str, str] = {
     "cycles": "runs started and stopped a thousand times: do memory and threads grow",
     "dask": "a Dask worker killed in the middle of a run: are the bits the same",
     "live": "hours of live speckle: are drops counted, is the memory flat",
+    "panels": "dock widgets opened and closed a hundred times: do memory, threads, and objects grow",
     "saving": "processes killed while they save: is the old or the new file whole",
     "places": "full disks, read-only and vanished folders: is one sentence said and the old file whole",
 }
