@@ -14,6 +14,8 @@ LEAST_BEATS, _FEW_BEATS = 3, 10
 MOST_HARMONICS, _FEW_HARMONICS = 10, 3
 _COVERED = 0.7  # of the samples that a beat should have; others are left out
 _PRICE = 4.0  # of a harmonic's two coefficients in C_p, in variances
+_SAMPLES_EACH = 6  # per harmonic, at least
+_CHOICE = 2  # more harmonics for the standard errors, since the choice of their number depends on the noise, too
 _PHASES = 200  # of the averaged course
 _MOST_BINS = 40
 
@@ -47,7 +49,9 @@ class Beats:
         used = np.bincount(number) >= _COVERED * expected
         kept = used[number]
         self.count = int(np.count_nonzero(used))
-        self._phase, self._mean, self._most = phase, course.mean, most_harmonics
+        self._phase, self._mean = phase, course.mean
+        others = np.count_nonzero(kept) * (1.0 - 1.0 / max(2, self.count))  # samples, without one beat
+        self._most = max(1, min(most_harmonics, int(others / _SAMPLES_EACH)))
         self._cycles, self._values = cycles[kept], course.values[kept]
         self._number = (np.cumsum(used) - 1)[number[kept]]
         self._left_out = len(used) - self.count
@@ -55,23 +59,23 @@ class Beats:
     def averaged(self, name: str, flow: str) -> Pulsatility:
         """Return the averaged beat."""
         harmonics = self._best_harmonics()
-        design = harmonic_design(self._cycles, harmonics)
-        squares, products = _sums_by_beat(design, self._values, self._number, self.count)
-        whole = np.linalg.solve(squares.sum(axis=0), products.sum(axis=0))
+        whole, rest = self._coefficients(harmonics)
         start = _minimum(whole, harmonics)
         at = np.linspace(0.0, 1.0, _PHASES, endpoint=False)
         shape = harmonic_design(at + start, harmonics)
-        rest = np.linalg.solve(squares.sum(axis=0) - squares, (products.sum(axis=0) - products)[..., None])[..., 0]
         all_beats, without = self._estimates(whole @ shape.T), self._estimates(rest @ shape.T)
-        index, resistivity = (_corrected(getattr(all_beats, it), getattr(without, it)) for it in _Estimates._fields[:2])
+        more = min(harmonics + _CHOICE, self._most)
+        errors = _jackknife_errors(self._estimates(self._coefficients(more)[1] @ harmonic_design(at + start, more).T))
         rates = 60.0 * self._phase.rates_hz
         folded_phase, folded = self._folded(start)
         return Pulsatility(
             name=name, flow=flow, rate_bpm=60.0 * self._phase.rate_hz, rate_error_bpm=60.0 * self._phase.rate_error_hz,
-            slowest_bpm=float(rates.min()), fastest_bpm=float(rates.max()), index=index[0], index_error=index[1],
-            resistivity=resistivity[0], resistivity_error=resistivity[1], mean=float(all_beats.mean),
-            beats=self.count, harmonics=harmonics, phase=at, course=all_beats.course,
-            course_error=_jackknife_error(without.course), folded_phase=folded_phase, folded=folded,
+            slowest_bpm=float(rates.min()), fastest_bpm=float(rates.max()),
+            index=_corrected(all_beats.index, without.index), index_error=float(errors.index),
+            resistivity=_corrected(all_beats.resistivity, without.resistivity),
+            resistivity_error=float(errors.resistivity), mean=float(all_beats.mean), beats=self.count,
+            harmonics=harmonics, phase=at, course=all_beats.course, course_error=errors.course,
+            folded_phase=folded_phase, folded=folded,
         )  # fmt: skip
 
     @property
@@ -83,7 +87,7 @@ class Beats:
         if self.count < _FEW_BEATS:
             notes.append(f"only {self.count} beats were averaged; their standard errors are rough")
         if self._most < _FEW_HARMONICS:
-            notes.append(f"the frame rate shows {self._most} harmonics of the beat; sharp features are lost, and the "
+            notes.append(f"the samples resolve the beat up to harmonic {self._most}; sharp features are lost, and the "
                          "pulsatility may be too small")  # fmt: skip
         if len(rates := 60.0 * self._phase.rates_hz) > 1:
             notes.append(f"the rate varies between {rates.min():.3g} and {rates.max():.3g} /min and is followed")
@@ -101,6 +105,14 @@ class Beats:
             left.append(max(total - float(part @ products[some]), 0.0))
         noise = self._phase.noise_samples * left[-1] / free
         return int(np.argmin(np.asarray(left) + _PRICE * noise * np.arange(1, self._most + 1))) + 1
+
+    def _coefficients(self, harmonics: int) -> tuple[Array, Array]:
+        """Return the Fourier coefficients of all beats, and of all but each of them."""
+        design = harmonic_design(self._cycles, harmonics)
+        squares, products = _sums_by_beat(design, self._values, self._number, self.count)
+        square, product = squares.sum(axis=0), products.sum(axis=0)
+        without = np.linalg.solve(square - squares, (product - products)[..., None])[..., 0]
+        return np.linalg.solve(square, product), without
 
     def _estimates(self, course: Array) -> _Estimates:
         flow = course + self._mean
@@ -130,12 +142,12 @@ def _minimum(coefficients: Array, harmonics: int) -> float:
     return float(fine[np.argmin(harmonic_design(fine, harmonics) @ coefficients)])
 
 
-def _jackknife_error(without: Array) -> Array:
-    n = len(without)
-    return np.asarray(np.sqrt((n - 1) / n * np.square(without - without.mean(axis=0)).sum(axis=0)))
+def _jackknife_errors(without: _Estimates) -> _Estimates:
+    n = len(without.index)
+    return _Estimates(*(np.sqrt((n - 1) / n * np.square(one - one.mean(axis=0)).sum(axis=0)) for one in without))
 
 
-def _corrected(whole: float, without: Array) -> tuple[float, float]:
-    """Return an estimate whose bias the jackknife subtracts, and its standard error."""
+def _corrected(whole: float, without: Array) -> float:
+    """Return an estimate without the bias that the jackknife finds."""
     n = len(without)
-    return float(n * whole - (n - 1) * without.mean()), float(_jackknife_error(without))
+    return float(n * whole - (n - 1) * without.mean())

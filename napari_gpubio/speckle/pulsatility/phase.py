@@ -80,7 +80,8 @@ def track_phase(grid: Grid, times_s: Array, values: Array, frequency_hz: float, 
     fits = [_Fit(grid, times_s, values, frequency_hz, apart, harmonics) for apart in (beats, *_BEATS_APART)
             if apart == beats or apart <= beats / 3]  # fmt: skip
     least = min(fits, key=lambda fit: fit.squares)
-    correlated = _correlated_samples(grid, least.residual)
+    most = max(1.0, 0.5 / (frequency_hz * grid.step_s))  # what lasts longer is no noise: beats are not all alike
+    correlated = min(_correlated_samples(grid, least.residual), most)
     best = min(fits, key=lambda fit: fit.criterion(correlated))
     return best.phase(correlated)
 

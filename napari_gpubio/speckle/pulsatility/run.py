@@ -17,6 +17,7 @@ from napari_gpubio.speckle.regions import RegionCurve
 Array = npt.NDArray[Any]
 NO_FLOW = "there is no beat in a flow of mean {:.3g} and range {:.3g} /s"
 _LEAST_SAMPLES = 16
+_BELOW_NYQUIST = 0.49  # of the frame rate, up to which harmonics are fitted
 
 
 def region_pulsatility(curve: RegionCurve, rate_hz: float, settings: PulsatilitySettings | None = None) -> Pulsatility:
@@ -67,7 +68,8 @@ def flow_pulsatility(
        the noise.
     5. Pulsatility index (max - min) / mean (Gosling and King 1974), resistivity index (max - min) / max (Pourcelot
        1974). The extrema of a noisy course lie too far apart: the jackknife over beats (Quenouille 1956; Tukey 1958)
-       subtracts this bias and gives the standard errors.
+       subtracts this bias. It gives the standard errors, too, of a course of two more harmonics, which makes up for
+       the choice of their number.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ def flow_pulsatility(
     if peak is None or peak.false_alarm > chosen.false_alarm:
         chance = math.nan if peak is None else peak.false_alarm
         return no_beat(name, chosen.flow, chance, course.why_none(peak), *notes, *course.notes)
-    most = max(1, min(MOST_HARMONICS, int(0.5 / course.grid.step_s / peak.frequency_hz)))
+    most = max(1, min(MOST_HARMONICS, int(_BELOW_NYQUIST / course.grid.step_s / peak.frequency_hz)))
     phase = track_phase(course.grid, times, course.values, peak.frequency_hz, most)
     course.subtract_beat(phase, most)
     notes += course.notes
