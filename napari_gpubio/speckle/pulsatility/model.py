@@ -110,6 +110,24 @@ class Pulsatility:
         """Whether a beat was found and averaged."""
         return math.isfinite(self.index)
 
+    @property
+    def summary(self) -> str:
+        """One line about it: rate, indices, number of beats, or why there is none."""
+        if not self.has_beat:
+            return f"{self.name}: {self.notes[0]}"
+        return (
+            f"{self.name}: {with_error(self.rate_bpm, self.rate_error_bpm)} beats/min, pulsatility index "
+            f"{with_error(self.index, self.index_error)}, resistivity index "
+            f"{with_error(self.resistivity, self.resistivity_error)} ({self.beats} beats)"
+        )
+
+
+def with_error(value: float, error: float) -> str:
+    """Return a number and its standard error, both to the second digit of the error."""
+    digits = 1 - math.floor(math.log10(error)) if error > 0 else 4
+    digits = min(max(digits, 0), 6)
+    return f"{value:.{digits}f} ± {error:.{digits}f}"
+
 
 def no_beat(name: str, flow: str, false_alarm: float, *notes: str) -> Pulsatility:
     """Return the result of a region without a beat."""
