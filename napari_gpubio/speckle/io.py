@@ -153,7 +153,9 @@ def write_maps(path: str | os.PathLike[str], maps: ContrastMaps, which: str = "c
         tifffile.imwrite(part, array, description=json.dumps(about), metadata=None, photometric="minisblack")
 
 
-def write_curves_csv(path: Path, curves: Sequence[RegionCurve], seconds: npt.ArrayLike | None = None) -> None:
+def write_curves_csv(
+    path: str | os.PathLike[str], curves: Sequence[RegionCurve], seconds: npt.ArrayLike | None = None
+) -> None:
     """Write time courses of regions, one row per map.
 
     Parameters
