@@ -121,6 +121,7 @@ def check_data(file: Path, pages: Sequence[Any]) -> None:
     check_expansion(file, sum(page.nbytes for page in pages))
 
 
+@reads_file
 def read_raw(path: str | os.PathLike[str]) -> Array:
     """Read a raw file of UT Austin's software: a header of four 16-bit words, then frames of 8 or 16 bits.
 
@@ -221,6 +222,7 @@ def write_curves_csv(
         part.write_text("\n".join([names, *rows]) + "\n", encoding="utf-8")
 
 
+@reads_file
 def read_regions(path: str | os.PathLike[str], shape: tuple[int, int]) -> dict[str, npt.NDArray[np.bool_]]:
     """Read regions of maps of a shape (Y, X): name and pixels of each.
 
