@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "dask": "a Dask worker killed in the middle of a run: are the bits the same",
     "mutants": "every reader on damaged files: each is read, or refused in a sentence that names the file",
     "live": "hours of live speckle: are drops counted, is the memory flat",
+    "panels": "dock widgets opened and closed a hundred times: do memory, threads, and objects grow",
     "saving": "processes killed while they save: is the old or the new file whole",
     "places": "full disks, read-only and vanished folders: is one sentence said and the old file whole",
 }

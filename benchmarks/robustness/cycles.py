@@ -1,8 +1,7 @@
 """Runs that are started and stopped a thousand times, in the worker that the panels use: what stays of them.
 
-A run of an engine is stopped at once, or at a random moment from its first to beyond its last. Memory and threads
-after the tenth cycle and after the last are compared, and a run to its end must give the bits that it gave at the
-beginning.
+A run of an engine is stopped at once, or at a random moment from its first to beyond its last. Memory and threads after
+the tenth cycle and the last are compared, and a run to its end must give the bits that it gave at the beginning.
 """
 
 import argparse
