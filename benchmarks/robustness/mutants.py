@@ -9,6 +9,7 @@ import argparse
 import json
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -101,5 +102,7 @@ def told(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     worst = {key: max(row[key] for row in rows) for key in ("slowest_s", "most_mb")}
     lines = [*map(cells, rows), cells({"name": f"all {len(rows)}", **sums, **worst})]
     what = [text for row in rows for text in findings(row)]
-    title = ["# Mutants of files", "", *header_lines(facts), HOW_TO_READ, ""]
+    commits = Counter(row["commit"] for row in rows)
+    run_at = ", ".join(f"{count} readers at commit {name}" for name, count in commits.items())
+    title = ["# Mutants of files", "", *header_lines(facts), f"{run_at}.", HOW_TO_READ, ""]
     return "\n".join([*title, *table(COLUMNS, lines), *(["", "Others:", "", *what] if what else [])]) + "\n"

@@ -232,6 +232,7 @@ def _forked(command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
     with tempfile.TemporaryFile() as output:
         if (child := os.fork()) == 0:
             os.dup2(output.fileno(), 1)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             status = hdf5.main(arguments)
             sys.stdout.flush()
             os._exit(status)

@@ -79,6 +79,7 @@ class _Silence:
                 self._before = warnings.catch_warnings()
                 self._before.__enter__()
                 warnings.simplefilter("ignore", UserWarning)
+                warnings.simplefilter("ignore", SyntaxWarning)  # of the headers of arrays, which NumPy reads as Python
             self._readers += 1
 
     def __exit__(self, *_: object) -> None:

@@ -13,6 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import MEDIA, STRUCTURES
 from napari_gpubio.core.napari_io import KEY, LayerData, carried, grid_of, series_layer, volume_layer, volume_of
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.results import describe, fields_of, load_result, media_from
 from napari_gpubio.light.io.volumes import HIDDEN, MOST_ERROR, fluence_arrays, fluence_word
@@ -224,18 +225,18 @@ def read_layers(path: Paths) -> list[LayerData]:
     InvalidInput
         If a file cannot be read.
     """
-    layers: list[LayerData] = []
-    for one in [path] if isinstance(path, str) else path:
-        name = Path(one).stem
-        if _is_mcx(Path(one)):
-            case = read_mcx(one)
-            data, keywords, kind = labels_layer(case.domain, name)
-            keywords["metadata"][KEY]["case"] = case
-            layers.append((data, keywords, kind))
-        else:
-            result = load_result(one)
-            layers += [labels_layer(result.domain, f"{name} labels"), fluence_layer(result, name)]
-    return layers
+    return [layer for one in ([path] if isinstance(path, str) else path) for layer in _read_one(Path(one))]
+
+
+@reads_file
+def _read_one(path: Path) -> list[LayerData]:
+    if not _is_mcx(path):
+        result = load_result(path)
+        return [labels_layer(result.domain, f"{path.stem} labels"), fluence_layer(result, path.stem)]
+    case = read_mcx(path)
+    data, keywords, kind = labels_layer(case.domain, path.stem)
+    keywords["metadata"][KEY]["case"] = case
+    return [(data, keywords, kind)]
 
 
 def _is_mcx(path: Path) -> bool:
