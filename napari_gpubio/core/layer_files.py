@@ -8,6 +8,7 @@ save, or of a volume that another program has changed since, are known and left 
 
 import json
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -21,6 +22,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, check_folder, checksum, existing_text, flush_to_disk, json_of
 from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_volume, volume_layer
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
+from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.space import checked_affine
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, nifti_written, read_array, volume_image
 
 logger = logging.getLogger(__name__)
@@ -317,11 +320,15 @@ def _keywords(ours: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -
 def _display(display: Mapping[str, Any]) -> dict[str, Any]:
     limits = display.get("contrast_limits")
     found: dict[str, Any] = {}
-    if isinstance(limits, list) and len(limits) == 2 and np.isfinite(limits).all() and limits[0] < limits[1]:
+    if isinstance(limits, list) and len(limits) == 2 and all(map(_is_number, limits)) and limits[0] < limits[1]:
         found["contrast_limits"] = tuple(limits)
     if display.get("colormap") in _COLORMAPS:
         found["colormap"] = display["colormap"]
     return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _label_colors(colors: Any) -> dict[str, Any]:
@@ -330,7 +337,7 @@ def _label_colors(colors: Any) -> dict[str, Any]:
         return {}
     found = {}
     for label, color in colors.items():
-        is_color = isinstance(color, list) and len(color) == 4 and all(isinstance(c, (int, float)) for c in color)
+        is_color = isinstance(color, list) and len(color) == 4 and all(map(_is_number, color))
         if is_color and (label == "None" or label.isdecimal()):
             found[None if label == "None" else int(label)] = tuple(min(max(float(part), 0.0), 1.0) for part in color)
     return {"colormap": found} if None in found else {}
@@ -344,6 +351,11 @@ def described_layer(array: Array, affine: Array, name: str, keywords: Mapping[st
     InvalidInput
         If the array is neither.
     """
+    if array.ndim not in (3, 4) or array.dtype.kind not in "biuf" or not array.size:
+        raise InvalidInput(
+            f"{path.name} holds {array.dtype} of shape {array.shape}; a layer of numbers (x, y, z) or (x, y, z, n) is "
+            "needed: save it again"
+        )
     given = {**keywords, "metadata": {"path": str(path), **keywords.get("metadata", {})}}
     first_axis = given.pop(_AXIS, "volume")
     if array.ndim == 4:
@@ -374,12 +386,14 @@ def read_layers(path: Paths) -> list[LayerData]:
     return [_read_npz(Path(one)) for one in ([path] if isinstance(path, str) else path)]
 
 
+@reads_file
 def _read_npz(path: Path) -> LayerData:
     with opened_npz(path) as archive:
         if missing := [name for name in _VOLUME if name not in archive.names]:
             raise InvalidInput(f"it has no array {missing[0]!r}; save the layer again")
         archive.check_size()
-        array, affine, ours = archive.array("volume"), archive.array("affine"), str(archive.array("about"))
+        array, ours = archive.array("volume"), str(archive.array("about"))
+        affine = checked_affine(archive.array("affine"))
         arrays = {name: archive.array(name) for name in _COMPANIONS if name in archive.names}
         about = json_of(ours, path.name)
         keywords = _keywords(about if isinstance(about, dict) else {}, arrays, path.name)

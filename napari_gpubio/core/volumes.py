@@ -14,12 +14,15 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import checked_affine
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
 _MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
+_ALWAYS_UNPACKED = 256 * 2**20  # bytes
+_MOST_EXPANSION = 250  # volumes that are nearly empty grow so much; DEFLATE itself can do four times that
 # What gzip and NumPy raise on a damaged file; `_read_errors` adds nibabel's own.
 _READ_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError)
 _READ_ERRORS += (struct.error, zlib.error)
@@ -49,6 +52,7 @@ def read_volume(path: str | Path) -> tuple[Array, Affine]:
     return one_volume(array, Path(path).name), affine
 
 
+@reads_file
 def read_array(path: str | Path) -> tuple[Array, Affine]:
     """Read the whole array of an image, of any number of dimensions, and its affine (mm); errors as `read_volume`."""
     path = Path(path)
@@ -125,6 +129,7 @@ def nifti_written(path: str | Path, image: Any, description: str = "") -> Iterat
         yield part
 
 
+@reads_file
 def open_nifti(path: str | Path) -> Any:
     """Read the header of a NIfTI file and check that its data can be there and fit into memory.
 
@@ -208,6 +213,27 @@ def check_declared_size(path: Path, offset: int, count: int) -> None:
         raise InvalidInput(
             f"{path.name} needs {count / 2**20:.0f} MB of memory and {free / 2**20:.0f} MB are free; "
             "close other programs, or crop or resample the image"
+        )
+
+
+def check_expansion(path: Path, unpacked: int) -> None:
+    """Refuse a file that does not fit into the memory, or grows to so many bytes as only a zip bomb does.
+
+    Raises
+    ------
+    InvalidInput
+        If the bytes are more than are free, or more than 256 MB and more than 250 times those of the file.
+    """
+    packed = path.stat().st_size
+    if unpacked > max(_ALWAYS_UNPACKED, _MOST_EXPANSION * packed):
+        raise InvalidInput(
+            f"{path.name} has {packed} bytes and unpacks to {unpacked}, over {_MOST_EXPANSION} times its "
+            "size; if you trust the file, write it again without compression"
+        )
+    if unpacked > (free := free_memory_bytes(CPU)):
+        raise InvalidInput(
+            f"{path.name} needs {unpacked / 2**20:.0f} MB of memory and {free / 2**20:.0f} MB are free; "
+            "close other programs"
         )
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, check_folder
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import same_grid, voxel_sizes_mm
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, nifti_affine, nifti_array, one_volume, open_nifti, read_array
 
@@ -42,6 +43,7 @@ class NiftiImage:
         return tuple(map(float, voxel_sizes_mm(self.affine)))
 
 
+@reads_file
 def read_image(path: str | Path) -> NiftiImage:
     """Read an image with its header; further axes of length 1 are dropped.
 
