@@ -15,11 +15,12 @@ import common  # noqa: F401 - makes this working tree importable
 COMMANDS: dict[str, str] = {
     "cycles": "runs started and stopped a thousand times: do memory and threads grow",
     "dask": "a Dask worker killed in the middle of a run: are the bits the same",
-    "mutants": "every reader on damaged files: each is read, or refused in a sentence that names the file",
+    "gpu_memory": "GPU memory that runs out at every allocation: does a run complete or say so, and the next one work",
     "live": "hours of live speckle: are drops counted, is the memory flat",
+    "mutants": "every reader on damaged files: each is read, or refused in a sentence that names the file",
     "panels": "dock widgets opened and closed a hundred times: do memory, threads, and objects grow",
-    "saving": "processes killed while they save: is the old or the new file whole",
     "places": "full disks, read-only and vanished folders: is one sentence said and the old file whole",
+    "saving": "processes killed while they save: is the old or the new file whole",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from common import RESULTS, header, header_lines, line, publish, table
 
 from robustness.engines import ENGINES, Engine
-from robustness.process import growth, held
+from robustness.process import growth, held, return_arrays_at_once
 
 _PATIENCE_S = 120.0
 MOST_PERCENT = 2.0
@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    return_arrays_at_once()
     facts = header(quick=arguments.cycles < 1000) | {"device": arguments.device}
     rows = []
     for name in arguments.engines:

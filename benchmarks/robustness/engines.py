@@ -104,6 +104,12 @@ def _layers(device: str, stop: threading.Event) -> Steps:
     return simulate_steps(SKIN, LayeredSettings(photons=2000), device=device, stop=stop)
 
 
+def _estimates(found: Any) -> tuple[Any, ...]:
+    """Every estimate of light in layers, with its error."""
+    held = [found.diffuse_reflectance, found.transmittance, found.absorbed, found.Rd_ra, found.Tt_ra, found.A_rz]
+    return tuple(part for one in held for part in (one.value, one.error))
+
+
 def _denoise(device: str, stop: threading.Event) -> Steps:
     from napari_gpubio.denoise.run import denoise_steps
 
@@ -142,7 +148,7 @@ ENGINES: dict[str, Engine] = {
     "tensor fit": Engine(_fit, lambda found: (found.tensors, found.mask)),
     "fiber tracking": Engine(_track, lambda found: (found.points, found.offsets)),
     "light in voxels": Engine(_light, lambda found: (found.fluence, found.fluence_error, found.half_fluences)),
-    "light in layers": Engine(_layers, lambda found: tuple(found.state.to_arrays().values())),
+    "light in layers": Engine(_layers, _estimates),
     "denoise": Engine(_denoise, lambda found: (found.image,)),
     "denoise fluence": Engine(_fluence, lambda found: (found.image,)),
     "dose": Engine(_dose, lambda found: tuple(a for one in found for a in (one.doses, one.volumes_cc))),

@@ -13,7 +13,7 @@ from typing import Any
 
 from common import RESULTS, header, header_lines, line, publish, table
 
-from robustness.process import growth, held
+from robustness.process import growth, held, return_arrays_at_once
 
 MOST_PERCENT = 2.0
 _PLUGIN = "napari-gpubio"
@@ -31,6 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from tests import panel_walk
 
+    return_arrays_at_once()
     facts, rows = header(quick=arguments.times < 100) | {"napari": napari.__version__}, []
     viewer = napari.Viewer()
     viewer.window.resize(1400, 900)

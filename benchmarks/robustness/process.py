@@ -9,7 +9,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+_MMAP_THRESHOLD = -3  # of mallopt
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+def return_arrays_at_once() -> None:
+    """Let what is larger than some pages go back to the system when it is freed (Linux).
+
+    Else the C library keeps some of it, now more, now less, and resident memory says little of what is in use.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL("libc.so.6").mallopt(_MMAP_THRESHOLD, 16 * _PAGE)
 
 
 @dataclass(frozen=True, slots=True)
