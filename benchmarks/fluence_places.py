@@ -11,6 +11,7 @@ import argparse
 import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from common import Array, Report, argument_parser, ends_after, header, line, mis
 from denoise import peers
 from denoise.domains import Pair
 from denoise.filters import on_anscombe
-from denoise.places import CUBES, SCENES, Apply, Scene, Tally, guide_of, make_scene, places, trace, trace_truth
+from denoise.places import CUBES, SCENES, Apply, Scene, Tally, guide_of, make_scene, places, trace, truth_of
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.denoise.fluence import denoise_fluence
@@ -78,7 +79,7 @@ def make_filters(device: Device) -> dict[str, Apply]:
 
 def run_scene(report: Report, arguments: argparse.Namespace, device: Device, name: str) -> None:
     scene, filters = make_scene(name), make_filters(device)
-    truth, guide = trace_truth(scene, int(arguments.truth_photons), device), guide_of(scene, device)
+    truth, guide = truth_of(name, int(arguments.truth_photons), device, arguments.truths), guide_of(scene, device)
     for photons in map(int, arguments.photons):
         raw, tallies, seconds = Tally(truth), {one: Tally(truth) for one in filters}, dict.fromkeys(filters, 0.0)
         for index in range(arguments.runs):
@@ -119,6 +120,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--peer-runs", type=int, default=2, help="in which BM4D takes part")
     parser.add_argument("--truth-photons", type=float, help="1e7, on a GPU 1e9")
+    parser.add_argument("--truths", type=Path, help="folder in which truths are kept from one call to the next")
     parser.add_argument("--minutes", type=float, help="begin no further run after that many minutes")
     return parser.parse_args()
 

@@ -6,6 +6,7 @@ Noise and truth are known voxel by voxel from one run of very many photons; noth
 import dataclasses
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -116,7 +117,7 @@ def trace(scene: Scene, photons: int, seed: int, device: Device) -> Pair:
     return Pair(first, second)
 
 
-def trace_truth(scene: Scene, photons: int, device: Device) -> Truth:
+def _trace_truth(scene: Scene, photons: int, device: Device) -> Truth:
     """A run of very many photons, with its standard error."""
     found = [
         simulate(
@@ -130,6 +131,18 @@ def trace_truth(scene: Scene, photons: int, device: Device) -> Truth:
     fluence = np.mean([one.fluence for one in found], axis=0, dtype=np.float64)
     variances = [np.square(one.fluence_error, dtype=np.float64) for one in found]
     return Truth(fluence, np.sqrt(np.mean(variances, axis=0) / len(found)), photons)
+
+
+def truth_of(name: str, photons: int, device: Device, folder: Path | None) -> Truth:
+    """The truth of a scene; with a folder, one that is stored there, if need be after it was traced."""
+    if folder is None:
+        return _trace_truth(make_scene(name), photons, device)
+    path = folder / f"truth_{name}_{photons}.npz"
+    if not path.is_file():
+        truth = _trace_truth(make_scene(name), photons, device)
+        np.savez(path, fluence=truth.fluence, error=truth.error)
+    with np.load(path) as arrays:
+        return Truth(arrays["fluence"], arrays["error"], photons)
 
 
 def guide_of(scene: Scene, device: Device) -> Array:
@@ -178,7 +191,7 @@ class Tally:
             "voxels": int(where.sum()),
             "error_gain": _db(before / error),
             "bias": 2 * _db(float(np.mean(self._sum[where] / self.count / truth))),
-            "snr_gain": _db(spread_before / spread),
+            "snr_gain": _db(spread_before / spread) if spread > 0 else float("nan"),  # of a single run
         }
         if self._told.any():
             row["error_told_over_true"] = float(np.sqrt(np.mean(self._told[where] / self.count / truth**2) / error))
@@ -192,7 +205,7 @@ class Tally:
         """Mean variance over the squared mean of the runs."""
         mean = self._sum[where] / self.count
         variance = (self._squares[where] / self.count - mean**2) * self.count / max(1, self.count - 1)
-        return float(np.mean(variance / np.maximum(mean, 1e-300) ** 2))
+        return float(np.mean(variance / np.maximum(mean, 1e-150) ** 2))
 
 
 def _db(ratio: float) -> float:

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file, json_of
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, one_volume, read_array
+from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, check_expansion, one_volume, read_array
 from napari_gpubio.speckle.model import NAMES, ContrastMaps
 from napari_gpubio.speckle.pulsatility import Pulsatility
 from napari_gpubio.speckle.regions import RegionCurve
@@ -21,6 +22,7 @@ Array = npt.NDArray[Any]
 TIFF_SUFFIXES = (".tif", ".tiff")
 _MOST_LABELS = 4096
 _BIG_TIFF = 43  # the number that tells it from the smaller kind
+_TAG_BYTES = np.array([1, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 1, 1, 8, 8, 8, 1])  # by type; the last: any other one
 _HEADER = np.dtype([("height", "<u2"), ("width", "<u2"), ("frames", "<u2"), ("exposure", "<u2")])
 
 
@@ -30,6 +32,7 @@ def is_raw(path: str | os.PathLike[str]) -> bool:
     return len(suffix) == 5 and suffix.isdigit()
 
 
+@reads_file
 def read_frames(path: str | os.PathLike[str]) -> Array:
     """Read a stack of frames, shape (T, Y, X), or a single one (Y, X).
 
@@ -55,39 +58,70 @@ def _read_tiff(file: Path) -> Array:
     import tifffile
 
     try:
-        _check_pages(file)
+        check_pages(file)
         with tifffile.TiffFile(file) as tiff:
             if len(tiff.series) != 1:
                 raise InvalidInput(f"{file.name} holds {len(tiff.series)} images of different kinds; save one stack")
             series = tiff.series[0]
-            array = tifffile.memmap(file, mode="r") if series.dataoffset is not None else series.asarray()
+            if series.dataoffset is not None:
+                array = tifffile.memmap(file, mode="r")
+            else:
+                check_data(file, [page for page in series.pages if page is not None])
+                array = series.asarray()
     except InvalidInput:
         raise
     except Exception as error:  # tifffile raises many kinds on damaged files
-        raise InvalidInput(f"{file.name} cannot be read as TIFF ({error}); copy or export it again") from error
+        raise InvalidInput(
+            f"{file.name} cannot be read as TIFF ({str(error) or type(error).__name__}); copy or export it again"
+        ) from error
     if array.ndim not in (2, 3) or array.dtype.kind not in "uif":
         raise InvalidInput(f"{file.name} holds {array.dtype} of shape {array.shape}; give gray frames (frames, y, x)")
     return np.asarray(array)
 
 
-def _check_pages(file: Path) -> None:
-    """Refuse a chain of pages that comes back to one of them, which tifffile would follow without end."""
+def check_pages(file: Path) -> None:
+    """Refuse what tifffile would follow without end or take memory for.
+
+    InvalidInput if the chain of pages comes back to one of them, or a tag states more bytes than the file has.
+    """
+    size = file.stat().st_size
     with file.open("rb") as stream:
         begin = stream.read(16)
         order: Literal["little", "big"] = "big" if begin.startswith(b"MM") else "little"
         is_big = int.from_bytes(begin[2:4], order) == _BIG_TIFF
-        count_bytes, entry_bytes, offset_bytes = (8, 20, 8) if is_big else (2, 12, 4)
+        count_bytes, offset_bytes = (8, 8) if is_big else (2, 4)
+        tag = np.dtype([("code", "u2"), ("type", "u2"), ("count", f"u{offset_bytes}"), ("value", f"V{offset_bytes}")])
+        tag = tag.newbyteorder(order)
         offset, seen = int.from_bytes(begin[8:16] if is_big else begin[4:8], order), set[int]()
         while offset:
             if offset in seen:
                 raise InvalidInput(f"{file.name} has {len(seen)} pages, the last of which leads back to an earlier one")
             seen.add(offset)
-            stream.seek(offset)
-            entries = int.from_bytes(stream.read(count_bytes), order)
-            stream.seek(offset + count_bytes + entries * entry_bytes)
+            stream.seek(min(offset, size))
+            entries = int.from_bytes(stream.read(count_bytes), order) * tag.itemsize
+            block = stream.read(min(entries, size))
+            tags = np.frombuffer(block, tag, len(block) // tag.itemsize)
+            stated = tags["count"].astype(np.float64) * _TAG_BYTES[np.minimum(tags["type"], len(_TAG_BYTES) - 1)]
+            if (most := stated.max(initial=0.0)) > size:
+                raise InvalidInput(
+                    f"{file.name} has {size} bytes and a tag of {most:.0f} on page {len(seen)}; it is damaged: copy "
+                    "or export it again"
+                )
             offset = int.from_bytes(stream.read(offset_bytes), order)  # 0 behind the end of the file
 
 
+def check_data(file: Path, pages: Sequence[Any]) -> None:
+    """Refuse pages of tifffile whose data cannot be in the file, or not in the memory; InvalidInput."""
+    size = file.stat().st_size
+    if (most := max((count for page in pages for count in page.databytecounts), default=0)) > size:
+        raise InvalidInput(
+            f"{file.name} has {size} bytes and states {most} of one part of a page; it is damaged: copy or export it "
+            "again"
+        )
+    check_expansion(file, sum(page.nbytes for page in pages))
+
+
+@reads_file
 def read_raw(path: str | os.PathLike[str]) -> Array:
     """Read a raw file of UT Austin's software: a header of four 16-bit words, then frames of 8 or 16 bits.
 
@@ -188,6 +222,7 @@ def write_curves_csv(
         part.write_text("\n".join([names, *rows]) + "\n", encoding="utf-8")
 
 
+@reads_file
 def read_regions(path: str | os.PathLike[str], shape: tuple[int, int]) -> dict[str, npt.NDArray[np.bool_]]:
     """Read regions of maps of a shape (Y, X): name and pixels of each.
 

@@ -9,7 +9,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import get_reader, read_layers, sidecar_path, write_image
 from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_layer, volume_of
-from napari_gpubio.core.quantity import Quantity, halves_of, quantity_metadata, quantity_of, standard_error_of
+from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_metadata, quantity_of, standard_error_of
 from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.tracts.napari_io import read_layers as read_nifti_layers
 from tests.volume_samples import AFFINES, VOLUME, built
@@ -17,13 +17,14 @@ from tests.volume_samples import AFFINES, VOLUME, built
 LOG_FLUENCE = Quantity("fluence", "1/mm2", "log10", "light, 1,000 photons")
 STRAIGHT = AFFINES["anisotropic"]
 ERROR, HALVES = (0.1 * VOLUME).astype(np.float32), np.stack([VOLUME, VOLUME + 2]).astype(np.float32)
+GUIDE = (VOLUME + 1.5).astype(np.float32)
 EVERY_FORMAT = pytest.mark.parametrize("name", ["a.nii.gz", "a.nii", "a.npz"])
 
 
 def fluence(affine=STRAIGHT, **held):
     values = VOLUME.astype(np.float32)
     values[0, 0, 0] = np.nan
-    told = quantity_metadata(LOG_FLUENCE, standard_error=ERROR, halves=HALVES)
+    told = quantity_metadata(LOG_FLUENCE, standard_error=ERROR, halves=HALVES, guide=GUIDE)
     limits = {"contrast_limits": (-3.0, 2.0), "colormap": "inferno"}
     return built(volume_layer(values, affine, "log fluence", metadata={**told, **held}, **limits))
 
@@ -48,6 +49,7 @@ def test_a_fluence_comes_back_with_all_it_says(tmp_path, name, affine):
     assert quantity_of(opened) == LOG_FLUENCE
     np.testing.assert_array_equal(standard_error_of(opened), ERROR)
     np.testing.assert_array_equal(halves_of(opened), HALVES)
+    np.testing.assert_array_equal(guide_of(opened), GUIDE)
     assert carried(opened, "parameters") == {"photons": 1000}
     assert tuple(opened.contrast_limits) == (-3.0, 2.0)
     assert opened.colormap.name == "inferno"
@@ -132,3 +134,26 @@ def test_archives_that_are_no_volumes_are_left_to_other_readers(tmp_path):
     assert get_reader(str(tmp_path / "bad.npz")) is read_layers
     with pytest.raises(InvalidInput, match=r"bad\.npz is not valid JSON"):
         read_layers(str(tmp_path / "bad.npz"))
+
+
+@pytest.mark.parametrize("affine", [np.zeros((4, 4)), np.eye(4) * 1e30, np.full((4, 4), "x"), np.eye(3)])
+def test_an_archive_with_a_damaged_affine_is_refused(tmp_path, affine):
+    np.savez(tmp_path / "a.npz", volume=np.zeros((2, 3, 4)), affine=affine, about=np.array("{}"))
+    with pytest.raises(InvalidInput, match=r"^a\.npz: the affine"):
+        read_layers(str(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize("volume", [np.zeros(3), np.zeros((2, 2)), np.zeros((1, 2, 3, 4, 5)), np.full((2, 3, 4), "x")])
+def test_an_archive_of_no_volume_is_refused(tmp_path, volume):
+    np.savez(tmp_path / "a.npz", volume=volume, affine=np.eye(4), about=np.array("{}"))
+    with pytest.raises(InvalidInput, match=r"^a\.npz holds .* of shape \("):
+        read_layers(str(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize("limits", [["a", 1], [None, None], [[1], 2], [0, float("inf")], [2, 1], 5])
+def test_limits_that_are_no_numbers_are_left_out(tmp_path, limits):
+    about = json.dumps({"kind": "image", "display": {"contrast_limits": limits, "colormap": "turbo"}})
+    np.savez(tmp_path / "a.npz", volume=np.zeros((2, 3, 4)), affine=np.eye(4), about=np.array(about))
+    ((_, keywords, _),) = read_layers(str(tmp_path / "a.npz"))
+    assert "contrast_limits" not in keywords
+    assert keywords["colormap"] == "turbo"

@@ -1,5 +1,6 @@
-"""Labels from NIfTI, and fluence to NIfTI with a JSON file beside it."""
+"""Labels from NIfTI, a source's pattern from an image, and fluence to NIfTI with a JSON file beside it."""
 
+import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.layer_files import companions, write_described
-from napari_gpubio.core.quantity import HALVES, QUANTITY, STANDARD_ERROR, Quantity
+from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import same_grid
-from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.core.volumes import check_expansion, read_volume
 from napari_gpubio.light.io.results import describe
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import UNITS, LightResult
@@ -22,6 +25,7 @@ MOST_ERROR = 0.5  # relative standard error up to which a voxel counts as more t
 HIDDEN = f"voxels with a relative standard error above {MOST_ERROR:.0%}"
 
 
+@reads_file
 def read_domain(
     path: str | Path,
     media: Iterable[Medium],
@@ -55,13 +59,10 @@ def read_domain(
     labels, stored = read_volume(path)
     mua = _coefficients(mua_path, labels.shape, stored, path.name)
     mus = _coefficients(mus_path, labels.shape, stored, path.name)
-    try:
-        return Domain(
-            labels=labels, affine=stored if affine is None else np.asarray(affine, np.float64), media=tuple(media),
-            outside_n=outside_n, mua_per_mm=mua, mus_per_mm=mus, path=path,
-        )  # fmt: skip
-    except InvalidInput as error:
-        raise InvalidInput(f"{path.name}: {error}") from error
+    return Domain(
+        labels=labels, affine=stored if affine is None else np.asarray(affine, np.float64), media=tuple(media),
+        outside_n=outside_n, mua_per_mm=mua, mus_per_mm=mus, path=path,
+    )  # fmt: skip
 
 
 def _coefficients(path: str | Path | None, shape: tuple[int, ...], affine: Array, labels_name: str) -> Array | None:
@@ -73,6 +74,28 @@ def _coefficients(path: str | Path | None, shape: tuple[int, ...], affine: Array
     return values
 
 
+@reads_file
+def read_irradiance(path: str | Path) -> npt.NDArray[np.float64]:
+    """Read the gray values of an image file (PNG, TIFF), shape (rows, columns): the pattern of a source.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing, damaged or no image.
+    """
+    from PIL import Image
+
+    file = existing_file(path)
+    try:
+        with Image.open(io.BytesIO(file.read_bytes())) as image:  # which has no more bytes than the file
+            check_expansion(file, image.width * image.height * np.dtype(np.float64).itemsize)
+            return np.asarray(image.convert("F"), np.float64)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidInput(f"{file.name} cannot be read as an image ({error}); give a PNG or TIFF file") from error
+
+
 def write_fluence(
     path: str | Path,
     result: LightResult,
@@ -81,9 +104,9 @@ def write_fluence(
     gates: bool = False,
     hide_uncertain: bool = False,
 ) -> Path:
-    """Write fluence as NIfTI (float32), all parameters as JSON beside it, and its standard error and halves.
+    """Write fluence as NIfTI (float32), all parameters as JSON beside it, and its standard error, halves and guide.
 
-    Both are there in the end or neither; older files are replaced only when the new ones are complete.
+    All are there in the end or neither; older files are replaced only when the new ones are complete.
 
     Parameters
     ----------
@@ -130,8 +153,7 @@ def write_fluence(
         **({"first_axis": "time gate"} if gates else {}),
         **({"hidden": HIDDEN} if hide_uncertain else {}),
     }
-    arrays = companions(held.get(STANDARD_ERROR), held.get(HALVES))
-    return write_described(path, values, result.domain.affine, about, arrays, beside=described)
+    return write_described(path, values, result.domain.affine, about, companions(held), beside=described)
 
 
 def fluence_word(unit: FluenceUnit) -> str:
@@ -140,14 +162,18 @@ def fluence_word(unit: FluenceUnit) -> str:
 
 
 def fluence_arrays(result: LightResult, unit: FluenceUnit, *, gates: bool = False) -> dict[str, Any]:
-    """Return the standard error and the halves of a fluence in a unit, as far as they are known.
+    """Return the standard error, the halves and the guide of a fluence in a unit, as far as they are known.
 
-    Of all time gates together, or of each: shapes (X, Y, Z) and (2, X, Y, Z), or with G behind.
+    Of all time gates together, or of each, which has no guide: shapes (X, Y, Z) and (2, X, Y, Z), or with G behind.
     """
     error = result.gates_error if gates else result.fluence_error
     halves = result.half_fluences
     if halves is not None and not gates:
         halves = halves[..., 0] if halves.shape[-1] == 1 else halves.sum(axis=-1, dtype=np.float64).astype(np.float32)
-    found = {STANDARD_ERROR: None if np.isnan(error).all() else error, HALVES: halves}
+    found = {
+        STANDARD_ERROR: None if np.isnan(error).all() else error,
+        HALVES: halves,
+        GUIDE: None if gates else result.guide,
+    }
     factor = np.float32(unit.factor)
     return {name: held if factor == 1 or held is None else held * factor for name, held in found.items()}

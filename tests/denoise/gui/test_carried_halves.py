@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio import denoise
 from napari_gpubio.core.layer_files import write_image
-from napari_gpubio.core.napari_io import stored_array, volume_of
+from napari_gpubio.core.napari_io import stored_array, volume_layer, volume_of
 from napari_gpubio.core.quantity import Quantity, quantity_metadata, quantity_of, standard_error_of
 from napari_gpubio.denoise.gui.modes import AnlmMode, FluenceMode
 from napari_gpubio.tracts.napari_io import read_layers
@@ -21,17 +21,21 @@ def halves():
     return np.stack([rng.poisson(40 * truth) / 40 for _ in range(2)]).astype(np.float32)
 
 
-def add_fluence(viewer, scale, affine=AFFINE, held=None, name="light"):
+def guide():
+    return (0.5 * np.exp(-0.27 * np.indices(SHAPE)[2])).astype(np.float32)
+
+
+def add_fluence(viewer, scale, affine=AFFINE, held=None, name="light", **more):
     held = halves() if held is None else held
     mean = (held[0] + held[1]) / 2
     values = denoise.io.to_log10(mean) if scale == "log10" else mean
-    told = quantity_metadata(Quantity("fluence", "1/mm2", scale), halves=held)
+    told = quantity_metadata(Quantity("fluence", "1/mm2", scale), halves=held) | more
     return add_volume(viewer, values, affine, name, metadata=told)
 
 
-def expected(affine=AFFINE):
+def expected(affine=AFFINE, **known):
     sizes = np.linalg.norm(affine[:3, :3], axis=0)
-    return denoise.denoise_fluence(*halves(), voxel_size_mm=sizes, device="cpu")
+    return denoise.denoise_fluence(*halves(), **known, voxel_size_mm=sizes, device="cpu")
 
 
 def shown(image, scale):
@@ -76,6 +80,35 @@ def test_the_script_saves_halves_that_are_in_no_file(viewer, panel, qtbot, tmp_p
     run_script_here(panel, tmp_path, monkeypatch)
     written = denoise.io.read_image(tmp_path / "denoised light.nii.gz")
     assert np.array_equal(written.array, stored_array(viewer.layers["denoised light"]))
+
+
+def test_the_guide_is_used_by_itself_and_in_the_script(viewer, panel, qtbot, tmp_path, monkeypatch):
+    add_fluence(viewer, "linear", guide=guide())
+    assert "guide of its run" in panel.mode.alone.text()
+    run(qtbot, panel)
+    assert panel.message == ""
+    image = expected(guide=guide()).image
+    assert np.array_equal(volume_of(viewer.layers["denoised light"]), image)
+    assert not np.array_equal(image, expected().image)
+    run_script_here(panel, tmp_path, monkeypatch)
+    written = denoise.io.read_image(tmp_path / "denoised light.nii.gz")
+    assert np.array_equal(written.array, stored_array(viewer.layers["denoised light"]))
+
+
+MEDIA = [{"label": 1, "mua_per_mm": 0.02}]
+
+
+@pytest.mark.parametrize(("media", "is_chosen"), [(MEDIA, True), ([], False)])
+def test_the_labels_of_the_run_are_chosen_with_the_guide(viewer, panel, qtbot, media, is_chosen):
+    add_fluence(viewer, "linear", guide=guide(), media=MEDIA)
+    labels = (np.indices(SHAPE)[0] > 9).astype(np.uint8)
+    told = volume_layer(labels, AFFINE, "head", kind="labels", metadata={"media": media})
+    viewer.add_labels(told[0], **told[1])
+    assert (panel.mode.labels_box.layer is not None) == is_chosen
+    run(qtbot, panel)
+    known = {"labels": labels} if is_chosen else {}
+    image = expected(guide=guide(), **known).image
+    assert np.array_equal(volume_of(viewer.layers["denoised light"]), image)
 
 
 def test_an_image_without_halves_brings_the_second_one_back(viewer, panel):

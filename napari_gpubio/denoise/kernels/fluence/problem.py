@@ -26,6 +26,8 @@ FINEST = 0.8  # voxels: the finest scale
 RATIO = 1.6  # of one scale to the next, about; finer steps gain a tenth of a decibel
 _NARROWEST = 0.25  # voxels: narrower Gaussians are one voxel
 _EVIDENCE = 1.5  # voxels: the narrowest window over which errors are compared
+_EDGE = 1.2  # voxels: the narrowest scale over which updates are blended
+_EDGE_SHARE = 0.75  # of a candidate's scale, if that is more and blending ends at tissues, where fewer errors are seen
 
 
 class Taps(NamedTuple):
@@ -54,13 +56,17 @@ class Candidate(NamedTuple):
     scale_mm: float  # its standard deviation
     window: Window  # what it smooths with, twice
     evidence: Window  # what errors are compared over
+    edge: Window  # what updates are blended over
     is_flat: bool  # whether it leaves an axis alone
     is_within: bool = False  # whether it smooths once, within tissues, instead of twice (with a guide only)
 
 
 @functools.lru_cache(maxsize=256)
-def make_taps(scale: float, *, is_sloped: bool) -> Taps | None:
-    """The window of a Gaussian of ``scale`` voxels, or None where that is one voxel; made once."""
+def make_taps(scale: float, *, is_sloped: bool, is_sum: bool = False) -> Taps | None:
+    """The window of a Gaussian of ``scale`` voxels, or None where that is one voxel; made once.
+
+    As a sum it is not made whole where a segment ends: what lies beyond adds nothing.
+    """
     if scale < _NARROWEST:
         return None
     reach = max(1, int(np.ceil(REACH * scale)))
@@ -74,21 +80,28 @@ def make_taps(scale: float, *, is_sloped: bool) -> Taps | None:
     determinant = m0 * m2 - m1 * m1
     solvable = is_sloped & (a + b >= 2) & (a != b)
     safe = np.where(solvable, determinant, 1.0)
-    gains = np.where(solvable, m2 / safe, 1.0 / m0)
+    gains = np.ones_like(m0) if is_sum else np.where(solvable, m2 / safe, 1.0 / m0)
     slopes = np.where(solvable, -m1 / safe, 0.0)
     weights, gains, slopes = (np.ascontiguousarray(x, np.float32) for x in (g[reach:], gains, slopes))
     return Taps(weights, gains, slopes, is_sloped=bool(slopes.any()))
 
 
 def make_window(
-    scale: float, steps: Sequence[float], *, is_sloped: bool = False, flat_along: int | None = None
+    scale: float,
+    steps: Sequence[float],
+    *,
+    is_sloped: bool = False,
+    is_sum: bool = False,
+    flat_along: int | None = None,
 ) -> Window:
     """A window of ``scale`` voxels of the finest axis, in units of which ``steps`` are the voxel's edges.
 
-    If it is sloped, it has no first moment at faces; along the axis that it is flat along, nothing is done.
+    If it is sloped, it has no first moment at faces; as a sum it does not make up for what lies beyond; along the axis
+    that it is flat along, nothing is done.
     """
     x, y, z = (
-        None if axis == flat_along else make_taps(scale / step, is_sloped=is_sloped) for axis, step in enumerate(steps)
+        None if axis == flat_along else make_taps(scale / step, is_sloped=is_sloped, is_sum=is_sum)
+        for axis, step in enumerate(steps)
     )
     return x, y, z
 
@@ -108,12 +121,14 @@ def make_candidates(
     scales, found = scales_of(settings), []
     for scale in scales:
         evidence = make_window(max(_EVIDENCE, scale), steps)
+        edge = make_window(max(_EDGE, _EDGE_SHARE * scale) if with_tissues else _EDGE, steps)
         # the widest window is for what is homogeneous, and the finest is too small to be worth flattening
         for axis in (None, 0, 1, 2) if settings.flat and scales[0] < scale < scales[-1] else (None,):
             window = make_window(scale, steps, is_sloped=scale <= WIDEST_SLOPED, flat_along=axis)
-            found.append(Candidate(scale * finest, window, evidence, axis is not None))
+            found.append(Candidate(scale * finest, window, evidence, edge, axis is not None))
         if with_tissues:
-            found.append(Candidate(scale * finest, make_window(scale, steps), evidence, is_flat=False, is_within=True))
+            once = make_window(scale, steps)
+            found.append(Candidate(scale * finest, once, evidence, edge, is_flat=False, is_within=True))
     return found
 
 
