@@ -129,6 +129,16 @@ def test_another_rhythm_is_reported_and_a_narrower_band_chooses():
     assert pulse.index == pytest.approx(0.2, rel=0.08)
 
 
+def test_a_peak_that_is_a_harmonic_of_the_beat():
+    """Two peaks in each beat, nearly alike: the second harmonic has twenty times the power of the fundamental."""
+    times = np.arange(1200) / 60.0
+    angle = 2 * np.pi * 1.25 * times
+    flow = MEAN * (1.0 + 0.1 * np.cos(2 * angle) + 0.022 * np.cos(angle))
+    pulse = flow_pulsatility(times, flow + 5.0 * np.random.default_rng(0).normal(size=len(times)))
+    assert pulse.rate_bpm == pytest.approx(75.0, abs=0.2)
+    assert said(pulse, "the largest peak, at 150 /min, is harmonic 2 of this beat")
+
+
 def test_few_beats():
     pulse = flow_pulsatility(*course(seconds=6.0))
     assert said(pulse, "beats were averaged; their standard errors are rough")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyqtgraph
 from qtpy.QtCore import Qt, Signal
@@ -29,7 +30,6 @@ _COLUMNS = (
     ("Region", "Name of the region"),
     ("Beat (1/min)", "Rate of the beat and its standard error"),
     ("PI", "Pulsatility index (max - min) / mean of the beat-averaged flow, and its standard error"),
-    ("RI", "Resistivity index (max - min) / max of the beat-averaged flow, and its standard error"),
     ("Beats", "Number of beats that were averaged"),
 )
 _NONE = "no beat"
@@ -75,6 +75,7 @@ class BeatTable(CopyingTable):
             item.setToolTip(tip)
             self.setHorizontalHeaderItem(column, item)
         self.verticalHeader().hide()
+        self.setWordWrap(False)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -90,7 +91,7 @@ class BeatTable(CopyingTable):
             texts = (pulse.name, *_numbers(pulse))
             for column, text in enumerate(texts):
                 item = QTableWidgetItem(text)
-                item.setToolTip("\n".join(pulse.notes) or pulse.summary)
+                item.setToolTip("\n".join((pulse.summary, *pulse.notes)))
                 if column:
                     item.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
                 elif pulse.name in colors:
@@ -104,11 +105,9 @@ class BeatTable(CopyingTable):
 
 def _numbers(pulse: Pulsatility) -> tuple[str, ...]:
     if not pulse.has_beat:
-        return (_NONE, "", "", "")
-    return (
-        with_error(pulse.rate_bpm, pulse.rate_error_bpm), with_error(pulse.index, pulse.index_error),
-        with_error(pulse.resistivity, pulse.resistivity_error), f"{pulse.beats}",
-    )  # fmt: skip
+        return (_NONE, "", "")
+    rate, index = with_error(pulse.rate_bpm, pulse.rate_error_bpm), with_error(pulse.index, pulse.index_error)
+    return (rate, index, f"{pulse.beats}")
 
 
 class PulseBox(QWidget):
@@ -197,6 +196,17 @@ class PulseBox(QWidget):
         self.notes.setVisible(bool(notes))
         self.plot.setVisible(any(pulse.has_beat for pulse in self.pulses))
         self.csv_button.setEnabled(bool(self.pulses))
+        self._fit_texts()
+
+    def _fit_texts(self) -> None:
+        """Give wrapped texts the height that they need, which a folded part does not ask for."""
+        for label in (self.text, self.notes):
+            label.setMinimumHeight(max(0, label.heightForWidth(self.width())))
+
+    def resizeEvent(self, event: Any) -> None:
+        """Qt: another size."""
+        super().resizeEvent(event)
+        self._fit_texts()
 
     def _on_csv(self) -> None:
         if not self.pulses:

@@ -11,7 +11,7 @@ from napari_gpubio.speckle.pulsatility.phase import Phase, harmonic_design
 
 Array = npt.NDArray[Any]
 LEAST_BEATS, _FEW_BEATS = 3, 10
-MOST_HARMONICS, _FEW_HARMONICS = 10, 3
+_FEW_HARMONICS = 3
 _COVERED = 0.7  # of the samples that a beat should have; others are left out
 _PRICE = 4.0  # of a harmonic's two coefficients in C_p, in variances
 _SAMPLES_EACH = 6  # per harmonic, at least

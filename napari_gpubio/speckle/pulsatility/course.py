@@ -133,6 +133,8 @@ class Course:
         alias = 60.0 * (self.rate_hz - rate)
         if 30.0 * self.rate_hz < alias <= self._settings.fastest_bpm:
             notes.append(f"it may be a beat of {alias:.4g} /min that the frame rate does not resolve")
+        if (order := round(peak.frequency_hz / rate)) > 1:
+            notes.append(f"the largest peak, at {60 * peak.frequency_hz:.3g} /min, is harmonic {order} of this beat")
         other = self._peak_of(self._rest)
         if other is not None and other.false_alarm < self._settings.false_alarm and (
             other.power > _OTHER_SHARE * peak.power

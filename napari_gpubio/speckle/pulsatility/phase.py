@@ -14,7 +14,10 @@ _ROUNDS = 12
 _LARGEST_STEP = 0.05  # periods, of a knot in one round
 _SETTLED = 1e-5  # periods
 _COST = 3.0  # of a parameter, in the criterion that chooses the knots
-_TEMPLATE_HARMONICS = 4
+_TEMPLATE_HARMONICS = 4  # below that of the peak and up to its own fourth
+_ORDERS = (1, 2, 3)  # harmonics of the beat that the largest peak may be
+MOST_HARMONICS = 10
+_BELOW_NYQUIST = 0.49  # of the frame rate, up to which harmonics are fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +59,19 @@ def harmonic_design(cycles: Array, harmonics: int) -> npt.NDArray[np.float64]:
     return np.concatenate([np.ones((len(angle), 1)), np.cos(angle), np.sin(angle)], axis=1)
 
 
-def track_phase(grid: Grid, times_s: Array, values: Array, frequency_hz: float, most_harmonics: int) -> Phase:
+def most_harmonics(grid: Grid, rate_hz: float) -> int:
+    """Return how many harmonics of a beat lie below half of the frame rate, at most ten."""
+    return max(1, min(MOST_HARMONICS, int(_BELOW_NYQUIST / grid.step_s / rate_hz)))
+
+
+def track_phase(grid: Grid, times_s: Array, values: Array, peak_hz: float, slowest_hz: float) -> Phase:
     """Find the phase by least squares: a waveform of a few harmonics, repeated at a piecewise constant rate.
 
     Knots between which the rate is constant are 16, 8, 4, 2 or 1 beats apart, or there are two, at both ends; an
     information criterion chooses, whose price of a parameter, 3, lies between that of Akaike (2) and that of Schwarz
     (log n), so that beats are aligned one by one (Woody 1967) only where the noise allows it: aligned noise looks like
-    a beat. The search begins at the complex demodulate of the fundamental, smoothed over the distance of the knots.
+    a beat. The same criterion tells whether the peak is the second or third harmonic of the beat. The search begins
+    at the complex demodulate of the fundamental, smoothed over the distance of the knots.
 
     Parameters
     ----------
@@ -70,17 +79,22 @@ def track_phase(grid: Grid, times_s: Array, values: Array, frequency_hz: float, 
         Samples without their drift, at even times.
     times_s, values
         The same samples at their own times.
-    frequency_hz
-        About the rate.
-    most_harmonics
-        That the frame rate can resolve.
+    peak_hz
+        The peak of the spectrum.
+    slowest_hz
+        Slowest beat.
     """
-    harmonics = min(most_harmonics, _TEMPLATE_HARMONICS)
-    beats = frequency_hz * (times_s[-1] - times_s[0])
-    fits = [_Fit(grid, times_s, values, frequency_hz, apart, harmonics) for apart in (beats, *_BEATS_APART)
-            if apart == beats or apart <= beats / 3]  # fmt: skip
+    fits = []
+    for order in _ORDERS:
+        rate_hz = peak_hz / order
+        beats = rate_hz * (times_s[-1] - times_s[0])
+        if order > 1 and rate_hz < slowest_hz:
+            continue
+        harmonics = min(most_harmonics(grid, rate_hz), order * _TEMPLATE_HARMONICS)
+        apart = [beats, *(one for one in _BEATS_APART if one <= beats / 3)]
+        fits += [_Fit(grid, times_s, values, rate_hz, one, harmonics) for one in apart]
     least = min(fits, key=lambda fit: fit.squares)
-    most = max(1.0, 0.5 / (frequency_hz * grid.step_s))  # what lasts longer is no noise: beats are not all alike
+    most = max(1.0, 0.5 / (peak_hz * grid.step_s))  # what lasts longer is no noise: beats are not all alike
     correlated = min(_correlated_samples(grid, least.residual), most)
     best = min(fits, key=lambda fit: fit.criterion(correlated))
     return best.phase(correlated)

@@ -8,16 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.pulsatility.beats import LEAST_BEATS, MOST_HARMONICS, Beats
+from napari_gpubio.speckle.pulsatility.beats import LEAST_BEATS, Beats
 from napari_gpubio.speckle.pulsatility.course import Course
 from napari_gpubio.speckle.pulsatility.model import Pulsatility, PulsatilitySettings, no_beat
-from napari_gpubio.speckle.pulsatility.phase import track_phase
+from napari_gpubio.speckle.pulsatility.phase import most_harmonics, track_phase
 from napari_gpubio.speckle.regions import RegionCurve
 
 Array = npt.NDArray[Any]
 NO_FLOW = "there is no beat in a flow of mean {:.3g} and range {:.3g} /s"
 _LEAST_SAMPLES = 16
-_BELOW_NYQUIST = 0.49  # of the frame rate, up to which harmonics are fitted
 
 
 def region_pulsatility(curve: RegionCurve, rate_hz: float, settings: PulsatilitySettings | None = None) -> Pulsatility:
@@ -104,8 +103,8 @@ def flow_pulsatility(
     if peak is None or peak.false_alarm > chosen.false_alarm:
         chance = math.nan if peak is None else peak.false_alarm
         return no_beat(name, chosen.flow, chance, course.why_none(peak), *notes, *course.notes)
-    most = max(1, min(MOST_HARMONICS, int(_BELOW_NYQUIST / course.grid.step_s / peak.frequency_hz)))
-    phase = track_phase(course.grid, times, course.values, peak.frequency_hz, most)
+    phase = track_phase(course.grid, times, course.values, peak.frequency_hz, course.band_hz[0])
+    most = most_harmonics(course.grid, phase.rate_hz)
     course.subtract_beat(phase, most)
     notes += course.notes
     beats = Beats(phase, course, most)
