@@ -14,7 +14,7 @@ from common import RESULTS, header, header_lines, line, publish, table
 
 from robustness.engines import ENGINES
 
-_PHOTONS = 400_000
+_PHOTONS = 150_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
