@@ -207,7 +207,7 @@ def doubts(volumes: Array, denoised: Array, found: Array, inside: npt.NDArray[np
             "looked at alone, where fine anatomy counts as noise: give σ if you know it"
         )
     box = tuple(slice(max(0, (n - _LOOKED_AT) // 2), (n + _LOOKED_AT) // 2) for n in inside.shape)
-    told = [_doubt(*(part[*box, n] for part in (volumes, denoised, found)), inside[box]) for n in range(count)]
+    told = [_doubt(volumes[*box, n], denoised[*box, n], found[*box, n], inside[box]) for n in range(count)]
     if doubtful := [n for n in range(count) if told[n]]:
         where = "" if count == 1 else f" (volume {doubtful[0]}, one of {len(doubtful)})"
         notes.append(f"{told[doubtful[0]]}{where}")
@@ -312,8 +312,9 @@ def _on_lattice(corners: Array, sides: tuple[int, int, int]) -> Array:
 def _of_blocks(series: Array, corners: Array, sides: tuple[int, int, int]) -> tuple[Array, Array]:
     """Standard deviation of the noise of each block, and its components of signal."""
     shape, volumes = series.shape[:3], series.shape[3]
-    offsets = np.ravel_multi_index(np.indices(sides).reshape(3, -1), shape)
-    starts, flat = np.ravel_multi_index(corners.T, shape), series.reshape(-1, volumes)
+    strides = np.array([shape[1] * shape[2], shape[2], 1])
+    offsets, starts = strides @ np.indices(sides).reshape(3, -1), corners @ strides
+    flat = series.reshape(-1, volumes)
     batch = max(1, _BATCH_NUMBERS // (len(offsets) * volumes))
     found, components = [], []
     for first in range(0, len(starts), batch):

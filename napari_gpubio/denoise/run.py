@@ -103,11 +103,11 @@ def denoise_steps(
     windows = make_windows(settings, sizes)
     check_windows(windows, array.shape[:3])
     usable = checked_mask(mask, array.shape[:3])
-    across = noise if isinstance(noise, SeriesNoise) else None
     if noise is None and is_across_volumes(settings, array.shape):
         yield Step(0, 1, "finding the noise across the volumes")
-        across = estimate(array, mask=mask)
-    sigma = checked_noise(noise if across is None else across.sigma, array.shape)
+        noise = estimate(array, mask=mask)
+    across = noise if isinstance(noise, SeriesNoise) else None
+    sigma = checked_noise(noise.sigma if isinstance(noise, SeriesNoise) else noise, array.shape)
     volumes = _as_series(array)
     chosen = choose_device(device)
     series = _Series(volumes, usable, None if sigma is None else _as_series(sigma), windows, settings)
