@@ -66,7 +66,7 @@ class SeriesNoise:
     def sentences(self) -> tuple[str, ...]:
         """What was found, and its limits, for the user."""
         found = (
-            f"σ = {short_number(self.sigma, 3)}, in the unit of the image, was found across {self.volumes} volumes "
+            f"the noise, σ = {short_number(self.sigma, 3)} in the unit of the image, was found across {self.volumes} volumes "
             "and used for each of them"
         )
         return found, *self.notes
