@@ -66,8 +66,8 @@ class SeriesNoise:
     def sentences(self) -> tuple[str, ...]:
         """What was found, and its limits, for the user."""
         found = (
-            f"the noise, σ = {short_number(self.sigma, 3)} in the unit of the image, was found across {self.volumes} volumes "
-            "and used for each of them"
+            f"the noise, σ = {short_number(self.sigma, 3)} in the unit of the image, was found across {self.volumes} "
+            "volumes and used for each of them"
         )
         return found, *self.notes
 
@@ -206,8 +206,10 @@ def doubts(volumes: Array, denoised: Array, found: Array, inside: npt.NDArray[np
             f"{count} volumes are too few to find their noise across volumes, which takes {FEWEST_VOLUMES}; each was "
             "looked at alone, where fine anatomy counts as noise: give σ if you know it"
         )
-    box = tuple(slice(max(0, (n - _LOOKED_AT) // 2), (n + _LOOKED_AT) // 2) for n in inside.shape)
-    told = [_doubt(volumes[*box, n], denoised[*box, n], found[*box, n], inside[box]) for n in range(count)]
+    x, y, z = (slice(max(0, (n - _LOOKED_AT) // 2), (n + _LOOKED_AT) // 2) for n in inside.shape)
+    parts = (array[x, y, z] for array in (volumes, denoised, found))
+    each = zip(*(np.moveaxis(part, 3, 0) for part in parts), strict=True)
+    told = [_doubt(volume, clean, sigma, inside[x, y, z]) for volume, clean, sigma in each]
     if doubtful := [n for n in range(count) if told[n]]:
         where = "" if count == 1 else f" (volume {doubtful[0]}, one of {len(doubtful)})"
         notes.append(f"{told[doubtful[0]]}{where}")

@@ -87,7 +87,7 @@ def test_a_series_of_many_volumes_has_the_noise_of_all_whichever_are_denoised(tm
     found = denoise.noise.estimate(series)
     assert found.sigma == pytest.approx(2, rel=0.1)
     settings = denoise.DenoiseSettings(noise_model="rician", patches="small")
-    expected = denoise.denoise(series[..., 1], settings, noise=found.sigma, voxel_size_mm=(1, 1, 2), device="cpu")
+    expected = denoise.denoise(series[..., 1], settings, noise=found, voxel_size_mm=(1, 1, 2), device="cpu")
     assert np.array_equal(load(out)[..., 1], expected.image)
     assert "across 12 volumes" in capsys.readouterr().err
 
