@@ -172,7 +172,7 @@ class Problem:
 
         Of a series that limit would leave anatomy to be counted as noise in each volume, which smooths it: at 40 times
         the noise in b = 0 it biased FA by -0.06 and made the error 1.6 times that of no filter. There the noise is
-        exact. Smaller shares keep FA better (2: -0.01; 3.5: -0.03), but average so little that the square root of
+        exact. Smaller shares keep FA better (2: about -0.01; 3.5: -0.04), but average so little that the square root of
         what is left after the Rician correction lowers means of dark voxels; at 3.5 they stay within 0.3 %.
         """
         if self.variance is None:
