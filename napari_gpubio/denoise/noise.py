@@ -66,8 +66,8 @@ class SeriesNoise:
     def sentences(self) -> tuple[str, ...]:
         """What was found, and its limits, for the user."""
         found = (
-            f"σ = {short_number(self.sigma, 3)}, in the unit of the image, was found across {self.volumes} volumes "
-            "and used for each of them"
+            f"the noise, σ = {short_number(self.sigma, 3)} in the unit of the image, was found across {self.volumes} "
+            "volumes and used for each of them"
         )
         return found, *self.notes
 
@@ -206,8 +206,10 @@ def doubts(volumes: Array, denoised: Array, found: Array, inside: npt.NDArray[np
             f"{count} volumes are too few to find their noise across volumes, which takes {FEWEST_VOLUMES}; each was "
             "looked at alone, where fine anatomy counts as noise: give σ if you know it"
         )
-    box = tuple(slice(max(0, (n - _LOOKED_AT) // 2), (n + _LOOKED_AT) // 2) for n in inside.shape)
-    told = [_doubt(*(part[*box, n] for part in (volumes, denoised, found)), inside[box]) for n in range(count)]
+    x, y, z = (slice(max(0, (n - _LOOKED_AT) // 2), (n + _LOOKED_AT) // 2) for n in inside.shape)
+    parts = (array[x, y, z] for array in (volumes, denoised, found))
+    each = zip(*(np.moveaxis(part, 3, 0) for part in parts), strict=True)
+    told = [_doubt(volume, clean, sigma, inside[x, y, z]) for volume, clean, sigma in each]
     if doubtful := [n for n in range(count) if told[n]]:
         where = "" if count == 1 else f" (volume {doubtful[0]}, one of {len(doubtful)})"
         notes.append(f"{told[doubtful[0]]}{where}")
@@ -312,8 +314,9 @@ def _on_lattice(corners: Array, sides: tuple[int, int, int]) -> Array:
 def _of_blocks(series: Array, corners: Array, sides: tuple[int, int, int]) -> tuple[Array, Array]:
     """Standard deviation of the noise of each block, and its components of signal."""
     shape, volumes = series.shape[:3], series.shape[3]
-    offsets = np.ravel_multi_index(np.indices(sides).reshape(3, -1), shape)
-    starts, flat = np.ravel_multi_index(corners.T, shape), series.reshape(-1, volumes)
+    strides = np.array([shape[1] * shape[2], shape[2], 1])
+    offsets, starts = strides @ np.indices(sides).reshape(3, -1), corners @ strides
+    flat = series.reshape(-1, volumes)
     batch = max(1, _BATCH_NUMBERS // (len(offsets) * volumes))
     found, components = [], []
     for first in range(0, len(starts), batch):

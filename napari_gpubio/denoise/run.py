@@ -85,8 +85,9 @@ def denoise_steps(
         Standard deviation of the noise where it is known (of the real and imaginary parts, if Rician): one number,
         one for each volume, a map, or what `noise.estimate` has found. None: estimated, for ``noise_model="rician"``
         and a series of at least `noise.FEWEST_VOLUMES` volumes as one number across the volumes, else from patches of
-        each volume. Where the image itself tells of more, because patches differ by more than noise, it is filtered
-        accordingly; what is known is a lower limit, and the exact bias of magnitudes.
+        each volume. The bias of magnitudes follows it exactly. Weights do so where it was found across volumes; for
+        them a number or a map that is given is a lower limit: where patches differ by more, the image is filtered
+        accordingly.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
@@ -103,14 +104,15 @@ def denoise_steps(
     windows = make_windows(settings, sizes)
     check_windows(windows, array.shape[:3])
     usable = checked_mask(mask, array.shape[:3])
-    across = noise if isinstance(noise, SeriesNoise) else None
     if noise is None and is_across_volumes(settings, array.shape):
         yield Step(0, 1, "finding the noise across the volumes")
-        across = estimate(array, mask=mask)
-    sigma = checked_noise(noise if across is None else across.sigma, array.shape)
+        noise = estimate(array, mask=mask)
+    across = noise if isinstance(noise, SeriesNoise) else None
+    sigma = checked_noise(noise.sigma if isinstance(noise, SeriesNoise) else noise, array.shape)
     volumes = _as_series(array)
     chosen = choose_device(device)
-    series = _Series(volumes, usable, None if sigma is None else _as_series(sigma), windows, settings)
+    known = None if sigma is None else _as_series(sigma)
+    series = _Series(volumes, usable, known, windows, settings, is_exact=across is not None)
     count = volumes.shape[3]
     opened = (series.open_volume(n, chosen) for n in range(count))
     complete = yield from denoise_volumes(opened, count, "denoising", stop)
@@ -196,8 +198,10 @@ class _Series:
         sigma: Array | None,
         windows: Windows,
         settings: DenoiseSettings,
+        *,
+        is_exact: bool = False,
     ) -> None:
-        self._volumes, self._usable, self._sigma = volumes, usable, sigma
+        self._volumes, self._usable, self._sigma, self._is_exact = volumes, usable, sigma, is_exact
         self._windows, self._settings = windows, settings
         self._kept: tuple[Array, Array] | None = None
 
@@ -210,7 +214,14 @@ class _Series:
         volume = self._volumes[..., n]
         scale = scale_of(volume)
         variance = None if self._sigma is None else np.square(self._sigma[..., n] / scale).astype(np.float32)
-        problem = make_problem(volume / scale, self._settings, self._windows, usable=self._usable, variance=variance)
+        problem = make_problem(
+            volume / scale,
+            self._settings,
+            self._windows,
+            usable=self._usable,
+            variance=variance,
+            is_exact=self._is_exact,
+        )
         runs = make_runs(problem, device)
         first_chunk = -(-(problem.bricks if device.is_gpu else 8) // len(runs))
         return OpenVolume(runs, problem.bricks, first_chunk, functools.partial(self._keep, n, problem, scale, runs))

@@ -15,8 +15,8 @@ def steps_and_noise(shape, seed=0, sigma=4.0, empty=0.0):
     return np.where(rng.random(shape) < empty, 0.0, noisy)
 
 
-def problem_of(values, settings=None, usable=None, variance=None, voxel_size_mm=(1, 1, 1)):
+def problem_of(values, settings=None, usable=None, variance=None, voxel_size_mm=(1, 1, 1), **more):
     """A problem with values as they are."""
     settings = settings or DenoiseSettings()
     windows, usable = make_windows(settings, voxel_size_mm), None if usable is None else usable.astype(np.uint8)
-    return make_problem(values, settings, windows, usable=usable, variance=variance)
+    return make_problem(values, settings, windows, usable=usable, variance=variance, **more)

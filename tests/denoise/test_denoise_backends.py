@@ -76,7 +76,9 @@ def test_masks_known_noise_and_long_voxels_have_the_bits_of_their_backend(fake_g
     values = steps_and_noise((9, 5, 30), seed=2) / 100
     variance = rng.random(values.shape).astype(np.float32) * 0.01
     settings = DenoiseSettings(search_radius=2)
-    check_backends(problem_of(values, settings, rng.random(values.shape) < 0.8, variance, (1, 2.5, 1.2)))
+    usable = rng.random(values.shape) < 0.8
+    for is_exact in (False, True):
+        check_backends(problem_of(values, settings, usable, variance, (1, 2.5, 1.2), is_exact=is_exact))
 
 
 @pytest.mark.parametrize("options", [{}, {"noise_model": "rician"}], ids=["gaussian", "rician"])

@@ -78,6 +78,20 @@ def test_some_volumes_of_a_series(tmp_path, noisy):
     assert np.array_equal(load(out)[..., ::2], series[..., ::2])
 
 
+def test_a_series_of_many_volumes_has_the_noise_of_all_whichever_are_denoised(tmp_path, noisy, capsys):
+    rng = np.random.default_rng(5)
+    series = np.abs(noisy[..., None] + 2 * rng.normal(size=(*noisy.shape, 12)))
+    out = tmp_path / "out.nii"
+    path, options = save(tmp_path / "in.nii", series), ("--noise-model", "rician", "--patches", "small")
+    assert call(path, "-o", out, "--volumes", 1, 1, *options) == 0
+    found = denoise.noise.estimate(series)
+    assert found.sigma == pytest.approx(2, rel=0.1)
+    settings = denoise.DenoiseSettings(noise_model="rician", patches="small")
+    expected = denoise.denoise(series[..., 1], settings, noise=found, voxel_size_mm=(1, 1, 2), device="cpu")
+    assert np.array_equal(load(out)[..., 1], expected.image)
+    assert "across 12 volumes" in capsys.readouterr().err
+
+
 def test_logarithms(tmp_path, noisy):
     shown = np.log10(1e-9 * noisy)
     shown[0] = np.nan

@@ -77,11 +77,14 @@ class Run:
         length = layout.size[1] * layout.pitch
         least = np.full((len(patches), layout.size[0], length), _NOTHING)
         totals = np.zeros((len(patches), layout.size[0], 3, length), np.float32)
-        visit_candidates(values - mean, tiles, layout, patches, rule, scratch, (least, totals[:0]))
         found, sums = _inner(least, layout), self._partial.sums[(slice(None), *box)]
-        if p.variance is not None:
-            np.maximum(found, sums, out=found)
-        sums[...] = found
+        if p.is_exact:
+            found[...] = sums
+        else:
+            visit_candidates(values - mean, tiles, layout, patches, rule, scratch, (least, totals[:0]))
+            if p.variance is not None:
+                np.maximum(found, sums, out=found)
+            sums[...] = found
         # 1 / 3e38 is denormal, hence slow
         inverse = np.where(least < _NOTHING, _ONE / np.maximum(least, _TINY), _ZERO)
         visit_candidates(values, tiles, layout, patches, rule, scratch, (inverse, totals))

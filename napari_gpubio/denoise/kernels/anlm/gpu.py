@@ -110,6 +110,7 @@ class Run:
         with cupy.cuda.Device(device.indices[0]):
             self._values, self._usable = cupy.asarray(problem.values), cupy.asarray(problem.usable)
             self._sums, self._estimates = self._blank()
+            self._exact = self._sums.copy() if problem.is_exact else None
             self._weights = cupy.asarray(reach_weights(problem.windows))
 
     def _blank(self) -> tuple[Any, Any]:
@@ -171,6 +172,8 @@ class Run:
             self._chosen = cupy.empty(chosen_words(self._problem, self._build.column) * self._slab, np.uint32)
         slab = self._slab_struct(first)
         self._launch("find_least", bricks, slab)
+        if self._exact is not None:  # what it has found besides the candidates does not count
+            self._sums[...] = self._exact
         self._launch("average", bricks, slab)
 
     def _slab_struct(self, first_brick: int) -> np.void:

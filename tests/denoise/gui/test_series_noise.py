@@ -1,0 +1,60 @@
+"""The dock widget "Denoise" on a series of many volumes: one noise, in the run, the preview, and the script."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio import denoise
+from napari_gpubio.core.napari_io import stored_array
+from tests.denoise.gui.panel_samples import SHAPE, add_series, look, noisy, number, result_layers, run, use
+from tests.denoise.gui.test_script import same, saved, written
+from tests.dock_widgets import run_script, script_of
+
+VOLUMES = 12
+
+
+def scan():
+    """Volumes of the same anatomy, Gaussian enough."""
+    noise = np.random.default_rng(6).normal(size=(*SHAPE, VOLUMES))
+    return np.abs(noisy(sigma=0.0)[..., None] + 3 * noise).astype(np.float32)
+
+
+def test_the_run_the_note_and_the_script(viewer, panel, qtbot, tmp_path):
+    add_series(viewer, scan(), metadata=saved(scan(), tmp_path / "series.nii.gz"))
+    panel.image_box.last.setValue(1)
+    run(qtbot, panel, noise_model="rician", patches="small")
+    found = denoise.noise.estimate(scan())
+    assert found.sigma == pytest.approx(3, rel=0.1)
+    clean, _, noise = result_layers(viewer, "series")
+    assert np.unique(stored_array(noise)[..., :2]) == np.float32(found.sigma)
+    assert "in the unit of the image" in panel.message
+    assert f"across {VOLUMES} volumes" in panel.message
+    assert number(panel, "Noise σ").startswith(f"{found.sigma:.3g}")
+    run_script(script_of(panel), tmp_path)
+    assert all(same(*pair) for pair in zip(written(tmp_path, "series")[:1], (clean,), strict=True))
+
+
+def test_the_script_of_all_volumes_needs_no_line_more(viewer, panel, tmp_path):
+    add_series(viewer, scan(), metadata=saved(scan(), tmp_path / "series.nii.gz"))
+    use(panel, noise_model="rician")
+    assert "noise.estimate" not in script_of(panel)
+    panel.image_box.last.setValue(4)
+    assert "denoise.noise.estimate(image.array, mask=None)" in script_of(panel)
+    panel.image_box.gaps.setChecked(True)
+    assert "denoise.noise.estimate(series, mask=inside)" in script_of(panel)
+    use(panel, noise_model="gaussian")
+    assert "noise.estimate" not in script_of(panel)
+
+
+def test_the_preview_has_the_noise_of_the_series_which_is_found_once(viewer, panel, qtbot, monkeypatch):
+    calls = []
+    estimate = denoise.noise.estimate
+    monkeypatch.setattr(
+        "napari_gpubio.denoise.gui.request.estimate", lambda *a, **k: calls.append(1) or estimate(*a, **k)
+    )
+    add_series(viewer, scan(), affine=np.eye(4))
+    use(panel, noise_model="rician", patches="small")
+    shown = look(qtbot, panel).data.copy()
+    assert np.isfinite(shown).all()
+    viewer.dims.set_current_step(1, 5)
+    look(qtbot, panel)
+    assert len(calls) == 1
