@@ -1,8 +1,8 @@
 """Files of volume layers that keep what the numbers mean: NIfTI with a JSON file beside it, or one ``.npz``.
 
 The JSON file holds, under ``KEY``, the quantity, names and optical properties of labels, parameters and display; what
-other programs have written there stays. Standard error and halves lie beside it as NIfTI files of their own, named in
-it, so that other programs can open them.
+other programs have written there stays. Standard error, halves and guide lie beside it as NIfTI files of their own,
+named in it, so that other programs can open them.
 """
 
 import json
@@ -18,7 +18,7 @@ from napari_gpubio.core.archives import array_names, opened_npz
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_text, json_of
 from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_volume, volume_layer
-from napari_gpubio.core.quantity import HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
+from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, read_array, write_volume
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,8 @@ Array = npt.NDArray[Any]
 STRUCTURES, MEDIA = "structures", "media"  # names of labels; their optical properties, as plain data
 NPZ = ".npz"
 _PLAIN = (UNIT, "meaning", "factor", STRUCTURES, MEDIA, "outside_n", "hidden", "parameters")  # beside the quantity
-_COMPANIONS = ("standard_error", "half_1", "half_2")
+_HALF_NAMES = ("half_1", "half_2")
+_COMPANIONS = (STANDARD_ERROR, *_HALF_NAMES, GUIDE)
 _KIND, _AXIS, _DISPLAY, _COLORS = "kind", "first_axis", "display", "colors"
 _COLORMAPS = ("gray", "inferno", "magma", "plasma", "turbo", "viridis")  # that every napari knows by name
 _VOLUME = ("volume", "affine", "about")  # arrays that every file has
@@ -95,7 +96,7 @@ def write_described(
     *,
     beside: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a volume as NIfTI, what it says of its numbers beside it, and its standard error and halves.
+    """Write a volume as NIfTI, what it says of its numbers beside it, and its standard error, halves and guide.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def write_described(
     about
         Plain data; under ``QUANTITY`` a quantity.
     arrays
-        ``standard_error``, ``half_1``, ``half_2`` or some of them, of the volume's shape.
+        ``standard_error``, ``half_1``, ``half_2``, ``guide`` or some of them, of the volume's shape.
     beside
         Further keys of the JSON file; keys of other programs in it stay.
 
@@ -170,20 +171,25 @@ def _name_of(colormap: Any) -> str:
 
 def half_paths(path: Path) -> tuple[Path, Path]:
     """Return the files of both halves of a volume that is saved as NIfTI."""
-    first, second = (path.with_name(f"{_stem(path)}_{name}.nii.gz") for name in _COMPANIONS[1:])
+    first, second = (path.with_name(f"{_stem(path)}_{name}.nii.gz") for name in _HALF_NAMES)
     return first, second
 
 
-def companions(standard_error: Array | None, halves: Array | None) -> dict[str, Array]:
-    """Return standard error and halves (their first axis) by the names that their files and arrays have."""
-    found = {} if standard_error is None else {_COMPANIONS[0]: np.asarray(standard_error)}
-    return found if halves is None else found | dict(zip(_COMPANIONS[1:], np.asarray(halves), strict=True))
+def guide_path(path: Path) -> Path:
+    """Return the file of the guide of a volume that is saved as NIfTI."""
+    return path.with_name(f"{_stem(path)}_{GUIDE}.nii.gz")
+
+
+def companions(held: Mapping[str, Any]) -> dict[str, Array]:
+    """Return standard error, halves (their first axis) and guide by the names that their files and arrays have."""
+    found = {name: np.asarray(held[name]) for name in (STANDARD_ERROR, GUIDE) if held.get(name) is not None}
+    halves = held.get(HALVES)
+    return found if halves is None else found | dict(zip(_HALF_NAMES, np.asarray(halves), strict=True))
 
 
 def _arrays(held: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Array]:
-    """Standard error and halves of a layer that have the volume's shape."""
-    found = companions(held.get(STANDARD_ERROR), held.get(HALVES))
-    return {name: values for name, values in found.items() if values.shape == shape}
+    """Standard error, halves and guide of a layer that have the volume's shape."""
+    return {name: values for name, values in companions(held).items() if values.shape == shape}
 
 
 def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,7 +215,7 @@ def read_described(path: str | Path, shape: tuple[int, ...]) -> dict[str, Any]:
     path
         The NIfTI file.
     shape
-        Of its array, which standard error and halves must have.
+        Of its array, which standard error, halves and guide must have.
 
     Returns
     -------
@@ -243,10 +249,9 @@ def _keywords(ours: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -
         logger.warning("what the numbers of %s mean is left out: %s", file, error)
     if isinstance(names := metadata.get(STRUCTURES), dict):
         metadata[STRUCTURES] = {int(label): str(name) for label, name in names.items() if str(label).isdecimal()}
-    if _COMPANIONS[0] in arrays:
-        metadata[STANDARD_ERROR] = arrays[_COMPANIONS[0]]
-    if all(name in arrays for name in _COMPANIONS[1:]):
-        metadata[HALVES] = np.stack([arrays[name] for name in _COMPANIONS[1:]])
+    metadata |= {name: arrays[name] for name in (STANDARD_ERROR, GUIDE) if name in arrays}
+    if all(name in arrays for name in _HALF_NAMES):
+        metadata[HALVES] = np.stack([arrays[name] for name in _HALF_NAMES])
     keywords: dict[str, Any] = {"metadata": metadata}
     if ours.get(_KIND) == "labels":
         keywords["kind"] = "labels"

@@ -2,6 +2,7 @@
 
 A layer carries it in its metadata: under ``QUANTITY`` a `Quantity`, and where they are known under ``STANDARD_ERROR``
 an array of the volume's stored shape and under ``HALVES`` two of them, both on the linear scale and in the same unit.
+Under ``GUIDE`` a fluence has itself without noise, as theory has it: `napari_gpubio.light.guide`.
 """
 
 import re
@@ -17,7 +18,7 @@ from napari_gpubio.core.napari_io import carried
 
 Array = npt.NDArray[Any]
 Scale = Literal["linear", "log10"]
-QUANTITY, UNIT, STANDARD_ERROR, HALVES = "quantity", "unit", "standard_error", "halves"
+QUANTITY, UNIT, STANDARD_ERROR, HALVES, GUIDE = "quantity", "unit", "standard_error", "halves", "guide"
 SCALES: tuple[Scale, ...] = ("linear", "log10")
 LIGHT_DOSES = ("fluence", "fluence rate", "radiant exposure")  # all of them are light by area
 _LOG = "log10"
@@ -165,11 +166,21 @@ def halves_of(layer: Any) -> Array | None:
     return None if held is None else np.asarray(held)
 
 
+def guide_of(layer: Any) -> Array | None:
+    """Return a layer's linear values without noise, as theory has them, in its unit and its stored shape, or None."""
+    held = carried(layer, GUIDE)
+    return None if held is None else np.asarray(held)
+
+
 def quantity_metadata(
-    quantity: Quantity, *, standard_error: Array | None = None, halves: Array | None = None
+    quantity: Quantity,
+    *,
+    standard_error: Array | None = None,
+    halves: Array | None = None,
+    guide: Array | None = None,
 ) -> dict[str, Any]:
-    """Return what a layer carries of a quantity, its standard error and its halves, without what is not known."""
-    found = {QUANTITY: quantity, STANDARD_ERROR: standard_error, HALVES: halves}
+    """Return what a layer carries of a quantity, without what is not known."""
+    found = {QUANTITY: quantity, STANDARD_ERROR: standard_error, HALVES: halves, GUIDE: guide}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -14,6 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import one_volume
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
+from napari_gpubio.denoise.fluence.model import PROVABLE_TIMES
 from napari_gpubio.denoise.io import (
     NiftiImage,
     check_output,
@@ -34,10 +35,11 @@ from napari_gpubio.denoise.settings import DenoiseSettings
 Array = npt.NDArray[Any]
 ANLM, FLUENCE = "anlm", "fluence"
 _SETTINGS: dict[str, DenoiseSettings | FluenceSettings] = {ANLM: DenoiseSettings(), FLUENCE: FluenceSettings()}
-_INPUTS = ("second", "labels", "mueff")  # of the mode fluence alone
+_INPUTS = ("second", "guide", "labels", "mueff")  # of the mode fluence alone
 _EXAMPLES = """examples:
   napari-gpubio denoise t1.nii.gz --out t1_clean.nii.gz --noise-model rician
   napari-gpubio denoise even.nii.gz --second odd.nii.gz --labels labels.nii.gz --out clean.nii.gz
+  napari-gpubio denoise light_half_1.nii.gz --second light_half_2.nii.gz --guide light_guide.nii.gz --out clean.nii.gz
   napari-gpubio denoise fluence.nii.gz --mode fluence --out clean.nii.gz --residual residual.nii.gz
 
 Ctrl-C ends a run early: what was done is written. The rest is as it was (anlm), or less smooth (fluence)."""
@@ -56,7 +58,9 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("input", type=Path, help="volume (x, y, z) or series (x, y, z, n), NIfTI")
     verb.add_argument("--out", "-o", type=Path, required=True, help="denoised image, NIfTI")
     verb.add_argument(
-        "--mode", choices=tuple(_SETTINGS), help="default: fluence with --second, --labels or --mueff, else anlm"
+        "--mode",
+        choices=tuple(_SETTINGS),
+        help="default: fluence with --second, --guide, --labels or --mueff, else anlm",
     )
     verb.add_argument(
         "--noise-out", type=Path, metavar="FILE", help="standard deviation of the noise (fluence: what is left), NIfTI"
@@ -78,6 +82,9 @@ def add_verb(verbs: Any) -> None:
     fluence = verb.add_argument_group("fluence, its inputs")
     fluence.add_argument("--second", type=Path, metavar="FILE", help="fluence of the other half of the photons, NIfTI")
     fluence.add_argument(
+        "--guide", type=Path, metavar="FILE", help="what diffusion theory says of the same run (light --halves), NIfTI"
+    )
+    fluence.add_argument(
         "--labels", type=Path, metavar="FILE", help="refractive index or tissue: nothing is averaged across borders"
     )
     fluence.add_argument("--mueff", type=float, help="effective attenuation, which --cap is relative to [1/mm]")
@@ -97,7 +104,8 @@ def run(options: argparse.Namespace) -> int:
     for note in result.notes:
         print(note, file=sys.stderr)
     if isinstance(result, FluenceResult) and np.isfinite(result.snr_gain_db):
-        most = "at most " if inputs.second is None else ""  # part of the noise that is left stays hidden in one buffer
+        # part of the error that is left stays hidden in one buffer, and a very small one in two
+        most = "at most " if inputs.second is None or result.photon_multiplier > PROVABLE_TIMES else ""
         gain = f"{result.snr_gain_db:.1f} dB, as with {result.photon_multiplier:.2g} x the photons"
         print(f"gain of signal / noise: {most}{gain}", file=sys.stderr)
     _write(image, inputs, result, options)
@@ -135,13 +143,14 @@ def _mode(options: argparse.Namespace) -> str:
 
 
 class _Inputs(NamedTuple):
-    """Linear values to denoise; ``second`` and ``labels`` in the mode fluence, where they were given."""
+    """Linear values to denoise; the last three in the mode fluence, where they were given."""
 
     values: Array
     mask: npt.NDArray[np.bool_] | None
     noise: Any
     second: Array | None
     labels: Array | None
+    guide: Array | None
 
     @property
     def whole(self) -> Array:
@@ -156,7 +165,10 @@ def _read(image: NiftiImage, options: argparse.Namespace) -> _Inputs:
     chosen = _volumes(image, options)
     if np.ndim(noise) == 4:
         noise = noise[..., chosen]
-    labels = None if options.labels is None else one_volume(read_on_grid(options.labels, image), options.labels.name)
+    labels, guide = (
+        None if path is None else one_volume(read_on_grid(path, image), path.name)
+        for path in (options.labels, options.guide)
+    )
     values, mask = _linear(image.array, mask, options, chosen)
     second = None
     if options.second is not None:
@@ -164,7 +176,7 @@ def _read(image: NiftiImage, options: argparse.Namespace) -> _Inputs:
         second, mask = _linear(raw, mask, options, chosen)
         if options.skip_gaps and raw.shape == image.array.shape:  # a voxel that only one half lacks is as in the other
             second = np.where(np.isfinite(_chosen(raw, chosen)) | options.log10, second, values)
-    return _Inputs(values, mask, noise, second, labels)
+    return _Inputs(values, mask, noise, second, labels, guide)
 
 
 def _linear(
@@ -194,7 +206,7 @@ def _denoise(image: NiftiImage, inputs: _Inputs, options: argparse.Namespace) ->
         settings = read_settings(options, _SETTINGS[options.mode])
         if isinstance(settings, DenoiseSettings):
             return drive(denoise_steps(inputs.values, settings, **known), draw_progress)
-        known |= {"labels": inputs.labels, "mueff_per_mm": options.mueff}
+        known |= {"labels": inputs.labels, "guide": inputs.guide, "mueff_per_mm": options.mueff}
         return drive(denoise_fluence_steps(inputs.values, inputs.second, settings, **known), draw_progress)
 
 

@@ -17,6 +17,7 @@ from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.io.volumes import read_domain, write_fluence
@@ -135,7 +136,7 @@ def _simulate(options: argparse.Namespace) -> LightResult:
         steps = simulate_steps(
             domain, source, settings, detectors=detectors, device=options.device, resume=earlier, stop=stop
         )
-        return drive(steps, draw_progress)
+        return drive(guided_steps(steps, device=options.device), draw_progress)
 
 
 def _domain(options: argparse.Namespace) -> Domain:

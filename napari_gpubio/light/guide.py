@@ -14,7 +14,7 @@ media follow Ripoll and Nieto-Vesperinas (1999, J. Opt. Soc. Am. A 16, 1947).
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +22,10 @@ import numpy.typing as npt
 
 from napari_gpubio.core.chunks import open_run
 from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.kernels.diffusion.solver import Solver, along
 from napari_gpubio.light.model import Domain
+from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
@@ -80,6 +82,42 @@ def diffusion_guide(
     only = Device("cuda", chosen.indices[:1])
     make = functools.partial(guide_on, only, functools.partial(_guide, domain=domain, settings=settings), unscattered)
     return open_run(make, only, _BYTES_PER_VOXEL * domain.labels.size, "the guide of a denoiser")
+
+
+def with_guide(result: LightResult, *, device: str | Device = "auto") -> LightResult:
+    """Return a result that has its guide: itself if it has one, else a copy for which the guide was solved.
+
+    Layers and files then keep the guide beside the halves, and a denoiser needs nothing else of the run.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light
+    >>> head = light.phantom.load_head_phantom()
+    >>> source, settings = light.phantom.default_source(head), light.LightSettings(photons=100, halves=True)
+    >>> result = light.simulate(head, source, settings, device="cpu")
+    >>> with_guide(result, device="cpu").guide.shape == head.shape
+    True
+    """
+    return drive(guide_steps(result, device=device))
+
+
+def guide_steps(result: LightResult, *, device: str | Device = "auto") -> Generator[Step, None, LightResult]:
+    """Do `with_guide`; the one step that is yielded says what is done, if anything is to do."""
+    if result.guide is not None:
+        return result
+    yield Step(0, 1, "solving the diffusion equation, which guides the denoiser;")
+    found = diffusion_guide(result.domain, result.source, result.settings, device=device)
+    return dataclasses.replace(result, guide=found)
+
+
+def guided_steps(
+    steps: Generator[Step, None, LightResult], *, device: str | Device = "auto"
+) -> Generator[Step, None, LightResult]:
+    """Take the steps of a simulation, and solve the guide of what it gives unless it was stopped or has no halves."""
+    result = yield from steps
+    if not result.complete or result.half_fluences is None:
+        return result
+    return (yield from guide_steps(result, device=device))
 
 
 def _guide(xp: Any, solver: Callable[..., Solver], domain: Domain, settings: LightSettings, unscattered: Any) -> Any:

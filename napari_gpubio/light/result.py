@@ -120,6 +120,9 @@ class LightResult(SimulationResult):
         Absorbed fraction of a launched photon for each label, within the time gates.
     detected
         Detected photons.
+    guide
+        Fluence without noise as diffusion theory has it, of all gates together, per launched photon, 1/mm^2, shape
+        (X, Y, Z); None unless `napari_gpubio.light.guide.with_guide` has added it.
     """
 
     domain: Domain
@@ -134,6 +137,7 @@ class LightResult(SimulationResult):
     energy: EnergyBalance
     absorbed: Mapping[int, Estimate]
     detected: DetectedPhotons
+    guide: npt.NDArray[np.float32] | None = None
 
     @cached_property
     def fluence(self) -> npt.NDArray[np.float32]:

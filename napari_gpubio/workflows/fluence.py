@@ -80,20 +80,19 @@ def clean_fluence_steps(
         If no light has reached the labels.
     """
     from napari_gpubio.denoise.fluence import denoise_fluence_steps
-    from napari_gpubio.light.guide import diffusion_guide
+    from napari_gpubio.light.guide import guide_steps
 
     held, domain = fluence_arrays(result, PER_PHOTON), result.domain
     halves, error = held["halves"], held["standard_error"]
     first, second = (result.fluence, None) if halves is None else halves
     inside = domain.labels != OUTSIDE
-    yield Step(0, 1, "solving the diffusion equation for the guide of the filter;")
-    guide = diffusion_guide(domain, result.source, result.settings, device=device)
+    guided = yield from guide_steps(result, device=device)
     steps = denoise_fluence_steps(
         first,
         second,
         settings,
         labels=domain.labels,
-        guide=guide,
+        guide=guided.guide,
         refractive_index=refractive_index(domain),
         mask=inside,
         voxel_size_mm=tuple(map(float, domain.voxel_sizes_mm)),

@@ -9,7 +9,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import get_reader, read_layers, sidecar_path, write_image
 from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_layer, volume_of
-from napari_gpubio.core.quantity import Quantity, halves_of, quantity_metadata, quantity_of, standard_error_of
+from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_metadata, quantity_of, standard_error_of
 from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.tracts.napari_io import read_layers as read_nifti_layers
 from tests.volume_samples import AFFINES, VOLUME, built
@@ -17,13 +17,14 @@ from tests.volume_samples import AFFINES, VOLUME, built
 LOG_FLUENCE = Quantity("fluence", "1/mm2", "log10", "light, 1,000 photons")
 STRAIGHT = AFFINES["anisotropic"]
 ERROR, HALVES = (0.1 * VOLUME).astype(np.float32), np.stack([VOLUME, VOLUME + 2]).astype(np.float32)
+GUIDE = (VOLUME + 1.5).astype(np.float32)
 EVERY_FORMAT = pytest.mark.parametrize("name", ["a.nii.gz", "a.nii", "a.npz"])
 
 
 def fluence(affine=STRAIGHT, **held):
     values = VOLUME.astype(np.float32)
     values[0, 0, 0] = np.nan
-    told = quantity_metadata(LOG_FLUENCE, standard_error=ERROR, halves=HALVES)
+    told = quantity_metadata(LOG_FLUENCE, standard_error=ERROR, halves=HALVES, guide=GUIDE)
     limits = {"contrast_limits": (-3.0, 2.0), "colormap": "inferno"}
     return built(volume_layer(values, affine, "log fluence", metadata={**told, **held}, **limits))
 
@@ -48,6 +49,7 @@ def test_a_fluence_comes_back_with_all_it_says(tmp_path, name, affine):
     assert quantity_of(opened) == LOG_FLUENCE
     np.testing.assert_array_equal(standard_error_of(opened), ERROR)
     np.testing.assert_array_equal(halves_of(opened), HALVES)
+    np.testing.assert_array_equal(guide_of(opened), GUIDE)
     assert carried(opened, "parameters") == {"photons": 1000}
     assert tuple(opened.contrast_limits) == (-3.0, 2.0)
     assert opened.colormap.name == "inferno"

@@ -13,6 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light import cli as batch
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.guide import diffusion_guide
 from napari_gpubio.light.io import load_result, write_table
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.run import simulate
@@ -87,6 +88,13 @@ def test_it_does_what_the_api_does(files, capsys):
     (scalp,) = [line for line in printed.out.splitlines() if line.startswith("  scalp")][:1]
     assert float(scalp.split()[1]) == pytest.approx(expected.absorbed[1].value, rel=0.05)
     assert "Detector D1" in printed.out
+
+
+def test_halves_come_with_the_guide_of_a_denoiser(files):
+    run_head(*PLACE, "--halves", "--out", "f.nii.gz")
+    halves = LightSettings(photons=2000, batches=4, halves=True)
+    expected = diffusion_guide(HEAD, Source(position_mm=(0, 0, 1), direction=(0, 0, -1)), halves, device="cpu")
+    np.testing.assert_array_equal(np.asarray(nib.load("f_guide.nii.gz").dataobj), expected)
 
 
 def test_light_goes_straight_in_if_no_direction_is_given(files):

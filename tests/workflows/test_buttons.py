@@ -10,7 +10,7 @@ import pytest
 from napari_gpubio import workflows
 from napari_gpubio.core import warmup
 from napari_gpubio.core.napari_io import carried, volume_of
-from napari_gpubio.core.quantity import halves_of, quantity_of, standard_error_of, to_linear
+from napari_gpubio.core.quantity import guide_of, halves_of, quantity_of, standard_error_of, to_linear
 from napari_gpubio.core.volumes import read_array
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.io import read_curves_csv
@@ -67,6 +67,7 @@ def test_clean_gives_what_the_script_gives(viewer, ran, qtbot):
     run_result = result(viewer)
     assert run_result.half_fluences is not None
     assert halves_of(fluence(viewer)).shape == (2, *run_result.domain.shape)
+    assert guide_of(fluence(viewer)).shape == run_result.domain.shape
     clean(qtbot, ran)
     (layer,) = cleaned(viewer)
     expected = workflows.clean_fluence(run_result, device="cpu")

@@ -10,7 +10,7 @@ from napari_gpubio import denoise, light, workflows
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import volume_of
 from napari_gpubio.core.quantity import Quantity, quantity_of, standard_error_of, to_linear
-from napari_gpubio.light.guide import diffusion_guide
+from napari_gpubio.light.guide import diffusion_guide, with_guide
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.statistics import fluence_units, label_fluence
 from tests.volume_samples import built
@@ -59,10 +59,22 @@ def test_it_is_the_denoiser_with_all_that_the_run_knows(result, clean):
 
 def test_the_script_of_the_readme_runs(capsys):
     readme = Path(__file__).parents[2] / "README.md"
-    (script,) = (part.split("```")[0] for part in readme.read_text().split("```python\n") if "workflows" in part)
+    scripts = [part.split("```")[0] for part in readme.read_text().split("```python\n")[1:]]
+    (script,) = (each for each in scripts if "workflows" in each)
     exec(script.replace("1_000_000", "20_000"), {})
     names = [line.split(" 0")[0].rsplit(" ", 2)[0] for line in capsys.readouterr().out.splitlines()]
     assert names == ["scalp", "skull", "CSF", "gray matter", "white matter"]
+
+
+def test_the_guide_is_solved_once_and_kept_in_files(result, clean, tmp_path, monkeypatch):
+    guided = with_guide(result, device="cpu")
+    assert with_guide(guided) is guided
+    for name, write in (("r.npz", light.io.save_result), ("f.nii", light.io.write_fluence)):
+        write(tmp_path / name, guided)
+    monkeypatch.setattr("napari_gpubio.light.guide.diffusion_guide", None)
+    loaded = light.io.load_result(tmp_path / "r.npz")
+    np.testing.assert_array_equal(workflows.clean_fluence(loaded, device="cpu").image, clean.image)
+    np.testing.assert_array_equal(denoise.io.read_image(tmp_path / "f_guide.nii.gz").array, guided.guide)
 
 
 def test_it_is_nearer_to_many_photons(result, clean):

@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio import workflows
 from napari_gpubio.core.napari_io import carried, volume_of
-from napari_gpubio.core.quantity import Quantity, halves_of, quantity_of, standard_error_of, to_linear
+from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_of, standard_error_of, to_linear
 from napari_gpubio.denoise.gui import DenoisePanel
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.light.napari_io import domain_of
@@ -53,13 +53,14 @@ def test_an_opened_fluence_is_cleaned_and_counted_as_the_one_on_screen(viewer, r
     opened = saved_and_opened(viewer, layer, tmp_path / f"light{ending}")
     assert quantity_of(opened) == quantity_of(layer)
     assert quantity_of(opened).text == "log10 fluence rate (mW/mm²)"
-    for of in (standard_error_of, halves_of):
+    for of in (standard_error_of, halves_of, guide_of):
         np.testing.assert_array_equal(of(opened), of(layer))
     assert carried(opened, "result") is None
     denoise = docked(viewer, DenoisePanel(viewer), "Denoise")
     denoise.choose_device("cpu")
     denoise.image_box.layer_box.choose(opened)
     press_and_wait(qtbot, denoise, denoise.run_button)
+    assert "thin, strong absorbers" not in denoise.message
     clean = viewer.layers[f"denoised {opened.name}"]
     again = saved_and_opened(viewer, clean, tmp_path / f"clean{ending}")
     assert quantity_of(again).name == "fluence rate"

@@ -61,6 +61,9 @@ class FluenceSettings:
         check_params(self)
 
 
+PROVABLE_TIMES = 15.0  # `photon_multiplier` that two halves can prove; what is above is an upper bound
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FluenceResult:
     """Denoised fluence, its noise, and how far it was smoothed.
@@ -109,5 +112,8 @@ class FluenceResult:
 
     @property
     def photon_multiplier(self) -> float:
-        """Times as many photons as an unfiltered run would need for the same noise."""
+        """Times as many photons as an unfiltered run would need for the same error; at most that if above 15.
+
+        Halves cannot show an error that is so much smaller than the noise.
+        """
         return float(10.0 ** (self.snr_gain_db / 10.0))

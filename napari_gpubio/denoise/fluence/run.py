@@ -28,6 +28,11 @@ from napari_gpubio.denoise.model import provenance
 from napari_gpubio.denoise.run import OpenVolume, denoise_volumes
 
 Array = npt.NDArray[Any]
+_UNGUIDED = (
+    "the optical properties of the run are not known here, so the result may be too bright inside vessels and other "
+    "thin, strong absorbers, and its error too small; use Clean in the light panel or workflows.clean_fluence, which "
+    "know them"
+)
 _SINGLE = "there is one buffer only: its noise was {}, and it was split in two with random numbers"
 
 
@@ -188,6 +193,7 @@ class _Gates:
         index = checked_labels(known.refractive_index, shape, "refractive indices")
         self._guide = checked_guide(known.guide, shape, inside)
         is_guided = self._guide is not None
+        self._notes += () if is_guided else (_UNGUIDED,)
         self._segments = segments_of(shape, index if is_guided else labels, self._mask)
         self._tissues = segments_of(shape, labels, self._mask) if is_guided else None
         self._limit = None if is_guided else limit_of(mueff, settings, shape)

@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import stored_array, volume_of
-from napari_gpubio.core.quantity import halves_of
+from napari_gpubio.core.quantity import guide_of, halves_of
 from napari_gpubio.denoise.fluence import FluenceSettings
 from napari_gpubio.denoise.gui.inputs import is_image, other_half, why_no_image, why_no_volume
 from napari_gpubio.denoise.gui.request import AnlmRecipe, FluenceRecipe, Recipe
@@ -30,6 +30,10 @@ _LEVEL_TIP = (
 _SECOND_TIP = "Fluence from the other half of the photons, per photon of that half; the image is the first half"
 _LABELS_TIP = "Tissue or refractive index of each voxel: nothing is averaged across boundaries"
 _OWN_HALVES = "The image carries both halves of its photons, which are used."
+_OWN_GUIDE = (
+    "The image carries both halves of its photons and the guide of its run, which are used; vessels and other thin, "
+    "strong absorbers are denoised, too."
+)
 _ALONE = "With a single volume, the noise is estimated from it; two halves of the photons give a better result."
 _LAYER_NAMES = {"noise": "noise map", "second": "second half", "labels": "labels layer"}
 
@@ -153,7 +157,8 @@ class FluenceMode(Mode):
             viewer, lambda layer: why_not_array(layer, Labels, VOLUME), nothing="none", parent=self
         )
         self.alone = muted_label(self, _ALONE)
-        self._image_key, self._halves = "", None  # of the photons, as the image carries them
+        self._image_key = ""
+        self._halves, self._guide = None, None  # as the image carries them
         self._is_own_choice = False  # of the user
         halves = LayerListener(viewer, is_image, layers_changed=self._choose_other_half)
         self.parts = [self.second_box, self.labels_box, halves]
@@ -185,13 +190,19 @@ class FluenceMode(Mode):
         """Whether the image carries both halves of its photons."""
         return self._halves is not None
 
+    @property
+    def has_own_guide(self) -> bool:
+        """Whether the image carries the guide of its run, beside both halves."""
+        return self.has_own_halves and self._guide is not None
+
     def read_recipe(self, image: LayerVolume) -> Recipe:
         """Read the settings and inputs; halves that the image carries are inputs too."""
         recipe = super().read_recipe(image)
         if self._halves is None:
             return recipe
         first, second = (Values(half) for half in self._halves)
-        return replace(recipe, inputs={**recipe.inputs, "first": first, "second": second})
+        guide = {"guide": Values(self._guide)} if self.has_own_guide else {}
+        return replace(recipe, inputs={**recipe.inputs, "first": first, "second": second, **guide})
 
     def set_image(self, layer: Any | None) -> None:
         """Choose the other half of another image, by its name."""
@@ -199,7 +210,7 @@ class FluenceMode(Mode):
         if key and key == self._image_key:
             return
         self._image_key, self._is_own_choice = key, False
-        self._halves = None if layer is None else _halves_on_grid(layer)
+        self._halves, self._guide = (None, None) if layer is None else _carried_on_grid(layer)
         self._rows.setRowVisible(self.second_box, not self.has_own_halves)
         self._show_alone()
         self.second_box.setCurrentIndex(0)
@@ -209,7 +220,8 @@ class FluenceMode(Mode):
         self._is_own_choice = True
 
     def _show_alone(self, *_: Any) -> None:
-        self.alone.setText(_OWN_HALVES if self.has_own_halves else _ALONE)
+        own = _OWN_GUIDE if self.has_own_guide else _OWN_HALVES
+        self.alone.setText(own if self.has_own_halves else _ALONE)
         self._rows.setRowVisible(self.alone, self.has_own_halves or self.second_box.layer is None)
 
     def _choose_other_half(self) -> None:
@@ -224,10 +236,12 @@ class FluenceMode(Mode):
             self.second_box.choose(others[name])
 
 
-def _halves_on_grid(layer: Any) -> Any | None:
-    """The halves that a layer carries, if they have its shape."""
-    halves = halves_of(layer)
-    return None if halves is None or halves.shape[1:] != np.shape(stored_array(layer)) else halves
+def _carried_on_grid(layer: Any) -> tuple[Any | None, Any | None]:
+    """The halves and the guide that a layer carries, those of them that have its shape."""
+    halves, guide, shape = halves_of(layer), guide_of(layer), np.shape(stored_array(layer))
+    is_halves = halves is not None and halves.shape[1:] == shape
+    is_guide = guide is not None and guide.shape == shape
+    return halves if is_halves else None, guide if is_guide else None
 
 
 MODES: tuple[type[Mode], ...] = (AnlmMode, FluenceMode)

@@ -1,6 +1,7 @@
 """A request of the panel, read in the GUI thread: what is denoised, and how; a worker takes its steps."""
 
 import dataclasses
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
+from napari_gpubio.denoise.fluence.model import PROVABLE_TIMES
 from napari_gpubio.denoise.io import in_place, mean_of_halves, to_log10, without_gaps
 from napari_gpubio.denoise.kernels.anlm.problem import Triple, make_windows
 from napari_gpubio.denoise.model import DenoiseResult
@@ -23,6 +25,9 @@ Result = DenoiseResult | FluenceResult
 _FLUENCE_REACH = 2.5
 
 
+_AT_MOST = "≤"
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ResultTexts:
     """Texts about the results of a mode."""
@@ -33,7 +38,12 @@ class ResultTexts:
     gain_tip: str  # where the gain comes from
     times: str  # what so many times more of would do the same without a filter
     about: str = "≈"  # before the gain: about so much, or at most
+    trusted_times: float = math.inf  # beyond which it is at most
     stopped: str  # status after a run that was stopped
+
+    def before_gain(self, times: float) -> str:
+        """What stands before a gain that is worth so many times as many photons."""
+        return _AT_MOST if times > self.trusted_times else self.about
 
 
 _ANLM_TEXTS = ResultTexts(
@@ -53,9 +63,11 @@ _FLUENCE_TEXTS = ResultTexts(
     gain="Gain",
     times="photons",
     gain_tip=(
-        "From the noise before and after, estimated from the two halves; median over voxels with more signal than "
-        "noise. A change in bias is not included: it lowers the gain by about 2 dB on the sample, whose truth is known."
+        "From the noise before, and the noise and bias that are left, as the two halves show them, over voxels with "
+        "more signal than noise; bright voxels count more. More than 15 times the photons is an upper bound: halves "
+        "cannot show an error that is so much smaller than the noise."
     ),
+    trusted_times=PROVABLE_TIMES,
     stopped="stopped; wider windows were not tried",
 )
 _FLUENCE_ALONE_TEXTS = dataclasses.replace(
@@ -66,7 +78,7 @@ _FLUENCE_ALONE_TEXTS = dataclasses.replace(
         "From the noise before and after, estimated from the single volume, which reveals only part of what remains: "
         "on the sample, whose truth is known, the gain is about 5 dB less."
     ),
-    about="≤",
+    about=_AT_MOST,
 )
 
 

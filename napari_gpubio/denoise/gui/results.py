@@ -246,7 +246,7 @@ class DenoisedBox(ResultBox):
     def show_result(self, done: Denoised) -> None:
         """Show the numbers of a result."""
         texts, image = done.request.recipe.texts, done.request.image
-        shown = number_texts(done.numbers, image, texts.times, texts.about)
+        shown = number_texts(done.numbers, image, texts.times, texts.before_gain(done.numbers.times))
         rows = (
             ("noise", "Noise / signal" if image.values.is_log else "Noise σ", _NOISE_TIP),
             ("before", "Signal / noise before", _NOISE_TIP),

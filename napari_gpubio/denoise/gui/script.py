@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from napari.layers import Labels
 
-from napari_gpubio.core.layer_files import half_paths, write_image
+from napari_gpubio.core.layer_files import guide_path, half_paths, write_image
 from napari_gpubio.core.napari_io import saved_path, stored_array
-from napari_gpubio.core.quantity import halves_of
+from napari_gpubio.core.quantity import guide_of, halves_of
 from napari_gpubio.core.volumes import read_array
 from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import FluenceMode, Mode
@@ -45,10 +45,14 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
         lines.append(f"{keyword} = {f'denoise.io.from_log10({read})' if is_image and holds_log(given) else read}")
         call += f", {keyword}={keyword}"
     if _takes_halves(mode):
-        first, second = half_paths(saved.get(image.name) or _file_of(box.layer) or Path(image.name))
+        file = saved.get(image.name) or _file_of(box.layer) or Path(image.name)
+        first, second = half_paths(file)
         lines.append(f"values = denoise.io.read_on_grid({str(first)!r}, image){part}")
         lines.append(f"second = denoise.io.read_on_grid({str(second)!r}, image){part}")
         call += ", second=second"
+        if mode.has_own_guide:
+            lines.append(f"guide = denoise.io.read_on_grid({str(guide_path(file))!r}, image){part}")
+            call += ", guide=guide"
     else:
         values = f"image.array{part}"
         lines.append(f"values = {f'denoise.io.from_log10({values})' if box.log.isChecked() else values}")
@@ -60,20 +64,20 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
     return "\n".join(["from napari_gpubio import denoise", "", *lines]) + "\n"
 
 
-def _takes_halves(mode: Mode) -> bool:
+def _takes_halves(mode: Mode) -> TypeGuard[FluenceMode]:
     """Whether both halves of the photons come with the image."""
     return isinstance(mode, FluenceMode) and mode.has_own_halves
 
 
 def _has_halves(layer: Any, mode: Mode) -> bool:
-    """Whether the halves lie beside the file of an image, as the layer carries them, if a mode takes them."""
+    """Whether halves and guide lie beside the file of an image, as the layer carries them, if a mode takes them."""
     file, halves = _file_of(layer), halves_of(layer)
     if not _takes_halves(mode) or file is None or halves is None:
         return not _takes_halves(mode)
-    paths = half_paths(file)
-    return all(path.is_file() for path in paths) and all(
-        np.array_equal(read_array(path)[0], half) for path, half in zip(paths, halves, strict=True)
-    )
+    beside = dict(zip(half_paths(file), halves, strict=True))
+    if mode.has_own_guide:
+        beside[guide_path(file)] = guide_of(layer)
+    return all(path.is_file() and np.array_equal(read_array(path)[0], held) for path, held in beside.items())
 
 
 def _written(box: ImageBox, name: str) -> list[str]:
@@ -107,7 +111,7 @@ def _file_of(layer: Any) -> Path | None:
 
 
 def save_image(layer: Any, folder: Path) -> Path:
-    """Write an image layer as NIfTI into a folder, with the halves that it carries; the name is the layer's.
+    """Write an image layer as NIfTI into a folder under the layer's name, with the halves and guide that it carries.
 
     Returns the path.
     """

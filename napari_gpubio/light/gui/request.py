@@ -17,6 +17,7 @@ from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.labels import Tissue, vector
+from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import picture_layer
@@ -157,13 +158,16 @@ def voxel_steps(
     """Simulate in voxels; Stop makes what was done the result.
 
     ``options`` is called for each preview, because the user may change them during a run. ``outdated`` tells whether a
-    newer request waits; the run then ends with its first preview.
+    newer request waits; the run then ends with its first preview. Any other run that was not stopped ends with the
+    guide of a denoiser, if there are halves for it.
     """
     yield Step(0, request.settings.photons, "reading the labels …")
     domain = domains.of(request.volume)
     steps = simulate_steps(
         domain, request.source, request.settings, detectors=request.detectors, device=request.device, stop=stop
     )
+    if outdated is None:
+        steps = guided_steps(steps, device=request.device)
     return (yield from with_previews(steps, lambda result: display_voxels(result, options()), outdated))
 
 
@@ -175,7 +179,7 @@ def continue_voxel_steps(
     steps = simulate_steps(
         result.domain, result.source, settings, detectors=result.detectors, device=device, resume=result, stop=stop
     )
-    return (yield from with_previews(steps, lambda more: display_voxels(more, options())))
+    return (yield from with_previews(guided_steps(steps, device=device), lambda more: display_voxels(more, options())))
 
 
 def needed_memory_steps(

@@ -33,7 +33,7 @@ Made = TypeVar("Made", bound="DataclassInstance")
 _DOMAIN_ARRAYS = ("labels", "mua_per_mm", "mus_per_mm")
 _IN_DOMAIN = ("media", "outside_n")
 _VOLUMES = ("gates", "gates_error", "fluence_error")
-_VOLUMES_ON_REQUEST = ("half_fluences", "escaped_weight")
+_VOLUMES_ON_REQUEST = ("half_fluences", "escaped_weight", "guide")
 _PHOTON_ARRAYS = (
     "photon", "detector", "weight", "path_mm", "scatterings", "position_mm", "direction", "time_ns",
 )  # fmt: skip

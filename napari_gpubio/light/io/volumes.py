@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import companions, write_described
-from napari_gpubio.core.quantity import HALVES, QUANTITY, STANDARD_ERROR, Quantity
+from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.io.results import describe
@@ -81,9 +81,9 @@ def write_fluence(
     gates: bool = False,
     hide_uncertain: bool = False,
 ) -> Path:
-    """Write fluence as NIfTI (float32), all parameters as JSON beside it, and its standard error and halves.
+    """Write fluence as NIfTI (float32), all parameters as JSON beside it, and its standard error, halves and guide.
 
-    Both are there in the end or neither; older files are replaced only when the new ones are complete.
+    All are there in the end or neither; older files are replaced only when the new ones are complete.
 
     Parameters
     ----------
@@ -130,8 +130,7 @@ def write_fluence(
         **({"first_axis": "time gate"} if gates else {}),
         **({"hidden": HIDDEN} if hide_uncertain else {}),
     }
-    arrays = companions(held.get(STANDARD_ERROR), held.get(HALVES))
-    return write_described(path, values, result.domain.affine, about, arrays, beside=described)
+    return write_described(path, values, result.domain.affine, about, companions(held), beside=described)
 
 
 def fluence_word(unit: FluenceUnit) -> str:
@@ -140,14 +139,18 @@ def fluence_word(unit: FluenceUnit) -> str:
 
 
 def fluence_arrays(result: LightResult, unit: FluenceUnit, *, gates: bool = False) -> dict[str, Any]:
-    """Return the standard error and the halves of a fluence in a unit, as far as they are known.
+    """Return the standard error, the halves and the guide of a fluence in a unit, as far as they are known.
 
-    Of all time gates together, or of each: shapes (X, Y, Z) and (2, X, Y, Z), or with G behind.
+    Of all time gates together, or of each, which has no guide: shapes (X, Y, Z) and (2, X, Y, Z), or with G behind.
     """
     error = result.gates_error if gates else result.fluence_error
     halves = result.half_fluences
     if halves is not None and not gates:
         halves = halves[..., 0] if halves.shape[-1] == 1 else halves.sum(axis=-1, dtype=np.float64).astype(np.float32)
-    found = {STANDARD_ERROR: None if np.isnan(error).all() else error, HALVES: halves}
+    found = {
+        STANDARD_ERROR: None if np.isnan(error).all() else error,
+        HALVES: halves,
+        GUIDE: None if gates else result.guide,
+    }
     factor = np.float32(unit.factor)
     return {name: held if factor == 1 or held is None else held * factor for name, held in found.items()}

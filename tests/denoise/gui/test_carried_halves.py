@@ -21,17 +21,21 @@ def halves():
     return np.stack([rng.poisson(40 * truth) / 40 for _ in range(2)]).astype(np.float32)
 
 
-def add_fluence(viewer, scale, affine=AFFINE, held=None, name="light"):
+def guide():
+    return (0.5 * np.exp(-0.27 * np.indices(SHAPE)[2])).astype(np.float32)
+
+
+def add_fluence(viewer, scale, affine=AFFINE, held=None, name="light", **more):
     held = halves() if held is None else held
     mean = (held[0] + held[1]) / 2
     values = denoise.io.to_log10(mean) if scale == "log10" else mean
-    told = quantity_metadata(Quantity("fluence", "1/mm2", scale), halves=held)
+    told = quantity_metadata(Quantity("fluence", "1/mm2", scale), halves=held, **more)
     return add_volume(viewer, values, affine, name, metadata=told)
 
 
-def expected(affine=AFFINE):
+def expected(affine=AFFINE, **known):
     sizes = np.linalg.norm(affine[:3, :3], axis=0)
-    return denoise.denoise_fluence(*halves(), voxel_size_mm=sizes, device="cpu")
+    return denoise.denoise_fluence(*halves(), **known, voxel_size_mm=sizes, device="cpu")
 
 
 def shown(image, scale):
@@ -45,7 +49,7 @@ def test_the_halves_are_used_by_themselves(viewer, panel, qtbot, scale):
     assert "carries both halves" in panel.mode.alone.text()
     assert "fluence (1/mm²)" in panel.image_box.sizes.text()
     run(qtbot, panel)
-    assert panel.message == ""
+    assert "thin, strong absorbers" in panel.message
     clean, found = viewer.layers["denoised light"], expected()
     assert np.array_equal(volume_of(clean), shown(found.image, scale), equal_nan=True)
     assert np.array_equal(standard_error_of(clean), found.noise)
@@ -73,6 +77,19 @@ def test_a_saved_fluence_is_opened_and_continued_and_so_is_its_result(viewer, pa
 def test_the_script_saves_halves_that_are_in_no_file(viewer, panel, qtbot, tmp_path, monkeypatch):
     add_fluence(viewer, "linear")
     run(qtbot, panel)
+    run_script_here(panel, tmp_path, monkeypatch)
+    written = denoise.io.read_image(tmp_path / "denoised light.nii.gz")
+    assert np.array_equal(written.array, stored_array(viewer.layers["denoised light"]))
+
+
+def test_the_guide_is_used_by_itself_and_in_the_script(viewer, panel, qtbot, tmp_path, monkeypatch):
+    add_fluence(viewer, "linear", guide=guide())
+    assert "guide of its run" in panel.mode.alone.text()
+    run(qtbot, panel)
+    assert panel.message == ""
+    image = expected(guide=guide()).image
+    assert np.array_equal(volume_of(viewer.layers["denoised light"]), image)
+    assert not np.array_equal(image, expected().image)
     run_script_here(panel, tmp_path, monkeypatch)
     written = denoise.io.read_image(tmp_path / "denoised light.nii.gz")
     assert np.array_equal(written.array, stored_array(viewer.layers["denoised light"]))

@@ -68,8 +68,9 @@ def test_the_gui_gives_what_the_api_gives(viewer, panel, qtbot, affine):
     assert np.array_equal(volume_of(viewer.layers[BOTH]), (EVEN + ODD) / 2)
     for layer in (clean, residual, noise, scale, viewer.layers[BOTH]):
         assert np.allclose(layer.extent.world, image.extent.world)
-    assert number(panel, "Gain") == f"≈ {expected.snr_gain_db:.0f} dB"
-    assert number(panel, "As good as") == f"≈ {float(f'{expected.photon_multiplier:.2g}'):g} × the photons"
+    assert expected.photon_multiplier > 15  # of which two halves can prove no more
+    assert number(panel, "Gain") == f"≤ {expected.snr_gain_db:.0f} dB"
+    assert number(panel, "As good as") == f"≤ {float(f'{expected.photon_multiplier:.2g}'):g} × the photons"
     is_clear = (expected.raw_noise > 0) & (expected.image > expected.raw_noise)
     before, after = (np.median(x[is_clear]) for x in (expected.raw_noise, expected.noise))
     assert number(panel, "Noise") == f"{before:.3g} → {after:.3g}"

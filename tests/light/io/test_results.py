@@ -82,6 +82,7 @@ def rich_result():
         detectors=(Detector(position_mm=(1, 2, 3), normal=(0, 0, 1), name="D1"), Detector(position_mm=(4, 5, 6))),
         half_fluences=RANDOM.random((2, *shape, 2), np.float32),
         escaped_weight=RANDOM.random(shape, np.float32),
+        guide=RANDOM.random(shape, np.float32),
         energy=dataclasses.replace(plain.energy, roulette=Estimate(1e-300, float("nan"))),
         parameters={"device": "cpu", "seconds": 1.25, "gpu": None, "batches": [1, 2]},
         state=stopped_run().state,

@@ -26,6 +26,8 @@ FINEST = 0.8  # voxels: the finest scale
 RATIO = 1.6  # of one scale to the next, about; finer steps gain a tenth of a decibel
 _NARROWEST = 0.25  # voxels: narrower Gaussians are one voxel
 _EVIDENCE = 1.5  # voxels: the narrowest window over which errors are compared
+_EDGE = 1.2  # voxels: the narrowest scale over which updates are blended
+_EDGE_SHARE = 0.75  # of a candidate's scale, if that is more and blending ends at tissues, where fewer errors are seen
 
 
 class Taps(NamedTuple):
@@ -54,6 +56,7 @@ class Candidate(NamedTuple):
     scale_mm: float  # its standard deviation
     window: Window  # what it smooths with, twice
     evidence: Window  # what errors are compared over
+    edge: Window  # what updates are blended over
     is_flat: bool  # whether it leaves an axis alone
     is_within: bool = False  # whether it smooths once, within tissues, instead of twice (with a guide only)
 
@@ -108,12 +111,14 @@ def make_candidates(
     scales, found = scales_of(settings), []
     for scale in scales:
         evidence = make_window(max(_EVIDENCE, scale), steps)
+        edge = make_window(max(_EDGE, _EDGE_SHARE * scale) if with_tissues else _EDGE, steps)
         # the widest window is for what is homogeneous, and the finest is too small to be worth flattening
         for axis in (None, 0, 1, 2) if settings.flat and scales[0] < scale < scales[-1] else (None,):
             window = make_window(scale, steps, is_sloped=scale <= WIDEST_SLOPED, flat_along=axis)
-            found.append(Candidate(scale * finest, window, evidence, axis is not None))
+            found.append(Candidate(scale * finest, window, evidence, edge, axis is not None))
         if with_tissues:
-            found.append(Candidate(scale * finest, make_window(scale, steps), evidence, is_flat=False, is_within=True))
+            once = make_window(scale, steps)
+            found.append(Candidate(scale * finest, once, evidence, edge, is_flat=False, is_within=True))
     return found
 
 

@@ -15,7 +15,8 @@ whatever the optical properties.
 
 With a guide g, a fluence without noise that is about right, S u = g G u / G g takes the place of G u. It is exact
 wherever u / g is constant in the window, inside of thin absorbers and beside sources as well; and a ratio of sums,
-unlike a mean of ratios, weights voxels by their photons. Errors are then compared within tissues.
+unlike a mean of ratios, weights voxels by their photons. Errors are then compared, and updates blended, within tissues:
+what is best beside a vessel is not what is best in it.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +28,6 @@ import numpy as np
 from napari_gpubio.denoise.kernels.fluence.problem import Candidate, FluenceProblem, Smoothed, Window, make_window
 
 _REFERENCE, _SMOOTHER, _BACKGROUND = 1.7, 1.0, 1.5  # voxels: scales of what errors are relative to
-_EDGE = 1.2  # voxels: scale over which updates are blended
 _AROUND = 3.0  # voxels: scale over which the remaining noise is measured
 _AROUND_BIAS = 5.0  # voxels: and the remaining bias, which is known less well
 _SHARE = 0.03  # of the background that the reference is at least
@@ -92,8 +92,8 @@ class ScaleSelection(ABC):
         self._pairs, self._difference = [empty(2) for _ in range(3)], empty()
         self._reference, self._scales = empty(), empty()
         self._scales.fill(np.float32(0.0))
-        scales = _SMOOTHER, _BACKGROUND, _EDGE, _AROUND
-        self._smoother, self._background, self._edge, self._around = (make_window(s, problem.steps) for s in scales)
+        scales = _SMOOTHER, _BACKGROUND, _AROUND
+        self._smoother, self._background, self._around = (make_window(s, problem.steps) for s in scales)
         self._sloped = make_window(_REFERENCE, problem.steps, is_sloped=True)
         self._wide = make_window(_GUIDED, problem.steps)
         self._widely = make_window(_AROUND_BIAS, problem.steps)
@@ -175,7 +175,7 @@ class ScaleSelection(ABC):
         limit = self._limit if is_limited else self._reference  # which is not read then
         update = Update(limit, estimates, self._best, self._scales, scale, np.int32(is_limited))
         other = difference if weight is room else room
-        self.smooth(weight, self._edge, (other, weight), self._masked, Pass("update_best", (update,)))
+        self.smooth(weight, candidate.edge, (other, weight), self._compared, Pass("update_best", (update,)))
 
     def _measure_reference(self) -> None:
         """What errors are relative to: the whole, smoothed without much bias, and above 0."""
@@ -227,7 +227,7 @@ class ScaleSelection(ABC):
         """
         variance, room = self._pairs[0]
         self._do("dispersion", *pair, self._reference, variance)
-        variance = self.smooth(variance, self._around, (room, variance), self._masked)
+        variance = self.smooth(variance, self._around, (room, variance), self._compared)
         if with_bias:
             bias, room = self._pairs[1]
             self._do("squared_bias", *pair, *self.halves, self._reference, bias)
@@ -242,9 +242,11 @@ class ScaleSelection(ABC):
         for candidate in self.problem.candidates:
             yield candidate.window, is_cut or candidate.is_within
             yield candidate.evidence, compared
+            yield candidate.edge, compared
         yield NOTHING, True
         yield self._sloped, is_cut
         yield self._wide, is_cut
         yield self._widely, compared
-        for window in (self._smoother, self._background, self._edge, self._around):
+        yield self._around, compared
+        for window in (self._smoother, self._background):
             yield window, masked

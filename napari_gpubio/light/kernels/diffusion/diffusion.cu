@@ -68,13 +68,13 @@ extern "C" __global__ void multiply(
     const int i = int(n / along_x), j = int(n / nz % ny), k = int(n % nz);
     if (i >= nx) return;
     const double here = p[n];
-    double total = sink[n] * here;
-    if (i + 1 < nx) total += cx[n] * (here - p[n + along_x]);
-    if (i > 0) total += cx[n - along_x] * (here - p[n - along_x]);
-    if (j + 1 < ny) total += cy[n] * (here - p[n + nz]);
-    if (j > 0) total += cy[n - nz] * (here - p[n - nz]);
-    if (k + 1 < nz) total += cz[n] * (here - p[n + 1]);
-    if (k > 0) total += cz[n - 1] * (here - p[n - 1]);
+    double total = double(sink[n]) * here;
+    if (i + 1 < nx) total += double(cx[n]) * (here - p[n + along_x]);
+    if (i > 0) total += double(cx[n - along_x]) * (here - p[n - along_x]);
+    if (j + 1 < ny) total += double(cy[n]) * (here - p[n + nz]);
+    if (j > 0) total += double(cy[n - nz]) * (here - p[n - nz]);
+    if (k + 1 < nz) total += double(cz[n]) * (here - p[n + 1]);
+    if (k > 0) total += double(cz[n - 1]) * (here - p[n - 1]);
     product[n] = total;
 }
 
@@ -91,7 +91,7 @@ extern "C" __global__ void step_along(
 extern "C" __global__ void turn(long long size, double share, const float* __restrict__ z, double* __restrict__ p)
 {
     const long long n = thread_number();
-    if (n < size) p[n] = z[n] + share * p[n];
+    if (n < size) p[n] = double(z[n]) + share * p[n];
 }
 
 // Sums of first * second, one for each block, in an order that does not change.
@@ -101,11 +101,12 @@ __device__ __forceinline__ void dot(
 {
     __shared__ double of_thread[THREADS];
     double total = 0.0;
-    for (long long n = thread_number(); n < size; n += (long long)gridDim.x * blockDim.x) total += first[n] * second[n];
+    for (long long n = thread_number(); n < size; n += (long long)gridDim.x * blockDim.x)
+        total += first[n] * double(second[n]);
     of_thread[threadIdx.x] = total;
     __syncthreads();
     for (int lanes = THREADS / 2; lanes > 0; lanes /= 2) {
-        if (threadIdx.x < lanes) of_thread[threadIdx.x] += of_thread[threadIdx.x + lanes];
+        if (int(threadIdx.x) < lanes) of_thread[threadIdx.x] += of_thread[threadIdx.x + lanes];
         __syncthreads();
     }
     if (threadIdx.x == 0) sums[blockIdx.x] = of_thread[0];
