@@ -7,10 +7,11 @@ B(y) = 2 ∫₀¹ (1-u) exp(-(yu)ⁿ) du, for the decays n = 1, 2 and 1/2 (Parth
 Levenberg and Marquardt's method on relative differences of K, with the parameters ρ in [0, 1], ln τ, ν >= 0 and
 ln β <= 0. A parameter at its limit that would leave it stays fixed for that step.
 
-Standard errors are square roots of the diagonal of (JᵀJ)⁻¹ s², with the Jacobian J of the relative differences and their
-variance s²: stated, or the sum of squares over the degrees of freedom. A β that is not fitted but measured, with the
-error e of ln β, adds v vᵀ e², where v = (JᵀJ)⁻¹ Jᵀ j is the change of the fit with ln β. Limits are ignored here, so the
-errors of a fit at a limit are too large rather than too small.
+Standard errors are square roots of the diagonal of (JᵀJ)⁻¹ s², with the Jacobian J of the relative differences and
+their variance s²: stated, or the sum of squares over the degrees of freedom (the covariance of nonlinear least squares;
+Seber and Wild 1989, section 5.2). A β that is not fitted but measured, with the error e of ln β, adds v vᵀ e², where
+v = (JᵀJ)⁻¹ Jᵀ j is the change of the fit with ln β, and j the derivative of the differences by it. Limits are ignored
+here, so the errors of a fit at a limit are too large rather than too small.
 """
 
 import math
@@ -202,17 +203,15 @@ def _fill_errors(model: Model, contrast: Array, t: Array, work: Work, cost: floa
     if variance == 0.0:
         variance = cost / max(contrast.size - fitted, 1)
     shared = 0.0
-    for a in range(PARAMETERS):
+    for a in range(PARAMETERS + 1):  # columns of the inverse, then the change of the fit with ln β
         for b in range(PARAMETERS):
-            work.vector[b] = 1.0 if a == b else 0.0
+            unit = 1.0 if a == b else 0.0
+            work.vector[b] = unit if a < PARAMETERS else (with_beta[b] if model.free[b] else 0.0)
         _solve(work, 0.0, column)
-        inverse = column[a]
-        if a == BETA and model.free[BETA]:
-            shared = column[RHO] / math.sqrt(inverse * errors[RHO])
-        errors[a] = inverse if model.free[a] else 0.0
-    for a in range(PARAMETERS):
-        work.vector[a] = with_beta[a] if model.free[a] else 0.0
-    _solve(work, 0.0, column)
+        if a < PARAMETERS:
+            if a == BETA and model.free[BETA]:
+                shared = column[RHO] / math.sqrt(column[BETA] * errors[RHO])
+            errors[a] = column[a] if model.free[a] else 0.0
     for a in range(PARAMETERS):
         change = 0.0 if model.free[BETA] else model.beta_error * (1.0 if a == BETA else column[a])
         total = errors[a] * variance + change * change

@@ -15,8 +15,8 @@ LONGEST, SHORTEST = 3.0, 2.0  # τ, that the longest exposure should have at lea
 MOST_TAU_ERROR = 0.25  # relative
 _CORRELATED, _LARGE_ERROR = 0.95, 0.1  # of ρ and ln β: more than these are degenerate
 _LEAST_SHARE = 0.01  # of the pixels, that is noted
-_BY_CHANCE = 1e-3  # probability that a β counts as contradicted and is right
-_CONTRADICTED = 0.25  # share of the pixels whose data contradict a β that is wrong
+_LEAST_DEVIATE = 1.0  # standard errors of a pixel, by which a β must be wrong before it counts as contradicted
+_BY_CHANCE = 4.0  # the same, over √pixels: less is chance where there are few
 _MOST_VARIANCE = 2.0  # of the residuals, times the stated one
 _NEAR = 1e-9  # of a limit
 
@@ -62,15 +62,15 @@ def limit_notes(
         separate = f"fit no noise term, or {measure}"
     else:
         separate = f"add exposures shorter than τ and longer than 3 τ, or {measure}"
-    shorter = f", or {measure}" if settings.fit_beta else ", and look whether β is right"
+    as_beta = "τ and β are poorly determined" if settings.fit_beta else "τ is only as right as the β that was given"
+    shorter = f"add shorter exposures{f', or {measure}' if settings.fit_beta else ''}"
     fitted_too = [name for name, free in (("ρ", settings.fit_rho), ("β", settings.fit_beta)) if free]
     texts = {
-        LONG_TAU: f"τ is longer than a third of the longest exposure ({exposures.max():g} ms), so τ and ρ are hardly "
-        "known; add longer exposures",
-        SHORT_TAU: f"τ is shorter than half of the shortest exposure ({exposures.min():g} ms), so "
-        f"{'τ and β are' if settings.fit_beta else 'τ is'} hardly known; add shorter exposures{shorter}",
+        LONG_TAU: f"τ is longer than a third of the longest exposure ({exposures.max():g} ms), so τ and ρ are "
+        "poorly determined; add longer exposures",
+        SHORT_TAU: f"τ is shorter than half of the shortest exposure ({exposures.min():g} ms), so {as_beta}; {shorter}",
         DEGENERATE: f"ρ and β are known together rather than each; {separate}",
-        AT_LIMIT: f"{' or '.join([*fitted_too, 'τ'])} is at a limit of the fit, and its error is that without the limit",
+        AT_LIMIT: f"{' or '.join([*fitted_too, 'τ'])} is at a limit of the fit; the error is that without the limit",
         UNCERTAIN: f"the standard error of τ is more than {100 * MOST_TAU_ERROR:g} % of it; use more frames or a "
         "larger window",
     }
@@ -90,36 +90,43 @@ def residual_notes(cost: Array, freedom: int, stated: float) -> list[str]:
     found = float(np.sqrt(np.median(known) / freedom))
     if found <= np.sqrt(_MOST_VARIANCE) * stated:
         return []
-    return [
+    note = (
         f"residuals of K are {100 * found:.2g} % where an error of {100 * stated:.2g} % was stated: the model does not "
         "fit, or K is noisier; standard errors are too small"
-    ]
+    )
+    return [note]
 
 
-def beta_notes(fixed_cost: Array, free_cost: Array, free_beta: Array, freedom: int, beta: float) -> list[str]:
-    """Return a note if fits of the same pixels with a free β contradict the β that was given (F-test).
+def beta_notes(free_log_beta: Array, free_error: Array, freedom: float, beta: float, beta_error: float) -> list[str]:
+    """Return a note if fits of some pixels with a free β contradict the β that was given.
+
+    In each pixel, ln β of the free fit less that given, over the standard error of the difference, follows Student's
+    distribution if the given β is right, and is turned into a standard normal deviate here. Their median over the image
+    is then near 0, with a standard error of 1.25/√pixels.
 
     Parameters
     ----------
-    fixed_cost, free_cost
-        Sums of squares with the given β and with a fitted one.
-    free_beta
-        The fitted β.
+    free_log_beta, free_error
+        ln β of fits in which it is free, and its standard error.
     freedom
-        Degrees of freedom of the fits with a free β.
-    beta
-        The given β.
+        Degrees of freedom of these errors.
+    beta, beta_error
+        The given β, and its standard error.
     """
-    from scipy.special import stdtrit
+    from scipy.special import ndtri, stdtr
 
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (fixed_cost - free_cost) / (free_cost / freedom)
-    significant = ratio > stdtrit(freedom, 1.0 - _BY_CHANCE / 2) ** 2
-    share = np.count_nonzero(significant) / max(1, np.count_nonzero(np.isfinite(free_cost)))
-    if share < _CONTRADICTED:
+    known = np.isfinite(free_error)
+    if not known.any():
         return []
-    return [
-        f"the contrast contradicts β = {beta:g} in {100 * share:.3g} % of the pixels that were tested, where β is fitted "
-        f"as {np.median(free_beta[significant]):.2g}: τ and ρ are wrong; let β be fitted, or measure it on a static "
-        "target with this window"
-    ]
+    excess = free_log_beta[known] - np.log(beta)
+    with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 of data without noise that agree
+        deviate = ndtri(stdtr(freedom, np.nan_to_num(excess / np.hypot(free_error[known], beta_error / beta))))
+    if abs(np.median(deviate)) <= max(_LEAST_DEVIATE, _BY_CHANCE / np.sqrt(deviate.size)):
+        return []
+    fitted, beyond = np.exp(np.median(free_log_beta[known])), 100 * np.mean(np.abs(deviate) > 1)
+    note = (
+        f"the contrast contradicts β = {beta:g}, so τ and ρ are wrong: fitted together with them, β is "
+        f"{fitted:.2g}, and beyond its standard error from {beta:g} in {beyond:.3g} % of "
+        f"{deviate.size} pixels tested; let β be fitted, or measure it on a static target with this window"
+    )
+    return [note]

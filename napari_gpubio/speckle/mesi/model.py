@@ -17,10 +17,10 @@ MODELS = {"lorentzian": 1.0, "gaussian": 2.0, "multiple": 0.5}  # n in the decay
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MesiSettings:
-    """Model and fitted parameters of multi-exposure imaging (Parthasarathy et al. 2008; Kazmi et al. 2015).
+    """Model and fitted parameters of multi-exposure imaging (Parthasarathy et al. 2008; Kazmi et al. 2013 and 2015).
 
-    β is fitted unless it is given. One curve hardly separates ν from ρ and β: subtract the noise of the camera from K²,
-    and fit ν only where β is known.
+    β is fitted unless it is given, as measured by `measure_beta`. One curve hardly separates ν from ρ and β: subtract
+    the noise of the camera from K², and fit ν only where β is known.
     """
 
     model: str = param(

@@ -23,6 +23,7 @@ NAMES = {
     UNCERTAIN: "uncertain",
 }
 _LOGARITHMIC = ("tau_ms", "beta")  # fitted as logarithms, so that their intervals stay above 0
+_BOUNDS = {"tau_ms": (0.0, np.inf), "rho": (0.0, 1.0), "beta": (0.0, 1.0), "noise": (0.0, np.inf)}
 _ERRORS = {"tau_ms": "tau_error_ms", "rho": "rho_error", "beta": "beta_error", "noise": "noise_error"}
 
 
@@ -86,7 +87,8 @@ class MesiResult:
         Parameters
         ----------
         part
-            ``"tau_ms"``, ``"rho"``, ``"beta"`` or ``"noise"``. Those of τ and β are symmetric in their logarithms.
+            ``"tau_ms"``, ``"rho"``, ``"beta"`` or ``"noise"``. Those of τ and β are symmetric in their logarithms;
+            none reaches beyond what a parameter can be.
         level
             Share of such intervals that hold the truth.
 
@@ -105,7 +107,9 @@ class MesiResult:
         reach = ndtri(upper) if np.isinf(self.freedom) else stdtrit(self.freedom, upper)
         found, error = (np.asarray(getattr(self, name), np.float64) for name in (part, _ERRORS[part]))
         if part in _LOGARITHMIC:
-            with np.errstate(over="ignore", under="ignore"):
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 factor = np.exp(reach * error / found)
-                return found / factor, found * factor
-        return found - reach * error, found + reach * error
+                low, high = found / factor, found * factor
+        else:
+            low, high = found - reach * error, found + reach * error
+        return np.clip(low, *_BOUNDS[part]), np.clip(high, *_BOUNDS[part])

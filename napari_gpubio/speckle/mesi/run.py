@@ -129,9 +129,7 @@ def _model(exposures: Array, settings: MesiSettings) -> Any:
 
     free = np.array([settings.fit_rho, True, settings.fit_noise, settings.fit_beta])
     beta = settings.beta or 1.0
-    return mesi.make_model(
-        exposures, settings.power, free, beta, settings.contrast_error, settings.beta_error / beta
-    )
+    return mesi.make_model(exposures, settings.power, free, beta, settings.contrast_error, settings.beta_error / beta)
 
 
 def _fit(pixels: Array, model: Any, fits: _Fits) -> None:
@@ -154,9 +152,11 @@ def _beta_notes(pixels: Array, fits: _Fits, exposures: Array, settings: MesiSett
     if settings.fit_beta or freedom < 1 or not fitted.size:
         return []
     some = fitted[np.linspace(0, fitted.size - 1, min(fitted.size, _TESTED_PIXELS)).round().astype(np.int64)]
-    free = _Fits.empty(len(some))
-    _fit(pixels[some], _model(exposures, dataclasses.replace(settings, beta=0.0, beta_error=0.0)), free)
-    return beta_notes(fits.cost[some], free.cost, np.exp(free.parameters[:, mesi.BETA]), freedom, settings.beta)
+    free, model = _Fits.empty(len(some)), _model(exposures, dataclasses.replace(settings, beta=0.0, beta_error=0.0))
+    _fit(pixels[some], model, free)
+    known = math.inf if settings.contrast_error else freedom
+    found, errors = free.parameters[:, mesi.BETA], free.errors[:, mesi.BETA]
+    return beta_notes(found, errors, known, settings.beta, settings.beta_error)
 
 
 def _checked(contrast: npt.ArrayLike, exposures_ms: npt.ArrayLike, settings: MesiSettings) -> tuple[Array, Array]:
