@@ -11,9 +11,11 @@ from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, read_frames, write_maps
+from napari_gpubio.speckle.mesi import cli as mesi
+from napari_gpubio.speckle.options import add_noise, read_noise
 from napari_gpubio.speckle.registration import register
 from napari_gpubio.speckle.run import baseline_k2, contrast_steps
-from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel, measure_dark
+from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
 
 _EXAMPLES = """examples:
   napari-gpubio speckle frames.tif --contrast k.tif --index-out sfi.tif --window 7 --exposure-ms 5
@@ -21,7 +23,6 @@ _EXAMPLES = """examples:
   napari-gpubio speckle frames.tif --index relative --baseline 0 50 --index-out flow.tif
 
 Ctrl-C ends a run early: finished maps are written, the others are NaN."""
-_NOISE = NoiseModel()
 Array = npt.NDArray[Any]
 
 
@@ -38,21 +39,21 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--contrast", type=Path, metavar="FILE", help="write K: .tif, float32")
     verb.add_argument("--index-out", type=Path, metavar="FILE", help="write the index: .tif, float32")
     verb.add_argument("--mask-out", type=Path, metavar="FILE", help="write the validity mask: .tif, uint8")
-    verb.add_argument("--dark", type=Path, metavar="FILE", help="frames taken in the dark, for level and noise")
     verb.add_argument(
         "--baseline", type=int, nargs=2, metavar=("FIRST", "LAST"), help="frames of the baseline, counted from 0"
     )
     verb.add_argument("--register", action="store_true", help="shift frames by whole pixels onto the first one")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
     add_settings(verb, ContrastSettings(), "contrast")
-    add_settings(verb, _NOISE, "noise of the camera")
+    add_noise(verb)
     verb.set_defaults(run=run)
+    mesi.add_verb(verbs)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     outputs = _outputs(options)
-    settings, noise = read_settings(options, ContrastSettings()), _noise(options)
+    settings, noise = read_settings(options, ContrastSettings()), read_noise(options)
     frames = read_frames(options.frames_in)
     registered = register(frames) if options.register else None
     frames = frames if registered is None else registered.frames
@@ -86,15 +87,6 @@ def _outputs(options: argparse.Namespace) -> dict[str, Path]:
     if "mask" in outputs and not options.mask:
         raise InvalidInput("--mask-out needs the mask, and --no-mask leaves it out; give only one of them")
     return outputs
-
-
-def _noise(options: argparse.Namespace) -> NoiseModel:
-    if options.dark is None:
-        return read_settings(options, _NOISE)
-    measured = measure_dark(read_frames(options.dark), gain=options.gain)
-    if options.dark_adu or options.read_noise_adu:
-        raise InvalidInput("--dark measures level and noise; leave --dark-adu and --read-noise-adu out")
-    return measured
 
 
 def _baseline(frames: Any, settings: ContrastSettings, noise: NoiseModel, options: argparse.Namespace) -> Array | None:

@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.gui.script import call_text, file_name
 from napari_gpubio.speckle.gui.layers import frames_of
-from napari_gpubio.speckle.gui.request import Recipe, Request
+from napari_gpubio.speckle.gui.request import Recipe, Request, Target
 from napari_gpubio.speckle.gui.results import fitted_maps
 from napari_gpubio.speckle.io import read_frames
 from napari_gpubio.speckle.mesi import MesiRecipe
@@ -59,10 +59,19 @@ def save(layer: Any, folder: Path) -> Path:
     return path
 
 
+def save_region(target: Target, folder: Path) -> Path:
+    """Write the pixels of a static target as TIFF into a folder, 1 within; returns the path."""
+    path = folder / f"{file_name(target.region_name)}.tif"
+    with atomic_write(path) as part:
+        tifffile.imwrite(part, np.asarray(target.region, np.uint8), photometric="minisblack")
+    return path
+
+
 def script_text(request: Request, paths: Mapping[str, Path]) -> str:
     """Return a script that makes the same maps, and writes them.
 
-    ``paths`` are those of the frames, and of the dark frames if there are any, by the names of their layers.
+    ``paths`` are those of the frames, and of dark frames and a static target if there are any, by the names of their
+    layers.
     """
     recipe, settings, more = request.recipe, request.recipe.settings, f", device={request.recipe.device!r}"
     lines = ["from napari_gpubio import speckle", "", f"frames = {_read(paths[request.name])}"]
@@ -82,7 +91,7 @@ def script_text(request: Request, paths: Mapping[str, Path]) -> str:
     if recipe.mesi is None:
         lines += _map_lines(settings, file_name(request.name))
     else:
-        lines = ["import tifffile", "", *lines, *_fit_lines(request, recipe.mesi)]
+        lines += _fit_lines(request, recipe.mesi, paths, more)
     return "\n".join(lines) + "\n"
 
 
@@ -95,17 +104,23 @@ def _map_lines(settings: ContrastSettings, name: str) -> list[str]:
     return lines
 
 
-def _fit_lines(request: Request, mesi: MesiRecipe) -> list[str]:
+def _fit_lines(request: Request, mesi: MesiRecipe, paths: Mapping[str, Path], more: str) -> list[str]:
     name, several = file_name(request.name), mesi.repeats(int(request.frames.shape[0])) > 1
     order = f", order={mesi.order!r}" if several else ""
-    fit = call_text("speckle.mesi", mesi.settings)
+    lines, fit, target = [], call_text("speckle.mesi", mesi.settings), request.recipe.target
+    if target is not None:
+        region = "" if target.region is None else f", region={_read(paths[target.region_name])} > 0"
+        lines.append(f"target = speckle.mesi.measure_beta({_read(paths[target.name])}, settings{more}{region})")
+        fit = f"target.applied_to({fit})"
     return [
+        *lines,
         f"mesi = speckle.mesi.MesiRecipe(exposures_ms={mesi.exposures_ms!r}{order}, settings={fit})",
         "contrast = speckle.mesi.exposure_contrast(maps, mesi)",
         "fitted = speckle.mesi.fit_mesi(contrast, mesi.exposures_ms, mesi.settings)",
+        "print(*fitted.notes, sep='\\n')",
         *(
-            f"tifffile.imwrite({f'mesi {one.part} of {name}.tif'!r}, fitted.{one.part}, photometric='minisblack')"
-            for one in fitted_maps(mesi)
+            f"speckle.mesi.write_fit({f'mesi {one.part} of {name}.tif'!r}, fitted, {one.part!r})"
+            for one in fitted_maps(request.recipe)
         ),
     ]
 

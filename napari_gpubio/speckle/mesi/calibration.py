@@ -1,5 +1,6 @@
 """β of an instrument: K² of a static target."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.mesi.model import LEFT_OUT
+from napari_gpubio.speckle.mesi.model import LEFT_OUT, MesiSettings
 from napari_gpubio.speckle.model import FrameStack
 from napari_gpubio.speckle.run import contrast
 from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
@@ -37,6 +38,10 @@ class BetaMeasurement:
     error: float
     notes: tuple[str, ...] = ()
 
+    def applied_to(self, settings: MesiSettings) -> MesiSettings:
+        """Return settings of a fit with this β and its error."""
+        return dataclasses.replace(settings, beta=self.beta, beta_error=self.error)
+
 
 def measure_beta(
     frames: Any,
@@ -47,6 +52,9 @@ def measure_beta(
     device: str = "auto",
 ) -> BetaMeasurement:
     """Measure β on frames of a static target, such as paper, taken with the optics of the fit.
+
+    β is the mean of K² in windows: what the model (Parthasarathy et al. 2008, eq. 11) and maps give where ρ = 0. Near
+    β = 1, the mean level of the windows varies, too, and this is several % less than K² of the whole image.
 
     Parameters
     ----------
