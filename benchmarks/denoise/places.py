@@ -191,7 +191,7 @@ class Tally:
             "voxels": int(where.sum()),
             "error_gain": _db(before / error),
             "bias": 2 * _db(float(np.mean(self._sum[where] / self.count / truth))),
-            "snr_gain": _db(spread_before / spread),
+            "snr_gain": _db(spread_before / spread) if spread > 0 else float("nan"),  # of a single run
         }
         if self._told.any():
             row["error_told_over_true"] = float(np.sqrt(np.mean(self._told[where] / self.count / truth**2) / error))
@@ -205,7 +205,7 @@ class Tally:
         """Mean variance over the squared mean of the runs."""
         mean = self._sum[where] / self.count
         variance = (self._squares[where] / self.count - mean**2) * self.count / max(1, self.count - 1)
-        return float(np.mean(variance / np.maximum(mean, 1e-300) ** 2))
+        return float(np.mean(variance / np.maximum(mean, 1e-150) ** 2))
 
 
 def _db(ratio: float) -> float:

@@ -17,14 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.volumes import damaged
+from napari_gpubio.core.reading import reading
+from napari_gpubio.core.volumes import check_expansion, damaged
 
 Array = npt.NDArray[Any]
-_ALWAYS_UNPACKED = 256 * 2**20  # bytes
-_MOST_EXPANSION = 250  # volumes that are nearly empty grow so much; DEFLATE itself can do four times that
 # What zipfile, NumPy and json raise on a damaged archive: a stream that ends early or does not unpack, a member that is
 # encrypted or of an unknown kind, the header of an array that is no Python or asks for more than the memory.
 # IndentationError is a SyntaxError.
@@ -67,18 +65,7 @@ class Archive:
 
     def check_size(self) -> None:
         """Refuse what does not fit into the memory, or grows as only a zip bomb does."""
-        unpacked = sum(member.file_size for member in self.members.values())
-        packed = self._path.stat().st_size
-        if unpacked > max(_ALWAYS_UNPACKED, _MOST_EXPANSION * packed):
-            raise InvalidInput(
-                f"{self._path.name} has {packed} bytes and unpacks to {unpacked}, over {_MOST_EXPANSION} times its "
-                "size; if you trust the file, write it again without compression"
-            )
-        if unpacked > (free := free_memory_bytes(CPU)):
-            raise InvalidInput(
-                f"{self._path.name} needs {unpacked / 2**20:.0f} MB of memory and {free / 2**20:.0f} MB are free; "
-                "close other programs"
-            )
+        check_expansion(self._path, sum(member.file_size for member in self.members.values()))
 
 
 @contextmanager
@@ -95,13 +82,8 @@ def opened_npz(path: str | Path) -> Iterator[Archive]:
     path = existing_file(path)
     with _damage_to(path):
         opened = zipfile.ZipFile(path)
-    with opened:
-        try:
-            yield Archive(opened, path)
-        except InvalidInput as error:
-            if path.name in str(error):
-                raise
-            raise InvalidInput(f"{path.name} cannot be used: {error}") from error
+    with opened, reading(path):
+        yield Archive(opened, path)
 
 
 def array_names(path: str | Path) -> frozenset[str]:

@@ -15,7 +15,14 @@ class InvalidInput(GpuBioError, ValueError):
     ----------
     message
         The sentence. Of a longer one than anybody reads, because it quotes what was given, the middle is left out.
+
+    Attributes
+    ----------
+    file
+        Name of the file in the sentence; None until `core.reading.reading` has seen to it.
     """
+
+    file: str | None = None
 
     def __init__(self, message: object = "") -> None:
         text = str(message)

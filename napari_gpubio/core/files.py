@@ -1,5 +1,6 @@
 """Where the sample files and the machine code lie, and how a file is written without ever leaving half of one."""
 
+import errno
 import functools
 import hashlib
 import importlib.metadata
@@ -8,6 +9,8 @@ import os
 import platform
 import re
 import secrets
+import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +23,9 @@ from napari_gpubio.core.errors import InvalidInput
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _MOST_DIGITS = len(str(2**64))
+_GZIP, _LEAST_GZIP, _BLOCK = b"\x1f\x8b", 18, 1 << 20  # bytes
 _PART = ".part-"  # a temporary file's name goes on with its computer and process
+_parts_in_use: set[str] = set()  # names of those of this process
 _OWNER = re.compile(rf"{re.escape(_PART)}[0-9a-f]+-(\d{{1,9}})-")
 
 
@@ -102,6 +107,30 @@ def _whole(digits: str) -> float:
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
+def check_folder(path: Path) -> None:
+    """Check that the folder of a file to be written is there.
+
+    Raises
+    ------
+    InvalidInput
+        If it is missing or cannot be reached.
+    """
+    try:
+        if path.parent.is_dir():
+            return
+    except OSError as error:  # a network folder whose server is gone, a folder that may not be entered
+        raise InvalidInput(
+            f"the folder {path.parent} cannot be reached ({error.strerror}); connect it again or choose another place"
+        ) from error
+    raise InvalidInput(f"the folder {path.parent} does not exist; create it or choose another place")
+
+
+def flush_to_disk(path: Path) -> None:
+    """Wait until the disk has a file, so that renaming it, which some systems do only then, takes no time."""
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+
+
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside ``path``; rename it to ``path`` when the block ends well.
@@ -115,40 +144,63 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     InvalidInput
         If the folder is missing, or the system refuses to write (disk full, no permission).
     """
-    target = _end_of_links(Path(path))
-    if not target.parent.is_dir():
-        raise InvalidInput(f"the folder {target.parent} does not exist; create it or choose another place")
-    suffix = "".join(target.suffixes[-2:])
-    # a free name, but not mkstemp's file: that is readable by its owner only, whatever the umask is
-    part = target.parent / f"{_PART}{_computer()}-{os.getpid()}-{secrets.token_hex(8)}{suffix}"
+    name, part = Path(path).name, None
     try:
+        target = _end_of_links(Path(path))
+        check_folder(target)
+        suffix = "".join(target.suffixes[-2:])
+        # a free name, but not mkstemp's file: that is readable by its owner only, whatever the umask is
+        part = target.parent / f"{_PART}{_computer()}-{os.getpid()}-{secrets.token_hex(8)}{suffix}"
+        _parts_in_use.add(part.name)
         _remove_orphans(target.parent)
         part.touch(exist_ok=False)
         yield part
         part.replace(target)
     except OSError as error:
         raise InvalidInput(
-            f"{target.name} could not be written ({error.strerror or error}); free space or choose another folder. "
+            f"{name} could not be written ({error.strerror or error}); free space or choose another folder. "
             "What was there before is unchanged"
         ) from error
     finally:
-        part.unlink(missing_ok=True)
+        if part is not None:
+            _parts_in_use.discard(part.name)
+            with suppress(OSError):  # the folder is gone or may only be read; if it comes back, the next save does this
+                part.unlink(missing_ok=True)
+
+
+def checksum(path: Path) -> str:
+    """Return a text that another content of a file does not have: CRC-32 and size, those inside of a gzip file."""
+    with path.open("rb") as file:
+        if file.read(2) == _GZIP and path.stat().st_size > _LEAST_GZIP:
+            file.seek(-8, os.SEEK_END)  # where gzip itself keeps both
+            crc, size = struct.unpack("<II", file.read(8))
+        else:
+            crc = size = 0
+            file.seek(0)
+            while block := file.read(_BLOCK):
+                crc, size = zlib.crc32(block, crc), size + len(block)
+    return f"{crc:08x}-{size}"
 
 
 def _end_of_links(path: Path) -> Path:
     try:
         return path.resolve() if path.is_symlink() else path
     except (OSError, RuntimeError) as error:  # before Python 3.13 the latter
+        if isinstance(error, OSError) and error.errno != errno.ELOOP:
+            raise
         raise InvalidInput(f"{path.name} is a symbolic link that leads back to itself; remove it") from error
 
 
 def _remove_orphans(folder: Path) -> None:
-    """Remove temporary files of processes of this computer that do not run any more."""
+    """Remove temporary files of processes of this computer that do not run any more, or do not need them any more."""
     for path in folder.glob(f"{_PART}{_computer()}-*"):
-        found = _OWNER.match(path.name)
-        if found and not psutil.pid_exists(int(found[1])):
+        if (found := _OWNER.match(path.name)) and not _is_in_use(path.name, int(found[1])):
             with suppress(OSError):  # another process has just removed it, or it is somebody else's
                 path.unlink()
+
+
+def _is_in_use(name: str, process: int) -> bool:
+    return name in _parts_in_use if process == os.getpid() else psutil.pid_exists(process)
 
 
 @functools.cache

@@ -2,12 +2,15 @@
 
 The JSON file holds, under ``KEY``, the quantity, names and optical properties of labels, parameters and display; what
 other programs have written there stays. Standard error, halves and guide lie beside it as NIfTI files of their own,
-named in it, so that other programs can open them.
+named in it, so that other programs can open them. It also has the checksums of all of them, by which parts of another
+save, or of a volume that another program has changed since, are known and left out.
 """
 
 import json
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,12 @@ import numpy.typing as npt
 
 from napari_gpubio.core.archives import array_names, opened_npz
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_text, json_of
+from napari_gpubio.core.files import atomic_write, check_folder, checksum, existing_text, flush_to_disk, json_of
 from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_volume, volume_layer
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, read_array, write_volume
+from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.space import checked_affine
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, nifti_written, read_array, volume_image
 
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
@@ -30,6 +35,7 @@ _HALF_NAMES = ("half_1", "half_2")
 _COMPANIONS = (STANDARD_ERROR, *_HALF_NAMES, GUIDE)
 _KIND, _AXIS, _DISPLAY, _COLORS = "kind", "first_axis", "display", "colors"
 _COLORMAPS = ("gray", "inferno", "magma", "plasma", "turbo", "viridis")  # that every napari knows by name
+_CHECKSUMS, _BEFORE = "checksums", "before"
 _VOLUME = ("volume", "affine", "about")  # arrays that every file has
 
 
@@ -114,23 +120,62 @@ def write_described(
     Returns
     -------
     Path
-        The JSON file. It and the volume are there in the end, or neither.
+        The JSON file. All files are there in the end, or those that were there before. A save that is killed while it
+        renames them may lose standard error, halves or guide, which the reader then says, but mixes nothing.
     """
     path, sidecar = Path(path), sidecar_path(path)
-    before = _read_json(sidecar)
+    check_folder(path)
+    text, was = _text_beside(path)
     named = {name: f"{_stem(path)}_{name}.nii.gz" for name in _COMPANIONS}
-    text = {**before, **(beside or {}), KEY: {**_plain(about), **{name: named[name] for name in arrays}}}
-    with atomic_write(sidecar) as part:
-        part.write_text(json.dumps(text, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    sums: dict[str, str] = {}
+    ours = {**_plain(about), **{name: named[name] for name in arrays}, _CHECKSUMS: sums}
+    with ExitStack() as renaming:  # what was entered last is renamed first, and nothing before all of it is written
+        last = renaming.enter_context(atomic_write(sidecar))
+        parts = list[Path]()
         for name, values in arrays.items():
-            write_volume(path.with_name(named[name]), values, affine, f"{name} of {path.name}")
-        write_volume(path, array, affine, _header_text(about.get(QUANTITY)))
-    was: Any = before.get(KEY)
-    was = was if isinstance(was, dict) else {}
+            image = volume_image(values, affine)
+            written = nifti_written(path.with_name(named[name]), image, f"{name} of {path.name}")
+            parts.append(renaming.enter_context(written))
+            sums[named[name]] = checksum(parts[-1])
+        written = nifti_written(path, volume_image(array, affine), _header_text(about.get(QUANTITY)))
+        parts.append(renaming.enter_context(written))
+        sums[path.name] = checksum(parts[-1])
+        first = renaming.enter_context(atomic_write(sidecar))
+        for part, more in ((first, {_BEFORE: was}), (last, {})):  # if this ends in between, `_description` knows which
+            held = {**text, **(beside or {}), KEY: {**ours, **more}}
+            part.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        for part in parts:
+            flush_to_disk(part)
     for name in _COMPANIONS:  # of the volume that was here before
         if name not in arrays and was.get(name) == named[name]:
             path.with_name(named[name]).unlink(missing_ok=True)
     return sidecar
+
+
+def _text_beside(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the JSON file beside a volume holds, and the description of the volume that is there now."""
+    text = _read_json(sidecar_path(path))
+    was = dict(_description(path, text.get(KEY)))
+    known = was.get(_CHECKSUMS)
+    with suppress(OSError):  # no file, or none that can be read
+        was[_CHECKSUMS] = {path.name: checksum(path), **(known if isinstance(known, dict) else {})}
+    return text, was
+
+
+def _description(path: Path, ours: Any) -> dict[str, Any]:
+    """The description that belongs to a volume: that of the one before, if a save ended before it was replaced."""
+    ours = ours if isinstance(ours, dict) else {}
+    before = ours.get(_BEFORE)
+    is_before = isinstance(before, dict) and _is_other(path, ours) and not _is_other(path, before)
+    return {name: value for name, value in (before if is_before else ours).items() if name != _BEFORE}
+
+
+def _is_other(path: Path, ours: Mapping[str, Any]) -> bool:
+    """Whether a file is not the one that a description was written with, or is missing."""
+    known = ours.get(_CHECKSUMS)
+    if not isinstance(known, dict) or path.name not in known:
+        return False  # of an older version, which did not say
+    return not path.is_file() or checksum(path) != known[path.name]
 
 
 def _header_text(quantity: Any) -> str:
@@ -223,21 +268,30 @@ def read_described(path: str | Path, shape: tuple[int, ...]) -> dict[str, Any]:
         Of `core.napari_io.volume_layer`: ``kind``, ``metadata``, contrast limits and colormap as they were.
     """
     path = Path(path)
-    ours = _read_json(sidecar_path(path)).get(KEY)
-    if not isinstance(ours, dict):
+    ours = _description(path, _read_json(sidecar_path(path)).get(KEY))
+    if not ours:
         return {}
     arrays: dict[str, Array] = {}
     for name in _COMPANIONS:
         if ours.get(name) != f"{_stem(path)}_{name}.nii.gz":
             continue
         try:
-            values, _ = read_array(path.with_name(ours[name]))
+            values = _companion(path, ours, path.with_name(ours[name]))
         except InvalidInput as error:
             logger.warning("%s of %s is left out: %s", name, path.name, error)
             continue
         if values.size == np.prod(shape):
             arrays[name] = values.reshape(shape)
     return _keywords(ours, arrays, path.name)
+
+
+def _companion(volume: Path, ours: Mapping[str, Any], path: Path) -> Array:
+    """What lies beside a volume; InvalidInput if it cannot be read or was not saved with this volume."""
+    values, _ = read_array(path)
+    for file in (volume, path):
+        if _is_other(file, ours):
+            raise InvalidInput(f"{file.name} was changed after both were saved together; save or run it again")
+    return values
 
 
 def _keywords(ours: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -> dict[str, Any]:
@@ -266,11 +320,15 @@ def _keywords(ours: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -
 def _display(display: Mapping[str, Any]) -> dict[str, Any]:
     limits = display.get("contrast_limits")
     found: dict[str, Any] = {}
-    if isinstance(limits, list) and len(limits) == 2 and np.isfinite(limits).all() and limits[0] < limits[1]:
+    if isinstance(limits, list) and len(limits) == 2 and all(map(_is_number, limits)) and limits[0] < limits[1]:
         found["contrast_limits"] = tuple(limits)
     if display.get("colormap") in _COLORMAPS:
         found["colormap"] = display["colormap"]
     return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _label_colors(colors: Any) -> dict[str, Any]:
@@ -279,7 +337,7 @@ def _label_colors(colors: Any) -> dict[str, Any]:
         return {}
     found = {}
     for label, color in colors.items():
-        is_color = isinstance(color, list) and len(color) == 4 and all(isinstance(c, (int, float)) for c in color)
+        is_color = isinstance(color, list) and len(color) == 4 and all(map(_is_number, color))
         if is_color and (label == "None" or label.isdecimal()):
             found[None if label == "None" else int(label)] = tuple(min(max(float(part), 0.0), 1.0) for part in color)
     return {"colormap": found} if None in found else {}
@@ -293,6 +351,11 @@ def described_layer(array: Array, affine: Array, name: str, keywords: Mapping[st
     InvalidInput
         If the array is neither.
     """
+    if array.ndim not in (3, 4) or array.dtype.kind not in "biuf" or not array.size:
+        raise InvalidInput(
+            f"{path.name} holds {array.dtype} of shape {array.shape}; a layer of numbers (x, y, z) or (x, y, z, n) is "
+            "needed: save it again"
+        )
     given = {**keywords, "metadata": {"path": str(path), **keywords.get("metadata", {})}}
     first_axis = given.pop(_AXIS, "volume")
     if array.ndim == 4:
@@ -323,12 +386,14 @@ def read_layers(path: Paths) -> list[LayerData]:
     return [_read_npz(Path(one)) for one in ([path] if isinstance(path, str) else path)]
 
 
+@reads_file
 def _read_npz(path: Path) -> LayerData:
     with opened_npz(path) as archive:
         if missing := [name for name in _VOLUME if name not in archive.names]:
             raise InvalidInput(f"it has no array {missing[0]!r}; save the layer again")
         archive.check_size()
-        array, affine, ours = archive.array("volume"), archive.array("affine"), str(archive.array("about"))
+        array, ours = archive.array("volume"), str(archive.array("about"))
+        affine = checked_affine(archive.array("affine"))
         arrays = {name: archive.array(name) for name in _COMPANIONS if name in archive.names}
         about = json_of(ours, path.name)
         keywords = _keywords(about if isinstance(about, dict) else {}, arrays, path.name)

@@ -19,6 +19,7 @@ from napari_gpubio.core.errors import InvalidInput
 
 Array = npt.NDArray[Any]
 _ZYX = np.eye(4)[[2, 1, 0, 3]]
+_FARTHEST_MM = 1e9  # from the origin; beyond is damage
 
 
 def checked_affine(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -29,11 +30,15 @@ def checked_affine(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
     InvalidInput
         If the shape is wrong, a value is not finite, or the matrix cannot be inverted.
     """
-    matrix = np.asarray(affine, np.float64)
-    if matrix.shape != (4, 4):
-        raise InvalidInput(f"the affine has shape {matrix.shape}; it must be a 4 x 4 voxel-to-millimeter matrix")
+    given = np.asarray(affine)
+    if given.shape != (4, 4) or given.dtype.kind not in "biuf":
+        what = f"shape {given.shape} of {given.dtype}"
+        raise InvalidInput(f"the affine has {what}; it must be a 4 x 4 voxel-to-millimeter matrix")
+    matrix = given.astype(np.float64)
     if not np.isfinite(matrix).all():
         raise InvalidInput("the affine has values that are not finite; repair the file's header")
+    if np.abs(matrix).max() > _FARTHEST_MM:
+        raise InvalidInput(f"the affine has values over {_FARTHEST_MM:g} mm; repair the file's header")
     if abs(np.linalg.det(matrix[:3, :3])) < 1e-12:
         raise InvalidInput("the affine cannot be inverted (a voxel has no volume); repair the file's header")
     return matrix

@@ -3,6 +3,8 @@
 import math
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,15 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import checked_affine
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
 _MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
+_ALWAYS_UNPACKED = 256 * 2**20  # bytes
+_MOST_EXPANSION = 250  # volumes that are nearly empty grow so much; DEFLATE itself can do four times that
 # What gzip and NumPy raise on a damaged file; `_read_errors` adds nibabel's own.
 _READ_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError)
 _READ_ERRORS += (struct.error, zlib.error)
@@ -47,6 +52,7 @@ def read_volume(path: str | Path) -> tuple[Array, Affine]:
     return one_volume(array, Path(path).name), affine
 
 
+@reads_file
 def read_array(path: str | Path) -> tuple[Array, Affine]:
     """Read the whole array of an image, of any number of dimensions, and its affine (mm); errors as `read_volume`."""
     path = Path(path)
@@ -87,17 +93,29 @@ def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, descript
     InvalidInput
         If the array is not a real volume, the name ends otherwise, or the folder does not exist.
     """
+    save_nifti(path, volume_image(array, affine), description)
+
+
+def volume_image(array: Array, affine: npt.ArrayLike) -> Any:
+    """Return a volume as nibabel's image; parameters and errors as `write_volume`."""
     array = np.asarray(array)
     if array.ndim not in (3, 4):
         raise InvalidInput(f"a volume has 3 dimensions, or 4 with colors; this array has shape {array.shape}")
     storable = _storable(array)
     import nibabel as nib
 
-    save_nifti(path, nib.Nifti1Image(storable, checked_affine(affine), dtype=storable.dtype), description)
+    return nib.Nifti1Image(storable, checked_affine(affine), dtype=storable.dtype)
 
 
 def save_nifti(path: str | Path, image: Any, description: str = "") -> None:
     """Write a nibabel image atomically, in mm and with its affine as both sform and (without shear) qform."""
+    with nifti_written(path, image, description):
+        pass
+
+
+@contextmanager
+def nifti_written(path: str | Path, image: Any, description: str = "") -> Iterator[Path]:
+    """Write an image as `save_nifti` beside its place, and give that path; it is renamed when the block ends well."""
     if not str(path).lower().endswith(NIFTI_SUFFIXES):
         raise InvalidInput(f"{Path(path).name} does not end in .nii or .nii.gz; give it one of these endings")
     import nibabel as nib
@@ -108,8 +126,10 @@ def save_nifti(path: str | Path, image: Any, description: str = "") -> None:
     image.header["descrip"] = description.encode("ascii", "replace")[:79]
     with atomic_write(path) as part:
         nib.save(image, part)
+        yield part
 
 
+@reads_file
 def open_nifti(path: str | Path) -> Any:
     """Read the header of a NIfTI file and check that its data can be there and fit into memory.
 
@@ -193,6 +213,27 @@ def check_declared_size(path: Path, offset: int, count: int) -> None:
         raise InvalidInput(
             f"{path.name} needs {count / 2**20:.0f} MB of memory and {free / 2**20:.0f} MB are free; "
             "close other programs, or crop or resample the image"
+        )
+
+
+def check_expansion(path: Path, unpacked: int) -> None:
+    """Refuse a file that does not fit into the memory, or grows to so many bytes as only a zip bomb does.
+
+    Raises
+    ------
+    InvalidInput
+        If the bytes are more than are free, or more than 256 MB and more than 250 times those of the file.
+    """
+    packed = path.stat().st_size
+    if unpacked > max(_ALWAYS_UNPACKED, _MOST_EXPANSION * packed):
+        raise InvalidInput(
+            f"{path.name} has {packed} bytes and unpacks to {unpacked}, over {_MOST_EXPANSION} times its "
+            "size; if you trust the file, write it again without compression"
+        )
+    if unpacked > (free := free_memory_bytes(CPU)):
+        raise InvalidInput(
+            f"{path.name} needs {unpacked / 2**20:.0f} MB of memory and {free / 2**20:.0f} MB are free; "
+            "close other programs"
         )
 
 

@@ -11,13 +11,17 @@ and from file to file, with the header kept::
     result = denoise(image.array, DenoiseSettings(noise_model="rician"), voxel_size_mm=image.voxel_size_mm)
     io.write_image("t1_clean.nii.gz", result.image, image)
 
+The noise of a diffusion scan is that of its scanner, found across its volumes::
+
+    noise.estimate(series).sigma
+
 Fluence whose even and odd photons were kept apart is denoised better::
 
     halves = light.simulate(head, source, light.LightSettings(halves=True)).half_fluences
     result = denoise_fluence(*halves, labels=head.labels)
 """
 
-from napari_gpubio.denoise import io, samples
+from napari_gpubio.denoise import io, noise, samples
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence, denoise_fluence_steps
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.run import denoise, denoise_steps
@@ -33,5 +37,6 @@ __all__ = [
     "denoise_fluence_steps",
     "denoise_steps",
     "io",
+    "noise",
     "samples",
 ]

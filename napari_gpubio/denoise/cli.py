@@ -29,6 +29,7 @@ from napari_gpubio.denoise.io import (
     write_image,
 )
 from napari_gpubio.denoise.model import DenoiseResult
+from napari_gpubio.denoise.noise import FEWEST_VOLUMES, SeriesNoise, estimate, is_across_volumes
 from napari_gpubio.denoise.run import denoise_steps
 from napari_gpubio.denoise.settings import DenoiseSettings
 
@@ -38,6 +39,7 @@ _SETTINGS: dict[str, DenoiseSettings | FluenceSettings] = {ANLM: DenoiseSettings
 _INPUTS = ("second", "guide", "labels", "mueff")  # of the mode fluence alone
 _EXAMPLES = """examples:
   napari-gpubio denoise t1.nii.gz --out t1_clean.nii.gz --noise-model rician
+  napari-gpubio denoise dwi.nii.gz --out dwi_clean.nii.gz --noise-model rician --mask brain.nii.gz
   napari-gpubio denoise even.nii.gz --second odd.nii.gz --labels labels.nii.gz --out clean.nii.gz
   napari-gpubio denoise light_half_1.nii.gz --second light_half_2.nii.gz --guide light_guide.nii.gz --out clean.nii.gz
   napari-gpubio denoise fluence.nii.gz --mode fluence --out clean.nii.gz --residual residual.nii.gz
@@ -68,7 +70,12 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--residual", type=Path, metavar="FILE", help="input minus denoised image, NIfTI")
     verb.add_argument("--mask", type=Path, metavar="FILE", help="voxels to denoise: not 0; the others stay as they are")
     noise = verb.add_mutually_exclusive_group()
-    noise.add_argument("--sigma", type=float, help="standard deviation of the noise, where it is known")
+    noise.add_argument(
+        "--sigma",
+        type=float,
+        help="standard deviation of the noise, where it is known; default: estimated, Rician noise of a series of "
+        f"{FEWEST_VOLUMES} or more volumes across all of them",
+    )
     noise.add_argument("--noise-map", type=Path, metavar="FILE", help="the same as a map on the image's grid")
     verb.add_argument(
         "--volumes", type=int, nargs=2, metavar=("FIRST", "LAST"), help="of a series, counted from 0 (default: all)"
@@ -165,6 +172,8 @@ def _read(image: NiftiImage, options: argparse.Namespace) -> _Inputs:
     chosen = _volumes(image, options)
     if np.ndim(noise) == 4:
         noise = noise[..., chosen]
+    elif noise is None:
+        noise = _noise_of_all(image, mask, options)
     labels, guide = (
         None if path is None else one_volume(read_on_grid(path, image), path.name)
         for path in (options.labels, options.guide)
@@ -177,6 +186,17 @@ def _read(image: NiftiImage, options: argparse.Namespace) -> _Inputs:
         if options.skip_gaps and raw.shape == image.array.shape:  # a voxel that only one half lacks is as in the other
             second = np.where(np.isfinite(_chosen(raw, chosen)) | options.log10, second, values)
     return _Inputs(values, mask, noise, second, labels, guide)
+
+
+def _noise_of_all(
+    image: NiftiImage, mask: npt.NDArray[np.bool_] | None, options: argparse.Namespace
+) -> SeriesNoise | None:
+    """The noise of a series, from all of its volumes, whichever are denoised; None where each is looked at alone."""
+    settings = read_settings(options, _SETTINGS[options.mode])
+    if not isinstance(settings, DenoiseSettings) or not is_across_volumes(settings, image.array.shape):
+        return None
+    series, inside = _linear(image.array, mask, options, slice(None))
+    return estimate(series, mask=inside)
 
 
 def _linear(

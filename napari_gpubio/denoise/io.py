@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import atomic_write, check_folder
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import same_grid, voxel_sizes_mm
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, nifti_affine, nifti_array, one_volume, open_nifti, read_array
 
@@ -42,6 +43,7 @@ class NiftiImage:
         return tuple(map(float, voxel_sizes_mm(self.affine)))
 
 
+@reads_file
 def read_image(path: str | Path) -> NiftiImage:
     """Read an image with its header; further axes of length 1 are dropped.
 
@@ -118,8 +120,7 @@ def check_output(path: Path) -> None:
     """Raise InvalidInput if an image cannot be written to a path, by its ending or its folder."""
     if not path.name.lower().endswith(NIFTI_SUFFIXES):
         raise InvalidInput(f"{path.name} does not end in .nii or .nii.gz; give it one of these endings")
-    if not path.parent.is_dir():
-        raise InvalidInput(f"the folder {path.parent} does not exist; create it or choose another place")
+    check_folder(path)
 
 
 _LARGEST = 38  # decades that float32 holds

@@ -23,6 +23,7 @@ from napari_gpubio.denoise.inputs import (
 from napari_gpubio.denoise.kernels.anlm.problem import Problem, Windows, make_problem, make_windows, scale_of
 from napari_gpubio.denoise.kernels.anlm.tally import reached
 from napari_gpubio.denoise.model import DenoiseResult, provenance
+from napari_gpubio.denoise.noise import SeriesNoise, doubts, estimate, is_across_volumes
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Array = npt.NDArray[Any]
@@ -34,7 +35,7 @@ def denoise(
     *,
     mask: npt.ArrayLike | None = None,
     voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0),
-    noise: npt.ArrayLike | None = None,
+    noise: npt.ArrayLike | SeriesNoise | None = None,
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> DenoiseResult:
@@ -59,7 +60,7 @@ def denoise_steps(
     *,
     mask: npt.ArrayLike | None = None,
     voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0),
-    noise: npt.ArrayLike | None = None,
+    noise: npt.ArrayLike | SeriesNoise | None = None,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, DenoiseResult]:
@@ -82,9 +83,10 @@ def denoise_steps(
         Edge lengths of a voxel; windows are as long in mm along every axis.
     noise
         Standard deviation of the noise where it is known (of the real and imaginary parts, if Rician): one number,
-        one for each volume, or a map. None: estimated from the image. Where the image itself tells of more, because
-        patches differ by more than noise, it is filtered accordingly; what is known is a lower limit, and the exact
-        bias of magnitudes.
+        one for each volume, a map, or what `noise.estimate` has found. None: estimated, for ``noise_model="rician"``
+        and a series of at least `noise.FEWEST_VOLUMES` volumes as one number across the volumes, else from patches of
+        each volume. Where the image itself tells of more, because patches differ by more than noise, it is filtered
+        accordingly; what is known is a lower limit, and the exact bias of magnitudes.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
@@ -100,7 +102,12 @@ def denoise_steps(
     sizes = checked_voxel_size(voxel_size_mm)
     windows = make_windows(settings, sizes)
     check_windows(windows, array.shape[:3])
-    usable, sigma = checked_mask(mask, array.shape[:3]), checked_noise(noise, array.shape)
+    usable = checked_mask(mask, array.shape[:3])
+    across = noise if isinstance(noise, SeriesNoise) else None
+    if noise is None and is_across_volumes(settings, array.shape):
+        yield Step(0, 1, "finding the noise across the volumes")
+        across = estimate(array, mask=mask)
+    sigma = checked_noise(noise if across is None else across.sigma, array.shape)
     volumes = _as_series(array)
     chosen = choose_device(device)
     series = _Series(volumes, usable, None if sigma is None else _as_series(sigma), windows, settings)
@@ -108,17 +115,28 @@ def denoise_steps(
     opened = (series.open_volume(n, chosen) for n in range(count))
     complete = yield from denoise_volumes(opened, count, "denoising", stop)
     image_found, noise_found = series.results()
+    if across is not None:
+        notes += across.sentences()
+    elif sigma is None and settings.noise_model == "rician":
+        notes += doubts(volumes, image_found, noise_found, usable != 0)
     return DenoiseResult(
         image=image_found.reshape(array.shape),
         noise=noise_found.reshape(array.shape),
         parameters={
             **provenance(settings, sizes, chosen, clock),
             "masked": mask is not None,
-            "noise": "estimated" if noise is None else "given",
+            **_provenance_of(noise, across),
         },
         notes=notes,
         complete=complete,
     )
+
+
+def _provenance_of(noise: Any, across: SeriesNoise | None) -> dict[str, Any]:
+    """Where the noise came from."""
+    if across is not None:
+        return {"noise": "estimated across volumes", "sigma": across.sigma, "noise_volumes": across.volumes}
+    return {"noise": "estimated" if noise is None else "given"}
 
 
 def _as_series(array: Array) -> Array:

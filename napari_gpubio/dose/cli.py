@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_text
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.io import nifti
 from napari_gpubio.dose.io.dicom_rt import read_rtdose, read_rtplan, read_rtstruct
@@ -21,7 +20,7 @@ from napari_gpubio.dose.io.dvh_files import (
     write_metrics_csv,
     write_surfaces_csv,
 )
-from napari_gpubio.dose.metrics.constraints import PASS, evaluate_constraints, parse_constraints
+from napari_gpubio.dose.metrics.constraints import PASS, evaluate_constraints, read_constraints
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
 from napari_gpubio.dose.metrics.metric_text import parse_metric
@@ -92,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     structures, numbers = _read_structures(options)
     usual = [text.format(unit=dose.unit) for text in (_LIGHT_METRICS if dose.is_light else _PLAIN_METRICS)]
     metrics = [parse_metric(text).in_unit(dose.unit) for text in options.metric or usual]
-    constraints = parse_constraints(existing_text(options.constraints)) if options.constraints else ()
+    constraints = read_constraints(options.constraints) if options.constraints else ()
     result = dvh(dose, structures, settings, device=options.device, progress=draw_progress)
     everything = None
     if any(metric.needs_everything for metric in (*metrics, *(one.metric for one in constraints))):

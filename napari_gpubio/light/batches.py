@@ -142,12 +142,14 @@ class Tally:
         Raises
         ------
         InvalidInput
-            If an array is missing.
+            If an array is missing or of another shape or type.
         """
         try:
             return cls(batch_size=int(arrays["batch_size"]), key=str(arrays["key"]), **cls._fields_of(arrays))
         except KeyError as error:
             raise InvalidInput(f"the saved state lacks {error}; it was not written by this version") from error
+        except (TypeError, ValueError, OverflowError) as error:  # arrays of other shapes or types
+            raise InvalidInput(f"the saved state is damaged ({error}); save the result again") from error
 
     @classmethod
     def _fields_of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:

@@ -7,20 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from PIL import Image, UnidentifiedImageError
-
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.table import read_table
-from napari_gpubio.light.io.volumes import read_domain, write_fluence
+from napari_gpubio.light.io.volumes import read_domain, read_irradiance, write_fluence
 from napari_gpubio.light.layers import cli as mcml
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
@@ -156,18 +151,9 @@ def _source(options: argparse.Namespace, domain: Domain) -> Source:
         position_mm=tuple(options.position),
         direction=Source.direction if direction is None else tuple(direction),
         width_axis=None if options.width_axis is None else tuple(options.width_axis),
-        pattern=None if options.pattern is None else _irradiance(options.pattern),
+        pattern=None if options.pattern is None else read_irradiance(options.pattern),
     )
     return read_settings(options, given)
-
-
-def _irradiance(path: Path) -> npt.NDArray[np.float64]:
-    """Gray values of an image file, shape (rows, columns)."""
-    try:
-        with Image.open(existing_file(path)) as image:
-            return np.asarray(image.convert("F"), np.float64)
-    except (UnidentifiedImageError, OSError) as error:
-        raise InvalidInput(f"{path.name} cannot be read as an image ({error}); give a PNG or TIFF file") from error
 
 
 def _settings(options: argparse.Namespace) -> LightSettings:

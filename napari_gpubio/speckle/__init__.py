@@ -11,11 +11,12 @@ and frame by frame::
     with speckle.ContrastStream(speckle.ContrastSettings(), shape=(1040, 1392), dtype="uint16") as stream:
         maps = stream.push(frame)
 
-`io` reads and writes files, `mesi` fits several exposures, `live` watches cameras and folders. Indices of flow, time
-courses of regions and simulated frames are in `indices`, `regions` and `samples`.
+`io` reads and writes files, `mesi` fits several exposures, `pulsatility` measures the beat of flow in regions, `live`
+watches cameras and folders. Indices of flow, time courses of regions and simulated frames are in `indices`, `regions`
+and `samples`.
 """
 
-from napari_gpubio.speckle import io, live, mesi
+from napari_gpubio.speckle import io, live, mesi, pulsatility
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.registration import register
@@ -34,6 +35,7 @@ __all__ = [
     "live",
     "measure_dark",
     "mesi",
+    "pulsatility",
     "region_curves",
     "register",
 ]

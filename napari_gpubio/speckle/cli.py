@@ -10,9 +10,11 @@ import numpy.typing as npt
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.speckle.io import TIFF_SUFFIXES, read_frames, write_maps
+from napari_gpubio.speckle.io import TIFF_SUFFIXES, read_frames, read_regions, write_maps
 from napari_gpubio.speckle.mesi import cli as mesi
 from napari_gpubio.speckle.options import add_noise, read_noise
+from napari_gpubio.speckle.region_options import add_region_options, region_tables, write_region_tables
+from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.registration import register
 from napari_gpubio.speckle.run import baseline_k2, contrast_steps
 from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
@@ -21,6 +23,7 @@ _EXAMPLES = """examples:
   napari-gpubio speckle frames.tif --contrast k.tif --index-out sfi.tif --window 7 --exposure-ms 5
   napari-gpubio speckle run.00000 --mode temporal --frames 25 --blocks --contrast k.tif
   napari-gpubio speckle frames.tif --index relative --baseline 0 50 --index-out flow.tif
+  napari-gpubio speckle frames.tif --regions labels.tif --fps 120 --curves curves.csv --pulsatility pulse.csv
 
 Ctrl-C ends a run early: finished maps are written, the others are NaN."""
 Array = npt.NDArray[Any]
@@ -44,6 +47,7 @@ def add_verb(verbs: Any) -> None:
     )
     verb.add_argument("--register", action="store_true", help="shift frames by whole pixels onto the first one")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+    add_region_options(verb)
     add_settings(verb, ContrastSettings(), "contrast")
     add_noise(verb)
     verb.set_defaults(run=run)
@@ -52,9 +56,11 @@ def add_verb(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    outputs = _outputs(options)
+    tables = region_tables(options)
+    outputs = _outputs(options, has_tables=bool(tables))
     settings, noise = read_settings(options, ContrastSettings()), read_noise(options)
     frames = read_frames(options.frames_in)
+    regions = read_regions(options.regions, frames.shape[-2:]) if tables else {}
     registered = register(frames) if options.register else None
     frames = frames if registered is None else registered.frames
     with stop_at_interrupt() as stop:
@@ -68,15 +74,19 @@ def run(options: argparse.Namespace) -> int:
     for which, path in outputs.items():
         write_maps(path, maps, which)
         print(path)
+    if tables:
+        lines, notes = write_region_tables(options, tables, region_curves(maps, regions))
+        print("\n".join(notes), end="\n" if notes else "", file=sys.stderr)
+        print("\n".join(lines))
     return 0 if maps.complete else STOPPED
 
 
-def _outputs(options: argparse.Namespace) -> dict[str, Path]:
+def _outputs(options: argparse.Namespace, *, has_tables: bool) -> dict[str, Path]:
     """Return what is to be written where, and check before the run that it can be."""
     requested = {"contrast": options.contrast, "index": options.index_out, "mask": options.mask_out}
     outputs = {which: path for which, path in requested.items() if path is not None}
-    if not outputs:
-        raise InvalidInput("there is nothing to write; give --contrast, --index-out or --mask-out")
+    if not outputs and not has_tables:
+        raise InvalidInput("there is nothing to write; give --contrast, --index-out, --mask-out, or --regions")
     for path in outputs.values():
         if path.suffix.lower() not in TIFF_SUFFIXES:
             raise InvalidInput(f"{path.name} does not end in .tif; give it this ending")

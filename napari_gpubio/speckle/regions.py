@@ -28,6 +28,8 @@ class RegionCurve:
         Pixels that were averaged, and pixels that were left out because of the mask, in each map.
     exposure_ms, beta
         Exposure time and β of the model, for the indices.
+    frames, step
+        Frames that each map is made of, and from one map to the next.
     """
 
     name: str
@@ -36,6 +38,12 @@ class RegionCurve:
     skipped: npt.NDArray[np.int64]
     exposure_ms: float
     beta: float = 1.0
+    frames: int = 1
+    step: int = 1
+
+    def times_s(self, rate_hz: float) -> Array:
+        """Return the time of each map, that of the last frame of its window, if so many frames come in a second."""
+        return (np.arange(len(self.k2)) * self.step + self.frames - 1) / rate_hz
 
     @property
     def contrast(self) -> Array:
@@ -106,7 +114,7 @@ def region_curves(
         curves.append(
             RegionCurve(
                 name=name, k2=mean, used=used, skipped=inside.shape[1] - used, exposure_ms=maps.settings.exposure_ms,
-                beta=maps.settings.beta,
+                beta=maps.settings.beta, frames=maps.settings.depth, step=maps.settings.step,
             )
         )  # fmt: skip
     return tuple(curves)

@@ -20,6 +20,7 @@ from napari_gpubio.core.napari_io import (
     volume_layer,
 )
 from napari_gpubio.core.quantity import Quantity, is_unit, quantity_metadata
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import layer_matrix, slice_steps_mm, world_order
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_array, read_dwi
 from napari_gpubio.tracts.io.mif import read_mif
@@ -164,6 +165,7 @@ def read_layers(path: str | Sequence[str]) -> list[LayerData]:
     return [layer for p in ([path] if isinstance(path, str) else path) for layer in _read_one(Path(p))]
 
 
+@reads_file
 def _read_one(path: Path) -> list[LayerData]:
     name = path.name.split(".")[0]
     if ".mif" in path.name.lower():

@@ -1,5 +1,7 @@
 """Files: samples, writing that never leaves half a file, volumes as NIfTI."""
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -171,3 +173,47 @@ def test_what_killed_processes_left_is_removed_by_the_next_one_that_writes(tmp_p
     with atomic_write(tmp_path / "mine.txt") as mine:
         mine.write_text("whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([other.name, "mine.txt", "b.txt"])
+
+
+def test_a_refusal_where_nothing_can_be_removed_either_is_one_sentence(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for call in ("open", "unlink"):
+        monkeypatch.setattr(os, call, refused)
+    with (
+        pytest.raises(InvalidInput, match=r"a\.txt could not be written \(Read-only"),
+        atomic_write(tmp_path / "a.txt"),
+    ):
+        pass
+
+
+def test_a_folder_out_of_reach_is_named(tmp_path, monkeypatch):
+    def stale(*_, **__):
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "is_dir", stale)
+        with (
+            pytest.raises(InvalidInput, match=r"folder .* cannot be reached \(Stale"),
+            atomic_write(tmp_path / "a.txt"),
+        ):
+            pass
+        patch.setattr(Path, "is_symlink", stale)
+        with (
+            pytest.raises(InvalidInput, match=r"a\.txt could not be written \(Stale"),
+            atomic_write(tmp_path / "a.txt"),
+        ):
+            pass
+
+
+def test_what_could_not_be_removed_goes_with_the_next_save(tmp_path, monkeypatch):
+    folder, elsewhere = tmp_path / "disk", tmp_path / "gone"
+    folder.mkdir()
+    with pytest.raises(InvalidInput, match="could not be written"), atomic_write(folder / "a.txt"):
+        folder.rename(elsewhere)
+    elsewhere.rename(folder)
+    with atomic_write(folder / "a.txt") as one, atomic_write(folder / "b.txt") as other:
+        one.write_text("a")
+        other.write_text("b")
+    assert sorted(path.name for path in folder.iterdir()) == ["a.txt", "b.txt"]

@@ -134,3 +134,26 @@ def test_archives_that_are_no_volumes_are_left_to_other_readers(tmp_path):
     assert get_reader(str(tmp_path / "bad.npz")) is read_layers
     with pytest.raises(InvalidInput, match=r"bad\.npz is not valid JSON"):
         read_layers(str(tmp_path / "bad.npz"))
+
+
+@pytest.mark.parametrize("affine", [np.zeros((4, 4)), np.eye(4) * 1e30, np.full((4, 4), "x"), np.eye(3)])
+def test_an_archive_with_a_damaged_affine_is_refused(tmp_path, affine):
+    np.savez(tmp_path / "a.npz", volume=np.zeros((2, 3, 4)), affine=affine, about=np.array("{}"))
+    with pytest.raises(InvalidInput, match=r"^a\.npz: the affine"):
+        read_layers(str(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize("volume", [np.zeros(3), np.zeros((2, 2)), np.zeros((1, 2, 3, 4, 5)), np.full((2, 3, 4), "x")])
+def test_an_archive_of_no_volume_is_refused(tmp_path, volume):
+    np.savez(tmp_path / "a.npz", volume=volume, affine=np.eye(4), about=np.array("{}"))
+    with pytest.raises(InvalidInput, match=r"^a\.npz holds .* of shape \("):
+        read_layers(str(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize("limits", [["a", 1], [None, None], [[1], 2], [0, float("inf")], [2, 1], 5])
+def test_limits_that_are_no_numbers_are_left_out(tmp_path, limits):
+    about = json.dumps({"kind": "image", "display": {"contrast_limits": limits, "colormap": "turbo"}})
+    np.savez(tmp_path / "a.npz", volume=np.zeros((2, 3, 4)), affine=np.eye(4), about=np.array(about))
+    ((_, keywords, _),) = read_layers(str(tmp_path / "a.npz"))
+    assert "contrast_limits" not in keywords
+    assert keywords["colormap"] == "turbo"

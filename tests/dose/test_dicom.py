@@ -1,6 +1,8 @@
 """DICOM files: read, damaged, and from a planning system."""
 
 import json
+import tracemalloc
+from contextlib import suppress
 
 import numpy as np
 import pydicom
@@ -356,3 +358,27 @@ def test_frames_that_no_even_distance_meets_say_so(tmp_path):
     found = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, GridFrameOffsetVector=[0, 4, 8.37, 13]))
     assert "frames of the file lie up to" in found.notes[0]
     assert found.affine[2, 2] == pytest.approx(4 / 6)
+
+
+@pytest.mark.parametrize("read", [read_rtdose, lambda path: read_layers(str(path))], ids=["dose", "napari"])
+def test_a_length_beyond_the_file_takes_no_memory(tmp_path, read):
+    """What an element states is no more than the file has."""
+    file = save_dose(tmp_path / "a.dcm", PIXELS)
+    data = file.read_bytes()
+    at = data.index(b"\xe0\x7f\x10\x00OW") + 8  # PixelData
+    file.write_bytes(data[:at] + (2**31 - 2).to_bytes(4, "little") + data[at + 4 :])
+    tracemalloc.start()
+    try:
+        with suppress(InvalidInput):
+            read(file)
+        assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_refused_structures_name_their_file(tmp_path):
+    file = save_structures(
+        tmp_path / "a.dcm", [("PTV", [("CLOSED_PLANAR", [[0, 0, 0], [9, 0, 0], [9, 9, 5], [0, 9, 1]])])]
+    )
+    with pytest.raises(InvalidInput, match=r"^a\.dcm: "):
+        read_rtstruct(file)

@@ -19,6 +19,7 @@ from napari_gpubio.dose.metrics import (
     parse_constraint,
     parse_metric,
     parse_metrics,
+    read_constraints,
     rtog_index,
 )
 from napari_gpubio.dose.metrics.models import MODELS
@@ -344,3 +345,11 @@ def test_a_text_that_is_too_long_is_not_repeated_whole() -> None:
         with pytest.raises(InvalidInput, match="200000 characters") as refused:
             parse("D" * 200_000)
         assert len(str(refused.value)) < 300
+
+
+def test_constraints_of_a_file_name_it(tmp_path):
+    (tmp_path / "goals.txt").write_text("PTV: D95%[Gy] >= 57  # target\n")
+    assert len(read_constraints(tmp_path / "goals.txt")) == 1
+    (tmp_path / "goals.txt").write_text("PTV is fine\n")
+    with pytest.raises(InvalidInput, match=r"^goals\.txt: 'PTV is fine' is no constraint"):
+        read_constraints(tmp_path / "goals.txt")

@@ -3,6 +3,7 @@
 import argparse
 import json
 import signal
+import zlib
 
 import nibabel as nib
 import numpy as np
@@ -14,7 +15,7 @@ from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light import cli as batch
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.guide import diffusion_guide
-from napari_gpubio.light.io import load_result, write_table
+from napari_gpubio.light.io import load_result, read_irradiance, write_table
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
@@ -109,6 +110,25 @@ def test_a_source_that_shines_everywhere_needs_no_direction(files):
 def test_a_source_far_away_is_reported(files, capsys):
     run_head("--position", "0", "0", "40", "--direction", "0", "0", "-1")
     assert "warning: The source is 40 mm away from the tissue" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({16: (9_000).to_bytes(4) + (9_000).to_bytes(4)}, r"p\.png has \d+ bytes and unpacks to 648000000"),
+        ({0: b"GIF?"}, r"p\.png cannot be read as an image"),
+        ({45: b"\xff" * 9}, r"p\.png cannot be read as an image"),
+    ],
+)
+def test_damaged_images_are_refused(tmp_path, changes, sentence):
+    Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8)).save(tmp_path / "p.png")
+    data = bytearray((tmp_path / "p.png").read_bytes())
+    for at, new in changes.items():
+        data[at : at + len(new)] = new
+    data[29:33] = zlib.crc32(data[12:29]).to_bytes(4)
+    (tmp_path / "p.png").write_bytes(data)
+    with pytest.raises(InvalidInput, match=sentence):
+        read_irradiance(tmp_path / "p.png")
 
 
 def test_an_image_is_a_pattern(files):

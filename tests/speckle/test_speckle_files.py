@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, baseline_k2, contrast, measure_dark
 from napari_gpubio.speckle.cli import add_verb
 from napari_gpubio.speckle.io import is_raw, read_frames, read_raw, write_maps
+from napari_gpubio.speckle.live import folder
 from tests.fuzzing import fuzzed, refusal
 
 tifffile = pytest.importorskip("tifffile", reason="tifffile is not installed: it comes with napari")
@@ -208,3 +210,40 @@ def test_a_chain_of_pages_without_an_end_is_refused(tmp_path, is_big):
     path.write_bytes(data)
     with pytest.raises(InvalidInput, match=r"loop\.tif .* leads back to an earlier one"):
         read_frames(path)
+
+
+@pytest.mark.parametrize("read", [read_frames, folder.read_frames], ids=["opened", "live"])
+@pytest.mark.parametrize("code", [279, 273, 305], ids=["bytes of data", "places", "text"])
+def test_lengths_that_a_file_cannot_hold_take_no_memory(tmp_path, read, code):
+    """What a tag states is compared with the size of the file before tifffile asks for the memory."""
+    import tifffile
+
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.zeros((2, 8, 8), np.uint8), compression="zlib", metadata=None, software="me and others")
+    data = bytearray(path.read_bytes())
+    with tifffile.TiffFile(path) as tiff:
+        tags = tiff.pages[0].tags
+        at = tags[code].offset + (8 if code == 279 else 4)
+    data[at : at + 4] = (2**31 - 1).to_bytes(4, "little")
+    path.write_bytes(data)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidInput, match=r"a\.tif has \d+ bytes and"):
+            read(path)
+        assert tracemalloc.get_traced_memory()[1] < 20 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_endless_chain_of_pages_in_a_watched_folder(tmp_path):
+    import tifffile
+
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.zeros((4, 5), np.uint8))
+    data = bytearray(path.read_bytes())
+    first = int.from_bytes(data[4:8], "little")
+    end = first + 2 + 12 * int.from_bytes(data[first : first + 2], "little")
+    data[end : end + 4] = data[4:8]
+    path.write_bytes(data)
+    with pytest.raises(InvalidInput, match=r"a\.tif has 1 pages, the last of which leads back"):
+        folder.read_frames(path)

@@ -162,9 +162,9 @@ def test_beta_of_a_region():
     region = np.zeros(frames.shape[1:], bool)
     region[:, 90:] = True
     frames[:, :, :80] = 500.0
-    assert measure_beta(frames, device="cpu").beta < 0.7 * share(7)
+    assert measure_beta(frames, device="cpu").beta < 0.7 * share(ContrastSettings().window)
     found = measure_beta(frames, region=region, device="cpu")
-    assert found.beta == pytest.approx(share(7), rel=0.06)
+    assert found.beta == pytest.approx(share(ContrastSettings().window), rel=0.06)
     small = np.zeros_like(region)
     small[70:75, 100:105] = True
     assert "so the error of β is unknown" in measure_beta(frames, region=small, device="cpu").notes[0]

@@ -32,7 +32,7 @@ def run(stack, *more):
 
 
 def test_maps_errors_and_notes_are_written(stack, capsys):
-    beta = round(window_share(7, CUTOFF), 3)
+    beta = round(window_share(ContrastSettings().window, CUTOFF), 3)
     assert run(stack, f"--beta={beta}", "--no-fit-rho") == 0
     noise, settings = NoiseModel(dark_adu=Camera().dark_adu), ContrastSettings(index="squared")
     maps = contrast(tifffile.imread(stack), settings, noise=noise, device="cpu")
@@ -60,7 +60,7 @@ def test_beta_is_measured_on_a_static_target(stack, tmp_path, capsys):
     told = capsys.readouterr().err
     assert f"β = {np.nanmax(beta):.4g} ± {np.nanmax(error):.2g}, measured on paper.tif" in told
     assert np.nanmin(beta) == np.nanmax(beta)
-    assert np.nanmax(beta) == pytest.approx(window_share(7, CUTOFF), rel=0.15)
+    assert np.nanmax(beta) == pytest.approx(window_share(ContrastSettings().window, CUTOFF), rel=0.15)
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,9 @@ def test_three_volumes_are_read_as_three_rows(files):
 )
 def test_refused(files, bval, bvec, sentence):
     paths = files(bval, bvec)
-    with pytest.raises(InvalidInput, match=sentence):
+    with pytest.raises(InvalidInput, match=sentence) as refused:
         read_fsl_gradients(*paths, 4, np.eye(4))
+    assert any(path.name in str(refused.value) for path in paths)
     paths[0].unlink()
     with pytest.raises(InvalidInput, match=r"a\.bval does not exist"):
         read_fsl_gradients(*paths, 4, np.eye(4))

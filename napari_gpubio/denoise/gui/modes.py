@@ -11,7 +11,8 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import stored_array, volume_of
+from napari_gpubio.core.layer_files import MEDIA
+from napari_gpubio.core.napari_io import carried, stored_array, volume_of
 from napari_gpubio.core.quantity import guide_of, halves_of
 from napari_gpubio.denoise.fluence import FluenceSettings
 from napari_gpubio.denoise.gui.inputs import is_image, other_half, why_no_image, why_no_volume
@@ -31,8 +32,8 @@ _SECOND_TIP = "Fluence from the other half of the photons, per photon of that ha
 _LABELS_TIP = "Tissue or refractive index of each voxel: nothing is averaged across boundaries"
 _OWN_HALVES = "The image carries both halves of its photons, which are used."
 _OWN_GUIDE = (
-    "The image carries both halves of its photons and the guide of its run, which are used; vessels and other thin, "
-    "strong absorbers are denoised, too."
+    "The image carries both halves of its photons and the guide of its run, which are used. With the labels of the "
+    "run, vessels and other thin, strong absorbers are denoised, too."
 )
 _ALONE = "With a single volume, the noise is estimated from it; two halves of the photons give a better result."
 _LAYER_NAMES = {"noise": "noise map", "second": "second half", "labels": "labels layer"}
@@ -158,10 +159,10 @@ class FluenceMode(Mode):
         )
         self.alone = muted_label(self, _ALONE)
         self._image_key = ""
-        self._halves, self._guide = None, None  # as the image carries them
-        self._is_own_choice = False  # of the user
-        halves = LayerListener(viewer, is_image, layers_changed=self._choose_other_half)
-        self.parts = [self.second_box, self.labels_box, halves]
+        self._halves, self._guide, self._media = None, None, None  # as the image carries them
+        self._is_own_choice, self._are_own_labels = False, False  # the user's
+        others = LayerListener(viewer, _may_belong, layers_changed=self._choose_what_belongs)
+        self.parts = [self.second_box, self.labels_box, others]
         self._rows = aligned_form(None)
         for text, tip, widget in (
             ("Second half", _SECOND_TIP, self.second_box),
@@ -175,6 +176,7 @@ class FluenceMode(Mode):
         layout.addLayout(self._rows)
         layout.addWidget(self.form)
         self.second_box.activated.connect(self._on_own_choice)
+        self.labels_box.activated.connect(self._on_own_labels)
         self.second_box.currentIndexChanged.connect(self._show_alone)
         signals = (self.form.changed, self.second_box.currentIndexChanged, self.labels_box.currentIndexChanged)
         connect_all((signal, self._emit_changed) for signal in signals)
@@ -209,12 +211,13 @@ class FluenceMode(Mode):
         key = "" if layer is None else key_of(layer)
         if key and key == self._image_key:
             return
-        self._image_key, self._is_own_choice = key, False
+        self._image_key, self._is_own_choice, self._are_own_labels = key, False, False
+        self._media = None if layer is None else carried(layer, MEDIA)
         self._halves, self._guide = (None, None) if layer is None else _carried_on_grid(layer)
         self._rows.setRowVisible(self.second_box, not self.has_own_halves)
         self._show_alone()
         self.second_box.setCurrentIndex(0)
-        self._choose_other_half()
+        self._choose_what_belongs()
 
     def _on_own_choice(self, *_: Any) -> None:
         self._is_own_choice = True
@@ -223,6 +226,24 @@ class FluenceMode(Mode):
         own = _OWN_GUIDE if self.has_own_guide else _OWN_HALVES
         self.alone.setText(own if self.has_own_halves else _ALONE)
         self._rows.setRowVisible(self.alone, self.has_own_halves or self.second_box.layer is None)
+
+    def _on_own_labels(self, *_: Any) -> None:
+        self._are_own_labels = True
+
+    def _choose_what_belongs(self) -> None:
+        self._choose_other_half()
+        self._choose_labels()
+
+    def _choose_labels(self) -> None:
+        """Choose the labels of the run that the guide is of, which its optical properties tell, unless some are."""
+        self.labels_box.refresh()
+        if self._are_own_labels or self.labels_box.layer is not None or not self.has_own_guide or not self._media:
+            return
+        for layer in self.viewer.layers:
+            is_of_run = isinstance(layer, Labels) and carried(layer, MEDIA) == self._media
+            if is_of_run and volume_of(layer).shape == self._guide.shape:
+                self.labels_box.choose(layer)
+                return
 
     def _choose_other_half(self) -> None:
         """Choose the layer whose name is that of the other half, unless one is chosen or the user wants none."""
@@ -234,6 +255,10 @@ class FluenceMode(Mode):
         others = {name: layer for name, layer in halves.items() if layer is not image}
         if image is not None and (name := other_half(image.name, others)) is not None:
             self.second_box.choose(others[name])
+
+
+def _may_belong(layer: Any) -> bool:
+    return is_image(layer) or isinstance(layer, Labels)
 
 
 def _carried_on_grid(layer: Any) -> tuple[Any | None, Any | None]:

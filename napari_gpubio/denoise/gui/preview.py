@@ -4,6 +4,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from napari_gpubio.denoise.gui.inputs import PANEL
 from napari_gpubio.denoise.gui.request import Request
 from napari_gpubio.denoise.kernels.anlm.problem import Triple
 from napari_gpubio.denoise.napari_io import Array, Box, LayerVolume, Part, place_of_part
+from napari_gpubio.denoise.noise import SeriesNoise
 from napari_gpubio.gui.connections import Connections, Debouncer
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.views import camera_of
@@ -84,11 +86,38 @@ class Preview:
     speed: float  # voxels denoised in a second
 
 
+class NoiseOfSeries:
+    """The noise of the series that was previewed last, which takes a second to estimate.
+
+    A run estimates anew: numbers that were changed in place are not noticed here.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[object, SeriesNoise] | None = None
+
+    def of(self, request: Request) -> SeriesNoise:
+        """The noise across the volumes of a request."""
+        array = np.asarray(request.image.values.array)
+        mask = None if request.mask is None else request.mask.tobytes()
+        place = array.__array_interface__["data"], array.shape, array.strides
+        key = request.image.key, place, request.image.values.is_log, request.skips_gaps, mask
+        if self._known is None or self._known[0] != key:
+            self._known = key, request.estimate_noise()
+        return self._known[1]
+
+
 def preview_steps(
-    request: Request, shown: ShownSlice, stop: threading.Event, *, is_whole: bool
+    request: Request,
+    shown: ShownSlice,
+    stop: threading.Event,
+    *,
+    is_whole: bool,
+    noise_of_series: NoiseOfSeries | None = None,
 ) -> Generator[Step, None, Preview | None]:
     """Denoise a slice; None if it was stopped."""
     yield Step(0, 1, "preview")
+    if request.is_across_volumes:
+        request = request.with_noise((noise_of_series or NoiseOfSeries()).of(request))
     image, begun = request.image, time.perf_counter()
     box = shown.around(image.shape)
     part = Part(box, slice(shown.volume, shown.volume + 1), shown.axes)
@@ -149,6 +178,7 @@ class LivePreview(QObject):
         self._waits, self._warm, self._in_two = False, False, False
         self._speed = 5e5  # voxels per second, as measured by the last preview that was to be quick
         self._next: tuple[Request, ShownSlice] | None = None  # the whole slice, once its middle is seen
+        self._noise_of_series = NoiseOfSeries()
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
         self._debouncer = Debouncer(self.start, self)  # several axes and settings may change at once
@@ -223,7 +253,8 @@ class LivePreview(QObject):
         self._job.abandon()
 
     def _submit(self, request: Request, shown: ShownSlice, *, is_whole: bool) -> None:
-        self._job.submit(lambda stop: preview_steps(request, shown, stop, is_whole=is_whole))
+        steps = partial(preview_steps, is_whole=is_whole, noise_of_series=self._noise_of_series)
+        self._job.submit(lambda stop: steps(request, shown, stop))
 
     def _slice(self, request: Request) -> tuple[ShownSlice, ShownSlice | None] | None:
         """The slice on screen, and its middle if all of it takes a while; None if there is none."""

@@ -17,6 +17,7 @@ from napari_gpubio.denoise.io import in_place, mean_of_halves, to_log10, without
 from napari_gpubio.denoise.kernels.anlm.problem import Triple, make_windows
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.napari_io import EVERYTHING, Array, LayerVolume, Part, Values
+from napari_gpubio.denoise.noise import SeriesNoise, estimate, is_across_volumes
 from napari_gpubio.denoise.run import denoise_steps
 from napari_gpubio.denoise.settings import DenoiseSettings
 
@@ -90,7 +91,7 @@ class Recipe(ABC):
     """
 
     settings: Any
-    inputs: Mapping[str, float | Values]
+    inputs: Mapping[str, float | Values | SeriesNoise]
     partner: str = ""  # name of the layer that is the other half of the image; empty if the image is the whole
     is_part: bool = False  # whether the inputs are those of a part of the image
 
@@ -217,6 +218,23 @@ class Request:
         given = first if isinstance(first, Values) else self.image.values
         values = given.cut(Part(volumes=self.volumes)).linear()
         return without_gaps(values, self.mask) if self.skips_gaps else (values, self.mask)
+
+    @property
+    def is_across_volumes(self) -> bool:
+        """Whether the noise is one number that all volumes of a series are needed for."""
+        settings = self.recipe.settings
+        is_open = isinstance(settings, DenoiseSettings) and "noise" not in self.recipe.inputs
+        return is_open and is_across_volumes(settings, self.image.shape)
+
+    def estimate_noise(self) -> SeriesNoise:
+        """Estimate the noise from all volumes of the series, whichever are denoised; takes a second."""
+        values, mask = dataclasses.replace(self, volumes=None).linear()
+        return estimate(values, mask=mask)
+
+    def with_noise(self, noise: SeriesNoise) -> "Request":
+        """Return the same with a noise that is known."""
+        recipe = dataclasses.replace(self.recipe, inputs={**self.recipe.inputs, "noise": noise})
+        return dataclasses.replace(self, recipe=recipe)
 
     def filter_steps(
         self, values: Array, mask: npt.NDArray[np.bool_] | None, stop: threading.Event

@@ -57,6 +57,8 @@ class Denoised:
 def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Denoised]:
     """Denoise what is requested, and make the layers of it."""
     yield Step(0, 1, "reading the image")
+    if request.is_across_volumes:
+        request = request.with_noise(request.estimate_noise())
     values, mask = request.linear()
     result = yield from request.filter_steps(values, mask, stop)
     numbers = yield from _numbers_steps(request, result, stop)

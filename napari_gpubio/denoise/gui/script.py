@@ -14,6 +14,8 @@ from napari_gpubio.core.volumes import read_array
 from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import FluenceMode, Mode
 from napari_gpubio.denoise.napari_io import holds_log
+from napari_gpubio.denoise.noise import is_across_volumes
+from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 
@@ -44,6 +46,9 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
         read = f"denoise.io.read_on_grid({_path(given, saved)}, image){part if is_image and given.ndim == 4 else ''}"
         lines.append(f"{keyword} = {f'denoise.io.from_log10({read})' if is_image and holds_log(given) else read}")
         call += f", {keyword}={keyword}"
+    if found := _noise_of_all(box, mode, has_mask=mask is not None):
+        lines += found
+        call += ", noise=noise"
     if _takes_halves(mode):
         file = saved.get(image.name) or _file_of(box.layer) or Path(image.name)
         first, second = half_paths(file)
@@ -62,6 +67,24 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
     lines.append(f"{call}{has_mask}, voxel_size_mm=image.voxel_size_mm, device={device!r})")
     lines += _written(box, file_name(image.name))
     return "\n".join(["from napari_gpubio import denoise", "", *lines]) + "\n"
+
+
+def _noise_of_all(box: ImageBox, mode: Mode, *, has_mask: bool) -> list[str]:
+    """Lines that find the noise of a series across all of its volumes, where only some of them are denoised."""
+    settings = mode.form.value()
+    if box.volumes is None or not isinstance(settings, DenoiseSettings) or "noise" in mode.inputs():
+        return []
+    if not is_across_volumes(settings, box.read_image().shape):
+        return []
+    series, mask = "image.array", "mask" if has_mask else "None"
+    if box.log.isChecked():
+        series = f"denoise.io.from_log10({series})"
+    if not box.gaps.isChecked():
+        return [f"noise = denoise.noise.estimate({series}, mask={mask})"]
+    return [
+        f"series, inside = denoise.io.without_gaps({series}, {mask})",
+        "noise = denoise.noise.estimate(series, mask=inside)",
+    ]
 
 
 def _takes_halves(mode: Mode) -> TypeGuard[FluenceMode]:

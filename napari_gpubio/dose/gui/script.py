@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Labels
 
+from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import save_layer, saved_path, stored_array
 from napari_gpubio.core.volumes import nifti_affine, open_nifti, write_volume
 from napari_gpubio.dose.bands import HALVES
@@ -43,18 +44,21 @@ def save_layer_for_script(layer: Any, folder: Path, request: Request) -> Path:
         plan = next(plan for plan in request.plans if plan.layer == layer)
         known = errors_of(layer, plan.dose(), frame=plan.frame)
         if known.halves is not None or known.standard_error is not None:
-            np.savez(_errors_file(path), **{name: one for name, one in known._asdict().items() if one is not None})
+            _save_npz(_errors_file(path), {name: one for name, one in known._asdict().items() if one is not None})
         return path
     if isinstance(layer, Labels):
         return save_layer(layer, folder)
     path = folder / f"{file_name(layer.name)}.npz"
     plan = request.plans[0]
     structures = contours_of(layer, plan.dose())
-    loops: dict[str, Any] = {
-        f"{n}/{m}": loop for n, one in enumerate(structures) for m, loop in enumerate(one.world_loops)
-    }
-    np.savez(path, **loops)
+    loops = {f"{n}/{m}": loop for n, one in enumerate(structures) for m, loop in enumerate(one.world_loops)}
+    _save_npz(path, loops)
     return path
+
+
+def _save_npz(path: Path, arrays: dict[str, Any]) -> None:
+    with atomic_write(path) as part:
+        np.savez(part, **arrays)
 
 
 def _errors_file(path: Path) -> Path:

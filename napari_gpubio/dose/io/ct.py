@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import reading
 from napari_gpubio.dose.io.dicom import (
     EVEN,
     number_of,
@@ -68,10 +69,11 @@ def read_ct(path: str | Path | Sequence[str | Path], *, series: str | None = Non
         or orientation, two lie in one plane, one is missing, they are not evenly spaced, or the gantry was tilted.
     """
     files, name = _files_of(path)
-    slices = [read_dataset(file, "CT") for file in files]
-    for one in slices:
-        required(one, "PixelData", _slice_name(one, name))  # the last attribute: a file that ends too early has none
-    return _volume(_one_series(slices, series, name), name)
+    with reading(name):
+        slices = [read_dataset(file, "CT") for file in files]
+        for one in slices:
+            required(one, "PixelData", _slice_name(one, name))  # the last attribute, which a file that was cut lacks
+        return _volume(_one_series(slices, series, name), name)
 
 
 def _files_of(path: str | Path | Sequence[str | Path]) -> tuple[list[Path], str]:
@@ -193,6 +195,10 @@ def _slice_values(dataset: Any, name: str) -> Array:
     stored = pixels_of(dataset, _slice_name(dataset, name))
     slope = float(numbers(dataset, "RescaleSlope", name, 1)[0]) if "RescaleSlope" in dataset else 1.0
     intercept = float(numbers(dataset, "RescaleIntercept", name, 1)[0]) if "RescaleIntercept" in dataset else 0.0
+    if stored.ndim != 2:
+        raise InvalidInput(
+            f"{_slice_name(dataset, name)} has pixels of shape {stored.shape}; one slice in gray values is needed"
+        )
     values = stored * slope + intercept
     whole = slope == int(slope) and intercept == int(intercept)
     fits = whole and values.min() >= -(2**15) and values.max() < 2**15

@@ -1,5 +1,6 @@
 """DICOM files: reading with clear errors, and where the pixels lie. pydicom is imported when it is first needed."""
 
+import mmap
 import struct
 import zlib
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.reading import reads_file
 
 CLASSES = {
     "CT": "1.2.840.10008.5.1.4.1.1.2",
@@ -47,6 +49,7 @@ def _pydicom_errors() -> tuple[type[Exception], ...]:
     return (*own, *built_in, struct.error, zlib.error)
 
 
+@reads_file
 def read_dataset(path: str | Path, modality: str) -> Any:
     """Read a DICOM file, with or without preamble, of one kind (a key of `CLASSES`).
 
@@ -54,7 +57,8 @@ def read_dataset(path: str | Path, modality: str) -> Any:
     """
     path, library = existing_file(path), pydicom()
     advice = f"give {'a' if modality == 'CT' else 'an'} {modality} file"
-    dataset = _parsed(path, lambda: library.dcmread(path, force=True))
+    dataset = _parsed(path, lambda stream: library.dcmread(stream, force=True))
+    dataset.filename, dataset.buffer = str(path), None  # as if pydicom had opened it
     found, kind = text_of(dataset, "Modality", path.name), text_of(dataset, "SOPClassUID", path.name)
     if not found and not kind:
         raise InvalidInput(f"{path.name} is no DICOM file; {advice}")
@@ -72,6 +76,7 @@ def is_dicom(path: Path) -> bool:
         return False
 
 
+@reads_file
 def modality_of(path: Path) -> str:
     """What a DICOM file is according to its header, for instance ``"CT"``; its pixels are not read.
 
@@ -82,7 +87,8 @@ def modality_of(path: Path) -> str:
         return ""
     library = pydicom()
     keywords = ["Modality", "SOPClassUID"]
-    dataset = _parsed(path, lambda: library.dcmread(path, specific_tags=keywords, stop_before_pixels=True, force=True))
+    wanted = {"specific_tags": keywords, "stop_before_pixels": True, "force": True}
+    dataset = _parsed(path, lambda stream: library.dcmread(stream, **wanted))
     modality, kind = (text_of(dataset, keyword, path.name) for keyword in keywords)
     stored = text_of(getattr(dataset, "file_meta", None) or {}, "MediaStorageSOPClassUID", path.name)
     if modality or _name_of(kind):
@@ -111,9 +117,11 @@ def sorted_by_modality(folder: Path) -> tuple[dict[str, list[Path]], tuple[str, 
     return kinds, tuple(damaged)
 
 
-def _parsed(path: Path, read: Callable[[], Any]) -> Any:
+def _parsed(path: Path, read: Callable[[Any], Any]) -> Any:
+    """What pydicom reads of a file in memory, which gives no more bytes than it has, whatever lengths it states."""
     try:
-        return read()
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as stream:
+            return read(stream)
     except _pydicom_errors() as error:
         raise _unreadable(path, brief(error)) from error
 

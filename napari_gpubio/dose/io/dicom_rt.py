@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.dose.io.dicom import (
     LPS_TO_RAS,
     items_of,
@@ -39,6 +40,7 @@ _SOLID = ("CLOSED_PLANAR", _XOR)
 _TO_RAS = np.diag(LPS_TO_RAS)[:3]
 
 
+@reads_file
 def read_rtdose(path: str | Path, *, unit: str | None = None) -> Dose:
     """Read the dose grid of an RTDOSE file.
 
@@ -172,6 +174,7 @@ class Plan:
         return None if self.beams_gy is None else (self.beams_gy, "sum of the beams' doses")
 
 
+@reads_file
 def read_rtplan(path: str | Path) -> Plan:
     """Read the prescription of an RTPLAN file.
 
@@ -247,6 +250,7 @@ class StructureSet:
         return len(self.structures)
 
 
+@reads_file
 def read_rtstruct(path: str | Path, *, thickness_mm: float | None = None, overlaps: str | None = None) -> StructureSet:
     """Read the closed planar contours of an RTSTRUCT file.
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file, json_of
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.dose.io.dicom import items_of, numbers, pixels_of, pydicom, read_dataset, required, text_of
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric, evaluate_metric
@@ -23,6 +24,7 @@ _MOST_BINS = 100_000
 _DOSE_UNITS = {"GY": "Gy", "RELATIVE": "%"}
 
 
+@reads_file
 def read_dvh_sequence(path: str | Path, names: Mapping[int, str] | None = None) -> tuple[Dvh, ...]:
     """Read the histograms that a planning system has stored in an RTDOSE file.
 
@@ -267,6 +269,7 @@ def write_json(path: str | Path, result: DvhResult) -> None:
         part.write_text(json.dumps(written, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
+@reads_file
 def read_json(path: str | Path) -> DvhResult:
     """Read what `write_json` has written; all numbers are the same to the last bit.
 
@@ -285,6 +288,7 @@ def read_json(path: str | Path) -> DvhResult:
         raise InvalidInput(f"{file.name} holds no histograms ({error}); give a file that write_json made") from error
 
 
+@reads_file
 def read_curves_csv(path: str | Path) -> tuple[Dvh, ...]:
     """Read the curves that `write_curves_csv` has written.
 

@@ -13,6 +13,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import STRUCTURES, read_described
 from napari_gpubio.core.quantity import QUANTITY, ascii_unit, checked_unit, to_linear
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, one_volume, open_nifti, read_volume, write_volume
 from napari_gpubio.dose.metrics.parameters import dose_factor
 from napari_gpubio.dose.model import Dose
@@ -21,6 +22,7 @@ from napari_gpubio.dose.structures.labels import LabelStructures
 _STATED = re.compile(r"dose in (\S+)")
 
 
+@reads_file
 def read_dose(path: str | Path, *, unit: str | None = None) -> Dose:
     """Read a dose from NIfTI.
 
@@ -69,6 +71,7 @@ def write_dose(path: str | Path, dose: Dose) -> None:
     write_volume(path, dose.values, dose.affine, f"dose in {ascii_unit(dose.unit)}")
 
 
+@reads_file
 def read_labels(path: str | Path, structures: Mapping[int, str] | None = None) -> LabelStructures:
     """Read labels from NIfTI.
 

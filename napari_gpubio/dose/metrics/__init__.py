@@ -8,6 +8,7 @@ from napari_gpubio.dose.metrics.constraints import (
     evaluate_constraints,
     parse_constraint,
     parse_constraints,
+    read_constraints,
 )
 from napari_gpubio.dose.metrics.curve import Differential, Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
@@ -48,5 +49,6 @@ __all__ = [
     "parse_constraints",
     "parse_metric",
     "parse_metrics",
+    "read_constraints",
     "rtog_index",
 ]

@@ -6,10 +6,13 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_text
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
 from napari_gpubio.dose.metrics.metric_text import parse_metric
@@ -171,6 +174,12 @@ def parse_constraints(text: str) -> tuple[Constraint, ...]:
     """Read constraints, one a line; empty lines are left out, and what follows a # that is in no quotes or brackets."""
     lines = map(without_comment, text.splitlines())
     return tuple(parse_constraint(line) for line in lines if line)
+
+
+@reads_file
+def read_constraints(path: str | Path) -> tuple[Constraint, ...]:
+    """Read constraints from a text file as `parse_constraints` does; InvalidInput names the file."""
+    return parse_constraints(existing_text(path))
 
 
 def evaluate_constraints(

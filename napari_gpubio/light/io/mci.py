@@ -27,6 +27,7 @@ from pathlib import Path
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.layers.model import MOST_LAYERS, THICKEST_MM, Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 
@@ -154,6 +155,7 @@ class MciRun:
     binary: bool = False
 
 
+@reads_file
 def read_mci(path: str | Path) -> tuple[MciRun, ...]:
     """Read MCML's input file.
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.io.mci import DataLines, MciRun, read_run, run_lines
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
@@ -172,6 +173,7 @@ def _number_lines(block: Block, values: Floats) -> Iterator[str]:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
+@reads_file
 def read_mco(path: str | Path) -> LayeredResult:
     """Read an output file of MCML, GPU-MCML, CUDAMCML, or of `write_mco`.
 

@@ -173,20 +173,35 @@ def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightR
         raise InvalidInput(f"its 'absorbed' has {odd[0]!r}, which is no label; it was changed: save the result again")
     photons = {name: entry(arrays, f"detected/{name}", np.ndarray) for name in _PHOTON_ARRAYS}
     state = within(arrays, "state")
-    on_request: dict[str, Any] = {name: arrays.get(f"result/{name}") for name in _VOLUMES_ON_REQUEST}
+    domain = _domain(entry(described, "domain", dict), within(arrays, "domain"))
+    settings = _made(LightSettings, described.get("settings"))
     return LightResult(
-        domain=_domain(entry(described, "domain", dict), within(arrays, "domain")),
+        domain=domain,
         source=_made(Source, {**entry(described, "source", dict), "pattern": arrays.get("source/pattern")}),
-        settings=_made(LightSettings, described.get("settings")),
+        settings=settings,
         detectors=tuple(_made(Detector, values) for values in entry(described, "detectors", list)),
-        **{name: entry(arrays, f"result/{name}", np.ndarray) for name in _VOLUMES},
-        **on_request,
+        **_volumes(within(arrays, "result"), domain.shape, settings.gate_count),
         energy=_made(EnergyBalance, {name: _estimate(energy, name) for name in energy}),
         absorbed={int(label): _estimate(absorbed, label) for label in absorbed},
         detected=_made(DetectedPhotons, {**detected, **photons, "labels": tuple(entry(detected, "labels", list))}),
         **_about_run(described),
         state=VoxelTally.from_arrays(state) if state else None,
     )
+
+
+def _volumes(arrays: Mapping[str, Array], shape: tuple[int, ...], gates: int) -> dict[str, Any]:
+    """The volumes of a result, of the shapes that `LightResult` states."""
+    shapes = dict.fromkeys(_VOLUMES + _VOLUMES_ON_REQUEST, shape)
+    shapes |= {"gates": (*shape, gates), "gates_error": (*shape, gates), "half_fluences": (2, *shape, gates)}
+    found: dict[str, Any] = {name: entry(arrays, name, np.ndarray) for name in _VOLUMES}
+    found |= {name: arrays.get(name) for name in _VOLUMES_ON_REQUEST}
+    for name, array in found.items():
+        if array is not None and (array.shape != shapes[name] or array.dtype.kind != "f"):
+            raise InvalidInput(
+                f"its {name!r} has shape {array.shape} of {array.dtype}, and {shapes[name]} of numbers is needed; it "
+                "was changed: save the result again"
+            )
+    return found
 
 
 def media_from(rows: Any) -> tuple[Medium, ...]:

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.hdf5 import MOST_VALUES, Hdf5Content, read_hdf5
+from napari_gpubio.core.reading import reads_file
 
 _MM = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "dm": 100.0, "um": 1e-3, "μm": 1e-3, "µm": 1e-3}
 _WORDS = {
@@ -27,10 +28,12 @@ _WORDS = {
     **dict.fromkeys(("meter", "metre"), "m"),
 }
 _GROUP = re.compile(r"nirs(\d*)")
-_MOST_VALUES = 100_000  # positions or labels; no cap has so many
 _DATASETS = tuple(f"{kind}{what}" for kind in ("source", "detector") for what in ("Pos3D", "Pos2D", "Labels"))
-# What h5py and NumPy raise on a damaged file; a type that NumPy lacks is a TypeError.
-_DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowError, MemoryError)
+PATTERNS = (
+    "/nirs*", "/nirs*/probe", "/nirs*/metaDataTags/LengthUnit", "/nirs*/probe/wavelengths",
+    *(f"/nirs*/probe/{name}" for name in _DATASETS),
+)  # fmt: skip
+Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 
@@ -58,6 +61,7 @@ class Optodes:
     notes: tuple[str, ...] = ()
 
 
+@reads_file
 def read_snirf(path: str | Path) -> Optodes:
     """Read where the optodes are.
 
@@ -73,26 +77,9 @@ def read_snirf(path: str | Path) -> Optodes:
 
     Notes
     -----
-    A file whose bytes were changed can crash the HDF5 library or keep it busy for ever (seen with 2.0.0, in one of a
-    hundred such files with texts of variable length). Nothing here can prevent that.
+    The file is read in a process of its own, which takes a quarter of a second, see `core.hdf5`.
     """
-    file = existing_file(path)
-    try:
-        import h5py
-    except ImportError as error:
-        raise InvalidInput(
-            'SNIRF files need the package h5py, which is not installed; run: pip install "napari-gpubio[snirf]"'
-        ) from error
-    try:
-        content = _load(file, h5py)
-    except _DAMAGE as error:
-        raise InvalidInput(
-            f"{file.name} cannot be read as HDF5 ({str(error)[:200]}); it is damaged or no SNIRF file: export it again"
-        ) from error
-    try:
-        return _optodes(content)
-    except InvalidInput as error:
-        raise InvalidInput(f"{file.name}: {error}") from error
+    return optodes_of(read_hdf5(path, PATTERNS))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -101,34 +88,21 @@ class _Content:
 
     recordings: list[str]
     chosen: str | None = None
-    unit: Any = None
-    probe: Mapping[str, Any] = field(default_factory=dict)
+    unit: Array | None = None
+    probe: Mapping[str, Array | int] = field(default_factory=dict)  # an integer: so many values, too many
 
 
-def _load(file: Path, h5py: Any) -> _Content:
-    """Read everything at once; a dataset that is too long is given by its length."""
-
-    def group(parent: Any, name: str) -> Any:
-        found = parent.get(name) if isinstance(parent, h5py.Group) else None
-        return found if isinstance(found, h5py.Group) else None
-
-    def dataset(parent: Any, name: str) -> Any:
-        found = None if parent is None else parent.get(name)
-        if not isinstance(found, h5py.Dataset) or found.shape is None:
-            return None
-        return found[()] if found.size <= _MOST_VALUES else int(found.size)
-
-    with h5py.File(file, "r") as root:
-        recordings = sorted((name for name in root if _GROUP.fullmatch(name)), key=lambda name: int(name[4:] or 0))
-        for name in recordings:
-            if (probe := group(root[name], "probe")) is not None:
-                return _Content(
-                    recordings=recordings,
-                    chosen=name,
-                    unit=dataset(group(root[name], "metaDataTags"), "LengthUnit"),
-                    probe={key: dataset(probe, key) for key in (*_DATASETS, "wavelengths")},
-                )
-        return _Content(recordings=recordings)
+def optodes_of(file: Hdf5Content) -> Optodes:
+    """Return where the optodes are in what was read of a file by `PATTERNS`; errors as `read_snirf`."""
+    groups = {path[1:] for path in file.groups}
+    recordings = sorted(filter(_GROUP.fullmatch, groups), key=lambda name: int(name[4:] or 0))
+    chosen = next((name for name in recordings if f"{name}/probe" in groups), None)
+    if chosen is None:
+        return _optodes(_Content(recordings=recordings))
+    start, found = f"/{chosen}/probe/", dict[str, Array | int]({**file.arrays, **file.sizes})
+    probe = {path.removeprefix(start): values for path, values in found.items() if path.startswith(start)}
+    unit = file.arrays.get(f"/{chosen}/metaDataTags/LengthUnit")
+    return _optodes(_Content(recordings=recordings, chosen=chosen, unit=unit, probe=probe))
 
 
 def _optodes(content: _Content) -> Optodes:
@@ -167,18 +141,18 @@ def _unit(found: Any) -> tuple[float, tuple[str, ...]]:
     return _MM[word], ()
 
 
-def _dataset(content: _Content, name: str) -> npt.NDArray[Any] | None:
-    found = content.probe[name]
+def _dataset(content: _Content, name: str) -> Array | None:
+    found = content.probe.get(name)
     if isinstance(found, int):
-        raise InvalidInput(f"probe/{name} has {found} values; a probe has less than {_MOST_VALUES}")
-    return None if found is None else np.asarray(found)
+        raise InvalidInput(f"probe/{name} has {found} values; a probe has less than {MOST_VALUES}")
+    return found
 
 
 def _positions(content: _Content, kind: str) -> Floats:
     name = f"{kind}Pos3D"
     found = _dataset(content, name)
     if found is None or found.size == 0:
-        flat = "" if content.probe[f"{kind}Pos2D"] is None else f" ({kind}Pos2D is a flat layout, which is not enough)"
+        flat = "" if f"{kind}Pos2D" not in content.probe else f" ({kind}Pos2D is a flat layout, which is not enough)"
         raise InvalidInput(f"it has no probe/{name}{flat}; digitize the optodes, or place them on the head by hand")
     if found.dtype.kind not in "iuf":
         raise InvalidInput(f"probe/{name} holds {found.dtype}, not numbers; export the file again")

@@ -16,6 +16,7 @@ from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file, json_of
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.model import Medium
 
 COLUMNS: dict[str, type] = {field.name: type(field.default) for field in dataclasses.fields(Medium)}
@@ -25,6 +26,7 @@ _MOST_NAMED = 5
 _EXAMPLE = "1, 2.5, 0.89 or 1e-3"
 
 
+@reads_file
 def read_table(path: str | Path) -> tuple[Medium, ...]:
     """Read a table of optical properties.
 

@@ -1,5 +1,6 @@
-"""Labels from NIfTI, and fluence to NIfTI with a JSON file beside it."""
+"""Labels from NIfTI, a source's pattern from an image, and fluence to NIfTI with a JSON file beside it."""
 
+import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.layer_files import companions, write_described
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import same_grid
-from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.core.volumes import check_expansion, read_volume
 from napari_gpubio.light.io.results import describe
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import UNITS, LightResult
@@ -22,6 +25,7 @@ MOST_ERROR = 0.5  # relative standard error up to which a voxel counts as more t
 HIDDEN = f"voxels with a relative standard error above {MOST_ERROR:.0%}"
 
 
+@reads_file
 def read_domain(
     path: str | Path,
     media: Iterable[Medium],
@@ -55,13 +59,10 @@ def read_domain(
     labels, stored = read_volume(path)
     mua = _coefficients(mua_path, labels.shape, stored, path.name)
     mus = _coefficients(mus_path, labels.shape, stored, path.name)
-    try:
-        return Domain(
-            labels=labels, affine=stored if affine is None else np.asarray(affine, np.float64), media=tuple(media),
-            outside_n=outside_n, mua_per_mm=mua, mus_per_mm=mus, path=path,
-        )  # fmt: skip
-    except InvalidInput as error:
-        raise InvalidInput(f"{path.name}: {error}") from error
+    return Domain(
+        labels=labels, affine=stored if affine is None else np.asarray(affine, np.float64), media=tuple(media),
+        outside_n=outside_n, mua_per_mm=mua, mus_per_mm=mus, path=path,
+    )  # fmt: skip
 
 
 def _coefficients(path: str | Path | None, shape: tuple[int, ...], affine: Array, labels_name: str) -> Array | None:
@@ -71,6 +72,28 @@ def _coefficients(path: str | Path | None, shape: tuple[int, ...], affine: Array
     if not same_grid(values.shape, own_affine, shape, affine):
         raise InvalidInput(f"{Path(path).name} is on a different grid from the labels of {labels_name}; resample it")
     return values
+
+
+@reads_file
+def read_irradiance(path: str | Path) -> npt.NDArray[np.float64]:
+    """Read the gray values of an image file (PNG, TIFF), shape (rows, columns): the pattern of a source.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing, damaged or no image.
+    """
+    from PIL import Image
+
+    file = existing_file(path)
+    try:
+        with Image.open(io.BytesIO(file.read_bytes())) as image:  # which has no more bytes than the file
+            check_expansion(file, image.width * image.height * np.dtype(np.float64).itemsize)
+            return np.asarray(image.convert("F"), np.float64)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidInput(f"{file.name} cannot be read as an image ({error}); give a PNG or TIFF file") from error
 
 
 def write_fluence(

@@ -5,12 +5,14 @@ from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.forms import SPACING
+from napari_gpubio.gui.forms import SPACING, Folded
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.views import fit_slider_labels
 from napari_gpubio.speckle.gui import results, script
@@ -19,6 +21,7 @@ from napari_gpubio.speckle.gui.display import LiveBox, MapBox
 from napari_gpubio.speckle.gui.inputs import ContrastBox
 from napari_gpubio.speckle.gui.layers import LiveLayers, frames_of
 from napari_gpubio.speckle.gui.plots import CourseBox
+from napari_gpubio.speckle.gui.pulse import PulseBox
 from napari_gpubio.speckle.gui.regions import RegionController
 from napari_gpubio.speckle.gui.request import FitResult, Recipe, Request, StackResult, run_steps
 from napari_gpubio.speckle.gui.sources import SourceBox, StackPage
@@ -48,6 +51,7 @@ class SpecklePanel(EnginePanel):
         self.live_box, self.map_box = LiveBox(self), MapBox(viewer, self)
         self.runner = LiveRunner(Recipe(settings=self.contrast_box.settings), self)
         self.course_box = CourseBox(viewer, self.runner.course, self)
+        self.pulse_box = PulseBox(self)
         self.layers = LiveLayers(viewer)
         self.regions, self.controller = RegionController(self), LiveController(self)
         self.result: StackResult | FitResult | None = None
@@ -55,9 +59,12 @@ class SpecklePanel(EnginePanel):
         self._next: Callable[[threading.Event], Steps] | None = None  # what is to be run instead of the stack
         self.run_button.setToolTip("Compute the maps of all frames of the open image stack")
         self.inputs.setSpacing(SPACING)
+        pulse = Folded("Pulsatility", self)
+        pulse.fold(self.pulse_box)
         for part in (
             self.source_box, self.contrast_box, heading("Live", self), self.live_box, heading("Display", self),
             self.map_box, heading("Regions and time course", self), self.course_box,
+            pulse,
         ):  # fmt: skip
             self.inputs.addWidget(part)
         connect_all((
@@ -67,10 +74,13 @@ class SpecklePanel(EnginePanel):
             (self.course_box.draw_requested, self.regions.start_drawing),
             (self.course_box.error_occurred, self.show_error),
             (self.course_box.status_changed, self.show_status),
+            (self.pulse_box.measure_requested, self.regions.measure_pulse),
+            (self.pulse_box.error_occurred, self.show_error),
+            (self.pulse_box.status_changed, self.show_status),
         ))  # fmt: skip
         for owned in (
-            self.source_box, self.contrast_box, self.map_box, self.course_box, self.layers, self.regions,
-            self.controller,
+            self.source_box, self.contrast_box, self.map_box, self.course_box, self.pulse_box, self.layers,
+            self.regions, self.controller,
         ):  # fmt: skip
             self.own(owned)
         self._on_source()
@@ -199,18 +209,33 @@ class SpecklePanel(EnginePanel):
         """Return a script that makes the maps of the whole stack, and writes them."""
         request = self._request()
         paths = {layer.name: saved.get(layer.name) or script.file_of(layer) for layer in self._script_layers()}
-        return script.script_text(request, {name: path for name, path in paths.items() if path is not None})
+        known = {name: path for name, path in paths.items() if path is not None}
+        if not self._script_regions():
+            return script.script_text(request, known)
+        regions = saved[self.regions.listener.layer.name]
+        return script.script_text(request, known, regions=regions, pulsatility=self.pulse_box.form.value())
 
     def painted_layers(self) -> list[Any]:
-        """Return the stack, dark frames, and a static target with its region, as far as no file holds them."""
-        return [layer for layer in self._script_layers() if script.file_of(layer) is None]
+        """Return what no file holds as it is of the layers that the script reads, and the regions if any."""
+        frames = [layer for layer in self._script_layers() if script.file_of(layer) is None]
+        return [*frames, self.regions.listener.layer] if self._script_regions() else frames
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save frames, or the pixels of a region, as TIFF into a folder."""
+        """Save frames, or the pixels of regions, as TIFF into a folder."""
         target = self.contrast_box.target
-        if target is not None and layer is self.contrast_box.mesi.region_box.layer:
-            return script.save_region(target, folder)
+        if target is not None and target.region is not None and layer is self.contrast_box.mesi.region_box.layer:
+            return script.save_regions({target.region_name: target.region}, target.region_name, folder)
+        if layer is self.regions.listener.layer:
+            return script.save_regions(self._script_regions(), layer.name, folder)
         return script.save(layer, folder)
+
+    def _script_regions(self) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return the pixels of the regions that the script averages over; a fit has no time course."""
+        stack = self.source_box.stack.layer
+        if self.recipe().mesi is not None or len(frames_of(stack).shape) < 3:
+            return {}
+        height, width = frames_of(stack).shape[-2:]
+        return self.regions.listener.masks(stack, (height, width))
 
     def _frame_layers(self) -> list[Any]:
         dark = self.contrast_box.noise.layer

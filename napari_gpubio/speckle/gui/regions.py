@@ -12,8 +12,18 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.speckle.gui.layers import AXES, PANEL, REGIONS, place_of
 from napari_gpubio.speckle.gui.plots import STACK
+from napari_gpubio.speckle.gui.pulse import NO_COURSE, Measure
 from napari_gpubio.speckle.gui.request import StackResult
-from napari_gpubio.speckle.regions import region_curves
+from napari_gpubio.speckle.indices import inverse_correlation_time, speckle_flow_index
+from napari_gpubio.speckle.live import TimeCourse
+from napari_gpubio.speckle.pulsatility import (
+    Pulsatility,
+    PulsatilitySettings,
+    flow_pulsatility,
+    region_pulsatility,
+)
+from napari_gpubio.speckle.regions import RegionCurve, region_curves
+from napari_gpubio.speckle.settings import ContrastSettings
 
 if TYPE_CHECKING:
     from napari_gpubio.speckle.gui.panel import SpecklePanel
@@ -22,6 +32,8 @@ Array = npt.NDArray[Any]
 NAME = "region"  # the column of the features that names a shape
 _LINE, _LEAST_LINE = 0.003, 0.25  # width of a line: share of the image's width, and pixels
 _UNKNOWN_WIDTH = 512  # pixels, of an image that is not there yet
+STACK_RATE = "Of {!r}, at {:g} frames/s: the rate of the source, above. Another true rate scales the beat rates."
+LIVE_RATE = "Of the live time course, at the times of its frames."
 _DELAY_MS = 150  # after the last change of a shape, in which the mouse may go on
 
 
@@ -139,6 +151,7 @@ class RegionController(QObject):
         self._panel, self._box, self._viewer = panel, panel.course_box, panel.viewer
         self._shape: tuple[int, int] | None = None  # of the live maps
         self._result: StackResult | None = None
+        self._curves: tuple[RegionCurve, ...] = ()  # of the result
         self._box.shapes_box.currentIndexChanged.connect(self.attach)
         self.listener.changed.connect(self._on_regions)
 
@@ -217,11 +230,13 @@ class RegionController(QObject):
         height, width = result.maps.contrast.shape[-2:]
         masks = {} if layer is None else self.listener.masks(layer, (height, width))
         if not masks:
+            self._curves = ()
             return
         course = self._box.courses[STACK]
         events = course.events
         course.clear()
         curves, times_s = region_curves(result.maps, masks), result.times_s
+        self._curves = curves
         for number, time_s in enumerate(times_s):
             course.append(float(time_s), {curve.name: float(curve.k2[number]) for curve in curves})
         for event in events:
@@ -229,3 +244,49 @@ class RegionController(QObject):
         last = min(result.request.recipe.baseline_maps, len(course)) - 1
         course.set_baseline(float(times_s[0]), float(times_s[last]))
         self._box.draw_curves(STACK)
+        if self._panel.pulse_box.pulses:
+            self.measure_pulse()  # what is shown would be of other curves
+
+    # -- the beat -------------------------------------------------------------------------------------------------
+
+    def measure_pulse(self) -> None:
+        """Measure the beat of flow in the regions whose curves are shown."""
+        box, result = self._panel.pulse_box, self._result
+        if self._box.course is self._box.courses[STACK]:
+            if not self._curves or result is None:
+                self._panel.show_error(NO_COURSE)
+                return
+            curves, rate_hz = self._curves, result.request.rate_hz
+            source = STACK_RATE.format(result.request.name, rate_hz)
+            box.measure(lambda settings: [region_pulsatility(curve, rate_hz, settings) for curve in curves], source,
+                        self.listener.colors)  # fmt: skip
+            return
+        if not self._box.course.regions:
+            self._panel.show_error(NO_COURSE)
+            return
+        measure = _live_measure(self._box.course, self._panel.runner.process.recipe.settings)
+        box.measure(measure, LIVE_RATE, self.listener.colors)
+
+
+def _live_measure(course: TimeCourse, settings: ContrastSettings) -> Measure:
+    """Return what measures a live time course as it is now: every region in the samples in which it was measured."""
+    times = course.times_s
+    samples = {name: course.contrast_squared(name)[: len(times)] for name in course.regions}
+    later = np.diff(times, prepend=-np.inf) > 0.0
+
+    def measure(chosen: PulsatilitySettings) -> list[Pulsatility]:
+        pulses = []
+        for name, k2 in samples.items():
+            used = later & np.isfinite(k2)
+            step_s = float(np.median(np.diff(times[used]))) if np.count_nonzero(used) > 1 else 0.0
+            flow, window_s = _flow(k2[used], settings, chosen.flow), settings.depth * step_s
+            pulses.append(flow_pulsatility(times[used], flow, chosen, name=name, window_s=window_s))
+        return pulses
+
+    return measure
+
+
+def _flow(k2: Array, settings: ContrastSettings, index: str) -> Array:
+    if index == "ict":
+        return inverse_correlation_time(k2, settings.exposure_ms, settings.beta)
+    return speckle_flow_index(k2, settings.exposure_ms)

@@ -11,10 +11,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.gui.script import call_text, file_name
 from napari_gpubio.speckle.gui.layers import frames_of
-from napari_gpubio.speckle.gui.request import Recipe, Request, Target
+from napari_gpubio.speckle.gui.request import Recipe, Request
 from napari_gpubio.speckle.gui.results import fitted_maps
-from napari_gpubio.speckle.io import read_frames
+from napari_gpubio.speckle.io import read_frames, write_regions
 from napari_gpubio.speckle.mesi import MesiRecipe
+from napari_gpubio.speckle.pulsatility import PulsatilitySettings
 from napari_gpubio.speckle.settings import ContrastSettings
 
 MOST_COMPARED = 256 << 20  # bytes; of a longer recording only some frames are compared
@@ -59,19 +60,24 @@ def save(layer: Any, folder: Path) -> Path:
     return path
 
 
-def save_region(target: Target, folder: Path) -> Path:
-    """Write the pixels of a static target as TIFF into a folder, 1 within; returns the path."""
-    path = folder / f"{file_name(target.region_name)}.tif"
-    with atomic_write(path) as part:
-        tifffile.imwrite(part, np.asarray(target.region, np.uint8), photometric="minisblack")
+def save_regions(regions: Mapping[str, Any], name: str, folder: Path) -> Path:
+    """Write the pixels of regions as TIFF into a folder; returns the path."""
+    path = folder / f"{file_name(name)}.tif"
+    write_regions(path, regions)
     return path
 
 
-def script_text(request: Request, paths: Mapping[str, Path]) -> str:
+def script_text(
+    request: Request,
+    paths: Mapping[str, Path],
+    *,
+    regions: Path | None = None,
+    pulsatility: PulsatilitySettings | None = None,
+) -> str:
     """Return a script that makes the same maps, and writes them.
 
     ``paths`` are those of the frames, and of dark frames and a static target if there are any, by the names of their
-    layers.
+    layers; ``regions`` is the file of the regions whose curves and beat are written, too, as ``pulsatility`` says.
     """
     recipe, settings, more = request.recipe, request.recipe.settings, f", device={request.recipe.device!r}"
     lines = ["from napari_gpubio import speckle", "", f"frames = {_read(paths[request.name])}"]
@@ -90,6 +96,8 @@ def script_text(request: Request, paths: Mapping[str, Path]) -> str:
         lines.append("registered.clear_outside(maps)")
     if recipe.mesi is None:
         lines += _map_lines(settings, file_name(request.name))
+        if regions is not None:
+            lines += _region_lines(request, regions, pulsatility or PulsatilitySettings())
     else:
         lines += _fit_lines(request, recipe.mesi, paths, more)
     return "\n".join(lines) + "\n"
@@ -102,6 +110,21 @@ def _map_lines(settings: ContrastSettings, name: str) -> list[str]:
     if settings.mask:
         lines.append(f"speckle.io.write_maps({f'mask of {name}.tif'!r}, maps, 'mask')")
     return lines
+
+
+def _region_lines(request: Request, path: Path, pulsatility: PulsatilitySettings) -> list[str]:
+    name, rate = file_name(request.name), float(request.rate_hz)
+    return [
+        "",
+        f"regions = speckle.io.read_regions({str(path)!r}, maps.contrast.shape[-2:])",
+        "curves = speckle.region_curves(maps, regions)",
+        f"speckle.io.write_curves_csv({f'curves of {name}.csv'!r}, curves, curves[0].times_s({rate!r}))",
+        f"settings = {call_text('speckle.pulsatility', pulsatility)}",
+        f"pulses = [speckle.pulsatility.region_pulsatility(curve, {rate!r}, settings) for curve in curves]",
+        f"speckle.io.write_pulsatility_csv({f'pulsatility of {name}.csv'!r}, pulses)",
+        "for pulse in pulses:",
+        "    print(pulse.summary)",
+    ]
 
 
 def _fit_lines(request: Request, mesi: MesiRecipe, paths: Mapping[str, Path], more: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Source that watches a folder to which another program writes image files."""
 
 import contextlib
+import io
 import os
 import re
 import threading
@@ -12,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.volumes import check_expansion
+from napari_gpubio.speckle.io import check_data, check_pages
 from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame, Pixels, SourceFailed, bits_of, camera_pixels
 
 TIFF_SUFFIXES, PNG_SUFFIXES = (".tif", ".tiff"), (".png",)
@@ -22,6 +26,7 @@ class Unreadable(Exception):
     """The file is incomplete or damaged."""
 
 
+@reads_file
 def read_frames(path: Path) -> list[Pixels]:
     """Read all frames of a TIFF or PNG file, each of shape (H, W), uint8 or uint16.
 
@@ -48,13 +53,16 @@ def _arrays(path: Path) -> list[Any]:
     if path.suffix.lower() in TIFF_SUFFIXES:
         import tifffile
 
+        check_pages(path)
         with tifffile.TiffFile(path) as file:
+            check_data(path, list(file.pages))
             return [np.asarray(page.asarray()) for page in file.pages]
     from PIL import Image
 
-    with Image.open(path) as image:
+    with Image.open(io.BytesIO(path.read_bytes())) as image:  # which has no more bytes than the file
         if image.mode not in ("L", "I;16", "I;16B", "I"):
             raise InvalidInput(f"{path.name} is a PNG of mode {image.mode}; give gray frames of 8 or 16 bits")
+        check_expansion(path, image.width * image.height * 4)
         return [np.asarray(image)]
 
 

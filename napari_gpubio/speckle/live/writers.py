@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import check_folder
 from napari_gpubio.speckle.live.frame import Frame, Pixels
 
 TIFF_SUFFIXES, ZARR_SUFFIX = (".tif", ".tiff"), ".zarr"
@@ -36,8 +37,7 @@ def check_new(path: Path) -> None:
     """Raise InvalidInput unless a recording can be created at a path."""
     if path.suffix.lower() not in (*TIFF_SUFFIXES, ZARR_SUFFIX):
         raise InvalidInput(f"{path.name} is not a name for a recording; use .tif or .zarr")
-    if not path.parent.is_dir():
-        raise InvalidInput(f"the folder {path.parent} does not exist; create it or choose another place")
+    check_folder(path)
     for taken in (path, timestamps_path(path)):
         if taken.exists():
             raise InvalidInput(f"{taken.name} exists already; choose another name")

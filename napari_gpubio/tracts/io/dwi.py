@@ -9,6 +9,7 @@ import numpy.typing as npt
 from napari_gpubio.core import volumes as nifti
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti
 from napari_gpubio.tracts.io.gradients import read_fsl_gradients, tidy_gradients
@@ -70,6 +71,7 @@ def read_mask(path: str | Path, shape: tuple[int, ...], affine: Affine) -> npt.N
     return np.ascontiguousarray(mask)
 
 
+@reads_file
 def read_dwi(path: str | Path, *, bval: str | Path | None = None, bvec: str | Path | None = None) -> DiffusionScan:
     """Read a diffusion-weighted series with its gradient table.
 

@@ -5,6 +5,7 @@ determinant, so that they always refer to a left-handed ("radiological") image. 
 "What conventions do the bvecs use?". Here directions are in world axes throughout.
 """
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import atomic_write, flush_to_disk
+from napari_gpubio.core.reading import reading
 from napari_gpubio.core.space import checked_affine, rotation_of
 from napari_gpubio.tracts.model import B0_LIMIT
 
@@ -78,9 +80,14 @@ def read_fsl_gradients(
         or as `tidy_gradients`.
     """
     bval_path, bvec_path = Path(bval_path), Path(bvec_path)
-    bvals, bval_note = _bvals(_table(bval_path), n_volumes, bval_path.name)
-    vectors, bvec_note = _bvecs(_table(bvec_path), n_volumes, bvec_path.name)
-    bvals, vectors, notes = tidy_gradients(bvals, vectors)
+    with reading(bval_path):
+        bvals, bval_note = _bvals(_table(bval_path), n_volumes, bval_path.name)
+        _check_bvals(bvals)
+    with reading(bvec_path):
+        vectors, bvec_note = _bvecs(_table(bvec_path), n_volumes, bvec_path.name)
+        _check_vectors(vectors)
+    with reading(f"{bval_path.name} and {bvec_path.name}"):
+        bvals, vectors, notes = tidy_gradients(bvals, vectors)
     return bvals, fsl_to_world(vectors, affine), (*bval_note, *bvec_note, *notes)
 
 
@@ -110,9 +117,13 @@ def write_fsl_gradients(
         raise InvalidInput(f"{b.size} b-values and directions of shape {vectors.shape} do not fit; give N and (N, 3)")
     if not (np.isfinite(b).all() and np.isfinite(vectors).all()):
         raise InvalidInput("the gradient table has values that are not finite; repair it before writing")
-    for path, rows in ((bval_path, b[None]), (bvec_path, world_to_fsl(vectors, affine).T + 0.0)):
-        with atomic_write(path) as part:
+    with ExitStack() as renaming:  # of both, when both are written
+        for path, rows in ((bval_path, b[None]), (bvec_path, world_to_fsl(vectors, affine).T + 0.0)):
+            part = renaming.enter_context(atomic_write(path))
             np.savetxt(part, rows, fmt="%.15g")
+            flush_to_disk(part)
+        # if the program is killed in between, one file is missing, which every reader sees, but old and new do not mix
+        Path(bval_path).resolve().unlink(missing_ok=True)
 
 
 def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike) -> tuple[Floats, Floats, tuple[str, ...]]:
@@ -124,7 +135,8 @@ def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike) -> tuple[Floats
     values are not finite, out of all reason, or a weighted volume has no direction.
     """
     b, g = np.array(bvals, np.float64), np.array(vectors, np.float64)
-    _check_values(b, g)
+    _check_bvals(b)
+    _check_vectors(g)
     lengths = np.linalg.norm(g, axis=1)
     lengths[lengths < _SHORTEST] = 0.0
     weighted = b >= B0_LIMIT
@@ -204,11 +216,14 @@ def _bvecs(rows: list[list[float]], n_volumes: int, name: str) -> tuple[Floats, 
     )
 
 
-def _check_values(bvals: Array, vectors: Array) -> None:
+def _check_bvals(bvals: Array) -> None:
     if (bad := np.flatnonzero(~np.isfinite(bvals))).size:
         raise InvalidInput(f"{_volumes(bad)} the b-value {bvals[bad[0]]}; give a finite number in s/mm^2")
     if (bad := np.flatnonzero((bvals < 0) | (bvals > _LARGEST_B))).size:
         raise InvalidInput(f"{_volumes(bad)} the b-value {bvals[bad[0]]:g}; give b-values in s/mm^2, from 0 to 1e6")
+
+
+def _check_vectors(vectors: Array) -> None:
     if (bad := np.flatnonzero(~np.isfinite(vectors).all(axis=1))).size:
         raise InvalidInput(f"{_volumes(bad)} a direction with a value that is not finite; give 0 0 0 for b = 0")
     if (bad := np.flatnonzero((np.abs(vectors) > _LONGEST).any(axis=1))).size:

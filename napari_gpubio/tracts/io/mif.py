@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.core.volumes import check_declared_size, damaged
 
@@ -79,6 +80,7 @@ class _Storage:
         return (self.count + 7) // 8 if self.dtype is None else self.count * self.dtype.itemsize
 
 
+@reads_file
 def read_mif(path: str | Path) -> MifImage:
     """Read an MRtrix image.
 

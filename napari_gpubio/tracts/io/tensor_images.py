@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import rotation_of
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti, save_nifti
 from napari_gpubio.tracts.io.dwi import read_mask
@@ -44,6 +45,7 @@ _LARGEST_TRACE = 0.05  # mm^2/s; free water at 37 C has 0.009
 _FLOOR_MM2_PER_S = 1e-6
 
 
+@reads_file
 def read_tensors(
     path: str | Path, *, order: str = "auto", frame: str = "auto", mask: Array | str | Path | None = None
 ) -> TensorField:

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.files import atomic_write, check_folder, existing_file
 from napari_gpubio.core.space import checked_affine, same_grid
 from napari_gpubio.tracts.io import tck, trx, vtk
 from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance
@@ -265,6 +265,7 @@ def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:
     target, suffix = Path(path), tractogram_suffix(path)
     if suffix not in WRITTEN_SUFFIXES:
         raise InvalidInput(f"{target.name}: tractograms are written as {', '.join(WRITTEN_SUFFIXES)}; choose one")
+    check_folder(target)
     if target.is_dir():
         raise InvalidInput(f"{target} is a folder; give the name of a file")
     return target, suffix

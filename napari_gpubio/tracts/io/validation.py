@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import reading as core_reading
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.space import checked_affine
@@ -42,19 +43,16 @@ class Grid(NamedTuple):
 def reading(path: Path, damage: tuple[type[Exception], ...]) -> Iterator[None]:
     """Turn the errors that a damaged file can lead to into `InvalidInput` with the file's name and the library's text.
 
-    Any other error is a bug, and is raised as it is. Numbers that overflow are not warned about: they become infinite,
-    and `check_finite` refuses them.
+    Any other error is a bug, and is raised as it is.
     """
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
+    with core_reading.reading(path):
+        try:
             yield
-    except InvalidInput as error:
-        if path.name in str(error):
+        except InvalidInput:
             raise
-        raise InvalidInput(f"{path.name}: {error}") from error
-    except damage as error:
-        text = str(error) or type(error).__name__
-        raise InvalidInput(f"{path.name} cannot be read: {text}. Export or copy the file again") from error
+        except damage as error:
+            text = str(error) or type(error).__name__
+            raise InvalidInput(f"{path.name} cannot be read: {text}. Export or copy the file again") from error
 
 
 def load_bytes(path: Path) -> bytes | bytearray:

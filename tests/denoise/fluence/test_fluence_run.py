@@ -282,6 +282,18 @@ def test_what_is_best_around_a_wire_is_not_done_in_it():
     assert errors_in(~wire, truth, [found])[0] < 0.1 * errors_in(~wire, truth, [(pair[0] + pair[1]) / 2])[0]
 
 
+def test_a_tissue_keeps_its_light_though_the_guide_is_wrong_by_a_step():
+    """There are too few photons to see in a voxel what leaks across the border."""
+    x, y, z = np.indices((30, 30, 30))
+    ball = (x - 15) ** 2 + (y - 15) ** 2 + (z - 8) ** 2 <= 9
+    guide = np.exp(-0.15 * z) * np.where(ball, 0.1, 1.0)
+    truth = guide * np.where(ball, 1.8, 1.0)
+    known = {"labels": ball.astype(np.int64), "guide": guide, "device": "cpu"}
+    pairs = [poisson_halves(truth, 60, seed) for seed in range(6)]
+    found = np.mean([denoise_fluence(*pair, **known).image[ball].sum() for pair in pairs])
+    assert found == pytest.approx(np.mean([(a + b)[ball].sum() / 2 for a, b in pairs]), rel=0.01)
+
+
 def test_a_ratio_that_is_the_same_everywhere_is_kept_exactly():
     truth, labels = absorber()
     result = denoise_fluence(truth, truth * (1 + 1e-6), labels=labels, guide=0.3 * truth, device="cpu")

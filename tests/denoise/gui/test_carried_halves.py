@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio import denoise
 from napari_gpubio.core.layer_files import write_image
-from napari_gpubio.core.napari_io import stored_array, volume_of
+from napari_gpubio.core.napari_io import stored_array, volume_layer, volume_of
 from napari_gpubio.core.quantity import Quantity, quantity_metadata, quantity_of, standard_error_of
 from napari_gpubio.denoise.gui.modes import AnlmMode, FluenceMode
 from napari_gpubio.tracts.napari_io import read_layers
@@ -29,7 +29,7 @@ def add_fluence(viewer, scale, affine=AFFINE, held=None, name="light", **more):
     held = halves() if held is None else held
     mean = (held[0] + held[1]) / 2
     values = denoise.io.to_log10(mean) if scale == "log10" else mean
-    told = quantity_metadata(Quantity("fluence", "1/mm2", scale), halves=held, **more)
+    told = quantity_metadata(Quantity("fluence", "1/mm2", scale), halves=held) | more
     return add_volume(viewer, values, affine, name, metadata=told)
 
 
@@ -93,6 +93,22 @@ def test_the_guide_is_used_by_itself_and_in_the_script(viewer, panel, qtbot, tmp
     run_script_here(panel, tmp_path, monkeypatch)
     written = denoise.io.read_image(tmp_path / "denoised light.nii.gz")
     assert np.array_equal(written.array, stored_array(viewer.layers["denoised light"]))
+
+
+MEDIA = [{"label": 1, "mua_per_mm": 0.02}]
+
+
+@pytest.mark.parametrize(("media", "is_chosen"), [(MEDIA, True), ([], False)])
+def test_the_labels_of_the_run_are_chosen_with_the_guide(viewer, panel, qtbot, media, is_chosen):
+    add_fluence(viewer, "linear", guide=guide(), media=MEDIA)
+    labels = (np.indices(SHAPE)[0] > 9).astype(np.uint8)
+    told = volume_layer(labels, AFFINE, "head", kind="labels", metadata={"media": media})
+    viewer.add_labels(told[0], **told[1])
+    assert (panel.mode.labels_box.layer is not None) == is_chosen
+    run(qtbot, panel)
+    known = {"labels": labels} if is_chosen else {}
+    image = expected(guide=guide(), **known).image
+    assert np.array_equal(volume_of(viewer.layers["denoised light"]), image)
 
 
 def test_an_image_without_halves_brings_the_second_one_back(viewer, panel):

@@ -1,12 +1,15 @@
 """Optode positions from SNIRF files made with h5py: units, labels, several recordings, damaged files."""
 
+import contextlib
 import sys
+import time
 
 import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.snirf import read_snirf
+from napari_gpubio.core.hdf5 import DAMAGE, load_hdf5, read_hdf5
+from napari_gpubio.light.io.snirf import PATTERNS, optodes_of, read_snirf
 
 h5py = pytest.importorskip("h5py", reason="h5py is absent: python -m pip install h5py")
 
@@ -36,6 +39,11 @@ def write(path, *, nirs="nirs", unit="cm", mode="w", probe=None, variable=True):
     return path
 
 
+def optodes(path):
+    """As `read_snirf`, in this process, which takes less time."""
+    return optodes_of(load_hdf5(path, PATTERNS))
+
+
 @pytest.mark.parametrize("variable", [True, False])
 def test_a_probe(tmp_path, variable):
     found = read_snirf(write(tmp_path / "a.snirf", variable=variable))
@@ -52,7 +60,7 @@ def test_a_probe(tmp_path, variable):
     ("unit", "mm"), [("mm", 1), ("cm", 10), ("m", 1000), ("um", 1e-3), ("μm", 1e-3), ("meters", 1e3), (None, 1)]
 )
 def test_units(tmp_path, unit, mm):
-    found = read_snirf(write(tmp_path / "a.snirf", unit=unit))
+    found = optodes(write(tmp_path / "a.snirf", unit=unit))
     np.testing.assert_allclose(found.source_positions_mm, SOURCES * mm)
     assert ("LengthUnit is missing" in found.notes[0]) == (unit is None)
 
@@ -69,7 +77,7 @@ def test_units(tmp_path, unit, mm):
 def test_labels_and_a_single_optode(tmp_path, labels, sources):
     texts = None if labels is None else np.array(labels, dtype="S8")
     probe = {"sourceLabels": texts, "detectorLabels": None, "detectorPos3D": np.array([1, 2, 3], np.int32)}
-    found = read_snirf(write(tmp_path / "a.snirf", probe=probe))
+    found = optodes(write(tmp_path / "a.snirf", probe=probe))
     assert (found.sources, found.detectors) == (sources, ("D1",))
     np.testing.assert_allclose(found.detector_positions_mm, [[10, 20, 30]])
 
@@ -78,7 +86,7 @@ def test_several_recordings(tmp_path):
     write(tmp_path / "a.snirf", nirs="nirs1")
     write(tmp_path / "a.snirf", nirs="nirs2", mode="a", probe={"sourcePos3D": SOURCES * 2})
     write(tmp_path / "a.snirf", nirs="nirs10", mode="a", probe={"sourcePos3D": SOURCES * 3})
-    found = read_snirf(tmp_path / "a.snirf")
+    found = optodes(tmp_path / "a.snirf")
     np.testing.assert_allclose(found.source_positions_mm, SOURCES * 10)
     assert "3 recordings (nirs1, nirs2, nirs10); nirs1 was read" in found.notes[-1]
 
@@ -98,13 +106,12 @@ def test_several_recordings(tmp_path):
     ],
 )
 def test_wrong_probes(tmp_path, probe, words):
-    with pytest.raises(InvalidInput, match=words) as refused:
-        read_snirf(write(tmp_path / "a.snirf", probe=probe))
-    assert str(refused.value).startswith("a.snirf: ")
+    with pytest.raises(InvalidInput, match=words):
+        optodes(write(tmp_path / "a.snirf", probe=probe))
 
 
 def test_other_files(tmp_path):
-    with pytest.raises(InvalidInput, match="LengthUnit is 'inch'; known are mm, cm, m"):
+    with pytest.raises(InvalidInput, match=r"^a\.snirf: metaDataTags/LengthUnit is 'inch'; known are mm, cm, m"):
         read_snirf(write(tmp_path / "a.snirf", unit="inch"))
     with pytest.raises(InvalidInput, match="does not exist"):
         read_snirf(tmp_path / "none.snirf")
@@ -118,7 +125,8 @@ def test_other_files(tmp_path):
 def test_damaged_files(tmp_path):
     """Some bytes of a file changed, or its end missing: a sentence, or the positions.
 
-    Without texts of variable length: HDF5 2.0 itself never comes back from some damage to where it keeps these.
+    Most are read in this process, which takes less time; without texts of variable length, with which HDF5 2.0 may
+    never come back.
     """
     data = write(tmp_path / "a.snirf", variable=False).read_bytes()
     rng = np.random.default_rng(6)
@@ -129,11 +137,28 @@ def test_damaged_files(tmp_path):
             bad[at] = rng.integers(256)
         (tmp_path / "b.snirf").write_bytes(bad)
         try:
-            read_snirf(tmp_path / "b.snirf")
+            if n % 50 == 49:
+                read_snirf(tmp_path / "b.snirf")
+            else:
+                optodes_of(load_hdf5(tmp_path / "b.snirf", PATTERNS))
         except InvalidInput as error:
             refused += 1
-            assert "b.snirf" in str(error)  # noqa: PT017 - what is not refused is fine too
+            assert "b.snirf" in str(error) or n % 50 < 49  # noqa: PT017 - what is not refused is fine too
+        except DAMAGE:
+            refused += 1
     assert refused > 100
+
+
+def test_a_file_whose_reading_does_not_end(tmp_path):
+    data = bytearray(write(tmp_path / "endless.snirf").read_bytes())
+    data[2184] = 152  # h5py 3.16 with HDF5 2.0 never comes back from that
+    (tmp_path / "endless.snirf").write_bytes(data)
+    begun = time.monotonic()
+    with contextlib.suppress(InvalidInput):
+        read_snirf(tmp_path / "endless.snirf")
+    assert time.monotonic() - begun < 20
+    with pytest.raises(InvalidInput, match=r"^a.snirf was not read within 1e-06 s.* leads nowhere: export it again"):
+        read_hdf5(write(tmp_path / "a.snirf"), PATTERNS, seconds=1e-6)
 
 
 def test_without_h5py(tmp_path, monkeypatch):

@@ -196,7 +196,9 @@ def test_beta_is_measured_on_a_static_target(viewer, panel, qtbot, tmp_path, mon
     box.region_box.setCurrentText("within")
     run(qtbot, panel)
     measured = panel.result.beta
-    assert measured.beta == pytest.approx(window_share(7, CUTOFF), rel=0.15), "the part without speckle is left out"
+    assert measured.beta == pytest.approx(window_share(ContrastSettings().window, CUTOFF), rel=0.15), (
+        "the part without speckle is left out"
+    )
     assert f"The static target 'paper' gives β = {measured.beta:.4g} ± {measured.error:.2g}." in panel.message
     assert panel.result.fit.beta_error[20, 30] == pytest.approx(measured.error)
     assert not [one for one in viewer.layers if carried(one, "part") == "mesi beta"], "it is no map"

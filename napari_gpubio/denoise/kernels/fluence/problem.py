@@ -62,8 +62,11 @@ class Candidate(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def make_taps(scale: float, *, is_sloped: bool) -> Taps | None:
-    """The window of a Gaussian of ``scale`` voxels, or None where that is one voxel; made once."""
+def make_taps(scale: float, *, is_sloped: bool, is_sum: bool = False) -> Taps | None:
+    """The window of a Gaussian of ``scale`` voxels, or None where that is one voxel; made once.
+
+    As a sum it is not made whole where a segment ends: what lies beyond adds nothing.
+    """
     if scale < _NARROWEST:
         return None
     reach = max(1, int(np.ceil(REACH * scale)))
@@ -77,21 +80,28 @@ def make_taps(scale: float, *, is_sloped: bool) -> Taps | None:
     determinant = m0 * m2 - m1 * m1
     solvable = is_sloped & (a + b >= 2) & (a != b)
     safe = np.where(solvable, determinant, 1.0)
-    gains = np.where(solvable, m2 / safe, 1.0 / m0)
+    gains = np.ones_like(m0) if is_sum else np.where(solvable, m2 / safe, 1.0 / m0)
     slopes = np.where(solvable, -m1 / safe, 0.0)
     weights, gains, slopes = (np.ascontiguousarray(x, np.float32) for x in (g[reach:], gains, slopes))
     return Taps(weights, gains, slopes, is_sloped=bool(slopes.any()))
 
 
 def make_window(
-    scale: float, steps: Sequence[float], *, is_sloped: bool = False, flat_along: int | None = None
+    scale: float,
+    steps: Sequence[float],
+    *,
+    is_sloped: bool = False,
+    is_sum: bool = False,
+    flat_along: int | None = None,
 ) -> Window:
     """A window of ``scale`` voxels of the finest axis, in units of which ``steps`` are the voxel's edges.
 
-    If it is sloped, it has no first moment at faces; along the axis that it is flat along, nothing is done.
+    If it is sloped, it has no first moment at faces; as a sum it does not make up for what lies beyond; along the axis
+    that it is flat along, nothing is done.
     """
     x, y, z = (
-        None if axis == flat_along else make_taps(scale / step, is_sloped=is_sloped) for axis, step in enumerate(steps)
+        None if axis == flat_along else make_taps(scale / step, is_sloped=is_sloped, is_sum=is_sum)
+        for axis, step in enumerate(steps)
     )
     return x, y, z
 

@@ -16,7 +16,9 @@ whatever the optical properties.
 With a guide g, a fluence without noise that is about right, S u = g G u / G g takes the place of G u. It is exact
 wherever u / g is constant in the window, inside of thin absorbers and beside sources as well; and a ratio of sums,
 unlike a mean of ratios, weights voxels by their photons. Errors are then compared, and updates blended, within tissues:
-what is best beside a vessel is not what is best in it.
+what is best beside a vessel is not what is best in it. Where the guide is wrong by a step from one tissue to the next,
+some light still crosses the border unnoticed below the noise; so at the end every tissue gets back, in wide windows,
+the light that it had.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +33,9 @@ _REFERENCE, _SMOOTHER, _BACKGROUND = 1.7, 1.0, 1.5  # voxels: scales of what err
 _AROUND = 3.0  # voxels: scale over which the remaining noise is measured
 _AROUND_BIAS = 5.0  # voxels: and the remaining bias, which is known less well
 _SHARE = 0.03  # of the background that the reference is at least
+_KEPT = 12.0  # voxels: scale over which a tissue keeps its light
 _GUIDED = 3.0  # voxels: scale of what errors are relative to if there is a guide
+_STEEP_SHARE = 1e-5  # of the reference that its power is at least, so that nothing underflows
 _GUIDED_SHARE = 1e-3  # of what they would be relative to without one that this is at least
 
 
@@ -97,6 +101,7 @@ class ScaleSelection(ABC):
         self._sloped = make_window(_REFERENCE, problem.steps, is_sloped=True)
         self._wide = make_window(_GUIDED, problem.steps)
         self._widely = make_window(_AROUND_BIAS, problem.steps)
+        self._keeping = make_window(_KEPT, problem.steps, is_sum=True)
         self._measure_reference()
 
     @abstractmethod
@@ -131,6 +136,8 @@ class ScaleSelection(ABC):
         """Try the candidates ``start`` to ``start + count - 1``."""
         for candidate in self.problem.candidates[start : start + count]:
             self._try(candidate)
+        if start + count >= len(self.problem.candidates) and self._tissues is not None:
+            self._keep_light()
 
     def values(self) -> Any:
         """The best so far, as NumPy."""
@@ -176,6 +183,17 @@ class ScaleSelection(ABC):
         update = Update(limit, estimates, self._best, self._scales, scale, np.int32(is_limited))
         other = difference if weight is room else room
         self.smooth(weight, candidate.edge, (other, weight), self._compared, Pass("update_best", (update,)))
+
+    def _keep_light(self) -> None:
+        """Scale the best of each half so that its light is that of the half, tissue by tissue, in wide windows.
+
+        Both lights are sums over the same part of a tissue, so that bright voxels count more.
+        """
+        given, *rooms = self._smoothed(self.halves, self._keeping, self._pairs, self._tissues)
+        found = self.smooth(self._best, self._keeping, (rooms[0], rooms[1]), self._tissues)
+        for best, light, own in zip(self._best, given, found, strict=True):
+            self._do("compare_to", own, light, self._difference)
+            self._do("scale_by", best, self._difference)
 
     def _measure_reference(self) -> None:
         """What errors are relative to: the whole, smoothed without much bias, and above 0."""
@@ -225,15 +243,28 @@ class ScaleSelection(ABC):
 
         The squared bias is the mean product of what was changed in both halves; where that is negative, there is none.
         """
+        reference = self._steep_reference() if with_bias and self._guide is not None else self._reference
         variance, room = self._pairs[0]
-        self._do("dispersion", *pair, self._reference, variance)
+        self._do("dispersion", *pair, reference, variance)
         variance = self.smooth(variance, self._around, (room, variance), self._compared)
         if with_bias:
             bias, room = self._pairs[1]
-            self._do("squared_bias", *pair, *self.halves, self._reference, bias)
+            self._do("squared_bias", *pair, *self.halves, reference, bias)
             self._do("add_positive", variance, self.smooth(bias, self._widely, (room, bias), self._compared))
-        self._do("standard_error", variance, self._reference)
+        self._do("standard_error", variance, reference)
         return self._download(variance)
+
+    def _steep_reference(self) -> Any:
+        """The reference to the power of 3/2, relative to which the squared error that a guided filter leaves is even.
+
+        Shot noise is even relative to the fluence; in an absorber that is as large as a window, relative to its square.
+        """
+        found = self._pairs[2][0]
+        found[...] = self._reference
+        self._do("scale_by", found, self._reference)
+        self._do("standard_error", found, self._reference)
+        self._do("raise_to", found, self._reference, np.float32(_STEEP_SHARE), self.problem.least)
+        return found
 
     def _windows(self) -> Iterator[tuple[Window, bool]]:
         """All windows that are smoothed with, and whether within segments."""
@@ -246,6 +277,7 @@ class ScaleSelection(ABC):
         yield NOTHING, True
         yield self._sloped, is_cut
         yield self._wide, is_cut
+        yield self._keeping, True
         yield self._widely, compared
         yield self._around, compared
         for window in (self._smoother, self._background):

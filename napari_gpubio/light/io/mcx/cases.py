@@ -15,6 +15,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.mcx.domain import MOST_ROWS, McxFrame, frame_of, read_domain, read_frame, write_domain
 from napari_gpubio.light.io.mcx.jdata import Section, load_json, shown
@@ -35,6 +36,7 @@ _KEYS = {
 }
 
 
+@reads_file
 def read_mcx(path: str | Path) -> LightCase:
     """Read an MCX input file.
 
@@ -57,11 +59,7 @@ def read_mcx(path: str | Path) -> LightCase:
     """
     path = Path(path)
     root = Section("", load_json(path))
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is refused where it is used
-            return _case(root, path)
-    except InvalidInput as error:
-        raise InvalidInput(f"{path.name}: {error}") from error
+    return _case(root, path)
 
 
 def _case(root: Section, path: Path) -> LightCase:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, check_declared_size, one_volume, read_volume
 from napari_gpubio.light.io.mcx.jdata import (
     Section,
@@ -199,6 +200,7 @@ _OTHER = {
 }
 
 
+@reads_file
 def read_volume_file(
     path: Path, form: str, dim: Sequence[int] | None, *, from_zero: bool
 ) -> tuple[Array, tuple[str, ...]]:

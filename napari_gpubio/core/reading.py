@@ -1,0 +1,104 @@
+"""What every reader of files does: a refusal names the file, and libraries print nothing about it to the terminal."""
+
+import functools
+import logging
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from napari_gpubio.core.errors import InvalidInput
+
+logger = logging.getLogger(__name__)
+_LIBRARIES = ("nibabel.global", "tifffile", "pydicom", "PIL")  # names of the loggers of those that read files
+_here = threading.local()  # the names of the files that this thread reads, the innermost one last
+Read = TypeVar("Read", bound=Callable[..., Any])
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Enclose the reading of a file.
+
+    Every `InvalidInput` from inside names it. What libraries tell of its oddities (a code that is not valid and was set
+    to 0) goes to this module's log, as information. Numbers that overflow become infinite without a warning; what is
+    not finite is refused where it is used.
+    """
+    name = Path(path).name
+    with _quiet_libraries(name), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        try:
+            yield
+        except InvalidInput as error:
+            is_named = error.file is not None or name in str(error)  # this file, or one that it leads to
+            error.file = error.file or name
+            if is_named:
+                raise
+            named = InvalidInput(f"{name}: {error}")
+            named.file = name
+            raise named from error
+
+
+def reads_file(read: Read) -> Read:
+    """Enclose all of a function, whose first argument is a path, in `reading`."""
+
+    @functools.wraps(read)
+    def enclosed(path: str | os.PathLike[str], *arguments: Any, **keywords: Any) -> Any:
+        with reading(path):
+            return read(path, *arguments, **keywords)
+
+    return cast("Read", enclosed)
+
+
+class _ToOurLog(logging.Filter):
+    """Takes what a library logs while this thread reads a file of ours."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        names = getattr(_here, "names", ())
+        if names:
+            logger.info("%s: %s", names[-1], record.getMessage())
+        return not names
+
+
+class _Silence:
+    """Keeps warnings off from the first reader that begins until the last one ends, in whatever threads they are.
+
+    Each for itself would restore the filters in the wrong order, as `warnings.catch_warnings` does in several threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._readers = threading.Lock(), 0
+        self._before = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._readers == 0:
+                self._before = warnings.catch_warnings()
+                self._before.__enter__()
+                warnings.simplefilter("ignore", UserWarning)
+            self._readers += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._readers -= 1
+            if self._readers == 0:
+                self._before.__exit__(None, None, None)
+
+
+_silence, _to_our_log = _Silence(), _ToOurLog()
+
+
+@contextmanager
+def _quiet_libraries(name: str) -> Iterator[None]:
+    for library in _LIBRARIES:
+        logging.getLogger(library).addFilter(_to_our_log)  # once, however often
+    before = getattr(_here, "names", ())
+    _here.names = (*before, name)
+    try:
+        with _silence:
+            yield
+    finally:
+        _here.names = before

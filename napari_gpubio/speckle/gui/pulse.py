@@ -1,0 +1,216 @@
+"""The beat of flow in regions: rate, pulsatility, and a plot of the averaged beat."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+
+import pyqtgraph
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtGui import QColor
+from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableWidgetItem, QWidget
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.file_dialogs import save_path
+from napari_gpubio.gui.forms import ParamForm, fill_column, muted_label, row_of, text_button
+from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.number_table import CopyingTable
+from napari_gpubio.gui.plots import ThemedPlot
+from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.speckle.io import write_beats_csv, write_pulsatility_csv
+from napari_gpubio.speckle.pulsatility import Pulsatility, PulsatilitySettings, with_error
+
+Measure = Callable[[PulsatilitySettings], list[Pulsatility]]
+EMPTY = "No beat measured yet: draw regions, run the stack or start live imaging, then press Measure."
+NO_COURSE = "there is no time course to measure a beat in; draw a region, and run the whole stack or start live imaging"
+NO_TABLE = "there is no beat to write; press Measure first"
+MEASURING = "measuring the beat…"
+_COLUMNS = (
+    ("Region", "Name of the region"),
+    ("Beat (1/min)", "Rate of the beat and its standard error"),
+    ("PI", "Pulsatility index (max - min) / mean of the beat-averaged flow, and its standard error"),
+    ("RI", "Resistivity index (max - min) / max of the beat-averaged flow, and its standard error"),
+    ("Beats", "Number of beats that were averaged"),
+)
+_NONE = "no beat"
+_HEIGHT, _AXIS_WIDTH = 150, 52  # pixels
+_MOST_ROWS = 8
+_FILL_ALPHA, _POINT_PIXELS = 0x40, 4
+
+
+class BeatPlot(ThemedPlot):
+    """Draws the averaged beat of regions, relative to its mean: course, standard error, and means by phase."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.hideButtons()
+        self.getAxis("left").setWidth(_AXIS_WIDTH)
+        self.setLabel("bottom", "phase of the beat")
+        self.setLabel("left", "flow / mean")
+        self.setXRange(0.0, 1.0, padding=0.02)
+        self.setFixedHeight(_HEIGHT)
+
+    def draw(self, pulses: Sequence[Pulsatility], colors: Mapping[str, str]) -> None:
+        """Draw the regions that have a beat."""
+        self.clear()
+        for pulse in (one for one in pulses if one.has_beat):
+            color = colors.get(pulse.name, theme.MUTED)
+            course, error = pulse.course / pulse.mean, pulse.course_error / pulse.mean
+            low, high = (pyqtgraph.PlotDataItem(pulse.phase, course + side * error) for side in (-1.0, 1.0))
+            self.addItem(pyqtgraph.FillBetweenItem(low, high, brush=theme.translucent(color, _FILL_ALPHA)))
+            self.plot(
+                pulse.folded_phase, pulse.folded / pulse.mean, pen=None, symbol="o", symbolSize=_POINT_PIXELS,
+                symbolPen=None, symbolBrush=color,
+            )  # fmt: skip
+            self.plot(pulse.phase, course, pen=pyqtgraph.mkPen(color, width=1.5))
+
+
+class BeatTable(CopyingTable):
+    """One row for each region; its notes are shown while the mouse is over it."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(0, len(_COLUMNS), parent)
+        for column, (title, tip) in enumerate(_COLUMNS):
+            item = QTableWidgetItem(title)
+            item.setToolTip(tip)
+            self.setHorizontalHeaderItem(column, item)
+        self.verticalHeader().hide()
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        header = self.horizontalHeader()
+        header.setMinimumSectionSize(24)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+
+    def show_pulses(self, pulses: Sequence[Pulsatility], colors: Mapping[str, str]) -> None:
+        """Show these regions."""
+        self.setRowCount(len(pulses))
+        for row, pulse in enumerate(pulses):
+            texts = (pulse.name, *_numbers(pulse))
+            for column, text in enumerate(texts):
+                item = QTableWidgetItem(text)
+                item.setToolTip("\n".join(pulse.notes) or pulse.summary)
+                if column:
+                    item.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+                elif pulse.name in colors:
+                    item.setIcon(color_chip(colors[pulse.name]))
+                if text == _NONE:
+                    item.setForeground(QColor(theme.WARNING))
+                self.setItem(row, column, item)
+        lines = sum(self.rowHeight(row) for row in range(min(len(pulses), _MOST_ROWS)))
+        self.setFixedHeight(lines + self.horizontalHeader().sizeHint().height() + 2 * self.frameWidth())
+
+
+def _numbers(pulse: Pulsatility) -> tuple[str, ...]:
+    if not pulse.has_beat:
+        return (_NONE, "", "", "")
+    return (
+        with_error(pulse.rate_bpm, pulse.rate_error_bpm), with_error(pulse.index, pulse.index_error),
+        with_error(pulse.resistivity, pulse.resistivity_error), f"{pulse.beats}",
+    )  # fmt: skip
+
+
+class PulseBox(QWidget):
+    """Band and index of the beat, a button, and what was measured.
+
+    ``measure_requested`` asks for `measure` to be called; ``error_occurred`` and ``status_changed`` carry sentences.
+    """
+
+    measure_requested = Signal()
+    error_occurred = Signal(str)
+    status_changed = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.pulses: list[Pulsatility] = []
+        self.form = ParamForm(PulsatilitySettings(), parent=self)
+        self.text, self.notes = muted_label(self, EMPTY), muted_label(self)
+        self.table, self.plot = BeatTable(self), BeatPlot(self)
+        self._source, self._colors = "", dict[str, str]()
+        self._measure: Measure | None = None
+        self._job = LatestJob(self)
+        self._job.finished.connect(self._on_measured)
+        tip = "Find the beat of flow in each region of the curves that are shown, and average it"
+        self.measure_button = text_button("Measure", tip, self, self.measure_requested.emit)
+        csv_tip = "Write rates and indices of all regions, and beside it their averaged beats"
+        self.csv_button = text_button("CSV…", csv_tip, self, self._on_csv)
+        buttons = row_of(self.measure_button, self.csv_button)
+        fill_column(self, self.form, buttons, self.text, self.table, self.plot, self.notes)
+        self.form.changed.connect(self._measure_again)
+        self._show()
+
+    def attach(self) -> None:
+        """Do nothing: nothing of the viewer is followed."""
+
+    def detach(self) -> None:
+        """End what is being measured."""
+        self._job.abandon()
+
+    def measure(self, measure: Measure, source: str, colors: Mapping[str, str]) -> None:
+        """Measure in a worker; ``source`` says what of, and at which frame rate."""
+        try:
+            settings = self.form.value()
+        except InvalidInput as error:
+            self.error_occurred.emit(str(error))
+            return
+        self._measure, self._source, self._colors = measure, source, dict(colors)
+        self.text.setText(MEASURING)
+        self._job.submit(lambda _: _measure_steps(measure, settings))
+
+    def clear(self) -> None:
+        """Forget what was measured: its regions or curves are gone."""
+        self._job.cancel()
+        self._measure, self.pulses = None, []
+        self.text.setText(EMPTY)
+        self._show()
+
+    def write_csv(self, path: Path) -> None:
+        """Write the table, and beside it the averaged beats; raises InvalidInput if that cannot be done."""
+        write_pulsatility_csv(path, self.pulses)
+        names = path.name
+        if any(pulse.has_beat for pulse in self.pulses):
+            beats = path.with_name(f"{path.stem} beats.csv")
+            write_beats_csv(beats, self.pulses)
+            names += f" and {beats.name}"
+        self.status_changed.emit(f"{names} written")
+
+    def _measure_again(self) -> None:
+        if self._measure is not None:
+            self.measure(self._measure, self._source, self._colors)
+
+    def _on_measured(self, outcome: Outcome) -> None:
+        if outcome.error:
+            self.pulses = []
+            self.text.setText(f"{outcome.error[:1].upper()}{outcome.error[1:]}.")
+        elif outcome.result is not None:
+            self.pulses = outcome.result
+            self.text.setText(self._source)
+        self._show()
+
+    def _show(self) -> None:
+        self.table.show_pulses(self.pulses, self._colors)
+        self.plot.draw(self.pulses, self._colors)
+        notes = "\n".join(f"{pulse.name}: {note}." for pulse in self.pulses for note in pulse.notes)
+        self.notes.setText(notes)
+        self.table.setVisible(bool(self.pulses))
+        self.notes.setVisible(bool(notes))
+        self.plot.setVisible(any(pulse.has_beat for pulse in self.pulses))
+        self.csv_button.setEnabled(bool(self.pulses))
+
+    def _on_csv(self) -> None:
+        if not self.pulses:
+            self.error_occurred.emit(NO_TABLE)
+            return
+        path = save_path(self, "Write the pulsatility", "Table (*.csv)", name="pulsatility.csv")
+        if path is None:
+            return
+        try:
+            self.write_csv(path.with_suffix(".csv"))
+        except GpuBioError as error:
+            self.error_occurred.emit(str(error))
+
+
+def _measure_steps(measure: Measure, settings: PulsatilitySettings) -> Generator[Step, None, list[Pulsatility]]:
+    yield Step(0, 1, MEASURING)
+    return measure(settings)

@@ -1,0 +1,78 @@
+"""A refusal names the file once; libraries print nothing; warnings of others stay as they were."""
+
+import logging
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import reading, reads_file
+from napari_gpubio.core.volumes import read_volume, write_volume
+
+
+@reads_file
+def read_other(path, leads_to):
+    """A reader of a file that leads to another one, in which something is wrong."""
+    with reading(leads_to):
+        raise InvalidInput("3 is odd; give 4")
+
+
+@pytest.mark.parametrize("sentence", ["3 is odd; give 4", "a.nii: 3 is odd; give 4"])
+def test_a_refusal_names_its_file_once(sentence):
+    named = pytest.raises(InvalidInput, match=r"^a\.nii: 3 is odd; give 4$")
+    with named, reading("folder/a.nii"), reading("a.nii"):
+        raise InvalidInput(sentence)
+    with pytest.raises(InvalidInput, match=r"^b\.bin: 3 is odd") as refused:
+        read_other("a.json", leads_to="there/b.bin")
+    assert refused.value.file == "b.bin"
+
+
+def test_other_errors_are_raised_as_they_are():
+    with pytest.raises(KeyError, match=r"^'x'$"), reading("a.nii"):
+        raise KeyError("x")
+
+
+def test_what_a_library_logs_goes_to_our_log(tmp_path, caplog, capfd):
+    write_volume(tmp_path / "a.nii", np.zeros((2, 3, 4), np.float32), np.eye(4))
+    data = bytearray((tmp_path / "a.nii").read_bytes())
+    data[252:254] = b"\x63\x00"  # the code of the qform, which nibabel sets to 0
+    (tmp_path / "a.nii").write_bytes(data)
+    with caplog.at_level(logging.INFO, "napari_gpubio"):
+        read_volume(tmp_path / "a.nii")
+    assert "a.nii: qform_code 99 not valid" in caplog.text
+    assert capfd.readouterr().err == ""
+    logging.getLogger("nibabel.global").warning("of another program")
+    assert "of another program" in caplog.text
+
+
+def test_warnings_are_as_before_when_readers_overlap():
+    """The first one ends before the second does, in another thread."""
+    inside, go_on = threading.Event(), threading.Event()
+    before = list(warnings.filters)
+
+    def second():
+        with reading("b"):
+            inside.set()
+            go_on.wait(10)
+            warnings.warn("of a library", UserWarning, stacklevel=1)
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        thread = threading.Thread(target=second)
+        with reading("a"):
+            thread.start()
+            assert inside.wait(10)
+            warnings.warn("of a library", UserWarning, stacklevel=1)
+        go_on.set()
+        thread.join()
+        warnings.warn("afterwards", UserWarning, stacklevel=1)
+    assert [str(one.message) for one in told] == ["afterwards"]
+    assert list(warnings.filters) == before
+
+
+def test_numbers_that_overflow_are_not_warned_about():
+    with warnings.catch_warnings(), reading("a"):
+        warnings.simplefilter("error")
+        assert np.isinf(np.float32(1e38) * np.array([1e10], np.float32)).all()
