@@ -291,5 +291,5 @@ WARMUPS = (
     WarmUp(name="contrast of 8-bit frames", run=lambda: _tiny_contrast(np.uint8), functions=4),
     WarmUp(name="contrast of floating-point frames", run=lambda: _tiny_contrast(np.float32), functions=3),
     WarmUp(name="inverse correlation time", run=lambda: inverse_correlation_time(0.1, 10.0), functions=5),
-    WarmUp(name="multi-exposure fit", run=lambda: fit_mesi(_TINY_K, np.geomspace(0.1, 20.0, 8)), functions=8),
+    WarmUp(name="multi-exposure fit", run=lambda: fit_mesi(_TINY_K, np.geomspace(0.1, 20.0, 8)), functions=12),
 )

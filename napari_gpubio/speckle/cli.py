@@ -11,11 +11,13 @@ from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, read_frames, read_regions, write_maps
+from napari_gpubio.speckle.mesi import cli as mesi
+from napari_gpubio.speckle.options import add_noise, read_noise
 from napari_gpubio.speckle.region_options import add_region_options, region_tables, write_region_tables
 from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.registration import register
 from napari_gpubio.speckle.run import baseline_k2, contrast_steps
-from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel, measure_dark
+from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
 
 _EXAMPLES = """examples:
   napari-gpubio speckle frames.tif --contrast k.tif --index-out sfi.tif --window 7 --exposure-ms 5
@@ -24,7 +26,6 @@ _EXAMPLES = """examples:
   napari-gpubio speckle frames.tif --regions labels.tif --fps 120 --curves curves.csv --pulsatility pulse.csv
 
 Ctrl-C ends a run early: finished maps are written, the others are NaN."""
-_NOISE = NoiseModel()
 Array = npt.NDArray[Any]
 
 
@@ -41,7 +42,6 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--contrast", type=Path, metavar="FILE", help="write K: .tif, float32")
     verb.add_argument("--index-out", type=Path, metavar="FILE", help="write the index: .tif, float32")
     verb.add_argument("--mask-out", type=Path, metavar="FILE", help="write the validity mask: .tif, uint8")
-    verb.add_argument("--dark", type=Path, metavar="FILE", help="frames taken in the dark, for level and noise")
     verb.add_argument(
         "--baseline", type=int, nargs=2, metavar=("FIRST", "LAST"), help="frames of the baseline, counted from 0"
     )
@@ -49,15 +49,16 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
     add_region_options(verb)
     add_settings(verb, ContrastSettings(), "contrast")
-    add_settings(verb, _NOISE, "noise of the camera")
+    add_noise(verb)
     verb.set_defaults(run=run)
+    mesi.add_verb(verbs)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     tables = region_tables(options)
     outputs = _outputs(options, has_tables=bool(tables))
-    settings, noise = read_settings(options, ContrastSettings()), _noise(options)
+    settings, noise = read_settings(options, ContrastSettings()), read_noise(options)
     frames = read_frames(options.frames_in)
     regions = read_regions(options.regions, frames.shape[-2:]) if tables else {}
     registered = register(frames) if options.register else None
@@ -96,15 +97,6 @@ def _outputs(options: argparse.Namespace, *, has_tables: bool) -> dict[str, Path
     if "mask" in outputs and not options.mask:
         raise InvalidInput("--mask-out needs the mask, and --no-mask leaves it out; give only one of them")
     return outputs
-
-
-def _noise(options: argparse.Namespace) -> NoiseModel:
-    if options.dark is None:
-        return read_settings(options, _NOISE)
-    measured = measure_dark(read_frames(options.dark), gain=options.gain)
-    if options.dark_adu or options.read_noise_adu:
-        raise InvalidInput("--dark measures level and noise; leave --dark-adu and --read-noise-adu out")
-    return measured
 
 
 def _baseline(frames: Any, settings: ContrastSettings, noise: NoiseModel, options: argparse.Namespace) -> Array | None:

@@ -52,7 +52,8 @@ def test_the_change_with_ln_y_is_twice_c_less_b(power):
 def test_without_noise_everything_is_recovered(model):
     truth = [(rho, tau, nu) for rho in (1.0, 0.9, 0.6) for tau in (0.1, 0.5, 3.0) for nu in (0.0, 2e-3)]
     k2 = [squared_contrast(EXPOSURES_MS, t, power=MODELS[model], beta=0.25, rho=r, noise=n) for r, t, n in truth]
-    found = fit_mesi(np.sqrt(np.stack(k2, 1)), EXPOSURES_MS, MesiSettings(model=model, beta=0.25))
+    settings = MesiSettings(model=model, beta=0.25, fit_noise=True)
+    found = fit_mesi(np.sqrt(np.stack(k2, 1)), EXPOSURES_MS, settings)
     rho, tau, nu = np.array(truth).T
     np.testing.assert_allclose(found.tau_ms, tau, rtol=1e-5)
     np.testing.assert_allclose(found.rho, rho, atol=1e-5)
@@ -74,13 +75,24 @@ def test_with_noise_it_is_recovered_on_average(model):
         assert found.tau_ms.std() / tau < 0.08
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_beta_is_fitted_unless_it_is_given(model):
+    truth = [(beta, rho, tau) for beta in (0.1, 0.5) for rho in (0.9, 0.6) for tau in (0.2, 2.0)]
+    k2 = [squared_contrast(EXPOSURES_MS, t, power=MODELS[model], beta=b, rho=r) for b, r, t in truth]
+    found = fit_mesi(np.sqrt(np.stack(k2, 1)), EXPOSURES_MS, MesiSettings(model=model))
+    for part, want in zip(("beta", "rho", "tau_ms"), np.array(truth).T, strict=True):
+        np.testing.assert_allclose(getattr(found, part), want, rtol=1e-5)
+    assert not found.mask.any()
+    assert not found.notes
+
+
 def test_beta_can_be_fitted_where_nothing_rests():
     k2 = squared_contrast(EXPOSURES_MS, 0.7, beta=0.31)
-    settings = MesiSettings(fit_beta=True, fit_rho=False, fit_noise=False, beta=0.9)
-    found = fit_mesi(np.sqrt(k2)[:, None], EXPOSURES_MS, settings)
+    found = fit_mesi(np.sqrt(k2)[:, None], EXPOSURES_MS, MesiSettings(fit_rho=False))
     assert found.beta[0] == pytest.approx(0.31, rel=1e-5)
     assert found.tau_ms[0] == pytest.approx(0.7, rel=1e-5)
     assert found.rho[0] == 1
+    assert found.rho_error[0] == found.noise_error[0] == 0, "they are not fitted"
 
 
 def test_pixels_without_contrast_stay_nan():
@@ -115,7 +127,7 @@ def test_maps_that_cannot_be_fitted(maps, exposures, words):
 
 
 def recipe(order, exposures=(1.0, 2.0)):
-    settings = MesiSettings(fit_rho=False, fit_noise=False)
+    settings = MesiSettings(fit_rho=False, beta=1.0)
     return MesiRecipe(exposures_ms=exposures, order=order, settings=settings)
 
 

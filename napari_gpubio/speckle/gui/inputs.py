@@ -1,4 +1,4 @@
-"""Inputs of the maps: settings, camera noise, exposures of a multi-exposure fit."""
+"""Inputs of the maps: settings, camera noise, and a multi-exposure fit."""
 
 import dataclasses
 from collections.abc import Generator
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Image
-from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QCheckBox, QLineEdit, QSizePolicy, QWidget
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QCheckBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
@@ -18,9 +18,10 @@ from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, fill_column, muted_label, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
+from napari_gpubio.speckle.gui.fitting import MesiBox
 from napari_gpubio.speckle.gui.layers import frames_of, why_no_frames
-from napari_gpubio.speckle.mesi import MesiSettings
-from napari_gpubio.speckle.mesi.model import ORDERS, MesiRecipe, exposures_text, parse_exposures
+from napari_gpubio.speckle.gui.request import Target
+from napari_gpubio.speckle.mesi.model import MesiRecipe, exposures_text
 from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel, measure_dark
 
 MESI = "mesi"  # among the maps: a fit of the whole stack, which is no index of a single map
@@ -31,58 +32,18 @@ INDEXES = {
     "none": "contrast K",
     "squared": "K²",
     "inverse": "1/K²",
-    MESI: "multi-exposure fit (MESI): 1/τ, ρ, ν",
+    MESI: "multi-exposure fit (MESI): 1/τ, ρ, β",
 }
 NUMBERS = "none: the numbers below"
 MEASURING = "the dark frames are still being averaged; wait a moment and try again"
 _CAMERA_FACTS = {"exposure_ms": "exposure_ms", "saturation_adu": "saturation"}  # metadata of a layer, settings
 _MEASURED = ("dark_adu", "read_noise_adu", "quantization")  # rows that dark frames take the place of
-_MESI_HELP = (
-    "Separates moving from static scatterers. Run stack performs the fit; β is best measured with the same window."
-)
-_MESI_TIP = (
-    "K² is computed for every frame in a square of pixels, averaged over the frames of each exposure, and fitted pixel "
-    "by pixel. β is K² of a scatterer at rest, such as paper. A live view keeps its own map."
-)
-_EXPOSURES_TIP = "Exposure of each frame in ms, increasing; with several frames of each, every exposure once"
 _DARK_TIP = "Frames taken with the light off, same exposure and camera region: mean and variance of every pixel"
 _SPACING = 3  # pixels
 _REGISTRATION_TIP = (
     "Align every frame with the first one before contrast is computed, to correct for motion; by whole pixels, "
     "since interpolation would change the contrast"
 )
-
-
-class MesiBox(QWidget):
-    """Exposures of the frames, and settings of the fit."""
-
-    changed = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.exposures = QLineEdit(self)
-        self.exposures.setPlaceholderText("e.g. 0.5, 1, 2, 5, 10, 20")
-        self.order = ElidedComboBox(self)
-        for name, tip in ORDERS.items():
-            self.order.addItem(name)
-            self.order.setItemData(self.order.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
-        self.form = ParamForm(MesiSettings(), parent=self)
-        self.form.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)  # not squeezed by the text
-        text = muted_label(self, _MESI_HELP)
-        text.setToolTip(_MESI_TIP)
-        rows = aligned_form(None)
-        rows.addRow(row_label("Exposures (ms)", _EXPOSURES_TIP, self), self.exposures)
-        orders = "\n".join(f"{name}: {tip}" for name, tip in ORDERS.items())
-        rows.addRow(row_label("Several of each", orders, self), self.order)
-        fill_column(self, text, rows, self.form, spacing=_SPACING)
-        for signal in (self.exposures.textChanged, self.order.currentIndexChanged, self.form.changed):
-            signal.connect(lambda *_: self.changed.emit())
-
-    @property
-    def recipe(self) -> MesiRecipe:
-        """The fit; raises InvalidInput if the text is not a list of exposures."""
-        exposures = parse_exposures(self.exposures.text())
-        return MesiRecipe(exposures_ms=exposures, order=self.order.currentText(), settings=self.form.value())
 
 
 def _why_no_dark_frames(layer: Any) -> str | None:
@@ -218,8 +179,7 @@ class ContrastBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.form = ParamForm(ContrastSettings(), skip=("index",), parent=self)
-        self.noise, self.mesi = NoiseBox(viewer, self), MesiBox(self)
-        self.attach, self.detach = self.noise.attach, self.noise.detach
+        self.noise, self.mesi = NoiseBox(viewer, self), MesiBox(viewer, self)
         self.index = ElidedComboBox(self)
         for name, text in INDEXES.items():
             self.index.addItem(text, name)
@@ -248,6 +208,26 @@ class ContrastBox(QWidget):
     def mesi_recipe(self) -> MesiRecipe | None:
         """The multi-exposure fit, or None if another map is chosen; see `MesiBox.recipe` for what is refused."""
         return self.mesi.recipe if self._is_mesi else None
+
+    @property
+    def target(self) -> Target | None:
+        """The static target that β of a multi-exposure fit is measured on, or None."""
+        return self.mesi.target if self._is_mesi else None
+
+    @property
+    def target_layers(self) -> list[Any]:
+        """The layers of the static target and its region, if β is measured there."""
+        return self.mesi.layers if self._is_mesi else []
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        self.noise.attach()
+        self.mesi.attach()
+
+    def detach(self) -> None:
+        """Stop following them, and end the averaging of dark frames."""
+        self.noise.detach()
+        self.mesi.detach()
 
     def choose_index(self, index: str) -> None:
         """Choose the map: a key of `INDEXES`."""

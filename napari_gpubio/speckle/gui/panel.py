@@ -93,7 +93,8 @@ class SpecklePanel(EnginePanel):
         return Recipe(
             settings=box.settings, noise=box.noise.model, registers=box.registers.isChecked(),
             baseline_maps=self.map_box.baseline_maps.value(), device=self.device, mesi=box.mesi_recipe,
-            dark="" if box.noise.layer is None else box.noise.layer.name,
+            dark="" if box.noise.layer is None else box.noise.layer.name, target=box.target,
+            shows_errors=box.mesi.shows_errors.isChecked(),
         )  # fmt: skip
 
     def limit_baseline(self) -> None:
@@ -207,7 +208,7 @@ class SpecklePanel(EnginePanel):
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that makes the maps of the whole stack, and writes them."""
         request = self._request()
-        paths = {layer.name: saved.get(layer.name) or script.file_of(layer) for layer in self._frame_layers()}
+        paths = {layer.name: saved.get(layer.name) or script.file_of(layer) for layer in self._script_layers()}
         known = {name: path for name, path in paths.items() if path is not None}
         if not self._script_regions():
             return script.script_text(request, known)
@@ -215,12 +216,15 @@ class SpecklePanel(EnginePanel):
         return script.script_text(request, known, regions=regions, pulsatility=self.pulse_box.form.value())
 
     def painted_layers(self) -> list[Any]:
-        """Return the stack and the dark frames, as far as no file holds them as they are, and the regions if any."""
-        frames = [layer for layer in self._frame_layers() if script.file_of(layer) is None]
+        """Return what no file holds as it is of the layers that the script reads, and the regions if any."""
+        frames = [layer for layer in self._script_layers() if script.file_of(layer) is None]
         return [*frames, self.regions.listener.layer] if self._script_regions() else frames
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save frames, or the pixels of regions, as TIFF into a folder."""
+        target = self.contrast_box.target
+        if target is not None and target.region is not None and layer is self.contrast_box.mesi.region_box.layer:
+            return script.save_regions({target.region_name: target.region}, target.region_name, folder)
         if layer is self.regions.listener.layer:
             return script.save_regions(self._script_regions(), layer.name, folder)
         return script.save(layer, folder)
@@ -236,3 +240,8 @@ class SpecklePanel(EnginePanel):
     def _frame_layers(self) -> list[Any]:
         dark = self.contrast_box.noise.layer
         return [self.source_box.stack.layer, *([] if dark is None else [dark])]
+
+    def _script_layers(self) -> list[Any]:
+        """Return the layers that a script reads, each once."""
+        frames = self._frame_layers()
+        return [*frames, *(layer for layer in self.contrast_box.target_layers if layer not in frames)]

@@ -80,9 +80,7 @@ class RegionListener(QObject):
         """
         if self.layer is None or not len(self.layer.data):
             return {}
-        outlines = [_in_pixels(self.layer, image, vertices) for vertices in self.layer.data]
-        drawn = Shapes(outlines, shape_type=list(self.layer.shape_type))
-        masks = zip(_names(self.layer), drawn.to_masks(mask_shape=shape), strict=True)
+        masks = zip(_names(self.layer), _shape_masks(self.layer, image, shape), strict=True)
         return {name: mask for name, mask in masks if mask.any()}
 
     def _on_change(self, *_: Any) -> None:
@@ -108,6 +106,17 @@ class RegionListener(QObject):
         layer.features = {NAME: names}
         layer.edge_color = [_color(name) for name in names]
         layer.text = {"string": "{" + NAME + "}", "size": 10, "color": theme.WHITE, "anchor": "upper_left"}
+
+
+def shapes_mask(layer: Any, image: Any, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Return the pixels of an image that lie in any shape of a layer."""
+    return np.asarray(_shape_masks(layer, image, shape).any(axis=0)) if len(layer.data) else np.zeros(shape, bool)
+
+
+def _shape_masks(layer: Any, image: Any, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Return the pixels of each shape, (shapes, Y, X)."""
+    outlines = [_in_pixels(layer, image, vertices) for vertices in layer.data]
+    return np.asarray(Shapes(outlines, shape_type=list(layer.shape_type)).to_masks(mask_shape=shape))
 
 
 def _names(layer: Any) -> list[str]:

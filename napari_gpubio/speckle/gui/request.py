@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.speckle import run
-from napari_gpubio.speckle.mesi import MesiResult, fit_mesi_steps
+from napari_gpubio.speckle.mesi import BetaMeasurement, MesiResult, fit_mesi_steps, measure_beta
 from napari_gpubio.speckle.mesi.model import MesiRecipe, exposure_contrast
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.registration import Registered, register_steps
@@ -32,8 +32,22 @@ _FIT_STARTS = "multi-exposure fit (the first on a machine compiles, up to a minu
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Target:
+    """Frames of a static target that β is measured on, its pixels or None for all, and names of their layers."""
+
+    frames: Any
+    name: str
+    region: npt.NDArray[np.bool_] | None = None
+    region_name: str = ""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Recipe:
-    """How maps are made; ``dark`` is the name of the layer of dark frames that the noise was measured in."""
+    """How maps are made.
+
+    ``dark`` is the name of the layer of dark frames that the noise was measured in; ``target`` is what β of a
+    multi-exposure fit is measured on; ``shows_errors`` tells whether that gives layers of standard errors.
+    """
 
     settings: ContrastSettings
     noise: NoiseModel = dataclasses.field(default_factory=NoiseModel)
@@ -42,6 +56,8 @@ class Recipe:
     device: str = "auto"
     dark: str = ""
     mesi: MesiRecipe | None = None
+    target: Target | None = None
+    shows_errors: bool = False
 
     def has_same_k2(self, other: "Recipe") -> bool:
         """Whether another recipe gives the same K², so that a baseline may be kept."""
@@ -124,12 +140,17 @@ class StackResult:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class FitResult:
-    """A multi-exposure fit of K at each exposure, (exposures, Y, X), and the maps that this was computed from."""
+    """A multi-exposure fit of K at each exposure, (exposures, Y, X), and the maps that this was computed from.
+
+    ``mesi`` is the fit that was requested, with β as it was measured in ``beta``, which is None if it was not.
+    """
 
     request: Request
+    mesi: MesiRecipe
     fit: MesiResult
     contrast: Array
     maps: StackResult
+    beta: BetaMeasurement | None = None
 
     @property
     def registered(self) -> Registered | None:
@@ -143,16 +164,26 @@ class FitResult:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks for the user, in sentences: how many pixels within the border were not fitted, and of the maps."""
+        """Remarks for the user, in sentences: on β, the pixels within the border that were not fitted, and the maps."""
+        return (*self._beta_notes(), *self.fit.notes, *self._missed(), *self.maps.notes)
+
+    def _beta_notes(self) -> tuple[str, ...]:
+        target = self.request.recipe.target
+        if self.beta is None or target is None:
+            return ()
+        measured = f"{self.beta.beta:.4g} ± {self.beta.error:.2g}"
+        return (f"the static target {target.name!r} gives β = {measured}", *self.beta.notes)
+
+    def _missed(self) -> tuple[str, ...]:
         edge = self.request.recipe.settings.window // 2
         inner = self.fit.tau_ms[edge : self.fit.tau_ms.shape[0] - edge, edge : self.fit.tau_ms.shape[1] - edge]
         missed = int(np.count_nonzero(~np.isfinite(inner)))
         if not self.fit.complete or not missed:
-            return self.maps.notes
+            return ()
         why = "saturated, too dark or below the noise at some exposure"
         if self.registered is not None:
             why += ", or shifted out of the frame"
-        return (f"{100 * missed / self.fit.tau_ms.size:.3g} % of the pixels were not fitted: {why}", *self.maps.notes)
+        return (f"{100 * missed / self.fit.tau_ms.size:.3g} % of the pixels were not fitted: {why}",)
 
 
 def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, StackResult | FitResult]:
@@ -175,9 +206,15 @@ def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, 
 
 
 def _fit_steps(maps: StackResult, mesi: MesiRecipe, stop: threading.Event) -> Generator[Step, None, FitResult]:
+    recipe, beta = maps.request.recipe, None
     contrast = exposure_contrast(maps.maps, mesi)
+    if recipe.target is not None:
+        yield Step(0, contrast[0].size, "β of the static target")
+        frames, region = recipe.target.frames, recipe.target.region
+        beta = measure_beta(frames, recipe.settings, noise=recipe.noise, region=region, device=recipe.device)
+        mesi = dataclasses.replace(mesi, settings=beta.applied_to(mesi.settings))
     yield Step(0, contrast[0].size, _FIT_STARTS)
     fit = yield from fit_mesi_steps(contrast, mesi.exposures_ms, mesi.settings, stop=stop)
     if fit.complete and not np.isfinite(fit.tau_ms).any():
         raise InvalidInput(NOTHING_FITTED)
-    return FitResult(request=maps.request, fit=fit, contrast=contrast, maps=maps)
+    return FitResult(request=maps.request, mesi=mesi, fit=fit, contrast=contrast, maps=maps, beta=beta)

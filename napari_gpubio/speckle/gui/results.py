@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.speckle.gui.layers import AXES, COLORMAP, PANEL, RESULT, limits_of, set_limits, title_of
-from napari_gpubio.speckle.gui.request import FitResult, Request, StackResult
-from napari_gpubio.speckle.mesi.model import MesiRecipe
+from napari_gpubio.speckle.gui.request import FitResult, Recipe, Request, StackResult
+from napari_gpubio.speckle.mesi.files import UNITS
+from napari_gpubio.speckle.mesi.result import NAMES as FIT_NAMES
 from napari_gpubio.speckle.model import EDGE, NAMES
 
 Array = npt.NDArray[Any]
@@ -18,35 +19,71 @@ CONTRAST, INDEX, MASK = "contrast", "index", "mask"
 _FIT_RANGE = (5.0, 95.0)  # percent of the values between the limits: some pixels of noisy contrast fit to anything
 
 
-class FitMap(NamedTuple):
-    """One map of a multi-exposure fit: its part of the result, short name, unit, and limits where they are known."""
+class MaskKind(NamedTuple):
+    """A mask: its part of the result, the begin of the layer's name, and the names of its bits."""
 
     part: str
     title: str
-    unit: str = ""
+    bits: Mapping[int, str]
+
+
+CONTRAST_MASK = MaskKind(MASK, "not valid", NAMES)
+FIT_MASK = MaskKind("mesi mask", "poorly determined", FIT_NAMES)
+_MASKS = (CONTRAST_MASK.part, FIT_MASK.part)
+
+
+class FitMap(NamedTuple):
+    """One map of a multi-exposure fit: its part of the result, short name, and limits where they are known.
+
+    ``error_of`` is the part whose standard error it is.
+    """
+
+    part: str
+    title: str
     limits: tuple[float, float] | None = None
+    error_of: str = ""
+
+    @property
+    def unit(self) -> str:
+        """Unit of the values."""
+        return UNITS[self.part]
 
 
 FIT_MAPS = (
-    FitMap("ict", "MESI 1/τ", "1/s"),
-    FitMap("tau_ms", "MESI τ", "ms"),
+    FitMap("ict", "MESI 1/τ"),
+    FitMap("tau_ms", "MESI τ"),
     FitMap("rho", "MESI ρ, moving fraction", limits=(0.0, 1.0)),
     FitMap("noise", "MESI ν, noise term of K²"),
     FitMap("beta", "MESI β", limits=(0.0, 1.0)),
     FitMap("residual", "MESI residual of K"),
+    FitMap("ict_error", "MESI standard error of 1/τ", error_of="ict"),
+    FitMap("tau_error_ms", "MESI standard error of τ", error_of="tau_ms"),
+    FitMap("rho_error", "MESI standard error of ρ", error_of="rho"),
+    FitMap("noise_error", "MESI standard error of ν", error_of="noise"),
+    FitMap("beta_error", "MESI standard error of β", error_of="beta"),
 )
 _FREE = {"rho": "fit_rho", "noise": "fit_noise", "beta": "fit_beta"}  # maps that exist only where they are fitted
 
 
-def fitted_maps(mesi: MesiRecipe) -> list[FitMap]:
+def fitted_maps(recipe: Recipe) -> list[FitMap]:
     """Return the maps that a fit gives."""
-    return [one for one in FIT_MAPS if one.part not in _FREE or getattr(mesi.settings, _FREE[one.part])]
+    assert recipe.mesi is not None
+    fixed = {part for part, name in _FREE.items() if not getattr(recipe.mesi.settings, name)}
+    if recipe.target is not None:
+        fixed.add("beta")
+    return [
+        one for one in FIT_MAPS if (one.error_of or one.part) not in fixed and (recipe.shows_errors or not one.error_of)
+    ]
 
 
 def hide_earlier(viewer: Any, source: str) -> None:
     """Hide what an earlier run made of the same stack: it would lie over or under what is made now."""
     for layer in viewer.layers:
-        if carried(layer, "source") == source and carried(layer, PANEL) == RESULT and carried(layer, "part") != MASK:
+        if (
+            carried(layer, "source") == source
+            and carried(layer, PANEL) == RESULT
+            and carried(layer, "part") not in _MASKS
+        ):
             layer.visible = False
 
 
@@ -57,7 +94,8 @@ def add_maps(viewer: Any, result: StackResult) -> Any:
     if settings.index == "relative":
         more["baseline_frames"] = request.baseline_frames
     if result.maps.mask is not None:
-        _add_mask(viewer, request, result.maps.mask, more)
+        beyond_border = result.maps.mask & np.uint8(0xFF ^ EDGE)  # which is empty in the maps anyway
+        _add_mask(viewer, request, beyond_border, CONTRAST_MASK, more)
     kind = dataclasses.replace(settings, index="none")
     metadata = {"part": CONTRAST, "title": title_of(kind), "unit": kind.unit, **more}
     chosen = _add_map(viewer, request, result.maps.contrast, metadata, is_visible=settings.index == "none")
@@ -69,10 +107,11 @@ def add_maps(viewer: Any, result: StackResult) -> Any:
 
 def add_fit(viewer: Any, result: FitResult) -> Any:
     """Add or update the layers of a multi-exposure fit that has begun; returns the first of them."""
-    mesi, chosen = result.request.recipe.mesi, None
-    assert mesi is not None
+    mesi, chosen = result.mesi, None
     more = {"exposures_ms": list(mesi.exposures_ms), "order": mesi.order, **_provenance(result, result.fit.parameters)}
-    for one in reversed(fitted_maps(mesi)):
+    more["notes"] = list(result.notes)
+    _add_mask(viewer, result.request, result.fit.mask, FIT_MASK, more)
+    for one in reversed(fitted_maps(result.request.recipe)):
         title = f"{one.title} ({one.unit})" if one.unit else one.title
         values = np.asarray(getattr(result.fit, one.part))
         metadata = {"part": f"mesi {one.part}", "title": title, "unit": one.unit, **more}
@@ -106,14 +145,13 @@ def _add_map(
     )  # fmt: skip
 
 
-def _add_mask(viewer: Any, request: Request, mask: Array, more: dict[str, Any]) -> None:
-    """Show where contrast does not mean flow, beyond the border, which is empty in the maps anyway."""
-    data = mask & np.uint8(0xFF ^ EDGE)
-    metadata = {PANEL: RESULT, "part": MASK, "title": MASK, "source": request.name, "bits": NAMES, **more}
-    if _updated(viewer, request, metadata, data) is None and data.any():
+def _add_mask(viewer: Any, request: Request, mask: Array, kind: MaskKind, more: dict[str, Any]) -> None:
+    """Show the pixels that have a bit of a mask, hidden at first; no new layer if there are none."""
+    metadata = {PANEL: RESULT, "part": kind.part, "title": kind.part, "source": request.name, "bits": kind.bits, **more}
+    if _updated(viewer, request, metadata, mask) is None and mask.any():
         viewer.add_labels(
-            data, name=f"not valid in {request.name}", metadata={KEY: metadata}, visible=False,
-            axis_labels=AXES[-data.ndim :], **_place(request, data.ndim),
+            mask, name=f"{kind.title} in {request.name}", metadata={KEY: metadata}, visible=False,
+            axis_labels=AXES[-mask.ndim :], **_place(request, mask.ndim),
         )  # fmt: skip
 
 

@@ -76,8 +76,8 @@ def script_text(
 ) -> str:
     """Return a script that makes the same maps, and writes them.
 
-    ``paths`` are those of the frames, and of the dark frames if there are any, by the names of their layers;
-    ``regions`` is the file of the regions whose curves and beat are written, too, as ``pulsatility`` says.
+    ``paths`` are those of the frames, and of dark frames and a static target if there are any, by the names of their
+    layers; ``regions`` is the file of the regions whose curves and beat are written, too, as ``pulsatility`` says.
     """
     recipe, settings, more = request.recipe, request.recipe.settings, f", device={request.recipe.device!r}"
     lines = ["from napari_gpubio import speckle", "", f"frames = {_read(paths[request.name])}"]
@@ -99,7 +99,7 @@ def script_text(
         if regions is not None:
             lines += _region_lines(request, regions, pulsatility or PulsatilitySettings())
     else:
-        lines = ["import tifffile", "", *lines, *_fit_lines(request, recipe.mesi)]
+        lines += _fit_lines(request, recipe.mesi, paths, more)
     return "\n".join(lines) + "\n"
 
 
@@ -127,17 +127,23 @@ def _region_lines(request: Request, path: Path, pulsatility: PulsatilitySettings
     ]
 
 
-def _fit_lines(request: Request, mesi: MesiRecipe) -> list[str]:
+def _fit_lines(request: Request, mesi: MesiRecipe, paths: Mapping[str, Path], more: str) -> list[str]:
     name, several = file_name(request.name), mesi.repeats(int(request.frames.shape[0])) > 1
     order = f", order={mesi.order!r}" if several else ""
-    fit = call_text("speckle.mesi", mesi.settings)
+    lines, fit, target = [], call_text("speckle.mesi", mesi.settings), request.recipe.target
+    if target is not None:
+        region = "" if target.region is None else f", region={_read(paths[target.region_name])} > 0"
+        lines.append(f"target = speckle.mesi.measure_beta({_read(paths[target.name])}, settings{more}{region})")
+        fit = f"target.applied_to({fit})"
     return [
+        *lines,
         f"mesi = speckle.mesi.MesiRecipe(exposures_ms={mesi.exposures_ms!r}{order}, settings={fit})",
         "contrast = speckle.mesi.exposure_contrast(maps, mesi)",
         "fitted = speckle.mesi.fit_mesi(contrast, mesi.exposures_ms, mesi.settings)",
+        "print(*fitted.notes, sep='\\n')",
         *(
-            f"tifffile.imwrite({f'mesi {one.part} of {name}.tif'!r}, fitted.{one.part}, photometric='minisblack')"
-            for one in fitted_maps(mesi)
+            f"speckle.mesi.write_fit({f'mesi {one.part} of {name}.tif'!r}, fitted, {one.part!r})"
+            for one in fitted_maps(request.recipe)
         ),
     ]
 

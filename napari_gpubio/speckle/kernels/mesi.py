@@ -6,6 +6,12 @@ B(y) = 2 ∫₀¹ (1-u) exp(-(yu)ⁿ) du, for the decays n = 1, 2 and 1/2 (Parth
 
 Levenberg and Marquardt's method on relative differences of K, with the parameters ρ in [0, 1], ln τ, ν >= 0 and
 ln β <= 0. A parameter at its limit that would leave it stays fixed for that step.
+
+Standard errors are square roots of the diagonal of (JᵀJ)⁻¹ s², with the Jacobian J of the relative differences and
+their variance s²: stated, or the sum of squares over the degrees of freedom (the covariance of nonlinear least squares;
+Seber and Wild 1989, section 5.2). A β that is not fitted but measured, with the error e of ln β, adds v vᵀ e², where
+v = (JᵀJ)⁻¹ Jᵀ j is the change of the fit with ln β, and j the derivative of the differences by it. Limits are ignored
+here, so the errors of a fit at a limit are too large rather than too small.
 """
 
 import math
@@ -19,6 +25,7 @@ from napari_gpubio.core.jit import helper, kernel, leaf
 Array = npt.NDArray[Any]
 PARAMETERS = 4
 RHO, TAU, NOISE, BETA = range(PARAMETERS)
+CORRELATION = PARAMETERS  # of ρ and ln β where both are fitted, behind the errors
 _MOST_STEPS, _LEAST_CHANGE = 200, 1e-12
 _LEAST_DAMPING, _MOST_DAMPING = 1e-12, 1e12
 _MARGIN = np.log(1e4)  # by how much τ may lie beyond the exposures
@@ -28,7 +35,8 @@ _SERIES_BELOW, _TERMS = 0.3, 16  # of yⁿ, where the closed forms lose digits
 class Model(NamedTuple):
     """What pixels have in common: exposures (ms), n of the decay, which parameters are fitted and their limits.
 
-    A fit starts at the best of ``starts`` (τ in ms) combined with ``start_fractions`` (ρ).
+    A fit starts at the best of ``starts`` (τ in ms) combined with ``start_fractions`` (ρ), with the largest K² as β.
+    ``noise_error`` and ``beta_error`` are the standard errors of ln K, 0 where it is unknown, and of a fixed ln β.
     """
 
     exposures: Array
@@ -39,6 +47,8 @@ class Model(NamedTuple):
     high: Array
     starts: Array
     start_fractions: Array
+    noise_error: float
+    beta_error: float
 
 
 class Work(NamedTuple):
@@ -50,8 +60,10 @@ class Work(NamedTuple):
     rows: Array
 
 
-def make_model(exposures: Array, power: float, free: Array, beta: float) -> Model:
-    """Return a model with limits and starts that suit the exposures; ``beta`` is fixed, or a start."""
+def make_model(
+    exposures: Array, power: float, free: Array, beta: float, noise_error: float = 0.0, beta_error: float = 0.0
+) -> Model:
+    """Return a model with limits and starts that suit the exposures; ``beta`` has no meaning where it is fitted."""
     least, most = float(np.log(exposures.min())), float(np.log(exposures.max()))
     return Model(
         exposures,
@@ -62,6 +74,8 @@ def make_model(exposures: Array, power: float, free: Array, beta: float) -> Mode
         high=np.array([1.0, most + _MARGIN, 1.0, 0.0]),
         starts=np.exp(np.linspace(least - np.log(30.0), most + np.log(3.0), 20)),
         start_fractions=np.array([1.0, 0.7, 0.4]),
+        noise_error=float(noise_error),
+        beta_error=float(beta_error),
     )
 
 
@@ -164,9 +178,57 @@ def _solve(work: Work, damping: float, step: Array) -> None:
         step[a] /= damped[a, a]
 
 
+@leaf
+def _start_beta(model: Model, contrast: Array) -> float:
+    """Return the logarithm of the largest K², within the limits of β."""
+    largest = 0.0
+    for e in range(contrast.size):
+        largest = max(largest, contrast[e])
+    return min(max(2.0 * np.log(largest), model.low[BETA]), model.high[BETA])
+
+
+@helper
+def _fill_errors(model: Model, contrast: Array, t: Array, work: Work, cost: float, errors: Array) -> None:
+    """Fill the standard errors of the parameters, 0 of those that are exact, and the correlation of ρ and ln β."""
+    matrix, column, with_beta, fitted = work.matrix, work.rows[0], work.rows[2], 0
+    _cost(model, contrast, t, with_beta, work, 1)
+    for a in range(PARAMETERS):  # before the row of a fixed β is taken out
+        with_beta[a] = matrix[a, BETA]
+    for a in range(PARAMETERS):
+        fitted += 1 if model.free[a] else 0
+        for b in range(PARAMETERS):
+            if not (model.free[a] and model.free[b]):
+                matrix[a, b] = 1.0 if a == b else 0.0
+    variance = model.noise_error * model.noise_error
+    if variance == 0.0:
+        variance = cost / max(contrast.size - fitted, 1)
+    shared = 0.0
+    for a in range(PARAMETERS + 1):  # columns of the inverse, then the change of the fit with ln β
+        for b in range(PARAMETERS):
+            unit = 1.0 if a == b else 0.0
+            work.vector[b] = unit if a < PARAMETERS else (with_beta[b] if model.free[b] else 0.0)
+        _solve(work, 0.0, column)
+        if a < PARAMETERS:
+            if a == BETA and model.free[BETA]:
+                shared = column[RHO] / math.sqrt(column[BETA] * errors[RHO])
+            errors[a] = column[a] if model.free[a] else 0.0
+    for a in range(PARAMETERS):
+        change = 0.0 if model.free[BETA] else model.beta_error * (1.0 if a == BETA else column[a])
+        total = errors[a] * variance + change * change
+        errors[a] = math.sqrt(total) if total >= 0.0 else np.inf  # below 0 only where rounding is all that is left
+    errors[CORRELATION] = shared
+
+
 @kernel
 def fit_pixels(
-    start: int, stop: int, model: Model, contrast: Array, work: Work, parameters: Array, residuals: Array
+    start: int,
+    stop: int,
+    model: Model,
+    contrast: Array,
+    work: Work,
+    parameters: Array,
+    residuals: Array,
+    errors: Array,
 ) -> None:
     """Fit pixels.
 
@@ -174,8 +236,9 @@ def fit_pixels(
     ----------
     contrast
         K, shape (pixels, exposures); pixels with a value that is not positive and finite become NaN.
-    parameters, residuals
-        Are filled: shape (pixels, 4), and the sum of squared relative differences of K.
+    parameters, residuals, errors
+        Are filled: shape (pixels, 4), the sum of squared relative differences of K, and shape (pixels, 5): standard
+        errors, then the correlation of ρ and ln β.
     """
     step, trial, gradient = work.rows[0], work.rows[1], work.rows[2]
     for i in range(start, stop):
@@ -186,8 +249,12 @@ def fit_pixels(
         for a in range(PARAMETERS):
             t[a] = trial[a] = model.fixed[a] if usable else np.nan
         residuals[i] = np.nan
+        for a in range(PARAMETERS + 1):
+            errors[i, a] = np.nan
         if not usable:
             continue
+        if model.free[BETA]:
+            t[BETA] = trial[BETA] = _start_beta(model, k)
         # begin from the best of the starts
         cost = np.inf
         for n in range(model.starts.size * model.start_fractions.size):
@@ -218,3 +285,4 @@ def fit_pixels(
             if damping >= _MOST_DAMPING or before - cost < _LEAST_CHANGE * before or cost < 1e-28:
                 break
         residuals[i] = cost
+        _fill_errors(model, k, t, work, cost, errors[i])

@@ -1,8 +1,7 @@
-"""Settings of multi-exposure fits, exposures of a stack, contrast at each exposure, and results."""
+"""Settings of multi-exposure fits, exposures of a stack, and contrast at each exposure."""
 
 import itertools
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +17,10 @@ MODELS = {"lorentzian": 1.0, "gaussian": 2.0, "multiple": 0.5}  # n in the decay
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MesiSettings:
-    """Model and fitted parameters of multi-exposure imaging (Parthasarathy et al. 2008; Kazmi et al. 2015).
+    """Model and fitted parameters of multi-exposure imaging (Parthasarathy et al. 2008; Kazmi et al. 2013 and 2015).
 
-    The same curve hardly separates β, the static fraction and the noise term: if possible, measure β on a static
-    scatterer and keep it fixed.
+    β is fitted unless it is given, as measured by `measure_beta`. One curve hardly separates ν from ρ and β: subtract
+    the noise of the camera from K², and fit ν only where β is known.
     """
 
     model: str = param(
@@ -31,15 +30,36 @@ class MesiSettings:
         "(gaussian, ordered motion), exp(-√(t/τ)) (multiple scattering by unordered motion).",
         choices=tuple(MODELS),
     )
-    beta: float = param(1.0, "β", "K² of a static scatterer; the start value if β is fitted.", above=0.0, maximum=1.0)
-    fit_beta: bool = param(False, "Fit β", "Fit β as well.", advanced=True)
+    beta: float = param(
+        0.0, "β", "K² of a scatterer at rest, where it is known; 0 = it is fitted.", minimum=0.0, maximum=1.0, step=0.05
+    )
+    beta_error: float = param(
+        0.0, "Error of β", "Standard error of a β that was measured.", minimum=0.0, maximum=1.0, step=0.01,
+        advanced=True,
+    )  # fmt: skip
+    contrast_error: float = param(
+        0.0,
+        "Error of K",
+        "Relative standard error of K at every exposure; 0 = it is estimated from the residuals of each pixel.",
+        minimum=0.0,
+        maximum=1.0,
+        step=0.01,
+        advanced=True,
+    )
     fit_rho: bool = param(
         True, "Fit static fraction", "Fit the fraction ρ of light scattered by what moves; otherwise it is 1."
     )
-    fit_noise: bool = param(True, "Fit noise", "Fit a term ν that does not depend on the exposure; otherwise it is 0.")
+    fit_noise: bool = param(False, "Fit noise", "Fit a term ν that does not depend on the exposure; otherwise it is 0.")
 
     def __post_init__(self) -> None:
         check_params(self)
+        if self.beta_error and self.fit_beta:
+            raise InvalidInput(f"beta_error is {self.beta_error:g} and β is fitted; give the measured beta, too")
+
+    @property
+    def fit_beta(self) -> bool:
+        """Whether β is fitted."""
+        return self.beta == 0.0
 
     @property
     def power(self) -> float:
@@ -102,40 +122,6 @@ class MesiRecipe:
                 "the same number of frames of every exposure"
             )
         return frames // count
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class MesiResult:
-    """Maps of fitted parameters, float32, of the shape of a contrast map; NaN where there was no fit.
-
-    Parameters
-    ----------
-    tau_ms
-        Correlation time of the field.
-    rho
-        Fraction of light scattered by what moves.
-    beta, noise
-        β and ν.
-    residual
-        Root mean square of relative differences of K.
-    parameters
-        Settings, exposures and software version, as JSON can hold them.
-    complete
-        False if the run was stopped.
-    """
-
-    tau_ms: Array
-    rho: Array
-    beta: Array
-    noise: Array
-    residual: Array
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    complete: bool = True
-
-    @property
-    def ict(self) -> Array:
-        """Inverse correlation time, 1/s."""
-        return np.asarray(1e3 / self.tau_ms)
 
 
 def squared_contrast(

@@ -1,9 +1,10 @@
 """Multi-exposure fits, and the static fraction from single exposures."""
 
 import dataclasses
+import math
 import threading
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,13 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.speckle.mesi.model import MesiResult, MesiSettings
+from napari_gpubio.speckle.mesi.model import MesiSettings
+from napari_gpubio.speckle.mesi.result import MesiResult
 from napari_gpubio.speckle.model import FrameStack
 
 Array = npt.NDArray[Any]
 _CHUNK = 4096  # pixels between checks of the stop event
+_TESTED_PIXELS = 1024  # for the β that was given
 _LEAST_PIXELS = 64  # of a block, which then takes some ms
 
 
@@ -57,47 +60,103 @@ def fit_mesi_steps(
         If there are too few exposures, or not one for each map.
     """
     from napari_gpubio.speckle.kernels import mesi
+    from napari_gpubio.speckle.mesi.limits import limit_notes, mask_pixels, residual_notes
 
     settings, clock = settings or MesiSettings(), RunClock()
     maps, exposures = _checked(contrast, exposures_ms, settings)
     pixels = np.ascontiguousarray(maps.reshape(len(maps), -1).T)
-    free = np.array([settings.fit_rho, True, settings.fit_noise, settings.fit_beta])
-    model = mesi.make_model(exposures, settings.power, free, settings.beta)
-    found, cost = np.full((len(pixels), mesi.PARAMETERS), np.nan), np.full(len(pixels), np.nan)
+    fits, model = _Fits.empty(len(pixels)), _model(exposures, settings)
     done = 0
     while done < len(pixels) and not (stop is not None and stop.is_set()):
         part = slice(done, min(done + _CHUNK, len(pixels)))
-        _fit(pixels[part], model, found[part], cost[part])
+        _fit(pixels[part], model, _Fits(*(array[part] for array in fits)))
         done = part.stop
         yield Step(done, len(pixels), "multi-exposure fit")
+
+    found, cost, errors = fits
+    freedom = len(exposures) - settings.free
+    mask = mask_pixels(found, errors, model)
+    tau, beta = np.exp(found[:, mesi.TAU]), np.exp(found[:, mesi.BETA])
+    notes = [
+        *_beta_notes(pixels, fits, exposures, settings),
+        *limit_notes(mask, np.isfinite(tau), exposures, settings),
+        *residual_notes(cost, freedom, settings.contrast_error),
+    ]
 
     def shaped(values: Array) -> Array:
         return values.reshape(maps.shape[1:]).astype(np.float32)
 
     return MesiResult(
-        tau_ms=shaped(np.exp(found[:, mesi.TAU])),
+        tau_ms=shaped(tau),
         rho=shaped(found[:, mesi.RHO]),
-        beta=shaped(np.exp(found[:, mesi.BETA])),
+        beta=shaped(beta),
         noise=shaped(found[:, mesi.NOISE]),
+        tau_error_ms=shaped(tau * errors[:, mesi.TAU]),
+        rho_error=shaped(errors[:, mesi.RHO]),
+        beta_error=shaped(beta * errors[:, mesi.BETA]),
+        noise_error=shaped(errors[:, mesi.NOISE]),
         residual=shaped(np.sqrt(cost / len(exposures))),
+        mask=mask.reshape(maps.shape[1:]),
+        freedom=math.inf if settings.contrast_error else float(freedom),
         parameters={
             "software": f"napari-gpubio {__version__}",
             "mesi": dataclasses.asdict(settings),
             "exposures_ms": exposures.tolist(),
             "seconds": round(clock.seconds, 4),
         },
+        notes=tuple(notes),
         complete=done == len(pixels),
     )
 
 
-def _fit(pixels: Array, model: Any, parameters: Array, cost: Array) -> None:
+class _Fits(NamedTuple):
+    """What `fit_pixels` fills."""
+
+    parameters: Array
+    cost: Array
+    errors: Array
+
+    @classmethod
+    def empty(cls, pixels: int) -> "_Fits":
+        from napari_gpubio.speckle.kernels import mesi
+
+        shapes = ((pixels, mesi.PARAMETERS), (pixels,), (pixels, mesi.PARAMETERS + 1))
+        return cls(*(np.full(shape, np.nan) for shape in shapes))
+
+
+def _model(exposures: Array, settings: MesiSettings) -> Any:
+    from napari_gpubio.speckle.kernels import mesi
+
+    free = np.array([settings.fit_rho, True, settings.fit_noise, settings.fit_beta])
+    beta = settings.beta or 1.0
+    return mesi.make_model(exposures, settings.power, free, beta, settings.contrast_error, settings.beta_error / beta)
+
+
+def _fit(pixels: Array, model: Any, fits: _Fits) -> None:
     from napari_gpubio.core.jit import run_blocks
     from napari_gpubio.speckle.kernels import mesi
 
     def fit(start: int, stop: int) -> None:
-        mesi.fit_pixels(start, stop, model, pixels, mesi.make_work(), parameters, cost)
+        mesi.fit_pixels(start, stop, model, pixels, mesi.make_work(), fits.parameters, fits.cost, fits.errors)
 
     run_blocks(fit, len(pixels), least=_LEAST_PIXELS)
+
+
+def _beta_notes(pixels: Array, fits: _Fits, exposures: Array, settings: MesiSettings) -> list[str]:
+    """Fit β, too, in some of the pixels, and return a note if that contradicts the β that was given."""
+    from napari_gpubio.speckle.kernels import mesi
+    from napari_gpubio.speckle.mesi.limits import beta_notes
+
+    freedom = len(exposures) - settings.free - 1
+    fitted = np.flatnonzero(np.isfinite(fits.cost))
+    if settings.fit_beta or freedom < 1 or not fitted.size:
+        return []
+    some = fitted[np.linspace(0, fitted.size - 1, min(fitted.size, _TESTED_PIXELS)).round().astype(np.int64)]
+    free, model = _Fits.empty(len(some)), _model(exposures, dataclasses.replace(settings, beta=0.0, beta_error=0.0))
+    _fit(pixels[some], model, free)
+    known = math.inf if settings.contrast_error else freedom
+    found, errors = free.parameters[:, mesi.BETA], free.errors[:, mesi.BETA]
+    return beta_notes(found, errors, known, settings.beta, settings.beta_error)
 
 
 def _checked(contrast: npt.ArrayLike, exposures_ms: npt.ArrayLike, settings: MesiSettings) -> tuple[Array, Array]:

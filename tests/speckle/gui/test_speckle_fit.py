@@ -7,12 +7,13 @@ import tifffile
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast
 from napari_gpubio.speckle.gui import request
+from napari_gpubio.speckle.gui.fitting import GIVEN, MEASURED
 from napari_gpubio.speckle.gui.inputs import MESI
 from napari_gpubio.speckle.gui.layers import LIVE_MAP
 from napari_gpubio.speckle.gui.results import FIT_MAPS
 from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi
 from napari_gpubio.speckle.mesi.model import BLOCKS, CYCLES
-from napari_gpubio.speckle.samples import Camera, flow_frames, window_share
+from napari_gpubio.speckle.samples import Camera, SpeckleField, flow_frames, window_share
 from tests.dock_widgets import Held, complaint, run_script, save_scripts_as, script_of
 from tests.speckle.gui.panel_samples import add_stack, choose_dark, layer, run, speckle, start, stop
 
@@ -31,6 +32,8 @@ def choose_fit(panel, text=TEXT, **settings):
     box = panel.contrast_box
     box.choose_index(MESI)
     box.mesi.exposures.setText(text)
+    if "beta" in settings:
+        box.mesi.beta.setCurrentText(GIVEN)
     for name, value in settings.items():
         box.mesi.form.widget(name).value = value
 
@@ -67,11 +70,10 @@ def test_the_correlation_time_is_found(viewer, panel, qtbot):
     window = 7
     assert panel.contrast_box.mesi.recipe.exposures_ms == EXPOSURES
     choose_fit(panel, panel.contrast_box.mesi.exposures.text(), beta=round(window_share(window, CUTOFF), 3))
-    panel.contrast_box.mesi.form.widget("fit_noise").value = False
     panel.contrast_box.mesi.form.widget("fit_rho").value = False
     panel.contrast_box.form.widget("window").value = window
     run(qtbot, panel)
-    assert panel.message == "" or "not fitted" in panel.message
+    assert "contradicts" not in panel.message
     inner = (..., slice(8, -8), slice(8, -8))
     tau = viewer.layers["MESI τ (ms) of frames"].data[inner]
     assert np.nanmedian(tau) == pytest.approx(TAU_MS, rel=0.2), "of single pixels, whose contrast is noisy"
@@ -85,9 +87,9 @@ def test_maps_are_those_of_the_engine_and_the_next_fit_takes_their_place(viewer,
     stack = add_stack(viewer, FRAMES, scale=(1, 2, 2), units=("pixel", "um", "um"))
     noise = NoiseModel(dark_adu=Camera().dark_adu, gain=0.1)
     panel.contrast_box.noise.form.set_value(noise)
-    choose_fit(panel, beta=0.9)
+    choose_fit(panel, beta=0.9, fit_noise=True)
     run(qtbot, panel)
-    want = fit_of(FRAMES, MesiSettings(beta=0.9), noise)
+    want = fit_of(FRAMES, MesiSettings(beta=0.9, fit_noise=True), noise)
     for name, part in {"1/τ (1/s)": "ict", "ρ, moving fraction": "rho", "ν, noise term of K²": "noise"}.items():
         shown = viewer.layers[f"MESI {name} of frames"]
         np.testing.assert_allclose(shown.data, getattr(want, part), rtol=1e-4, atol=1e-6)
@@ -107,7 +109,7 @@ def test_maps_are_those_of_the_engine_and_the_next_fit_takes_their_place(viewer,
     run(qtbot, panel)
     assert [one for one in viewer.layers if one is not stack] == made
     assert [one.scale[-2:].tolist() for one in made] == [[5.0, 5.0]] * len(made)
-    want = fit_of(FRAMES, MesiSettings(beta=0.9, model="gaussian"), noise).rho
+    want = fit_of(FRAMES, MesiSettings(beta=0.9, fit_noise=True, model="gaussian"), noise).rho
     np.testing.assert_allclose(viewer.layers["MESI ρ, moving fraction of frames"].data, want, rtol=1e-4, atol=1e-6)
 
 
@@ -164,7 +166,8 @@ def test_the_script_makes_the_same_fit(viewer, panel, qtbot, tmp_path, monkeypat
     add_stack(viewer, np.random.default_rng(4).poisson(100, (5, *SHAPE)).astype(np.uint16), "dark")
     choose_dark(panel, qtbot).form.widget("gain").value = 0.1
     panel.source_box.stack.layer_box.setCurrentText("frames")
-    choose_fit(panel, fit_beta=True, beta=0.9)
+    choose_fit(panel, fit_noise=True)
+    panel.contrast_box.mesi.shows_errors.setChecked(True)
     panel.contrast_box.mesi.order.setCurrentText(order)
     panel.contrast_box.registers.setChecked(True)
     run(qtbot, panel)
@@ -172,6 +175,37 @@ def test_the_script_makes_the_same_fit(viewer, panel, qtbot, tmp_path, monkeypat
     for one in FIT_MAPS:
         shown = next(each for each in viewer.layers if carried(each, "part") == f"mesi {one.part}")
         np.testing.assert_array_equal(tifffile.imread(tmp_path / f"mesi {one.part} of frames.tif"), shown.data)
+
+
+def test_beta_is_measured_on_a_static_target(viewer, panel, qtbot, tmp_path, monkeypatch):
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    add_stack(viewer, FRAMES)
+    light = np.abs(SpeckleField((96, 160), CUTOFF, np.random.default_rng(3)).draw()) ** 2
+    paper = Camera().expose(light, np.random.default_rng(4))
+    paper[:, :60] = 600
+    add_stack(viewer, paper, "paper")
+    panel.source_box.stack.layer_box.setCurrentText("frames")
+    panel.contrast_box.noise.form.set_value(NoiseModel(dark_adu=Camera().dark_adu))
+    choose_fit(panel)
+    box = panel.contrast_box.mesi
+    box.beta.setCurrentText(GIVEN)
+    assert "β is 0; enter K² of a scatterer at rest" in complaint(qtbot, panel)
+    box.beta.setCurrentText(MEASURED)
+    box.target_box.setCurrentText("paper")
+    viewer.add_shapes([[[8, 70], [8, 150], [90, 150], [90, 70]]], shape_type="polygon", name="within")
+    box.region_box.setCurrentText("within")
+    run(qtbot, panel)
+    measured = panel.result.beta
+    assert measured.beta == pytest.approx(window_share(ContrastSettings().window, CUTOFF), rel=0.15), (
+        "the part without speckle is left out"
+    )
+    assert f"The static target 'paper' gives β = {measured.beta:.4g} ± {measured.error:.2g}." in panel.message
+    assert panel.result.fit.beta_error[20, 30] == pytest.approx(measured.error)
+    assert not [one for one in viewer.layers if carried(one, "part") == "mesi beta"], "it is no map"
+    shown = viewer.layers["MESI τ (ms) of frames"]
+    assert carried(shown, "notes") == list(panel.result.notes)
+    run_script(script_of(panel), tmp_path)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mesi tau_ms of frames.tif"), shown.data)
 
 
 def test_notes_of_the_maps_are_kept(viewer, panel, qtbot):
