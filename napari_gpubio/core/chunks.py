@@ -16,7 +16,7 @@ from napari_gpubio.core.device import CPU, Device, free_gpu_pool, free_memory_by
 from napari_gpubio.core.errors import OutOfGpuMemory
 
 logger = logging.getLogger(__name__)
-Run = TypeVar("Run")
+Made = TypeVar("Made")
 CHUNK_SECONDS = 0.1
 MOST_SECONDS = 0.5  # for the work of a chunk where every one, however short, takes more than CHUNK_SECONDS
 MOST_CHUNK_BYTES = 400 << 20  # enough rays to fill the largest GPUs; more would only take memory from others
@@ -34,17 +34,17 @@ class Runnable(Protocol):
         """Memory that one item of a chunk takes on the device."""
 
 
-def open_run(make: Callable[[], Run], device: Device, needed_bytes: int, what: str) -> Run:
-    """Make a run, which uploads its data; raise an error with the sizes if they do not fit on the GPU.
+def within_memory(do: Callable[[], Made], device: Device, needed_bytes: int, what: str) -> Made:
+    """Do what takes GPU memory, such as making a run, which uploads its data; say the sizes if they do not fit.
 
     Parameters
     ----------
-    make
-        Makes the run.
+    do
+        What is done, and done again if the memory runs out.
     device
-        Where it will live.
+        Where.
     needed_bytes
-        About what it keeps there.
+        About what it takes there.
     what
         The work, as the user knows it.
 
@@ -54,13 +54,13 @@ def open_run(make: Callable[[], Run], device: Device, needed_bytes: int, what: s
         If there is too little memory, also after the reserve has been given back.
     """
     try:
-        return make()
+        return do()
     except Exception as error:
         if not is_out_of_gpu_memory(error):
             raise
     free_gpu_pool(device)
     try:
-        return make()
+        return do()
     except Exception as error:
         if not is_out_of_gpu_memory(error):
             raise

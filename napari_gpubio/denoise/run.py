@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import advance_in_chunks, open_run
+from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
@@ -27,6 +27,7 @@ from napari_gpubio.denoise.noise import SeriesNoise, doubts, estimate, is_across
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Array = npt.NDArray[Any]
+_WORK = "denoising this volume"
 
 
 def denoise(
@@ -230,16 +231,13 @@ class _Series:
         """Store a denoised volume in the image's own scale; what was not filtered keeps its bits."""
         if not done:
             return
-        first, *others = runs
-        for other in others:
-            first.merge(other.part())
-        values, noise = first.finish()
+        values, noise = within_memory(lambda: _finish(runs), runs[0].device, problem.resident_bytes, _WORK)
         before, factor = self._volumes[..., n], self._volumes.dtype.type(scale)
         image = _scaled(values, factor)
         noise = _scaled(noise, factor) if self._sigma is None else self._sigma[..., n].astype(before.dtype)
         inside = self._usable != 0
         if done < problem.bricks:
-            inside &= reached(problem, first.done)
+            inside &= reached(problem, runs[0].done)
         if not inside.all():
             image, noise = np.where(inside, image, before), np.where(inside, noise, before.dtype.type(0))
         if self._volumes.shape[3] == 1:  # not copied: new pages take longer than the numbers on them
@@ -247,6 +245,14 @@ class _Series:
         else:
             self._kept = self.results()
             self._kept[0][..., n], self._kept[1][..., n] = image, noise
+
+
+def _finish(runs: Sequence[Any]) -> Any:
+    """The volume of all runs together. It may be repeated: what was taken over from another run is then taken again."""
+    first, *others = runs
+    for other in others:
+        first.merge(other.part())
+    return first.finish()
 
 
 def _scaled(values: Array, factor: Any) -> Array:
@@ -268,6 +274,6 @@ def make_runs(problem: Problem, device: Device) -> list[Any]:
             "parts, or with device='cpu'"
         )
     return [
-        open_run(functools.partial(gpu.Run, problem, device=one), one, problem.resident_bytes, "denoising this volume")
+        within_memory(functools.partial(gpu.Run, problem, device=one), one, problem.resident_bytes, _WORK)
         for one in (Device("cuda", (i,)) for i in device.indices)
     ]

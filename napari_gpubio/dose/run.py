@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_chunks, open_run
+from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
@@ -135,7 +135,7 @@ def make_runs(problem: "Problem", device: Device) -> list[Any]:
 
 
 def _on_gpu(run: Any, problem: "Problem", device: Device) -> Any:
-    return open_run(lambda: run(problem, device=device), device, problem.resident_bytes, "counting this dose")
+    return within_memory(lambda: run(problem, device=device), device, problem.resident_bytes, "counting this dose")
 
 
 def whole_dose(dose: Dose, settings: DvhSettings | None = None, *, device: str | Device = "auto") -> Dvh:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import open_run
+from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.kernels.diffusion.solver import Solver, along
@@ -81,7 +81,7 @@ def diffusion_guide(
 
     only = Device("cuda", chosen.indices[:1])
     make = functools.partial(guide_on, only, functools.partial(_guide, domain=domain, settings=settings), unscattered)
-    return open_run(make, only, _BYTES_PER_VOXEL * domain.labels.size, "the guide of a denoiser")
+    return within_memory(make, only, _BYTES_PER_VOXEL * domain.labels.size, "the guide of a denoiser")
 
 
 def with_guide(result: LightResult, *, device: str | Device = "auto") -> LightResult:

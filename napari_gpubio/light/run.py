@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.chunks import open_run
+from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text, short_number
@@ -178,7 +178,7 @@ def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
     gpus = [Device("cuda", (index,)) for index in device.indices]
     slots, copies = _tallies(problem, gpus)
     return [
-        open_run(
+        within_memory(
             functools.partial(gpu.Run, problem, device=one, slots=slots, copies=copies),
             one,
             problem.resident_bytes(slots * copies),

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_chunks, open_run
+from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
@@ -205,7 +205,7 @@ def make_runs(problem: Problem, device: Device) -> list[Any]:
 def _on_gpu(run: Any, problem: Problem, gpu: Device) -> Any:
     frames = min(problem.recipe.settings.depth, problem.stack.count)
     needed = frames * int(np.prod(problem.stack.shape)) * problem.stack.dtype.itemsize
-    return open_run(lambda: run(problem, device=gpu), gpu, needed, "contrast of these frames")
+    return within_memory(lambda: run(problem, device=gpu), gpu, needed, "contrast of these frames")
 
 
 Array = npt.NDArray[Any]
@@ -344,4 +344,4 @@ def _make_live(recipe: Recipe, device: Device, threads: int | None) -> Any:
 
     first = Device("cuda", device.indices[:1])
     needed = recipe.settings.depth * int(np.prod(recipe.shape)) * recipe.dtype.itemsize
-    return open_run(lambda: gpu.Live(recipe, first, RESULTS), first, needed, "contrast of such frames")
+    return within_memory(lambda: gpu.Live(recipe, first, RESULTS), first, needed, "contrast of such frames")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_chunks, open_run
+from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
@@ -178,7 +178,7 @@ def make_runs(problem: RayProblem, device: Device) -> list[Any]:
 
 def _on_gpu(run: Any, problem: RayProblem, gpu: Device) -> Any:
     needed = problem.resident_bytes
-    return open_run(lambda: run(problem, device=gpu), gpu, needed, "fiber tracking in this volume")
+    return within_memory(lambda: run(problem, device=gpu), gpu, needed, "fiber tracking in this volume")
 
 
 def _tractogram(problem: RayProblem, part: Partial) -> Tractogram:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import open_run
+from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
@@ -277,6 +277,6 @@ def _open(problem: FluenceProblem, device: Device) -> Any:
     from napari_gpubio.denoise.kernels.fluence import gpu
 
     only = Device("cuda", device.indices[:1])
-    return open_run(
+    return within_memory(
         functools.partial(gpu.Run, problem, device=only), only, problem.resident_bytes, "denoising this fluence"
     )

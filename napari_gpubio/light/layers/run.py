@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import open_run
+from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.batches import Backend, check_memory, mean_error, photon_steps, resumed
@@ -105,7 +105,7 @@ def make_runs(problem: LayeredProblem, device: Device) -> list[Any]:
     def opened(index: int) -> Any:
         one = Device("cuda", (index,))
         make = functools.partial(gpu.Run, problem, device=one, sharers=len(device.indices))
-        return open_run(make, one, problem.gpu_bytes, "light transport in these layers")
+        return within_memory(make, one, problem.gpu_bytes, "light transport in these layers")
 
     return [opened(index) for index in device.indices]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_chunks, open_run
+from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import same_grid
@@ -139,7 +139,7 @@ def _runs(problem: FitProblem, device: Device) -> list[Any]:
 
     needed = problem.signals.nbytes + 57 * len(problem.signals)
     each = [Device("cuda", (i,)) for i in device.indices]
-    return [open_run(partial(gpu.Run, problem, device=one), one, needed, "the tensor fit") for one in each]
+    return [within_memory(partial(gpu.Run, problem, device=one), one, needed, "the tensor fit") for one in each]
 
 
 def _merged(runs: list[Any]) -> tuple[Array, Array]:
