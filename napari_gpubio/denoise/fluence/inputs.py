@@ -1,11 +1,14 @@
 """Inputs of fluence denoising: checked, and one buffer split in two."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.denoise.inputs import AXES, checked_reals
 
+Array = npt.NDArray[Any]
 Float = npt.NDArray[np.floating]
 Double = npt.NDArray[np.float64]
 _FEWEST = 5  # voxels along an axis
@@ -59,10 +62,8 @@ def checked_second(values: npt.ArrayLike, first: Float) -> tuple[Float, tuple[st
     return second, notes
 
 
-def checked_labels(
-    labels: npt.ArrayLike | None, shape: tuple[int, ...], what: str = "labels"
-) -> npt.NDArray[np.int64] | None:
-    """Labels as integers, shape (X, Y, Z), None if there are none, or InvalidInput."""
+def checked_labels(labels: npt.ArrayLike | None, shape: tuple[int, ...], what: str = "labels") -> Array | None:
+    """Labels as signed numbers, shape (X, Y, Z), None if there are none, or InvalidInput."""
     if labels is None:
         return None
     array = np.asarray(labels)
@@ -70,7 +71,7 @@ def checked_labels(
         raise InvalidInput(f"the {what} have shape {array.shape} and the fluence {shape}; use the {what} of this run")
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and not np.isfinite(array).all()):
         raise InvalidInput(f"the {what} hold {array.dtype} values that are not all finite numbers; give integers")
-    return np.unique(array, return_inverse=True)[1].reshape(shape).astype(np.int64)
+    return array.astype(np.result_type(array.dtype, np.int16), copy=False)
 
 
 def checked_guide(

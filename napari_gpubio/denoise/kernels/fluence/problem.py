@@ -7,9 +7,11 @@ negative, and fluence, which falls by decades over them, would not stay positive
 """
 
 import functools
+import itertools
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -193,29 +195,33 @@ def scale_of(first: npt.NDArray[np.floating], second: npt.NDArray[np.floating]) 
 
 
 def segments_of(
-    shape: tuple[int, ...], labels: npt.NDArray[np.int64] | None, mask: npt.NDArray[np.bool_] | None
+    shape: tuple[int, ...], labels: npt.NDArray[Any] | None, mask: npt.NDArray[np.bool_] | None
 ) -> Bytes | None:
-    """Segments of equal label inside the mask; None if there is but one label and no mask."""
-    where = np.zeros(shape, np.int64) if labels is None else labels
+    """Segments of equal label (a signed number) inside the mask; None if there is but one label and no mask."""
+    where = np.zeros(shape, np.int16) if labels is None else labels
     if mask is not None:
         where = np.where(mask, where, where.min() - 1)
     return measure_segments(where) if where.min() != where.max() else None
 
 
-def measure_segments(labels: npt.NDArray[np.int64]) -> Bytes:
+def measure_segments(labels: npt.NDArray[Any]) -> Bytes:
     """Count the voxels of the same label below and above each voxel along each axis: shape (3, 2, X, Y, Z).
 
     They are counted without a gap, up to 255.
     """
     reach = np.zeros((3, 2, *labels.shape), np.uint8)
-    for axis, (below, above) in enumerate(reach):
-        lines = np.moveaxis(labels, axis, 0)
-        _count_equal(lines, np.moveaxis(below, axis, 0))
-        _count_equal(lines[::-1], np.moveaxis(above, axis, 0)[::-1])
+    sides = list(itertools.product(range(3), (0, 1)))
+
+    def count(axis: int, side: int) -> None:
+        step = 1 if side == 0 else -1
+        _count_equal(*(np.moveaxis(array, axis, 0)[::step] for array in (labels, reach[axis, side])))
+
+    with ThreadPoolExecutor(len(sides)) as pool:  # NumPy's loops run side by side
+        list(pool.map(count, *zip(*sides, strict=True)))
     return reach
 
 
-def _count_equal(labels: npt.NDArray[np.int64], below: Bytes) -> None:
+def _count_equal(labels: npt.NDArray[Any], below: Bytes) -> None:
     """Count the equal labels before each place of the first axis."""
     for i in range(1, len(labels)):
         more = np.minimum(below[i - 1], _FARTHEST - 1) + np.uint8(1)
