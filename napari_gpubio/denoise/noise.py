@@ -28,6 +28,7 @@ _BATCH_NUMBERS = 1 << 22
 _ROUNDING = 1e-6  # of the signal; what is less is no noise
 _UNEVEN = 2.0  # ratio of the 95th and the 5th percentile of the noise, beyond which one number says too little
 _KOAY_STEPS = 12
+_CLEAR = 1e3  # signal / noise, beyond which magnitudes have the variance of the noise
 _SEED = 1
 _IMPLAUSIBLE = 1.25  # times the finest detail of an image; white noise gives 1
 _LOOKED_AT = 96  # voxels along each axis, in the middle of a volume, that tell whether its noise is plausible
@@ -334,8 +335,11 @@ def _without_floor(variance: Array, mean_squares: Array) -> Array:
     """
     noise = variance
     for _ in range(_KOAY_STEPS):
-        size = np.maximum(noise, np.finfo(np.float64).tiny)[:, None]
-        theta = np.sqrt(np.maximum(mean_squares / size - 2.0, 0.0))
+        size = noise[:, None]
+        ratio = np.divide(
+            mean_squares, size, out=np.full_like(mean_squares, _CLEAR**2), where=mean_squares < size * _CLEAR**2
+        )
+        theta = np.sqrt(np.maximum(ratio - 2.0, 0.0))
         noise = variance / koay(theta).mean(axis=1)
     return noise
 

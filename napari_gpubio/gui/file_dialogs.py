@@ -1,9 +1,12 @@
-"""File dialogs that return a path or None."""
+"""File dialogs that return a path or None, or write what is asked for."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from qtpy.QtWidgets import QFileDialog, QWidget
+
+from napari_gpubio.core.errors import GpuBioError
 
 
 def open_path(parent: QWidget | None, title: str, filters: str, *, start: str = "") -> Path | None:
@@ -19,6 +22,19 @@ def save_path(parent: QWidget | None, title: str, filters: str, *, name: str = "
         return None
     path = Path(chosen)
     return path if path.suffix else path.with_name(path.name + _first_extension(kind))
+
+
+def write_table(
+    parent: QWidget, title: str, name: str, write: Callable[[Path], object], failed: Callable[[str], object]
+) -> None:
+    """Ask where a table goes and write it as CSV; a sentence says why it was not written."""
+    path = save_path(parent, title, "Table (*.csv)", name=name)
+    if path is None:
+        return
+    try:
+        write(path.with_suffix(".csv"))
+    except GpuBioError as error:
+        failed(str(error))
 
 
 def folder_path(parent: QWidget | None, title: str, *, start: str = "") -> Path | None:

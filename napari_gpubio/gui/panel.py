@@ -96,6 +96,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._other: tuple[MakeSteps, RunDisplay] | None = None  # what runs next instead of the inputs
         self._warmup = self._awaited = self._connected(BackgroundWarmup(self.warms, self))
         self._runs_when_warm = False
+        self._warmup_status = ""
         self._add_buttons()
 
     def _add_buttons(self) -> None:
@@ -305,10 +306,12 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         if self._runs_when_warm:
             self.show_note(f"{self._awaited.progress_text}. Then the run starts.")
         else:
-            self.show_status(self._warmup.progress_text)
+            self._warmup_status = self._warmup.progress_text
+            self.show_status(self._warmup_status)
 
     def _on_warm(self, problem: str) -> None:
-        self.show_status("")
+        if self.status == self._warmup_status:  # and not that of a run which has ended meanwhile
+            self.show_status("")
         if problem:
             logger.warning("the CPU backend could not be compiled ahead: %s", problem)
         if self._runs_when_warm and not self._awaited.is_running:

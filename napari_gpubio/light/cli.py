@@ -9,6 +9,7 @@ from typing import Any
 
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.detectors import Detector
@@ -192,8 +193,8 @@ def _check_outputs(options: argparse.Namespace) -> None:
         if path is not None and path.suffix.lower() != suffix:
             raise InvalidInput(f"{path.name} does not end in {suffix}; give it this ending")
     for path in (options.out, options.result, options.numbers):
-        if path is not None and not path.parent.is_dir():
-            raise InvalidInput(f"the folder {path.parent} does not exist; create it or choose another place")
+        if path is not None:
+            check_folder(path)
 
 
 def _write(result: LightResult, rows: Sequence[NumberRow], unit: FluenceUnit, options: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.steps import drive
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, read_frames, read_regions, write_maps
 from napari_gpubio.speckle.mesi import cli as mesi
@@ -90,8 +91,7 @@ def _outputs(options: argparse.Namespace, *, has_tables: bool) -> dict[str, Path
     for path in outputs.values():
         if path.suffix.lower() not in TIFF_SUFFIXES:
             raise InvalidInput(f"{path.name} does not end in .tif; give it this ending")
-        if not path.parent.is_dir():
-            raise InvalidInput(f"the folder {path.parent} does not exist; create it or choose another place")
+        check_folder(path)
     if "index" in outputs and options.index == "none":
         raise InvalidInput("--index-out needs an index, and --index is none; leave one of them out")
     if "mask" in outputs and not options.mask:

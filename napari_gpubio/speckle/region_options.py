@@ -7,6 +7,7 @@ from typing import Any
 
 from napari_gpubio.core.command_line import add_settings, read_settings
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import check_folder
 from napari_gpubio.speckle.io import write_beats_csv, write_curves_csv, write_pulsatility_csv
 from napari_gpubio.speckle.pulsatility import PulsatilitySettings, region_pulsatility
 from napari_gpubio.speckle.regions import RegionCurve
@@ -46,8 +47,7 @@ def region_tables(options: argparse.Namespace) -> dict[str, Path]:
     for name, path in tables.items():
         if path.suffix.lower() != ".csv":
             raise InvalidInput(f"{path.name} does not end in .csv; give it this ending")
-        if not path.parent.is_dir():
-            raise InvalidInput(f"the folder {path.parent} does not exist; create it or choose another place")
+        check_folder(path)
         if name != "curves" and options.fps is None:
             raise InvalidInput(f"{_TABLES[name]} needs the frame rate; give --fps")
     if options.fps is not None and not options.fps > 0:

@@ -12,10 +12,9 @@ from napari.layers import Shapes
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QGridLayout, QLineEdit, QWidget
 
-from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.file_dialogs import save_path
+from napari_gpubio.gui.file_dialogs import write_table
 from napari_gpubio.gui.forms import fill_column, muted_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.plots import ThemedPlot
@@ -216,13 +215,7 @@ class CourseBox(QWidget):
         if not self.course.regions:
             self.error_occurred.emit(NO_COURSE)
             return
-        path = save_path(self, "Write the time course", "Table (*.csv)", name="time course.csv")
-        if path is None:
-            return
-        try:
-            self.write_csv(path.with_suffix(".csv"))
-        except GpuBioError as error:
-            self.error_occurred.emit(str(error))
+        write_table(self, "Write the time course", "time course.csv", self.write_csv, self.error_occurred.emit)
 
 
 def regions_without_baseline(course: TimeCourse) -> list[str]:

@@ -9,10 +9,10 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableWidgetItem, QWidget
 
-from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.file_dialogs import save_path
+from napari_gpubio.gui.file_dialogs import write_table
 from napari_gpubio.gui.forms import ParamForm, fill_column, muted_label, row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.number_table import CopyingTable
@@ -212,13 +212,7 @@ class PulseBox(QWidget):
         if not self.pulses:
             self.error_occurred.emit(NO_TABLE)
             return
-        path = save_path(self, "Write the pulsatility", "Table (*.csv)", name="pulsatility.csv")
-        if path is None:
-            return
-        try:
-            self.write_csv(path.with_suffix(".csv"))
-        except GpuBioError as error:
-            self.error_occurred.emit(str(error))
+        write_table(self, "Write the pulsatility", "pulsatility.csv", self.write_csv, self.error_occurred.emit)
 
 
 def _measure_steps(measure: Measure, settings: PulsatilitySettings) -> Generator[Step, None, list[Pulsatility]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.steps import drive
 from napari_gpubio.speckle.io import read_frames
 from napari_gpubio.speckle.mesi.calibration import measure_beta
@@ -62,8 +63,7 @@ def add_verb(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    if not options.out.parent.is_dir():
-        raise InvalidInput(f"the folder {options.out.parent} does not exist; create it or choose another place")
+    check_folder(options.out)
     settings, noise = ContrastSettings(window=options.window, index="squared"), read_noise(options)
     mesi = MesiRecipe(
         exposures_ms=parse_exposures(options.exposures_ms), order=options.order,

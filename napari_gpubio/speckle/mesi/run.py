@@ -84,7 +84,8 @@ def fit_mesi_steps(
     ]
 
     def shaped(values: Array) -> Array:
-        return values.reshape(maps.shape[1:]).astype(np.float32)
+        with np.errstate(over="ignore"):  # an error that is larger than any single-precision number is infinite
+            return values.reshape(maps.shape[1:]).astype(np.float32)
 
     return MesiResult(
         tau_ms=shaped(tau),
