@@ -40,7 +40,8 @@ PARTS = {
     "g": Part(beside, "Beside others", "Whole calls in one run. Peers use the CPU."),
     "h": Part(end_to_end, "Monte Carlo and filter", CHAIN),
     "i": Part(
-        fluence, "Fluence", "`denoise_fluence` on the halves of B1. *Sweeps alone*: what a whole call spends in them."
+        fluence, "Fluence",
+        "The guide's solution, and `denoise_fluence` on halves of B2. *Sweeps alone*: the part spent in them.",
     ),
 }  # fmt: skip
 EXPLAINED = (

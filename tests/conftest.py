@@ -161,10 +161,12 @@ def in_chunks_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 def viewer(request: pytest.FixtureRequest, qtbot: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A napari viewer; with a (hidden) window for tests marked ``display``."""
     from napari.components import ViewerModel
+    from npe2 import PluginManager
 
     monkeypatch.setenv("NAPARI_ENSURE_PLUGIN_MAIN_THREAD", "1")
     if request.node.get_closest_marker("display"):
         return request.getfixturevalue("make_napari_viewer")()
+    PluginManager.instance().discover()  # as a window does: readers and writers are to be there
     return ViewerModel()
 
 

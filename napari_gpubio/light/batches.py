@@ -73,6 +73,12 @@ class BatchedProblem:
         """First photon of a batch, and the one behind its last."""
         return batch * self.batch_size, min((batch + 1) * self.batch_size, self.settings.photons)
 
+    def trace_all(self, run: "Run") -> None:
+        """Trace all photons on one run, which then holds their tallies."""
+        pieces = joined([self.batch_range(batch) for batch in range(self.batch_count)], run.span)
+        for _ in advance_in_pieces([run], pieces, first_chunk=FIRST_CHUNK[run.device.kind]):
+            pass
+
 
 @dataclass(eq=False)
 class BatchPart:

@@ -23,10 +23,12 @@ import numpy.typing as npt
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.light.batches import check_memory
 from napari_gpubio.light.kernels.diffusion.solver import Solver, along
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.run import simulate
+from napari_gpubio.light.run import check_source, make_runs
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS, diffuse_transmission
@@ -70,18 +72,19 @@ def diffusion_guide(
     >>> bool((guide[head.labels > 0] > 0).all())
     True
     """
-    settings = settings or LightSettings()
-    chosen = choose_device(device)
-    unscattered = simulate(*_without_scattering(domain, source, settings), device=chosen).fluence
+    settings, chosen = settings or LightSettings(), choose_device(device)
+    needed_bytes = _BYTES_PER_VOXEL * domain.labels.size
+    check_source(domain, source)
+    check_memory(needed_bytes, chosen, "take larger voxels, or close other programs")
     if not chosen.is_gpu:
         from napari_gpubio.light.kernels.diffusion.cpu import CpuSolver
 
-        return np.asarray(_guide(np, CpuSolver, domain, settings, unscattered))
-    from napari_gpubio.light.kernels.diffusion.gpu import guide_on
+        return np.asarray(_guide(np, CpuSolver, domain, source, settings, chosen))
+    from napari_gpubio.light.kernels.diffusion.gpu import on_gpu
 
     only = Device("cuda", chosen.indices[:1])
-    make = functools.partial(guide_on, only, functools.partial(_guide, domain=domain, settings=settings), unscattered)
-    return within_memory(make, only, _BYTES_PER_VOXEL * domain.labels.size, "the guide of a denoiser")
+    make = functools.partial(_guide, domain=domain, source=source, settings=settings, device=only)
+    return within_memory(functools.partial(on_gpu, only, make), only, needed_bytes, "the guide of a denoiser")
 
 
 def with_guide(result: LightResult, *, device: str | Device = "auto") -> LightResult:
@@ -120,14 +123,33 @@ def guided_steps(
     return (yield from guide_steps(result, device=device))
 
 
-def _guide(xp: Any, solver: Callable[..., Solver], domain: Domain, settings: LightSettings, unscattered: Any) -> Any:
+def _guide(
+    xp: Any,
+    solver: Callable[..., Solver],
+    domain: Domain,
+    source: Source,
+    settings: LightSettings,
+    device: Device,
+) -> Any:
     """The guide with the arrays (NumPy or CuPy) and the solver of a backend."""
+    unscattered = _traced(VoxelProblem(*_without_scattering(domain, source, settings)), device)
     grid = _Grid.of(xp, domain, settings)
-    unscattered = xp.asarray(unscattered)
     emission = grid.place(grid.scattering) * unscattered * domain.voxel_volume_mm3
     diffuse = solver(*_matrix(xp, grid, domain, settings)).solve(emission)
     guide = diffuse * grid.place(grid.n**2) + unscattered
     return xp.where(grid.ranks > 0, xp.maximum(guide, _LEAST * guide.max()), 0.0).astype(np.float32)
+
+
+def _traced(problem: VoxelProblem, device: Device) -> Any:
+    """Fluence of a simulation of one gate per launched photon, as an array of the device that it stays on."""
+    (run,) = make_runs(problem, device)
+    try:
+        problem.trace_all(run)
+        paths = run.paths()
+    finally:
+        run.close()
+    inside = paths.reshape(problem.padded)[1:-1, 1:-1, 1:-1]
+    return (inside * problem.fluence_of_quantum(problem.settings.photons)).astype(np.float32)
 
 
 def _without_scattering(
@@ -142,7 +164,7 @@ def _without_scattering(
     if domain.is_continuous:
         absorption, scattering = _coefficients(np, domain, domain.ranks)
         lost = absorption + scattering
-    absorbing = dataclasses.replace(domain, media=media, mua_per_mm=lost, mus_per_mm=None)
+    absorbing = domain.with_optics(media, mua_per_mm=lost)
     longest = float(np.linalg.norm(domain.voxel_sizes_mm * domain.shape))
     slowest = max(medium.n for medium in domain.media) / SPEED_OF_LIGHT_MM_PER_NS
     return (
@@ -150,6 +172,7 @@ def _without_scattering(
         source,
         LightSettings(
             photons=_PHOTONS_OF_A_PENCIL if source.kind == "pencil" else _PHOTONS,
+            batches=2,  # as few as there can be, since there is no need of errors
             seed=settings.seed,
             refraction=settings.refraction,
             specular=settings.specular,

@@ -5,8 +5,9 @@ along the volume's own axes (i, j, k); the engine works in it. World positions a
 takes the index of a voxel's center to the world.
 """
 
+import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -112,9 +113,7 @@ class Domain:
         object.__setattr__(self, "media", tuple(self.media))
         if not (np.isfinite(self.outside_n) and self.outside_n >= 1.0):
             raise InvalidInput(f"the refractive index outside is {self.outside_n}; it must be at least 1")
-        for name in ("mua_per_mm", "mus_per_mm"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, self._checked_volume(name))
+        self._check_volumes()
         known = [medium.label for medium in self.media]
         if twice := {label for label in known if known.count(label) > 1}:
             raise InvalidInput(f"label {min(twice)} has two rows of optical properties; remove one")
@@ -123,6 +122,11 @@ class Domain:
             raise InvalidInput(
                 f"no optical properties for label {listed}; add a row, or set those voxels to 0 (outside)"
             )
+
+    def _check_volumes(self) -> None:
+        for name in ("mua_per_mm", "mus_per_mm"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, self._checked_volume(name))
 
     def _checked_volume(self, name: str) -> Array:
         values = np.asarray(getattr(self, name))
@@ -170,6 +174,22 @@ class Domain:
     def is_continuous(self) -> bool:
         """Whether a coefficient is given voxel by voxel."""
         return self.mua_per_mm is not None or self.mus_per_mm is not None
+
+    def with_optics(
+        self, media: Sequence[Medium], *, mua_per_mm: Array | None = None, mus_per_mm: Array | None = None
+    ) -> "Domain":
+        """Return the same labels with other media of the same labels; what was counted of them is not counted again.
+
+        Raises
+        ------
+        InvalidInput
+            If a coefficient does not fit or is out of range.
+        """
+        other = copy.copy(self)  # with what it has cached
+        for name, value in {"media": tuple(media), "mua_per_mm": mua_per_mm, "mus_per_mm": mus_per_mm}.items():
+            object.__setattr__(other, name, value)
+        other._check_volumes()
+        return other
 
     def medium(self, label: int) -> Medium:
         """Properties of a label.

@@ -188,6 +188,18 @@ def test_continuous_media_that_are_refused(name, values, sentence):
         make_domain((2, 2, 2), **{name: values})
 
 
+def test_other_optics_of_the_same_labels():
+    domain = make_domain((4, 5, 6))
+    darker = dataclasses.replace(domain.media[0], mua_per_mm=3.0)
+    other = domain.with_optics([darker], mus_per_mm=np.ones((4, 5, 6)))
+    assert other.media == (darker,)
+    assert other.mus_per_mm.dtype == np.float32
+    assert other.labels_present is domain.labels_present
+    assert not domain.is_continuous
+    with pytest.raises(InvalidInput, match=r"mua_per_mm has the value -1\.0 in tissue"):
+        domain.with_optics((darker,), mua_per_mm=np.full((4, 5, 6), -1.0))
+
+
 def test_area_toward_the_outside():
     labels = np.ones((3, 3, 3), np.uint8)
     labels[1, 1, 1] = 0

@@ -221,6 +221,18 @@ def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)
 
 
+@pytest.mark.parametrize("photons", [80, 93])  # whole batches, and one that lacks some
+def test_paths_of_a_run_are_those_of_its_tallies(one_gpu, photons):
+    problem = VoxelProblem(scene(), PENCIL, settings(photons, batches=8, **EVERYTHING), batch_size=10)
+    as_numpy = one_gpu.module.asnumpy
+    for run, read in ((cpu.Run(problem), np.asarray), (gpu.Run(problem, device=GPU), as_numpy)):
+        problem.trace_all(run)
+        tallies = run.snapshot()
+        expected = sum((part.path for part in tallies.open.values()), start=tallies.sums)
+        assert tallies.photons == photons
+        np.testing.assert_array_equal(read(run.paths()), expected)
+
+
 def on(device, photons=1000, **more):
     chosen = settings(photons, batches=8, **EVERYTHING)
     return simulate(scene(), PENCIL, chosen, detectors=DETECTORS, device=device, **more)

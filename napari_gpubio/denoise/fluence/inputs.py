@@ -6,13 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.slabs import extremes, in_slabs
 from napari_gpubio.denoise.inputs import AXES, checked_reals
+from napari_gpubio.denoise.kernels.fluence.problem import Guide
 
 Array = npt.NDArray[Any]
 Float = npt.NDArray[np.floating]
 Double = npt.NDArray[np.float64]
 _FEWEST = 5  # voxels along an axis
-_FAINTEST = 1e-26  # of a guide: its products are single-precision numbers
 
 
 def checked_fluence(values: npt.ArrayLike, name: str) -> tuple[Float, tuple[str, ...]]:
@@ -22,14 +23,16 @@ def checked_fluence(values: npt.ArrayLike, name: str) -> tuple[Float, tuple[str,
     """
     _check_dimensions(np.shape(values), name)
     array, notes = checked_reals(values, name)
-    if bad := int(array.size - np.count_nonzero(np.isfinite(array))):
+    least, most = extremes(array)
+    if not (np.isfinite(least) and np.isfinite(most)):
+        bad = int(array.size - np.count_nonzero(np.isfinite(array)))
         raise InvalidInput(f"{bad} of the {name}'s {array.size} voxels are not finite; replace them, for instance by 0")
-    if (array < 0).any():
+    if least < 0:
         raise InvalidInput(
-            f"the {name} has negative values (the least is {array.min():g}), which fluence cannot have; "
+            f"the {name} has negative values (the least is {least:g}), which fluence cannot have; "
             "use anlm for other images"
         )
-    if not array.any():
+    if most == 0:
         raise InvalidInput(f"the {name} is zero everywhere; give one that light has reached")
     return array, notes
 
@@ -53,17 +56,21 @@ def checked_second(values: npt.ArrayLike, first: Float) -> tuple[Float, tuple[st
         raise InvalidInput(
             f"the second buffer has shape {second.shape} and the first {first.shape}; give both halves of one run"
         )
-    if np.array_equal(first, second):
+    if all(map(np.array_equal, first, second)):  # the first plane that differs ends it
         raise InvalidInput("both buffers are the same; give the fluence of even and of odd photons, or only one buffer")
-    ratio = float(second.sum(dtype=np.float64) / first.sum(dtype=np.float64))
+    ratio = _sum(second) / _sum(first)
     if not 0.67 < ratio < 1.5:
         held = f"the second buffer holds {ratio:.3g} times as much as the first"
         notes += (f"{held}; each should be per photon of its own half",)
     return second, notes
 
 
+def _sum(values: Float) -> float:
+    return float(sum(in_slabs(lambda slab: slab.sum(dtype=np.float64), values)))
+
+
 def checked_labels(labels: npt.ArrayLike | None, shape: tuple[int, ...], what: str = "labels") -> Array | None:
-    """Labels as signed numbers, shape (X, Y, Z), None if there are none, or InvalidInput."""
+    """Labels, shape (X, Y, Z), None if there are none, or InvalidInput."""
     if labels is None:
         return None
     array = np.asarray(labels)
@@ -71,23 +78,25 @@ def checked_labels(labels: npt.ArrayLike | None, shape: tuple[int, ...], what: s
         raise InvalidInput(f"the {what} have shape {array.shape} and the fluence {shape}; use the {what} of this run")
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and not np.isfinite(array).all()):
         raise InvalidInput(f"the {what} hold {array.dtype} values that are not all finite numbers; give integers")
-    return array.astype(np.result_type(array.dtype, np.int16), copy=False)
+    return array
 
 
 def checked_guide(
-    guide: npt.ArrayLike | None, shape: tuple[int, ...], inside: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.float32] | None:
-    """A guide, 1 where it is largest, positive everywhere, None if there is none; or InvalidInput."""
+    guide: npt.ArrayLike | None, shape: tuple[int, ...], inside: npt.NDArray[np.bool_] | None
+) -> Guide | None:
+    """A guide and its largest value inside (None: everywhere), None if there is none; or InvalidInput."""
     if guide is None:
         return None
     array = np.asarray(guide)
     if array.shape != shape:
         raise InvalidInput(f"the guide has shape {array.shape} and the fluence {shape}; use the guide of this run")
-    if array.dtype.kind not in "iuf" or not np.isfinite(array).all() or (array < 0).any():
+    least, most = extremes(array) if array.dtype.kind in "iuf" else (np.nan, np.nan)
+    if not (least >= 0 and np.isfinite(most)):
         raise InvalidInput("the guide has values that are negative, not finite or no numbers; use that of this run")
-    if not array[inside].any():
+    peak = most if inside is None else array[inside].max()
+    if peak == 0:
         raise InvalidInput("the guide is zero everywhere; use that of this run")
-    return np.maximum(array / array[inside].max(), _FAINTEST).astype(np.float32)
+    return Guide(array, float(peak))
 
 
 def checked_mueff(mueff_per_mm: npt.ArrayLike | None, shape: tuple[int, ...]) -> Float | None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.slabs import in_slabs
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.denoise.fluence.inputs import (
@@ -23,7 +24,7 @@ from napari_gpubio.denoise.fluence.inputs import (
 )
 from napari_gpubio.denoise.fluence.model import FluenceResult, FluenceSettings
 from napari_gpubio.denoise.inputs import checked_mask, checked_noise, checked_voxel_size
-from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, limit_of, scale_of, segments_of
+from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Smoothed, limit_of, regions_of
 from napari_gpubio.denoise.model import provenance
 from napari_gpubio.denoise.run import OpenVolume, denoise_volumes
 
@@ -175,38 +176,34 @@ class _Gates:
         noise: npt.ArrayLike | None,
     ) -> None:
         self._settings = settings
-        whole, self._notes = checked_fluence(first, "first buffer")
-        self._first, self._second, self._noise = whole, None, None
+        self._first, self._notes = checked_fluence(first, "first buffer")
+        self._second, self._noise, shape = None, None, self._first.shape[:3]
         if second is not None:
-            self._second, notes = checked_second(second, whole)
+            self._second, notes = checked_second(second, self._first)
             self._notes += notes
-            whole = (whole + self._second) / 2
             if noise is not None:
                 raise InvalidInput("the noise is given, but it follows from the two buffers; leave one of them out")
         else:
-            self._noise = checked_noise(noise, whole.shape)
+            self._noise = checked_noise(noise, self._first.shape)
             self._notes += (_SINGLE.format("measured" if noise is None else "given"),)
-        shape = whole.shape[:3]
-        inside = checked_mask(known.mask, shape) != 0
-        self._mask = None if inside.all() else inside
+        inside = None if known.mask is None else checked_mask(known.mask, shape) != 0
+        self._mask = None if inside is None or inside.all() else inside
         labels, mueff = checked_labels(known.labels, shape), checked_mueff(known.mueff_per_mm, shape)
         index = checked_labels(known.refractive_index, shape, "refractive indices")
-        self._guide = checked_guide(known.guide, shape, inside)
+        self._guide = checked_guide(known.guide, shape, self._mask)
         is_guided = self._guide is not None
         self._notes += () if is_guided else (_UNGUIDED,)
-        self._segments = segments_of(shape, index if is_guided else labels, self._mask)
-        self._tissues = segments_of(shape, labels, self._mask) if is_guided else None
+        self._regions = regions_of(index if is_guided else labels, self._mask)
+        self._tissues = regions_of(labels, self._mask) if is_guided else None
         self._limit = None if is_guided else limit_of(mueff, settings, shape)
         self.voxel_size_mm = checked_voxel_size(voxel_size_mm)
-        self._images = whole.copy()
-        self._scales = np.zeros(whole.shape, np.float32)
-        self._errors, self._raw_errors = np.zeros_like(whole), np.zeros_like(whole)
+        self._kept: Smoothed | None = None
 
     def denoise(self, device: Device, stop: threading.Event | None) -> Generator[Step, None, bool]:
         """Denoise all gates; returns whether the end was reached."""
         lit: list[Any] = []
         for n in np.ndindex(self._first.shape[3:]):
-            if self._first[(..., *n)].any():
+            if any(in_slabs(np.any, self._first[(..., *n)])):
                 lit.append((..., *n))
             else:
                 self._notes += (f"gate {n[0]} of the first buffer is zero everywhere and was left as it is",)
@@ -215,28 +212,35 @@ class _Gates:
 
     def result(self, parameters: dict[str, Any], *, complete: bool) -> FluenceResult:
         """The gates as they are now."""
+        found = self._so_far()
         return FluenceResult(
-            image=self._images,
-            noise=self._errors,
-            raw_noise=self._raw_errors,
-            scale_mm=self._scales,
+            image=found.values,
+            noise=found.error,
+            raw_noise=found.raw_error,
+            scale_mm=found.scale,
             parameters=parameters,
             notes=self._notes,
             complete=complete,
         )
 
+    def _so_far(self) -> Smoothed:
+        """Fluence, scales and errors of all gates; what was not reached is as it was."""
+        if self._kept is None:
+            whole = self._first.copy() if self._second is None else (self._first + self._second) / 2
+            scales = np.zeros(whole.shape, np.float32)
+            self._kept = Smoothed(whole, scales, np.zeros_like(whole), np.zeros_like(whole))
+        return self._kept
+
     def _open_gate(self, where: Any, device: Device) -> OpenVolume:
-        """Scale the halves of a gate and put them on the device; ``where`` it is in the arrays."""
+        """Put the halves of a gate on the device; ``where`` it is in the arrays."""
         first = self._first[where]
         if self._second is not None:
             pair = first, self._second[where]
         else:
             pair = split_in_two(first, self._settings.seed, None if self._noise is None else self._noise[where])
-        scale = scale_of(*pair)
-        first, second = (np.ascontiguousarray(half / scale, np.float32) for half in pair)
         problem = FluenceProblem(
-            halves=(first, second),
-            segments=self._segments,
+            halves=pair,
+            regions=self._regions,
             is_masked=self._mask is not None,
             limit=self._limit,
             voxel_size_mm=self.voxel_size_mm,
@@ -245,27 +249,34 @@ class _Gates:
             tissues=self._tissues,
         )
         run = _open(problem, device)
-        keep = functools.partial(self._keep, run, where, scale)
-        preview = functools.partial(self._preview, run, where, scale)
+        keep = functools.partial(self._keep, run, where)
+        preview = functools.partial(self._preview, run, where)
         return OpenVolume([run], len(problem.candidates), 1, keep, preview)
 
-    def _preview(self, run: Any, where: Any, scale: float) -> Array:
+    def _preview(self, run: Any, where: Any) -> Array:
         """All gates as they are now."""
-        images = self._images.copy()
-        new, old = run.values() * np.float64(scale), images[where]
+        images = self._so_far().values.copy()
+        new, old = run.values() * np.float64(run.problem.scale), images[where]
         images[where] = new if self._mask is None else np.where(self._mask, new, old)
         return images
 
-    def _keep(self, run: Any, where: Any, scale: float, _: int) -> None:
+    def _keep(self, run: Any, where: Any, _: int) -> None:
         """Store a denoised gate in its own unit; outside the mask nothing changes."""
-        found, inside = run.snapshot(), True if self._mask is None else self._mask
-        for kept, values, factor in (
-            (self._images, found.values, scale),
-            (self._errors, found.error, scale),
-            (self._raw_errors, found.raw_error, scale),
-            (self._scales, found.scale, 1.0),
-        ):
-            np.multiply(values, kept.dtype.type(factor), out=kept[where], where=inside)
+        found, factor = run.snapshot(), self._first.dtype.type(run.problem.scale)
+        values, error, raw_error = (_scaled(x, factor) for x in (found.values, found.error, found.raw_error))
+        found = Smoothed(values, found.scale, error, raw_error)
+        if self._first.ndim == 3 and self._mask is None:
+            self._kept = found  # not copied: new pages take longer than the numbers on them
+            return
+        for kept, new in zip(self._so_far(), found, strict=True):
+            np.copyto(kept[where], new, where=True if self._mask is None else self._mask)
+
+
+def _scaled(values: Array, factor: np.floating) -> Array:
+    """Values times a factor of the result's type, in their own place where that can be."""
+    out = values if values.dtype == factor.dtype else np.empty(values.shape, factor.dtype)
+    in_slabs(lambda given, scaled: np.multiply(given, factor, out=scaled), values, out)
+    return out
 
 
 def _open(problem: FluenceProblem, device: Device) -> Any:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from napari_gpubio.denoise.fluence import FluenceSettings
-from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, limit_of, scale_of, segments_of
+from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Guide, limit_of, regions_of
 
 SHORT = FluenceSettings(largest_scale=2.1)  # three scales
 
@@ -33,15 +33,13 @@ def problem_of(
     tissues=None,
 ):
     """A problem as ``run.py`` makes it."""
-    scale, shape = scale_of(*halves), halves[0].shape
-    first, second = (np.ascontiguousarray(half / scale, np.float32) for half in halves)
     return FluenceProblem(
-        halves=(first, second),
-        segments=segments_of(shape, labels, mask),
+        halves=halves,
+        regions=regions_of(labels, mask),
         is_masked=mask is not None,
-        limit=limit_of(mueff_per_mm, settings, shape),
+        limit=limit_of(mueff_per_mm, settings, halves[0].shape),
         voxel_size_mm=voxel_size_mm,
         settings=settings,
-        guide=None if guide is None else np.asarray(guide / guide.max(), np.float32),
-        tissues=segments_of(shape, tissues, mask),
+        guide=None if guide is None else Guide(guide, guide.max()),
+        tissues=regions_of(tissues, mask),
     )

@@ -9,7 +9,6 @@ from napari_gpubio.denoise.kernels.fluence.problem import (
     make_candidates,
     make_window,
     measure_segments,
-    scale_of,
     scales_of,
 )
 from napari_gpubio.denoise.kernels.fluence.scale_selection import Pass
@@ -25,7 +24,7 @@ def smoothed(values, scale, *, labels=None, is_sloped=False, twice=False, voxel_
     found, *rooms = run.pilot(run.halves[0], window, [run.empty() for _ in range(3)], run._segments)
     if twice:
         found = run.smooth(found, window, tuple(rooms), None, Pass("correct", (found,)))
-    return found * scale_of(values, values)
+    return found * run.problem.scale
 
 
 def direct(values, scale, labels, *, is_sloped):

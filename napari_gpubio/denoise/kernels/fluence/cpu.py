@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.intrinsics import SIMD_WIDTH
 from napari_gpubio.core.jit import kernel, leaf, run_blocks, thread_count
-from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Taps, Window
+from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Regions, Taps, Window
 from napari_gpubio.denoise.kernels.fluence.scale_selection import KEEP, Comparison, Pass, ScaleSelection, Update
 from napari_gpubio.denoise.kernels.fluence.smoothing import STRIP, Segments, Weights, smooth_across, smooth_along
 
@@ -39,6 +39,9 @@ class Run(ScaleSelection):
 
     def _download(self, array: Any) -> Any:
         return array.copy()
+
+    def _segments_of(self, regions: Regions) -> Any:
+        return regions.segments
 
     def empty(self, *volumes: int) -> Any:
         """A volume of this device, or several behind one another, float32."""

@@ -227,6 +227,28 @@ extern "C" __global__ void update_best_along(PASS, float*, const Update update)
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;                                              \
     if (i >= (size)) return
 
+// Voxels of the same label without a gap below and above each voxel of a line, 255 at most, the counterpart of
+// problem.py; `same` tells which voxels have the label of the one before them.
+extern "C" __global__ void count_equal(
+    long long lines, int n, int behind, const unsigned char* __restrict__ same, unsigned char* __restrict__ below,
+    unsigned char* __restrict__ above)
+{
+    FOR_EVERY_VOXEL(line, lines);
+    const size_t first = line / behind * n * behind + line % behind;
+    int count = 0;
+    for (int i = 0; i < n; ++i) {
+        const size_t place = first + (size_t)i * behind;
+        count = same[place] ? min(count + 1, 255) : 0;
+        below[place] = (unsigned char)count;
+    }
+    count = 0;
+    for (int i = n - 1; i >= 0; --i) {
+        const size_t place = first + (size_t)i * behind;
+        above[place] = (unsigned char)count;
+        count = same[place] ? min(count + 1, 255) : 0;
+    }
+}
+
 extern "C" __global__ void clear_faint(long long size, float* __restrict__ values)
 {
     FOR_EVERY_VOXEL(i, size);

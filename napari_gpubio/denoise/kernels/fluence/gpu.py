@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.denoise.kernels.fluence.problem import ONE_VOXEL, FluenceProblem, Smoothed, Taps, Window
+from napari_gpubio.denoise.kernels.fluence.problem import ONE_VOXEL, FluenceProblem, Regions, Smoothed, Taps, Window
 from napari_gpubio.denoise.kernels.fluence.scale_selection import KEEP, Comparison, Pass, ScaleSelection, Update
 
 SOURCE = Path(__file__).with_name("fluence.cu")
@@ -80,6 +80,18 @@ class Run(ScaleSelection):
     def _download(self, array: Any) -> Any:
         return to_host(array)
 
+    def _segments_of(self, regions: Regions) -> Any:
+        import cupy
+
+        shape, labels = self.problem.shape, cupy.asarray(regions.labels)
+        segments = cupy.empty((3, 2, *shape), np.uint8)
+        for axis, (below, above) in enumerate(segments):
+            before, n, behind = _lengths(shape, axis)
+            same, lines = cupy.zeros((before, n, behind), np.uint8), labels.reshape(before, n, behind)
+            same[:, 1:] = lines[:, 1:] == lines[:, :-1]  # as the voxel before it
+            self._do_for(before * behind, "count_equal", np.int32(n), np.int32(behind), same, below, above)
+        return segments
+
     def empty(self, *volumes: int) -> Any:
         """A volume of this device, or several behind one another, float32."""
         import cupy
@@ -122,7 +134,10 @@ class Run(ScaleSelection):
             self._launches[key] = _launch(shape, key[1], whole[end - len(text) : end])
 
     def _do(self, name: str, *arguments: Any) -> None:
-        self._kernel(name)((-(-self._voxels // _THREADS),), (_THREADS,), (np.int64(self._voxels), *arguments))
+        self._do_for(self._voxels, name, *arguments)
+
+    def _do_for(self, count: int, name: str, *arguments: Any) -> None:
+        self._kernel(name)((-(-count // _THREADS),), (_THREADS,), (np.int64(count), *arguments))
 
     def _kernel(self, name: str) -> Any:
         """A kernel that rounds as the CPU does: where two windows are as good, rounding decides for one of them."""

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.slabs import extremes
 from napari_gpubio.denoise.fluence.model import FluenceSettings
 
 Float = npt.NDArray[np.float32]
+Real = npt.NDArray[np.floating]
 Bytes = npt.NDArray[np.uint8]
 _LEAST = 1e-30  # of the largest value, which errors are relative to at least: there is no fluence
 _FARTHEST = 255  # voxels that a segment is followed
@@ -135,29 +137,45 @@ def make_candidates(
 
 
 class Smoothed(NamedTuple):
-    """The result of a scale selection, shape (X, Y, Z); values and errors are in units of the problem's halves."""
+    """The result of a scale selection, shape (X, Y, Z); values and errors are in units of the problem's scale."""
 
-    values: Float
+    values: Real
     scale: Float
-    error: Float
-    raw_error: Float
+    error: Real
+    raw_error: Real
+
+
+class Guide(NamedTuple):
+    """Fluence without noise."""
+
+    values: npt.NDArray[Any]  # shape (X, Y, Z), integers or floats, not negative
+    peak: float  # what they are divided by
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """Regions of equal label, at whose borders windows end."""
+
+    labels: npt.NDArray[Any]  # shape (X, Y, Z), integers or floats
+
+    @functools.cached_property
+    def segments(self) -> Bytes:
+        """Where the regions end along each line, see `measure_segments`."""
+        return measure_segments(self.labels)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FluenceProblem:
-    """Scaled half-buffers and everything that a backend needs to know to denoise them."""
+    """Half-buffers and everything that a backend needs to know to denoise them."""
 
-    # Fluence of even and of odd photons, shape (X, Y, Z), float32, divided by a power of two so that the largest
-    # value is near 1
-    halves: tuple[Float, Float]
-    segments: Bytes | None  # of what is smoothed, see `measure_segments`; None where all of a line is one segment
+    halves: tuple[Real, Real]  # fluence of even and of odd photons, shape (X, Y, Z), float32 or float64
+    regions: Regions | None  # within which is smoothed; None where there is but one
     is_masked: bool  # whether there are voxels that nothing is known of
     limit: Float | None  # the largest scale in mm that is allowed in each voxel, shape (X, Y, Z), or None
     voxel_size_mm: tuple[float, ...]
     settings: FluenceSettings
-    # What fluence is smoothed relative to, shape (X, Y, Z), above 0 and 1 at most; None: it is smoothed itself
-    guide: Float | None = None
-    tissues: Bytes | None = None  # segments within which errors are compared, if there is a guide
+    guide: Guide | None = None  # what fluence is smoothed relative to; None: it is smoothed itself
+    tissues: Regions | None = None  # within which errors are compared, if there is a guide
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -176,32 +194,39 @@ class FluenceProblem:
         with_tissues = self.guide is not None and self.tissues is not None
         return make_candidates(self.settings, self.voxel_size_mm, with_tissues=with_tissues)
 
+    @functools.cached_property
+    def largest(self) -> float:
+        """The largest value of both halves."""
+        return max(float(extremes(half)[1]) for half in self.halves)
+
+    @property
+    def scale(self) -> float:
+        """What a run divides the halves by: the power of two at their largest value, so that precision is kept."""
+        return float(2.0 ** np.round(np.log2(self.largest)))
+
     @property
     def least(self) -> np.float32:
-        """What errors are relative to at least."""
-        return np.float32(_LEAST * max(float(half.max()) for half in self.halves))
+        """What errors are relative to at least, in units of the scale."""
+        return np.float32(_LEAST * self.largest / self.scale)
 
     @property
     def resident_bytes(self) -> int:
         """About what a GPU keeps: halves, best, three pairs and one to work in, reference, scale, and optional ones."""
         volumes = 13 + (self.limit is not None) + 2 * (self.guide is not None)
-        sides = (self.segments is not None) + (self.tissues is not None)
+        sides = (self.regions is not None) + (self.tissues is not None)
         return self.halves[0].size * (4 * volumes + 6 * sides)
 
 
-def scale_of(first: npt.NDArray[np.floating], second: npt.NDArray[np.floating]) -> float:
-    """Power of two that both halves are divided by, so that scaling costs no precision."""
-    return float(2.0 ** np.round(np.log2(max(float(first.max()), float(second.max())))))
-
-
-def segments_of(
-    shape: tuple[int, ...], labels: npt.NDArray[Any] | None, mask: npt.NDArray[np.bool_] | None
-) -> Bytes | None:
-    """Segments of equal label (a signed number) inside the mask; None if there is but one label and no mask."""
-    where = np.zeros(shape, np.int16) if labels is None else labels
+def regions_of(labels: npt.NDArray[Any] | None, mask: npt.NDArray[np.bool_] | None) -> Regions | None:
+    """Regions of equal label inside the mask; None if there is but one label and no mask."""
     if mask is not None:
-        where = np.where(mask, where, where.min() - 1)
-    return measure_segments(where) if where.min() != where.max() else None
+        labels = np.zeros(mask.shape, np.int16) if labels is None else labels
+        signed = labels.astype(np.result_type(labels.dtype, np.int16), copy=False)
+        labels = np.where(mask, signed, extremes(signed)[0] - 1)
+    if labels is None:
+        return None
+    least, most = extremes(labels)
+    return Regions(labels) if least != most else None
 
 
 def measure_segments(labels: npt.NDArray[Any]) -> Bytes:

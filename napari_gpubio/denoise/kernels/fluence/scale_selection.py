@@ -27,12 +27,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_gpubio.denoise.kernels.fluence.problem import Candidate, FluenceProblem, Smoothed, Window, make_window
+from napari_gpubio.denoise.kernels.fluence.problem import (
+    Candidate,
+    FluenceProblem,
+    Regions,
+    Smoothed,
+    Window,
+    make_window,
+)
 
 _REFERENCE, _SMOOTHER, _BACKGROUND = 1.7, 1.0, 1.5  # voxels: scales of what errors are relative to
 _AROUND = 3.0  # voxels: scale over which the remaining noise is measured
 _AROUND_BIAS = 5.0  # voxels: and the remaining bias, which is known less well
 _SHARE = 0.03  # of the background that the reference is at least
+_FAINTEST = np.float32(1e-26)  # that a guide is at least: its products are single-precision numbers
 _KEPT = 12.0  # voxels: scale over which a tissue keeps its light
 _GUIDED = 3.0  # voxels: scale of what errors are relative to if there is a guide
 _STEEP_SHARE = 1e-5  # of the reference that its power is at least, so that nothing underflows
@@ -84,13 +92,17 @@ class ScaleSelection(ABC):
     def __init__(self, problem: FluenceProblem) -> None:
         self.problem = problem
         upload, empty = self._upload, self.empty
-        self._segments = None if problem.segments is None else upload(problem.segments)
-        self._tissues = None if problem.tissues is None else upload(problem.tissues)
+        self._segments = None if problem.regions is None else self._segments_of(problem.regions)
+        self._tissues = None if problem.tissues is None else self._segments_of(problem.tissues)
         self._limit = None if problem.limit is None else upload(problem.limit)
-        self._guide = None if problem.guide is None else upload(problem.guide)
-        self._gain = None if problem.guide is None else empty()
-        self.halves = upload(np.stack(problem.halves))
-        for half in self.halves:
+        self._guide, self._gain = None, None
+        if problem.guide is not None:
+            self._guide, self._gain = empty(), empty()
+            self._guide[...] = upload(problem.guide.values) / problem.guide.peak
+            self._do("raise_to", self._guide, self._guide, np.float32(0.0), _FAINTEST)
+        self.halves = empty(2)
+        for half, given in zip(self.halves, problem.halves, strict=True):
+            half[...] = upload(given) / problem.scale
             self._do("clear_faint", half)
         self._best = self.halves.copy()
         self._pairs, self._difference = [empty(2) for _ in range(3)], empty()
@@ -111,6 +123,10 @@ class ScaleSelection(ABC):
     @abstractmethod
     def _download(self, array: Any) -> Any:
         """A NumPy array with the same content and of its own memory."""
+
+    @abstractmethod
+    def _segments_of(self, regions: Regions) -> Any:
+        """Where regions end along each line, as `measure_segments` tells it, as an array of this device."""
 
     @abstractmethod
     def empty(self, *volumes: int) -> Any:

@@ -58,12 +58,12 @@ class GpuSolver(Solver):
         kernel(SOURCE, name)((math.ceil(threads / _THREADS),), (_THREADS,), arguments)
 
 
-def guide_on(device: Device, make: Callable[..., Any], unscattered: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return on the host what ``make(xp, solver, unscattered=...)`` makes on a GPU."""
+def on_gpu(device: Device, make: Callable[..., Any]) -> npt.NDArray[Any]:
+    """Return on the host what ``make(xp, solver)`` makes on a GPU."""
     import cupy
 
     with cupy.cuda.Device(device.indices[0]):
-        return to_host(make(cupy, GpuSolver, unscattered=unscattered))
+        return to_host(make(cupy, GpuSolver))
 
 
 def _grid(volume: Any) -> tuple[np.int32, np.int32, np.int32]:

@@ -1,5 +1,7 @@
 """Photons through voxels on all CPU cores (Numba), the counterpart of ``gpu.py``; the physics is in ``trace.py``."""
 
+from typing import Any
+
 import numpy as np
 
 from napari_gpubio.core.device import CPU, Device
@@ -49,6 +51,11 @@ class Run:
         if self._done:
             copy.merge_open(self._done[0][0] // self.span, self._open_batch())
         return copy
+
+    def paths(self) -> Any:
+        """Weight times path of all photons so far, flat, in quanta of the tally."""
+        parts = (part.path for part in self._whole.open.values())
+        return sum(parts, start=self._whole.sums + self.tally)
 
     def close(self) -> None:
         """Nothing to free on the CPU."""

@@ -249,7 +249,7 @@ def write_fluence(
         squares=writable(tallies[2]).ravel(),
         ny=ny,
         nz=nz,
-        per_photon=1.0 / (problem.scale * problem.domain.voxel_volume_mm3 * max(1, launched)),
+        per_photon=problem.fluence_of_quantum(launched),
         batches=batches,
         batch_size=size,
         rest_photons=rest,

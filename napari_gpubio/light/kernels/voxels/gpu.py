@@ -119,6 +119,14 @@ class Run:
                 part.merge_open(batch, self._open_batch(batch))
         return part
 
+    def paths(self) -> Any:
+        """Weight times path of all photons so far, flat, in quanta of the tally, as an array of the GPU."""
+        import cupy
+
+        with self._busy, cupy.cuda.Device(self.device.indices[0]):
+            parts = (cupy.asarray(part.path) for part in self._parts.values())
+            return sum(parts, start=self._sums + self._tally.sum(axis=(0, 1)))
+
     def close(self) -> None:
         """Let the device arrays go."""
         self._inputs = {}

@@ -245,6 +245,10 @@ class VoxelProblem(BatchedProblem):
         crowd = max(1.0, self.settings.photons / _PHOTONS_AT_FULL_SCALE)
         return 2.0 ** math.floor(31.9 - math.log2(self.bound_mm) - math.ceil(math.log2(crowd)))
 
+    def fluence_of_quantum(self, photons: int) -> float:
+        """Fluence (1/mm^2) per launched photon of one quantum of the tally of some photons."""
+        return 1.0 / (self.scale * self.domain.voxel_volume_mm3 * max(1, photons))
+
     @property
     def energy_scale(self) -> float:
         """Quanta of the energy tally per photon weight."""

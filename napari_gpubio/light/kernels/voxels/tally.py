@@ -269,8 +269,7 @@ def _added(parts: Array) -> Array:
 def _halves(problem: VoxelProblem, total: Array, launched: int) -> Floats:
     """Fluence of even and of odd photons, shape (2, X, Y, Z, G)."""
     inside = total.reshape(2, problem.gates, *problem.padded)[:, :, 1:-1, 1:-1, 1:-1]
-    quantum = 2.0 / (problem.scale * problem.domain.voxel_volume_mm3 * max(1, launched))
-    return np.moveaxis((inside * quantum).astype(np.float32), 1, -1)
+    return np.moveaxis((inside * (2.0 * problem.fluence_of_quantum(launched))).astype(np.float32), 1, -1)
 
 
 def _escaped(problem: VoxelProblem, tally: VoxelTally, launched: int) -> Floats | None:
