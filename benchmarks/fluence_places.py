@@ -19,7 +19,7 @@ from common import Array, Report, argument_parser, ends_after, header, line, mis
 from denoise import peers
 from denoise.domains import Pair
 from denoise.filters import on_anscombe
-from denoise.places import CUBES, SCENES, Apply, Scene, Tally, guide_of, make_scene, places, trace, truth_of
+from denoise.places import CUBES, GATES_NS, SCENES, Apply, Scene, Tally, guide_of, make_scene, places, trace, truth_of
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.denoise.fluence import denoise_fluence
@@ -27,6 +27,7 @@ from napari_gpubio.denoise.run import denoise
 
 TRUTH_PHOTONS = {"cpu": 10**7, "cuda": 10**9}
 PEER = "BM4D, Anscombe"
+ALL = (*CUBES, *SCENES, *GATES_NS)
 COLUMNS = ("place", "voxels", "raw signal / noise", "filter", "error gain", "bias", "SNR gain", "error told / true")
 HOW_TO_READ = (
     "Voxels whose raw signal / noise is 0 to 60 dB and whose truth is known to 10 %. Gains and bias in dB of 20 log10 "
@@ -115,7 +116,7 @@ def _line(place: str, level: float, name: str, row: Mapping[str, Any]) -> str:
 def parsed() -> argparse.Namespace:
     parser = argument_parser(__doc__)
     parser.add_argument("--device", default="cpu", help="cpu or cuda:0")
-    parser.add_argument("--scenes", nargs="+", choices=(*CUBES, *SCENES), default=(*CUBES, *SCENES))
+    parser.add_argument("--scenes", nargs="+", choices=ALL, default=ALL, metavar="SCENE", help=", ".join(ALL))
     parser.add_argument("--photons", nargs="+", type=float, default=(1e5, 1e4, 1e6), help="of a run")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--peer-runs", type=int, default=2, help="in which BM4D takes part")

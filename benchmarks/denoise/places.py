@@ -28,6 +28,7 @@ SCENES = {
     "3 mm with .45/mm; two sources",
     "absorbers": "64 x 64 x 56 mm in voxels of 1 x 1 x 2 mm: a ball, a sheet and a wire of 1/mm, a clear ball",
 }
+GATES_NS = {"head, 0-0.2 ns": (0.0, 0.2), "head, 0.2-0.5 ns": (0.2, 0.5), "head, 1-5 ns": (1.0, 5.0)}
 BINS = ((0, 10), (10, 20), (20, 30), (30, 60))  # dB of the raw fluence
 WHOLE = (0, 60)
 FEWEST_VOXELS = 100
@@ -62,11 +63,14 @@ class Truth(NamedTuple):
 
 @cache
 def make_scene(name: str) -> Scene:
-    """One of `CUBES` or `SCENES`."""
+    """One of `CUBES`, `SCENES` or `GATES_NS`."""
     if name in CUBES:
         case = make_case(name)
         strong = (2,) if name in ("B2", "B3") else ()
         return Scene(case.domain, (case.source,), case.settings, CROP, strong)
+    if name in GATES_NS:
+        head = _head()
+        return head._replace(settings=dataclasses.replace(head.settings, time_gates_ns=GATES_NS[name]))
     return _head() if name == "head" else _absorbers()
 
 
