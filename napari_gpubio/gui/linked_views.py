@@ -89,6 +89,23 @@ class SlicePane(QWidget):
             linked.detach()
         self._linked.clear()
         self.model.layers.clear()  # all at once: for each layer that goes by itself napari collects garbage
+        self._free_graphics()
+
+    def _free_graphics(self) -> None:
+        """Delete the pane's programs, textures, and buffers.
+
+        Qt shares them among all canvases of a window, so they would stay when the pane's own context goes.
+        """
+        canvas = self.view.canvas.view.canvas
+        if not canvas.native.isValid():  # nothing was drawn yet
+            return
+        canvas.set_current()
+        canvas.context.flush_commands()
+        objects = canvas.context.shared.parser._objects
+        for one in objects.values():
+            one.delete()
+        objects.clear()
+        canvas.native.doneCurrent()
 
     def follow(self, *_: Any) -> None:
         """Show the slice through the main viewer's point."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from vispy.gloo import glir
 
 from napari_gpubio.core.napari_io import volume_layer
 from napari_gpubio.gui.linked_views import ORDERS, LinkedViews
@@ -228,3 +229,16 @@ def test_detached_panes_are_gone_and_come_back(viewer, views, image, qtbot):
     views.attach()
     for model in models(views).values():
         assert [layer.name for layer in model.layers] == ["other"]
+
+
+def test_detached_panes_leave_nothing_on_the_graphics_card(views, image, monkeypatch):
+    alive = set()
+    for kind in (glir.GlirProgram, glir.GlirTexture, glir.GlirBuffer):
+        create, delete = kind.create, kind.delete
+        monkeypatch.setattr(kind, "create", lambda self, do=create: (alive.add(self), do(self)))
+        monkeypatch.setattr(kind, "delete", lambda self, do=delete: (alive.discard(self), do(self)))
+    for pane in views.panes.values():
+        pane.view.canvas.native.grabFramebuffer()
+    assert {type(one) for one in alive} >= {glir.GlirProgram, glir.GlirTexture2D, glir.GlirVertexBuffer}
+    views.detach()
+    assert not alive
