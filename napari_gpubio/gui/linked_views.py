@@ -14,6 +14,7 @@ from napari.layers import Image
 from napari.qt import QtViewer
 from qtpy.QtCore import QSize, Qt
 from qtpy.QtWidgets import QSplitter, QVBoxLayout, QWidget
+from vispy.gloo.glir import GlirObject
 
 from napari_gpubio.gui.anatomy import show_letters
 from napari_gpubio.gui.connections import Connections, single_shot
@@ -103,7 +104,8 @@ class SlicePane(QWidget):
         canvas.context.flush_commands()
         objects = canvas.context.shared.parser._objects
         for one in objects.values():
-            one.delete()
+            if isinstance(one, GlirObject):  # others are marks of what has just been deleted
+                one.delete()
         objects.clear()
         canvas.native.doneCurrent()
 
