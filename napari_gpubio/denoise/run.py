@@ -11,6 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.slabs import in_slabs
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.denoise.inputs import (
@@ -233,8 +234,8 @@ class _Series:
             return
         values, noise = within_memory(lambda: _finish(runs), runs[0].device, problem.resident_bytes, _WORK)
         before, factor = self._volumes[..., n], self._volumes.dtype.type(scale)
-        image = _scaled(values, factor)
-        noise = _scaled(noise, factor) if self._sigma is None else self._sigma[..., n].astype(before.dtype)
+        image = scaled(values, factor)
+        noise = scaled(noise, factor) if self._sigma is None else self._sigma[..., n].astype(before.dtype)
         inside = self._usable != 0
         if done < problem.bricks:
             inside &= reached(problem, runs[0].done)
@@ -255,9 +256,11 @@ def _finish(runs: Sequence[Any]) -> Any:
     return first.finish()
 
 
-def _scaled(values: Array, factor: Any) -> Array:
+def scaled(values: Array, factor: Any) -> Array:
     """Values times a factor of the result's type, in their own place where that can be."""
-    return np.multiply(values, factor, out=values if values.dtype == factor.dtype else None)
+    out = values if values.dtype == factor.dtype else np.empty(values.shape, factor.dtype)
+    in_slabs(lambda given, room: np.multiply(given, factor, out=room), values, out)
+    return out
 
 
 def make_runs(problem: Problem, device: Device) -> list[Any]:

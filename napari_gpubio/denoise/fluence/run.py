@@ -26,7 +26,7 @@ from napari_gpubio.denoise.fluence.model import FluenceResult, FluenceSettings
 from napari_gpubio.denoise.inputs import checked_mask, checked_noise, checked_voxel_size
 from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Smoothed, limit_of, regions_of
 from napari_gpubio.denoise.model import provenance
-from napari_gpubio.denoise.run import OpenVolume, denoise_volumes
+from napari_gpubio.denoise.run import OpenVolume, denoise_volumes, scaled
 
 Array = npt.NDArray[Any]
 _UNGUIDED = (
@@ -263,20 +263,13 @@ class _Gates:
     def _keep(self, run: Any, where: Any, _: int) -> None:
         """Store a denoised gate in its own unit; outside the mask nothing changes."""
         found, factor = run.snapshot(), self._first.dtype.type(run.problem.scale)
-        values, error, raw_error = (_scaled(x, factor) for x in (found.values, found.error, found.raw_error))
+        values, error, raw_error = (scaled(x, factor) for x in (found.values, found.error, found.raw_error))
         found = Smoothed(values, found.scale, error, raw_error)
         if self._first.ndim == 3 and self._mask is None:
             self._kept = found  # not copied: new pages take longer than the numbers on them
             return
         for kept, new in zip(self._so_far(), found, strict=True):
             np.copyto(kept[where], new, where=True if self._mask is None else self._mask)
-
-
-def _scaled(values: Array, factor: np.floating) -> Array:
-    """Values times a factor of the result's type, in their own place where that can be."""
-    out = values if values.dtype == factor.dtype else np.empty(values.shape, factor.dtype)
-    in_slabs(lambda given, scaled: np.multiply(given, factor, out=scaled), values, out)
-    return out
 
 
 def _open(problem: FluenceProblem, device: Device) -> Any:
