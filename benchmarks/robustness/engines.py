@@ -96,6 +96,12 @@ def _light(device: str, stop: threading.Event) -> Steps:
     return simulate_steps(case.domain, case.source, LightSettings(photons=2000, halves=True), device=device, stop=stop)
 
 
+def _guided(device: str, stop: threading.Event) -> Steps:
+    from napari_gpubio.light.guide import guided_steps
+
+    return guided_steps(_light(device, stop), device=device)
+
+
 def _layers(device: str, stop: threading.Event) -> Steps:
     from napari_gpubio.light.layers.presets import SKIN
     from napari_gpubio.light.layers.run import simulate_steps
@@ -120,6 +126,13 @@ def _fluence(device: str, stop: threading.Event) -> Steps:
     from napari_gpubio.denoise.fluence.run import denoise_fluence_steps
 
     return denoise_fluence_steps(*_noisy(), device=device, stop=stop)
+
+
+def _guided_fluence(device: str, stop: threading.Event) -> Steps:
+    from napari_gpubio.denoise.fluence.run import denoise_fluence_steps
+
+    known = {"guide": np.exp(-np.indices((20, 20, 20))[2] / 9.0), "labels": np.indices((20, 20, 20))[0] // 8}
+    return denoise_fluence_steps(*_noisy(), **known, device=device, stop=stop)
 
 
 def _dose(device: str, stop: threading.Event) -> Steps:
@@ -148,9 +161,11 @@ ENGINES: dict[str, Engine] = {
     "tensor fit": Engine(_fit, lambda found: (found.tensors, found.mask)),
     "fiber tracking": Engine(_track, lambda found: (found.points, found.offsets)),
     "light in voxels": Engine(_light, lambda found: (found.fluence, found.fluence_error, found.half_fluences)),
+    "light and guide": Engine(_guided, lambda found: (found.fluence, 0 if found.guide is None else found.guide)),
     "light in layers": Engine(_layers, _estimates),
     "denoise": Engine(_denoise, lambda found: (found.image,)),
     "denoise fluence": Engine(_fluence, lambda found: (found.image,)),
+    "guided fluence": Engine(_guided_fluence, lambda found: (found.image, found.noise)),
     "dose": Engine(_dose, lambda found: tuple(a for one in found for a in (one.doses, one.volumes_cc))),
     "speckle": Engine(_speckle, lambda found: (found.contrast, found.index, found.mask)),
     "multi-exposure fit": Engine(_mesi, lambda found: (found.tau_ms, found.rho)),
