@@ -9,6 +9,7 @@ with texts of variable length). So a process of its own reads it, which ends its
 import faulthandler
 import importlib.util
 import io
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ MOST_VALUES = 100_000
 _SECONDS = 3.0  # of reading; what is wanted takes milliseconds
 _START_SECONDS = 60.0  # more, until Python and h5py are loaded: a first time, from a network drive
 _LATE, _REFUSED = 1, 2  # exit status; the first is that of faulthandler
+_HAS_TIMER = hasattr(signal, "setitimer")  # not on Windows
 _MODULE = "napari_gpubio.core.hdf5"
 _GROUPS, _SIZES = "groups", "sizes"  # beside the arrays, whose names begin with a slash
 _NO_WINDOW = getattr(subprocess, "CREATE_NO_WINDOW", 0)  # of a console, on Windows
@@ -85,7 +87,7 @@ def read_hdf5(path: str | Path, patterns: Sequence[str], *, seconds: float = _SE
         status = done.returncode
     except subprocess.TimeoutExpired:
         status = _LATE
-    if status == _LATE:
+    if status == _LATE or (_HAS_TIMER and status == -signal.SIGALRM):
         raise InvalidInput(
             f"{file.name} was not read within {seconds:g} s, since its HDF5 structure is damaged and leads nowhere: "
             "export it again"
@@ -162,7 +164,7 @@ def main(arguments: Sequence[str]) -> int:
         import h5py  # noqa: F401 - before the time is taken
     except ImportError as error:
         return _refuse(error)
-    faulthandler.dump_traceback_later(float(seconds), exit=True)
+    _end_after(float(seconds))
     try:
         found = load_hdf5(Path(path), patterns)
     except DAMAGE as error:
@@ -173,6 +175,15 @@ def main(arguments: Sequence[str]) -> int:
     np.savez(stream, allow_pickle=False, **packed)
     sys.stdout.buffer.write(stream.getvalue())
     return 0
+
+
+def _end_after(seconds: float) -> None:
+    """End this process after some seconds, also if a library holds Python's lock."""
+    if _HAS_TIMER:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    else:  # which reads the stack of a running thread, and may fail at that
+        faulthandler.dump_traceback_later(seconds, exit=True)
 
 
 def _refuse(error: Exception) -> int:
