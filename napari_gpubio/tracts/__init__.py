@@ -9,12 +9,12 @@ From a diffusion scan to fibers in four calls::
 
 `show` shows them in a napari viewer.
 Files are in `tracts.io`, seed points in `tracts.seeds`, scalar maps, the brain mask and the check of the gradient table
-in `tracts.tensors`, samples with known truth in `tracts.phantom`.
+in `tracts.tensors`, samples with known truth in `tracts.phantom`, pictures without a display in `tracts.picture`.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from napari_gpubio.tracts import io, phantom, seeds, tensors
+from napari_gpubio.tracts import io, phantom, picture, seeds, tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track, track_steps, track_to_file
 from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
@@ -38,6 +38,7 @@ __all__ = [
     "fit_tensors",
     "io",
     "phantom",
+    "picture",
     "seeds",
     "show",
     "tensors",

@@ -1,15 +1,16 @@
 """A picture of fibers without a display: three views side by side, drawn in software."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageDraw, ImageFont
-from scipy.ndimage import map_coordinates
 
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.tensors.maps import fa_map
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 Array = npt.NDArray[Any]
 # Name, world axis across the picture, world axis up, world axis toward the eye (all as axis index and sign), labels.
@@ -41,7 +42,13 @@ def fiber_picture(
     -------
     ndarray
         Picture of shape (height, width, 3), uint8.
+
+    Examples
+    --------
+    >>> tracts.picture.save_picture("fibers.png", tracts.picture.fiber_picture(field, fibers))  # doctest: +SKIP
     """
+    from PIL import Image
+
     low, high = _box(field)
     if center_mm is None:
         center_mm = fibers.points.mean(axis=0) if len(fibers.points) else (low + high) / 2
@@ -59,6 +66,8 @@ def fiber_picture(
 
 def save_picture(path: Any, picture: Array) -> None:
     """Write a picture as PNG."""
+    from PIL import Image
+
     Image.fromarray(picture).save(path, format="PNG")
 
 
@@ -70,7 +79,9 @@ def _box(field: TensorField) -> tuple[Array, Array]:
 
 def _panel(
     field: TensorField, fa: Array, fibers: Tractogram, view: Any, box: tuple[Array, Array], center: Array, scale: float
-) -> Image.Image:
+) -> "Image.Image":
+    from PIL import Image, ImageDraw, ImageFont
+
     name, (across, _), (up, _), (depth, toward), labels = view
     low, high = box
     width, height = (int((high[a] - low[a]) * scale) for a in (across, up))
@@ -109,6 +120,8 @@ def _slice(
     scale: float,
 ) -> npt.NDArray[np.uint8]:
     """FA in a plane of world axes through the center, as a gray picture with the second axis up."""
+    from scipy.ndimage import map_coordinates
+
     across, up, depth = axes
     columns, rows = np.meshgrid(np.arange(size[0]), np.arange(size[1]))
     world = np.empty((*columns.shape, 3))

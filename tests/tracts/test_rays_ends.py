@@ -1,7 +1,10 @@
 """Where rays end and why, and what is kept of them: both halves in order, thinned points, numbers along the way."""
 
+import itertools
+
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.tracts import Directions, StopReason, track
@@ -128,11 +131,24 @@ def test_tensors_are_continued_beyond_the_mask():
     filled = continued(tensors, mask)
     np.testing.assert_array_equal(filled[mask], tensors[mask])
     for i, source in ((1, 4), (2, 4), (3, 4), (8, 7), (9, 7), (10, 7)):
-        np.testing.assert_array_equal(filled[i, 2:7, 2:7], tensors[source, 2:7, 2:7])
+        np.testing.assert_allclose(filled[i, 2:7, 2:7], tensors[source, 2:7, 2:7], rtol=1e-11)
     assert not filled[:1].any()
     assert not filled[11:].any()
     whole = np.ones((16, 9, 9), bool)
     assert continued(tensors, whole) is tensors
+
+
+def test_continued_tensors_do_not_depend_on_how_the_volume_is_stored():
+    rng = np.random.default_rng(6)
+    mask = ndimage.binary_opening(rng.random((14, 12, 11)) < 0.8)  # full of voxels with several nearest ones
+    tensors = rng.normal(size=(*mask.shape, 6))
+    expected = continued(tensors, mask)
+    between = expected[~mask & expected.any(axis=-1)]
+    assert not np.isin(np.round(between[:, 0], 9), np.round(tensors[mask][:, 0], 9)).all()  # some are means
+    for order in itertools.permutations(range(3)):
+        for axes in ((), (0,), (1, 2), (0, 1, 2)):
+            there = [np.flip(np.moveaxis(a, order, (0, 1, 2)), axes) for a in (tensors, mask, expected)]
+            np.testing.assert_array_equal(continued(*there[:2]), there[2])
 
 
 def test_the_border_of_the_mask_bends_no_ray(device):

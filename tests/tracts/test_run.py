@@ -220,13 +220,19 @@ AHEAD = Directions(kind="principal")
 SHORT = TrackSettings(max_length_mm=8.0, min_length_mm=0.0)
 
 
-@pytest.mark.parametrize("shape", [(3, 12, 12), (12, 12, 1)])
-def test_a_volume_of_three_voxels_is_refused_and_of_four_is_enough(shape):
-    with pytest.raises(InvalidInput, match=rf"shape \({shape[0]}, {shape[1]}, {shape[2]}\); tracking needs 4 voxels"):
-        track(small(shape), [(1, 1, 0)], AHEAD, SHORT, device="cpu")
-    fibers = track(small((4, 4, 4)), [(1.2, 1.2, 1.4)], AHEAD, dataclasses.replace(SHORT, step_mm=0.2), device="cpu")
+@pytest.mark.parametrize("method", ["hamiltonian", "vanaart2011", "eudx"])
+@pytest.mark.parametrize(
+    ("shape", "ends"), [((4, 4, 4), (0, 3)), ((3, 12, 12), (-0.5, 2.5)), ((6, 6, 1), (0, 5)), ((1, 2, 9), (-0.5, 0.5))]
+)
+def test_volumes_of_any_thickness_are_tracked_to_their_ends(method, shape, ends):
+    """The outermost centers, or the faces of the outermost voxels of a volume that is thinner than four."""
+    settings = dataclasses.replace(SHORT, method=method, step_mm=0.1)
+    seed = (np.array(shape) - 1) / 2 + 0.1
+    fibers = track(small(shape), [seed], AHEAD, settings, device="cpu")
     assert len(fibers) == 1
-    np.testing.assert_allclose(np.sort(fibers[0][[0, -1], 0]), [0, 3], atol=0.21)
+    np.testing.assert_allclose(np.sort(fibers[0][[0, -1], 0]), ends, atol=0.11)
+    np.testing.assert_allclose(fibers.points[:, 1:], np.tile(seed[1:], (len(fibers.points), 1)), atol=1e-5)
+    assert fibers.shape == shape
 
 
 @pytest.fixture(params=["hamiltonian", "vanaart2011", "eudx"])

@@ -210,9 +210,10 @@ class TrxWriter(FormatWriter):
         groups = {name: np.asarray(v) for name, v in part.per_fiber.items() if name.startswith(GROUP)}
         groups = {name: v for name, v in groups.items() if v.dtype == bool and v.ndim == 1}
         self._gather_columns("dps", {n: v for n, v in part.per_fiber.items() if n not in groups}, "fiber")
-        for name, mask in groups.items():
+        names = unique_names([_plain(name.removeprefix(GROUP)) for name in groups])
+        for name, mask in zip(names, groups.values(), strict=True):
             which = np.flatnonzero(mask) + self.fibers
-            self._gather(f"groups/{_plain(name.removeprefix(GROUP))}.uint32", which.astype("<u4"))
+            self._gather(f"groups/{name}.uint32", which.astype("<u4"))
         self.fibers += len(part)
         self.points += len(part.points)
 
@@ -256,8 +257,8 @@ class TrxWriter(FormatWriter):
 
 
 def _plain(name: str) -> str:
-    """Return a name that a member can have: dots and slashes have a meaning there."""
-    plain = "".join(c if c.isalnum() or c in "_-+ " else "_" for c in name) or "_"
+    """Return a name that a member can have: dots and slashes have a meaning there, and Windows drops blanks at ends."""
+    plain = "".join(c if c.isalnum() or c in "_-+ " else "_" for c in name).strip() or "_"
     if plain != name:
         logger.info("trx cannot hold the name %r; it is written as %r", name, plain)
     return plain

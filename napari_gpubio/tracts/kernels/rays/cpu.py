@@ -41,7 +41,7 @@ def prepare_field(problem: RayProblem) -> Array:
     to_voxel = problem.to_voxel[:3, :3]
     field = compose(dual, vectors, to_voxel)
     if problem.kind == VANAART:
-        g = compose(1.0 / dual, vectors, problem.field.affine[:3, :3].T)
+        g = compose(1.0 / dual, vectors, problem.volume.affine[:3, :3].T)
         field = np.concatenate([field, *(np.gradient(g, axis=a) for a in range(3))], axis=-1)
     elif problem.kind == CUBIC:
         field = spline_coefficients(field, interpolating=problem.settings.interpolation == "interpolating")
@@ -64,7 +64,7 @@ class Run:
         self._problem = problem
         self._field = problem.prepared("field", lambda: prepare_field(problem))
         euclid = tuple(problem.real(m) for m in problem.euclid)
-        self._volumes = RayVolumes(self._field, problem.guide, problem.mask, RayGrid(euclid, problem.field.shape))
+        self._volumes = RayVolumes(self._field, problem.guide, problem.mask, RayGrid(euclid, problem.volume.shape))
         self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
 
     def bytes_per_item(self) -> int:
@@ -104,7 +104,7 @@ class Run:
         per_ray = output.written.astype(np.int64).reshape(count, -1)
         offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
         fibers = Fibers(offsets, np.empty((offsets[-1], 3), np.float32), np.empty(offsets[-1], np.float32))
-        run_blocks(pack, count, np.array(p.field.affine), rays, p.fa_at(rays.seeds), output, fibers, least=64)
+        run_blocks(pack, count, np.array(p.volume.affine), rays, p.fa_at(rays.seeds), output, fibers, least=64)
         return Partial(
             start=start,
             points=fibers.points,

@@ -68,7 +68,7 @@ def prepare_field(problem: RayProblem) -> Any:
     dual = problem.dual_eigenvalues(values)
     field = compose(dual, vectors, problem.to_voxel[:3, :3])
     if problem.kind == VANAART:
-        g = compose(1 / dual, vectors, problem.field.affine[:3, :3].T)
+        g = compose(1 / dual, vectors, problem.volume.affine[:3, :3].T)
         return cupy.ascontiguousarray(cupy.concatenate([field, *(cupy.gradient(g, axis=a) for a in range(3))], axis=-1))
     if problem.kind == CUBIC:
         return _spline_coefficients(field, interpolating=problem.settings.interpolation == "interpolating")
@@ -117,7 +117,7 @@ class Run:
             guide=self._guide,
             mask=self._mask if problem.masked else None,
             euclid=problem.euclid,
-            shape=problem.field.shape,
+            shape=problem.volume.shape,
         )
         self._chunk: tuple[Any, ...] = ()  # structs of the rays being traced and of their output
         scalars = problem.ray_settings._asdict()
@@ -190,7 +190,7 @@ class Run:
             seed_fa=seed_fa,
             points=points,
             fa=fa,
-            affine=p.field.affine[:3].ravel(),
+            affine=p.volume.affine[:3].ravel(),
         )
         self._kernel("pack")((count,), (_PACK_THREADS,), (*self._chunk, fibers))
         return Partial(

@@ -1,5 +1,6 @@
 """A tracing problem made ready for a backend: geometry, limits and the volumes that a ray reads."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,8 @@ Array = npt.NDArray[Any]
 # The kinds of system, the same numbers in cpu.py and geodesic.cuh.
 CUBIC, LINEAR, VANAART, EUDX = 0, 1, 2, 3
 MARGIN_VOXELS = 3  # how far tensors are continued beyond the mask: a cubic spline reads two voxels away
+_FEWEST = 4  # voxels along an axis; thinner volumes get some more
+_QUANTA = 2.0**40  # of the largest tensor component: sums of whole numbers do not depend on their order
 
 
 class RayGrid(NamedTuple):
@@ -89,11 +92,13 @@ class RayProblem:
     settings: TrackSettings
     measure: bool = True
 
-    def __post_init__(self) -> None:
-        if min(self.field.shape) < 4:
-            raise InvalidInput(
-                f"the tensor volume has shape {self.field.shape}; tracking needs 4 voxels along each axis"
-            )
+    @cached_property
+    def volume(self) -> TensorField:
+        """The field that rays are traced in: the one that was given, or that with more voxels where it is thin."""
+        if min(self.field.shape) >= _FEWEST:
+            return self.field
+        thick: TensorField = self.field.cache.get(("thick",), lambda: thickened(self.field))
+        return thick
 
     @property
     def kind(self) -> int:
@@ -121,7 +126,7 @@ class RayProblem:
     def resident_bytes(self) -> int:
         """About what a GPU must hold while the field is made: it, the tensors, their eigen-decomposition, the guide."""
         numbers = {VANAART: 72, EUDX: 0}.get(self.kind, 36)
-        return int(np.prod(self.field.shape)) * (numbers * np.dtype(self.real).itemsize + 17)
+        return int(np.prod(self.volume.shape)) * (numbers * np.dtype(self.real).itemsize + 17)
 
     @property
     def real(self) -> type[np.floating[Any]]:
@@ -131,12 +136,12 @@ class RayProblem:
     @cached_property
     def to_voxel(self) -> npt.NDArray[np.float64]:
         """World mm to voxel coordinates, 4 x 4."""
-        return np.asarray(np.linalg.inv(self.field.affine))
+        return np.asarray(np.linalg.inv(self.volume.affine))
 
     @cached_property
     def euclid(self) -> npt.NDArray[np.float64]:
         """A^T A, six components: the Euclidean metric (mm^2) in voxel coordinates."""
-        a = self.field.affine[:3, :3]
+        a = self.volume.affine[:3, :3]
         g = a.T @ a
         return np.array([g[0, 0], g[1, 1], g[2, 2], g[0, 1], g[0, 2], g[1, 2]])
 
@@ -170,10 +175,10 @@ class RayProblem:
     def tensors(self) -> Array:
         """Tensors in units of 1e-3 mm^2/s, world axes, continued a few voxels beyond the mask.
 
-        Beyond the mask a voxel takes the tensor of the nearest masked one, so that the field has no cliff where it
-        is read from inside.
+        Beyond the mask a voxel takes the tensor of the nearest masked one, or the mean of those that are as near, so
+        that the field has no cliff where it is read from inside.
         """
-        return self.prepared("tensors", lambda: continued(self.field.tensors, self.field.mask) * 1e3, metric=False)
+        return self.prepared("tensors", lambda: continued(self.volume.tensors, self.volume.mask) * 1e3, metric=False)
 
     def prepared(self, what: str, make: Callable[[], Any], *, metric: bool = True) -> Any:
         """Keep something costly with the tensor field, so that the next click finds it ready.
@@ -193,7 +198,7 @@ class RayProblem:
                 interpolation,
                 s.precision,
             )
-        return self.field.cache.get(key, make)
+        return self.volume.cache.get(key, make)
 
     def dual_eigenvalues(self, values: Any) -> Any:
         """Eigenvalues of the dual metric W from the tensors' (NumPy or CuPy array, units of 1e-3 mm^2/s)."""
@@ -206,22 +211,22 @@ class RayProblem:
         return np.asarray(self.prepared("guide", self._make_guide, metric=False))
 
     def _make_guide(self) -> npt.NDArray[np.float32]:
-        eigen = self.field.eigen
-        guide = np.zeros((*self.field.shape, 4), np.float32)
+        eigen = self.volume.eigen
+        guide = np.zeros((*self.volume.shape, 4), np.float32)
         guide[..., :3] = eigen.vectors[..., 0, :] @ self.to_voxel[:3, :3].T
         guide[..., 3] = fractional_anisotropy(eigen.values)
-        guide[~self.field.mask] = 0
+        guide[~self.volume.mask] = 0
         return guide
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
         """Where rays may go, shape (X, Y, Z)."""
-        return np.ascontiguousarray(self.field.mask)
+        return np.ascontiguousarray(self.volume.mask)
 
     @cached_property
     def masked(self) -> bool:
         """Whether some voxels are outside the mask."""
-        return not bool(self.field.mask.all())
+        return not bool(self.volume.mask.all())
 
     def fa_at(self, voxels: Array) -> Array:
         """FA at voxel positions (count, 3), trilinear, shape (count,)."""
@@ -237,8 +242,26 @@ def check_finite(field: TensorField) -> None:
         raise InvalidInput("some tensors are not finite; fit them again, or leave those voxels out of the mask")
 
 
+def thickened(field: TensorField) -> TensorField:
+    """A field with two voxels more, outside of the mask, at either end of every axis that is short."""
+    ends = [(2, 2) if n < _FEWEST else (0, 0) for n in field.shape]
+    shift = np.eye(4)
+    shift[:3, 3] = [-before for before, _ in ends]
+    return dataclasses.replace(
+        field,
+        tensors=np.pad(field.tensors, [*ends, (0, 0)]),
+        mask=np.pad(field.mask, ends),
+        affine=field.affine @ shift,
+        cache=type(field.cache)(),
+    )
+
+
 def continued(tensors: Array, mask: npt.NDArray[np.bool_]) -> Array:
-    """Copy tensors to the voxels up to three beyond the mask, each from the nearest masked voxel."""
+    """Copy tensors to the voxels up to three beyond the mask, each the mean of the nearest masked voxels.
+
+    Of several that are as near no one is taken by its place in the array, and they are added as whole numbers, so the
+    result does not depend on how the volume is stored.
+    """
     from scipy import ndimage
 
     if not mask.any():
@@ -247,10 +270,33 @@ def continued(tensors: Array, mask: npt.NDArray[np.bool_]) -> Array:
         return tensors
     near = ndimage.binary_dilation(mask, np.ones((3, 3, 3)), iterations=MARGIN_VOXELS) & ~mask
     box = tuple(slice(a.min(), a.max() + 1) for a in np.nonzero(near | mask))
-    nearest = ndimage.distance_transform_edt(~mask[box], return_distances=False, return_indices=True)
+    distances = ndimage.distance_transform_edt(~mask[box])[near[box]]
     filled = tensors.copy()
-    filled[box][near[box]] = tensors[box][tuple(nearest[:, near[box]])]
+    filled[box][near[box]] = _means_at(tensors[box], mask[box], np.argwhere(near[box]), distances)
     return filled
+
+
+def _means_at(tensors: Array, mask: npt.NDArray[np.bool_], voxels: Array, distances: Array) -> Array:
+    """Mean tensors of the masked voxels at a distance (in voxels) from each of some voxels, shape (N, 6)."""
+    reach = int(distances.max())
+    quantum = np.abs(tensors[mask]).max() / _QUANTA or 1.0
+    wide = np.pad(mask, reach)
+    numbers = np.pad(np.rint(np.where(mask[..., np.newaxis], tensors, 0.0) / quantum).astype(np.int64), _around(reach))
+    offsets = np.argwhere(np.ones((2 * reach + 1,) * 3)) - reach
+    square_of_offset, squares = np.square(offsets).sum(axis=1), np.rint(np.square(distances)).astype(int)
+    sums, counts = np.zeros((len(voxels), 6), np.int64), np.zeros(len(voxels), np.int64)
+    for square in np.unique(squares):
+        which = np.flatnonzero(squares == square)
+        for offset in offsets[square_of_offset == square]:
+            places = tuple((voxels[which] + offset + reach).T)
+            counts[which] += wide[places]
+            sums[which] += numbers[places]
+    return sums / counts[:, np.newaxis] * quantum
+
+
+def _around(reach: int) -> list[tuple[int, int]]:
+    """So many voxels at either end of each axis, and no more components."""
+    return [(reach, reach)] * 3 + [(0, 0)]
 
 
 def spline_coefficients(field: Array, *, interpolating: bool) -> Array:
