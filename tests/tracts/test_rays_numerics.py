@@ -1,14 +1,17 @@
 """Accuracy of traced rays: closed forms, symmetries, and the order of the integrators."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.device import CPU, choose_device
-from napari_gpubio.tracts import StopReason, TensorField
+from napari_gpubio.tracts import Directions, StopReason, TensorField, fit_tensors, track
 from napari_gpubio.tracts.checks import BEYOND_VANAART, EXACT, HAMILTONIAN, SEED_SCHEME, SHARP, VANAART, ray_errors
+from napari_gpubio.tracts.io import read_dwi
+from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.analytic import as_matrices
 from napari_gpubio.tracts.phantom.closed_forms import (
     ACROSS,
@@ -22,6 +25,7 @@ from napari_gpubio.tracts.phantom.closed_forms import (
     pull_back,
     ring,
 )
+from napari_gpubio.tracts.tensors.maps import fa_map
 from tests.tracts.ray_samples import (
     AHEAD,
     DOUBLE,
@@ -187,6 +191,39 @@ def test_how_the_array_is_stored_does_not_matter(method, order, flips, device):
     expected = one_ray(field, START, AHEAD, settings, device)
     assert len(expected.points) > 100
     np.testing.assert_allclose(one_ray(again, START, AHEAD, settings, device)[0], expected[0], atol=1e-4)
+
+
+@functools.cache
+def brain(folder=None):
+    """The tensors of the phantom, or of a real scan."""
+    return fit_tensors(load_brain_phantom() if folder is None else read_dwi(folder / "dwi.nii.gz"), device="cpu")
+
+
+@pytest.fixture(params=["phantom", "real"])
+def scanned(request):
+    """The tensors of a brain, whose mask has borders of every shape."""
+    if request.param == "phantom":
+        return brain()
+    return brain(request.getfixturevalue("shared_data") / "dwi" / "whole_brain_b1000")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("order", "flips"), [((0, 1, 2), (1, 0, 0)), ((0, 1, 2), (0, 1, 1)), ((1, 2, 0), (0, 0, 1))])
+def test_how_a_brain_is_stored_does_not_matter(method, order, flips, scanned, device):
+    """Fibers end at the mask, or run along it, where tensors are continued."""
+    voxels = np.argwhere(scanned.mask & (fa_map(scanned) > 0.3))
+    voxels = voxels[np.random.default_rng(0).choice(len(voxels), 40, replace=False)] + 0.1
+    seeds = voxels @ scanned.affine[:3, :3].T + scanned.affine[:3, 3]
+    settings, ahead = changed(METHODS[method], min_length_mm=0.0, max_length_mm=80), Directions(kind="principal")
+    expected, found = (
+        track(field, seeds, ahead, settings, device=device)
+        for field in (scanned, stored_otherwise(scanned, order, flips))
+    )
+    np.testing.assert_array_equal(found.per_fiber["seed"], expected.per_fiber["seed"])
+    assert expected.lengths_mm().max() > 40
+    for one, other in zip(found, expected, strict=True):
+        backward = other[::-1]  # a principal direction has no sign
+        assert min(np.abs(one - other).max(), np.abs(one - backward).max()) < 1e-5
 
 
 @pytest.mark.parametrize("method", METHODS)
