@@ -128,6 +128,21 @@ def test_trx_python_sees_the_same(tmp_path):
     assert_same_columns(read_tractogram(tmp_path / "b.trx"), read)
 
 
+def test_names_that_become_alike_in_trx_are_numbered(tmp_path):
+    """Windows drops blanks at the end of a file's name; dots and slashes have a meaning in trx."""
+    made = make()
+    numbers = {"score ": np.arange(4), " score": np.arange(4) + 4}
+    groups = {"group/left ": np.array([True, False, True, False]), "group/left": np.array([False, True, False, False])}
+    write_tractogram(tmp_path / "a.trx", Tractogram(**{**vars(made), "per_fiber": numbers | groups}))
+    with zipfile.ZipFile(tmp_path / "a.trx") as archive:
+        assert not any(" ." in name for name in archive.namelist())
+    read = read_tractogram(tmp_path / "a.trx").per_fiber
+    for (_, values), name in zip(
+        (numbers | groups).items(), ("score", "score_2", "group/left", "group/left_2"), strict=True
+    ):
+        np.testing.assert_array_equal(read[name], values)
+
+
 @pytest.mark.parametrize("space", ["RAS", "LPS"])
 @pytest.mark.parametrize("binary", [True, False])
 def test_vtk_codings_and_spaces(tmp_path, space, binary):

@@ -278,25 +278,24 @@ def continued(tensors: Array, mask: npt.NDArray[np.bool_]) -> Array:
 
 def _means_at(tensors: Array, mask: npt.NDArray[np.bool_], voxels: Array, distances: Array) -> Array:
     """Mean tensors of the masked voxels at a distance (in voxels) from each of some voxels, shape (N, 6)."""
-    reach = int(distances.max())
-    quantum = np.abs(tensors[mask]).max() / _QUANTA or 1.0
-    wide = np.pad(mask, reach)
-    numbers = np.pad(np.rint(np.where(mask[..., np.newaxis], tensors, 0.0) / quantum).astype(np.int64), _around(reach))
-    offsets = np.argwhere(np.ones((2 * reach + 1,) * 3)) - reach
+    known, reach = tensors[mask], int(distances.max())
+    quantum = np.abs(known).max() / _QUANTA or 1.0
+    numbers = np.rint(known / quantum).astype(np.int64)
+    row: Array = np.full(mask.shape, -1, np.int32)  # of each masked voxel
+    row[mask] = np.arange(len(known))
+    row = np.pad(row, reach, constant_values=-1)
+    steps = np.array([row.shape[1] * row.shape[2], row.shape[2], 1])
+    offsets, places, row = np.argwhere(np.ones((2 * reach + 1,) * 3)) - reach, (voxels + reach) @ steps, row.ravel()
     square_of_offset, squares = np.square(offsets).sum(axis=1), np.rint(np.square(distances)).astype(int)
     sums, counts = np.zeros((len(voxels), 6), np.int64), np.zeros(len(voxels), np.int64)
     for square in np.unique(squares):
         which = np.flatnonzero(squares == square)
         for offset in offsets[square_of_offset == square]:
-            places = tuple((voxels[which] + offset + reach).T)
-            counts[which] += wide[places]
-            sums[which] += numbers[places]
+            rows = row[places[which] + offset @ steps]
+            there = rows >= 0
+            counts[which[there]] += 1
+            sums[which[there]] += numbers[rows[there]]
     return sums / counts[:, np.newaxis] * quantum
-
-
-def _around(reach: int) -> list[tuple[int, int]]:
-    """So many voxels at either end of each axis, and no more components."""
-    return [(reach, reach)] * 3 + [(0, 0)]
 
 
 def spline_coefficients(field: Array, *, interpolating: bool) -> Array:
