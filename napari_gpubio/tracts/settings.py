@@ -130,6 +130,27 @@ class TrackSettings:
         maximum=100.0,
         step=0.5,
     )
+    corner_angle_deg: float = param(
+        90.0,
+        "Neighbors within",
+        "EuDX only: of the eight voxels around a point, those count whose principal direction is at most this far from "
+        "the fiber's, and whose FA is above the stop; 90 = all. DIPY takes 60.",
+        unit="°",
+        above=0.0,
+        maximum=90.0,
+        step=5.0,
+        advanced=True,
+    )
+    corner_weight: float = param(
+        0.0,
+        "Weight of neighbors",
+        "EuDX only: fibers end where the voxels that count have less than this share of the interpolation's weight; "
+        "0 = never. DIPY takes 0.5.",
+        minimum=0.0,
+        maximum=1.0,
+        step=0.1,
+        advanced=True,
+    )
     max_drift: float = param(
         0.0,
         "Stop at drift",

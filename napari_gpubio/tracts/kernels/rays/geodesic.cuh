@@ -18,7 +18,7 @@ struct RayVolumes {
 
 struct RaySettings {
     int stages, measure, max_steps, every;
-    real step_mm, least_fa, max_length_mm, max_bend, max_drift;
+    real step_mm, least_fa, max_length_mm, max_bend, max_drift, least_cos, above_fa, least_weight;
 };
 
 struct Rays {
@@ -85,9 +85,9 @@ __device__ __forceinline__ bool sampled_derivative(const Space& space, const rea
         dy[4] = -a[1];
         dy[5] = -a[2];
     } else {
-        sample_guide(space, y, y[3], y[4], y[5], s[0]);
+        const real weight = sample_guide(space, y, y[3], y[4], y[5], space.least_cos, space.above_fa, s[0]);
         const real size = sqrt(quadratic(space.euclid, s[0][0], s[0][1], s[0][2]));
-        if (!(size > real(1e-3))) return false;
+        if (!(size > real(1e-3)) || weight < space.least_weight) return false;
         dy[0] = s[0][0] / size;
         dy[1] = s[0][1] / size;
         dy[2] = s[0][2] / size;
@@ -256,7 +256,7 @@ __device__ int trace_ray(
             }
         }
         if (reads_guide) {
-            sample_guide(space, out, dx, dy, dz, g);
+            sample_guide(space, out, dx, dy, dz, real(0), real(-1), g);
             fa = g[3];
             if (fa < settings.least_fa) {
                 reason = FA;
@@ -312,7 +312,8 @@ __device__ __forceinline__ void trace(
     if (ray >= rays.count) return;
     const int f = ray / rays.per_fiber;
     const real sign = ray % rays.per_fiber == 0 ? real(1) : real(-1);
-    Space space = {volumes.guide, volumes.mask, {}, {volumes.shape[0], volumes.shape[1], volumes.shape[2]}};
+    const Shape n = {volumes.shape[0], volumes.shape[1], volumes.shape[2]};
+    Space space = {volumes.guide, volumes.mask, {}, n, settings.least_cos, settings.above_fa, settings.least_weight};
     for (int a = 0; a < 6; ++a) space.euclid[a] = volumes.euclid[a];
     real numbers[STATS], x[3], u[3];
     for (int a = 0; a < 3; ++a) {

@@ -58,9 +58,10 @@ def christoffel(samples, u, v, w):
 
 
 @helper
-def derivative(kind, field, guide, grid, state):
+def derivative(kind, field, guide, grid, corners, state):
     """Right-hand side of the system at a state.
 
+    ``corners``: which voxels give a streamline its direction, see `sample_guide`, and the least weight of them.
     Returns whether it exists (not so outside the volume), the six derivatives, and W (zeros for streamlines).
     """
     euclid, shape = grid
@@ -81,9 +82,10 @@ def derivative(kind, field, guide, grid, state):
         if kind == VANAART:
             return True, christoffel(samples, u, v, w), value
         return True, hamilton(samples, u, v, w), value
-    g0, g1, g2, _ = sample_guide(guide, euclid, x, y, z, (u, v, w))
+    least_cos, above_fa, least_weight = corners
+    g0, g1, g2, _, weight = sample_guide(guide, euclid, x, y, z, (u, v, w), least_cos, above_fa)
     size = math.sqrt(quadratic(euclid, g0, g1, g2))
-    if not size > real(1e-3):
+    if not size > real(1e-3) or weight < least_weight:
         return False, nothing, nothing
     return True, (g0 / size, g1 / size, g2 / size, zero, zero, zero), nothing
 
@@ -121,6 +123,7 @@ def trace(start, stop, volumes, settings, rays, output):
     points, counts, reasons, stats = output
     real = seeds.dtype.type
     zero, half, one, two, six = real(0), real(0.5), real(1), real(2), real(6)
+    corners = settings.least_cos, settings.above_fa, settings.least_weight
     for n in range(start, stop):
         f = n // per_fiber
         sign = one if n % per_fiber == 0 else -one
@@ -130,7 +133,7 @@ def trace(start, stop, volumes, settings, rays, output):
         length = riemannian = worst = samples = sum_fa = sum_along = sum_both = zero
         px, py, pz = seeds[f, 0], seeds[f, 1], seeds[f, 2]
         y = (px, py, pz, ux, uy, uz)
-        ok, k1, w = derivative(kind, field, guide, grid, y)
+        ok, k1, w = derivative(kind, field, guide, grid, corners, y)
         reason = STEPS if ok else INVALID
         if ok and (kind == CUBIC or kind == LINEAR):  # from the direction to the momentum of unit length
             mx, my, mz = solve_symmetric(w, ux, uy, uz)
@@ -144,7 +147,7 @@ def trace(start, stop, volumes, settings, rays, output):
         dt = zero
         for step in range(settings.max_steps if reason == STEPS else 0):
             if step > 0 or kind == CUBIC or kind == LINEAR:
-                ok, k1, w = derivative(kind, field, guide, grid, y)
+                ok, k1, w = derivative(kind, field, guide, grid, corners, y)
                 if not ok:
                     reason = VOLUME if kind != EUDX else FA
                     break
@@ -169,7 +172,7 @@ def trace(start, stop, volumes, settings, rays, output):
             at, k, total = y, k1, k1
             for stage in range(1, settings.stages):  # Euler, the midpoint rule, or classical Runge-Kutta
                 at = advanced(y, dt if stage == 3 else half * dt, k)
-                ok, k, _ = derivative(kind, field, guide, grid, at)
+                ok, k, _ = derivative(kind, field, guide, grid, corners, at)
                 if not ok:
                     break
                 if stage < 3:
@@ -204,7 +207,7 @@ def trace(start, stop, volumes, settings, rays, output):
                     reason = CURVATURE
                     break
             if reads_guide:
-                g0, g1, g2, fa = sample_guide(guide, euclid, qx, qy, qz, (dx, dy, dz))
+                g0, g1, g2, fa, _ = sample_guide(guide, euclid, qx, qy, qz, (dx, dy, dz), zero, -one)
                 if fa < settings.least_fa:
                     reason = FA
                     break

@@ -33,6 +33,7 @@ def layouts(real: Any) -> dict[str, np.dtype[Any]]:
         "RaySettings": struct_layout(
             dict.fromkeys(("stages", "measure", "max_steps", "every"), np.int32)
             | dict.fromkeys(("step_mm", "least_fa", "max_length_mm", "max_bend", "max_drift"), real)
+            | dict.fromkeys(("least_cos", "above_fa", "least_weight"), real)
         ),
         "Rays": struct_layout({"seeds": POINTER, "directions": POINTER, "per_fiber": np.int32, "count": np.int32}),
         "RayOutput": struct_layout(

@@ -46,6 +46,7 @@ struct Space {
     const unsigned char* __restrict__ mask;  // null where the mask is everywhere: a load a step less
     real euclid[6];
     Shape n;
+    real least_cos, above_fa, least_weight;  // of the voxels that give a streamline its direction
 };
 
 // a * b + c, rounded once; the compiler fuses nothing else (--fmad=false), so that both backends round alike.
@@ -229,8 +230,10 @@ struct GlobalField {
     }
 };
 
-// Trilinear principal direction (each voxel's sign made to agree with u) and FA.
-__device__ __forceinline__ void sample_guide(const Space& space, const real* x, real ux, real uy, real uz, real out[4])
+// Trilinear principal direction (each voxel's sign made to agree with u) and FA; returns the weight of what counts.
+// Directions count of voxels of more FA, whose angle to u has at least that cosine; FA counts of all of them.
+__device__ __forceinline__ real sample_guide(
+    const Space& space, const real* x, real ux, real uy, real uz, real least_cos, real above_fa, real out[4])
 {
     const Shape n = space.n;
     const int i = min((int)x[0], n.x - 2), j = min((int)x[1], n.y - 2), k = min((int)x[2], n.z - 2);
@@ -238,6 +241,7 @@ __device__ __forceinline__ void sample_guide(const Space& space, const real* x, 
     real m[3];
     multiply(space.euclid, ux, uy, uz, m);
     out[0] = out[1] = out[2] = out[3] = real(0);
+    real weight = real(0);
 #pragma unroll
     for (int corner = 0; corner < 8; ++corner) {
         const int di = corner >> 2, dj = (corner >> 1) & 1, dk = corner & 1;
@@ -245,10 +249,13 @@ __device__ __forceinline__ void sample_guide(const Space& space, const real* x, 
         const float4 e =
             __ldg(reinterpret_cast<const float4*>(space.guide) + node_index(i + di, j + dj, k + dk, n.y, n.z));
         const real along = real(e.x) * m[0] + real(e.y) * m[1] + real(e.z) * m[2];
-        const real with_sign = along >= real(0) ? w : -w;
+        const real counted = fabs(along) >= least_cos && real(e.w) > above_fa ? w : real(0);
+        const real with_sign = along >= real(0) ? counted : -counted;
         out[0] += with_sign * real(e.x);
         out[1] += with_sign * real(e.y);
         out[2] += with_sign * real(e.z);
         out[3] += w * real(e.w);
+        weight += counted;
     }
+    return weight;
 }

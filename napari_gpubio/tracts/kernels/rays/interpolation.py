@@ -164,23 +164,29 @@ def sample_four(field, x, y, z):
 
 
 @helper
-def sample_guide(guide, euclid, x, y, z, u):
-    """Trilinear principal direction (each voxel's sign made to agree with u) and FA: four numbers."""
+def sample_guide(guide, euclid, x, y, z, u, least_cos, above_fa):
+    """Trilinear principal direction (each voxel's sign made to agree with u), FA, and the weight of what counts.
+
+    Directions count of voxels of more FA, whose angle to u has at least that cosine; FA counts of all of them.
+    """
     real = type(x)
     nx, ny, nz, _ = guide.shape
     i, j, k = cell(x, nx), cell(y, ny), cell(z, nz)
     a, b, c = x - real(i), y - real(j), z - real(k)
     ux, uy, uz = u
     mx, my, mz = multiply(euclid, ux, uy, uz)
-    out0 = out1 = out2 = out3 = real(0)
+    out0 = out1 = out2 = out3 = weight = real(0)
     for corner in range(8):
         di, dj, dk = corner >> 2, (corner >> 1) & 1, corner & 1
         w = (a if di else real(1) - a) * (b if dj else real(1) - b) * (c if dk else real(1) - c)
         e0, e1 = real(guide[i + di, j + dj, k + dk, 0]), real(guide[i + di, j + dj, k + dk, 1])
         e2, fa = real(guide[i + di, j + dj, k + dk, 2]), real(guide[i + di, j + dj, k + dk, 3])
-        signed = w if e0 * mx + e1 * my + e2 * mz >= real(0) else -w
+        along = e0 * mx + e1 * my + e2 * mz
+        counted = w if abs(along) >= least_cos and fa > above_fa else real(0)
+        signed = counted if along >= real(0) else -counted
         out0 += signed * e0
         out1 += signed * e1
         out2 += signed * e2
         out3 += w * fa
-    return out0, out1, out2, out3
+        weight += counted
+    return out0, out1, out2, out3, weight

@@ -1,6 +1,7 @@
 """A tracing problem made ready for a backend: geometry, limits and the volumes that a ray reads."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,6 +54,9 @@ class RaySettings(NamedTuple):
     max_length_mm: Any
     max_bend: Any
     max_drift: Any
+    least_cos: Any
+    above_fa: Any
+    least_weight: Any
 
 
 class Rays(NamedTuple):
@@ -159,6 +163,7 @@ class RayProblem:
     def ray_settings(self) -> RaySettings:
         """The scalars that rays need."""
         s, real = self.settings, self.real
+        counts_all = s.corner_angle_deg == 90.0 and s.corner_weight == 0.0
         return RaySettings(
             kind=self.kind,
             stages=self.stages,
@@ -170,6 +175,9 @@ class RayProblem:
             max_length_mm=real(s.max_length_mm),
             max_bend=real(1.0 / s.min_radius_mm if s.min_radius_mm > 0 else 0.0),
             max_drift=real(s.max_drift),
+            least_cos=real(0.0 if s.corner_angle_deg == 90.0 else math.cos(math.radians(s.corner_angle_deg))),
+            above_fa=real(-1.0 if counts_all else s.fa_stop),
+            least_weight=real(s.corner_weight),
         )
 
     def tensors(self) -> Array:
