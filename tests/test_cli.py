@@ -105,7 +105,7 @@ def test_settings_are_options(capsys, tmp_path):
     out = tmp_path / "cc.trx"
     options = [
         "--method",
-        "eudx",
+        "vanaart2011",
         "--step-mm",
         "1",
         "--no-both-ways",
@@ -118,7 +118,7 @@ def test_settings_are_options(capsys, tmp_path):
     ]
     assert cli.main(["tracts", DWI, *SEED, *QUICK, *options, "--estimator", "ols", "--out", str(out)]) == 0
     parameters = tracts.io.read_tractogram(out).parameters
-    assert parameters["tracking"]["method"] == "eudx"
+    assert parameters["tracking"]["method"] == "vanaart2011"
     assert (parameters["tracking"]["step_mm"], parameters["tracking"]["max_length_mm"]) == (1.0, 40.0)
     assert (parameters["directions"]["both_ways"], parameters["directions"]["kind"]) == (False, "sphere")
     assert parameters["launched"] == 9

@@ -95,10 +95,11 @@ def _checks() -> tuple[Check, ...]:
 def _tracking_speed(settings: TrackSettings) -> Callable[[Device], Callable[[], float]]:
     def prepare(device: Device) -> Callable[[], float]:
         field = fit_tensors(load_brain_phantom(), device=device)
-        directions = Directions(count=1000, cone_half_angle_deg=20.0)
+        directions = Directions(count=1000, cone_half_angle_deg=20.0).told_apart_by(settings.method)
+        seeds = ball((0.0, -5.0, 22.0), 2.0 if directions.per_seed == 1 else 0.0, 1000 // directions.per_seed)
 
         def work() -> float:
-            return float(len(track(field, [(0.0, -5.0, 22.0)], directions, settings, device=device).points))
+            return float(len(track(field, seeds, directions, settings, device=device).points))
 
         return work
 

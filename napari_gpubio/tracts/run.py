@@ -93,14 +93,14 @@ def track_steps(
     """
     directions, settings = directions or Directions(), settings or TrackSettings()
     check_finite(field)
-    launch = make_launch(field, seeds_mm, directions)
+    launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
     chosen, clock, done = choose_device(device), RunClock(), 0
     problem, pieces = RayProblem(field, launch, settings), list[Piece]()
     for done, fresh in _chunks(problem, chosen, stop):
         pieces += fresh
         yield Step(done, len(launch), "tracing fibers").showing([piece.fibers for piece in fresh])
     return dataclasses.replace(
-        _in_order(pieces or [Piece(0, 0, _tractogram(problem, no_fibers(directions.both_ways)))]),
+        _in_order(pieces or [Piece(0, 0, _tractogram(problem, no_fibers(launch.directions.both_ways)))]),
         complete=done == len(launch),
         parameters=_parameters(launch, settings, chosen, done, clock.seconds),
     )
@@ -124,7 +124,7 @@ def track_to_file(
 
     directions, settings = directions or Directions(), settings or TrackSettings()
     check_finite(field)
-    launch = make_launch(field, seeds_mm, directions)
+    launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
     chosen, written = choose_device(device), 0
     parameters = _parameters(launch, settings, chosen, len(launch), 0.0)
     with TractogramWriter(path, field.affine, field.shape, parameters) as writer:

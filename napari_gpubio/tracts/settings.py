@@ -1,5 +1,6 @@
 """Settings of fiber tracking, and the Riemannian metrics to choose from."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -61,7 +62,8 @@ class Directions:
     kind: str = param(
         "cone",
         "Directions",
-        "A cone around the principal direction, uniform on the sphere, or the principal direction alone.",
+        "A cone around the principal direction, uniform on the sphere, or the principal direction alone, which is all "
+        "that streamlines (EuDX) have.",
         choices=("cone", "sphere", "principal"),
     )
     count: int = param(
@@ -85,6 +87,10 @@ class Directions:
     def per_seed(self) -> int:
         """Fibers that leave one seed point."""
         return 1 if self.kind == "principal" else self.count
+
+    def told_apart_by(self, method: str) -> "Directions":
+        """Return the directions of which a method makes different fibers: streamlines have one at each seed."""
+        return dataclasses.replace(self, kind="principal") if method == "eudx" else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,6 +101,7 @@ KINDS = {
     "linear": {"interpolation": "linear"},
     "vanaart2011": {"method": "vanaart2011"},
     "eudx": {"method": "eudx"},
+    "eudx of near neighbors": {"method": "eudx", "corner_angle_deg": 60.0, "corner_weight": 0.5},
 }
 CALLOSUM = (0.0, -5.0, 22.0)
 BOTH_KINDS = pytest.mark.parametrize("kind", KINDS)

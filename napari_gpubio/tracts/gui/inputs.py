@@ -146,7 +146,7 @@ def summary_of(settings: BundleSettings) -> str:
         "sphere": f"{directions.count:,} directions each all around",
         "principal": "the principal direction",
     }
-    parts.append(fan[directions.kind] + ("" if directions.both_ways else ", one way"))
+    parts.append(fan[directions.told_apart_by(tracking.method).kind] + ("" if directions.both_ways else ", one way"))
     return "; ".join([*parts, *_changes(tracking)])
 
 

@@ -197,7 +197,10 @@ class TrackingPanel(EnginePanel):
         form.set_row_visible("max_drift", visible=geodesic)
         form.set_row_visible("interpolation", visible=method == "hamiltonian")
         form.set_row_visible("texture", visible=method == "vanaart2011")
-        kind = self.directions_form.widget("kind").value
+        form.set_row_visible("corner_angle_deg", visible=not geodesic)
+        form.set_row_visible("corner_weight", visible=not geodesic)
+        kind = self.directions_form.widget("kind").value if geodesic else "principal"
+        self.directions_form.set_row_visible("kind", visible=geodesic)
         self.directions_form.set_row_visible("count", visible=kind != "principal")
         self.directions_form.set_row_visible("cone_half_angle_deg", visible=kind == "cone")
 

@@ -32,6 +32,12 @@ def test_only_the_rows_that_matter_are_shown(user):
         form.widget("metric").value = metric
         form.widget("method").value = method
         assert hidden_rows(form, *rows) == hidden, (method, metric)
+    neighbors = ("corner_angle_deg", "corner_weight")
+    form.widget("method").value = "eudx"
+    assert not hidden_rows(form, *neighbors)
+    assert hidden_rows(directions, "kind", "count", "cone_half_angle_deg") == {"kind", "count", "cone_half_angle_deg"}
+    form.widget("method").value = "hamiltonian"
+    assert hidden_rows(form, *neighbors) == set(neighbors)
     kinds = {"principal": {"count", "cone_half_angle_deg"}, "sphere": {"cone_half_angle_deg"}, "cone": set()}
     for kind, hidden in kinds.items():
         directions.widget("kind").value = kind
