@@ -113,6 +113,32 @@ def grid_of(layer: Any) -> tuple[Array, tuple[int, int, int]]:
     return to_layer(_last_three(matrix)), (zyx[2], zyx[1], zyx[0])
 
 
+def affine_mm(layer: Any) -> npt.NDArray[np.float64]:
+    """Return index (X, Y, Z) to world mm of a layer, whatever unit of length it is in.
+
+    A layer whose unit is none of length (napari's default, pixels) is taken to be in mm.
+    """
+    affine, _ = grid_of(layer)
+    if carried(layer, "affine") is not None:
+        return np.asarray(affine, np.float64)
+    return np.asarray(np.diag([*mm_per_unit(layer)[::-1], 1.0]) @ affine, np.float64)
+
+
+def mm_per_unit(layer: Any) -> tuple[float, float, float]:
+    """How many mm a unit of the layer's world is along z, y, x."""
+    z, y, x = (float((1.0 * unit).to("mm").magnitude) if _is_length(unit) else 1.0 for unit in tuple(layer.units)[-3:])
+    return z, y, x
+
+
+def has_length_unit(layer: Any) -> bool:
+    """Whether the lengths of a layer's voxels are known: always of ours, of others by a unit other than pixels."""
+    return carried(layer, "affine") is not None or all(_is_length(unit) for unit in tuple(layer.units)[-3:])
+
+
+def _is_length(unit: Any) -> bool:
+    return hasattr(unit, "is_compatible_with") and bool(unit.is_compatible_with("mm"))
+
+
 def volume_of(layer: Any) -> Array:
     """Return the array (X, Y, Z) of a three-dimensional image or labels layer.
 

@@ -1,21 +1,21 @@
 """Doses and structures as napari layers and back, without importing napari."""
 
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.drawn import NAMED_BY, closed_shapes, label_names
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.napari_io import (
     IN_MM,
     KEY,
     LayerData,
+    affine_mm,
     carried,
-    grid_of,
     stored_array,
     volume_layer,
     volume_of,
@@ -32,7 +32,6 @@ from napari_gpubio.core.quantity import (
     standard_error_of,
     to_linear,
 )
-from napari_gpubio.core.space import viewer_to_world
 from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
 from napari_gpubio.dose.model import Dose, is_turned
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, plane_frame
@@ -40,42 +39,12 @@ from napari_gpubio.dose.structures.labels import LabelStructures
 from napari_gpubio.dose.structures.overlaps import UNION, XOR
 from napari_gpubio.dose.structures.raster import thickness_along
 
-_MM = "mm"
 Array = npt.NDArray[Any]
 FRAME = "frame_of_reference"  # under which a layer carries it
 RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # the file of a dose, and what an RTSTRUCT file calls structures by name
 CUT_OUT = "cut_out"  # names of structures whose loops cut out what two of them hold
 CT_NUMBER = "CT number"  # the quantity of a CT, which is no dose
-NAMED_BY = ("structure", "name")  # columns of a layer's table that name what it holds
-CLOSED = ("polygon", "rectangle", "ellipse")  # shapes that are contours
-_CORNERS_OF_ELLIPSE = 128
 _LARGEST_LOGARITHM = 38.0  # of a float32
-
-
-def affine_mm(layer: Any) -> npt.NDArray[np.float64]:
-    """Return index (X, Y, Z) to world mm of a layer, whatever unit of length it is in.
-
-    A layer whose unit is none of length (napari's default, pixels) is taken to be in mm.
-    """
-    affine, _ = grid_of(layer)
-    if carried(layer, "affine") is not None:
-        return np.asarray(affine, np.float64)
-    return np.asarray(np.diag([*mm_per_unit(layer)[::-1], 1.0]) @ affine, np.float64)
-
-
-def mm_per_unit(layer: Any) -> tuple[float, float, float]:
-    """How many mm a unit of the layer's world is along z, y, x."""
-    z, y, x = (float((1.0 * unit).to(_MM).magnitude) if _is_length(unit) else 1.0 for unit in tuple(layer.units)[-3:])
-    return z, y, x
-
-
-def has_length_unit(layer: Any) -> bool:
-    """Whether the lengths of a layer's voxels are known: always of ours, of others by a unit other than pixels."""
-    return carried(layer, "affine") is not None or all(_is_length(unit) for unit in tuple(layer.units)[-3:])
-
-
-def _is_length(unit: Any) -> bool:
-    return hasattr(unit, "is_compatible_with") and bool(unit.is_compatible_with(_MM))
 
 
 # -- doses ------------------------------------------------------------------------------------------------------------
@@ -248,18 +217,6 @@ def labels_layer(
     return volume_layer(structures.labels, structures.affine, name, kind="labels", metadata=metadata, **keywords)
 
 
-def structure_names(layer: Any) -> dict[int, str]:
-    """Return the names that a labels layer gives its labels: in its metadata, or in its table of features."""
-    names = carried(layer, STRUCTURES) or layer.metadata.get(STRUCTURES)
-    if isinstance(names, Mapping):
-        return {int(label): str(name) for label, name in names.items()}
-    table = getattr(layer, "features", None)
-    column = next((c for c in NAMED_BY if table is not None and c in table and "index" in table), None)
-    if column is None or table is None:
-        return {}
-    return {int(label): str(name) for label, name in zip(table["index"], table[column], strict=True) if int(label) > 0}
-
-
 def labels_of(layer: Any) -> LabelStructures:
     """Return the structures of a labels layer: every label that occurs, named as in the layer or ``label 1``.
 
@@ -271,7 +228,7 @@ def labels_of(layer: Any) -> LabelStructures:
     found = LabelStructures(labels=volume_of(layer), affine=affine_mm(layer))
     if not found.values:
         raise InvalidInput(f"the labels {layer.name!r} are empty; paint a structure, or choose other labels")
-    known = structure_names(layer)
+    known = label_names(layer)
     names = {value: known.get(value, name) for value, name in zip(found.values, found.names, strict=True)}
     return LabelStructures(labels=found.labels, affine=found.affine, structures=names)
 
@@ -368,45 +325,10 @@ def _structure(
 
 def _loops_of(layer: Any) -> tuple[dict[str, list[Array]], dict[str, Color], int]:
     """Loops by the name of their structure, world mm, their colors, and how many shapes are none."""
-    names = shape_names(layer)
+    drawn, left_out = closed_shapes(layer)
     loops: dict[str, list[Array]] = {}
     colors: dict[str, Color] = {}
-    to_world, factors, left_out = _data_to_world(layer), np.array(mm_per_unit(layer)), 0
-    for data, kind, name, color in zip(layer.data, layer.shape_type, names, layer.edge_color, strict=True):
-        if kind not in CLOSED:
-            left_out += 1
-            continue
-        points = _ellipse(data) if kind == "ellipse" else np.asarray(data, np.float64)
-        shown = (points @ to_world[:, :-1].T + to_world[:, -1])[:, -3:] * factors
-        loops.setdefault(name, []).append(viewer_to_world(shown))
-        red, green, blue = (round(255 * float(part)) for part in np.asarray(color)[:3])
-        colors.setdefault(name, (red, green, blue))
+    for shape in drawn:
+        loops.setdefault(shape.name, []).append(shape.points_mm)
+        colors.setdefault(shape.name, shape.color)
     return loops, colors, left_out
-
-
-def _data_to_world(layer: Any) -> Array:
-    """What napari does to one point at a time, as a matrix for many, shape (N, N + 1)."""
-    origin = np.asarray(layer.data_to_world(np.zeros(layer.ndim)), np.float64)
-    columns = [np.asarray(layer.data_to_world(unit), np.float64) - origin for unit in np.eye(layer.ndim)]
-    return np.column_stack([*columns, origin])
-
-
-def shape_names(layer: Any) -> list[str]:
-    """Return the structure of each shape: from its table, or the layer's name."""
-    table = getattr(layer, "features", None)
-    column = next((c for c in NAMED_BY if table is not None and c in table), None)
-    if column is None or table is None:
-        return [layer.name] * len(layer.data)
-    return [str(name) if _is_name(name) else layer.name for name in table[column]]
-
-
-def _is_name(name: Any) -> bool:
-    return name is not None and not (isinstance(name, float) and math.isnan(name)) and str(name) != ""
-
-
-def _ellipse(corners: npt.ArrayLike) -> Array:
-    """A polygon in the box of an ellipse, whose four corners napari keeps."""
-    a, b, c, d = np.asarray(corners, np.float64)
-    center, half_u, half_v = (a + b + c + d) / 4, (b - a) / 2, (d - a) / 2
-    angles = 2 * np.pi * np.arange(_CORNERS_OF_ELLIPSE) / _CORNERS_OF_ELLIPSE
-    return np.asarray(center + np.cos(angles)[:, None] * half_u + np.sin(angles)[:, None] * half_v)

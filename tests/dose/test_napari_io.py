@@ -8,19 +8,17 @@ from napari.layers import Image, Labels, Layer, Shapes
 from pydicom.data import get_testdata_file
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, series_layer
+from napari_gpubio.core.napari_io import KEY, affine_mm, has_length_unit, series_layer
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
 from napari_gpubio.dose.io import read_rtstruct
 from napari_gpubio.dose.napari_io import (
-    affine_mm,
     contours_layer,
     contours_of,
     dose_layer,
     dose_of,
     errors_of,
-    has_length_unit,
     labels_layer,
     labels_of,
     unit_of,

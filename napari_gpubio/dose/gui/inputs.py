@@ -7,7 +7,7 @@ from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtWidgets import QComboBox, QLineEdit, QListWidget, QListWidgetItem, QSizePolicy, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.napari_io import affine_mm, carried, has_length_unit
 from napari_gpubio.core.quantity import SCALES, quantity_of
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.dose.gui.combine import CombineBox
@@ -17,8 +17,6 @@ from napari_gpubio.dose.model import is_light
 from napari_gpubio.dose.napari_io import (
     CT_NUMBER,
     NUMBERS,
-    affine_mm,
-    has_length_unit,
     scale_of,
     unit_of,
     unit_scale,

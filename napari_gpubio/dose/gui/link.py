@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from qtpy.QtCore import QObject, Signal
 
-from napari_gpubio.core.napari_io import volume_of
+from napari_gpubio.core.napari_io import affine_mm, mm_per_unit, volume_of
 from napari_gpubio.core.space import apply_affine, viewer_to_world
 from napari_gpubio.dose.gui import curves as readout
 from napari_gpubio.dose.gui.controller import CurveController
@@ -16,7 +16,6 @@ from napari_gpubio.dose.gui.isodose import Isodose
 from napari_gpubio.dose.gui.overlays import Highlight, Target
 from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.request import LiveHistograms, Structure
-from napari_gpubio.dose.napari_io import affine_mm, mm_per_unit
 from napari_gpubio.dose.structures.raster import dose_at_voxels, inside
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.picking import MarkerTool, Position, clicked_position

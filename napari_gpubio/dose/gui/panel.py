@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QTabWidget, QWidget
 
+from napari_gpubio.core.drawn import label_names
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.napari_io import KEY
@@ -32,7 +33,7 @@ from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.request import NO_STRUCTURES, LiveHistograms, Request, run_steps, unit_note
 from napari_gpubio.dose.gui.run_listener import RunListener
 from napari_gpubio.dose.gui.script import save_layer_for_script, script_text, unsaved_layers
-from napari_gpubio.dose.napari_io import NUMBERS, structure_names
+from napari_gpubio.dose.napari_io import NUMBERS
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.gui.connections import Connection, connect_all
 from napari_gpubio.gui.forms import Folded, ParamForm, muted_label
@@ -192,7 +193,7 @@ class DosePanel(EnginePanel):
         if structure.label is None:
             self.show_note("Contours are named by their layer, or by the column 'structure' of its table.")
         else:
-            names = {**structure_names(structure.layer), structure.label: name}
+            names = {**label_names(structure.layer), structure.label: name}
             metadata = structure.layer.metadata.get(KEY, {})
             numbers = {name if old == structure.name else old: n for old, n in metadata.get(NUMBERS, {}).items()}
             structure.layer.metadata[KEY] = {**metadata, STRUCTURES: names, NUMBERS: numbers}

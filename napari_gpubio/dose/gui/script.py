@@ -8,14 +8,14 @@ import numpy as np
 from napari.layers import Labels
 
 from napari_gpubio.core.files import atomic_write
-from napari_gpubio.core.napari_io import save_layer, saved_path, stored_array
+from napari_gpubio.core.napari_io import affine_mm, save_layer, saved_path, stored_array
 from napari_gpubio.core.volumes import nifti_affine, open_nifti, write_volume
 from napari_gpubio.dose.bands import HALVES
 from napari_gpubio.dose.gui.request import Plan, Request, error_doses, structures_of
 from napari_gpubio.dose.metrics.constraints import Constraint
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.model import is_turned
-from napari_gpubio.dose.napari_io import affine_mm, contours_of, errors_of, labels_of, scale_of, unit_scale
+from napari_gpubio.dose.napari_io import contours_of, errors_of, labels_of, scale_of, unit_scale
 from napari_gpubio.dose.structures.overlaps import UNION
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 

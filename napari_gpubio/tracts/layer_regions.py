@@ -1,0 +1,101 @@
+"""Regions that napari layers hold: labels, closed shapes, points with a size; without importing napari."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.drawn import Drawn, closed_shapes, label_names
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import affine_mm, mm_per_unit, volume_of
+from napari_gpubio.core.space import viewer_to_world
+from napari_gpubio.tracts.regions import AnyRegion, Region, Sphere
+
+Array = npt.NDArray[Any]
+EDGE_MM = 0.5  # of the voxels that stand for a drawn shape
+
+
+def region_names(layer: Any) -> dict[int | str, str]:
+    """Return the regions that a layer holds: the key of each, for `region_of`, and its name.
+
+    Parameters
+    ----------
+    layer
+        A labels layer (a region for each label that occurs), a shapes layer (one for each name in its table, or one
+        named as the layer), or a points layer (a sphere for each point).
+    """
+    kind = layer._type_string
+    if kind == "labels":
+        names = label_names(layer)
+        return {int(label): names.get(int(label), str(label)) for label in np.unique(volume_of(layer)) if label != 0}
+    if kind == "shapes":
+        return {shape.name: shape.name for shape in closed_shapes(layer)[0]}
+    return {n: f"{layer.name} {n + 1}" if len(layer.data) > 1 else layer.name for n in range(len(layer.data))}
+
+
+def region_of(layer: Any, key: int | str, *, thickness_mm: float = 1.0) -> AnyRegion:
+    """Return a region of a layer.
+
+    Parameters
+    ----------
+    layer
+        A labels, shapes or points layer.
+    key
+        A label; the name of shapes; the index of a point.
+    thickness_mm
+        How thick closed shapes are across their plane; take the distance of the slices that they were drawn in.
+
+    Returns
+    -------
+    Region or Sphere
+        Labels keep their grid. Shapes become voxels of 0.5 mm. The size of a point is the diameter of its sphere.
+
+    Raises
+    ------
+    InvalidInput
+        If the layer does not hold it.
+    """
+    kind = layer._type_string
+    if kind == "labels":
+        name = label_names(layer).get(int(key)) or f"{layer.name} {key}"
+        return Region(name=name, voxels=volume_of(layer) == int(key), affine=affine_mm(layer))
+    if kind == "shapes":
+        loops = [shape for shape in closed_shapes(layer)[0] if shape.name == key]
+        if not loops:
+            raise InvalidInput(f"the shapes {layer.name!r} hold nothing closed called {key!r}; draw a polygon")
+        return _slabs(str(key), loops, thickness_mm)
+    if not 0 <= int(key) < len(layer.data):
+        raise InvalidInput(f"the points {layer.name!r} have no point {key}; there are {len(layer.data)}")
+    factors = np.array(mm_per_unit(layer))
+    center = viewer_to_world(np.asarray(layer.data_to_world(layer.data[int(key)]))[-3:] * factors)
+    x, y, z = (float(part) for part in center)
+    size = float(np.asarray(layer.size)[int(key)]) * float(np.abs(np.asarray(layer.scale)[-3:] * factors).mean())
+    return Sphere(name=region_names(layer)[int(key)], center_mm=(x, y, z), radius_mm=size / 2)
+
+
+def _slabs(name: str, loops: list[Drawn], thickness_mm: float) -> Region:
+    """Voxels, along the world's axes, whose centers lie in one of several flat shapes of some thickness."""
+    corners = np.concatenate([shape.points_mm for shape in loops])
+    low = np.floor((corners.min(axis=0) - thickness_mm / 2) / EDGE_MM) * EDGE_MM
+    shape = tuple(np.ceil((corners.max(axis=0) + thickness_mm / 2 - low) / EDGE_MM).astype(int) + 1)
+    affine = np.diag([EDGE_MM, EDGE_MM, EDGE_MM, 1.0])
+    affine[:3, 3] = low + EDGE_MM / 2
+    centers = np.moveaxis(np.indices(shape), 0, -1).reshape(-1, 3) * EDGE_MM + affine[:3, 3]
+    inside = np.zeros(len(centers), bool)
+    for loop in loops:
+        middle = loop.points_mm.mean(axis=0)
+        across = np.linalg.svd(loop.points_mm - middle)[2]  # two directions in the plane, and its normal
+        away = (centers - middle) @ across.T
+        near = np.abs(away[:, 2]) <= thickness_mm / 2
+        inside[near] |= _in_polygon(away[near, :2], ((loop.points_mm - middle) @ across.T)[:, :2])
+    return Region(name=name, voxels=inside.reshape(shape), affine=affine)
+
+
+def _in_polygon(points: Array, corners: Array) -> npt.NDArray[np.bool_]:
+    """Whether points (N, 2) lie in a polygon (C, 2), by the number of its edges to their right."""
+    inside = np.zeros(len(points), bool)
+    for (x0, y0), (x1, y1) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        if y0 != y1:
+            straddles = (y0 > points[:, 1]) != (y1 > points[:, 1])
+            inside ^= straddles & (points[:, 0] < x0 + (points[:, 1] - y0) / (y1 - y0) * (x1 - x0))
+    return inside
