@@ -51,7 +51,10 @@ def test_a_drawn_shape_is_a_slab_across_its_plane(axis):
 def test_shapes_of_a_name_are_one_region():
     square = np.array([[0, 0, 0], [0, 4, 0], [0, 4, 4], [0, 0, 4.0]])
     layer = Shapes(
-        [square, square + [2, 0, 0], square + 20], shape_type="rectangle", features={"name": ["a", "a", "b"]}, **IN_MM
+        [square, square + np.array([2, 0, 0]), square + 20],
+        shape_type="rectangle",
+        features={"name": ["a", "a", "b"]},
+        **IN_MM,
     )
     assert region_names(layer) == {"a": "a", "b": "b"}
     assert region_of(layer, "a", thickness_mm=2.0).volume_mm3 == pytest.approx(2 * 32.0, rel=0.15)
