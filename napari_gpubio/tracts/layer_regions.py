@@ -9,7 +9,7 @@ from napari_gpubio.core.drawn import Drawn, closed_shapes, label_names
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import affine_mm, mm_per_unit, volume_of
 from napari_gpubio.core.space import viewer_to_world
-from napari_gpubio.tracts.regions import AnyRegion, Region, Sphere
+from napari_gpubio.tracts.regions import AnyRegion, Region, Sphere, label_counts
 
 Array = npt.NDArray[Any]
 EDGE_MM = 0.5  # of the voxels that stand for a drawn shape
@@ -27,7 +27,7 @@ def region_names(layer: Any) -> dict[int | str, str]:
     kind = layer._type_string
     if kind == "labels":
         names = label_names(layer)
-        return {int(label): names.get(int(label), str(label)) for label in np.unique(volume_of(layer)) if label != 0}
+        return {label: names.get(label, str(label)) for label in label_counts(volume_of(layer))}
     if kind == "shapes":
         return {shape.name: shape.name for shape in closed_shapes(layer)[0]}
     return {n: f"{layer.name} {n + 1}" if len(layer.data) > 1 else layer.name for n in range(len(layer.data))}

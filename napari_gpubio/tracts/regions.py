@@ -15,6 +15,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, checked_affine, same_grid
 
 Array = npt.NDArray[Any]
+_FEW_LABELS = 1 << 20
 _BLOCK = 1 << 20  # voxels whose centers are looked at together
 
 
@@ -152,10 +153,7 @@ class Atlas:
             what = f"{self.labels.ndim} dimensions of {self.labels.dtype}"
             raise InvalidInput(f"the atlas has {what}; labels are a volume (x, y, z) of whole numbers")
         object.__setattr__(self, "affine", checked_affine(self.affine))
-        values, counts = np.unique(self.labels, return_counts=True)
-        object.__setattr__(
-            self, "_voxel_counts", {int(v): int(n) for v, n in zip(values, counts, strict=True) if v != 0}
-        )
+        object.__setattr__(self, "_voxel_counts", label_counts(self.labels))
 
     _voxel_counts: dict[int, int] = field(init=False, repr=False, default_factory=dict)
 
@@ -195,6 +193,19 @@ class Atlas:
         like = [self.name_of(n) for n in self._voxel_counts if wanted in self.name_of(n).casefold()][:10]
         some = like or [self.name_of(label) for label in list(self._voxel_counts)[:10]]
         raise InvalidInput(f"no label is called {name!r}; the atlas has {', '.join(some)}")
+
+
+def label_counts(labels: npt.NDArray[np.integer[Any]]) -> dict[int, int]:
+    """Return the number of voxels of each label that occurs, in the order of the labels; 0 is none."""
+    first = int(labels.min()) if labels.size else 0
+    if labels.size and int(labels.max()) - first < _FEW_LABELS:  # many times as fast as sorting
+        counted = np.bincount(labels.ravel().astype(np.int64) - first)
+        values = np.flatnonzero(counted)
+        found = {first + int(value): int(counted[value]) for value in values}
+    else:
+        found = {int(v): int(n) for v, n in zip(*np.unique(labels, return_counts=True), strict=True)}
+    found.pop(0, None)
+    return found
 
 
 def voxels_on(region: AnyRegion, shape: tuple[int, ...], affine: Array) -> npt.NDArray[np.bool_]:

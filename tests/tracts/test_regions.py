@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.regions import Atlas, Box, Region, Sphere, voxels_on
+from napari_gpubio.tracts.regions import Atlas, Box, Region, Sphere, label_counts, voxels_on
 
 OBLIQUE = np.array([[1.6, -1.2, 0, -20], [1.2, 1.6, 0, 5], [0, 0, 2.5, 1], [0, 0, 0, 1.0]])
 
@@ -53,6 +53,9 @@ def test_an_atlas_gives_its_regions():
     labels[1], labels[3, 2:], labels[5] = 4, 11, -2
     atlas = Atlas(labels=labels, affine=np.eye(4), names={4: "Left-Thalamus", 11: "Left-Caudate"})
     assert dict(atlas.voxel_counts) == {-2: 20, 4: 20, 11: 12}
+    labels[0, 0, 0] = 30_000
+    far = np.where(labels == 30_000, 2**40, labels.astype(np.int64))
+    assert label_counts(far) == {-2: 20, 4: 20, 11: 12, 2**40: 1}
     assert [region.name for region in atlas] == ["-2", "Left-Thalamus", "Left-Caudate"]
     assert (atlas.region("left-thalamus ").voxels == (labels == 4)).all()
     assert (atlas.region(11).voxels == (labels == 11)).all()

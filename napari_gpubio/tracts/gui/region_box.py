@@ -1,0 +1,120 @@
+"""A choice of a region: a layer of labels, shapes or points, and one of the regions that it holds."""
+
+from typing import Any
+
+from napari.layers import Image, Labels, Points, Shapes
+from qtpy.QtCore import QSignalBlocker, Signal
+from qtpy.QtWidgets import QHBoxLayout, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui.connections import Debouncer
+from napari_gpubio.gui.fields import ElidedComboBox
+from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
+from napari_gpubio.tracts.layer_regions import region_names, region_of
+from napari_gpubio.tracts.regions import AnyRegion
+
+
+def why_no_regions(layer: Any) -> str | None:
+    """Why a layer holds no regions."""
+    if isinstance(layer, Shapes | Points):
+        return None if layer.ndim >= len("xyz") else f"{layer.ndim}-D; draw it over a volume"
+    return why_not_array(layer, Labels, VOLUME)
+
+
+class RegionBox(QWidget):
+    """Choose a region of the viewer's layers.
+
+    ``nothing``: the text that stands for no region, None where one must be chosen.
+    """
+
+    changed = Signal()  # another region, or the same one drawn otherwise
+
+    def __init__(self, viewer: Any, *, nothing: str | None = None, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._viewer = viewer
+        hint = "open an atlas, or paint Labels"
+        self.layer_box = LayerBox(viewer, why_no_regions, nothing=nothing, empty=hint, parent=self)
+        self.layer_box.setToolTip("Labels (painted, or an atlas), shapes drawn in a slice, or points of some size")
+        self.name_box = ElidedComboBox(self)
+        self.name_box.setToolTip("Which region of the layer")
+        self._redrawn = Debouncer(self._on_redrawn, self)
+        self._listener = LayerListener(
+            viewer, lambda layer: layer == self.layer, data_changed=self._on_drawn, place_changed=self._on_drawn
+        )
+        self.layer_box.currentIndexChanged.connect(self._on_layer)
+        self.name_box.currentIndexChanged.connect(lambda *_: self.changed.emit())
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.layer_box, 1)
+        row.addWidget(self.name_box, 1)
+
+    @property
+    def layer(self) -> Any | None:
+        """The chosen layer, or None."""
+        return self.layer_box.layer
+
+    @property
+    def key(self) -> int | str | None:
+        """Which of the layer's regions is chosen, or None while it has none."""
+        return None if self.layer is None else self.name_box.currentData()
+
+    def region(self, what: str) -> AnyRegion:
+        """Return the chosen region; ``what``: what it is for, as in "choose where fibers start".
+
+        InvalidInput if there is none.
+        """
+        self._redrawn.cancel()
+        self._list_names()
+        layer = self.layer_box.needed(f"choose {what}: open an atlas, or paint a Labels layer")
+        if self.key is None:
+            raise InvalidInput(f"the layer {layer.name!r} holds no region yet; paint or draw in it to choose {what}")
+        return region_of(layer, self.key, thickness_mm=self.slice_mm())
+
+    def slice_mm(self) -> float:
+        """Distance of the slices of the viewer's volumes: how thick a drawn shape is."""
+        axis = self._viewer.dims.order[-3] - self._viewer.dims.ndim if self._viewer.dims.ndim >= len("xyz") else -1
+        volumes = [layer for layer in self._viewer.layers if isinstance(layer, Image | Labels) and layer.ndim >= -axis]
+        return min((float(layer.extent.step[axis]) for layer in volumes), default=1.0)
+
+    def choose(self, layer: Any, key: int | str) -> None:
+        """Choose a region, if it is there."""
+        self.layer_box.choose(layer)
+        self._list_names()
+        index = self.name_box.findData(key)
+        if self.layer == layer and index >= 0:
+            self.name_box.setCurrentIndex(index)
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        self.layer_box.attach()
+        self._listener.attach()
+        self._list_names()
+
+    def detach(self) -> None:
+        """Stop following the viewer."""
+        self._redrawn.cancel()
+        self._listener.detach()
+        self.layer_box.detach()
+
+    def _on_layer(self, *_: Any) -> None:
+        self._listener.refresh()
+        self._list_names()
+        self.changed.emit()
+
+    def _on_drawn(self, *_: Any) -> None:
+        self._redrawn.request()
+
+    def _on_redrawn(self) -> None:
+        self._list_names()
+        self.changed.emit()
+
+    def _list_names(self) -> None:
+        """List the regions of the layer; the chosen one stays chosen if it is still there."""
+        names, chosen = {} if self.layer is None else region_names(self.layer), self.name_box.currentData()
+        numbered = isinstance(self.layer, Labels)
+        with QSignalBlocker(self.name_box):
+            self.name_box.clear()
+            for key, name in names.items():
+                self.name_box.addItem(f"{key}: {name}" if numbered and name != str(key) else name, key)
+            self.name_box.setCurrentIndex(max(self.name_box.findData(chosen), 0) if names else -1)
+        self.name_box.setVisible(self.layer is not None)

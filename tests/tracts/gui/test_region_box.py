@@ -1,0 +1,70 @@
+"""Choosing a region of the viewer's layers."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import IN_MM
+from napari_gpubio.tracts.gui.region_box import RegionBox
+
+pytestmark = pytest.mark.display
+
+
+@pytest.fixture
+def box(viewer, qtbot):
+    box = RegionBox(viewer)
+    qtbot.addWidget(box)
+    box.attach()
+    yield box
+    box.detach()
+
+
+def atlas(viewer):
+    labels = np.zeros((5, 6, 7), np.uint8)
+    labels[1, 2, 3], labels[3] = 4, 9
+    features = {"index": [4, 9], "name": ["thalamus", "caudate"]}
+    return viewer.add_labels(labels, name="atlas", features=features, **IN_MM)
+
+
+def names(box):
+    return [box.name_box.itemText(n) for n in range(box.name_box.count())]
+
+
+def test_a_region_is_a_layer_and_one_of_its_labels(viewer, box):
+    with pytest.raises(InvalidInput, match="where fibers start"):
+        box.region("where fibers start")
+    layer = atlas(viewer)
+    assert names(box) == ["4: thalamus", "9: caudate"]
+    box.choose(layer, 9)
+    assert box.region("a region").name == "caudate"
+    assert box.region("a region").voxels.sum() == 42
+
+
+def test_what_is_painted_is_listed_and_told(viewer, box, qtbot):
+    layer = atlas(viewer)
+    box.choose(layer, 9)
+    with qtbot.waitSignal(box.changed):
+        layer.data_setitem((np.array([0]), np.array([0]), np.array([0])), 2)
+    assert names(box) == ["2", "4: thalamus", "9: caudate"]
+    assert box.key == 9
+
+
+def test_a_drawn_shape_is_as_thick_as_a_slice(viewer, box):
+    viewer.add_image(np.zeros((9, 9, 9)), scale=(3, 1, 1), **IN_MM)
+    square = np.array([[6, 0, 0], [6, 0, 6], [6, 6, 6], [6, 6, 0.0]])
+    viewer.add_shapes([square], shape_type="polygon", name="cut", **IN_MM)
+    assert names(box) == ["cut"]
+    assert box.region("a region").volume_mm3 == pytest.approx(36 * 3, rel=0.15)
+
+
+def test_layers_without_a_third_axis_are_listed_with_the_reason(viewer, box):
+    viewer.add_points(np.zeros((1, 2)), name="flat")
+    with pytest.raises(InvalidInput, match=r"flat.*2-D"):
+        box.region("a region")
+
+
+def test_a_layer_without_regions_says_so(viewer, box):
+    viewer.add_labels(np.zeros((3, 3, 3), int), name="blank", **IN_MM)
+    assert box.key is None
+    with pytest.raises(InvalidInput, match="blank"):
+        box.region("a region")
