@@ -1,0 +1,100 @@
+"""A table of results, one row for each, that is sorted by any of its numbers and in which one row can be picked."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
+from qtpy.QtGui import QIcon
+from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableWidgetItem, QWidget
+
+from napari_gpubio.core.numbers import short_number
+from napari_gpubio.gui.number_table import CopyingTable
+from napari_gpubio.gui.tables import color_chip
+
+_MOST_ROWS = 12  # without a scroll bar
+
+
+@dataclass(frozen=True, slots=True)
+class RankedColumn:
+    """A column: the name of its values, the title above it (with the unit), and a sentence about it."""
+
+    name: str
+    title: str
+    help: str = ""
+
+
+class RankedTable(CopyingTable):
+    """Shows rows of numbers and texts, sorted by a column; clicking on a title sorts by it.
+
+    ``row_picked`` carries the index of a row in the order in which rows were given, or -1 if none is picked.
+    """
+
+    row_picked = Signal(int)
+
+    def __init__(self, columns: Sequence[RankedColumn], parent: QWidget | None = None) -> None:
+        super().__init__(0, len(columns), parent)
+        self._columns = tuple(columns)
+        self.setHorizontalHeaderLabels([column.title for column in columns])
+        for place, column in enumerate(columns):
+            self.horizontalHeaderItem(place).setToolTip(column.help)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setAlternatingRowColors(True)
+        self.verticalHeader().hide()
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.itemSelectionChanged.connect(lambda: self.row_picked.emit(self.picked))
+
+    @property
+    def picked(self) -> int:
+        """Index of the picked row in the order in which rows were given, or -1."""
+        chosen = self.selectedItems()
+        return int(self.item(chosen[0].row(), 0).data(Qt.ItemDataRole.UserRole)) if chosen else -1
+
+    def pick(self, index: int) -> None:
+        """Pick a row by its index in the order in which rows were given; -1: none. ``row_picked`` is not emitted."""
+        with QSignalBlocker(self):
+            self.clearSelection()
+            for row in range(self.rowCount()):
+                if self.item(row, 0).data(Qt.ItemDataRole.UserRole) == index:
+                    self.selectRow(row)
+                    self.scrollToItem(self.item(row, 0))
+
+    def show_rows(self, rows: Iterable[Mapping[str, float | str]], colors: Sequence[Any] = ()) -> None:
+        """Show these rows, sorted as before; ``colors``: of a chip before the first cell of each row."""
+        self.setSortingEnabled(False)
+        with QSignalBlocker(self):
+            self.setRowCount(0)
+            for index, row in enumerate(rows):
+                self.insertRow(index)
+                for place, column in enumerate(self._columns):
+                    self.setItem(index, place, _Cell(row[column.name]))
+                first = self.item(index, 0)
+                first.setData(Qt.ItemDataRole.UserRole, index)
+                first.setIcon(color_chip(colors[index]) if index < len(colors) else QIcon())
+        self.setSortingEnabled(True)
+        lines = min(self.rowCount(), _MOST_ROWS)
+        edge = self.horizontalHeader().sizeHint().height() + 2 * self.frameWidth()
+        self.setMinimumHeight(edge + lines * self.verticalHeader().defaultSectionSize())
+
+
+class _Cell(QTableWidgetItem):
+    """A text, or a number that is sorted by its value; no number is less than any."""
+
+    def __init__(self, value: float | str) -> None:
+        super().__init__(_text(value))
+        self._order: Any = value
+        if not isinstance(value, str):
+            self._order = -math.inf if math.isnan(value) else float(value)
+            self.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self._order < other._order)
+
+
+def _text(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else short_number(float(value))
