@@ -1,0 +1,115 @@
+"""A square matrix as colored cells, which tell their names and values and can be picked."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyqtgraph
+from napari.utils.colormaps import ensure_colormap
+from qtpy.QtCore import Signal
+from qtpy.QtGui import QTransform
+from qtpy.QtWidgets import QWidget
+
+from napari_gpubio.core.numbers import short_number
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.plots import ThemedPlot
+
+Array = npt.NDArray[Any]
+COLORMAP, COLORS = "viridis", 256
+_MOST_NAMED = 24  # rows whose names are written beside them
+_LONGEST_NAME = 12  # characters of a name beside a row
+
+
+class MatrixPlot(ThemedPlot):
+    """Shows a matrix, row 0 at the top; values that are not finite, and zeros, stay empty.
+
+    ``cell_picked`` carries row and column of a cell that was clicked, ``cell_told`` a line about the one under the
+    mouse, or an empty text.
+    """
+
+    cell_picked = Signal(int, int)
+    cell_told = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent, grid=False)
+        self._values: Array = np.zeros((0, 0))
+        self._names: Sequence[str] = ()
+        self._quantity = ""
+        self._image = pyqtgraph.ImageItem(axisOrder="row-major")
+        self._image.setLookupTable(ensure_colormap(COLORMAP).map(np.linspace(0, 1, COLORS)) * 255)
+        self._frame = pyqtgraph.PlotCurveItem(pen=pyqtgraph.mkPen(theme.TEXT, width=2))
+        self.addItem(self._image)
+        self.addItem(self._frame)
+        self.setAspectLocked(lock=True)
+        self.invertY(b=True)
+        self.hideButtons()
+        self.scene().sigMouseClicked.connect(self._on_clicked)
+        self.scene().sigMouseMoved.connect(self._on_moved)
+
+    def show_matrix(
+        self, values: npt.ArrayLike, names: Sequence[str], quantity: str, *, logarithmic: bool = False
+    ) -> None:
+        """Show a matrix.
+
+        Parameters
+        ----------
+        values
+            Shape (N, N).
+        names
+            Of rows and columns.
+        quantity
+            What the values are, with the unit.
+        logarithmic
+            Whether colors follow the logarithm of values above zero.
+        """
+        self._values, self._names, self._quantity = np.asarray(values, float), list(names), quantity
+        count = len(self._values)
+        usable = np.isfinite(self._values) & (self._values != 0)
+        shown = np.full((count, count), np.nan)
+        shown[usable] = self._values[usable]
+        if logarithmic:
+            shown = np.log10(shown, where=shown > 0, out=np.full_like(shown, np.nan))
+        limits = (np.nanmin(shown), np.nanmax(shown)) if np.isfinite(shown).any() else (0.0, 1.0)
+        self._image.setImage(shown, levels=(limits[0], limits[1] if limits[1] > limits[0] else limits[0] + 1.0))
+        self._image.setTransform(QTransform.fromTranslate(-0.5, -0.5))  # cells lie around whole numbers
+        ticks = [(n, name[:_LONGEST_NAME]) for n, name in enumerate(self._names)] if count <= _MOST_NAMED else []
+        self.getAxis("left").setTicks([ticks])
+        self.getAxis("bottom").setTicks([[]])
+        self.setRange(xRange=(-0.5, count - 0.5), yRange=(-0.5, count - 0.5), padding=0.02)
+        self.frame_cell(None)
+
+    def frame_cell(self, cell: tuple[int, int] | None) -> None:
+        """Draw a frame around a cell, or around none."""
+        if cell is None:
+            self._frame.setData([], [])
+            return
+        row, column = cell
+        self._frame.setData(column + np.array([-1, 1, 1, -1, -1]) / 2, row + np.array([-1, -1, 1, 1, -1]) / 2)
+
+    def recolor(self, swap: Mapping[str, str]) -> None:
+        """Take the colors of another theme."""
+        super().recolor(swap)
+        self._frame.setPen(pyqtgraph.mkPen(theme.TEXT, width=2))
+
+    def cell_at(self, position: Any) -> tuple[int, int] | None:
+        """Return row and column at a position of the scene, or None beside the matrix."""
+        at = self.plotItem.vb.mapSceneToView(position)
+        row, column = int(np.floor(at.y() + 0.5)), int(np.floor(at.x() + 0.5))
+        count = len(self._values)
+        return (row, column) if 0 <= row < count and 0 <= column < count else None
+
+    def text_of(self, row: int, column: int) -> str:
+        """Return a line about a cell: the names of its row and column, and its value."""
+        value = short_number(float(self._values[row, column]))
+        return f"{self._names[row]} – {self._names[column]}: {value} {self._quantity}".strip()
+
+    def _on_clicked(self, event: Any) -> None:
+        cell = self.cell_at(event.scenePos())
+        if cell is not None:
+            self.frame_cell(cell)
+            self.cell_picked.emit(*cell)
+
+    def _on_moved(self, position: Any) -> None:
+        cell = self.cell_at(position)
+        self.cell_told.emit("" if cell is None else self.text_of(*cell))
