@@ -1,5 +1,6 @@
 """A choice of a region: a layer of labels, shapes or points, and one of the regions that it holds."""
 
+from functools import partial
 from typing import Any
 
 from napari.layers import Image, Labels, Points, Shapes
@@ -13,9 +14,13 @@ from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_ar
 from napari_gpubio.tracts.layer_regions import region_names, region_of
 from napari_gpubio.tracts.regions import AnyRegion
 
+DRAWN = (Labels, Shapes, Points)
 
-def why_no_regions(layer: Any) -> str | None:
-    """Why a layer holds no regions."""
+
+def why_no_regions(layer: Any, kinds: tuple[type, ...] = DRAWN) -> str | None:
+    """Why a layer holds no regions; ``kinds``: the classes of layers that may."""
+    if not isinstance(layer, kinds):
+        return ""
     if isinstance(layer, Shapes | Points):
         return None if layer.ndim >= len("xyz") else f"{layer.ndim}-D; draw it over a volume"
     return why_not_array(layer, Labels, VOLUME)
@@ -24,16 +29,25 @@ def why_no_regions(layer: Any) -> str | None:
 class RegionBox(QWidget):
     """Choose a region of the viewer's layers.
 
-    ``nothing``: the text that stands for no region, None where one must be chosen.
+    ``nothing``: the text that stands for no region, None where one must be chosen; ``kinds``: of layers.
     """
 
     changed = Signal()  # another region, or the same one drawn otherwise
 
-    def __init__(self, viewer: Any, *, nothing: str | None = None, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        viewer: Any,
+        *,
+        kinds: tuple[type, ...] = DRAWN,
+        nothing: str | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
         self._viewer = viewer
         hint = "open an atlas, or paint Labels"
-        self.layer_box = LayerBox(viewer, why_no_regions, nothing=nothing, empty=hint, parent=self)
+        self.layer_box = LayerBox(
+            viewer, partial(why_no_regions, kinds=kinds), nothing=nothing, empty=hint, parent=self
+        )
         self.layer_box.setToolTip("Labels (painted, or an atlas), shapes drawn in a slice, or points of some size")
         self.name_box = ElidedComboBox(self)
         self.name_box.setToolTip("Which region of the layer")

@@ -206,9 +206,9 @@ class TrackingPanel(EnginePanel):
 
     def _key(self) -> object:
         """What the fibers of the next run belong to: a bundle, or a label region."""
-        labels, bundle = self.seed_box.labels_box.layer, self.bundles.current
+        labels, bundle = self.seed_box.region_box.layer, self.bundles.current
         if labels is not None:
-            return f"region {labels.name} {self.seed_box.label_box.value()}"
+            return f"region {labels.name} {self.seed_box.label}"
         return None if bundle is None else bundle.key
 
     def _clicked_layer(self) -> Any | None:
@@ -258,7 +258,7 @@ class TrackingPanel(EnginePanel):
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Traced]:
         """Read the inputs and return the tracking of the current bundle; `FiberDisplay` shows what it gives."""
-        return traced_steps(self._request(self.bundles.current, self.seed_box.labels_box.layer), stop)
+        return traced_steps(self._request(self.bundles.current, self.seed_box.region_box.layer), stop)
 
     def _request(self, bundle: Bundle | None, labels: Any | None) -> Request:
         layer, source, region = self.source_box.needed(NO_TENSORS), self.source, None
@@ -268,8 +268,10 @@ class TrackingPanel(EnginePanel):
             raise InvalidInput("there is no seed; click in the brain, or choose a label region to seed from")
         name = "" if bundle is None else bundle.name
         if labels is not None:
+            if not self.seed_box.label:
+                raise InvalidInput(f"the labels {labels.name!r} are empty; paint the region to seed from")
             region = Region(volume_of(labels), grid_of(labels)[0])
-            name = f"{labels.name} {self.seed_box.label_box.value()}"
+            name = f"{labels.name} {self.seed_box.label}"
         key = self._key() if labels is not None or bundle is None else bundle.key
         shown = self.display.fiber_layer(key)
         return Request(
@@ -290,7 +292,7 @@ class TrackingPanel(EnginePanel):
         return BundleSettings(
             center_mm=None if region else center_mm,
             region=region,
-            label=self.seed_box.label_box.value(),
+            label=self.seed_box.label,
             seeds=self.seed_box.form.value(),
             directions=self.directions_form.value(),
             tracking=self.settings_form.value(),
@@ -352,7 +354,7 @@ class TrackingPanel(EnginePanel):
 
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that shows the fibers that are on screen; see `tracking_script`."""
-        labels, bundle = self.seed_box.labels_box.layer, self.bundles.current
+        labels, bundle = self.seed_box.region_box.layer, self.bundles.current
         is_traced = self.display.fiber_layer(self._key()) is not None
         nothing = bundle is None and labels is None and any(isinstance(x, Streamlines) for x in self.viewer.layers)
         request = None if is_traced or nothing else self._request(bundle, labels)
