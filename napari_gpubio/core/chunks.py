@@ -22,6 +22,14 @@ MOST_SECONDS = 0.5  # for the work of a chunk where every one, however short, ta
 MOST_CHUNK_BYTES = 400 << 20  # enough rays to fill the largest GPUs; more would only take memory from others
 
 
+def items_within_memory(device: Device, bytes_per_item: int) -> int:
+    """Most items that are done at once on a device, at least one."""
+    if device.kind == CPU.kind:
+        return 1 << 30
+    usable = min(MOST_CHUNK_BYTES, 0.6 * free_memory_bytes(device))
+    return max(1, int(usable / max(1, bytes_per_item)))
+
+
 class Runnable(Protocol):
     """The methods of a backend's ``Run`` that chunked execution needs."""
 
@@ -159,10 +167,7 @@ class _Worker:
         return min(max(0.0, seconds - per_item * count), 0.8 * seconds)
 
     def _fits(self) -> int:
-        if self.run.device.kind == CPU.kind:
-            return 1 << 30
-        usable = min(MOST_CHUNK_BYTES, 0.6 * free_memory_bytes(self.run.device))
-        return max(1, int(usable / max(1, self.run.bytes_per_item())))
+        return items_within_memory(self.run.device, self.run.bytes_per_item())
 
 
 class _Line:

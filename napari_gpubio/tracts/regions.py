@@ -208,6 +208,18 @@ def label_counts(labels: npt.NDArray[np.integer[Any]]) -> dict[int, int]:
     return found
 
 
+def distances_mm(region: AnyRegion, points_mm: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Distance of world points, shape (N, 3), from a region (from the nearest center of its voxels), shape (N,)."""
+    from scipy.spatial import KDTree
+
+    points = np.asarray(points_mm, np.float64)
+    if isinstance(region, Sphere):
+        return np.maximum(np.linalg.norm(points - region.center_mm, axis=-1) - region.radius_mm, 0.0)
+    if isinstance(region, Box):
+        return np.asarray(np.linalg.norm(points - points.clip(region.low_mm, region.high_mm), axis=-1))
+    return np.asarray(KDTree(apply_affine(region.affine, np.argwhere(region.voxels))).query(points)[0])
+
+
 def voxels_on(region: AnyRegion, shape: tuple[int, ...], affine: Array) -> npt.NDArray[np.bool_]:
     """Which voxels of another grid have their centers in a region, shape ``shape``; perhaps none."""
     if isinstance(region, Region) and same_grid(region.voxels.shape, region.affine, shape, affine):

@@ -16,7 +16,8 @@ from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
 from napari_gpubio.tracts.kernels.rays.tally import Partial, no_fibers
 from napari_gpubio.tracts.model import TensorField, Tractogram
-from napari_gpubio.tracts.seeds import Launch, make_launch
+from napari_gpubio.tracts.regions import AnyRegion
+from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 
 Array = npt.NDArray[Any]
@@ -36,6 +37,8 @@ def track(
     directions: Directions | None = None,
     settings: TrackSettings | None = None,
     *,
+    target: AnyRegion | None = None,
+    only_target: bool = False,
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> Tractogram:
@@ -49,7 +52,8 @@ def track(
     >>> len(fibers) > 0
     True
     """
-    return drive(track_steps(field, seeds_mm, directions, settings, device=device), progress)
+    steps = track_steps(field, seeds_mm, directions, settings, target=target, only_target=only_target, device=device)
+    return drive(steps, progress)
 
 
 def track_steps(
@@ -58,6 +62,8 @@ def track_steps(
     directions: Directions | None = None,
     settings: TrackSettings | None = None,
     *,
+    target: AnyRegion | None = None,
+    only_target: bool = False,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, Tractogram]:
@@ -73,6 +79,11 @@ def track_steps(
         The fan of directions at each seed; see `Directions`.
     settings
         Method, metric, step and stops; see `TrackSettings`.
+    target
+        A region where rays end, with `StopReason.TARGET`, even if FA is low there: at their first point in one of its
+        voxels on the grid of the tensors. Those outside the mask count where they touch it.
+    only_target
+        Whether only fibers are kept of which a ray reached the target.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
@@ -89,30 +100,33 @@ def track_steps(
     Raises
     ------
     InvalidInput
-        If no seed lies in the mask or a parameter is out of range.
+        If no seed lies in the mask, the target is nowhere near it, or a parameter is out of range.
     """
     directions, settings = directions or Directions(), settings or TrackSettings()
     check_finite(field)
     launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
     chosen, clock, done = choose_device(device), RunClock(), 0
-    problem, pieces = RayProblem(field, launch, settings), list[Piece]()
+    problem = RayProblem(field, launch, settings, target=target, only_target=only_target)
+    pieces = list[Piece]()
     for done, fresh in _chunks(problem, chosen, stop):
         pieces += fresh
         yield Step(done, len(launch), "tracing fibers").showing([piece.fibers for piece in fresh])
     return dataclasses.replace(
         _in_order(pieces or [Piece(0, 0, _tractogram(problem, no_fibers(launch.directions.both_ways)))]),
         complete=done == len(launch),
-        parameters=_parameters(launch, settings, chosen, done, clock.seconds),
+        parameters=_parameters(problem, chosen, done, clock.seconds),
     )
 
 
-def track_to_file(
+def track_to_file(  # noqa: PLR0913 - what a user may know of a run
     path: str,
     field: TensorField,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
     settings: TrackSettings | None = None,
     *,
+    target: AnyRegion | None = None,
+    only_target: bool = False,
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> int:
@@ -126,11 +140,12 @@ def track_to_file(
     check_finite(field)
     launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
     chosen, written = choose_device(device), 0
-    parameters = _parameters(launch, settings, chosen, len(launch), 0.0)
+    problem = RayProblem(field, launch, settings, target=target, only_target=only_target)
+    parameters = _parameters(problem, chosen, len(launch), 0.0)
     with TractogramWriter(path, field.affine, field.shape, parameters) as writer:
         waiting: dict[int, Piece] = {}
         following = 0
-        for done, fresh in _chunks(RayProblem(field, launch, settings), chosen, None):
+        for done, fresh in _chunks(problem, chosen, None):
             waiting |= {piece.start: piece for piece in fresh}
             while following in waiting:  # several GPUs finish in any order; the file keeps the order of the launch
                 piece = waiting.pop(following)
@@ -154,7 +169,7 @@ def _chunks(problem: RayProblem, device: Device, stop: threading.Event | None) -
         for done in advance_in_chunks(runs, len(problem.launch), stop=stop, first_chunk=512):
             yield (
                 done,
-                [Piece(part.start, len(part), _tractogram(problem, part)) for run in runs for part in run.take()],
+                [Piece(part.start, part.launched, _tractogram(problem, part)) for run in runs for part in run.take()],
             )
     finally:
         for run in runs:
@@ -198,7 +213,7 @@ def _tractogram(problem: RayProblem, part: Partial) -> Tractogram:
     per_fiber = {name: values.astype(np.float32) for name, values in numbers.items()}
     per_fiber["stop_reason"] = part.reasons[:, 0]
     per_fiber["stop_reason_back"] = part.reasons[:, -1]
-    per_fiber["seed"] = problem.launch.seed_of(part.start, len(part)).astype(np.int32)
+    per_fiber["seed"] = problem.launch.seed_of(part.start, part.launched)[part.which].astype(np.int32)
     whole = Tractogram(
         points=part.points,
         offsets=part.offsets,
@@ -211,13 +226,14 @@ def _tractogram(problem: RayProblem, part: Partial) -> Tractogram:
     return whole if long_enough.all() else whole.select(long_enough)
 
 
-def _parameters(
-    launch: Launch, settings: TrackSettings, device: Device, launched: int, seconds: float
-) -> dict[str, Any]:
-    """Everything needed to do it again, as JSON can hold it."""
+def _parameters(problem: RayProblem, device: Device, launched: int, seconds: float) -> dict[str, Any]:
+    """Everything needed to do it again, as JSON can hold it (of a target its name)."""
+    launch = problem.launch
+    target = {} if problem.target is None else {"target": problem.target.name, "only_target": problem.only_target}
     return {
         "software": f"napari-gpubio {__version__}",
-        "tracking": dataclasses.asdict(settings),
+        "tracking": dataclasses.asdict(problem.settings),
+        **target,
         "directions": dataclasses.asdict(launch.directions),
         "seeds_mm": np.round(launch.points_mm[:1000], 4).tolist(),
         "seed_count": len(launch.points_mm),

@@ -53,6 +53,7 @@ class StopReason(IntEnum):
     CURVATURE = 6
     DRIFT = 7
     INVALID = 8
+    TARGET = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ _REASONS = {
     StopReason.CURVATURE: "curved too tightly",
     StopReason.DRIFT: "drifted too far",
     StopReason.INVALID: "reached an invalid tensor",
+    StopReason.TARGET: "reached the target",
 }
 
 

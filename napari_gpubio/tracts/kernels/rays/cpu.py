@@ -22,7 +22,7 @@ from napari_gpubio.tracts.kernels.rays.problem import (
     RayVolumes,
     spline_coefficients,
 )
-from napari_gpubio.tracts.kernels.rays.tally import STATS, Partial
+from napari_gpubio.tracts.kernels.rays.tally import STATS, Partial, arrivals
 from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen_decompose
 
 Array = npt.NDArray[Any]
@@ -90,7 +90,11 @@ class Run:
         """Trace the fibers ``start`` to ``start + count - 1``."""
         rays, output = self.allocate(self._problem.rays(start, count))
         self.launch(rays, output)
-        self._parts.append(self._packed(start, rays, output))
+        which = np.arange(count)
+        if self._problem.only_target:
+            which = arrivals(output.reasons, rays.per_fiber)
+            rays, output = rays.of(which), output.of(which, rays.per_fiber)
+        self._parts.append(self._packed(start, count, which, rays, output))
 
     def take(self) -> list[Partial]:
         """Hand over the fibers finished so far, and forget them."""
@@ -99,14 +103,16 @@ class Run:
     def close(self) -> None:
         """Nothing to free on the CPU."""
 
-    def _packed(self, start: int, rays: Rays, output: RayOutput) -> Partial:
+    def _packed(self, start: int, launched: int, which: Array, rays: Rays, output: RayOutput) -> Partial:
         p, count = self._problem, len(rays.seeds)
-        per_ray = output.written.astype(np.int64).reshape(count, -1)
+        per_ray = output.written.astype(np.int64).reshape(count, rays.per_fiber)
         offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
         fibers = Fibers(offsets, np.empty((offsets[-1], 3), np.float32), np.empty(offsets[-1], np.float32))
         run_blocks(pack, count, np.array(p.volume.affine), rays, p.fa_at(rays.seeds), output, fibers, least=64)
         return Partial(
             start=start,
+            launched=launched,
+            which=which,
             points=fibers.points,
             fa=fibers.fa,
             offsets=offsets,

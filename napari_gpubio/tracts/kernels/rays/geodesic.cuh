@@ -4,7 +4,8 @@
 #include "interpolation.cuh"
 
 enum Kind { CUBIC = 0, LINEAR = 1, VANAART = 2, EUDX = 3 };
-enum Reason { VOLUME = 1, MASK = 2, FA = 3, STEPS = 4, LENGTH = 5, CURVATURE = 6, DRIFT = 7, INVALID = 8 };
+enum Reason { VOLUME = 1, MASK = 2, FA = 3, STEPS = 4, LENGTH = 5, CURVATURE = 6, DRIFT = 7, INVALID = 8, TARGET = 9 };
+enum Mark { IN_MASK = 1, IN_TARGET = 2 };  // bits of a voxel
 enum { STATS = 7 };
 
 // The arguments of the kernels; problem.py describes them.
@@ -181,9 +182,10 @@ struct alignas(4 * sizeof(real)) Point {
     real x, y, z, fa;
 };  // aligned, so that it is stored at once
 
+// Nothing where points are not kept.
 __device__ __forceinline__ void write_point(real* __restrict__ points, int at, const real* y, real fa)
 {
-    reinterpret_cast<Point*>(points)[at] = Point{y[0], y[1], y[2], fa};
+    if (points) reinterpret_cast<Point*>(points)[at] = Point{y[0], y[1], y[2], fa};
 }
 
 // Trace one ray from x along u; the seed is not among its points. Returns the reason for the end.
@@ -236,10 +238,12 @@ __device__ int trace_ray(
             break;
         }
         const int i = (int)(out[0] + real(0.5)), j = (int)(out[1] + real(0.5)), k = (int)(out[2] + real(0.5));
-        if (space.mask && !space.mask[node_index(i, j, k, n.y, n.z)]) {
+        const int mark = space.mask ? space.mask[node_index(i, j, k, n.y, n.z)] : IN_MASK;
+        if (mark == 0) {
             reason = MASK;
             break;
         }
+        const bool arrived = mark >= IN_TARGET;
         const bool now = --until_kept == 0;
         const bool reads_guide = settings.least_fa > real(0) || (settings.measure && now);
         if (now) until_kept = settings.every;
@@ -258,7 +262,7 @@ __device__ int trace_ray(
         if (reads_guide) {
             sample_guide(space, out, dx, dy, dz, real(0), real(-1), g);
             fa = g[3];
-            if (fa < settings.least_fa) {
+            if (fa < settings.least_fa && !arrived) {
                 reason = FA;
                 break;
             }
@@ -289,6 +293,10 @@ __device__ int trace_ray(
             }
         }
         kept = now;
+        if (arrived) {
+            reason = TARGET;
+            break;
+        }
         if (stats[0] >= settings.max_length_mm) {
             reason = LENGTH;
             break;
@@ -322,7 +330,7 @@ __device__ __forceinline__ void trace(
     }
     for (int q = 0; q < STATS; ++q) numbers[q] = real(0);
     int count = 0;
-    real* points = output.points + 4 * (size_t)ray * output.ray_points;
+    real* points = output.points ? output.points + 4 * (size_t)ray * output.ray_points : nullptr;
     output.reasons[ray] = (unsigned char)trace_ray<KIND>(field, space, settings, x, u, points, &count, numbers);
     output.written[ray] = count;
     for (int q = 0; q < STATS; ++q) output.stats[STATS * (size_t)ray + q] = numbers[q];

@@ -18,12 +18,12 @@ from napari_gpubio.tracts.kernels.rays.interpolation import (
     sample_linear,
     solve_symmetric,
 )
-from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, LINEAR, VANAART
+from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, IN_TARGET, LINEAR, VANAART
 from napari_gpubio.tracts.settings import StopReason
 
 VOLUME, MASK, FA, STEPS = int(StopReason.VOLUME), int(StopReason.MASK), int(StopReason.FA), int(StopReason.STEPS)
 LENGTH, CURVATURE = int(StopReason.LENGTH), int(StopReason.CURVATURE)
-DRIFT, INVALID = int(StopReason.DRIFT), int(StopReason.INVALID)
+DRIFT, INVALID, TARGET = int(StopReason.DRIFT), int(StopReason.INVALID), int(StopReason.TARGET)
 
 
 @leaf
@@ -191,9 +191,11 @@ def trace(start, stop, volumes, settings, rays, output):
             if not inside(shape, qx, qy, qz):
                 reason = VOLUME
                 break
-            if not mask[np.int64(qx + half), np.int64(qy + half), np.int64(qz + half)]:
+            mark = mask[np.int64(qx + half), np.int64(qy + half), np.int64(qz + half)]
+            if mark == 0:
                 reason = MASK
                 break
+            arrived = mark >= IN_TARGET
             until_kept -= 1
             now = until_kept == 0
             if now:
@@ -208,7 +210,7 @@ def trace(start, stop, volumes, settings, rays, output):
                     break
             if reads_guide:
                 g0, g1, g2, fa, _ = sample_guide(guide, euclid, qx, qy, qz, (dx, dy, dz), zero, -one)
-                if fa < settings.least_fa:
+                if fa < settings.least_fa and not arrived:
                     reason = FA
                     break
             length += moved
@@ -229,6 +231,9 @@ def trace(start, stop, volumes, settings, rays, output):
                     sum_along += along
                     sum_both += fa * along
             kept = now
+            if arrived:
+                reason = TARGET
+                break
             if length >= settings.max_length_mm:
                 reason = LENGTH
                 break

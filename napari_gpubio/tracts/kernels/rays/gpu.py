@@ -1,5 +1,6 @@
 """Ray tracing in CUDA, the counterpart of ``cpu.py``; kernels: ``geodesic.cu`` and ``geodesic_texture.cu``."""
 
+import dataclasses
 import functools
 from collections import deque
 from pathlib import Path
@@ -8,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.chunks import items_within_memory
 from napari_gpubio.core.device import Device, processor_count, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, LINEAR, VANAART, RayOutput, RayProblem, Rays
-from napari_gpubio.tracts.kernels.rays.tally import STATS, Partial
+from napari_gpubio.tracts.kernels.rays.tally import STATS, Partial, arrivals, joined, no_fibers
 from napari_gpubio.tracts.kernels.tensors.gpu import compose, eigen_decompose
 
 Array = npt.NDArray[Any]
@@ -110,7 +112,7 @@ class Run:
         with cupy.cuda.Device(device.indices[0]):
             self._field = problem.prepared(f"field on {device}", lambda: _prepared_field(problem))
             self._guide = problem.prepared(f"guide on {device}", lambda: cupy.asarray(problem.guide), metric=False)
-            self._mask = problem.prepared(f"mask on {device}", lambda: cupy.asarray(problem.mask), metric=False)
+            self._mask = problem.volume.cache.get(("mask", problem.target, device), lambda: cupy.asarray(problem.mask))
             self._textures = _textures(self._field) if problem.uses_texture else None
         self._volumes = struct(
             self._layouts["RayVolumes"],
@@ -125,15 +127,27 @@ class Run:
         self._settings = struct(self._layouts["RaySettings"], **{n: v for n, v in scalars.items() if n != "kind"})
 
     def bytes_per_item(self) -> int:
-        """Bytes of the buffers that one fiber takes: its rays' points, and the packed copy."""
+        """Bytes of the buffers that one fiber takes: its rays' points, and the packed copy.
+
+        Where only those that reach the target are kept, most fibers have no points; the others are traced in pieces.
+        """
+        return 256 if self._problem.only_target else self._bytes_with_points
+
+    @property
+    def _bytes_with_points(self) -> int:
         return int(2.5 * 2 * self._problem.settings.ray_points * 4 * np.dtype(self._problem.real).itemsize)
 
     def advance(self, start: int, count: int) -> None:
         """Trace the fibers ``start`` to ``start + count - 1``."""
         import cupy
 
+        rays, which, most = self._problem.rays(start, count), np.arange(count), count
         with cupy.cuda.Device(self.device.indices[0]):
-            self._parts.append(self._traced(start, count))
+            if self._problem.only_target:
+                which = self._arrivals(rays)
+                most = items_within_memory(self.device, self._bytes_with_points)
+            pieces = [which[first : first + most] for first in range(0, len(which), most)] or [which]
+            self._parts.append(joined([self._traced(start, count, some, rays.of(some)) for some in pieces]))
 
     def take(self) -> list[Partial]:
         """Hand over the fibers finished so far, and forget them."""
@@ -144,12 +158,16 @@ class Run:
         self._field = self._guide = self._mask = self._textures = None
 
     def allocate(self, rays: Rays) -> tuple[Rays, RayOutput]:
-        """Copy rays to the device, and allocate memory for their points there."""
+        """Copy rays to the device, and allocate memory for what they write there."""
+        return self._allocate(rays, self._problem.settings.ray_points)
+
+    def _allocate(self, rays: Rays, ray_points: int) -> tuple[Rays, RayOutput]:
+        """Allocate, perhaps for no points, which are then not written."""
         import cupy
 
         p, rows = self._problem, len(rays.seeds) * rays.per_fiber
         output = RayOutput(
-            points=cupy.empty((rows, p.settings.ray_points, 4), p.real),
+            points=cupy.empty((rows, ray_points, 4), p.real) if ray_points else None,
             written=cupy.empty(rows, np.int32),
             reasons=cupy.empty(rows, np.uint8),
             stats=cupy.empty((rows, STATS), p.real),
@@ -161,7 +179,7 @@ class Run:
         count = len(output.written)
         self._chunk = (
             struct(self._layouts["Rays"], **rays._asdict(), count=count),
-            struct(self._layouts["RayOutput"], **output._asdict(), ray_points=output.points.shape[1]),
+            struct(self._layouts["RayOutput"], **output._asdict(), ray_points=self._problem.settings.ray_points),
         )
         threads = rays_per_block(count, processor_count(self.device))
         arguments: tuple[Any, ...] = (self._volumes, self._settings, *self._chunk)
@@ -173,11 +191,19 @@ class Run:
             run = self._kernel(_KERNELS[self._problem.kind])
         run((-(-count // threads),), (threads,), arguments)
 
-    def _traced(self, start: int, count: int) -> Partial:
+    def _arrivals(self, host_rays: Rays) -> npt.NDArray[np.int64]:
+        """Which fibers reach the target: they are traced without storing points."""
+        rays, output = self._allocate(host_rays, 0)
+        self.launch(rays, output)
+        return arrivals(to_host(output.reasons), rays.per_fiber)
+
+    def _traced(self, start: int, launched: int, which: npt.NDArray[np.int64], host_rays: Rays) -> Partial:
+        """Trace the fibers of a launch that ``which`` tells and ``host_rays`` holds."""
         import cupy
 
-        p = self._problem
-        host_rays = p.rays(start, count)
+        p, count = self._problem, len(which)
+        if count == 0:
+            return dataclasses.replace(no_fibers(p.rays_per_fiber == 2), start=start, launched=launched)
         rays, output = self.allocate(host_rays)
         self.launch(rays, output)
         seed_fa = cupy.asarray(p.fa_at(host_rays.seeds))  # alive until the kernel is done, as are the offsets
@@ -196,6 +222,8 @@ class Run:
         self._kernel("pack")((count,), (_PACK_THREADS,), (*self._chunk, fibers))
         return Partial(
             start=start,
+            launched=launched,
+            which=which,
             points=to_host(points),
             fa=to_host(fa),
             offsets=offsets,

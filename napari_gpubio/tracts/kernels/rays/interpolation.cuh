@@ -43,7 +43,7 @@ struct Shape {
 // What every ray reads beside the field: principal directions and FA of the voxels, the mask, the Euclidean metric.
 struct Space {
     const float* __restrict__ guide;
-    const unsigned char* __restrict__ mask;  // null where the mask is everywhere: a load a step less
+    const unsigned char* __restrict__ mask;  // null where no voxel ends a ray: a load a step less
     real euclid[6];
     Shape n;
     real least_cos, above_fa, least_weight;  // of the voxels that give a streamline its direction

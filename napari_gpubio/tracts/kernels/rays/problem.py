@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.regions import AnyRegion, distances_mm, voxels_on
 from napari_gpubio.tracts.seeds import Launch
 from napari_gpubio.tracts.settings import INTEGRATORS, METRICS, TrackSettings
 from napari_gpubio.tracts.tensors.maps import fractional_anisotropy
@@ -20,6 +22,7 @@ Array = npt.NDArray[Any]
 
 # The kinds of system, the same numbers in cpu.py and geodesic.cuh.
 CUBIC, LINEAR, VANAART, EUDX = 0, 1, 2, 3
+IN_MASK, IN_TARGET = 1, 2  # bits of a voxel in `RayVolumes.mask`; of the kernels too
 MARGIN_VOXELS = 3  # how far tensors are continued beyond the mask: a cubic spline reads two voxels away
 _FEWEST = 4  # voxels along an axis; thinner volumes get some more
 _QUANTA = 2.0**40  # of the largest tensor component: sums of whole numbers do not depend on their order
@@ -33,7 +36,7 @@ class RayGrid(NamedTuple):
 
 
 class RayVolumes(NamedTuple):
-    """What all rays read: the prepared field, the guide and the mask."""
+    """What all rays read: the prepared field, the guide and the mask (bits `IN_MASK` and `IN_TARGET` of each voxel)."""
 
     field: Any
     guide: Any
@@ -66,6 +69,10 @@ class Rays(NamedTuple):
     directions: Any
     per_fiber: int
 
+    def of(self, which: Any) -> "Rays":
+        """The rays of some fibers."""
+        return Rays(self.seeds[which], self.directions[which], self.per_fiber)
+
 
 class RayOutput(NamedTuple):
     """What rays write, one row for each ray: points (R, P, 4), their number, the stop reason, `STATS` numbers."""
@@ -74,6 +81,11 @@ class RayOutput(NamedTuple):
     written: Any
     reasons: Any
     stats: Any
+
+    def of(self, which: Any, per_fiber: int) -> "RayOutput":
+        """Return what the rays of some fibers wrote."""
+        rows = (per_fiber * which[:, np.newaxis] + np.arange(per_fiber)).ravel()
+        return RayOutput(*(values[rows] for values in self))
 
 
 class Fibers(NamedTuple):
@@ -89,12 +101,19 @@ class RayProblem:
     """What a ray needs to know: tensors, seeds and directions, settings.
 
     ``measure``: whether FA, alignment and drift are gathered along the rays (the paper's plain benchmark does not).
+    ``target``: where rays end, with `StopReason.TARGET`; ``only_target``: whether the others are left out.
     """
 
     field: TensorField
     launch: Launch
     settings: TrackSettings
     measure: bool = True
+    target: AnyRegion | None = None
+    only_target: bool = False
+
+    def __post_init__(self) -> None:
+        if self.only_target and self.target is None:
+            raise InvalidInput("only fibers that reach a target are kept, but there is no target; give a region")
 
     @cached_property
     def volume(self) -> TensorField:
@@ -149,7 +168,7 @@ class RayProblem:
         g = a.T @ a
         return np.array([g[0, 0], g[1, 1], g[2, 2], g[0, 1], g[0, 2], g[1, 2]])
 
-    def rays(self, start: int, count: int) -> "Rays":
+    def rays(self, start: int, count: int) -> Rays:
         """Where the fibers ``start`` to ``start + count - 1`` begin."""
         points, directions = self.launch.rays(start, count)
         m = self.to_voxel
@@ -227,14 +246,23 @@ class RayProblem:
         return guide
 
     @property
-    def mask(self) -> npt.NDArray[np.bool_]:
-        """Where rays may go, shape (X, Y, Z)."""
-        return np.ascontiguousarray(self.volume.mask)
+    def mask(self) -> npt.NDArray[np.uint8]:
+        """What each voxel is to a ray, shape (X, Y, Z): `IN_MASK`, `IN_TARGET`, their sum, or 0, where no ray goes.
+
+        InvalidInput if no ray can reach the target.
+        """
+        return np.asarray(self.volume.cache.get(("mask", self.target), self._make_mask))
+
+    def _make_mask(self) -> npt.NDArray[np.uint8]:
+        mask = IN_MASK * self.volume.mask.astype(np.uint8)
+        if self.target is not None:
+            mask += IN_TARGET * reachable(self.target, self.volume).astype(np.uint8)
+        return mask
 
     @cached_property
     def masked(self) -> bool:
-        """Whether some voxels are outside the mask."""
-        return not bool(self.volume.mask.all())
+        """Whether some voxel ends a ray: those outside the mask, and the target's."""
+        return self.target is not None or not bool(self.volume.mask.all())
 
     def fa_at(self, voxels: Array) -> Array:
         """FA at voxel positions (count, 3), trilinear, shape (count,)."""
@@ -242,6 +270,24 @@ class RayProblem:
 
         fa = ndimage.map_coordinates(self.guide[..., 3], voxels.T.astype(np.float64), order=1, mode="nearest")
         return np.asarray(fa, self.real)
+
+
+def reachable(target: AnyRegion, field: TensorField) -> npt.NDArray[np.bool_]:
+    """Which voxels of a field belong to a target, shape (X, Y, Z): those in the mask, and next to it.
+
+    InvalidInput if there are none.
+    """
+    from scipy import ndimage
+
+    near = ndimage.binary_dilation(field.mask, np.ones((3, 3, 3)))
+    voxels = voxels_on(target, field.shape, field.affine) & near
+    if not voxels.any():
+        away = distances_mm(target, apply_affine(field.affine, np.argwhere(field.mask))).min(initial=np.inf)
+        raise InvalidInput(
+            f"the target {target.name!r} has no voxel in the mask of the tensors, which is {away:.1f} mm away from it; "
+            "choose another region, or a larger one"
+        )
+    return voxels
 
 
 def check_finite(field: TensorField) -> None:

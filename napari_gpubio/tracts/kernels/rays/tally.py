@@ -1,10 +1,13 @@
 """Results of a backend: finished fibers and their numbers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from napari_gpubio.tracts.settings import StopReason
 
 Array = npt.NDArray[Any]
 STATS = 7  # numbers of a ray; see `Partial`
@@ -16,8 +19,10 @@ class Partial:
 
     Parameters
     ----------
-    start
-        Global index of the first fiber.
+    start, launched
+        Global index of the first fiber that was launched, and how many were.
+    which
+        Those that were kept, shape (F,), counted from the first.
     points
         Shape (P, 3), float32, world mm.
     fa
@@ -32,14 +37,36 @@ class Partial:
     """
 
     start: int
+    launched: int
+    which: npt.NDArray[np.int64]
     points: npt.NDArray[np.float32]
     fa: npt.NDArray[np.float32]
     offsets: npt.NDArray[np.int64]
     reasons: npt.NDArray[np.uint8]
     stats: Array
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
+
+def joined(parts: Sequence[Partial]) -> Partial:
+    """Put together what was kept of one chunk, traced in pieces."""
+    if len(parts) == 1:
+        return parts[0]
+    shifts = np.cumsum([0, *(part.offsets[-1] for part in parts[:-1])])
+    offsets = [part.offsets[1:] + shift for part, shift in zip(parts, shifts, strict=True)]
+    return Partial(
+        start=parts[0].start,
+        launched=parts[0].launched,
+        which=np.concatenate([part.which for part in parts]),
+        points=np.concatenate([part.points for part in parts]),
+        fa=np.concatenate([part.fa for part in parts]),
+        offsets=np.concatenate([[0], *offsets]),
+        reasons=np.concatenate([part.reasons for part in parts]),
+        stats=np.concatenate([part.stats for part in parts]),
+    )
+
+
+def arrivals(reasons: npt.NDArray[np.uint8], per_fiber: int) -> npt.NDArray[np.int64]:
+    """Which fibers have a ray that reached the target, from the stop reasons of all rays, shape (R,)."""
+    return np.flatnonzero((reasons.reshape(-1, per_fiber) == StopReason.TARGET).any(axis=1))
 
 
 def no_fibers(both_ways: bool) -> Partial:
@@ -47,6 +74,8 @@ def no_fibers(both_ways: bool) -> Partial:
     rays = 2 if both_ways else 1
     return Partial(
         start=0,
+        launched=0,
+        which=np.empty(0, np.int64),
         points=np.empty((0, 3), np.float32),
         fa=np.empty(0, np.float32),
         offsets=np.zeros(1, np.int64),
