@@ -134,11 +134,12 @@ class RegionBox(QWidget):
 
     def _show_size(self) -> None:
         """Show the diameter of a sphere, or how thick drawn shapes are."""
-        points, shapes = isinstance(self.layer, Points), isinstance(self.layer, Shapes)
-        self.size_box.setVisible(points or shapes)
-        self.size_box.setToolTip("Diameter of the sphere" if points else "Thickness across the plane of the shape")
-        if points and self.key is not None:
-            self.size_box.show_value(float(np.asarray(self.layer.size)[int(self.key)]))
+        layer = self.layer
+        self.size_box.setVisible(isinstance(layer, Points | Shapes))
+        is_point = isinstance(layer, Points)
+        self.size_box.setToolTip("Diameter of the sphere" if is_point else "Thickness across the plane of the shape")
+        if layer is not None and is_point and self.key is not None:
+            self.size_box.show_value(float(np.asarray(layer.size)[int(self.key)]))
 
     def _on_drawn(self, *_: Any) -> None:
         self._redrawn.request()
