@@ -169,6 +169,10 @@ class Cache:
         self._kept: dict[Hashable, Any] = {}
         self._lock = threading.RLock()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is kept belongs to one process; another one, which gets a copy, makes it again."""
+        return type(self), (self._capacity,)
+
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return what is kept under a key, making it if it is not there."""
         with self._lock:

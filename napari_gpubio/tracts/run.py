@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_chunks, within_memory
+from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
@@ -21,6 +21,7 @@ from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 
 Array = npt.NDArray[Any]
+_BLOCKS_EACH, _LEAST_BLOCK, _LARGEST_BLOCK = 8, 64, 20_000  # for a worker; fibers that it traces at a time
 
 
 class Piece(NamedTuple):
@@ -114,7 +115,7 @@ def track_steps(
     return dataclasses.replace(
         _in_order(pieces or [Piece(0, 0, _tractogram(problem, no_fibers(launch.directions.both_ways)))]),
         complete=done == len(launch),
-        parameters=_parameters(problem, chosen, done, clock.seconds),
+        parameters=_parameters(problem, chosen.describe(), done, clock.seconds),
     )
 
 
@@ -128,24 +129,31 @@ def track_to_file(  # noqa: PLR0913 - what a user may know of a run
     target: AnyRegion | None = None,
     only_target: bool = False,
     device: str | Device = "auto",
+    client: Any = None,
     progress: Callable[[Step], object] | None = None,
 ) -> int:
     """Trace fibers and write them to a ``.trx`` or ``.tck`` file as they come, never holding all of them.
 
-    Parameters are those of `track_steps`. Returns the number of fibers written.
+    Parameters are those of `track_steps`, and ``client``: a ``dask.distributed.Client`` whose workers trace blocks of
+    fibers, each on ``device``; what a worker that dies was at, another one does again. The fibers are the same, in the
+    same order. Returns the number of fibers written.
     """
     from napari_gpubio.tracts.io import TractogramWriter
 
     directions, settings = directions or Directions(), settings or TrackSettings()
     check_finite(field)
     launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
-    chosen, written = choose_device(device), 0
-    problem = RayProblem(field, launch, settings, target=target, only_target=only_target)
-    parameters = _parameters(problem, chosen, len(launch), 0.0)
+    problem, written = RayProblem(field, launch, settings, target=target, only_target=only_target), 0
+    if client is None:
+        chosen = choose_device(device)
+        name, chunks = chosen.describe(), _chunks(problem, chosen, None)
+    else:
+        name, chunks = "workers of a Dask cluster", _chunks_of_workers(problem, str(device), client)
+    parameters = _parameters(problem, name, len(launch), 0.0)
     with TractogramWriter(path, field.affine, field.shape, parameters) as writer:
         waiting: dict[int, Piece] = {}
         following = 0
-        for done, fresh in _chunks(problem, chosen, None):
+        for done, fresh in chunks:
             waiting |= {piece.start: piece for piece in fresh}
             while following in waiting:  # several GPUs finish in any order; the file keeps the order of the launch
                 piece = waiting.pop(following)
@@ -167,13 +175,48 @@ def _chunks(problem: RayProblem, device: Device, stop: threading.Event | None) -
     runs = make_runs(problem, device)
     try:
         for done in advance_in_chunks(runs, len(problem.launch), stop=stop, first_chunk=512):
-            yield (
-                done,
-                [Piece(part.start, part.launched, _tractogram(problem, part)) for run in runs for part in run.take()],
-            )
+            yield done, _pieces_of(problem, runs)
     finally:
         for run in runs:
             run.close()
+
+
+def _chunks_of_workers(problem: RayProblem, device: str, client: Any) -> Iterator[tuple[int, list[Piece]]]:
+    """As `_chunks`, by the workers of a Dask cluster: blocks of fibers, in any order."""
+    from distributed import as_completed
+
+    total = len(problem.launch)
+    size = min(max(-(-total // (_BLOCKS_EACH * max(1, len(client.nthreads())))), _LEAST_BLOCK), _LARGEST_BLOCK)
+    # on every worker, so that it is not lost with one; under a name of its own, since one that was just let go hangs
+    shared = client.scatter(problem, broadcast=True, hash=False)
+    blocks = [(start, min(start + size, total)) for start in range(0, total, size)]
+    tasks = [client.submit(_trace_block, shared, block, device, pure=False, retries=5) for block in blocks]
+    done = 0
+    try:
+        for task in as_completed(tasks):
+            pieces = task.result()
+            task.release()  # the worker need not keep it
+            done += sum(piece.launched for piece in pieces)
+            yield done, pieces
+    finally:
+        client.cancel(tasks)
+
+
+def _trace_block(problem: RayProblem, block: tuple[int, int], device: str) -> list[Piece]:
+    """Trace a range of fibers on a worker."""
+    runs, pieces = make_runs(problem, choose_device(device)), list[Piece]()
+    try:
+        for _ in advance_in_pieces(runs, [block], first_chunk=512):
+            pieces += _pieces_of(problem, runs)
+    finally:
+        for run in runs:
+            run.close()
+    return pieces
+
+
+def _pieces_of(problem: RayProblem, runs: list[Any]) -> list[Piece]:
+    """What runs have finished since they were last asked."""
+    return [Piece(part.start, part.launched, _tractogram(problem, part)) for run in runs for part in run.take()]
 
 
 def _in_order(pieces: list[Piece]) -> Tractogram:
@@ -226,7 +269,7 @@ def _tractogram(problem: RayProblem, part: Partial) -> Tractogram:
     return whole if long_enough.all() else whole.select(long_enough)
 
 
-def _parameters(problem: RayProblem, device: Device, launched: int, seconds: float) -> dict[str, Any]:
+def _parameters(problem: RayProblem, device: str, launched: int, seconds: float) -> dict[str, Any]:
     """Everything needed to do it again, as JSON can hold it (of a target its name)."""
     launch = problem.launch
     target = {} if problem.target is None else {"target": problem.target.name, "only_target": problem.only_target}
@@ -238,6 +281,6 @@ def _parameters(problem: RayProblem, device: Device, launched: int, seconds: flo
         "seeds_mm": np.round(launch.points_mm[:1000], 4).tolist(),
         "seed_count": len(launch.points_mm),
         "launched": launched,
-        "device": device.describe(),
+        "device": device,
         "seconds": round(seconds, 4),
     }
