@@ -9,12 +9,13 @@ From a diffusion scan to fibers in four calls::
 
 `show` shows them in a napari viewer.
 Files are in `tracts.io`, seed points in `tracts.seeds`, scalar maps, the brain mask and the check of the gradient table
-in `tracts.tensors`, samples with known truth in `tracts.phantom`, pictures without a display in `tracts.picture`.
+in `tracts.tensors`, regions in `tracts.regions`, the fibers that pass them in `tracts.dissection`, maps of fibers in
+`tracts.maps`, samples with known truth in `tracts.phantom`, pictures without a display in `tracts.picture`.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from napari_gpubio.tracts import io, phantom, picture, seeds, tensors
+from napari_gpubio.tracts import dissection, io, maps, phantom, picture, regions, seeds, tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track, track_steps, track_to_file
 from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
@@ -34,11 +35,14 @@ __all__ = [
     "TensorField",
     "TrackSettings",
     "Tractogram",
+    "dissection",
     "fit_steps",
     "fit_tensors",
     "io",
+    "maps",
     "phantom",
     "picture",
+    "regions",
     "seeds",
     "show",
     "tensors",

@@ -1,6 +1,7 @@
 """The dock widgets of the tracts engine."""
 
+from napari_gpubio.tracts.gui.dissection import DissectionPanel
 from napari_gpubio.tracts.gui.tensor_panel import TensorPanel
 from napari_gpubio.tracts.gui.tracking_panel import TrackingPanel
 
-__all__ = ["TensorPanel", "TrackingPanel"]
+__all__ = ["DissectionPanel", "TensorPanel", "TrackingPanel"]

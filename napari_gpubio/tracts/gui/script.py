@@ -101,8 +101,8 @@ def checked(recipe: Recipe) -> tuple[str, ...]:
 # -- fibers -----------------------------------------------------------------------------------------------------------
 
 
-def fiber_lines(layer: Any, layers: Iterable[Any]) -> list[str]:
-    """Return the lines that make the fibers of a layer and show them as they are shown.
+def fiber_lines(layer: Any, layers: Iterable[Any], *, filtered: bool = True) -> list[str]:
+    """Return the lines that make the fibers of a layer and show them as they are shown, or all of them.
 
     ``layers``: all layers, labels of a region among them. InvalidInput if no script can make the fibers.
     """
@@ -118,7 +118,7 @@ def fiber_lines(layer: Any, layers: Iterable[Any]) -> list[str]:
             f"the fibers of {layer.name!r} come neither from this panel nor from a file, so a script cannot find them; "
             "save them and open the file, or hide the layer"
         )
-    return [f"# {layer.name}", *lines, *show_lines(layer, layers), ""]
+    return [f"# {layer.name}", *lines, *show_lines(layer, layers, filtered=filtered), ""]
 
 
 def file_of(layer: Any) -> Path | None:
@@ -173,12 +173,12 @@ def tracking_lines(settings: BundleSettings) -> list[str]:
     ]
 
 
-def show_lines(layer: Any, layers: Iterable[Any]) -> list[str]:
-    """Return the lines that show fibers with the colors, lines and filter of a layer."""
+def show_lines(layer: Any, layers: Iterable[Any], *, filtered: bool) -> list[str]:
+    """Return the lines that show fibers with the colors and lines of a layer, and perhaps its filter."""
     options = {name: value for name, value in options_of(layer).items() if value != DEFAULTS[name]}
     arguments = "".join(f", {name}={value!r}" for name, value in options.items())
     show = f"layer = tracts.show(viewer, fibers, {layer.name!r}{arguments})"
-    return [show, *_image_lines(layer, layers), *_filter_lines(layer)]
+    return [show, *_image_lines(layer, layers), *(_filter_lines(layer) if filtered else [])]
 
 
 def _image_lines(layer: Any, layers: Iterable[Any]) -> list[str]:
