@@ -30,11 +30,14 @@ from qtpy.QtWidgets import (
 )
 
 import napari_gpubio
+from napari_gpubio.core.files import sample_path
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import ChoiceButtons, Folded
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.plots import ThemedPlot
+from napari_gpubio.tracts.gui.fibers import fiber_layer
+from napari_gpubio.tracts.io import read_tractogram
 
 PLUGIN = "napari-gpubio"
 NOTCH = 120  # of a wheel, in eighths of a degree
@@ -51,10 +54,12 @@ def dock_widgets() -> list[str]:
 def add_layers(viewer: Any) -> None:
     """Add two layers of each kind that dock widgets take, so that their lists have entries to choose from."""
     values = np.random.default_rng(1).random((6, 12, 12)).astype(np.float32)
+    bundles = read_tractogram(sample_path("brain_phantom/bundles.trk"))
     for number in (1, 2):
         viewer.add_image(values * number, name=f"volume {number}")
         viewer.add_labels((values > 0.5).astype(np.uint8) * number, name=f"labels {number}")
         viewer.add_image((200 * values).astype(np.uint8), name=f"frames {number}")
+        viewer.add_layer(fiber_layer(bundles.select(range(5)), f"fibers {number}", beside=viewer.layers))
 
 
 @contextmanager
@@ -86,6 +91,9 @@ def pages(panel: QWidget) -> Iterator[str]:
 def _choices(panel: QWidget, prefix: str = "") -> Iterator[str]:
     for folded in panel.findChildren(Folded):
         folded.expand(animate=False)
+    for adding in panel.findChildren(QAbstractButton):
+        if adding.text().startswith("Add "):
+            adding.click()  # a row
     _let_live()
     yield f"{prefix}as it opens"
     for tabs in panel.findChildren(QTabWidget):

@@ -69,8 +69,13 @@ def region_of(layer: Any, key: int | str, *, thickness_mm: float = 1.0) -> AnyRe
     factors = np.array(mm_per_unit(layer))
     center = viewer_to_world(np.asarray(layer.data_to_world(layer.data[int(key)]))[-3:] * factors)
     x, y, z = (float(part) for part in center)
-    size = float(np.asarray(layer.size)[int(key)]) * float(np.abs(np.asarray(layer.scale)[-3:] * factors).mean())
-    return Sphere(name=region_names(layer)[int(key)], center_mm=(x, y, z), radius_mm=size / 2)
+    diameter = float(np.asarray(layer.size)[int(key)]) * mm_of_size(layer)
+    return Sphere(name=region_names(layer)[int(key)], center_mm=(x, y, z), radius_mm=diameter / 2)
+
+
+def mm_of_size(layer: Any) -> float:
+    """How many mm a unit of the size of a points layer's points is."""
+    return float(np.abs(np.asarray(layer.scale)[-3:] * np.array(mm_per_unit(layer))).mean())
 
 
 def _slabs(name: str, loops: list[Drawn], thickness_mm: float) -> Region:

@@ -100,14 +100,23 @@ def fiber_layer(
     **options
         Display settings of `Streamlines`.
     """
-    steps = [np.asarray(layer.extent.step)[-3:] for layer in _images_in_mm(beside)]
+    step = slider_step(beside)
     return Streamlines(
         lines=pack_fibers(fibers) if lines is None else lines,
-        slider_step=np.min(steps, axis=0) if steps else slice_steps_mm(fibers.affine),
+        slider_step=slice_steps_mm(fibers.affine) if step is None else step,
         name=name,
         metadata={KEY: {**(metadata or {}), "tractogram": fibers}},
         **options,
     )
+
+
+def slider_step(layers: Iterable[Any]) -> npt.NDArray[np.float64] | None:
+    """Return the distances in mm (z, y, x) at which a viewer's sliders stop at slices of images, None without images.
+
+    What is drawn over them takes these as its scale, else there would be stops between slices.
+    """
+    steps = [np.asarray(layer.extent.step, np.float64)[-3:] for layer in _images_in_mm(layers)]
+    return np.min(steps, axis=0) if steps else None
 
 
 def fibers_of(layer: Any) -> Tractogram | None:
@@ -129,6 +138,7 @@ def show(
         fibers, title = tractogram, "fibers"
     else:
         fibers, title = read_tractogram(tractogram), _title(Path(tractogram))
+        options["metadata"] = {"path": os.fspath(tractogram), **options.get("metadata", {})}
     layer = fiber_layer(fibers, name or title, beside=viewer.layers, **options)
     layer.shown = shown
     follow_scans(viewer)  # which shows it upright

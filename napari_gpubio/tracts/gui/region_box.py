@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
-from napari_gpubio.tracts.layer_regions import region_names, region_of
+from napari_gpubio.tracts.layer_regions import mm_of_size, region_names, region_of
 from napari_gpubio.tracts.regions import AnyRegion
 
 DRAWN = (Labels, Shapes, Points)
@@ -62,9 +62,9 @@ class RegionBox(QWidget):
         self.name_box.currentIndexChanged.connect(self._on_name)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.layer_box, 1)
-        row.addWidget(self.name_box, 1)
-        row.addWidget(self.size_box)
+        row.addWidget(self.layer_box, 2)
+        row.addWidget(self.name_box, 2)
+        row.addWidget(self.size_box, 1)
 
     @property
     def layer(self) -> Any | None:
@@ -109,10 +109,11 @@ class RegionBox(QWidget):
         self._list_names()
 
     def detach(self) -> None:
-        """Stop following the viewer."""
-        self._redrawn.cancel()
-        self._listener.detach()
-        self.layer_box.detach()
+        """Stop following the viewer; ``changed`` is not emitted."""
+        with QSignalBlocker(self):
+            self._redrawn.cancel()
+            self._listener.detach()
+            self.layer_box.detach()
 
     def _on_layer(self, *_: Any) -> None:
         self._listener.refresh()
@@ -128,7 +129,7 @@ class RegionBox(QWidget):
     def _on_size(self, size: float) -> None:
         if isinstance(self.layer, Points) and self.key is not None:
             sizes = np.array(self.layer.size, np.float64)
-            sizes[int(self.key)] = size
+            sizes[int(self.key)] = size / mm_of_size(self.layer)
             self.layer.size = sizes
         self.changed.emit()
 
@@ -139,7 +140,7 @@ class RegionBox(QWidget):
         is_point = isinstance(layer, Points)
         self.size_box.setToolTip("Diameter of the sphere" if is_point else "Thickness across the plane of the shape")
         if layer is not None and is_point and self.key is not None:
-            self.size_box.show_value(float(np.asarray(layer.size)[int(self.key)]))
+            self.size_box.show_value(float(np.asarray(layer.size)[int(self.key)]) * mm_of_size(layer))
 
     def _on_drawn(self, *_: Any) -> None:
         self._redrawn.request()
@@ -157,5 +158,5 @@ class RegionBox(QWidget):
             for key, name in names.items():
                 self.name_box.addItem(f"{key}: {name}" if numbered and name != str(key) else name, key)
             self.name_box.setCurrentIndex(max(self.name_box.findData(chosen), 0) if names else -1)
-        self.name_box.setVisible(self.layer is not None)
+        self.name_box.setVisible(numbered or len(names) > 1)
         self._show_size()

@@ -22,7 +22,7 @@ from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.dissection import Condition, Dissector
 from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Rule, RuleList
 from napari_gpubio.tracts.gui.dissection.script import dissection_script, save_regions, unsaved_regions
-from napari_gpubio.tracts.gui.fibers import fiber_layer, fibers_of
+from napari_gpubio.tracts.gui.fibers import fiber_layer, fibers_of, slider_step
 from napari_gpubio.tracts.model import Tractogram
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 NO_FIBERS = "there are no fibers; open a tractogram, or track some"
 SPHERE_MM, BOX_MM = 20.0, 20.0  # a new one's diameter, and its edges
+COLOR = "#ffd54f"  # of spheres and boxes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,25 +94,47 @@ class DissectionPanel(EnginePanel):
 
     def add_sphere(self) -> None:
         """Add a sphere at the crosshair, and a rule of it."""
-        center = np.asarray(self.viewer.dims.point)[-3:]
+        step = self._step()
         layer = self.viewer.add_points(
-            [center], name="sphere", size=SPHERE_MM, face_color="#ffd54f60", border_color="#ffd54f",
-            out_of_slice_display=True, **IN_MM,
-        )  # fmt: skip
+            [self._crosshair() / step],
+            name="sphere",
+            scale=step,
+            size=SPHERE_MM / float(step.mean()),
+            face_color=f"{COLOR}60",
+            border_color=COLOR,
+            projection_mode="rescale_spherical",  # a ball, cut by the slice
+            **IN_MM,
+        )
+        layer.selected_data = {0}
         layer.mode = "select"
         self.add_rule(Rule(layer=layer, key=0))
 
     def add_box(self) -> None:
         """Add a square in the slice on screen, of some thickness, and a rule of it."""
-        center, axis = np.asarray(self.viewer.dims.point)[-3:], self.viewer.dims.order[-3] - self.viewer.dims.ndim
+        step, axis = self._step(), self.viewer.dims.order[-3] - self.viewer.dims.ndim
         corners = np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]]) * BOX_MM / 2
-        data = center + np.insert(corners, axis % 3, 0.0, axis=1)
         layer = self.viewer.add_shapes(
-            [data], shape_type="rectangle", name="box", face_color="#ffd54f30", edge_color="#ffd54f", **IN_MM
+            [(self._crosshair() + np.insert(corners, axis % 3, 0.0, axis=1)) / step],
+            shape_type="rectangle",
+            name="box",
+            scale=step,
+            face_color=f"{COLOR}30",
+            edge_color=COLOR,
+            edge_width=0.3,
+            **IN_MM,
         )
         layer.mode = "select"
-        row = self.rules.add(Rule(layer=layer, key="box"))
+        row = self.rules.add(Rule(layer=layer, key=layer.name))
         row.region_box.size_box.setValue(BOX_MM)
+
+    def _crosshair(self) -> Any:
+        """The viewer's point, (z, y, x) in mm."""
+        return np.asarray(self.viewer.dims.point, np.float64)[-3:]
+
+    def _step(self) -> Any:
+        """At which distances the sliders stop, (z, y, x) in mm."""
+        step = slider_step(self.viewer.layers)
+        return np.ones(3) if step is None else step
 
     def _on_fibers(self, *_: Any) -> None:
         layer = self.fibers_box.layer

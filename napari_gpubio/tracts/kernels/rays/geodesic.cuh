@@ -238,7 +238,7 @@ __device__ int trace_ray(
             break;
         }
         const int i = (int)(out[0] + real(0.5)), j = (int)(out[1] + real(0.5)), k = (int)(out[2] + real(0.5));
-        const int mark = space.mask ? space.mask[node_index(i, j, k, n.y, n.z)] : IN_MASK;
+        const int mark = space.mask ? space.mask[node_index(i, j, k, n.y, n.z)] : (int)IN_MASK;
         if (mark == 0) {
             reason = MASK;
             break;

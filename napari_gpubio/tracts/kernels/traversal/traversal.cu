@@ -3,6 +3,8 @@
 
 enum Kind { SPHERE = 0, BOX = 1 };
 typedef unsigned long long Word;
+constexpr double NEVER = 1e300;  // beyond every parameter of a segment
+constexpr float LARGEST = 3e38f;
 
 // The arguments of the kernels; problem.py describes them.
 struct Lines {
@@ -60,7 +62,7 @@ __device__ __forceinline__ Index indices(Position a) { return {index_of(a.x), in
 
 __device__ __forceinline__ double crossing(double x, double d, int i, int last)
 {
-    if (i == last) return INFINITY;
+    if (i == last) return NEVER;
     return (i + (last > i ? 0.5 : -0.5) - x) / d;
 }
 
@@ -142,7 +144,7 @@ extern "C" __global__ void find_boxes(Lines lines, float* boxes)
     const long long f = my_fiber();
     if (f >= lines.count) return;
     for (int axis = 0; axis < 3; ++axis) {
-        float low = INFINITY, high = -INFINITY;
+        float low = LARGEST, high = -LARGEST;
         for (long long p = lines.offsets[f]; p < lines.offsets[f + 1]; ++p) {
             low = min(low, lines.points[3 * p + axis]);
             high = max(high, lines.points[3 * p + axis]);

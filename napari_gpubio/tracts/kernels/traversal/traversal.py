@@ -13,6 +13,8 @@ from napari_gpubio.core.intrinsics import atomic_add
 from napari_gpubio.core.jit import helper, kernel, leaf
 from napari_gpubio.tracts.kernels.traversal.problem import QUANTUM_MM, SPHERE
 
+NEVER = 1e300  # beyond every parameter of a segment
+LARGEST = 3e38
 _FREE = -1
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -41,9 +43,9 @@ def inside(n, i, j, k):
 
 @leaf
 def crossing(x, d, i, last):
-    """Where along a segment from x by d the walk leaves voxel i for the last one; infinite where it stays."""
+    """Where along a segment from x by d the walk leaves voxel i for the last one; never where it stays."""
     if i == last:
-        return math.inf
+        return NEVER
     return (i + (0.5 if last > i else -0.5) - x) / d
 
 
@@ -113,7 +115,7 @@ def find_boxes(start, stop, lines, boxes):
     points, offsets = lines
     for f in range(start, stop):
         for a in range(3):
-            low, high = math.inf, -math.inf
+            low, high = LARGEST, -LARGEST
             for p in range(offsets[f], offsets[f + 1]):
                 low, high = min(low, points[p, a]), max(high, points[p, a])
             boxes[f, a], boxes[f, 3 + a] = low, high
