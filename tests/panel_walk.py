@@ -92,9 +92,9 @@ def pages(panel: QWidget) -> Iterator[str]:
 def _choices(panel: QWidget, prefix: str = "") -> Iterator[str]:
     for folded in panel.findChildren(Folded):
         folded.expand(animate=False)
-    for adding in panel.findChildren(QAbstractButton):
-        if adding.text().startswith("Add "):
-            adding.click()  # a row
+    adding = [button for button in panel.findChildren(QAbstractButton) if button.text().startswith("Add ")]
+    for button in dict.fromkeys((*adding[:1], *adding[-1:])):
+        button.click()  # a row, of which kinds have the same controls
     _let_live(panel)
     yield f"{prefix}as it opens"
     for tabs in panel.findChildren(QTabWidget):

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from napari.layers import Image, Labels
+from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
@@ -26,16 +26,8 @@ from napari_gpubio.gui.views import show_as_plane
 from napari_gpubio.tracts.gui.bundles import BundleList
 from napari_gpubio.tracts.gui.region_box import RegionBox
 from napari_gpubio.tracts.gui.request import BundleSettings
-from napari_gpubio.tracts.napari_io import scan_of
 from napari_gpubio.tracts.seeds import SeedSettings
 from napari_gpubio.tracts.settings import TrackSettings
-
-
-def why_no_scan(layer: Any) -> str | None:
-    """Why a layer is no diffusion scan."""
-    if scan_of(layer) is not None:
-        return None
-    return "without b values" if isinstance(layer, Image) else ""
 
 
 class SeedBox(QWidget):

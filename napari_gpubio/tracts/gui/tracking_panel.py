@@ -25,16 +25,17 @@ from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList, Position
-from napari_gpubio.tracts.gui.controller import NO_TENSORS, SeedController
-from napari_gpubio.tracts.gui.fibers import count_text, fibers_to_save, pack_fibers, place_warning
-from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox, why_no_scan
+from napari_gpubio.tracts.gui.controller import SeedController
+from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, count_text, fibers_to_save, pack_fibers, place_warning
+from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox
 from napari_gpubio.tracts.gui.layers import FiberDisplay, key_of, settings_of
 from napari_gpubio.tracts.gui.request import BundleSettings, Region, Request, Traced, traced_steps
 from napari_gpubio.tracts.gui.results import FiberBox
 from napari_gpubio.tracts.gui.script import save_unsaved, source_recipe, tracking_script, unsaved
+from napari_gpubio.tracts.gui.source import HINT, NO_TENSORS, is_rgb, source_of, why_no_source
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.napari_io import field_of, scan_of
+from napari_gpubio.tracts.napari_io import field_of
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 PREVIEW_FIBERS = 200
 RETRACK_MS = 300
-TRACTOGRAMS = "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)"
 
 
 class TrackingPanel(EnginePanel):
@@ -69,8 +69,7 @@ class TrackingPanel(EnginePanel):
         self._on_source()
 
     def _fill(self) -> None:
-        hint = "open a diffusion scan, or File › Open Sample"
-        self.source_box = LayerBox(self.viewer, _why_no_source, empty=hint, parent=self)
+        self.source_box = LayerBox(self.viewer, why_no_source, empty=HINT, parent=self)
         self.seed_box = SeedBox(self.viewer, self)
         self.directions_form = ParamForm(Directions(count=10, cone_half_angle_deg=15.0), parent=self)
         self.settings_form = ParamForm(TrackSettings(), parent=self)
@@ -137,8 +136,7 @@ class TrackingPanel(EnginePanel):
     @property
     def source(self) -> DiffusionScan | TensorField | None:
         """The chosen layer's tensors, or its diffusion scan, or None."""
-        layer = self.source_box.layer
-        return None if layer is None else field_of(layer) or scan_of(layer)
+        return source_of(self.source_box.layer)
 
     @property
     def field(self) -> TensorField | None:
@@ -218,7 +216,7 @@ class TrackingPanel(EnginePanel):
     def _scalar_map(self) -> Any | None:
         """A scalar map of the chosen tensors, a visible one first."""
         field = self.field
-        maps = [x for x in self.viewer.layers if field is not None and field_of(x) is field and not _is_rgb(x)]
+        maps = [x for x in self.viewer.layers if field is not None and field_of(x) is field and not is_rgb(x)]
         return next((layer for layer in maps if layer.visible), maps[0] if maps else None)
 
     # -- seeds ----------------------------------------------------------------------------------------------------
@@ -372,14 +370,3 @@ class TrackingPanel(EnginePanel):
 def _save(fibers: Tractogram, path: Path) -> str:
     fibers.save(path)
     return f"saved {len(fibers):,} fibers in {path.name}"
-
-
-def _is_rgb(layer: Any) -> bool:
-    return bool(getattr(layer, "rgb", False))
-
-
-def _why_no_source(layer: Any) -> str | None:
-    """Why a layer cannot be tracked in: a scan can, and a map of tensors that can be clicked in 3-D too."""
-    if field_of(layer) is not None:
-        return "colors; choose the FA" if _is_rgb(layer) else None
-    return why_no_scan(layer)

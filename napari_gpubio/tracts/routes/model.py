@@ -33,16 +33,18 @@ COLUMNS: Mapping[str, str] = {
 }
 """Columns of the table of routes, with units. All but the first three are those of a route's best fiber."""
 
-_ADVICE = {
-    StopReason.FA: "lower the FA below which fibers end",
-    StopReason.LENGTH: "raise the maximum length",
-    StopReason.STEPS: "raise the maximum number of steps",
-    StopReason.CURVATURE: "lower the minimum radius",
-    StopReason.DRIFT: "lower the step, or raise the drift at which fibers end",
-    StopReason.MASK: "widen the fan, or check that the mask joins the regions",
-    StopReason.VOLUME: "widen the fan, or check that the volume holds both regions",
-    StopReason.INVALID: "check the tensors along the way",
+# Where rays end, and what to do about it.
+_ENDS = {
+    StopReason.FA: ("where FA is low", "lower the FA below which fibers end"),
+    StopReason.LENGTH: ("at the maximum length", "raise it"),
+    StopReason.STEPS: ("at the maximum number of steps", "raise it"),
+    StopReason.CURVATURE: ("in a turn", "lower the minimum radius"),
+    StopReason.DRIFT: ("by their drift", "lower the step, or raise the drift at which fibers end"),
+    StopReason.MASK: ("at the mask's edge", "widen the fan, or check that the mask joins the regions"),
+    StopReason.VOLUME: ("at the volume's edge", "widen the fan, or check that the volume holds both regions"),
+    StopReason.INVALID: ("at bad tensors", "check the tensors along the way"),
 }
+_AT_SEED = ("at their seed", "choose a source that reaches into white matter, or lower the FA below which fibers end")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +86,9 @@ class Routes:
     source, target
         Names of the regions.
     tractogram
-        Fibers from the source to the target; ``per_fiber`` has what tracking gives, and ``route``, ``solved`` (1 where
-        the two-point solver made the connection), ``eudx_distance_mm`` (mean distance from the classic streamlines of
-        the same seeds; NaN if none leaves them), and ``score`` (`scores.route_scores`).
+        Fibers from the source to the target; ``per_fiber`` has what tracking gives, and ``route`` (from 1 on),
+        ``solved`` (1 where the two-point solver made the connection), ``eudx_distance_mm`` (mean distance from the
+        classic streamlines of the same seeds; NaN if none leaves them), and ``score`` (`scores.route_scores`).
     best
         The fiber with the best score of each listed route, shape (R,); routes are in the order of the score.
     counts
@@ -94,7 +96,7 @@ class Routes:
     weakest_link
         Largest local cost of the best fiber of each listed route, shape (R,): Riemannian length per mm.
     unlisted
-        Routes beyond those listed; their fibers have ``route`` -1.
+        Routes beyond those listed; their fibers have ``route`` 0.
     search
         What became of the rays.
     complete
@@ -118,18 +120,17 @@ class Routes:
         return len(self.best)
 
     def fibers(self, route: int) -> Tractogram:
-        """Fibers of one route, counted from 0. InvalidInput if there is no such route."""
-        if not 0 <= route < len(self):
-            raise InvalidInput(f"route {route} was requested; the table has {len(self)} routes, from 0 on")
+        """Fibers of one route, by its number in the table. InvalidInput if there is no such route."""
+        if not 1 <= route <= len(self):
+            raise InvalidInput(f"route {route} was requested; the table has {len(self)} routes, from 1 on")
         return self.tractogram.select(self.tractogram.per_fiber["route"] == route)
 
     def columns(self) -> dict[str, Array]:
         """Numbers of the listed routes by the names of `COLUMNS`, each of shape (R,)."""
         per_fiber = self.tractogram.per_fiber
-        of_route = per_fiber["route"] >= 0
-        solved = np.bincount(per_fiber["route"][of_route], per_fiber["solved"][of_route], minlength=len(self))
+        solved = np.bincount(per_fiber["route"], per_fiber["solved"], minlength=len(self) + 1)[1:]
         own: dict[str, Array] = {
-            "route": np.arange(len(self)),
+            "route": np.arange(1, len(self) + 1),
             "fibers": self.counts,
             "solved": solved.astype(np.int64),
             "weakest_link": self.weakest_link,
@@ -167,11 +168,11 @@ class Routes:
                 f"{len(self.tractogram):,} fibers from {names} on {len(self)} routes{more}; "
                 f"{int(self.tractogram.per_fiber['solved'].sum()):,} of them by the two-point solver."
             )
-        ends = sorted(s.stops.items(), key=lambda item: -item[1])
         at_once = s.sampled - sum(s.stops.values())
-        parts = [(at_once, "at their seed")] * (at_once > 0) + [(n, f"by {why.name.lower()}") for why, n in ends[:3]]
-        told = ", ".join(f"{100 * n / s.sampled:.0f} % {how}" for n, how in parts)
-        advice = _ADVICE.get(ends[0][0], "widen the fan") if ends else "choose a source that reaches into white matter"
+        parts = [(at_once, *_AT_SEED), *((n, *_ENDS[why]) for why, n in s.stops.items())]
+        parts = sorted((part for part in parts if part[0] > s.sampled / 200), key=lambda part: -part[0])
+        told = ", ".join(f"{100 * n / s.sampled:.0f} % {where}" for n, where, _ in parts)
+        advice = next((to_do for _, _, to_do in parts), "launch more rays")
         near = f"the nearest came within {s.closest_mm:.1f} mm" if np.isfinite(s.closest_mm) else "none came near it"
         return (
             f"None of {s.launched:,} rays from {self.source!r} reaches {self.target!r}: {near}, and they ended {told}. "

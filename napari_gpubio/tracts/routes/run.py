@@ -227,9 +227,9 @@ def _routes(found: _Found, names: tuple[str, str], tracking: TrackSettings) -> R
     order = np.lexsort((-score, groups.labels))
     best = order[np.searchsorted(groups.labels[order], np.arange(len(groups)))]
     ranked = np.argsort(-score[best], kind="stable")
-    listed, rank = ranked[: settings.max_routes], np.full(len(groups), -1)
-    rank[listed] = np.arange(len(listed))
-    numbers = {"route": rank[groups.labels], "score": score, "eudx_distance_mm": distances}
+    listed, rank = ranked[: settings.max_routes], np.zeros(len(groups), np.int64)
+    rank[listed] = np.arange(1, len(listed) + 1)
+    numbers: dict[str, Array] = {"route": rank[groups.labels], "score": score, "eudx_distance_mm": distances}
     return Routes(
         source=names[0],
         target=names[1],

@@ -68,7 +68,7 @@ def test_routes_are_ranked_and_their_fibers_alike(routes, tmp_path):
     np.testing.assert_allclose(columns["speed"], columns["length_mm"] / columns["riemannian_length_mm"], rtol=1e-5)
     assert (columns["weakest_link"] * columns["speed"] >= 0.95).all()  # the largest cost is not below the mean one
     for n in range(len(routes)):
-        assert per_fiber["score"][per_fiber["route"] == n].max() == columns["score"][n]
+        assert per_fiber["score"][per_fiber["route"] == n + 1].max() == columns["score"][n]
     shortest = routes.table("length_mm", descending=False)
     assert shortest[0]["length_mm"] == min(row["length_mm"] for row in table)
     routes.save_csv(tmp_path / "routes.csv")
@@ -84,7 +84,7 @@ def test_the_score_falls_with_the_distance_from_streamlines():
 
 
 def test_the_bundle_keeps_to_the_tract_that_joins_the_regions(routes, field):
-    best = routes.fibers(0)
+    best = routes.fibers(1)
     assert np.median(best.per_fiber["mean_fa"]) > 0.4
     assert mask(best, device="cpu").any()
 
@@ -95,7 +95,7 @@ def test_nothing_found_says_why(field):
     assert len(found) == 0
     assert found.search.nearest_mm.sum() == sum(found.search.stops.values()) <= found.search.sampled
     assert "far" in found.message
-    assert "raise the maximum length" in found.message
+    assert "at the maximum length" in found.message
     assert found.table() == []
 
 
