@@ -14,7 +14,7 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.dissection.conditions import Answer, Condition
-from napari_gpubio.tracts.kernels.traversal.problem import groups, solid_of
+from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, groups, solid_of
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
 
@@ -110,12 +110,6 @@ class Dissector:
         one, needed = Device("cuda", self._device.indices[:1]), self.fibers.points.nbytes + self.fibers.offsets.nbytes
         return within_memory(lambda: gpu.Run(self.fibers, device=one), one, needed, "the dissection of these fibers")
 
-    @cached_property
-    def _box(self) -> tuple[Array, Array]:
-        points = self.fibers.points if len(self.fibers.points) else np.zeros((1, 3))
-        axes = [points[:, axis] for axis in range(3)]  # by axes: NumPy takes ten times as long for all at once
-        return np.array([axis.min() for axis in axes]), np.array([axis.max() for axis in axes])
-
     def select(self, condition: Condition) -> npt.NDArray[np.bool_]:
         """Return which fibers fit a condition, shape (F,)."""
         return drive(self.select_steps(condition))
@@ -125,7 +119,7 @@ class Dissector:
     ) -> Generator[Step, None, npt.NDArray[np.bool_]]:
         """Find the fibers that fit a condition; only regions that are not known yet are asked about."""
         by_key = {_key(region): region for region in condition.regions()}
-        self.notes = _notes(list(condition.regions()), self._box)
+        self.notes = _notes(list(condition.regions()), self._run.bounds())
         unknown = [key for key in by_key if key not in self._known]
         of_groups = groups([by_key[key] for key in unknown])
         done, total = 0, len(unknown)
@@ -199,7 +193,7 @@ def _notes(regions: Sequence[AnyRegion], box: tuple[Array, Array]) -> list[str]:
             notes.append(f"the regions {same!r} and {region.name!r} are the same")
         low, high = _box_of(region)
         gap = float(np.linalg.norm(np.maximum(np.maximum(box[0] - high, low - box[1]), 0.0)))
-        if gap > 0:
+        if 0 < gap < LARGEST:  # which it is from no fibers at all
             notes.append(f"the region {region.name!r} lies {gap:.0f} mm from all fibers; is it of another space?")
     return list(dict.fromkeys(notes))
 
