@@ -133,11 +133,32 @@ def track_to_file(  # noqa: PLR0913 - what a user may know of a run
     client: Any = None,
     progress: Callable[[Step], object] | None = None,
 ) -> int:
+    """Trace fibers and write them to a file as they come; see `track_to_file_steps`, whose end this returns."""
+    steps = track_to_file_steps(
+        path, field, seeds_mm, directions, settings,
+        target=target, only_target=only_target, device=device, client=client,
+    )  # fmt: skip
+    return drive(steps, progress)
+
+
+def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
+    path: str,
+    field: TensorField,
+    seeds_mm: npt.ArrayLike,
+    directions: Directions | None = None,
+    settings: TrackSettings | None = None,
+    *,
+    target: AnyRegion | None = None,
+    only_target: bool = False,
+    device: str | Device = "auto",
+    client: Any = None,
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, int]:
     """Trace fibers and write them to a ``.trx`` or ``.tck`` file as they come, never holding all of them.
 
     Parameters are those of `track_steps`, and ``client``: a ``dask.distributed.Client`` whose workers trace blocks of
     fibers, each on ``device``; what a worker that dies was at, another one does again. The fibers are the same, in the
-    same order. Returns the number of fibers written.
+    same order. If it is stopped, the file has what was done. Returns the number of fibers written.
     """
     from napari_gpubio.tracts.io import TractogramWriter
 
@@ -147,7 +168,7 @@ def track_to_file(  # noqa: PLR0913 - what a user may know of a run
     problem, written = RayProblem(field, launch, settings, target=target, only_target=only_target), 0
     if client is None:
         chosen = choose_device(device)
-        name, chunks = chosen.describe(), chunks_of(problem, chosen, None)
+        name, chunks = chosen.describe(), chunks_of(problem, chosen, stop)
     else:
         name, chunks = "workers of a Dask cluster", _chunks_of_workers(problem, str(device), client)
     parameters = _parameters(problem, name, len(launch), 0.0)
@@ -161,8 +182,9 @@ def track_to_file(  # noqa: PLR0913 - what a user may know of a run
                 writer.append(piece.fibers)
                 written += len(piece.fibers)
                 following += piece.launched
-            if progress is not None:
-                progress(Step(done, len(launch), "tracing fibers"))
+            yield Step(done, len(launch), "tracing fibers")
+            if stop is not None and stop.is_set():
+                break
     return written
 
 

@@ -92,7 +92,8 @@ class Request:
                 check_seed(field, settings.center_mm, points)
             return points
         check_same_grid(field, self.region.array.shape, self.region.affine, f"the label layer {settings.region!r}")
-        return label_points(self.region.array, self.region.affine, settings.label)
+        per_voxel = settings.seeds.per_voxel
+        return label_points(self.region.array, self.region.affine, settings.label, per_voxel=per_voxel)
 
     def thinned(self, fibers: int) -> "Request":
         """Return a request for at most so many fibers: fewer seed points and fewer directions alike."""
