@@ -15,7 +15,7 @@ in `tracts.tensors`, regions in `tracts.regions`, the fibers that pass them in `
 
 from typing import TYPE_CHECKING, Any
 
-from napari_gpubio.tracts import bundles, dissection, io, maps, phantom, picture, regions, seeds, tensors
+from napari_gpubio.tracts import bundles, connectome, dissection, io, maps, phantom, picture, regions, seeds, tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect, connect_steps, geodesics_between
 from napari_gpubio.tracts.run import track, track_steps, track_to_file
@@ -41,6 +41,7 @@ __all__ = [
     "bundles",
     "connect",
     "connect_steps",
+    "connectome",
     "dissection",
     "fit_steps",
     "fit_tensors",

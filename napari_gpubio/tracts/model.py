@@ -288,6 +288,17 @@ class Tractogram:
         """Index of the fiber that each point belongs to, shape (P,)."""
         return np.repeat(np.arange(len(self)), self.counts)
 
+    def part(self, first: int, last: int) -> "Tractogram":
+        """The fibers from one up to, not including, another; points and numbers are not copied."""
+        begin, end = int(self.offsets[first]), int(self.offsets[last])
+        return dataclasses.replace(
+            self,
+            points=self.points[begin:end],
+            offsets=self.offsets[first : last + 1] - begin,
+            per_fiber={name: values[first:last] for name, values in self.per_fiber.items()},
+            per_point={name: values[begin:end] for name, values in self.per_point.items()},
+        )
+
     def select(self, keep: npt.ArrayLike) -> "Tractogram":
         """Return some fibers with all their numbers; ``keep``: a boolean for each fiber, or indices."""
         which = self._indices(np.asarray(keep))
