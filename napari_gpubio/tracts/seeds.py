@@ -4,6 +4,7 @@ Fiber ``f`` belongs to seed ``f // per_seed`` and has direction number ``f % per
 launched without the others.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -184,6 +185,16 @@ class Launch:
     def rays(self, start: int, count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Start points and unit directions (world) of the fibers from ``start`` on, each (count, 3)."""
         return self._at(np.arange(start, start + count, dtype=np.int64))
+
+    def one_way(self) -> "Launch":
+        """The same seeds, where fibers go both ways each in both directions of its axis, as fibers of their own."""
+        if not self.directions.both_ways:
+            return self
+        directions = dataclasses.replace(self.directions, both_ways=False)
+        if directions.kind == "sphere":
+            return dataclasses.replace(self, directions=directions)
+        axes = np.stack([self.axes, -self.axes], axis=1).reshape(-1, 3)
+        return Launch(np.repeat(self.points_mm, 2, axis=0), axes, directions)
 
     def some(self, fibers: npt.NDArray[np.int64]) -> "Launch":
         """The fibers with these indices, one way, each as a seed of its own."""

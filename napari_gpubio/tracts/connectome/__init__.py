@@ -10,8 +10,16 @@ The conventions are those of MRtrix's tck2connectome::
     fibers = tracts.io.read_tractogram("brain.trx").select(found.fibers_of(17, 53))
 """
 
+from napari_gpubio.tracts.connectome.geodesic import geodesic_connectome, geodesic_connectome_steps
 from napari_gpubio.tracts.connectome.model import Connectome
 from napari_gpubio.tracts.connectome.run import connectome, connectome_steps
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
 
-__all__ = ["Connectome", "ConnectomeSettings", "connectome", "connectome_steps"]
+__all__ = [
+    "Connectome",
+    "ConnectomeSettings",
+    "connectome",
+    "connectome_steps",
+    "geodesic_connectome",
+    "geodesic_connectome_steps",
+]

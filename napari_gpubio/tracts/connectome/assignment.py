@@ -41,7 +41,18 @@ class Assigner:
             found[has_points] = np.sort(find[self.settings.assignment](some) - 1, axis=1)
         return found, np.arange(len(fibers))
 
+    def nearest(self, points_mm: Array, *, but: int | None = None) -> Array:
+        """Return the place in ``labels`` of the voxel nearest to each point (N, 3), -1 if none is within the radius.
+
+        ``but``: a place that does not count.
+        """
+        nodes = self._nodes if but is None else np.where(self._nodes == but + 1, 0, self._nodes)
+        return self._near(np.ascontiguousarray(points_mm, np.float32), nodes) - 1
+
     def _radial(self, fibers: Tractogram) -> Array:
+        return self._near(np.ascontiguousarray(_ends(fibers)), self._nodes).reshape(-1, 2)
+
+    def _near(self, points: Array, nodes: Array) -> Array:
         from napari_gpubio.core.jit import run_blocks
         from napari_gpubio.tracts.kernels.nodes import find_nearest
 
@@ -55,12 +66,11 @@ class Assigner:
         distances = np.linalg.norm(shifts @ linear.T, axis=1)
         order = np.argsort(distances, kind="stable")
         order = order[distances[order] < radius + reach]
-        ends = np.ascontiguousarray(_ends(fibers))
-        found = np.empty(len(ends), np.int32)
+        found = np.empty(len(points), np.int32)
         transforms = self._to_voxel, tuple(self._affine[:3].ravel().tolist())
         around, limits = (shifts[order], distances[order]), (float(radius), reach)
-        run_blocks(find_nearest, len(ends), ends, self._nodes, transforms, around, limits, found, least=_LEAST)
-        return found.reshape(-1, 2)
+        run_blocks(find_nearest, len(points), points, nodes, transforms, around, limits, found, least=_LEAST)
+        return found
 
     def _end_voxels(self, fibers: Tractogram) -> Array:
         return self._at(np.ascontiguousarray(_ends(fibers))).reshape(-1, 2)

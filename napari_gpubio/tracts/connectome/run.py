@@ -89,13 +89,17 @@ def connectome_steps(
         numbers = {name: np.asarray(values) for name, values in block.per_fiber.items() if np.ndim(values) == 1}
         parts.append(_part(atlas, assigner, settings, pairs, owners + done, numbers | lengths))
         done += len(block)
-        so_far = functools.partial(_joined, tuple(parts), complete=False)
+        so_far = functools.partial(joined, tuple(parts), complete=False)
         yield Step(done, total, "assigning fibers to regions", make_preview=so_far)
         if stop is not None and stop.is_set() and done < total:
-            return _joined(parts, complete=False)
-    parts = parts or [_part(atlas, assigner, settings, np.zeros((0, 2), np.int32), np.zeros(0, np.int64),
-                            {LENGTH: np.zeros(0)})]  # fmt: skip
-    return _joined(parts, complete=True)
+            return joined(parts, complete=False)
+    return joined(parts or [empty_connectome(atlas, assigner)], complete=True)
+
+
+def empty_connectome(atlas: Atlas, assigner: Assigner) -> Connectome:
+    """Return a connectome of no fibers."""
+    nothing = np.zeros((0, 2), np.int32), np.zeros(0, np.int64)
+    return _part(atlas, assigner, assigner.settings, *nothing, {LENGTH: np.zeros(0)})
 
 
 def _same_run(known: Connectome, assigner: Assigner) -> Connectome:
@@ -126,7 +130,9 @@ def _part(
     )
 
 
-def _joined(parts: Sequence[Connectome], *, complete: bool) -> Connectome:
+def joined(parts: Sequence[Connectome], *, complete: bool) -> Connectome:
+    """Put parts together, in their order; numbers that not all of them have are left out."""
+    parts = [part for part in parts if len(part.fibers)] or parts
     shared = set.intersection(*(set(part.numbers) for part in parts))
     return dataclasses.replace(
         parts[0],

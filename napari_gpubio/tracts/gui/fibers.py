@@ -28,6 +28,7 @@ from napari_gpubio.tracts.napari_io import fibers_of_tracks
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Array = npt.NDArray[Any]
+NO_FIBERS = "there are no fibers; open a tractogram, or track some"
 TRACTOGRAMS = "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)"
 LENGTH = "length_mm"
 _NOT_COLORS = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a color
@@ -124,6 +125,13 @@ def fibers_of(layer: Any) -> Tractogram | None:
     """Return the tractogram that a streamlines layer shows, or None if it is another layer."""
     fibers = carried(layer, "tractogram") if isinstance(layer, Streamlines) else None
     return fibers if isinstance(fibers, Tractogram) and len(fibers) == len(layer.lines) else None
+
+
+def why_no_fibers(layer: Any) -> str | None:
+    """Why a layer holds no fibers of which the tractogram is known; an empty text for layers of another kind."""
+    if not isinstance(layer, Streamlines):
+        return ""
+    return None if fibers_of(layer) is not None else "not of this package"
 
 
 def show(

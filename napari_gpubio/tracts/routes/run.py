@@ -111,7 +111,7 @@ def connect_steps(
     check_finite(field)
     chosen, stop = choose_device(device), stop or threading.Event()
     ends = ends_of(field, source, target, settings.per_voxel)
-    launch = _fan(make_launch(field, ends.seeds_mm, directions.told_apart_by(tracking.method)))
+    launch = make_launch(field, ends.seeds_mm, directions.told_apart_by(tracking.method)).one_way()
     problem = RayProblem(field, launch, dataclasses.replace(tracking, min_length_mm=0.0), target=ends.target)
     found = _Found(problem, ends.goal, settings, chosen)
     done = 0
@@ -196,18 +196,6 @@ class _Found:
     def _traced(self, rays: npt.NDArray[np.int64]) -> Tractogram:
         fibers = trace_problem(dataclasses.replace(self.problem, launch=self.problem.launch.some(rays)), self.device)
         return _numbered(fibers, rays[fibers.per_fiber["seed"]] // self._per_seed)
-
-
-def _fan(launch: Launch) -> Launch:
-    """The same seeds, each in both directions of its axis where the fan goes both ways, as rays of their own."""
-    d = launch.directions
-    if not d.both_ways:
-        return launch
-    one_way = dataclasses.replace(d, both_ways=False)
-    if d.kind == "sphere":
-        return dataclasses.replace(launch, directions=one_way)
-    axes = np.stack([launch.axes, -launch.axes], axis=1).reshape(-1, 3)
-    return Launch(np.repeat(launch.points_mm, 2, axis=0), axes, one_way)
 
 
 def _numbered(fibers: Tractogram, seeds: Array, solved: int = 0) -> Tractogram:

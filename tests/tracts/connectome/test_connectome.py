@@ -11,9 +11,18 @@ import pytest
 from napari_gpubio import cli
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import drive
-from napari_gpubio.tracts import io
-from napari_gpubio.tracts.connectome import Connectome, ConnectomeSettings, connectome, connectome_steps, run
+from napari_gpubio.tracts import fit_tensors, io, phantom
+from napari_gpubio.tracts.connectome import (
+    Connectome,
+    ConnectomeSettings,
+    connectome,
+    connectome_steps,
+    geodesic_connectome,
+    geodesic_connectome_steps,
+    run,
+)
 from napari_gpubio.tracts.io.blocks import open_blocks
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import Atlas
@@ -173,3 +182,22 @@ def test_the_verb(fibers, atlas, tmp_path, capsys):
     assert float(rows[1][2]) == pytest.approx(connectome(fibers, atlas).matrix("length_mm")[0, 1], rel=1e-6)
     assert Connectome.load(everything).complete
     assert cli.main(["connectome", str(FIBERS), str(ATLAS)]) != 0
+
+
+def test_geodesics_join_the_regions_that_a_tract_joins():
+    field = fit_tensors(phantom.load_brain_phantom(), device="cpu")
+    labels = np.zeros(field.shape, np.int16)
+    centers = apply_affine(np.linalg.inv(field.affine), [(-9, -5, 22), (9, -5, 22), (0, 32, 8)])
+    for label, center in enumerate(np.rint(centers).astype(int), 1):
+        labels[tuple(slice(c - 1, c + 2) for c in center)] = label
+    atlas = Atlas(labels=labels, affine=field.affine)
+    found = geodesic_connectome(field, atlas, seeds_per_region=30, device="cpu")
+    counts, scores = found.matrix(), found.matrix("alignment_fa", statistic="max")
+    assert counts[0, 1] > counts[0, 2] + counts[1, 2]  # the callosum joins left and right
+    assert scores[0, 1] == found.numbers["alignment_fa"][found.fibers_of(1, 2)].max() > 0.4
+    assert found.assigned == len(found.fibers)
+    stop = threading.Event()
+    stop.set()
+    assert not drive(geodesic_connectome_steps(field, atlas, device="cpu", stop=stop)).complete
+    with pytest.raises(InvalidInput, match="two at least"):
+        geodesic_connectome(field, Atlas(labels=(labels == 1).astype(int), affine=field.affine))

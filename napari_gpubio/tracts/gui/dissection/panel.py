@@ -17,19 +17,17 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.results import ResultBox
-from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.dissection import Condition, Dissector
 from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Rule, RuleList
 from napari_gpubio.tracts.gui.dissection.script import dissection_script
-from napari_gpubio.tracts.gui.fibers import fiber_layer, fibers_of, slider_step
+from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fiber_layer, fibers_of, slider_step, why_no_fibers
 from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
 from napari_gpubio.tracts.model import Tractogram
 
 if TYPE_CHECKING:
     import napari.viewer
 
-NO_FIBERS = "there are no fibers; open a tractogram, or track some"
 SPHERE_MM, BOX_MM = 20.0, 20.0  # a new one's diameter, and its edges
 COLOR = "#ffd54f"  # of spheres and boxes
 
@@ -54,7 +52,7 @@ class DissectionPanel(EnginePanel):
         self._dissector: Dissector | None = None
         self._result: Dissected | None = None
         self.fibers_box = LayerBox(
-            viewer, _why_no_fibers, empty="open a tractogram, or track fibers", parent=self
+            viewer, why_no_fibers, empty="open a tractogram, or track fibers", parent=self
         )  # fmt: skip
         self.rules = RuleList(viewer, self)
         self.results = ResultBox("Add a region: the fibers that pass there stay on screen.", self)
@@ -251,9 +249,3 @@ def _steps(
         return Dissected(layer, dissector.fibers, None)
     kept = yield from dissector.select_steps(condition, stop=stop)
     return Dissected(layer, dissector.fibers, kept, tuple(dissector.notes))
-
-
-def _why_no_fibers(layer: Any) -> str | None:
-    if not isinstance(layer, Streamlines):
-        return ""
-    return None if fibers_of(layer) is not None else "not of this package"
