@@ -10,12 +10,12 @@ From a diffusion scan to fibers in four calls::
 `show` shows them in a napari viewer.
 Files are in `tracts.io`, seed points in `tracts.seeds`, scalar maps, the brain mask and the check of the gradient table
 in `tracts.tensors`, regions in `tracts.regions`, the fibers that pass them in `tracts.dissection`, maps of fibers in
-`tracts.maps`, samples with known truth in `tracts.phantom`, pictures without a display in `tracts.picture`.
+`tracts.maps`, profiles and numbers of bundles in `tracts.bundles`, samples with known truth in `tracts.phantom`, pictures without a display in `tracts.picture`.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from napari_gpubio.tracts import dissection, io, maps, phantom, picture, regions, seeds, tensors
+from napari_gpubio.tracts import bundles, dissection, io, maps, phantom, picture, regions, seeds, tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track, track_steps, track_to_file
 from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
@@ -35,6 +35,7 @@ __all__ = [
     "TensorField",
     "TrackSettings",
     "Tractogram",
+    "bundles",
     "dissection",
     "fit_steps",
     "fit_tensors",
