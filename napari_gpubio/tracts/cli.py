@@ -10,6 +10,7 @@ import numpy as np
 from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.tracts.bundles import cli as bundles
 from napari_gpubio.tracts.dissection import cli as dissection
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi, read_mask, read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors
@@ -53,6 +54,7 @@ def add_verb(verbs: Any) -> None:
     add_settings(verb, TrackSettings(), "tracking")
     verb.set_defaults(run=run)
     dissection.add_verb(verbs)
+    bundles.add_verb(verbs)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -143,7 +143,7 @@ def _guide(lines: Array, fibers: Tractogram, start: Any) -> npt.NDArray[np.float
         if not isinstance(start, int | np.integer) or not 0 <= start < len(lines):
             raise InvalidInput(f"start is {start!r}; give a fiber from 0 to {len(lines) - 1}, a line, or a region")
         return np.asarray(lines[start]).copy()
-    points = np.asarray(start, np.float64)
+    points = np.asarray(start, np.float32)
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2 or not np.isfinite(points).all():
         raise InvalidInput(f"the line to start from has shape {points.shape}; give two or more points (x, y, z) in mm")
     one = Tractogram(points=points, offsets=np.array([0, len(points)]), affine=fibers.affine, shape=fibers.shape)
