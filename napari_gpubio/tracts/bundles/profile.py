@@ -16,7 +16,6 @@ Array = npt.NDArray[Any]
 Start = int | AnyRegion | npt.ArrayLike | None
 WEIGHTINGS = ("afq", "none", "dipy")
 _LEAST_FIBERS = 500  # worth a thread
-_NODES_PER_BLOCK = 16  # of a fiber, which lie together
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,24 +111,32 @@ def profile(
     if weighting not in WEIGHTINGS:
         raise InvalidInput(f"weighting is {weighting!r}; give one of {', '.join(WEIGHTINGS)}")
     lines = resample(fibers, nodes)
-    turned = _turn(lines, fibers, start)
-    return _averaged(lines, values_at(lines, image, affine), turned, weighting)
+    turned = _turned(lines, fibers, start)
+    ordered = _by_nodes(lines, turned)
+    return _averaged(ordered, values_at(ordered, image, affine), turned, weighting)
 
 
-def _turn(lines: Array, fibers: Tractogram, start: Start) -> npt.NDArray[np.bool_]:
-    """Make all lines run the same way, in place; return which were reversed."""
+def _turned(lines: Array, fibers: Tractogram, start: Start) -> npt.NDArray[np.bool_]:
+    """Which lines run from the last node to the first."""
     from napari_gpubio.core.jit import run_blocks
-    from napari_gpubio.tracts.kernels.profiles import run_like
+    from napari_gpubio.tracts.kernels.profiles import find_turned
 
     turned = np.zeros(len(lines), bool)
-    if not len(lines):
-        return turned
-    if isinstance(start, Region | Sphere | Box):
-        turned = distances_mm(start, lines[:, -1]) < distances_mm(start, lines[:, 0])
-        lines[turned] = lines[turned, ::-1]
-    else:
-        run_blocks(run_like, len(lines), lines, _guide(lines, fibers, start), turned, least=_LEAST_FIBERS)
+    if len(lines) and isinstance(start, Region | Sphere | Box):
+        turned[:] = distances_mm(start, lines[:, -1]) < distances_mm(start, lines[:, 0])
+    elif len(lines):
+        run_blocks(find_turned, len(lines), lines, _guide(lines, fibers, start), turned, least=_LEAST_FIBERS)
     return turned
+
+
+def _by_nodes(lines: Array, turned: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """All lines the same way, node by node, shape (K, F, 3)."""
+    from napari_gpubio.core.jit import run_blocks
+    from napari_gpubio.tracts.kernels.profiles import by_nodes
+
+    ordered = np.empty((lines.shape[1], len(lines), 3))
+    run_blocks(by_nodes, len(lines), lines, turned, ordered, least=_LEAST_FIBERS)
+    return ordered
 
 
 def _guide(lines: Array, fibers: Tractogram, start: Any) -> npt.NDArray[np.float64]:
@@ -150,18 +157,17 @@ def _guide(lines: Array, fibers: Tractogram, start: Any) -> npt.NDArray[np.float
     return np.asarray(resample(one, lines.shape[1])[0])
 
 
-def _averaged(lines: Array, values: Array, turned: npt.NDArray[np.bool_], weighting: str) -> Profile:
+def _averaged(nodes: Array, values: Array, turned: npt.NDArray[np.bool_], weighting: str) -> Profile:
     from napari_gpubio.core.jit import run_blocks
     from napari_gpubio.tracts.kernels.profiles import MOMENTS, node_moments, node_statistics
 
-    nodes = lines.shape[1]
-    moments, out, weights = np.zeros((nodes, MOMENTS)), np.zeros((nodes, 4)), np.zeros(values.shape)
-    run_blocks(node_moments, nodes, lines, values, moments, least=_NODES_PER_BLOCK)
-    forms = _forms(moments, weighting)
-    run_blocks(node_statistics, nodes, lines, values, moments, forms, weights, out, least=_NODES_PER_BLOCK)
+    count = len(nodes)
+    moments, out, weights = np.empty((count, MOMENTS)), np.empty((count, 3)), np.empty(values.shape)
+    run_blocks(node_moments, count, nodes, values, moments)
+    run_blocks(node_statistics, count, nodes, values, moments, _forms(moments, weighting), weights, out)
     return Profile(
         mean=out[:, 0], sd=out[:, 1], se=out[:, 2], counts=moments[:, 0].astype(np.int64), line_mm=moments[:, 1:4],
-        values=values, weights=weights, turned=turned, weighting=weighting,
+        values=values.T, weights=weights.T, turned=turned, weighting=weighting,
     )  # fmt: skip
 
 

@@ -60,17 +60,17 @@ def _step(points: Array, p: int) -> Any:
 
 
 @kernel
-def run_like(start: int, stop: int, lines: Array, line: Array, turned: Array) -> None:
-    """Reverse the fibers that are then nearer to a line, by the mean of the distances of some of their points (MDF).
+def find_turned(start: int, stop: int, lines: Array, line: Array, turned: Array) -> None:
+    """Tell which fibers are nearer to a line when they are reversed, by the mean distance of some points (MDF).
 
     Parameters
     ----------
     lines
-        Shape (F, K, 3), mm; changed in place.
+        Shape (F, K, 3), mm.
     line
         Shape (K, 3).
     turned
-        Shape (F,), booleans that are written: which fibers were reversed.
+        Shape (F,), booleans that are written.
     """
     last = lines.shape[1] - 1
     pairs = min(last, COMPARED - 1)
@@ -87,63 +87,64 @@ def run_like(start: int, stop: int, lines: Array, line: Array, turned: Array) ->
             z = lines[f, last - k, 2] - line[k, 2]
             opposite += np.sqrt(x * x + y * y + z * z)
         turned[f] = opposite < same
-        if turned[f]:
-            for k in range((last + 1) // 2):
-                for axis in range(3):
-                    kept = lines[f, k, axis]
-                    lines[f, k, axis] = lines[f, last - k, axis]
-                    lines[f, last - k, axis] = kept
 
 
 @kernel
-def node_moments(start: int, stop: int, lines: Array, values: Array, moments: Array) -> None:
+def by_nodes(start: int, stop: int, lines: Array, turned: Array, nodes: Array) -> None:
+    """Write the points of fibers node by node, reversed ones from their last point on: shape (K, F, 3)."""
+    last = lines.shape[1] - 1
+    for f in range(start, stop):
+        for k in range(last + 1):
+            at = last - k if turned[f] else k
+            nodes[k, f, 0], nodes[k, f, 1], nodes[k, f, 2] = lines[f, at, 0], lines[f, at, 1], lines[f, at, 2]
+
+
+@kernel
+def node_moments(start: int, stop: int, nodes: Array, values: Array, moments: Array) -> None:
     """Write number, mean position and covariance (over N) of the fibers that have a value at each node.
 
     Parameters
     ----------
     start, stop
         Nodes.
-    lines
-        Shape (F, K, 3), mm.
+    nodes
+        Shape (K, F, 3), mm.
     values
-        Shape (F, K); NaN where a fiber has none.
+        Shape (K, F); NaN where a fiber has none.
     moments
-        Shape (K, `MOMENTS`), zero.
+        Shape (K, `MOMENTS`).
     """
-    for f in range(lines.shape[0]):
-        for k in range(start, stop):
-            if values[f, k] == values[f, k]:
-                moments[k, 0] += 1.0
-                for axis in range(3):
-                    moments[k, 1 + axis] += lines[f, k, axis]
     for k in range(start, stop):
-        for axis in range(3):
-            moments[k, 1 + axis] /= moments[k, 0]
-    for f in range(lines.shape[0]):
-        for k in range(start, stop):
-            if values[f, k] == values[f, k]:
-                x = lines[f, k, 0] - moments[k, 1]
-                y = lines[f, k, 1] - moments[k, 2]
-                z = lines[f, k, 2] - moments[k, 3]
-                moments[k, 4] += x * x
-                moments[k, 5] += y * y
-                moments[k, 6] += z * z
-                moments[k, 7] += x * y
-                moments[k, 8] += x * z
-                moments[k, 9] += y * z
-    for k in range(start, stop):
-        for n in range(4, 10):
-            moments[k, n] /= moments[k, 0]
-        xx, yy, zz = moments[k, 4], moments[k, 5], moments[k, 6]
-        xy, xz, yz = moments[k, 7], moments[k, 8], moments[k, 9]
+        count, x, y, z = 0.0, 0.0, 0.0, 0.0
+        for f in range(values.shape[1]):
+            if values[k, f] == values[k, f]:
+                count += 1.0
+                x += nodes[k, f, 0]
+                y += nodes[k, f, 1]
+                z += nodes[k, f, 2]
+        x, y, z = x / count, y / count, z / count
+        xx, yy, zz, xy, xz, yz = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for f in range(values.shape[1]):
+            if values[k, f] == values[k, f]:
+                dx, dy, dz = nodes[k, f, 0] - x, nodes[k, f, 1] - y, nodes[k, f, 2] - z
+                xx += dx * dx
+                yy += dy * dy
+                zz += dz * dz
+                xy += dx * dy
+                xz += dx * dz
+                yz += dy * dz
+        xx, yy, zz, xy, xz, yz = xx / count, yy / count, zz / count, xy / count, xz / count, yz / count
         det = xx * (yy * zz - yz * yz) - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz)
         size = (xx + yy + zz) / 3.0
-        moments[k, 10] = 1.0 if moments[k, 0] > 2.5 and det > _FLAT * size * size * size else 0.0
+        moments[k, 0], moments[k, 1], moments[k, 2], moments[k, 3] = count, x, y, z
+        moments[k, 4], moments[k, 5], moments[k, 6] = xx, yy, zz
+        moments[k, 7], moments[k, 8], moments[k, 9] = xy, xz, yz
+        moments[k, 10] = 1.0 if count > 2.5 and det > _FLAT * size * size * size else 0.0
 
 
 @kernel
 def node_statistics(
-    start: int, stop: int, lines: Array, values: Array, moments: Array, forms: Array, weights: Array, out: Array
+    start: int, stop: int, nodes: Array, values: Array, moments: Array, forms: Array, weights: Array, out: Array
 ) -> None:
     """Write mean, standard deviation and standard error of each node, weighted by 1 / sqrt(d' form d).
 
@@ -151,41 +152,34 @@ def node_statistics(
     ----------
     start, stop
         Nodes.
-    lines, values, moments
+    nodes, values, moments
         As `node_moments` has them.
     forms
         Of each node the coefficients of xx, yy, zz, xy, xz, yz in the square of the distance from the mean position,
         shape (K, 6); NaN where all fibers have the same weight.
     weights
-        Shape (F, K); written: their sum at a node is 1, and those without a value have 0.
+        Shape (K, F); written: their sum at a node is 1, and those without a value have 0.
     out
-        Shape (K, 4), zero: mean, standard deviation and standard error are written to the first three columns.
+        Shape (K, 3): mean, standard deviation, standard error.
     """
-    fibers = lines.shape[0]
-    for f in range(fibers):  # sums of weights, of their squares, of values
-        for k in range(start, stop):
-            value = values[f, k]
-            if value == value:
-                x = lines[f, k, 0] - moments[k, 1]
-                y = lines[f, k, 1] - moments[k, 2]
-                z = lines[f, k, 2] - moments[k, 3]
-                square = forms[k, 0] * x * x + forms[k, 1] * y * y + forms[k, 2] * z * z
-                square += forms[k, 3] * x * y + forms[k, 4] * x * z + forms[k, 5] * y * z
+    for k in range(start, stop):
+        x, y, z = moments[k, 1], moments[k, 2], moments[k, 3]
+        xx, yy, zz, xy, xz, yz = forms[k, 0], forms[k, 1], forms[k, 2], forms[k, 3], forms[k, 4], forms[k, 5]
+        total, squares, mean, spread = 0.0, 0.0, 0.0, 0.0
+        for f in range(values.shape[1]):
+            weight = 0.0
+            if values[k, f] == values[k, f]:
+                dx, dy, dz = nodes[k, f, 0] - x, nodes[k, f, 1] - y, nodes[k, f, 2] - z
+                square = xx * dx * dx + yy * dy * dy + zz * dz * dz + xy * dx * dy + xz * dx * dz + yz * dy * dz
                 weight = 1.0 / np.sqrt(max(square, NEAREST * NEAREST)) if square == square else 1.0
-                weights[f, k] = weight
-                out[k, 1] += weight * weight
-                out[k, 2] += weight
-                out[k, 0] += weight * value
-    for k in range(start, stop):
-        out[k, 0] /= out[k, 2]
-        out[k, 1] /= out[k, 2] * out[k, 2]
-    for f in range(fibers):
-        for k in range(start, stop):
-            if weights[f, k] > 0.0:
-                weights[f, k] /= out[k, 2]
-                away = values[f, k] - out[k, 0]
-                out[k, 3] += weights[f, k] * away * away
-    for k in range(start, stop):
-        squares = out[k, 1]
-        out[k, 1] = np.sqrt(out[k, 3] / (1.0 - squares)) if moments[k, 0] > 1.5 else np.nan
-        out[k, 2] = out[k, 1] * np.sqrt(squares)
+                total += weight
+                squares += weight * weight
+                mean += weight * values[k, f]
+            weights[k, f] = weight
+        mean, squares = mean / total, squares / (total * total)
+        for f in range(values.shape[1]):
+            if weights[k, f] > 0.0:
+                weights[k, f] /= total
+                spread += weights[k, f] * (values[k, f] - mean) * (values[k, f] - mean)
+        spread = np.sqrt(spread / (1.0 - squares)) if moments[k, 0] > 1.5 else np.nan
+        out[k, 0], out[k, 1], out[k, 2] = mean, spread, spread * np.sqrt(squares)
