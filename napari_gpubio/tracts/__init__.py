@@ -10,7 +10,8 @@ From a diffusion scan to fibers in four calls::
 `show` shows them in a napari viewer.
 Files are in `tracts.io`, seed points in `tracts.seeds`, scalar maps, the brain mask and the check of the gradient table
 in `tracts.tensors`, regions in `tracts.regions`, the fibers that pass them in `tracts.dissection`, maps of fibers in
-`tracts.maps`, samples with known truth in `tracts.phantom`, pictures without a display in `tracts.picture`.
+`tracts.maps`, profiles and numbers of bundles in `tracts.bundles`, samples with known truth in
+`tracts.phantom`, pictures without a display in `tracts.picture`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -10,6 +10,7 @@ from napari_gpubio.core.command_line import add_settings, draw_progress, read_se
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.arguments import add_field, read_field
+from napari_gpubio.tracts.bundles import cli as bundles
 from napari_gpubio.tracts.connectome import cli as connectome
 from napari_gpubio.tracts.dissection import cli as dissection
 from napari_gpubio.tracts.io.dwi import read_volume
@@ -51,6 +52,7 @@ def add_verb(verbs: Any) -> None:
     dissection.add_verb(verbs)
     routes.add_verb(verbs)
     connectome.add_verb(verbs)
+    bundles.add_verb(verbs)
 
 
 def run(options: argparse.Namespace) -> int:
