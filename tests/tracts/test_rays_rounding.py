@@ -96,7 +96,7 @@ def test_a_real_gpu_prepares_the_same_field(kind, precision, tolerance):
     import cupy
 
     changes = {"interpolation": kind} if kind == "interpolating" else KINDS[kind]
-    for metric in ("inverse", "adjugate"):
+    for metric in ("inverse", "adjugate", "adaptive"):
         settings = TrackSettings(precision=precision, metric=metric, **changes)
         p = problem(brain(), [CALLOSUM], settings)
         expected = cpu.prepare_field(p)
