@@ -21,6 +21,7 @@ from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.uncertainty import cli as uncertainty
 
 STREAMED = (".trx", ".tck")
 
@@ -53,6 +54,7 @@ def add_verb(verbs: Any) -> None:
     add_settings(verb, TrackSettings(), "tracking")
     verb.set_defaults(run=run)
     dissection.add_verb(verbs)
+    uncertainty.add_verb(verbs)
 
 
 def run(options: argparse.Namespace) -> int:
