@@ -18,7 +18,7 @@ Box = tuple[slice, slice, slice]
 _UM2_PER_MS = 1e-3  # mm^2/s
 _BLOCK = 1024  # voxels at a time
 _RIDGE = 1e-13  # of the trace: a voxel whose weights are nearly all zero has an inverse, too
-_LEAST_FREEDOM = 1e-9  # 1 - h below it: a measurement that is fitted exactly has no residual
+_LEAST_FREEDOM = 0.05  # 1 - h below it: the fit goes through the measurement, whose residual tells nothing
 
 
 def draw_problem(
@@ -111,6 +111,8 @@ def residual_shifts(
     normal += _RIDGE * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(7)
     solver = squares[:, :, None] * (design @ np.linalg.inv(normal))  # (M, N, 7): what a unit of each datum adds
     free = 1.0 - np.einsum("mni,ni->mn", solver, design)
-    power = -0.5 if leverage == "hc2" else -1.0
-    scale = np.where(free > _LEAST_FREEDOM, np.maximum(free, _LEAST_FREEDOM) ** power, 0.0)
-    return np.asarray(solver[:, :, :6] * ((logs - predicted) * scale)[:, :, None])
+    own, residuals = free > _LEAST_FREEDOM, logs - predicted
+    errors = residuals * np.maximum(free, _LEAST_FREEDOM) ** (-0.5 if leverage == "hc2" else -1.0)
+    variance = (squares * residuals**2 * own).sum(axis=1, keepdims=True) / (len(design) - 7)
+    errors = np.where(own, errors, np.sqrt(variance / squares))
+    return np.asarray(solver[:, :, :6] * errors[:, :, None])

@@ -22,10 +22,11 @@ class BootstrapSettings:
         step=10,
     )
     leverage: str = param(
-        "hc2",
+        "hc3",
         "Residuals",
-        "Residuals are divided by the square root of 1 - h (hc2) or by 1 - h (hc3); h is a measurement's leverage.",
-        choices=("hc2", "hc3"),
+        "Residuals are divided by 1 - h (hc3: intervals hold their level) or by its square root (hc2: the variance is "
+        "without bias); h is a measurement's leverage.",
+        choices=("hc3", "hc2"),
         advanced=True,
     )
     margin_mm: float = param(
