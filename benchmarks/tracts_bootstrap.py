@@ -28,6 +28,7 @@ from napari_gpubio.tracts.tensors.maps import fa_map, fractional_anisotropy
 from napari_gpubio.tracts.tensors.repair import repair_rows
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.uncertainty.repeats import Margin
 from napari_gpubio.tracts.uncertainty.residuals import draw_problem
 from napari_gpubio.tracts.uncertainty.run import bootstrap
 from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
@@ -78,7 +79,7 @@ def steps(report: Report, device: Device, repeats: int) -> None:
     scan, points = brain_phantom(snr=SNR).scan, ball(CLICKS["corpus callosum"], 3.0, 100)
     field, box = fitted(scan), (slice(5, 55), slice(10, 60), slice(15, 50))
     problem, inside = draw_problem(scan, field.mask, box, FitSettings(), leverage="hc2", seed=1)
-    draws, spent = _draws(problem, device), dict[str, float]()
+    draws, margin, spent = _draws(problem, device), Margin(inside), dict[str, float]()
 
     def timed(name: str, work: Callable[[], Any]) -> Any:
         begun = time.perf_counter()
@@ -96,8 +97,12 @@ def steps(report: Report, device: Device, repeats: int) -> None:
         one = TensorField(tensors=volume, mask=inside, affine=field.affine)
         seeds = timed("seeds", lambda: make_launch(one, points, PRINCIPAL))  # noqa: B023
         rays = RayProblem(one, seeds, TrackSettings())
-        timed("tensors beyond the mask", rays.tensors)
-        timed("guide", lambda: rays.guide)  # noqa: B023
+        beyond = lambda: rays.prepared("tensors", lambda: margin.continued(volume) * 1e3, metric=False)  # noqa: B023, E731
+        timed("tensors beyond the mask", beyond)
+        if device.is_gpu:
+            timed("guide and field", lambda: _prepare(rays, device))  # noqa: B023
+        else:
+            timed("guide", lambda: rays.guide)  # noqa: B023
         timed("field", lambda: make_runs(rays, device))  # noqa: B023
         fibers = timed("tracking", lambda: trace_problem(rays, device))  # noqa: B023
         timed("visits", lambda: maps.mask(fibers, device=CPU))  # noqa: B023
@@ -115,6 +120,15 @@ def _draws(problem: Any, device: Device) -> Any:
     from napari_gpubio.tracts.kernels.bootstrap import gpu
 
     return gpu.Run(problem, device=device)
+
+
+def _prepare(rays: RayProblem, device: Device) -> None:
+    import cupy
+
+    from napari_gpubio.tracts.kernels.bootstrap.gpu import prepare
+
+    prepare(rays, device)
+    cupy.cuda.Device(device.indices[0]).synchronize()
 
 
 def coverage(report: Report, device: Device, repeats: int) -> None:

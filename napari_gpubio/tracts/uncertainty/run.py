@@ -6,35 +6,29 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio import __version__
-from napari_gpubio.core.chunks import within_memory
-from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.tracts import maps
-from napari_gpubio.tracts.kernels.bootstrap.problem import DrawProblem
-from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.run import trace_problem, track_steps
+from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
-from napari_gpubio.tracts.tensors.repair import repair_rows
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty.model import Bootstrap, fiber_numbers
+from napari_gpubio.tracts.uncertainty.repeats import Place, Repeat, Repeats
 from napari_gpubio.tracts.uncertainty.residuals import Box, draw_problem
 from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
 
 Array = npt.NDArray[Any]
 Done = TypeVar("Done")
-_THREADS_ON_CPU, _THREADS_PER_GPU = 2, 4  # repeats at once: what one does on the host hides what others do elsewhere
-_FEW_POINTS = 200_000  # of fibers that the CPU has counted before a GPU has them
 
 
 def bootstrap(  # noqa: PLR0913 - what a user may know of a run
@@ -129,7 +123,7 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
         scan, field.mask, box, fit, leverage=resampling.leverage, seed=resampling.random_seed
     )
     summary = _Summary(fibers, box, field.notes, resampling)
-    repeats = _Repeats(problem, _Place(inside, _affine_of(box, field.affine)), fit.floor_mm2_per_s, chosen)
+    repeats = Repeats(problem, Place(inside, _affine_of(box, field.affine)), fit.floor_mm2_per_s, chosen)
     try:
         trace = partial(repeats.trace, seeds=seeds, directions=directions, settings=settings)
         for one in _in_order(trace, resampling.repeats, repeats.threads, stop):
@@ -171,58 +165,6 @@ def _affine_of(box: Box, affine: Array) -> npt.NDArray[np.float64]:
     return np.asarray(affine @ shift)
 
 
-class _Place(NamedTuple):
-    """Which voxels of a box are drawn again, and where it lies."""
-
-    inside: npt.NDArray[np.bool_]
-    affine: npt.NDArray[np.float64]
-
-
-class _Repeat(NamedTuple):
-    """Fibers of a repeat, and which voxels of the box they pass."""
-
-    fibers: Tractogram
-    visited: npt.NDArray[np.bool_]
-
-
-class _Repeats:
-    """Draws tensors and tracks in them; several threads may do so at once."""
-
-    def __init__(self, problem: DrawProblem, place: _Place, floor: float, device: Device) -> None:
-        self._place, self._floor = place, floor
-        self._devices = [Device("cuda", (i,)) for i in device.indices] if device.is_gpu else [CPU]
-        self._draws = [_draws(problem, one) for one in self._devices]
-        self.threads = len(self._devices) * _THREADS_PER_GPU if device.is_gpu else _THREADS_ON_CPU
-
-    def trace(self, number: int, seeds: Array, directions: Directions, settings: TrackSettings) -> _Repeat:
-        """Track in one draw of the tensors."""
-        which = number % len(self._devices)
-        tensors = self._draws[which].draw(number)
-        repair_rows(tensors, self._floor)
-        volume = np.zeros((*self._place.inside.shape, 6))
-        volume[self._place.inside] = tensors
-        field = TensorField(tensors=volume, mask=self._place.inside, affine=self._place.affine)
-        problem = RayProblem(field, make_launch(field, seeds, directions), settings)
-        fibers, device = trace_problem(problem, self._devices[which]), self._devices[which]
-        visited = maps.mask(fibers, device=CPU if len(fibers.points) < _FEW_POINTS else device)
-        return _Repeat(fibers, visited)
-
-    def close(self) -> None:
-        """Free what is kept on GPUs."""
-        for draws in self._draws:
-            draws.close()
-
-
-def _draws(problem: DrawProblem, device: Device) -> Any:
-    if not device.is_gpu:
-        from napari_gpubio.tracts.kernels.bootstrap import cpu
-
-        return cpu.Run(problem)
-    from napari_gpubio.tracts.kernels.bootstrap import gpu
-
-    return within_memory(lambda: gpu.Run(problem, device=device), device, 2 * problem.shifts.nbytes, "the bootstrap")
-
-
 def _in_order(do: Callable[[int], Done], count: int, threads: int, stop: threading.Event | None) -> Iterator[Done]:
     """Yield ``do(0)``, ``do(1)``, ..., some of them being done at once; no new one is begun after a stop."""
     with ThreadPoolExecutor(threads, thread_name_prefix="napari-gpubio") as pool:
@@ -252,7 +194,7 @@ class _Summary:
         self._kept: list[Tractogram] = []
         self._traced = self._cut = self._empty = 0
 
-    def add(self, one: _Repeat) -> None:
+    def add(self, one: Repeat) -> None:
         """Add a repeat; they come in order."""
         fibers = dataclasses.replace(one.fibers, affine=self._fibers.affine, shape=self._fibers.shape)
         self._visits[self._box] += one.visited

@@ -19,8 +19,10 @@ from napari_gpubio.tracts import (
     track,
 )
 from napari_gpubio.tracts.io import read_tractogram
+from napari_gpubio.tracts.kernels.rays.problem import continued
 from napari_gpubio.tracts.kernels.tensors.problem import design_matrix
 from napari_gpubio.tracts.phantom.brain import rician, spread_directions
+from napari_gpubio.tracts.uncertainty.repeats import Margin
 
 AFFINE = np.array([[-2.0, 0, 0, 40], [0, 2.0, 0, -30], [0, 0, 2.0, 10], [0, 0, 0, 1]])
 SHAPE = (24, 14, 12)
@@ -172,3 +174,28 @@ def test_a_field_of_another_grid_is_refused(noisy):
     field = fit_tensors(scan, np.ones(SHAPE, bool), device="cpu")
     with pytest.raises(InvalidInput, match="grid"):
         bootstrap(scan, SEEDS, field=dataclasses.replace(field, affine=np.eye(4)), device="cpu")
+
+
+def test_tensors_go_on_beyond_a_mask_as_in_tracking():
+    rng = np.random.default_rng(5)
+    mask = rng.random((14, 12, 10)) < 0.02
+    tensors = np.where(mask[..., None], rng.normal(size=(14, 12, 10, 6)), 0)
+    np.testing.assert_allclose(Margin(mask).continued(tensors), continued(tensors, mask), atol=1e-10)
+    whole = np.ones_like(mask)
+    np.testing.assert_array_equal(Margin(whole).continued(tensors), tensors)
+
+
+def test_a_gpu_finds_what_the_cpu_finds(fake_gpu):
+    fake_gpu()
+    scan, directions = slab(12), Directions(kind="cone", count=6)
+    mask = np.ones(SHAPE, bool)
+    mask[:, :3] = False
+    field, resampling = fit_tensors(scan, mask, device="cpu"), BootstrapSettings(repeats=3)
+    cpu, gpu = (
+        bootstrap(scan, SEEDS, directions, TrackSettings(), resampling, field=field, device=device)
+        for device in ("cpu", "cuda:0")
+    )
+    np.testing.assert_allclose(gpu.kept.points, cpu.kept.points, atol=1e-3)
+    for name, values in cpu.numbers.items():
+        np.testing.assert_allclose(gpu.numbers[name], values, rtol=1e-4, atol=1e-5)
+    assert (gpu.visits != cpu.visits).mean() < 1e-3

@@ -1,4 +1,7 @@
-"""Tensors of bootstrap repeats on one GPU, the counterpart of ``cpu.py``; the kernel is in ``bootstrap.cu``."""
+"""Tensors of bootstrap repeats on one GPU, the counterpart of ``cpu.py``; the kernel is in ``bootstrap.cu``.
+
+`prepare` has no counterpart: on the CPU a repeat is prepared as any other field.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,9 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.tracts.kernels.bootstrap.problem import DrawProblem
+from napari_gpubio.tracts.kernels.rays.gpu import prepare_field
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem
+from napari_gpubio.tracts.kernels.tensors.gpu import eigen_decompose
 
 SOURCE = Path(__file__).with_name("bootstrap.cu")
 DRAW_ARRAYS = struct_layout(
@@ -55,3 +61,33 @@ class Run:
     def close(self) -> None:
         """Let the device arrays go."""
         self._tensors = self._shifts = self._voxels = None
+
+
+def prepare(problem: RayProblem, device: Device) -> None:
+    """Make what rays read of a field that is tracked in once: the guide, too, which takes the host longer.
+
+    A field that stays is prepared by `napari_gpubio.tracts.kernels.rays.gpu.Run` itself, with a guide from the host.
+    """
+    import cupy
+
+    with cupy.cuda.Device(device.indices[0]):
+        problem.prepared(f"field on {device}", lambda: prepare_field(problem))
+        guide = problem.prepared(f"guide on {device}", lambda: _guide(problem), metric=False)
+        problem.prepared("guide", lambda: to_host(guide), metric=False)
+
+
+def _guide(problem: RayProblem) -> Any:
+    """As `RayProblem.guide`, on the current device."""
+    import cupy
+
+    tensors = cupy.asarray(problem.volume.tensors)
+    values, vectors = eigen_decompose(tensors)
+    mean, size = values.mean(axis=-1), (values**2).sum(axis=-1)
+    spread = ((values - mean[..., None]) ** 2).sum(axis=-1)
+    guide = cupy.zeros((*problem.volume.shape, 4), np.float32)
+    for axis in range(3):
+        x, y, z = (float(factor) for factor in problem.to_voxel[axis, :3])
+        guide[..., axis] = x * vectors[..., 0, 0] + y * vectors[..., 0, 1] + z * vectors[..., 0, 2]
+    guide[..., 3] = cupy.sqrt(1.5 * spread / cupy.maximum(size, 1e-30)).clip(0, 1)
+    guide[~cupy.asarray(problem.volume.mask)] = 0
+    return guide
