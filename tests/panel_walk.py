@@ -1,6 +1,7 @@
 """Every dock widget of the manifest with every page of it on screen, for what must hold of every control and label."""
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,15 +92,15 @@ def pages(panel: QWidget) -> Iterator[str]:
 def _choices(panel: QWidget, prefix: str = "") -> Iterator[str]:
     for folded in panel.findChildren(Folded):
         folded.expand(animate=False)
-    for adding in panel.findChildren(QAbstractButton):
-        if adding.text().startswith("Add "):
-            adding.click()  # a row
-    _let_live()
+    adding = [button for button in panel.findChildren(QAbstractButton) if button.text().startswith("Add ")]
+    for button in dict.fromkeys((*adding[:1], *adding[-1:])):
+        button.click()  # a row, of which kinds have the same controls
+    _let_live(panel)
     yield f"{prefix}as it opens"
     for tabs in panel.findChildren(QTabWidget):
         for index in range(tabs.count()):
             tabs.setCurrentIndex(index)
-            _let_live()
+            _let_live(panel)
             yield f"{prefix}{tabs.tabText(index)}"
     for box in panel.findChildren(QComboBox):
         if isinstance(box, LayerBox) or not box.isVisible() or not box.isEnabled():
@@ -108,10 +109,11 @@ def _choices(panel: QWidget, prefix: str = "") -> Iterator[str]:
         for index in range(min(box.count(), 12)):
             box.setCurrentIndex(index)
             box.activated.emit(index)
-            _let_live()
+            _let_live(panel)
             yield f"{prefix}{box.currentText()}"
         box.setCurrentIndex(before)
         box.activated.emit(before)
+        _let_live(panel)
 
 
 def controls(panel: QWidget) -> list[QWidget]:
@@ -202,6 +204,11 @@ def turn_wheel_at(widget: QWidget, notches: int) -> None:
     _let_live()
 
 
-def _let_live() -> None:
+def _let_live(panel: QWidget | None = None) -> None:
+    """Lay out, and let the run end that a choice may have begun."""
     for _ in range(3):
         QApplication.processEvents()
+    end = time.monotonic() + 60.0
+    while isinstance(panel, EnginePanel) and (panel.running or panel.waiting) and time.monotonic() < end:
+        QApplication.processEvents()
+        time.sleep(0.002)

@@ -14,6 +14,7 @@ from napari_gpubio.light.gui.panel import MODES
 MANIFEST = Path(importlib.import_module("napari_gpubio").__file__).with_name("napari.yaml")
 TESTS = {
     "tensors": ("tracts.gui.test_scripts", "test_maps_with_their_limits_and_ellipsoids"),
+    "connect": ("tracts.gui.test_connect_panel", "test_the_script_shows_the_same_routes"),
     "dissection": ("tracts.gui.test_dissection_panel", "test_the_script_shows_the_same_fibers"),
     "tracking": ("tracts.gui.test_scripts", "test_all_bundles_filters_and_colors"),
     "light, voxels": ("light.gui.test_panel_files", "test_the_script_gives_the_same_numbers"),

@@ -15,8 +15,9 @@ in `tracts.tensors`, regions in `tracts.regions`, the fibers that pass them in `
 
 from typing import TYPE_CHECKING, Any
 
-from napari_gpubio.tracts import dissection, io, maps, phantom, picture, regions, seeds, tensors
+from napari_gpubio.tracts import bundles, dissection, io, maps, phantom, picture, regions, seeds, tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect, connect_steps, geodesics_between
 from napari_gpubio.tracts.run import track, track_steps, track_to_file
 from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
 from napari_gpubio.tracts.tensors.run import fit_steps, fit_tensors
@@ -31,18 +32,24 @@ if TYPE_CHECKING:
 __all__ = [
     "Bootstrap",
     "BootstrapSettings",
+    "ConnectSettings",
     "DiffusionScan",
     "Directions",
     "FitSettings",
+    "Routes",
     "StopReason",
     "TensorField",
     "TrackSettings",
     "Tractogram",
     "bootstrap",
     "bootstrap_steps",
+    "bundles",
+    "connect",
+    "connect_steps",
     "dissection",
     "fit_steps",
     "fit_tensors",
+    "geodesics_between",
     "io",
     "maps",
     "phantom",

@@ -25,11 +25,12 @@ _BLOCKS_EACH, _LEAST_BLOCK, _LARGEST_BLOCK = 8, 64, 20_000  # for a worker; fibe
 
 
 class Piece(NamedTuple):
-    """Finished fibers of one chunk: index of the first one launched, how many were launched, and those kept."""
+    """Finished fibers of one chunk: index of the first one launched, how many were, those kept, and their indices."""
 
     start: int
     launched: int
     fibers: Tractogram
+    which: npt.NDArray[np.int64]
 
 
 def track(
@@ -109,11 +110,11 @@ def track_steps(
     chosen, clock, done = choose_device(device), RunClock(), 0
     problem = RayProblem(field, launch, settings, target=target, only_target=only_target)
     pieces = list[Piece]()
-    for done, fresh in _chunks(problem, chosen, stop):
+    for done, fresh in chunks_of(problem, chosen, stop):
         pieces += fresh
         yield Step(done, len(launch), "tracing fibers").showing([piece.fibers for piece in fresh])
     return dataclasses.replace(
-        _in_order(pieces or [Piece(0, 0, _tractogram(problem, no_fibers(launch.directions.both_ways)))]),
+        _in_order(problem, pieces),
         complete=done == len(launch),
         parameters=_parameters(problem, chosen.describe(), done, clock.seconds),
     )
@@ -132,11 +133,32 @@ def track_to_file(  # noqa: PLR0913 - what a user may know of a run
     client: Any = None,
     progress: Callable[[Step], object] | None = None,
 ) -> int:
+    """Trace fibers and write them to a file as they come; see `track_to_file_steps`, whose end this returns."""
+    steps = track_to_file_steps(
+        path, field, seeds_mm, directions, settings,
+        target=target, only_target=only_target, device=device, client=client,
+    )  # fmt: skip
+    return drive(steps, progress)
+
+
+def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
+    path: str,
+    field: TensorField,
+    seeds_mm: npt.ArrayLike,
+    directions: Directions | None = None,
+    settings: TrackSettings | None = None,
+    *,
+    target: AnyRegion | None = None,
+    only_target: bool = False,
+    device: str | Device = "auto",
+    client: Any = None,
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, int]:
     """Trace fibers and write them to a ``.trx`` or ``.tck`` file as they come, never holding all of them.
 
     Parameters are those of `track_steps`, and ``client``: a ``dask.distributed.Client`` whose workers trace blocks of
     fibers, each on ``device``; what a worker that dies was at, another one does again. The fibers are the same, in the
-    same order. Returns the number of fibers written.
+    same order. If it is stopped, the file has what was done. Returns the number of fibers written.
     """
     from napari_gpubio.tracts.io import TractogramWriter
 
@@ -146,7 +168,7 @@ def track_to_file(  # noqa: PLR0913 - what a user may know of a run
     problem, written = RayProblem(field, launch, settings, target=target, only_target=only_target), 0
     if client is None:
         chosen = choose_device(device)
-        name, chunks = chosen.describe(), _chunks(problem, chosen, None)
+        name, chunks = chosen.describe(), chunks_of(problem, chosen, stop)
     else:
         name, chunks = "workers of a Dask cluster", _chunks_of_workers(problem, str(device), client)
     parameters = _parameters(problem, name, len(launch), 0.0)
@@ -160,17 +182,18 @@ def track_to_file(  # noqa: PLR0913 - what a user may know of a run
                 writer.append(piece.fibers)
                 written += len(piece.fibers)
                 following += piece.launched
-            if progress is not None:
-                progress(Step(done, len(launch), "tracing fibers"))
+            yield Step(done, len(launch), "tracing fibers")
+            if stop is not None and stop.is_set():
+                break
     return written
 
 
 def trace_problem(problem: RayProblem, device: Device) -> Tractogram:
     """Trace a problem that is already set up, with every fiber kept in order."""
-    return _in_order([piece for _, fresh in _chunks(problem, device, None) for piece in fresh])
+    return _in_order(problem, [piece for _, fresh in chunks_of(problem, device, None) for piece in fresh])
 
 
-def _chunks(problem: RayProblem, device: Device, stop: threading.Event | None) -> Iterator[tuple[int, list[Piece]]]:
+def chunks_of(problem: RayProblem, device: Device, stop: threading.Event | None) -> Iterator[tuple[int, list[Piece]]]:
     """Drive one run on each device; yield the number done and the new fibers after each chunk."""
     runs = make_runs(problem, device)
     try:
@@ -182,7 +205,7 @@ def _chunks(problem: RayProblem, device: Device, stop: threading.Event | None) -
 
 
 def _chunks_of_workers(problem: RayProblem, device: str, client: Any) -> Iterator[tuple[int, list[Piece]]]:
-    """As `_chunks`, by the workers of a Dask cluster: blocks of fibers, in any order."""
+    """As `chunks_of`, by the workers of a Dask cluster: blocks of fibers, in any order."""
     from distributed import as_completed
 
     total = len(problem.launch)
@@ -216,10 +239,11 @@ def _trace_block(problem: RayProblem, block: tuple[int, int], device: str) -> li
 
 def _pieces_of(problem: RayProblem, runs: list[Any]) -> list[Piece]:
     """What runs have finished since they were last asked."""
-    return [Piece(part.start, part.launched, _tractogram(problem, part)) for run in runs for part in run.take()]
+    return [_piece(problem, part) for run in runs for part in run.take()]
 
 
-def _in_order(pieces: list[Piece]) -> Tractogram:
+def _in_order(problem: RayProblem, pieces: list[Piece]) -> Tractogram:
+    pieces = pieces or [_piece(problem, no_fibers(problem.launch.directions.both_ways))]
     return Tractogram.join([piece.fibers for piece in sorted(pieces, key=lambda piece: piece.start)])
 
 
@@ -239,8 +263,8 @@ def _on_gpu(run: Any, problem: RayProblem, gpu: Device) -> Any:
     return within_memory(lambda: run(problem, device=gpu), gpu, needed, "fiber tracking in this volume")
 
 
-def _tractogram(problem: RayProblem, part: Partial) -> Tractogram:
-    """Turn one chunk into a tractogram: numbers of both rays put together, short fibers left out."""
+def _piece(problem: RayProblem, part: Partial) -> Piece:
+    """Turn one chunk into fibers: numbers of both rays put together, short fibers left out."""
     length = part.stats[:, :, 0].sum(axis=1)
     riemannian = part.stats[:, :, 1].sum(axis=1)
     samples = np.maximum(part.stats[:, :, 3].sum(axis=1), 1)
@@ -266,7 +290,8 @@ def _tractogram(problem: RayProblem, part: Partial) -> Tractogram:
         per_point={"fa": part.fa},
     )
     long_enough = (length >= problem.settings.min_length_mm) & (whole.counts >= 2)
-    return whole if long_enough.all() else whole.select(long_enough)
+    fibers = whole if long_enough.all() else whole.select(long_enough)
+    return Piece(part.start, part.launched, fibers, part.start + part.which[long_enough])
 
 
 def _parameters(problem: RayProblem, device: str, launched: int, seconds: float) -> dict[str, Any]:

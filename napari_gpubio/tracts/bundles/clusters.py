@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.tracts.bundles.resample import resample
 from napari_gpubio.tracts.model import Tractogram
 
@@ -86,6 +85,7 @@ def _farthest_first(
     lines: Array, lengths: Array, threshold: float, most: int, *, directed: bool
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
     """Leader of each fiber, and the distance from it."""
+    from napari_gpubio.core.jit import run_blocks
     from napari_gpubio.tracts.kernels.similarity import join_nearer
 
     nearest, owner = np.full(len(lines), np.inf, np.float32), np.full(len(lines), -1)

@@ -13,15 +13,13 @@ from napari_gpubio.core.command_line import draw_progress
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts import maps
+from napari_gpubio.tracts.arguments import REGION_HELP, number_argument, region_argument
 from napari_gpubio.tracts.dissection.conditions import Condition, ends_in, number, through
 from napari_gpubio.tracts.dissection.run import dissect
-from napari_gpubio.tracts.io.atlases import read_atlas
 from napari_gpubio.tracts.io.tractograms import read_tractogram, write_tractogram
 from napari_gpubio.tracts.model import Tractogram
-from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
 
-_EXAMPLES = """A region is a mask (roi.nii.gz), a label of an atlas by its number or name (aparc.nii.gz:17,
-aparc.nii.gz:Left-Hippocampus), sphere:X,Y,Z,RADIUS, or box:X0,Y0,Z0,X1,Y1,Z1, in world mm.
+_EXAMPLES = f"""{REGION_HELP}
 
 examples:
   napari-gpubio dissect brain.trx --include stem.nii.gz --ends aparc.nii.gz:ctx-lh-precentral --out cst.trx
@@ -95,42 +93,11 @@ def _grid(path: Path | None, fibers: Tractogram) -> tuple[tuple[int, int, int], 
 def _condition(options: argparse.Namespace) -> Condition | None:
     """All that the options demand, or None where they demand nothing."""
     parts: list[Condition] = []
-    parts += [through(_region(text)) for text in options.include]
-    parts += [~through(_region(text)) for text in options.exclude]
-    parts += [ends_in(_region(text)) for text in options.ends]
-    parts += [ends_in(_region(text), ends="both") for text in options.both_ends]
+    parts += [through(region_argument(text)) for text in options.include]
+    parts += [~through(region_argument(text)) for text in options.exclude]
+    parts += [ends_in(region_argument(text)) for text in options.ends]
+    parts += [ends_in(region_argument(text), ends="both") for text in options.both_ends]
     if options.any:
-        parts.append(functools.reduce(operator.or_, (through(_region(text)) for text in options.any)))
-    parts += [number(name, _number(low), _number(high)) for name, low, high in options.range]
+        parts.append(functools.reduce(operator.or_, (through(region_argument(text)) for text in options.any)))
+    parts += [number(name, number_argument(low), number_argument(high)) for name, low, high in options.range]
     return functools.reduce(operator.and_, parts) if parts else None
-
-
-def _region(text: str) -> AnyRegion:
-    """The region that an argument names."""
-    kind, _, rest = text.partition(":")
-    if kind == "sphere":
-        x, y, z, radius = _numbers(text, rest, 4)
-        return Sphere(name=text, center_mm=(x, y, z), radius_mm=radius)
-    if kind == "box":
-        values = _numbers(text, rest, 6)
-        low, high = zip(*(sorted(pair) for pair in zip(values[:3], values[3:], strict=True)), strict=True)
-        return Box(name=text, low_mm=low, high_mm=high)
-    path, colon, key = text.rpartition(":")
-    if colon and path and not Path(text).is_file():
-        return read_atlas(path).region(int(key) if key.lstrip("-").isdigit() else key)
-    atlas = read_atlas(text)
-    return Region(name=Path(text).name, voxels=atlas.labels != 0, affine=atlas.affine)
-
-
-def _numbers(text: str, values: str, count: int) -> list[float]:
-    parts = values.split(",")
-    if len(parts) != count:
-        raise InvalidInput(f"{text!r} has {len(parts)} numbers; give {count}, with commas between")
-    return [_number(part) for part in parts]
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInput(f"{text!r} is no number") from None

@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.dissection.conditions import Answer, Condition
-from napari_gpubio.tracts.kernels.traversal.problem import groups, solid_of
+from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, groups, solid_of
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
 
@@ -97,6 +97,7 @@ class Dissector:
         self.notes: list[str] = []  # about the regions that were asked last, in sentences
         self._device = choose_device(device)
         self._known: dict[Key, Answer] = {}
+        self._numbers = _Numbers(fibers)
 
     @cached_property
     def _run(self) -> Any:
@@ -109,16 +110,6 @@ class Dissector:
         one, needed = Device("cuda", self._device.indices[:1]), self.fibers.points.nbytes + self.fibers.offsets.nbytes
         return within_memory(lambda: gpu.Run(self.fibers, device=one), one, needed, "the dissection of these fibers")
 
-    @cached_property
-    def _numbers(self) -> dict[str, Array]:
-        own = dict(self.fibers.per_fiber)
-        return own if _LENGTH in own else {_LENGTH: self.fibers.lengths_mm(), **own}
-
-    @cached_property
-    def _box(self) -> tuple[Array, Array]:
-        points = self.fibers.points if len(self.fibers.points) else np.zeros((1, 3))
-        return points.min(axis=0), points.max(axis=0)
-
     def select(self, condition: Condition) -> npt.NDArray[np.bool_]:
         """Return which fibers fit a condition, shape (F,)."""
         return drive(self.select_steps(condition))
@@ -128,7 +119,7 @@ class Dissector:
     ) -> Generator[Step, None, npt.NDArray[np.bool_]]:
         """Find the fibers that fit a condition; only regions that are not known yet are asked about."""
         by_key = {_key(region): region for region in condition.regions()}
-        self.notes = _notes(list(condition.regions()), self._box)
+        self.notes = _notes(list(condition.regions()), self._run.bounds())
         unknown = [key for key in by_key if key not in self._known]
         of_groups = groups([by_key[key] for key in unknown])
         done, total = 0, len(unknown)
@@ -158,6 +149,27 @@ class Dissector:
             self._run.close()
 
 
+class _Numbers(Mapping[str, Array]):
+    """Numbers of fibers by name; their length is measured only if it is asked for, since that reads all points."""
+
+    def __init__(self, fibers: Tractogram) -> None:
+        self._fibers = fibers
+
+    @cached_property
+    def _lengths_mm(self) -> npt.NDArray[np.float64]:
+        return self._fibers.lengths_mm()
+
+    def __getitem__(self, name: str) -> Array:
+        known = self._fibers.per_fiber
+        return self._lengths_mm if name == _LENGTH and name not in known else known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((_LENGTH, *self._fibers.per_fiber)))
+
+    def __len__(self) -> int:
+        return len(set(self))
+
+
 def _bit(words: Array, bit: int) -> npt.NDArray[np.bool_]:
     return np.asarray((words & np.uint64(1 << bit)) != 0)
 
@@ -181,7 +193,7 @@ def _notes(regions: Sequence[AnyRegion], box: tuple[Array, Array]) -> list[str]:
             notes.append(f"the regions {same!r} and {region.name!r} are the same")
         low, high = _box_of(region)
         gap = float(np.linalg.norm(np.maximum(np.maximum(box[0] - high, low - box[1]), 0.0)))
-        if gap > 0:
+        if 0 < gap < LARGEST:  # which it is from no fibers at all
             notes.append(f"the region {region.name!r} lies {gap:.0f} mm from all fibers; is it of another space?")
     return list(dict.fromkeys(notes))
 

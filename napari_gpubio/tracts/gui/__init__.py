@@ -1,7 +1,8 @@
 """The dock widgets of the tracts engine."""
 
 from napari_gpubio.tracts.gui.dissection import DissectionPanel
+from napari_gpubio.tracts.gui.routes import ConnectPanel
 from napari_gpubio.tracts.gui.tensor_panel import TensorPanel
 from napari_gpubio.tracts.gui.tracking_panel import TrackingPanel
 
-__all__ = ["DissectionPanel", "TensorPanel", "TrackingPanel"]
+__all__ = ["ConnectPanel", "DissectionPanel", "TensorPanel", "TrackingPanel"]

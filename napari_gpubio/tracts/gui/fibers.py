@@ -28,6 +28,7 @@ from napari_gpubio.tracts.napari_io import fibers_of_tracks
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Array = npt.NDArray[Any]
+TRACTOGRAMS = "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)"
 LENGTH = "length_mm"
 _NOT_COLORS = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a color
 _LARGE_FILE = 20_000_000  # bytes, which take about half a second

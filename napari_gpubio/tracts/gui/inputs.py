@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from napari.layers import Image, Labels
+from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
@@ -26,16 +26,8 @@ from napari_gpubio.gui.views import show_as_plane
 from napari_gpubio.tracts.gui.bundles import BundleList
 from napari_gpubio.tracts.gui.region_box import RegionBox
 from napari_gpubio.tracts.gui.request import BundleSettings
-from napari_gpubio.tracts.napari_io import scan_of
 from napari_gpubio.tracts.seeds import SeedSettings
 from napari_gpubio.tracts.settings import TrackSettings
-
-
-def why_no_scan(layer: Any) -> str | None:
-    """Why a layer is no diffusion scan."""
-    if scan_of(layer) is not None:
-        return None
-    return "without b values" if isinstance(layer, Image) else ""
 
 
 class SeedBox(QWidget):
@@ -72,9 +64,14 @@ class SeedBox(QWidget):
         self.summary.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.region_box = RegionBox(viewer, kinds=(Labels,), nothing="the clicked seed", parent=self)
         self.form = ParamForm(SeedSettings(), parent=self)
+        self.whole_brain = text_button(
+            "Whole brain", "Seed from all white matter: the largest part of the mask where FA is 0.2 or more", self
+        )
         form = QFormLayout()
         form.setContentsMargins(0, 0, 0, 0)
         form.addRow("Seed from", self.region_box)
+        form.addRow("", self.whole_brain)
+        self.region_box.changed.connect(self._show_fitting_rows)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(buttons)
@@ -82,6 +79,14 @@ class SeedBox(QWidget):
         layout.addWidget(self.summary)
         layout.addLayout(form)
         layout.addWidget(self.form)
+        self._show_fitting_rows()
+
+    def _show_fitting_rows(self) -> None:
+        """Show only the inputs that matter for a click, or for a region."""
+        of_region = self.region_box.layer is not None
+        for name in ("radius_mm", "points"):
+            self.form.set_row_visible(name, visible=not of_region)
+        self.form.set_row_visible("per_voxel", visible=of_region)
 
     @property
     def label(self) -> int:
@@ -128,7 +133,8 @@ def summary_of(settings: BundleSettings) -> str:
     seeds, directions, tracking = settings.seeds, settings.directions, settings.tracking
     parts = [tracking.method if tracking.method == "eudx" else f"{tracking.method}, {tracking.metric} metric"]
     if settings.region:
-        parts.append(f"seeds in label {settings.label} of {settings.region}")
+        each = "a seed" if seeds.per_voxel == 1 else f"{seeds.per_voxel:,} seeds"
+        parts.append(f"{each} in each voxel of label {settings.label} of {settings.region}")
     else:
         is_point = seeds.points == 1 or seeds.radius_mm == 0
         parts.append("1 seed" if is_point else f"{seeds.points:,} seeds within {seeds.radius_mm:g} mm")

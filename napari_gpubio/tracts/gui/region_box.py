@@ -12,6 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
+from napari_gpubio.tracts.gui.region_script import ChosenRegion
 from napari_gpubio.tracts.layer_regions import mm_of_size, region_names, region_of
 from napari_gpubio.tracts.regions import AnyRegion
 
@@ -87,6 +88,11 @@ class RegionBox(QWidget):
         if self.key is None:
             raise InvalidInput(f"the layer {layer.name!r} holds no region yet; paint or draw in it to choose {what}")
         return region_of(layer, self.key, thickness_mm=self.size_box.value())
+
+    def chosen(self, what: str) -> ChosenRegion:
+        """Return the chosen region and where it is from; see `region`."""
+        region = self.region(what)
+        return ChosenRegion(self.layer, "" if self.key is None else self.key, region)
 
     def _slice_mm(self) -> float:
         """Distance of the slices of the viewer's volumes: how thick a drawn shape is, unless the user says more."""

@@ -137,7 +137,7 @@ def region_seeds(layer: Any, layers: Iterable[Any]) -> list[str]:
         return [f"seeds = np.load({seeds_name(layer)!r})"]
     return [
         f"labels, affine = tracts.io.read_volume({str(path)!r})",
-        f"seeds = tracts.seeds.label_points(labels, affine, {settings.label})",
+        f"seeds = tracts.seeds.label_points(labels, affine, {settings.label}, per_voxel={settings.seeds.per_voxel})",
     ]
 
 
@@ -149,7 +149,9 @@ def region_file(layer: Any, layers: Iterable[Any]) -> Path | None:
         if region.name != settings.region or path is None or not Path(path).is_file():
             continue
         array, affine = read_volume(Path(path))
-        if (array == settings.label).any() and np.array_equal(label_points(array, affine, settings.label), seeds):
+        if not (array == settings.label).any():
+            continue
+        if np.array_equal(label_points(array, affine, settings.label, per_voxel=settings.seeds.per_voxel), seeds):
             return Path(path)
     return None
 

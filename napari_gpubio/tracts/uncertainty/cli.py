@@ -9,10 +9,10 @@ import numpy as np
 
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.steps import drive
-from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
+from napari_gpubio.tracts.arguments import fit_scan
+from napari_gpubio.tracts.io.dwi import read_dwi
 from napari_gpubio.tracts.seeds import ball
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty.run import bootstrap_steps
 from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
@@ -49,8 +49,7 @@ def add_verb(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do the bootstrap, and write what it found to the folder."""
     scan, fit = read_dwi(options.input), read_settings(options, FitSettings())
-    mask = None if options.mask is None else read_mask(options.mask, scan.shape, scan.affine)
-    field = fit_tensors(scan, mask, fit, device=options.device, progress=draw_progress)
+    field = fit_scan(options, scan)
     seeds = options.seed
     if options.points > 1:
         seeds = np.concatenate([ball(s, options.radius_mm, options.points, seed=n) for n, s in enumerate(seeds)])

@@ -21,8 +21,9 @@ from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.dissection import Condition, Dissector
 from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Rule, RuleList
-from napari_gpubio.tracts.gui.dissection.script import dissection_script, save_regions, unsaved_regions
+from napari_gpubio.tracts.gui.dissection.script import dissection_script
 from napari_gpubio.tracts.gui.fibers import fiber_layer, fibers_of, slider_step
+from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
 from napari_gpubio.tracts.model import Tractogram
 
 if TYPE_CHECKING:
@@ -230,12 +231,11 @@ class DissectionPanel(EnginePanel):
 
     def painted_layers(self) -> list[Any]:
         """The layers of regions that no file holds."""
-        return unsaved_regions(self.rules.rules())
+        return unsaved_regions(rule.layer for rule in self.rules.rules() if rule.layer is not None)
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save the regions of a layer as NIfTI into a folder."""
-        regions = {rule: region for rule, region in self.rules.regions().items() if region is not None}
-        return save_regions(layer, regions, folder)
+        return save_regions(layer, [one for one in self.rules.regions().values() if one is not None], folder)
 
     def teardown(self) -> None:
         """End runs and let go of the fibers."""

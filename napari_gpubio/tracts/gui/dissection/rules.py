@@ -16,7 +16,7 @@ from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.tracts.dissection import Condition, ends_in, number, through
 from napari_gpubio.tracts.gui.region_box import RegionBox
-from napari_gpubio.tracts.regions import AnyRegion
+from napari_gpubio.tracts.gui.region_script import ChosenRegion
 
 AND, OR = "and", "or"
 NUMBER = "number"
@@ -190,13 +190,12 @@ class RuleList(QWidget):
         rows = [(row.rule().joiner, row.condition(f"rule {n}")) for n, row in enumerate(self._rows, 1)]
         return joined(rows)
 
-    def regions(self) -> dict[Rule, AnyRegion | None]:
+    def regions(self) -> dict[Rule, ChosenRegion | None]:
         """Return the rules, each with its region, None for a number; InvalidInput if one lacks its region."""
-        found: dict[Rule, AnyRegion | None] = {}
-        for n, row in enumerate(self._rows, 1):
-            rule = row.rule()
-            found[rule] = None if rule.role == NUMBER else row.region_box.region(f"the region of rule {n}")
-        return found
+        return {
+            row.rule(): None if row.rule().role == NUMBER else row.region_box.chosen(f"the region of rule {n}")
+            for n, row in enumerate(self._rows, 1)
+        }
 
     def show_numbers(self, numbers: Mapping[str, Any]) -> None:
         """Offer the numbers of a layer of fibers."""

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import read_only, run_blocks
-from napari_gpubio.tracts.kernels.traversal.problem import Answers, Group, Lines, VoxelGrid
+from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, Answers, Group, Lines, VoxelGrid
 from napari_gpubio.tracts.kernels.traversal.traversal import (
     add_density,
     find_boxes,
@@ -30,6 +30,11 @@ class Run:
         self._count = len(fibers)
         self._boxes: Array | None = None
 
+    def bounds(self) -> tuple[Array, Array]:
+        """Lowest and highest x, y and z of all fibers, each (3,); infinitely far apart if there is no point."""
+        boxes = self._bounding_boxes()
+        return boxes[:, :3].min(axis=0, initial=LARGEST), boxes[:, 3:].max(axis=0, initial=-LARGEST)
+
     def words(self, group: Group) -> Answers:
         """Return which regions of a group fibers pass, begin in and end in."""
         answers = Answers(*np.empty((3, self._count), np.uint64))
@@ -38,11 +43,8 @@ class Run:
 
     def solid(self, kind: int, numbers: Array) -> Answers:
         """Return which fibers pass a sphere or box, begin in it and end in it: 0 or 1."""
-        if self._boxes is None:
-            self._boxes = np.empty((self._count, 6), np.float32)
-            run_blocks(find_boxes, self._count, self._lines, self._boxes, least=_LEAST)
-        answers = Answers(*np.empty((3, self._count), np.uint64))
-        run_blocks(find_solid, self._count, self._lines, self._boxes, kind, numbers, answers, least=_LEAST)
+        answers, boxes = Answers(*np.empty((3, self._count), np.uint64)), self._bounding_boxes()
+        run_blocks(find_solid, self._count, self._lines, boxes, kind, numbers, answers, least=_LEAST)
         return answers
 
     def density(self, grid: VoxelGrid, values: npt.NDArray[np.int64]) -> tuple[Array, Array, Array]:
@@ -54,6 +56,12 @@ class Run:
         run_blocks(add_density, self._count, self._lines, grid, values, maps, slots, least=_LEAST)
         numbers, lengths, sums = (part.reshape(grid.shape) for part in maps)
         return numbers, lengths, sums
+
+    def _bounding_boxes(self) -> Array:
+        if self._boxes is None:
+            self._boxes = np.empty((self._count, 6), np.float32)
+            run_blocks(find_boxes, self._count, self._lines, self._boxes, least=_LEAST)
+        return self._boxes
 
     def close(self) -> None:
         """Free nothing; memory goes with the object."""

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.tracts.kernels.traversal.problem import QUANTUM_MM, Answers, Group, VoxelGrid
+from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, QUANTUM_MM, Answers, Group, VoxelGrid
 from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
@@ -37,6 +37,14 @@ class Run:
         self._lines = struct(LAYOUTS["Lines"], points=self._points, offsets=self._offsets, count=self._count)
         self._boxes: Any = None
 
+    def bounds(self) -> tuple[Array, Array]:
+        """Lowest and highest x, y and z of all fibers, each (3,); infinitely far apart if there is no point."""
+        with self._on_device():
+            boxes = self._bounding_boxes()
+            if not len(boxes):
+                return np.full(3, LARGEST), np.full(3, -LARGEST)
+            return to_host(boxes[:, :3].min(axis=0)), to_host(boxes[:, 3:].max(axis=0))
+
     def words(self, group: Group) -> Answers:
         """Return which regions of a group fibers pass, begin in and end in."""
         import cupy
@@ -49,15 +57,10 @@ class Run:
 
     def solid(self, kind: int, numbers: Array) -> Answers:
         """Return which fibers pass a sphere or box, begin in it and end in it: 0 or 1."""
-        import cupy
-
         with self._on_device():
-            if self._boxes is None:
-                self._boxes = cupy.empty((self._count, 6), np.float32)
-                self._launch("find_boxes", self._lines, self._boxes)
-            answers = _Found(self._count)
+            answers, boxes = _Found(self._count), self._bounding_boxes()
             solid = struct(LAYOUTS["Solid"], numbers=numbers, kind=kind)
-            self._launch("find_solid", self._lines, self._boxes, solid, answers.struct)
+            self._launch("find_solid", self._lines, boxes, solid, answers.struct)
             return answers.on_host()
 
     def density(self, grid: VoxelGrid, values: npt.NDArray[np.int64]) -> tuple[Array, Array, Array]:
@@ -75,6 +78,14 @@ class Run:
                 first = last
             counts, lengths, sums = (to_host(part).reshape(grid.shape) for part in maps)
         return counts, lengths, sums
+
+    def _bounding_boxes(self) -> Any:
+        import cupy
+
+        if self._boxes is None:
+            self._boxes = cupy.empty((self._count, 6), np.float32)
+            self._launch("find_boxes", self._lines, self._boxes)
+        return self._boxes
 
     def close(self) -> None:
         """Free the fibers' memory."""

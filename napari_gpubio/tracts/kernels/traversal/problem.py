@@ -12,6 +12,7 @@ from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
 Array = npt.NDArray[Any]
 BITS = 64  # regions that are answered at once
 SPHERE, BOX = 0, 1  # the same numbers in traversal.cu
+LARGEST = 3e38  # of coordinates
 QUANTUM_MM = 2.0**-24  # of lengths, which are added as whole numbers, so that their order does not matter
 
 

@@ -11,10 +11,9 @@ import numpy as np
 
 from napari_gpubio.core.intrinsics import atomic_add
 from napari_gpubio.core.jit import helper, kernel, leaf
-from napari_gpubio.tracts.kernels.traversal.problem import QUANTUM_MM, SPHERE
+from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, QUANTUM_MM, SPHERE
 
 NEVER = 1e300  # beyond every parameter of a segment
-LARGEST = 3e38
 _FREE = -1
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
