@@ -30,7 +30,7 @@ class BootstrapSettings:
         advanced=True,
     )
     margin_mm: float = param(
-        6.0,
+        10.0,
         "Margin",
         "Tensors are drawn again in a box around the fibers of the fit that is larger by this on every side.",
         unit="mm",

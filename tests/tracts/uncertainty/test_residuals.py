@@ -131,6 +131,16 @@ def test_an_exact_fit_has_no_spread():
     np.testing.assert_allclose(cpu.Run(problem).draw(0), np.tile(TENSOR, (400, 1)), atol=1e-8)
 
 
+def test_signals_of_zero_leave_every_draw_finite():
+    scan = noisy_scan(1)
+    data = scan.data.copy()
+    data[0, 0, 0, 1:], data[0, 1, 0, 4:], data[0, 2, 0, :4], data[0, 3, 0, 7] = 0, 0, 0, 0
+    problem = drawn(dataclasses.replace(scan, data=data), FitSettings())
+    assert np.isfinite(problem.tensors).all()
+    assert np.isfinite(problem.shifts).all()
+    assert np.abs(problem.shifts).max() <= 1e-2  # mm^2/s
+
+
 def test_seven_volumes_leave_nothing_to_draw_from():
     scan = noisy_scan(1)
     few = dataclasses.replace(scan, data=scan.data[..., 3:10], bvals=scan.bvals[3:10], directions=scan.directions[3:10])
