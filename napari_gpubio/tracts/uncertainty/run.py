@@ -74,8 +74,8 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     A repeat changes the sign of each voxel's residuals at random, adds them to what the fit predicts, fits again, and
     tracks from the same seeds (the wild bootstrap: Whitcher et al. 2008 of tensors, Jones 2008 of fibers). It tells
     what noise does to fibers, not whether a tensor is the right model; a repeat has the noise of the scan and its own,
-    so numbers that noise shifts one way, such as a low FA, are shifted twice. The same settings give the same tensors of
-    a repeat on every device, wherever the box is. Tensors that are not positive definite are repaired.
+    so numbers that noise shifts one way, such as a low FA, are shifted twice. The tensors of a repeat are the same on
+    every device and in every box. Those that are not positive definite are repaired.
 
     Parameters
     ----------
