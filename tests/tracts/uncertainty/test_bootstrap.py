@@ -185,12 +185,11 @@ def test_tensors_go_on_beyond_a_mask_as_in_tracking():
     np.testing.assert_array_equal(Margin(whole).continued(tensors), tensors)
 
 
-def test_a_gpu_finds_what_the_cpu_finds(fake_gpu):
-    fake_gpu()
+def check_gpu(repeats):
     scan, directions = slab(12), Directions(kind="cone", count=6)
     mask = np.ones(SHAPE, bool)
     mask[:, :3] = False
-    field, resampling = fit_tensors(scan, mask, device="cpu"), BootstrapSettings(repeats=3)
+    field, resampling = fit_tensors(scan, mask, device="cpu"), BootstrapSettings(repeats=repeats)
     cpu, gpu = (
         bootstrap(scan, SEEDS, directions, TrackSettings(), resampling, field=field, device=device)
         for device in ("cpu", "cuda:0")
@@ -199,3 +198,13 @@ def test_a_gpu_finds_what_the_cpu_finds(fake_gpu):
     for name, values in cpu.numbers.items():
         np.testing.assert_allclose(gpu.numbers[name], values, rtol=1e-4, atol=1e-5)
     assert (gpu.visits != cpu.visits).mean() < 1e-3
+
+
+def test_the_host_code_of_a_gpu_finds_what_the_cpu_finds(fake_gpu):
+    fake_gpu()
+    check_gpu(repeats=3)
+
+
+@pytest.mark.gpu
+def test_a_gpu_finds_what_the_cpu_finds():
+    check_gpu(repeats=40)
