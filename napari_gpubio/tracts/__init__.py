@@ -7,7 +7,7 @@ From a diffusion scan to fibers in four calls::
     fibers = tracts.track(field, [(0, -5, 22)])
     fibers.save("callosum.trk")
 
-`show` shows them in a napari viewer.
+`show` shows them in a napari viewer. `bootstrap` tells how far noise in the scan moves them.
 Files are in `tracts.io`, seed points in `tracts.seeds`, scalar maps, the brain mask and the check of the gradient table
 in `tracts.tensors`, regions in `tracts.regions`, the fibers that pass them in `tracts.dissection`, maps of fibers in
 `tracts.maps`, profiles and numbers of bundles in `tracts.bundles`, samples with known truth in
@@ -23,6 +23,7 @@ from napari_gpubio.tracts.run import track, track_steps, track_to_file
 from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
 from napari_gpubio.tracts.tensors.run import fit_steps, fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.uncertainty import Bootstrap, BootstrapSettings, bootstrap, bootstrap_steps
 
 if TYPE_CHECKING:
     import os
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
+    "Bootstrap",
+    "BootstrapSettings",
     "ConnectSettings",
     "DiffusionScan",
     "Directions",
@@ -39,6 +42,8 @@ __all__ = [
     "TensorField",
     "TrackSettings",
     "Tractogram",
+    "bootstrap",
+    "bootstrap_steps",
     "bundles",
     "connect",
     "connect_steps",

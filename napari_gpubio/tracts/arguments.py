@@ -9,7 +9,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io.atlases import read_atlas
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi, read_mask
 from napari_gpubio.tracts.io.tensor_images import read_tensors
-from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
 from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors
@@ -42,7 +42,11 @@ def _field(options: argparse.Namespace) -> TensorField:
     is_mif = ".mif" in options.input.name
     if not is_mif and not all(find_gradient_files(options.input)):
         return read_tensors(options.input, order=options.tensor_order, mask=options.mask)
-    scan = read_dwi(options.input)
+    return fit_scan(options, read_dwi(options.input))
+
+
+def fit_scan(options: argparse.Namespace, scan: DiffusionScan) -> TensorField:
+    """Fit tensors to a scan in the mask and with the settings of the options; warn of a wrong gradient table."""
     mask = None if options.mask is None else read_mask(options.mask, scan.shape, scan.affine)
     settings = read_settings(options, FitSettings())
     field = fit_tensors(scan, mask, settings, device=options.device, progress=draw_progress)

@@ -21,6 +21,7 @@ from napari_gpubio.tracts.seeds import WHITE_MATTER_FA, ball, label_points, whit
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid
+from napari_gpubio.tracts.uncertainty import cli as uncertainty
 
 STREAMED = (".trx", ".tck")
 
@@ -50,6 +51,7 @@ def add_verb(verbs: Any) -> None:
     add_settings(verb, TrackSettings(), "tracking")
     verb.set_defaults(run=run)
     dissection.add_verb(verbs)
+    uncertainty.add_verb(verbs)
     routes.add_verb(verbs)
     connectome.add_verb(verbs)
     bundles.add_verb(verbs)

@@ -75,6 +75,7 @@ STRICT = {
     "speckle/kernels/contrast/direct.cu",
     "speckle/kernels/contrast/sequences.cu",
     "speckle/kernels/contrast/windows.cu",
+    "tracts/kernels/bootstrap/bootstrap.cu",
     "tracts/kernels/rays/geodesic.cu",
     "tracts/kernels/tensors/tensors.cu",
     "tracts/kernels/traversal/traversal.cu",
@@ -84,6 +85,7 @@ FAST = {"denoise/kernels/anlm/anlm.cu", "light/kernels/voxels/voxels.cu", "light
 # Files that mix float with double because they mean double.
 DOUBLE_ON_PURPOSE = {
     "speckle/kernels/contrast/direct.cu",
+    "tracts/kernels/bootstrap/bootstrap.cu",
     "tracts/kernels/tensors/tensors.cu",
     "tracts/kernels/traversal/traversal.cu",
 }
@@ -94,6 +96,7 @@ REGISTERS = {
     "pack REAL=float": 56,
     "pack REAL=double": 56,
     "fill_words": 48,
+    "draw_rows": 72,
     "trace_linear REAL=float": 157,
     "trace_eudx REAL=float": 106,
     "trace_eudx REAL=double": 176,

@@ -1,0 +1,1 @@
+"""Tensors of bootstrap repeats, drawn on the CPU (Numba) or a GPU."""

@@ -1,0 +1,35 @@
+"""What a wild bootstrap draws from, the same for both backends."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class DrawProblem:
+    """Tensors, and how much each residual of each voxel shifts its tensor.
+
+    With fixed weights least squares is linear in the data, so repeat r of voxel n is
+    ``tensors[n] + sum_v s[r, n, v] shifts[n, v]``, where the sign s is +1 or -1 with equal probability (Rademacher).
+    Bit ``v % 32`` of the word ``v // 32`` of the Philox item ``r 2^32 + voxels[n]`` tells the sign.
+
+    Parameters
+    ----------
+    tensors
+        The fit, shape (M, 6), float64, mm^2/s.
+    shifts
+        Shape (M, N, 6), float32, mm^2/s.
+    voxels
+        Numbers of the voxels, shape (M,), uint32, which their signs depend on.
+    seed
+        Seed of the random numbers.
+    """
+
+    tensors: npt.NDArray[np.float64]
+    shifts: npt.NDArray[np.float32]
+    voxels: npt.NDArray[np.uint32]
+    seed: int

@@ -1,0 +1,123 @@
+"""One repeat of a bootstrap: tensors are drawn and repaired, and fibers tracked in them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.chunks import within_memory
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.tracts import maps
+from napari_gpubio.tracts.kernels.bootstrap.problem import DrawProblem
+from napari_gpubio.tracts.kernels.rays.problem import MARGIN_VOXELS, RayProblem
+from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.run import trace_problem
+from napari_gpubio.tracts.seeds import make_launch
+from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.tensors.repair import repair_rows
+
+Array = npt.NDArray[Any]
+_THREADS_ON_CPU, _THREADS_PER_GPU = 2, 4  # repeats at once: what one does on the host hides what others do elsewhere
+_FEW_POINTS = 200_000  # of fibers that the CPU has counted before a GPU has them
+
+
+class Place(NamedTuple):
+    """Which voxels of a box are drawn again, and where it lies (voxel to world, mm)."""
+
+    inside: npt.NDArray[np.bool_]
+    affine: npt.NDArray[np.float64]
+
+
+class Repeat(NamedTuple):
+    """Fibers of a repeat, on the grid of the box, and which of its voxels they pass."""
+
+    fibers: Tractogram
+    visited: npt.NDArray[np.bool_]
+
+
+class Repeats:
+    """Draws tensors and tracks in them; several threads may do so at once.
+
+    Parameters
+    ----------
+    problem
+        What is drawn from.
+    place
+        Where.
+    floor_mm2_per_s
+        Smaller eigenvalues are raised to it.
+    device
+        One or more GPUs, which take turns, or the CPU.
+    """
+
+    def __init__(self, problem: DrawProblem, place: Place, floor_mm2_per_s: float, device: Device) -> None:
+        self._place, self._floor, self._margin = place, floor_mm2_per_s, Margin(place.inside)
+        self._devices = [Device("cuda", (i,)) for i in device.indices] if device.is_gpu else [CPU]
+        self._draws = [_draws(problem, one) for one in self._devices]
+        self.threads = len(self._devices) * _THREADS_PER_GPU if device.is_gpu else _THREADS_ON_CPU
+
+    def trace(self, number: int, seeds: Array, directions: Directions, settings: TrackSettings) -> Repeat:
+        """Track in one draw of the tensors."""
+        which = number % len(self._devices)
+        device, field = self._devices[which], self._field(self._draws[which].draw(number))
+        problem = RayProblem(field, make_launch(field, seeds, directions), settings)
+        if problem.volume is field:
+            problem.prepared("tensors", lambda: self._margin.continued(field.tensors) * 1e3, metric=False)
+            if device.is_gpu:
+                from napari_gpubio.tracts.kernels.bootstrap.gpu import prepare
+
+                prepare(problem, device)
+        fibers = trace_problem(problem, device)
+        visited = maps.mask(fibers, device=CPU if len(fibers.points) < _FEW_POINTS else device)
+        return Repeat(fibers, visited)
+
+    def _field(self, tensors: Array) -> TensorField:
+        repair_rows(tensors, self._floor)
+        volume = np.zeros((*self._place.inside.shape, 6))
+        volume[self._place.inside] = tensors
+        return TensorField(tensors=volume, mask=self._place.inside, affine=self._place.affine)
+
+    def close(self) -> None:
+        """Free what is kept on GPUs."""
+        for draws in self._draws:
+            draws.close()
+
+
+class Margin:
+    """The voxels just beyond a mask, each with the nearest voxels inside.
+
+    It continues tensors as `napari_gpubio.tracts.kernels.rays.problem.continued` does, up to rounding, but looks for
+    neighbors only once.
+    """
+
+    def __init__(self, mask: npt.NDArray[np.bool_]) -> None:
+        from scipy import ndimage, sparse, spatial
+
+        self._near = ndimage.binary_dilation(mask, np.ones((3, 3, 3)), iterations=MARGIN_VOXELS) & ~mask
+        self._mask, self._means = mask, None
+        if not self._near.any():
+            return
+        tree, beyond = spatial.KDTree(np.argwhere(mask)), np.argwhere(self._near)
+        distances = tree.query(beyond)[0]
+        nearest = tree.query_ball_point(beyond, distances + 1e-6)  # all that are as near; squares are whole numbers
+        counts = np.array([len(some) for some in nearest])
+        starts, columns = np.concatenate([[0], np.cumsum(counts)]), np.concatenate(nearest).astype(np.int64)
+        shape = (len(beyond), np.count_nonzero(mask))
+        self._means = sparse.csr_array((np.repeat(1.0 / counts, counts), columns, starts), shape=shape)
+
+    def continued(self, tensors: Array) -> Array:
+        """Return a copy of tensors (X, Y, Z, 6) that has the mean of the nearest ones beyond the mask."""
+        filled = tensors.copy()
+        if self._means is not None:
+            filled[self._near] = self._means @ tensors[self._mask]
+        return filled
+
+
+def _draws(problem: DrawProblem, device: Device) -> Any:
+    if not device.is_gpu:
+        from napari_gpubio.tracts.kernels.bootstrap import cpu
+
+        return cpu.Run(problem)
+    from napari_gpubio.tracts.kernels.bootstrap import gpu
+
+    return within_memory(lambda: gpu.Run(problem, device=device), device, 2 * problem.shifts.nbytes, "the bootstrap")

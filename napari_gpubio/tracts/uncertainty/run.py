@@ -1,0 +1,247 @@
+"""The wild bootstrap of fibers on any device: tensors are drawn again and again, and fibers tracked in each draw."""
+
+import dataclasses
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
+from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.run import track_steps
+from napari_gpubio.tracts.seeds import make_launch
+from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
+from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
+from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.uncertainty.model import Bootstrap, fiber_numbers
+from napari_gpubio.tracts.uncertainty.repeats import Place, Repeat, Repeats
+from napari_gpubio.tracts.uncertainty.residuals import Box, draw_problem
+from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
+
+Array = npt.NDArray[Any]
+Done = TypeVar("Done")
+
+
+def bootstrap(  # noqa: PLR0913 - what a user may know of a run
+    scan: DiffusionScan,
+    seeds_mm: npt.ArrayLike,
+    directions: Directions | None = None,
+    settings: TrackSettings | None = None,
+    resampling: BootstrapSettings | None = None,
+    *,
+    fit: FitSettings | None = None,
+    field: TensorField | None = None,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> Bootstrap:
+    """Track fibers in tensors drawn again and again from the residuals of their fit; see `bootstrap_steps`.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> scan = tracts.phantom.load_brain_phantom()
+    >>> result = tracts.bootstrap(scan, [(0.0, -5.0, 22.0)], resampling=tracts.BootstrapSettings(repeats=20))
+    >>> result.interval("length_mm").low > 0
+    True
+    """
+    steps = bootstrap_steps(scan, seeds_mm, directions, settings, resampling, fit=fit, field=field, device=device)
+    return drive(steps, progress)
+
+
+def bootstrap_steps(  # noqa: PLR0913 - the same
+    scan: DiffusionScan,
+    seeds_mm: npt.ArrayLike,
+    directions: Directions | None = None,
+    settings: TrackSettings | None = None,
+    resampling: BootstrapSettings | None = None,
+    *,
+    fit: FitSettings | None = None,
+    field: TensorField | None = None,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Bootstrap]:
+    """Track fibers in tensors drawn again and again from the residuals of their fit, repeat by repeat.
+
+    A repeat changes the sign of each voxel's residuals at random, adds them to what the fit predicts, fits again, and
+    tracks from the same seeds (the wild bootstrap: Whitcher et al. 2008 of tensors, Jones 2008 of fibers). It tells
+    what noise does to fibers, not whether a tensor is the right model; a repeat has the noise of the scan and its own,
+    so numbers that noise shifts one way, such as a low FA, are shifted twice. The tensors of a repeat are the same on
+    every device and in every box. Those that are not positive definite are repaired.
+
+    Parameters
+    ----------
+    scan
+        The diffusion-weighted series.
+    seeds_mm
+        Seed points, world mm, shape (S, 3).
+    directions
+        The fan at each seed; by default the principal direction alone, one fiber a seed.
+    settings
+        Of the tracking; see `TrackSettings`.
+    resampling
+        Number of repeats, residuals, margin, random seed; see `BootstrapSettings`.
+    fit
+        Of the tensors; see `FitSettings`.
+    field
+        What `fit_tensors` made of this scan with these settings, perhaps in a mask of your own; None fits them in a
+        simple brain mask.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early; the result then holds the repeats that were done.
+
+    Returns
+    -------
+    Bootstrap
+        Each step's preview is one, too, of the repeats so far.
+
+    Raises
+    ------
+    InvalidInput
+        If no seed lies in the mask, the scan has fewer than 8 volumes, or a parameter is out of range.
+    """
+    directions, settings = directions or Directions(kind="principal"), settings or TrackSettings()
+    resampling, fit = resampling or BootstrapSettings(), fit or FitSettings()
+    directions, chosen, clock = directions.told_apart_by(settings.method), choose_device(device), RunClock()
+    if field is None:
+        field = yield from fit_steps(scan, None, fit, device=chosen)
+    check_same_grid(field, scan.shape, scan.affine, "the scan")
+    of_any_length = dataclasses.replace(settings, min_length_mm=0.0)
+    fibers = yield from track_steps(field, seeds_mm, directions, of_any_length, device=chosen, stop=stop)
+    seeds = make_launch(field, seeds_mm, directions).points_mm
+    box = box_around(np.concatenate([fibers.points, seeds]), field, resampling.margin_mm)
+    fibers = _long_enough(fibers, settings)
+    problem, inside = draw_problem(
+        scan, field.mask, box, fit, leverage=resampling.leverage, seed=resampling.random_seed
+    )
+    summary = _Summary(fibers, box, field.notes, resampling)
+    repeats = Repeats(problem, Place(inside, _affine_of(box, field.affine)), fit.floor_mm2_per_s, chosen)
+    try:
+        trace = partial(repeats.trace, seeds=seeds, directions=directions, settings=settings)
+        for one in _in_order(trace, resampling.repeats, repeats.threads, stop):
+            summary.add(one)
+            yield Step(summary.done, resampling.repeats, "bootstrap", make_preview=summary.result)
+    finally:
+        repeats.close()
+    parameters = {
+        "software": f"napari-gpubio {__version__}",
+        "bootstrap": dataclasses.asdict(resampling),
+        "fit": dataclasses.asdict(fit),
+        "fibers": dict(fibers.parameters),
+        "device": chosen.describe(),
+        "seconds": round(clock.seconds, 4),
+    }
+    complete = fibers.complete and summary.done == resampling.repeats
+    return dataclasses.replace(summary.result(), parameters=parameters, complete=complete)
+
+
+def _long_enough(fibers: Tractogram, settings: TrackSettings) -> Tractogram:
+    """Fibers of any length as `track` leaves them with these settings."""
+    kept = fibers.select(fibers.per_fiber["length_mm"] >= settings.min_length_mm)
+    return dataclasses.replace(kept, parameters={**fibers.parameters, "tracking": dataclasses.asdict(settings)})
+
+
+def box_around(points_mm: Array, field: TensorField, margin_mm: float) -> Box:
+    """Return the ranges of voxels that hold world points (P, 3) and a margin, as far as the field has voxels."""
+    voxels = apply_affine(np.linalg.inv(field.affine), points_mm)
+    margin = margin_mm / field.voxel_sizes_mm
+    low = np.maximum(np.floor(voxels.min(axis=0) - margin), 0).astype(int)
+    high = np.minimum(np.ceil(voxels.max(axis=0) + margin) + 1, field.shape).astype(int)
+    x, y, z = (slice(int(a), int(b)) for a, b in zip(low, high, strict=True))
+    return x, y, z
+
+
+def _affine_of(box: Box, affine: Array) -> npt.NDArray[np.float64]:
+    shift = np.eye(4)
+    shift[:3, 3] = [part.start for part in box]
+    return np.asarray(affine @ shift)
+
+
+def _in_order(do: Callable[[int], Done], count: int, threads: int, stop: threading.Event | None) -> Iterator[Done]:
+    """Yield ``do(0)``, ``do(1)``, ..., some of them being done at once; no new one is begun after a stop."""
+    with ThreadPoolExecutor(threads, thread_name_prefix="napari-gpubio") as pool:
+        waiting = deque[Future[Done]]()
+        try:
+            for number in range(count):
+                if stop is not None and stop.is_set():
+                    break
+                waiting.append(pool.submit(do, number))
+                if len(waiting) > 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+class _Summary:
+    """What is known of the repeats so far."""
+
+    def __init__(self, fibers: Tractogram, box: Box, notes: tuple[str, ...], resampling: BootstrapSettings) -> None:
+        self.done = 0
+        self._fibers, self._box, self._notes, self._resampling = fibers, box, notes, resampling
+        self._visits = np.zeros(fibers.shape, np.int32)
+        self._numbers: list[dict[str, float]] = []
+        self._kept: list[Tractogram] = []
+        self._traced = self._cut = self._empty = 0
+
+    def add(self, one: Repeat) -> None:
+        """Add a repeat; they come in order."""
+        fibers = dataclasses.replace(one.fibers, affine=self._fibers.affine, shape=self._fibers.shape)
+        self._visits[self._box] += one.visited
+        self._numbers.append(fiber_numbers(fibers))
+        if self.done < self._resampling.kept_repeats:
+            number = np.full(len(fibers), self.done, np.int32)
+            self._kept.append(dataclasses.replace(fibers, per_fiber={**fibers.per_fiber, "repeat": number}))
+        self._traced += len(fibers)
+        self._cut += self._cut_off(fibers)
+        self._empty += not len(fibers)
+        self.done += 1
+
+    def result(self) -> Bootstrap:
+        """Return a result of the repeats so far."""
+        names = self._numbers[0] if self._numbers else {}
+        none = self._fibers.select(np.zeros(0, np.int64))
+        none = dataclasses.replace(none, per_fiber={**none.per_fiber, "repeat": np.zeros(0, np.int32)})
+        return Bootstrap(
+            fibers=self._fibers,
+            visits=self._visits.copy(),
+            repeats=self.done,
+            numbers={name: np.array([one[name] for one in self._numbers]) for name in names},
+            kept=Tractogram.join(self._kept or [none]),
+            notes=(*self._notes, *self._found()),
+            complete=False,
+        )
+
+    def _found(self) -> list[str]:
+        notes = []
+        if self._empty:
+            notes.append(f"{self._empty} of {self.done} repeats have no fiber; intervals leave them out")
+        if self._cut:
+            notes.append(
+                f"{self._cut} of the {self._traced} fibers of the repeats end where the box of drawn tensors does; "
+                f"a margin of more than {self._resampling.margin_mm:g} mm lets them go on"
+            )
+        return notes
+
+    def _cut_off(self, fibers: Tractogram) -> int:
+        """How many fibers end at a side of the box that is no side of the volume."""
+        cut = np.zeros(len(fibers), bool)
+        to_voxel, low = np.linalg.inv(fibers.affine), np.array([part.start for part in self._box])
+        high = np.array([part.stop for part in self._box])
+        for reason, ends in (("stop_reason", fibers.offsets[1:] - 1), ("stop_reason_back", fibers.offsets[:-1])):
+            which = np.flatnonzero(fibers.per_fiber[reason] == StopReason.VOLUME)
+            at = apply_affine(to_voxel, fibers.points[ends[which]])
+            outside = ((at < low + 1) & (low > 0)) | ((at > high - 2) & (high < fibers.shape))
+            cut[which] |= outside.any(axis=1)
+        return int(cut.sum())

@@ -1,0 +1,210 @@
+"""The bootstrap of fibers: where they pass, what depends on what, and what is kept."""
+
+import dataclasses
+import threading
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts import (
+    BootstrapSettings,
+    DiffusionScan,
+    Directions,
+    TrackSettings,
+    bootstrap,
+    bootstrap_steps,
+    fit_tensors,
+    maps,
+    track,
+)
+from napari_gpubio.tracts.io import read_tractogram
+from napari_gpubio.tracts.kernels.rays.problem import continued
+from napari_gpubio.tracts.kernels.tensors.problem import design_matrix
+from napari_gpubio.tracts.phantom.brain import rician, spread_directions
+from napari_gpubio.tracts.uncertainty.repeats import Margin
+
+AFFINE = np.array([[-2.0, 0, 0, 40], [0, 2.0, 0, -30], [0, 0, 2.0, 10], [0, 0, 0, 1]])
+SHAPE = (24, 14, 12)
+SEEDS = [(18.0, -16.0, 20.0), (18.0, -15.0, 22.0)]
+STRAIGHT = Directions(kind="principal")
+TENSOR = [1.6, 0.3, 0.3, 0.2, 0.0, 0.0]  # um^2/ms, nearly along x
+
+
+def slab(snr):
+    """One tensor everywhere."""
+    bvals = np.concatenate([[0, 0], np.full(16, 1000.0)])
+    directions = np.concatenate([np.zeros((2, 3)), spread_directions(16)])
+    clean = np.tile(1000 * np.exp(design_matrix(bvals, directions) @ [*TENSOR, 0]), (int(np.prod(SHAPE)), 1))
+    data = clean if np.isinf(snr) else rician(clean, 1000 / snr, 3)
+    return DiffusionScan(data=data.reshape(*SHAPE, -1), bvals=bvals, directions=directions, affine=AFFINE)
+
+
+def run(scan, least_mm=10.0, **changes):
+    resampling = BootstrapSettings(**{"repeats": 24, "kept_repeats": 5, **changes})
+    field = fit_tensors(scan, np.ones(SHAPE, bool), device="cpu")
+    settings = TrackSettings(step_mm=1.0, min_length_mm=least_mm)
+    return bootstrap(scan, SEEDS, STRAIGHT, settings, resampling, field=field, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    return run(slab(20))
+
+
+def test_repeats_of_an_exact_fit_are_its_fibers():
+    result = run(slab(np.inf), repeats=3)
+    expected = maps.mask(result.fibers)
+    assert len(result.fibers) == 2
+    np.testing.assert_array_equal(result.probability, expected)
+    for name, values in result.numbers.items():
+        assert len(values) == 3
+        np.testing.assert_allclose(values, result.interval(name).estimate, rtol=1e-4, atol=1e-6)
+    assert result.notes == ()
+
+
+def test_the_fibers_of_the_fit_are_those_of_tracking():
+    scan = slab(20)
+    field = fit_tensors(scan, np.ones(SHAPE, bool), device="cpu")
+    settings = TrackSettings(step_mm=1.0, min_length_mm=46.0)
+    expected = track(field, SEEDS, STRAIGHT, settings, device="cpu")
+    found = run(scan, least_mm=46.0, repeats=1).fibers
+    assert 0 < len(expected) < 3
+    np.testing.assert_array_equal(found.points, expected.points)
+    assert found.parameters["tracking"] == expected.parameters["tracking"]
+
+
+def test_visits_count_repeats_and_not_fibers(noisy):
+    kept = run(slab(20), kept_repeats=100).kept
+    visits = np.zeros(SHAPE, int)
+    for repeat in range(24):
+        visits += maps.mask(kept.select(kept.per_fiber["repeat"] == repeat))
+    np.testing.assert_array_equal(noisy.visits, visits)
+    assert noisy.probability.max() == 1
+    assert 0 < noisy.probability[noisy.visits > 0].min() < 0.5
+
+
+def test_fibers_of_the_first_repeats_are_kept_in_their_order(noisy):
+    repeats = noisy.kept.per_fiber["repeat"]
+    np.testing.assert_array_equal(repeats, np.repeat(np.arange(5), 2))
+    first = noisy.kept.select(repeats == 3)
+    assert noisy.numbers["length_mm"][3] == pytest.approx(first.per_fiber["length_mm"].mean(), rel=1e-6)
+    assert noisy.kept.shape == SHAPE
+
+
+def test_the_seed_alone_makes_the_difference(noisy):
+    np.testing.assert_array_equal(run(slab(20)).visits, noisy.visits)
+    assert (run(slab(20), random_seed=2).visits != noisy.visits).any()
+
+
+def test_more_repeats_begin_with_the_same(noisy):
+    more = run(slab(20), repeats=30)
+    for name, values in noisy.numbers.items():
+        np.testing.assert_array_equal(more.numbers[name][:24], values)
+
+
+def test_a_box_that_cuts_fibers_off_is_noted(noisy):
+    """The fiber runs from side to side of the volume in x; in y a margin of 0 mm leaves no room."""
+    narrow = run(slab(5), margin_mm=0.0)
+    assert any("margin" in note for note in narrow.notes)
+    assert not any("margin" in note for note in noisy.notes)
+
+
+def test_a_wider_box_draws_the_same_tensors(noisy):
+    wide = run(slab(20), margin_mm=1000.0)
+    for name in ("length_mm", "mean_fa"):
+        np.testing.assert_allclose(wide.numbers[name], noisy.numbers[name], rtol=2e-3)
+
+
+def test_repeats_without_fibers_are_noted():
+    """The fibers of this slab are 46 mm long, give or take."""
+    result = run(slab(12), least_mm=46.02)
+    empty = np.count_nonzero(result.numbers["fibers"] == 0)
+    assert 0 < empty < 24
+    assert any(f"{empty} of 24" in note for note in result.notes)
+    assert np.isfinite(result.interval("mean_fa").low)
+
+
+def test_a_stop_keeps_the_repeats_that_were_done():
+    scan, stop, previews = slab(20), threading.Event(), []
+    steps = bootstrap_steps(scan, SEEDS, STRAIGHT, resampling=BootstrapSettings(repeats=1000), device="cpu", stop=stop)
+    try:
+        while True:
+            step = next(steps)
+            if step.message == "bootstrap":
+                previews.append(step.preview)
+                stop.set()
+    except StopIteration as end:
+        result = end.value
+    assert 1 <= result.repeats < 20
+    assert not result.complete
+    assert len(result.numbers["mean_fa"]) == result.repeats == len(previews)
+    assert previews[0].repeats == 1
+
+
+def test_intervals_hold_their_share_of_the_repeats(noisy):
+    values = noisy.numbers["length_mm"]
+    narrow, wide = noisy.interval("length_mm", 0.5), noisy.interval("length_mm", 0.9)
+    assert wide.low < narrow.low < narrow.high < wide.high
+    assert np.mean((values >= narrow.low) & (values <= narrow.high)) == pytest.approx(0.5, abs=0.05)
+    with pytest.raises(InvalidInput, match="color"):
+        noisy.interval("color")
+    with pytest.raises(InvalidInput, match="95"):
+        noisy.interval("length_mm", 95)
+
+
+def test_results_are_saved(noisy, tmp_path):
+    import nibabel as nib
+
+    noisy.save(tmp_path / "new")
+    image = nib.load(tmp_path / "new/probability.nii.gz")
+    np.testing.assert_allclose(image.get_fdata(), noisy.probability, atol=1e-6)
+    np.testing.assert_allclose(image.affine, AFFINE)
+    kept = read_tractogram(tmp_path / "new/repeats.trx")
+    np.testing.assert_array_equal(kept.per_fiber["repeat"].ravel(), noisy.kept.per_fiber["repeat"])
+    assert len(read_tractogram(tmp_path / "new/fibers.trx")) == 2
+    rows = (tmp_path / "new/intervals.csv").read_text().splitlines()
+    assert len(rows) == 1 + len(noisy.numbers)
+    with pytest.raises(InvalidInput, match="probability"):
+        noisy.save(tmp_path / "new/probability.nii.gz")
+
+
+def test_a_field_of_another_grid_is_refused(noisy):
+    scan = slab(20)
+    field = fit_tensors(scan, np.ones(SHAPE, bool), device="cpu")
+    with pytest.raises(InvalidInput, match="grid"):
+        bootstrap(scan, SEEDS, field=dataclasses.replace(field, affine=np.eye(4)), device="cpu")
+
+
+def test_tensors_go_on_beyond_a_mask_as_in_tracking():
+    rng = np.random.default_rng(5)
+    mask = rng.random((14, 12, 10)) < 0.02
+    tensors = np.where(mask[..., None], rng.normal(size=(14, 12, 10, 6)), 0)
+    np.testing.assert_allclose(Margin(mask).continued(tensors), continued(tensors, mask), atol=1e-10)
+    whole = np.ones_like(mask)
+    np.testing.assert_array_equal(Margin(whole).continued(tensors), tensors)
+
+
+def check_gpu(repeats):
+    scan, directions = slab(12), Directions(kind="cone", count=6)
+    mask = np.ones(SHAPE, bool)
+    mask[:, :3] = False
+    field, resampling = fit_tensors(scan, mask, device="cpu"), BootstrapSettings(repeats=repeats)
+    cpu, gpu = (
+        bootstrap(scan, SEEDS, directions, TrackSettings(), resampling, field=field, device=device)
+        for device in ("cpu", "cuda:0")
+    )
+    np.testing.assert_allclose(gpu.kept.points, cpu.kept.points, atol=1e-3)
+    for name, values in cpu.numbers.items():
+        np.testing.assert_allclose(gpu.numbers[name], values, rtol=1e-4, atol=1e-5)
+    assert (gpu.visits != cpu.visits).mean() < 1e-3
+
+
+def test_the_host_code_of_a_gpu_finds_what_the_cpu_finds(fake_gpu):
+    fake_gpu()
+    check_gpu(repeats=3)
+
+
+@pytest.mark.gpu
+def test_a_gpu_finds_what_the_cpu_finds():
+    check_gpu(repeats=40)
