@@ -9,12 +9,12 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.bundles.resample import resample
 from napari_gpubio.tracts.bundles.sampling import values_at
+from napari_gpubio.tracts.bundles.settings import WEIGHTINGS
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere, distances_mm
 
 Array = npt.NDArray[Any]
 Start = int | AnyRegion | npt.ArrayLike | None
-WEIGHTINGS = ("afq", "none", "dipy")
 _LEAST_FIBERS = 500  # worth a thread
 
 
