@@ -1,7 +1,7 @@
 #pragma once
 // Ray tracing, the counterpart of geodesic.py: same names, same operation order. Positions are in voxels; euclid (A^T A)
 // measures voxel vectors in mm.
-#include "interpolation.cuh"
+#include "spline.cuh"
 
 enum Kind { CUBIC = 0, LINEAR = 1, VANAART = 2, EUDX = 3 };
 enum Reason { VOLUME = 1, MASK = 2, FA = 3, STEPS = 4, LENGTH = 5, CURVATURE = 6, DRIFT = 7, INVALID = 8, TARGET = 9 };
@@ -51,26 +51,45 @@ __device__ __forceinline__ bool inside(Shape n, real x, real y, real z)
     return x >= 0 && y >= 0 && z >= 0 && x <= real(n.x - 1) && y <= real(n.y - 1) && z <= real(n.z - 1);
 }
 
-// Samples of the volume at y. Streamlines have none; they read the guide.
+// Samples of the volume at y, where the ray is ok. Streamlines have none; they read the guide.
 template <int KIND, class Field>
-__device__ __forceinline__ void sample(const Field& field, Shape n, const real* y, real s[4][6])
+__device__ __forceinline__ void sample(Field& field, bool ok, Shape n, const real* y, real s[4][6])
 {
-    if constexpr (KIND == CUBIC) field.cubic(n, y[0], y[1], y[2], s);
+    if constexpr (KIND == CUBIC) field.cubic(ok, n, y[0], y[1], y[2], s);
     if constexpr (KIND == LINEAR) field.linear(n, y[0], y[1], y[2], s);
     if constexpr (KIND == VANAART) field.four(n, y[0], y[1], y[2], s);
+}
+
+// Sum of the products of two symmetric matrices' components.
+__device__ __forceinline__ real contracted(const real* m, const real* squares)
+{
+    const real diagonal = multiply_add(m[2], squares[2], multiply_add(m[1], squares[1], m[0] * squares[0]));
+    return multiply_add(
+        m[5], squares[5], multiply_add(m[4], squares[4], multiply_add(m[3], squares[3], diagonal)));
+}
+
+// x' = W p and p_k' = -1/2 p.(d_k W) p from W and its gradient.
+__device__ __forceinline__ void hamilton(const real s[4][6], real u, real v, real w, real* dy)
+{
+    const real half = real(0.5), hu = -half * u, hv = -half * v, hw = -half * w;
+    const real squares[6] = {hu * u, hv * v, hw * w, -u * v, -u * w, -v * w};
+    const real* m = s[0];
+    dy[0] = multiply_add(m[4], w, multiply_add(m[3], v, m[0] * u));
+    dy[1] = multiply_add(m[5], w, multiply_add(m[1], v, m[3] * u));
+    dy[2] = multiply_add(m[2], w, multiply_add(m[5], v, m[4] * u));
+    dy[3] = contracted(s[1], squares);
+    dy[4] = contracted(s[2], squares);
+    dy[5] = contracted(s[3], squares);
 }
 
 // Right-hand side of the system at y, where the samples are s; false where it does not exist.
 template <int KIND>
 __device__ __forceinline__ bool sampled_derivative(const Space& space, const real* y, real s[4][6], real* dy)
 {
-    const real half = real(0.5);
     if constexpr (KIND == CUBIC || KIND == LINEAR) {
-        multiply(s[0], y[3], y[4], y[5], dy);
-        dy[3] = -half * quadratic(s[1], y[3], y[4], y[5]);
-        dy[4] = -half * quadratic(s[2], y[3], y[4], y[5]);
-        dy[5] = -half * quadratic(s[3], y[3], y[4], y[5]);
+        hamilton(s, y[3], y[4], y[5], dy);
     } else if constexpr (KIND == VANAART) {
+        const real half = real(0.5);
         real a[3], b[3], c[3], w[3];
         multiply(s[1], y[3], y[4], y[5], a);
         multiply(s[2], y[3], y[4], y[5], b);
@@ -97,14 +116,15 @@ __device__ __forceinline__ bool sampled_derivative(const Space& space, const rea
     return true;
 }
 
-// The same where the samples are not known yet; s is left holding them.
+// The same where the samples are not known yet and the ray is ok; s is left holding them.
 template <int KIND, class Field>
 __device__ __forceinline__ bool derivative(
-    const Field& field, const Space& space, const real* y, real s[4][6], real* dy)
+    Field& field, const Space& space, bool ok, const real* y, real s[4][6], real* dy)
 {
-    if (!inside(space.n, y[0], y[1], y[2])) return false;
-    sample<KIND>(field, space.n, y, s);
-    return sampled_derivative<KIND>(space, y, s, dy);
+    ok = ok && inside(space.n, y[0], y[1], y[2]);
+    if (!Field::Group::any(ok)) return false;
+    sample<KIND>(field, ok, space.n, y, s);
+    return sampled_derivative<KIND>(space, y, s, dy) && ok;
 }
 
 // g(v, v), constant along a geodesic: p.W p, or v.W^-1 v; 1 for streamlines.
@@ -125,13 +145,13 @@ __device__ __forceinline__ bool finite_positive(real x) { return x > real(0) && 
 // State, derivatives and samples of a ray from x along a unit direction (voxels per mm); false where it cannot start.
 template <int KIND, class Field>
 __device__ __forceinline__ bool start_ray(
-    const Field& field, const Space& space, const real* x, const real* direction, real s[4][6], real* y, real* dy)
+    Field& field, const Space& space, const real* x, const real* direction, real s[4][6], real* y, real* dy)
 {
     for (int a = 0; a < 3; ++a) {
         y[a] = x[a];
         y[3 + a] = direction[a];
     }
-    if (!derivative<KIND>(field, space, y, s, dy)) return false;
+    if (!derivative<KIND>(field, space, true, y, s, dy)) return false;
     if constexpr (KIND == CUBIC || KIND == LINEAR) {
         const real vx = y[3], vy = y[4], vz = y[5];
         real p[3];
@@ -142,7 +162,7 @@ __device__ __forceinline__ bool start_ray(
         y[3] = p[0] * unit;
         y[4] = p[1] * unit;
         y[5] = p[2] * unit;
-        return derivative<KIND>(field, space, y, s, dy);
+        return sampled_derivative<KIND>(space, y, s, dy);
     }
     return quadratic(space.euclid, dy[0], dy[1], dy[2]) > real(0);
 }
@@ -150,32 +170,24 @@ __device__ __forceinline__ bool start_ray(
 // One step of Euler (1 stage), the midpoint rule (2) or classical Runge-Kutta (4) from y to out; k1 is given.
 template <int KIND, class Field>
 __device__ __forceinline__ bool runge_kutta(
-    const Field& field, const Space& space, int stages, real dt, const real* y, const real* k1, real s[4][6], real* out)
+    Field& field, const Space& space, int stages, bool ok, real dt, const real* y, const real* k1, real s[4][6],
+    real* out)
 {
     const real half = real(0.5);
     real kn[6], total[6];
-    if (stages == 1) {
-        for (int a = 0; a < 6; ++a) out[a] = y[a] + dt * k1[a];
-        return true;
+    for (int a = 0; a < 6; ++a) kn[a] = total[a] = k1[a];
+#pragma unroll(KIND == CUBIC ? 1 : 3)  // a spline's samples are much code
+    for (int stage = 1; stage < 4; ++stage) {
+        if (stage >= stages) break;
+        const real ahead = stage == 3 ? dt : half * dt;
+        for (int a = 0; a < 6; ++a) out[a] = y[a] + ahead * kn[a];
+        ok = derivative<KIND>(field, space, ok, out, s, kn);
+        if (!Field::Group::any(ok)) return false;
+        if (stage < 3)
+            for (int a = 0; a < 6; ++a) total[a] += real(2) * kn[a];
     }
-    for (int a = 0; a < 6; ++a) out[a] = y[a] + half * dt * k1[a];
-    if (!derivative<KIND>(field, space, out, s, kn)) return false;
-    if (stages == 2) {
-        for (int a = 0; a < 6; ++a) out[a] = y[a] + dt * kn[a];
-        return true;
-    }
-    for (int a = 0; a < 6; ++a) {
-        total[a] = k1[a] + real(2) * kn[a];
-        out[a] = y[a] + half * dt * kn[a];
-    }
-    if (!derivative<KIND>(field, space, out, s, kn)) return false;
-    for (int a = 0; a < 6; ++a) {
-        total[a] += real(2) * kn[a];
-        out[a] = y[a] + dt * kn[a];
-    }
-    if (!derivative<KIND>(field, space, out, s, kn)) return false;
-    for (int a = 0; a < 6; ++a) out[a] = y[a] + dt / real(6) * (total[a] + kn[a]);
-    return true;
+    for (int a = 0; a < 6; ++a) out[a] = y[a] + (stages == 4 ? dt / real(6) * (total[a] + kn[a]) : dt * kn[a]);
+    return ok;
 }
 
 struct alignas(4 * sizeof(real)) Point {
@@ -188,150 +200,141 @@ __device__ __forceinline__ void write_point(real* __restrict__ points, int at, c
     if (points) reinterpret_cast<Point*>(points)[at] = Point{y[0], y[1], y[2], fa};
 }
 
-// Trace one ray from x along u; the seed is not among its points. Returns the reason for the end.
-template <int KIND, class Field>
-__device__ int trace_ray(
-    const Field& field, const Space& space, const RaySettings& settings, const real* x, real* u,
-    real* __restrict__ points, int* written, real* stats)
+// What is known of a ray: the place and direction of its last point, and what has been gathered along it.
+struct Ray {
+    real y[6], u[3], fa, stats[STATS];
+    int written, until_kept;
+    bool kept;  // whether the last point was
+};
+
+// Judge a step of a ray to out, and take it; returns why the ray ends, or STEPS where it goes on.
+template <int KIND>
+__device__ __forceinline__ int take_step(
+    const Space& space, const RaySettings& settings, const real* out, real riemannian, Ray& ray,
+    real* __restrict__ points)
 {
     const Shape n = space.n;
     const real* euclid = space.euclid;
-    real y[6], k1[6], out[6], s[4][6], g[4];
-    real fa = real(0);
-    int count = 0, reason = STEPS, until_kept = settings.every;
-    bool kept = true;
-    *written = 0;
-    if (!start_ray<KIND>(field, space, x, u, s, y, k1)) return INVALID;
-    const real first = settings.measure ? squared_speed<KIND>(y, k1, s) : real(1);
+    real dx = out[0] - ray.y[0], dy = out[1] - ray.y[1], dz = out[2] - ray.y[2], g[4];
+    const real moved = sqrt(quadratic(euclid, dx, dy, dz));
+    if (!finite_positive(moved)) return INVALID;
+    if (!inside(n, out[0], out[1], out[2])) return VOLUME;
+    const int i = (int)(out[0] + real(0.5)), j = (int)(out[1] + real(0.5)), k = (int)(out[2] + real(0.5));
+    const int mark = space.mask ? space.mask[node_index(i, j, k, n.y, n.z)] : IN_MASK;
+    if (mark == 0) return MASK;
+    const bool arrived = mark >= IN_TARGET;
+    const bool now = --ray.until_kept == 0;
+    const bool reads_guide = settings.least_fa > real(0) || (settings.measure && now);
+    if (now) ray.until_kept = settings.every;
+    if (KIND == EUDX || reads_guide || settings.max_bend > real(0)) {  // else the direction is not needed
+        dx = dx / moved;
+        dy = dy / moved;
+        dz = dz / moved;
+    }
+    if (settings.max_bend > real(0)) {
+        const real turn = sqrt(quadratic(euclid, dx - ray.u[0], dy - ray.u[1], dz - ray.u[2]));
+        if (turn > settings.max_bend * moved) return CURVATURE;
+    }
+    if (reads_guide) {
+        sample_guide(space, out, dx, dy, dz, real(0), real(-1), g);
+        ray.fa = g[3];
+        if (ray.fa < settings.least_fa && !arrived) return FA;
+    }
+    ray.stats[0] += moved;
+    ray.stats[1] += riemannian;
+    for (int a = 0; a < 6; ++a) ray.y[a] = out[a];
+    ray.u[0] = dx;
+    ray.u[1] = dy;
+    ray.u[2] = dz;
+    if (KIND == EUDX) {
+        ray.y[3] = dx;
+        ray.y[4] = dy;
+        ray.y[5] = dz;
+    }
+    if (now) {
+        write_point(points, ray.written, ray.y, ray.fa);
+        ++ray.written;
+        if (settings.measure) {
+            real m[3];
+            const real size = sqrt(quadratic(euclid, g[0], g[1], g[2]));
+            multiply(euclid, g[0], g[1], g[2], m);
+            const real along = size > real(0) ? (m[0] * dx + m[1] * dy + m[2] * dz) / size : real(0);
+            ray.stats[3] += real(1);
+            ray.stats[4] += ray.fa;
+            ray.stats[5] += along;
+            ray.stats[6] += ray.fa * along;
+        }
+    }
+    ray.kept = now;
+    if (arrived) return TARGET;
+    if (ray.stats[0] >= settings.max_length_mm) return LENGTH;
+    return STEPS;
+}
+
+// Trace one ray from x along u; the seed is not among its points. Returns the reason for the end.
+template <int KIND, class Field>
+__device__ int trace_ray(
+    Field& field, const Space& space, const RaySettings& settings, const real* x, Ray& ray, real* __restrict__ points)
+{
+    const Shape n = space.n;
+    const real* euclid = space.euclid;
+    real k1[6], out[6], s[4][6];
+    int reason = start_ray<KIND>(field, space, x, ray.u, s, ray.y, k1) ? STEPS : INVALID;
+    const real first = settings.measure ? squared_speed<KIND>(ray.y, k1, s) : real(1);
     const real root = sqrt(first);
     real dt = settings.step_mm / sqrt(quadratic(euclid, k1[0], k1[1], k1[2]));
-    for (int step = 0; step < settings.max_steps; ++step) {
+    for (int step = 0; step < settings.max_steps && Field::Group::any(reason == STEPS); ++step) {
         if (step > 0) {
-            if (!Field::EAGER) sample<KIND>(field, n, y, s);
-            if (!sampled_derivative<KIND>(space, y, s, k1)) {
-                reason = FA;
-                break;
-            }  // streamlines only
+            if (!Field::EAGER) sample<KIND>(field, reason == STEPS, n, ray.y, s);
+            if (!sampled_derivative<KIND>(space, ray.y, s, k1)) reason = FA;  // streamlines only
             if (KIND != VANAART) dt = settings.step_mm / sqrt(quadratic(euclid, k1[0], k1[1], k1[2]));
-            if (settings.measure) {
-                const real drift = fabs(squared_speed<KIND>(y, k1, s) / first - real(1));
-                if (drift > stats[2]) stats[2] = drift;
-                if (settings.max_drift > real(0) && !(drift <= settings.max_drift)) {
-                    reason = DRIFT;
-                    break;
-                }
+            if (settings.measure && reason == STEPS) {
+                const real drift = fabs(squared_speed<KIND>(ray.y, k1, s) / first - real(1));
+                if (drift > ray.stats[2]) ray.stats[2] = drift;
+                if (settings.max_drift > real(0) && !(drift <= settings.max_drift)) reason = DRIFT;
             }
+            if (!Field::Group::any(reason == STEPS)) break;
         }
-        if (!runge_kutta<KIND>(field, space, settings.stages, dt, y, k1, s, out)) {
-            reason = KIND == EUDX && inside(n, out[0], out[1], out[2]) ? FA : VOLUME;
-            break;
-        }
-        if (Field::EAGER) sample<KIND>(field, n, out, s);  // for the next step; on its way while this one is checked
-        real dx = out[0] - y[0], dy = out[1] - y[1], dz = out[2] - y[2];
-        const real moved = sqrt(quadratic(euclid, dx, dy, dz));
-        if (!finite_positive(moved)) {
-            reason = INVALID;
-            break;
-        }
-        if (!inside(n, out[0], out[1], out[2])) {
-            reason = VOLUME;
-            break;
-        }
-        const int i = (int)(out[0] + real(0.5)), j = (int)(out[1] + real(0.5)), k = (int)(out[2] + real(0.5));
-        const int mark = space.mask ? space.mask[node_index(i, j, k, n.y, n.z)] : IN_MASK;
-        if (mark == 0) {
-            reason = MASK;
-            break;
-        }
-        const bool arrived = mark >= IN_TARGET;
-        const bool now = --until_kept == 0;
-        const bool reads_guide = settings.least_fa > real(0) || (settings.measure && now);
-        if (now) until_kept = settings.every;
-        if (KIND == EUDX || reads_guide || settings.max_bend > real(0)) {  // else the direction is not needed
-            dx = dx / moved;
-            dy = dy / moved;
-            dz = dz / moved;
-        }
-        if (settings.max_bend > real(0)) {
-            const real turn = sqrt(quadratic(euclid, dx - u[0], dy - u[1], dz - u[2]));
-            if (turn > settings.max_bend * moved) {
-                reason = CURVATURE;
-                break;
-            }
-        }
-        if (reads_guide) {
-            sample_guide(space, out, dx, dy, dz, real(0), real(-1), g);
-            fa = g[3];
-            if (fa < settings.least_fa && !arrived) {
-                reason = FA;
-                break;
-            }
-        }
-        stats[0] += moved;
-        stats[1] += dt * root;
-        for (int a = 0; a < 6; ++a) y[a] = out[a];
-        u[0] = dx;
-        u[1] = dy;
-        u[2] = dz;
-        if (KIND == EUDX) {
-            y[3] = dx;
-            y[4] = dy;
-            y[5] = dz;
-        }
-        if (now) {
-            write_point(points, count, y, fa);
-            ++count;
-            if (settings.measure) {
-                real m[3];
-                const real size = sqrt(quadratic(euclid, g[0], g[1], g[2]));
-                multiply(euclid, g[0], g[1], g[2], m);
-                const real along = size > real(0) ? (m[0] * dx + m[1] * dy + m[2] * dz) / size : real(0);
-                stats[3] += real(1);
-                stats[4] += fa;
-                stats[5] += along;
-                stats[6] += fa * along;
-            }
-        }
-        kept = now;
-        if (arrived) {
-            reason = TARGET;
-            break;
-        }
-        if (stats[0] >= settings.max_length_mm) {
-            reason = LENGTH;
-            break;
+        const bool ok =
+            runge_kutta<KIND>(field, space, settings.stages, reason == STEPS, dt, ray.y, k1, s, out);
+        if (Field::EAGER && ok) sample<KIND>(field, ok, n, out, s);  // for the next step; on its way while this is judged
+        if (reason == STEPS) {
+            if (ok)
+                reason = take_step<KIND>(space, settings, out, dt * root, ray, points);
+            else
+                reason = KIND == EUDX && inside(n, out[0], out[1], out[2]) ? FA : VOLUME;
         }
     }
-    if (!kept) {
-        write_point(points, count, y, fa);
-        ++count;
-    }
-    *written = count;
+    if (!ray.kept) write_point(points, ray.written++, ray.y, ray.fa);
     return reason;
 }
 
-// One thread a ray; with per_fiber = 2, ray 2f goes forward and ray 2f + 1 backward.
+// With per_fiber = 2, ray 2f goes forward and ray 2f + 1 backward. Lanes beyond the last ray go along with it.
 template <int KIND, class Field>
 __device__ __forceinline__ void trace(
-    const Field& field, const RayVolumes& volumes, const RaySettings& settings, const Rays& rays,
-    const RayOutput& output)
+    Field field, const RayVolumes& volumes, const RaySettings& settings, const Rays& rays, const RayOutput& output)
 {
-    const int ray = blockIdx.x * blockDim.x + threadIdx.x;
-    if (ray >= rays.count) return;
-    const int f = ray / rays.per_fiber;
-    const real sign = ray % rays.per_fiber == 0 ? real(1) : real(-1);
+    using Group = typename Field::Group;
+    const int number = (blockIdx.x * blockDim.x + threadIdx.x) / Group::count;
+    if (number >= rays.count) return;
+    const int f = number / rays.per_fiber;
+    const real sign = number % rays.per_fiber == 0 ? real(1) : real(-1);
     const Shape n = {volumes.shape[0], volumes.shape[1], volumes.shape[2]};
     Space space = {volumes.guide, volumes.mask, {}, n, settings.least_cos, settings.above_fa, settings.least_weight};
     for (int a = 0; a < 6; ++a) space.euclid[a] = volumes.euclid[a];
-    real numbers[STATS], x[3], u[3];
+    Ray ray = {};
+    ray.until_kept = settings.every;
+    ray.kept = true;
+    real x[3];
     for (int a = 0; a < 3; ++a) {
         x[a] = rays.seeds[3 * f + a];
-        u[a] = sign * rays.directions[3 * f + a];
+        ray.u[a] = sign * rays.directions[3 * f + a];
     }
-    for (int q = 0; q < STATS; ++q) numbers[q] = real(0);
-    int count = 0;
-    real* points = output.points ? output.points + 4 * (size_t)ray * output.ray_points : nullptr;
-    output.reasons[ray] = (unsigned char)trace_ray<KIND>(field, space, settings, x, u, points, &count, numbers);
-    output.written[ray] = count;
-    for (int q = 0; q < STATS; ++q) output.stats[STATS * (size_t)ray + q] = numbers[q];
+    const bool writes = Group::number() == 0;
+    real* points = output.points && writes ? output.points + 4 * (size_t)number * output.ray_points : nullptr;
+    const int reason = trace_ray<KIND>(field, space, settings, x, ray, points);
+    if (!writes) return;
+    output.reasons[number] = (unsigned char)reason;
+    output.written[number] = ray.written;
+    for (int q = 0; q < STATS; ++q) output.stats[STATS * (size_t)number + q] = ray.stats[q];
 }

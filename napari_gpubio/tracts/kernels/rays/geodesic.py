@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from napari_gpubio.core.intrinsics import multiply_add
 from napari_gpubio.core.jit import helper, kernel, leaf
 from napari_gpubio.tracts.kernels.rays.interpolation import (
     multiply,
@@ -34,12 +35,30 @@ def inside(shape, x, y, z):
 
 
 @leaf
+def contracted(m, squares):
+    """Sum of the products of two symmetric matrices' components."""
+    m0, m1, m2, m3, m4, m5 = m
+    q0, q1, q2, q3, q4, q5 = squares
+    diagonal = multiply_add(m2, q2, multiply_add(m1, q1, m0 * q0))
+    return multiply_add(m5, q5, multiply_add(m4, q4, multiply_add(m3, q3, diagonal)))
+
+
+@leaf
 def hamilton(samples, u, v, w):
     """x' = W p and p_k' = -1/2 p.(d_k W) p from W and its gradient, with p = (u, v, w)."""
     s0, s1, s2, s3 = samples
+    xx, yy, zz, xy, xz, yz = s0
     half = type(u)(0.5)
-    vx, vy, vz = multiply(s0, u, v, w)
-    return vx, vy, vz, -half * quadratic(s1, u, v, w), -half * quadratic(s2, u, v, w), -half * quadratic(s3, u, v, w)
+    hu, hv, hw = -half * u, -half * v, -half * w
+    squares = hu * u, hv * v, hw * w, -u * v, -u * w, -v * w
+    return (
+        multiply_add(xz, w, multiply_add(xy, v, xx * u)),
+        multiply_add(yz, w, multiply_add(yy, v, xy * u)),
+        multiply_add(zz, w, multiply_add(yz, v, xz * u)),
+        contracted(s1, squares),
+        contracted(s2, squares),
+        contracted(s3, squares),
+    )
 
 
 @leaf
