@@ -167,7 +167,8 @@ __device__ __forceinline__ bool start_ray(
     return quadratic(space.euclid, dy[0], dy[1], dy[2]) > real(0);
 }
 
-// One step of Euler (1 stage), the midpoint rule (2) or classical Runge-Kutta (4) from y to out; k1 is given.
+// One step of Euler (1 stage), the midpoint rule (2) or classical Runge-Kutta (4) from y to out; k1 is given. An eager
+// field leaves the samples at out in s, for the next step.
 template <int KIND, class Field>
 __device__ __forceinline__ bool runge_kutta(
     Field& field, const Space& space, int stages, bool ok, real dt, const real* y, const real* k1, real s[4][6],
@@ -176,17 +177,25 @@ __device__ __forceinline__ bool runge_kutta(
     const real half = real(0.5);
     real kn[6], total[6];
     for (int a = 0; a < 6; ++a) kn[a] = total[a] = k1[a];
-#pragma unroll(KIND == CUBIC ? 1 : 3)  // a spline's samples are much code
-    for (int stage = 1; stage < 4; ++stage) {
-        if (stage >= stages) break;
-        const real ahead = stage == 3 ? dt : half * dt;
-        for (int a = 0; a < 6; ++a) out[a] = y[a] + ahead * kn[a];
-        ok = derivative<KIND>(field, space, ok, out, s, kn);
+#pragma unroll(KIND == CUBIC ? 1 : 4)  // a spline's samples are much code
+    for (int stage = 1; stage <= 4; ++stage) {
+        const bool last = stage == 4 || stage == stages;
+        if (stage < 4) {
+            const real ahead = last || stage == 3 ? dt : half * dt;
+            for (int a = 0; a < 6; ++a) out[a] = multiply_add(ahead, kn[a], y[a]);
+        } else {
+            for (int a = 0; a < 6; ++a) out[a] = multiply_add(dt / real(6), total[a] + kn[a], y[a]);
+        }
+        if (last && !Field::EAGER) break;
+        const bool here = ok && inside(space.n, out[0], out[1], out[2]);
+        if (!last && !Field::Group::any(here)) return false;
+        sample<KIND>(field, here, space.n, out, s);
+        if (last) break;
+        ok = sampled_derivative<KIND>(space, out, s, kn) && here;
         if (!Field::Group::any(ok)) return false;
         if (stage < 3)
-            for (int a = 0; a < 6; ++a) total[a] += real(2) * kn[a];
+            for (int a = 0; a < 6; ++a) total[a] = multiply_add(real(2), kn[a], total[a]);
     }
-    for (int a = 0; a < 6; ++a) out[a] = y[a] + (stages == 4 ? dt / real(6) * (total[a] + kn[a]) : dt * kn[a]);
     return ok;
 }
 
@@ -297,7 +306,6 @@ __device__ int trace_ray(
         }
         const bool ok =
             runge_kutta<KIND>(field, space, settings.stages, reason == STEPS, dt, ray.y, k1, s, out);
-        if (Field::EAGER && ok) sample<KIND>(field, ok, n, out, s);  // for the next step; on its way while this is judged
         if (reason == STEPS) {
             if (ok)
                 reason = take_step<KIND>(space, settings, out, dt * root, ray, points);

@@ -126,7 +126,10 @@ def advanced(y, t, k):
     """y + t k."""
     y0, y1, y2, y3, y4, y5 = y
     k0, k1, k2, k3, k4, k5 = k
-    return y0 + t * k0, y1 + t * k1, y2 + t * k2, y3 + t * k3, y4 + t * k4, y5 + t * k5
+    return (
+        multiply_add(t, k0, y0), multiply_add(t, k1, y1), multiply_add(t, k2, y2),
+        multiply_add(t, k3, y3), multiply_add(t, k4, y4), multiply_add(t, k5, y5),
+    )  # fmt: skip
 
 
 @kernel

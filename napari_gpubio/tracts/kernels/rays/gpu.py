@@ -22,7 +22,7 @@ TEXTURE_SOURCE = Path(__file__).with_name("geodesic_texture.cu")
 _KERNELS = {CUBIC: "trace_cubic", LINEAR: "trace_linear", VANAART: "trace_vanaart", EUDX: "trace_eudx"}
 _WARP = 32  # threads of a block at most; the launch bounds in geodesic.cu
 # Of the cubic kernel, by the precision: lanes that trace a ray together, and components that each keeps in registers.
-_LANES = {np.dtype(np.float32): (2, 2), np.dtype(np.float64): (6, 1)}
+_LANES = {np.dtype(np.float32): (2, 2), np.dtype(np.float64): (6, 0)}
 _SCHEDULERS = 4  # of a processor; each works on one warp at a time
 _PACK_THREADS = 64
 

@@ -34,7 +34,7 @@ struct alignas(4 * sizeof(real)) Nodes {
 template <int LANE_COUNT, int KEPT_COUNT>
 struct SplineField {
     using Group = Lanes<LANE_COUNT>;
-    enum { EAGER = 0, COMPONENTS = 6 / LANE_COUNT, PAIRS = COMPONENTS / 2, SHARED = COMPONENTS - KEPT_COUNT };
+    enum { EAGER = 1, COMPONENTS = 6 / LANE_COUNT, PAIRS = COMPONENTS / 2, SHARED = COMPONENTS - KEPT_COUNT };
     const real* __restrict__ data;
     Nodes* shared;  // of this thread; the next are 32 further
     int i, j, k;    // the cell; none in the beginning
