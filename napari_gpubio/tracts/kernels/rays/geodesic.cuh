@@ -167,8 +167,8 @@ __device__ __forceinline__ bool start_ray(
     return quadratic(space.euclid, dy[0], dy[1], dy[2]) > real(0);
 }
 
-// One step of Euler (1 stage), the midpoint rule (2) or classical Runge-Kutta (4) from y to out; k1 is given. An eager
-// field leaves the samples at out in s, for the next step.
+// One step of Euler (1 stage), the midpoint rule (2) or classical Runge-Kutta (4) from y to out; k1 is given. Of a
+// spline the samples at out are left in s, for the next step.
 template <int KIND, class Field>
 __device__ __forceinline__ bool runge_kutta(
     Field& field, const Space& space, int stages, bool ok, real dt, const real* y, const real* k1, real s[4][6],
@@ -186,7 +186,7 @@ __device__ __forceinline__ bool runge_kutta(
         } else {
             for (int a = 0; a < 6; ++a) out[a] = multiply_add(dt / real(6), total[a] + kn[a], y[a]);
         }
-        if (last && !Field::EAGER) break;
+        if (last && KIND != CUBIC) break;
         const bool here = ok && inside(space.n, out[0], out[1], out[2]);
         if (!last && !Field::Group::any(here)) return false;
         sample<KIND>(field, here, space.n, out, s);
@@ -209,140 +209,139 @@ __device__ __forceinline__ void write_point(real* __restrict__ points, int at, c
     if (points) reinterpret_cast<Point*>(points)[at] = Point{y[0], y[1], y[2], fa};
 }
 
-// What is known of a ray: the place and direction of its last point, and what has been gathered along it.
-struct Ray {
-    real y[6], u[3], fa, stats[STATS];
-    int written, until_kept;
-    bool kept;  // whether the last point was
-};
-
-// Judge a step of a ray to out, and take it; returns why the ray ends, or STEPS where it goes on.
-template <int KIND>
-__device__ __forceinline__ int take_step(
-    const Space& space, const RaySettings& settings, const real* out, real riemannian, Ray& ray,
-    real* __restrict__ points)
-{
-    const Shape n = space.n;
-    const real* euclid = space.euclid;
-    real dx = out[0] - ray.y[0], dy = out[1] - ray.y[1], dz = out[2] - ray.y[2], g[4];
-    const real moved = sqrt(quadratic(euclid, dx, dy, dz));
-    if (!finite_positive(moved)) return INVALID;
-    if (!inside(n, out[0], out[1], out[2])) return VOLUME;
-    const int i = (int)(out[0] + real(0.5)), j = (int)(out[1] + real(0.5)), k = (int)(out[2] + real(0.5));
-    const int mark = space.mask ? space.mask[node_index(i, j, k, n.y, n.z)] : IN_MASK;
-    if (mark == 0) return MASK;
-    const bool arrived = mark >= IN_TARGET;
-    const bool now = --ray.until_kept == 0;
-    const bool reads_guide = settings.least_fa > real(0) || (settings.measure && now);
-    if (now) ray.until_kept = settings.every;
-    if (KIND == EUDX || reads_guide || settings.max_bend > real(0)) {  // else the direction is not needed
-        dx = dx / moved;
-        dy = dy / moved;
-        dz = dz / moved;
+// End a ray. A ray that is alone leaves the loop at once; others go on, for their lanes take part in every exchange.
+#define END_RAY(WHY)                        \
+    {                                       \
+        reason = WHY;                       \
+        if (Field::Group::count == 1) break; \
+        continue;                           \
     }
-    if (settings.max_bend > real(0)) {
-        const real turn = sqrt(quadratic(euclid, dx - ray.u[0], dy - ray.u[1], dz - ray.u[2]));
-        if (turn > settings.max_bend * moved) return CURVATURE;
-    }
-    if (reads_guide) {
-        sample_guide(space, out, dx, dy, dz, real(0), real(-1), g);
-        ray.fa = g[3];
-        if (ray.fa < settings.least_fa && !arrived) return FA;
-    }
-    ray.stats[0] += moved;
-    ray.stats[1] += riemannian;
-    for (int a = 0; a < 6; ++a) ray.y[a] = out[a];
-    ray.u[0] = dx;
-    ray.u[1] = dy;
-    ray.u[2] = dz;
-    if (KIND == EUDX) {
-        ray.y[3] = dx;
-        ray.y[4] = dy;
-        ray.y[5] = dz;
-    }
-    if (now) {
-        write_point(points, ray.written, ray.y, ray.fa);
-        ++ray.written;
-        if (settings.measure) {
-            real m[3];
-            const real size = sqrt(quadratic(euclid, g[0], g[1], g[2]));
-            multiply(euclid, g[0], g[1], g[2], m);
-            const real along = size > real(0) ? (m[0] * dx + m[1] * dy + m[2] * dz) / size : real(0);
-            ray.stats[3] += real(1);
-            ray.stats[4] += ray.fa;
-            ray.stats[5] += along;
-            ray.stats[6] += ray.fa * along;
-        }
-    }
-    ray.kept = now;
-    if (arrived) return TARGET;
-    if (ray.stats[0] >= settings.max_length_mm) return LENGTH;
-    return STEPS;
-}
 
 // Trace one ray from x along u; the seed is not among its points. Returns the reason for the end.
 template <int KIND, class Field>
 __device__ int trace_ray(
-    Field& field, const Space& space, const RaySettings& settings, const real* x, Ray& ray, real* __restrict__ points)
+    Field& field, const Space& space, const RaySettings& settings, const real* x, real* u,
+    real* __restrict__ points, int* written, real* stats)
 {
     const Shape n = space.n;
     const real* euclid = space.euclid;
-    real k1[6], out[6], s[4][6];
-    int reason = start_ray<KIND>(field, space, x, ray.u, s, ray.y, k1) ? STEPS : INVALID;
-    const real first = settings.measure ? squared_speed<KIND>(ray.y, k1, s) : real(1);
+    real y[6], k1[6], out[6], s[4][6], g[4];
+    real fa = real(0);
+    int count = 0, until_kept = settings.every;
+    bool kept = true;
+    *written = 0;
+    int reason = start_ray<KIND>(field, space, x, u, s, y, k1) ? STEPS : INVALID;
+    if (!Field::Group::any(reason == STEPS)) return reason;
+    const real first = settings.measure ? squared_speed<KIND>(y, k1, s) : real(1);
     const real root = sqrt(first);
     real dt = settings.step_mm / sqrt(quadratic(euclid, k1[0], k1[1], k1[2]));
     for (int step = 0; step < settings.max_steps && Field::Group::any(reason == STEPS); ++step) {
         if (step > 0) {
-            if (!Field::EAGER) sample<KIND>(field, reason == STEPS, n, ray.y, s);
-            if (!sampled_derivative<KIND>(space, ray.y, s, k1)) reason = FA;  // streamlines only
+            if (!Field::EAGER) sample<KIND>(field, true, n, y, s);
+            if (!sampled_derivative<KIND>(space, y, s, k1)) END_RAY(FA)  // streamlines only
             if (KIND != VANAART) dt = settings.step_mm / sqrt(quadratic(euclid, k1[0], k1[1], k1[2]));
             if (settings.measure && reason == STEPS) {
-                const real drift = fabs(squared_speed<KIND>(ray.y, k1, s) / first - real(1));
-                if (drift > ray.stats[2]) ray.stats[2] = drift;
-                if (settings.max_drift > real(0) && !(drift <= settings.max_drift)) reason = DRIFT;
+                const real drift = fabs(squared_speed<KIND>(y, k1, s) / first - real(1));
+                if (drift > stats[2]) stats[2] = drift;
+                if (settings.max_drift > real(0) && !(drift <= settings.max_drift)) {
+                    reason = DRIFT;
+                    if (Field::Group::count == 1) break;
+                }
             }
-            if (!Field::Group::any(reason == STEPS)) break;
         }
-        const bool ok =
-            runge_kutta<KIND>(field, space, settings.stages, reason == STEPS, dt, ray.y, k1, s, out);
-        if (reason == STEPS) {
-            if (ok)
-                reason = take_step<KIND>(space, settings, out, dt * root, ray, points);
-            else
-                reason = KIND == EUDX && inside(n, out[0], out[1], out[2]) ? FA : VOLUME;
+        if (!runge_kutta<KIND>(field, space, settings.stages, reason == STEPS, dt, y, k1, s, out)) {
+            if (reason != STEPS) continue;
+            END_RAY(KIND == EUDX && inside(n, out[0], out[1], out[2]) ? FA : VOLUME)
         }
+        // For the next step; on its way while this one is checked.
+        if (Field::EAGER && KIND != CUBIC) sample<KIND>(field, true, n, out, s);
+        real dx = out[0] - y[0], dy = out[1] - y[1], dz = out[2] - y[2];
+        const real moved = sqrt(quadratic(euclid, dx, dy, dz));
+        if (!finite_positive(moved)) END_RAY(INVALID)
+        if (!inside(n, out[0], out[1], out[2])) END_RAY(VOLUME)
+        const int i = (int)(out[0] + real(0.5)), j = (int)(out[1] + real(0.5)), k = (int)(out[2] + real(0.5));
+        const int mark = space.mask ? space.mask[node_index(i, j, k, n.y, n.z)] : IN_MASK;
+        if (mark == 0) END_RAY(MASK)
+        const bool arrived = mark >= IN_TARGET;
+        const bool now = --until_kept == 0;
+        const bool reads_guide = settings.least_fa > real(0) || (settings.measure && now);
+        if (now) until_kept = settings.every;
+        if (KIND == EUDX || reads_guide || settings.max_bend > real(0)) {  // else the direction is not needed
+            dx = dx / moved;
+            dy = dy / moved;
+            dz = dz / moved;
+        }
+        if (settings.max_bend > real(0)) {
+            const real turn = sqrt(quadratic(euclid, dx - u[0], dy - u[1], dz - u[2]));
+            if (turn > settings.max_bend * moved) END_RAY(CURVATURE)
+        }
+        if (reads_guide) {
+            sample_guide(space, out, dx, dy, dz, real(0), real(-1), g);
+            fa = g[3];
+            if (fa < settings.least_fa && !arrived) END_RAY(FA)
+        }
+        stats[0] += moved;
+        stats[1] += dt * root;
+        for (int a = 0; a < 6; ++a) y[a] = out[a];
+        u[0] = dx;
+        u[1] = dy;
+        u[2] = dz;
+        if (KIND == EUDX) {
+            y[3] = dx;
+            y[4] = dy;
+            y[5] = dz;
+        }
+        if (now) {
+            write_point(points, count, y, fa);
+            ++count;
+            if (settings.measure) {
+                real m[3];
+                const real size = sqrt(quadratic(euclid, g[0], g[1], g[2]));
+                multiply(euclid, g[0], g[1], g[2], m);
+                const real along = size > real(0) ? (m[0] * dx + m[1] * dy + m[2] * dz) / size : real(0);
+                stats[3] += real(1);
+                stats[4] += fa;
+                stats[5] += along;
+                stats[6] += fa * along;
+            }
+        }
+        kept = now;
+        if (arrived) END_RAY(TARGET)
+        if (stats[0] >= settings.max_length_mm) END_RAY(LENGTH)
     }
-    if (!ray.kept) write_point(points, ray.written++, ray.y, ray.fa);
+    if (!kept) {
+        write_point(points, count, y, fa);
+        ++count;
+    }
+    *written = count;
     return reason;
 }
 
-// With per_fiber = 2, ray 2f goes forward and ray 2f + 1 backward. Lanes beyond the last ray go along with it.
+// One or several threads a ray; with per_fiber = 2, ray 2f goes forward and ray 2f + 1 backward.
 template <int KIND, class Field>
 __device__ __forceinline__ void trace(
     Field field, const RayVolumes& volumes, const RaySettings& settings, const Rays& rays, const RayOutput& output)
 {
     using Group = typename Field::Group;
-    const int number = (blockIdx.x * blockDim.x + threadIdx.x) / Group::count;
-    if (number >= rays.count) return;
-    const int f = number / rays.per_fiber;
-    const real sign = number % rays.per_fiber == 0 ? real(1) : real(-1);
+    const int ray = (blockIdx.x * blockDim.x + threadIdx.x) / Group::count;
+    if (ray >= rays.count) return;
+    const int f = ray / rays.per_fiber;
+    const real sign = ray % rays.per_fiber == 0 ? real(1) : real(-1);
     const Shape n = {volumes.shape[0], volumes.shape[1], volumes.shape[2]};
     Space space = {volumes.guide, volumes.mask, {}, n, settings.least_cos, settings.above_fa, settings.least_weight};
     for (int a = 0; a < 6; ++a) space.euclid[a] = volumes.euclid[a];
-    Ray ray = {};
-    ray.until_kept = settings.every;
-    ray.kept = true;
-    real x[3];
+    real numbers[STATS], x[3], u[3];
     for (int a = 0; a < 3; ++a) {
         x[a] = rays.seeds[3 * f + a];
-        ray.u[a] = sign * rays.directions[3 * f + a];
+        u[a] = sign * rays.directions[3 * f + a];
     }
+    for (int q = 0; q < STATS; ++q) numbers[q] = real(0);
+    int count = 0;
     const bool writes = Group::number() == 0;
-    real* points = output.points && writes ? output.points + 4 * (size_t)number * output.ray_points : nullptr;
-    const int reason = trace_ray<KIND>(field, space, settings, x, ray, points);
+    real* points = output.points && writes ? output.points + 4 * (size_t)ray * output.ray_points : nullptr;
+    const int reason = trace_ray<KIND>(field, space, settings, x, u, points, &count, numbers);
     if (!writes) return;
-    output.reasons[number] = (unsigned char)reason;
-    output.written[number] = ray.written;
-    for (int q = 0; q < STATS; ++q) output.stats[STATS * (size_t)number + q] = ray.stats[q];
+    output.reasons[ray] = (unsigned char)reason;
+    output.written[ray] = count;
+    for (int q = 0; q < STATS; ++q) output.stats[STATS * (size_t)ray + q] = numbers[q];
 }
