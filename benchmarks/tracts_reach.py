@@ -156,6 +156,7 @@ VARIANTS: dict[str, Tracer] = {
     "EuDX, RK4": traced(method="eudx", integrator="rk4"),
     "EuDX, FA of the interpolated tensor": tensor_fa_stop(**EUDX),
     "EuDX, FA stop 0.2": traced(**EUDX | {"fa_stop": 0.2}),
+    "EuDX, DIPY's rule": traced(**EUDX | {"corner_angle_deg": 60.0, "corner_weight": 0.5}),
     "D^-1, seed's scheme": traced(method="vanaart2011", integrator="rk2"),
     "D^-1, trilinear": traced(interpolation="linear"),
     "D^-1, step 0.2 mm": traced(step_mm=0.2),
@@ -163,6 +164,7 @@ VARIANTS: dict[str, Tracer] = {
     f"D^-1, eigenvalue ceiling {CEILING:g}": on_capped(traced()),
     "D^-1, FA of the interpolated tensor": tensor_fa_stop(),
     "D^-1, FA stop 0.2": traced(fa_stop=0.2),
+    "adaptive": traced(metric="adaptive"),
     "adjugate, eigenvalue floor 1e-6": traced(metric="adjugate", eigenvalue_floor_mm2_per_s=1e-6),
     "adjugate, eigenvalue floor 5e-4": traced(metric="adjugate", eigenvalue_floor_mm2_per_s=5e-4),
 }

@@ -1,6 +1,7 @@
 """Every dock widget of the manifest with every page of it on screen, for what must hold of every control and label."""
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,11 +31,14 @@ from qtpy.QtWidgets import (
 )
 
 import napari_gpubio
+from napari_gpubio.core.files import sample_path
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import ChoiceButtons, Folded
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.plots import ThemedPlot
+from napari_gpubio.tracts.gui.fibers import fiber_layer
+from napari_gpubio.tracts.io import read_tractogram
 
 PLUGIN = "napari-gpubio"
 NOTCH = 120  # of a wheel, in eighths of a degree
@@ -51,10 +55,12 @@ def dock_widgets() -> list[str]:
 def add_layers(viewer: Any) -> None:
     """Add two layers of each kind that dock widgets take, so that their lists have entries to choose from."""
     values = np.random.default_rng(1).random((6, 12, 12)).astype(np.float32)
+    bundles = read_tractogram(sample_path("brain_phantom/bundles.trk"))
     for number in (1, 2):
         viewer.add_image(values * number, name=f"volume {number}")
         viewer.add_labels((values > 0.5).astype(np.uint8) * number, name=f"labels {number}")
         viewer.add_image((200 * values).astype(np.uint8), name=f"frames {number}")
+        viewer.add_layer(fiber_layer(bundles.select(range(5)), f"fibers {number}", beside=viewer.layers))
 
 
 @contextmanager
@@ -86,12 +92,15 @@ def pages(panel: QWidget) -> Iterator[str]:
 def _choices(panel: QWidget, prefix: str = "") -> Iterator[str]:
     for folded in panel.findChildren(Folded):
         folded.expand(animate=False)
-    _let_live()
+    adding = [button for button in panel.findChildren(QAbstractButton) if button.text().startswith("Add ")]
+    for button in dict.fromkeys((*adding[:1], *adding[-1:])):
+        button.click()  # a row, of which kinds have the same controls
+    _let_live(panel)
     yield f"{prefix}as it opens"
     for tabs in panel.findChildren(QTabWidget):
         for index in range(tabs.count()):
             tabs.setCurrentIndex(index)
-            _let_live()
+            _let_live(panel)
             yield f"{prefix}{tabs.tabText(index)}"
     for box in panel.findChildren(QComboBox):
         if isinstance(box, LayerBox) or not box.isVisible() or not box.isEnabled():
@@ -100,10 +109,11 @@ def _choices(panel: QWidget, prefix: str = "") -> Iterator[str]:
         for index in range(min(box.count(), 12)):
             box.setCurrentIndex(index)
             box.activated.emit(index)
-            _let_live()
+            _let_live(panel)
             yield f"{prefix}{box.currentText()}"
         box.setCurrentIndex(before)
         box.activated.emit(before)
+        _let_live(panel)
 
 
 def controls(panel: QWidget) -> list[QWidget]:
@@ -194,6 +204,11 @@ def turn_wheel_at(widget: QWidget, notches: int) -> None:
     _let_live()
 
 
-def _let_live() -> None:
+def _let_live(panel: QWidget | None = None) -> None:
+    """Lay out, and let the run end that a choice may have begun."""
     for _ in range(3):
         QApplication.processEvents()
+    end = time.monotonic() + 60.0
+    while isinstance(panel, EnginePanel) and (panel.running or panel.waiting) and time.monotonic() < end:
+        QApplication.processEvents()
+        time.sleep(0.002)

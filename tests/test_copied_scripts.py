@@ -14,6 +14,9 @@ from napari_gpubio.light.gui.panel import MODES
 MANIFEST = Path(importlib.import_module("napari_gpubio").__file__).with_name("napari.yaml")
 TESTS = {
     "tensors": ("tracts.gui.test_scripts", "test_maps_with_their_limits_and_ellipsoids"),
+    "connect": ("tracts.gui.test_connect_panel", "test_the_script_shows_the_same_routes"),
+    "connectome": ("tracts.gui.test_connectome_panel", "test_the_script_makes_the_same_matrix"),
+    "dissection": ("tracts.gui.test_dissection_panel", "test_the_script_shows_the_same_fibers"),
     "tracking": ("tracts.gui.test_scripts", "test_all_bundles_filters_and_colors"),
     "light, voxels": ("light.gui.test_panel_files", "test_the_script_gives_the_same_numbers"),
     "light, layers": ("light.gui.layers.test_panel_files", "test_the_script_gives_the_same_numbers"),

@@ -18,7 +18,7 @@ from napari_gpubio.gui.plots import ThemedPlot
 Array = npt.NDArray[Any]
 COLORMAP, COLORS = "viridis", 256
 _MOST_NAMED = 24  # rows whose names are written beside them
-_LONGEST_NAME = 12  # characters of a name beside a row
+_LONGEST_NAME = 18  # characters of a name beside a row; the last of them often say left or right
 
 
 class MatrixPlot(ThemedPlot):
@@ -73,9 +73,10 @@ class MatrixPlot(ThemedPlot):
         limits = (np.nanmin(shown), np.nanmax(shown)) if np.isfinite(shown).any() else (0.0, 1.0)
         self._image.setImage(shown, levels=(limits[0], limits[1] if limits[1] > limits[0] else limits[0] + 1.0))
         self._image.setTransform(QTransform.fromTranslate(-0.5, -0.5))  # cells lie around whole numbers
-        ticks = [(n, name[:_LONGEST_NAME]) for n, name in enumerate(self._names)] if count <= _MOST_NAMED else []
+        ticks = [(n, _short(name)) for n, name in enumerate(self._names)] if count <= _MOST_NAMED else []
         self.getAxis("left").setTicks([ticks])
         self.getAxis("bottom").setTicks([[]])
+        self.setLabel("bottom", self._range_text(self._values[usable], logarithmic=logarithmic))
         self.setRange(xRange=(-0.5, count - 0.5), yRange=(-0.5, count - 0.5), padding=0.02)
         self.frame_cell(None)
 
@@ -104,6 +105,13 @@ class MatrixPlot(ThemedPlot):
         value = short_number(float(self._values[row, column]))
         return f"{self._names[row]} – {self._names[column]}: {value} {self._quantity}".strip()
 
+    def _range_text(self, values: Array, *, logarithmic: bool) -> str:
+        """What the colors go from and to."""
+        if not len(values):
+            return ""
+        scale = ", logarithmic colors" if logarithmic else ""
+        return f"{self._quantity}: {short_number(float(values.min()))} to {short_number(float(values.max()))}{scale}"
+
     def _on_clicked(self, event: Any) -> None:
         cell = self.cell_at(event.scenePos())
         if cell is not None:
@@ -113,3 +121,9 @@ class MatrixPlot(ThemedPlot):
     def _on_moved(self, position: Any) -> None:
         cell = self.cell_at(position)
         self.cell_told.emit("" if cell is None else self.text_of(*cell))
+
+
+def _short(name: str) -> str:
+    """A name without its middle if it is long."""
+    half = (_LONGEST_NAME - 1) // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half:]}"

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from napari.layers import Image
 from qtpy.QtCore import QObject, Signal
 
+from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import camera_of
 
 Position = npt.NDArray[np.float64]
@@ -163,6 +164,41 @@ def _values_along(image: Image, path: Position, axes: list[int]) -> npt.NDArray[
     if image.rgb:
         values = values[:, :3].max(axis=1)
     return np.where(np.isfinite(values), values, -np.inf)
+
+
+def fiber_under(viewer: Any, event: Any) -> tuple[Streamlines, int] | None:
+    """Return the topmost layer of streamlines and its line under the mouse, or None."""
+    for layer in reversed(viewer.layers):
+        if isinstance(layer, Streamlines) and layer.visible:
+            fiber = layer.pick(event.position, event.view_direction, event.dims_displayed)
+            if fiber is not None:
+                return layer, fiber
+    return None
+
+
+class FiberTool(QObject):
+    """Turns clicks in a viewer into picked fibers."""
+
+    fiber_clicked = Signal(object, int)  # layer, fiber
+
+    def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._viewer = viewer
+
+    def attach(self) -> None:
+        """Listen to the viewer's mouse."""
+        if self._on_press not in self._viewer.mouse_drag_callbacks:
+            self._viewer.mouse_drag_callbacks.append(self._on_press)
+
+    def detach(self) -> None:
+        """Stop listening to the mouse."""
+        if self._on_press in self._viewer.mouse_drag_callbacks:
+            self._viewer.mouse_drag_callbacks.remove(self._on_press)
+
+    def _on_press(self, viewer: Any, event: Any) -> Generator[None, None, None]:
+        yield
+        if event.type != "mouse_move" and (found := fiber_under(viewer, event)) is not None:
+            self.fiber_clicked.emit(*found)
 
 
 GRAB_PIXELS = 14.0

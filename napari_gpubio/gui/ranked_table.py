@@ -42,8 +42,8 @@ class RankedTable(CopyingTable):
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setAlternatingRowColors(True)
         self.verticalHeader().hide()
+        self.sortByColumn(0, Qt.SortOrder.AscendingOrder)
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.itemSelectionChanged.connect(lambda: self.row_picked.emit(self.picked))
 

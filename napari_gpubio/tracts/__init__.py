@@ -9,13 +9,16 @@ From a diffusion scan to fibers in four calls::
 
 `show` shows them in a napari viewer.
 Files are in `tracts.io`, seed points in `tracts.seeds`, scalar maps, the brain mask and the check of the gradient table
-in `tracts.tensors`, samples with known truth in `tracts.phantom`, pictures without a display in `tracts.picture`.
+in `tracts.tensors`, regions in `tracts.regions`, the fibers that pass them in `tracts.dissection`, maps of fibers in
+`tracts.maps`, profiles and numbers of bundles in `tracts.bundles`, samples with known truth in
+`tracts.phantom`, pictures without a display in `tracts.picture`.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from napari_gpubio.tracts import io, phantom, picture, seeds, tensors
+from napari_gpubio.tracts import bundles, connectome, dissection, io, maps, phantom, picture, regions, seeds, tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect, connect_steps, geodesics_between
 from napari_gpubio.tracts.run import track, track_steps, track_to_file
 from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
 from napari_gpubio.tracts.tensors.run import fit_steps, fit_tensors
@@ -27,18 +30,28 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
+    "ConnectSettings",
     "DiffusionScan",
     "Directions",
     "FitSettings",
+    "Routes",
     "StopReason",
     "TensorField",
     "TrackSettings",
     "Tractogram",
+    "bundles",
+    "connect",
+    "connect_steps",
+    "connectome",
+    "dissection",
     "fit_steps",
     "fit_tensors",
+    "geodesics_between",
     "io",
+    "maps",
     "phantom",
     "picture",
+    "regions",
     "seeds",
     "show",
     "tensors",

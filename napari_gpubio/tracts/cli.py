@@ -1,7 +1,6 @@
 """The command-line verb ``napari-gpubio tracts``: from a diffusion scan or a tensor image to a tractogram."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,18 @@ import numpy as np
 from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi, read_mask, read_volume
-from napari_gpubio.tracts.io.tensor_images import read_tensors
+from napari_gpubio.tracts.arguments import add_field, read_field
+from napari_gpubio.tracts.bundles import cli as bundles
+from napari_gpubio.tracts.connectome import cli as connectome
+from napari_gpubio.tracts.dissection import cli as dissection
+from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.routes import cli as routes
 from napari_gpubio.tracts.run import track, track_to_file
-from napari_gpubio.tracts.seeds import ball, label_points
+from napari_gpubio.tracts.seeds import WHITE_MATTER_FA, ball, label_points, white_matter_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.maps import scalar_map
-from napari_gpubio.tracts.tensors.run import check_same_grid, fit_tensors
-from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.tensors.run import check_same_grid
 
 STREAMED = (".trx", ".tck")
 
@@ -31,54 +32,39 @@ def add_verb(verbs: Any) -> None:
         help="fit tensors and track fibers",
         description="Fit tensors to a diffusion scan (or read a tensor image) and track fibers from seeds.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example:\n  napari-gpubio tracts dwi.nii.gz --seed 0 -5 22 --radius-mm 3 --points 100 --out cc.trk",
+        epilog="examples:\n  napari-gpubio tracts dwi.nii.gz --seed 0 -5 22 --radius-mm 3 --points 100 --out cc.trk\n"
+        "  napari-gpubio tracts dwi.nii.gz --white-matter --per-voxel 4 --kind principal --out brain.trx",
     )
-    verb.add_argument(
-        "input", type=Path, help="diffusion scan (NIfTI with bval and bvec beside it, .mif), or tensor image"
-    )
-    verb.add_argument("--tensor-order", default="auto", help="of a tensor image: auto, mrtrix, fsl, dipy, full")
-    verb.add_argument("--mask", type=Path, help="brain mask on the same grid")
+    add_field(verb)
     verb.add_argument("--seed", type=float, nargs=3, action="append", metavar=("X", "Y", "Z"), help="seed, world mm")
     verb.add_argument("--radius-mm", type=float, default=0.0, help="radius of the ball of seed points around each seed")
     verb.add_argument("--points", type=int, default=1, help="seed points in each ball")
     verb.add_argument("--labels", type=Path, help="label volume to seed from, with --label")
     verb.add_argument("--label", type=int, default=1, help="which label of --labels")
-    verb.add_argument("--per-voxel", type=int, default=1, help="seed points in each voxel of the label")
+    verb.add_argument("--white-matter", action="store_true", help="seed from all voxels whose FA is not below --fa")
+    verb.add_argument("--fa", type=float, default=WHITE_MATTER_FA, help="of --white-matter (default: %(default)s)")
+    verb.add_argument("--per-voxel", type=int, default=1, help="seed points in each voxel of the label or white matter")
     verb.add_argument("--out", type=Path, help="tractogram: .trk, .tck, .trx or .vtk")
     verb.add_argument("--maps", type=Path, help="folder for FA.nii.gz, MD.nii.gz, DEC.nii.gz")
-    verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
-    add_settings(verb, FitSettings(), "tensor fit")
     add_settings(verb, Directions(), "directions")
     add_settings(verb, TrackSettings(), "tracking")
     verb.set_defaults(run=run)
+    dissection.add_verb(verbs)
+    routes.add_verb(verbs)
+    connectome.add_verb(verbs)
+    bundles.add_verb(verbs)
 
 
 def run(options: argparse.Namespace) -> int:
     """Fit or read the tensors, and write the maps and fibers that the options name."""
     if options.out is None and options.maps is None:
         raise InvalidInput("there is nothing to write; give --out for fibers or --maps for scalar maps")
-    field = _field(options)
-    for note in field.notes:
-        print(note, file=sys.stderr)
+    field = read_field(options)
     if options.maps is not None:
         _write_maps(field, options.maps)
     if options.out is not None:
         _write_fibers(field, options)
     return 0
-
-
-def _field(options: argparse.Namespace) -> TensorField:
-    is_mif = ".mif" in options.input.name
-    if not is_mif and not all(find_gradient_files(options.input)):
-        return read_tensors(options.input, order=options.tensor_order, mask=options.mask)
-    scan = read_dwi(options.input)
-    mask = None if options.mask is None else read_mask(options.mask, scan.shape, scan.affine)
-    settings = read_settings(options, FitSettings())
-    field = fit_tensors(scan, mask, settings, device=options.device, progress=draw_progress)
-    check = check_gradients(field)
-    if not check.ok:
-        print(f"warning: {check.message}", file=sys.stderr)
-    return field
 
 
 def _write_maps(field: TensorField, folder: Path) -> None:
@@ -106,12 +92,14 @@ def _write_fibers(field: TensorField, options: argparse.Namespace) -> None:
 
 
 def _seeds(field: TensorField, options: argparse.Namespace) -> Any:
+    if options.white_matter:
+        return white_matter_points(field, per_voxel=options.per_voxel, least_fa=options.fa)
     if options.labels is not None:
         labels, affine = read_volume(options.labels)
         check_same_grid(field, labels.shape, affine, f"the label volume {options.labels.name}")
         return label_points(labels, affine, options.label, per_voxel=options.per_voxel)
     if not options.seed:
-        raise InvalidInput("there are no seeds; give --seed X Y Z (world mm), or --labels FILE --label N")
+        raise InvalidInput("there are no seeds; give --seed X Y Z (mm), --labels FILE --label N, or --white-matter")
     if options.points == 1:
         return options.seed
     return np.concatenate([ball(s, options.radius_mm, options.points, seed=n) for n, s in enumerate(options.seed)])

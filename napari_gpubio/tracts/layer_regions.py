@@ -9,7 +9,7 @@ from napari_gpubio.core.drawn import Drawn, closed_shapes, label_names
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import affine_mm, mm_per_unit, volume_of
 from napari_gpubio.core.space import viewer_to_world
-from napari_gpubio.tracts.regions import AnyRegion, Region, Sphere, label_counts
+from napari_gpubio.tracts.regions import AnyRegion, Atlas, Region, Sphere, label_counts
 
 Array = npt.NDArray[Any]
 EDGE_MM = 0.5  # of the voxels that stand for a drawn shape
@@ -69,8 +69,21 @@ def region_of(layer: Any, key: int | str, *, thickness_mm: float = 1.0) -> AnyRe
     factors = np.array(mm_per_unit(layer))
     center = viewer_to_world(np.asarray(layer.data_to_world(layer.data[int(key)]))[-3:] * factors)
     x, y, z = (float(part) for part in center)
-    size = float(np.asarray(layer.size)[int(key)]) * float(np.abs(np.asarray(layer.scale)[-3:] * factors).mean())
-    return Sphere(name=region_names(layer)[int(key)], center_mm=(x, y, z), radius_mm=size / 2)
+    diameter = float(np.asarray(layer.size)[int(key)]) * mm_of_size(layer)
+    return Sphere(name=region_names(layer)[int(key)], center_mm=(x, y, z), radius_mm=diameter / 2)
+
+
+def atlas_of(layer: Any) -> Atlas:
+    """Return the atlas that a labels layer holds, with the names of its labels; InvalidInput if it has no label."""
+    labels = np.asarray(volume_of(layer))
+    if not labels.any():
+        raise InvalidInput(f"the labels {layer.name!r} are empty; paint regions, or open an atlas")
+    return Atlas(labels=labels, affine=affine_mm(layer), names=label_names(layer))
+
+
+def mm_of_size(layer: Any) -> float:
+    """How many mm a unit of the size of a points layer's points is."""
+    return float(np.abs(np.asarray(layer.scale)[-3:] * np.array(mm_per_unit(layer))).mean())
 
 
 def _slabs(name: str, loops: list[Drawn], thickness_mm: float) -> Region:

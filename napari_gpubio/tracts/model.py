@@ -5,6 +5,7 @@ in mm^2/s, b-values in s/mm^2. Six tensor components come in the order xx, yy, z
 """
 
 import dataclasses
+import itertools
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, same_grid, voxel_sizes_mm
 
 Array = npt.NDArray[Any]
+_AT_A_TIME = 1 << 20  # points
 B0_LIMIT = 50.0  # s/mm^2; a volume below it counts as not diffusion weighted
 
 
@@ -169,6 +171,10 @@ class Cache:
         self._kept: dict[Hashable, Any] = {}
         self._lock = threading.RLock()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is kept belongs to one process; another one, which gets a copy, makes it again."""
+        return type(self), (self._capacity,)
+
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return what is kept under a key, making it if it is not there."""
         with self._lock:
@@ -267,17 +273,31 @@ class Tractogram:
 
     def lengths_mm(self) -> npt.NDArray[np.float64]:
         """Length of each fiber in mm, from its points."""
-        steps = np.zeros(len(self.points))
-        if len(self.points) > 1:
-            steps[1:] = np.linalg.norm(np.diff(self.points.astype(np.float64), axis=0), axis=1)
-        has_points = self.counts > 0
-        steps[self.offsets[:-1][has_points]] = 0.0
-        total = np.concatenate([[0.0], np.cumsum(steps)])
-        return np.asarray(total[self.offsets[1:]] - total[self.offsets[:-1]])
+        lengths = np.zeros(len(self))
+        cuts = np.searchsorted(self.offsets, np.arange(0, len(self.points) + _AT_A_TIME, _AT_A_TIME), "right") - 1
+        for first, last in itertools.pairwise(np.unique([0, *cuts, len(self)])):  # not all points at once in double
+            offsets = self.offsets[first : last + 1]
+            steps = np.diff(self.points[offsets[0] : offsets[-1]].astype(np.float64), axis=0)
+            total = np.concatenate([[0.0, 0.0], np.cumsum(np.sqrt(np.einsum("ij,ij->i", steps, steps)))])
+            ends = np.maximum(offsets - offsets[0], 0)
+            begun = np.minimum(ends[:-1] + 1, ends[1:])  # the step to a fiber's first point is none of its own
+            lengths[first:last] = total[ends[1:]] - total[begun]
+        return lengths
 
     def fiber_of_point(self) -> npt.NDArray[np.int64]:
         """Index of the fiber that each point belongs to, shape (P,)."""
         return np.repeat(np.arange(len(self)), self.counts)
+
+    def part(self, first: int, last: int) -> "Tractogram":
+        """The fibers from one up to, not including, another; points and numbers are not copied."""
+        begin, end = int(self.offsets[first]), int(self.offsets[last])
+        return dataclasses.replace(
+            self,
+            points=self.points[begin:end],
+            offsets=self.offsets[first : last + 1] - begin,
+            per_fiber={name: values[first:last] for name, values in self.per_fiber.items()},
+            per_point={name: values[begin:end] for name, values in self.per_point.items()},
+        )
 
     def select(self, keep: npt.ArrayLike) -> "Tractogram":
         """Return some fibers with all their numbers; ``keep``: a boolean for each fiber, or indices."""

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layer_files import described_layer, read_described
+from napari_gpubio.core.label_tables import find_label_table, read_label_names
+from napari_gpubio.core.layer_files import STRUCTURES, described_layer, read_described
 from napari_gpubio.core.napari_io import (
     IN_MM,
     KEY,
@@ -22,10 +23,12 @@ from napari_gpubio.core.napari_io import (
 from napari_gpubio.core.quantity import Quantity, is_unit, quantity_metadata
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import layer_matrix, slice_steps_mm, world_order
+from napari_gpubio.tracts.io.atlases import as_labels
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_array, read_dwi
 from napari_gpubio.tracts.io.mif import read_mif
 from napari_gpubio.tracts.io.validation import box_grid, offsets_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.regions import Atlas
 from napari_gpubio.tracts.tensors.maps import ellipsoids, scalar_map
 
 Array = npt.NDArray[Any]
@@ -180,12 +183,28 @@ def _read_one(path: Path) -> list[LayerData]:
         array = array.reshape(array.shape[:3]) if array.size == np.prod(array.shape[:3]) else array
         if keywords := read_described(path, array.shape):
             return [described_layer(array, affine, name, keywords, path)]
+        table, labels = find_label_table(path), as_labels(array) if array.ndim == len("xyz") else None
+        if table is not None and labels is not None:
+            return [atlas_layer(Atlas(labels=labels, affine=affine, names=read_label_names(table), path=path), name)]
     if array.ndim != 3:
         raise InvalidInput(
             f"{path.name} has {array.ndim} dimensions and no gradient table; put its bval and bvec files beside it "
             "if it is a diffusion scan"
         )
     return [volume_layer(array, affine, name, metadata={"path": str(path)})]
+
+
+def atlas_layer(atlas: Atlas, name: str) -> LayerData:
+    """Return the labels layer of an atlas, which tells the names of its labels under the mouse."""
+    names = {label: atlas.name_of(label) for label in atlas.voxel_counts}
+    return volume_layer(
+        atlas.labels,
+        atlas.affine,
+        name,
+        kind="labels",
+        features={"index": list(names), "name": list(names.values())},
+        metadata={STRUCTURES: names, "path": str(atlas.path or "")},
+    )
 
 
 # -- tractograms -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_chunks, within_memory
+from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
@@ -21,14 +21,16 @@ from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 
 Array = npt.NDArray[Any]
+_BLOCKS_EACH, _LEAST_BLOCK, _LARGEST_BLOCK = 8, 64, 20_000  # for a worker; fibers that it traces at a time
 
 
 class Piece(NamedTuple):
-    """Finished fibers of one chunk: index of the first one launched, how many were launched, and those kept."""
+    """Finished fibers of one chunk: index of the first one launched, how many were, those kept, and their indices."""
 
     start: int
     launched: int
     fibers: Tractogram
+    which: npt.NDArray[np.int64]
 
 
 def track(
@@ -108,13 +110,13 @@ def track_steps(
     chosen, clock, done = choose_device(device), RunClock(), 0
     problem = RayProblem(field, launch, settings, target=target, only_target=only_target)
     pieces = list[Piece]()
-    for done, fresh in _chunks(problem, chosen, stop):
+    for done, fresh in chunks_of(problem, chosen, stop):
         pieces += fresh
         yield Step(done, len(launch), "tracing fibers").showing([piece.fibers for piece in fresh])
     return dataclasses.replace(
-        _in_order(pieces or [Piece(0, 0, _tractogram(problem, no_fibers(launch.directions.both_ways)))]),
+        _in_order(problem, pieces),
         complete=done == len(launch),
-        parameters=_parameters(problem, chosen, done, clock.seconds),
+        parameters=_parameters(problem, chosen.describe(), done, clock.seconds),
     )
 
 
@@ -128,55 +130,120 @@ def track_to_file(  # noqa: PLR0913 - what a user may know of a run
     target: AnyRegion | None = None,
     only_target: bool = False,
     device: str | Device = "auto",
+    client: Any = None,
     progress: Callable[[Step], object] | None = None,
 ) -> int:
+    """Trace fibers and write them to a file as they come; see `track_to_file_steps`, whose end this returns."""
+    steps = track_to_file_steps(
+        path, field, seeds_mm, directions, settings,
+        target=target, only_target=only_target, device=device, client=client,
+    )  # fmt: skip
+    return drive(steps, progress)
+
+
+def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
+    path: str,
+    field: TensorField,
+    seeds_mm: npt.ArrayLike,
+    directions: Directions | None = None,
+    settings: TrackSettings | None = None,
+    *,
+    target: AnyRegion | None = None,
+    only_target: bool = False,
+    device: str | Device = "auto",
+    client: Any = None,
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, int]:
     """Trace fibers and write them to a ``.trx`` or ``.tck`` file as they come, never holding all of them.
 
-    Parameters are those of `track_steps`. Returns the number of fibers written.
+    Parameters are those of `track_steps`, and ``client``: a ``dask.distributed.Client`` whose workers trace blocks of
+    fibers, each on ``device``; what a worker that dies was at, another one does again. The fibers are the same, in the
+    same order. If it is stopped, the file has what was done. Returns the number of fibers written.
     """
     from napari_gpubio.tracts.io import TractogramWriter
 
     directions, settings = directions or Directions(), settings or TrackSettings()
     check_finite(field)
     launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
-    chosen, written = choose_device(device), 0
-    problem = RayProblem(field, launch, settings, target=target, only_target=only_target)
-    parameters = _parameters(problem, chosen, len(launch), 0.0)
+    problem, written = RayProblem(field, launch, settings, target=target, only_target=only_target), 0
+    if client is None:
+        chosen = choose_device(device)
+        name, chunks = chosen.describe(), chunks_of(problem, chosen, stop)
+    else:
+        name, chunks = "workers of a Dask cluster", _chunks_of_workers(problem, str(device), client)
+    parameters = _parameters(problem, name, len(launch), 0.0)
     with TractogramWriter(path, field.affine, field.shape, parameters) as writer:
         waiting: dict[int, Piece] = {}
         following = 0
-        for done, fresh in _chunks(problem, chosen, None):
+        for done, fresh in chunks:
             waiting |= {piece.start: piece for piece in fresh}
             while following in waiting:  # several GPUs finish in any order; the file keeps the order of the launch
                 piece = waiting.pop(following)
                 writer.append(piece.fibers)
                 written += len(piece.fibers)
                 following += piece.launched
-            if progress is not None:
-                progress(Step(done, len(launch), "tracing fibers"))
+            yield Step(done, len(launch), "tracing fibers")
+            if stop is not None and stop.is_set():
+                break
     return written
 
 
 def trace_problem(problem: RayProblem, device: Device) -> Tractogram:
     """Trace a problem that is already set up, with every fiber kept in order."""
-    return _in_order([piece for _, fresh in _chunks(problem, device, None) for piece in fresh])
+    return _in_order(problem, [piece for _, fresh in chunks_of(problem, device, None) for piece in fresh])
 
 
-def _chunks(problem: RayProblem, device: Device, stop: threading.Event | None) -> Iterator[tuple[int, list[Piece]]]:
+def chunks_of(problem: RayProblem, device: Device, stop: threading.Event | None) -> Iterator[tuple[int, list[Piece]]]:
     """Drive one run on each device; yield the number done and the new fibers after each chunk."""
     runs = make_runs(problem, device)
     try:
         for done in advance_in_chunks(runs, len(problem.launch), stop=stop, first_chunk=512):
-            yield (
-                done,
-                [Piece(part.start, part.launched, _tractogram(problem, part)) for run in runs for part in run.take()],
-            )
+            yield done, _pieces_of(problem, runs)
     finally:
         for run in runs:
             run.close()
 
 
-def _in_order(pieces: list[Piece]) -> Tractogram:
+def _chunks_of_workers(problem: RayProblem, device: str, client: Any) -> Iterator[tuple[int, list[Piece]]]:
+    """As `chunks_of`, by the workers of a Dask cluster: blocks of fibers, in any order."""
+    from distributed import as_completed
+
+    total = len(problem.launch)
+    size = min(max(-(-total // (_BLOCKS_EACH * max(1, len(client.nthreads())))), _LEAST_BLOCK), _LARGEST_BLOCK)
+    # on every worker, so that it is not lost with one; under a name of its own, since one that was just let go hangs
+    shared = client.scatter(problem, broadcast=True, hash=False)
+    blocks = [(start, min(start + size, total)) for start in range(0, total, size)]
+    tasks = [client.submit(_trace_block, shared, block, device, pure=False, retries=5) for block in blocks]
+    done = 0
+    try:
+        for task in as_completed(tasks):
+            pieces = task.result()
+            task.release()  # the worker need not keep it
+            done += sum(piece.launched for piece in pieces)
+            yield done, pieces
+    finally:
+        client.cancel(tasks)
+
+
+def _trace_block(problem: RayProblem, block: tuple[int, int], device: str) -> list[Piece]:
+    """Trace a range of fibers on a worker."""
+    runs, pieces = make_runs(problem, choose_device(device)), list[Piece]()
+    try:
+        for _ in advance_in_pieces(runs, [block], first_chunk=512):
+            pieces += _pieces_of(problem, runs)
+    finally:
+        for run in runs:
+            run.close()
+    return pieces
+
+
+def _pieces_of(problem: RayProblem, runs: list[Any]) -> list[Piece]:
+    """What runs have finished since they were last asked."""
+    return [_piece(problem, part) for run in runs for part in run.take()]
+
+
+def _in_order(problem: RayProblem, pieces: list[Piece]) -> Tractogram:
+    pieces = pieces or [_piece(problem, no_fibers(problem.launch.directions.both_ways))]
     return Tractogram.join([piece.fibers for piece in sorted(pieces, key=lambda piece: piece.start)])
 
 
@@ -196,8 +263,8 @@ def _on_gpu(run: Any, problem: RayProblem, gpu: Device) -> Any:
     return within_memory(lambda: run(problem, device=gpu), gpu, needed, "fiber tracking in this volume")
 
 
-def _tractogram(problem: RayProblem, part: Partial) -> Tractogram:
-    """Turn one chunk into a tractogram: numbers of both rays put together, short fibers left out."""
+def _piece(problem: RayProblem, part: Partial) -> Piece:
+    """Turn one chunk into fibers: numbers of both rays put together, short fibers left out."""
     length = part.stats[:, :, 0].sum(axis=1)
     riemannian = part.stats[:, :, 1].sum(axis=1)
     samples = np.maximum(part.stats[:, :, 3].sum(axis=1), 1)
@@ -223,10 +290,11 @@ def _tractogram(problem: RayProblem, part: Partial) -> Tractogram:
         per_point={"fa": part.fa},
     )
     long_enough = (length >= problem.settings.min_length_mm) & (whole.counts >= 2)
-    return whole if long_enough.all() else whole.select(long_enough)
+    fibers = whole if long_enough.all() else whole.select(long_enough)
+    return Piece(part.start, part.launched, fibers, part.start + part.which[long_enough])
 
 
-def _parameters(problem: RayProblem, device: Device, launched: int, seconds: float) -> dict[str, Any]:
+def _parameters(problem: RayProblem, device: str, launched: int, seconds: float) -> dict[str, Any]:
     """Everything needed to do it again, as JSON can hold it (of a target its name)."""
     launch = problem.launch
     target = {} if problem.target is None else {"target": problem.target.name, "only_target": problem.only_target}
@@ -238,6 +306,6 @@ def _parameters(problem: RayProblem, device: Device, launched: int, seconds: flo
         "seeds_mm": np.round(launch.points_mm[:1000], 4).tolist(),
         "seed_count": len(launch.points_mm),
         "launched": launched,
-        "device": device.describe(),
+        "device": device,
         "seconds": round(seconds, 4),
     }

@@ -1,7 +1,7 @@
 """Sample data of the tracts engine as napari layers."""
 
 from napari_gpubio.core.napari_io import LayerData
-from napari_gpubio.tracts.napari_io import map_layer, scan_layers
+from napari_gpubio.tracts.napari_io import atlas_layer, map_layer, scan_layers
 
 
 def brain_sample_layers() -> list[LayerData]:
@@ -9,6 +9,13 @@ def brain_sample_layers() -> list[LayerData]:
     from napari_gpubio.tracts.phantom import load_brain_phantom
 
     return scan_layers(load_brain_phantom(), "brain phantom")
+
+
+def brain_atlas_layers() -> list[LayerData]:
+    """Return the brain phantom's regions as labels with names (napari's sample-data contribution)."""
+    from napari_gpubio.tracts.phantom import load_brain_atlas
+
+    return [atlas_layer(load_brain_atlas(), "brain phantom regions")]
 
 
 def ring_sample_layers() -> list[LayerData]:

@@ -4,6 +4,7 @@ Fiber ``f`` belongs to seed ``f // per_seed`` and has direction number ``f % per
 launched without the others.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.settings import Directions
 
 Array = npt.NDArray[Any]
+WHITE_MATTER_FA = 0.2
 _GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
 
 
@@ -99,6 +101,28 @@ def label_points(
     return apply_affine(affine, (voxels[:, None, :] + shifts).reshape(-1, 3))
 
 
+def white_matter(field: TensorField, least_fa: float = WHITE_MATTER_FA) -> npt.NDArray[np.bool_]:
+    """Voxels of the mask whose FA is not below a value, shape (X, Y, Z): the largest connected part of them.
+
+    What is not connected with it is mostly noise at the edge of the brain, or the scalp. InvalidInput if there is none.
+    """
+    from scipy import ndimage
+
+    from napari_gpubio.tracts.tensors.maps import fa_map
+
+    parts, count = ndimage.label((fa_map(field) >= least_fa) & field.mask, np.ones((3, 3, 3)))
+    if not count:
+        raise InvalidInput(f"no voxel has an FA of {least_fa:g} or more, so no white matter was found; lower it")
+    return np.asarray(parts == np.argmax(np.bincount(parts.ravel())[1:]) + 1)
+
+
+def white_matter_points(
+    field: TensorField, *, per_voxel: int = 1, least_fa: float = WHITE_MATTER_FA
+) -> npt.NDArray[np.float64]:
+    """Seed points in every voxel of the white matter, shape (S, 3), world mm; see `white_matter` and `label_points`."""
+    return label_points(white_matter(field, least_fa), field.affine, 1, per_voxel=per_voxel)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedSettings:
     """The ball of seed points around a click."""
@@ -108,6 +132,9 @@ class SeedSettings:
         unit="mm", minimum=0.0, maximum=50.0, step=0.5,
     )  # fmt: skip
     points: int = param(100, "Seed points", "Number of seed points in the ball.", minimum=1, maximum=100_000, step=10)
+    per_voxel: int = param(
+        1, "Seeds per voxel", "Seed points in each voxel of the region; 1 is its center.", minimum=1, maximum=1000
+    )
 
     def __post_init__(self) -> None:
         check_params(self)
@@ -157,14 +184,31 @@ class Launch:
 
     def rays(self, start: int, count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Start points and unit directions (world) of the fibers from ``start`` on, each (count, 3)."""
+        return self._at(np.arange(start, start + count, dtype=np.int64))
+
+    def one_way(self) -> "Launch":
+        """The same seeds, where fibers go both ways each in both directions of its axis, as fibers of their own."""
+        if not self.directions.both_ways:
+            return self
+        directions = dataclasses.replace(self.directions, both_ways=False)
+        if directions.kind == "sphere":
+            return dataclasses.replace(self, directions=directions)
+        axes = np.stack([self.axes, -self.axes], axis=1).reshape(-1, 3)
+        return Launch(np.repeat(self.points_mm, 2, axis=0), axes, directions)
+
+    def some(self, fibers: npt.NDArray[np.int64]) -> "Launch":
+        """The fibers with these indices, one way, each as a seed of its own."""
+        return Launch(*self._at(fibers), Directions(kind="principal", both_ways=False))
+
+    def _at(self, fibers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         d = self.directions
-        which = self.seed_of(start, count)
+        which, place = np.divmod(fibers, d.per_seed)
         if d.kind == "principal":
             return self.points_mm[which], self.axes[which]
         half_angle = np.pi if d.kind == "sphere" else np.deg2rad(d.cone_half_angle_deg)
         if d.kind == "sphere" and d.both_ways:
             half_angle = np.pi / 2  # the other half is tracked backwards
-        fan = cap_directions(d.per_seed, half_angle)[np.arange(start, start + count) % d.per_seed]
+        fan = cap_directions(d.per_seed, half_angle)[place]
         if d.kind == "sphere":
             return self.points_mm[which], fan
         return self.points_mm[which], _turned(fan, self.axes[which])

@@ -37,6 +37,12 @@ def adjugate(eigenvalues: Array, power: float) -> Array:  # noqa: ARG001
     return eigenvalues / eigenvalues.prod(axis=-1)[..., None]
 
 
+@_metric
+def adaptive(eigenvalues: Array, power: float) -> Array:  # noqa: ARG001
+    """g = e^alpha D^-1 (Hao et al. 2014): W = e^-alpha D, where the factor, which is not of one voxel, comes later."""
+    return eigenvalues
+
+
 METHODS = ("hamiltonian", "vanaart2011", "eudx")
 INTERPOLATIONS = ("smoothing", "interpolating", "linear")
 INTEGRATORS = {"rk4": 4, "rk2": 2, "euler": 1}
@@ -107,7 +113,8 @@ class TrackSettings:
     metric: str = param(
         "inverse",
         "Metric",
-        "Riemannian metric of the geodesics: D⁻¹, sharpened D⁻ᵖ, or the adjugate.",
+        "Riemannian metric of the geodesics: D⁻¹, sharpened D⁻ᵖ, the adjugate, or adaptive: D⁻¹ times a factor, "
+        "computed for the whole volume, that makes geodesics follow the bends of fibers instead of cutting them short.",
         choices=tuple(METRICS),
     )
     sharpening: float = param(

@@ -77,11 +77,16 @@ STRICT = {
     "speckle/kernels/contrast/windows.cu",
     "tracts/kernels/rays/geodesic.cu",
     "tracts/kernels/tensors/tensors.cu",
+    "tracts/kernels/traversal/traversal.cu",
 }
 # Compiled with ``fast=True`` by an engine too.
 FAST = {"denoise/kernels/anlm/anlm.cu", "light/kernels/voxels/voxels.cu", "light/kernels/layers/layers.cu"}
 # Files that mix float with double because they mean double.
-DOUBLE_ON_PURPOSE = {"speckle/kernels/contrast/direct.cu", "tracts/kernels/tensors/tensors.cu"}
+DOUBLE_ON_PURPOSE = {
+    "speckle/kernels/contrast/direct.cu",
+    "tracts/kernels/tensors/tensors.cu",
+    "tracts/kernels/traversal/traversal.cu",
+}
 # Registers a kernel may use at most, on any architecture; 255 for one that is not named here. A tenth more than was
 # measured with NVRTC 13.5, since compilers differ.
 REGISTERS = {

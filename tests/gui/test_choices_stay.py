@@ -121,9 +121,9 @@ def test_every_list_of_layers_says_why_it_does_not_offer_one(viewer, name):
     viewer.add_image(colors, name="colors", rgb=True)
     viewer.add_image(np.zeros((2, 3, 4, 5, 6)), name="five axes", metadata={"napari_gpubio": {"quantity": "FA"}})
     with panel_walk.shown_panel(viewer, name) as panel:
-        of_shapes = {"no regions", WHOLE_IMAGE}  # which are drawn, and no layer of values can be
+        others = {"no regions", WHOLE_IMAGE, "open a tractogram, or track fibers"}  # of shapes, and of fibers
         for box in panel.findChildren(LayerBox):
-            if {box.placeholderText(), box.itemText(0)} & of_shapes:
+            if {box.placeholderText(), box.itemText(0)} & others:
                 continue
             refused = [box.itemText(index) for index in range(box.count()) if " (" in box.itemText(index)]
             assert any(text.startswith(("flat labels (", "colors (", "five axes (")) for text in refused), refused

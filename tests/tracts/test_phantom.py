@@ -17,11 +17,13 @@ from napari_gpubio.tracts.phantom import (
     Launch,
     analytic_fields,
     brain_phantom,
+    load_brain_atlas,
     load_brain_phantom,
     ring_field,
     write_brain_phantom,
 )
 from napari_gpubio.tracts.phantom.analytic import as_matrices
+from napari_gpubio.tracts.phantom.atlas import brain_atlas
 from napari_gpubio.tracts.phantom.brain import attenuation, brain_anatomy, grid, rician, spread_directions
 from napari_gpubio.tracts.phantom.bundles import brain_bundles, rasterize
 from napari_gpubio.tracts.phantom.closed_forms import (
@@ -299,6 +301,28 @@ def test_nonsense_is_refused():
         analytic_fields()[-1].path((0, 0, 0), (1, 0, 0), [1.0])
 
 
+@pytest.mark.parametrize(
+    ("bundle", "ends"),
+    [
+        ("corticospinal tract, left", {"brain stem", "motor cortex, left"}),
+        ("corpus callosum", {"frontal lobe, left", "frontal lobe, right"}),
+        ("arcuate fasciculus, right", {"frontal lobe, right", "temporal lobe, right"}),
+        ("inferior fronto-occipital fasciculus, left", {"frontal lobe, left", "occipital lobe, left"}),
+        ("anterior thalamic radiation, right", {"thalamus, right", "frontal lobe, right"}),
+    ],
+)
+def test_bundles_join_the_regions_that_they_do_in_a_brain(brain: BrainPhantom, bundle, ends):
+    atlas = load_brain_atlas()
+    (label,) = (number for number, name in brain.names.items() if name == bundle)
+    joined = []
+    for line in brain.center_lines:
+        if line.label == label:
+            voxels = np.rint(apply_affine(np.linalg.inv(atlas.affine), line.points)).astype(int)
+            passed = atlas.labels[tuple(np.clip(voxels, 0, np.array(atlas.labels.shape) - 1).T)]
+            joined.append({atlas.name_of(int(p)) for p in np.unique(passed) if p} >= ends)
+    assert np.mean(joined) > 0.15, joined
+
+
 def test_files_are_reproducible(tmp_path: Path):
     small, folders = brain_phantom(voxel_mm=6.0, n_directions=6), (tmp_path / "first", tmp_path / "second")
     for folder in folders:
@@ -317,6 +341,9 @@ def test_the_packaged_files_are_this_phantom(brain: BrainPhantom):
     np.testing.assert_allclose(scan.affine, brain.scan.affine, atol=1e-6)
     np.testing.assert_allclose(scan.directions, brain.scan.directions, atol=2e-6)
     np.testing.assert_array_equal(scan.bvals, brain.scan.bvals)
+    atlas, made = load_brain_atlas(), brain_atlas(scan.affine, scan.shape)
+    assert np.count_nonzero(atlas.labels != made.labels) < 1e-3 * made.labels.size
+    assert atlas.names == made.names
     labels = np.asarray(nib.load(sample_path("brain_phantom/bundles.nii.gz")).dataobj)
     assert np.count_nonzero(labels != brain.labels) < 1e-3 * labels.size
     lines = nib.streamlines.load(sample_path("brain_phantom/bundles.trk")).tractogram

@@ -43,7 +43,7 @@ def shares_near(field, seeds, kind, precision):
     limits = {"step_mm": step, "max_steps": 300, "fa_stop": 0.1, "min_length_mm": 0.0}
     settings = TrackSettings(precision=precision, **limits, **KINDS[kind])
     found, expected = on_both(field, seeds, directions, settings)
-    assert len(found) > 1000
+    assert len(found) > (150 if kind.startswith("eudx") else 1000)  # of 200 seeds
     near = voxel_distances(found, expected, field.affine) < 1e-3
     return near.mean(), (np.abs(found.counts - expected.counts) <= 1).mean()
 
@@ -96,7 +96,7 @@ def test_a_real_gpu_prepares_the_same_field(kind, precision, tolerance):
     import cupy
 
     changes = {"interpolation": kind} if kind == "interpolating" else KINDS[kind]
-    for metric in ("inverse", "adjugate"):
+    for metric in ("inverse", "adjugate", "adaptive"):
         settings = TrackSettings(precision=precision, metric=metric, **changes)
         p = problem(brain(), [CALLOSUM], settings)
         expected = cpu.prepare_field(p)

@@ -103,7 +103,7 @@ EIGENVALUES = np.array([[[1.7, 0.5, 0.2]], [[1.0, 1.0, 1.0]], [[3.0, 2.9, 0.1]]]
 
 
 def test_metrics_follow_their_formulas():
-    assert list(METRICS) == ["inverse", "sharpened", "adjugate"]
+    assert list(METRICS) == ["inverse", "sharpened", "adjugate", "adaptive"]
     np.testing.assert_array_equal(inverse(EIGENVALUES, 3.0), EIGENVALUES)
     for power in (1.0, 2.0, 2.5):
         np.testing.assert_allclose(sharpened(EIGENVALUES, power), EIGENVALUES**power, rtol=1e-14)

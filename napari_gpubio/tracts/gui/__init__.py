@@ -1,6 +1,9 @@
 """The dock widgets of the tracts engine."""
 
+from napari_gpubio.tracts.gui.connectome import ConnectomePanel
+from napari_gpubio.tracts.gui.dissection import DissectionPanel
+from napari_gpubio.tracts.gui.routes import ConnectPanel
 from napari_gpubio.tracts.gui.tensor_panel import TensorPanel
 from napari_gpubio.tracts.gui.tracking_panel import TrackingPanel
 
-__all__ = ["TensorPanel", "TrackingPanel"]
+__all__ = ["ConnectPanel", "ConnectomePanel", "DissectionPanel", "TensorPanel", "TrackingPanel"]

@@ -19,10 +19,10 @@ from napari_gpubio.tracts.gui.bundles import BundleList, Position
 from napari_gpubio.tracts.gui.fibers import fibers_of
 from napari_gpubio.tracts.gui.inputs import SeedBox
 from napari_gpubio.tracts.gui.layers import MARKER_MM, FiberDisplay, key_of
+from napari_gpubio.tracts.gui.source import NO_TENSORS
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.seeds import check_seed
 
-NO_TENSORS = "there are no tensors; open a diffusion scan, or File › Open Sample › napari-gpubio"
 MISSED = "There are no tensors where you clicked; click in the brain."
 
 
@@ -53,7 +53,8 @@ class SeedTool(picking.MarkerTool):
     def clicked(self, event: Any) -> None:
         """Report where a seed belongs, or the fiber that was picked."""
         if not self.may_grab(event):
-            self._pick_fiber(event)
+            if (found := picking.fiber_under(self._viewer, event)) is not None:
+                self.fiber_clicked.emit(*found)
             return
         layer, position = self._target(), None
         if layer is not None:
@@ -68,14 +69,6 @@ class SeedTool(picking.MarkerTool):
     def target_of(self, _event: Any, anchor: picking.Position) -> Callable[[Any], picking.Position]:
         """A seed is moved in the slice, or on the plane that faces the viewer."""
         return lambda later: picking.drag_on_plane(later, anchor)
-
-    def _pick_fiber(self, event: Any) -> None:
-        for layer in reversed(self._viewer.layers):
-            if isinstance(layer, Streamlines) and layer.visible:
-                fiber = layer.pick(event.position, event.view_direction, event.dims_displayed)
-                if fiber is not None:
-                    self.fiber_clicked.emit(layer, fiber)
-                    return
 
 
 class SeedController(QObject):

@@ -28,6 +28,8 @@ from napari_gpubio.tracts.napari_io import fibers_of_tracks
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Array = npt.NDArray[Any]
+NO_FIBERS = "there are no fibers; open a tractogram, or track some"
+TRACTOGRAMS = "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)"
 LENGTH = "length_mm"
 _NOT_COLORS = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a color
 _LARGE_FILE = 20_000_000  # bytes, which take about half a second
@@ -100,20 +102,36 @@ def fiber_layer(
     **options
         Display settings of `Streamlines`.
     """
-    steps = [np.asarray(layer.extent.step)[-3:] for layer in _images_in_mm(beside)]
+    step = slider_step(beside)
     return Streamlines(
         lines=pack_fibers(fibers) if lines is None else lines,
-        slider_step=np.min(steps, axis=0) if steps else slice_steps_mm(fibers.affine),
+        slider_step=slice_steps_mm(fibers.affine) if step is None else step,
         name=name,
         metadata={KEY: {**(metadata or {}), "tractogram": fibers}},
         **options,
     )
 
 
+def slider_step(layers: Iterable[Any]) -> npt.NDArray[np.float64] | None:
+    """Return the distances in mm (z, y, x) at which a viewer's sliders stop at slices of images, None without images.
+
+    What is drawn over them takes these as its scale, else there would be stops between slices.
+    """
+    steps = [np.asarray(layer.extent.step, np.float64)[-3:] for layer in _images_in_mm(layers)]
+    return np.min(steps, axis=0) if steps else None
+
+
 def fibers_of(layer: Any) -> Tractogram | None:
     """Return the tractogram that a streamlines layer shows, or None if it is another layer."""
     fibers = carried(layer, "tractogram") if isinstance(layer, Streamlines) else None
     return fibers if isinstance(fibers, Tractogram) and len(fibers) == len(layer.lines) else None
+
+
+def why_no_fibers(layer: Any) -> str | None:
+    """Why a layer holds no fibers of which the tractogram is known; an empty text for layers of another kind."""
+    if not isinstance(layer, Streamlines):
+        return ""
+    return None if fibers_of(layer) is not None else "not of this package"
 
 
 def show(
@@ -129,6 +147,7 @@ def show(
         fibers, title = tractogram, "fibers"
     else:
         fibers, title = read_tractogram(tractogram), _title(Path(tractogram))
+        options["metadata"] = {"path": os.fspath(tractogram), **options.get("metadata", {})}
     layer = fiber_layer(fibers, name or title, beside=viewer.layers, **options)
     layer.shown = shown
     follow_scans(viewer)  # which shows it upright

@@ -4,17 +4,15 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from napari.layers import Image, Labels
+from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QFormLayout,
     QGridLayout,
-    QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QPushButton,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
@@ -23,25 +21,17 @@ from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, muted_label, text_button
-from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.gui.views import show_as_plane
 from napari_gpubio.tracts.gui.bundles import BundleList
+from napari_gpubio.tracts.gui.region_box import RegionBox
 from napari_gpubio.tracts.gui.request import BundleSettings
-from napari_gpubio.tracts.napari_io import scan_of
 from napari_gpubio.tracts.seeds import SeedSettings
 from napari_gpubio.tracts.settings import TrackSettings
 
 
-def why_no_scan(layer: Any) -> str | None:
-    """Why a layer is no diffusion scan."""
-    if scan_of(layer) is not None:
-        return None
-    return "without b values" if isinstance(layer, Image) else ""
-
-
 class SeedBox(QWidget):
-    """Bundles and how they are seeded: from the click, or from ``label_box`` of the layer of ``labels_box``."""
+    """Bundles and how they are seeded: from the click, or from a label that is chosen."""
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -72,23 +62,16 @@ class SeedBox(QWidget):
         self.names.setToolTip("Bundles, each with its own seed, fibers, and settings")
         self.summary = muted_label(self)
         self.summary.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.labels_box = LayerBox(
-            viewer, lambda layer: why_not_array(layer, Labels, VOLUME), nothing="the clicked seed", parent=self
-        )
-        self.label_box = QSpinBox(self)
-        self.label_box.setRange(1, 2**31 - 1)
-        self.label_box.setToolTip("The label to seed from")
-        self.label_box.setEnabled(False)
-        self.labels_box.currentIndexChanged.connect(
-            lambda *_: self.label_box.setEnabled(self.labels_box.layer is not None)
-        )
-        region = QHBoxLayout()
-        region.addWidget(self.labels_box, 3)
-        region.addWidget(self.label_box, 1)
+        self.region_box = RegionBox(viewer, kinds=(Labels,), nothing="the clicked seed", parent=self)
         self.form = ParamForm(SeedSettings(), parent=self)
+        self.whole_brain = text_button(
+            "Whole brain", "Seed from all white matter: the largest part of the mask where FA is 0.2 or more", self
+        )
         form = QFormLayout()
         form.setContentsMargins(0, 0, 0, 0)
-        form.addRow("Seed from", region)
+        form.addRow("Seed from", self.region_box)
+        form.addRow("", self.whole_brain)
+        self.region_box.changed.connect(self._show_fitting_rows)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(buttons)
@@ -96,10 +79,23 @@ class SeedBox(QWidget):
         layout.addWidget(self.summary)
         layout.addLayout(form)
         layout.addWidget(self.form)
+        self._show_fitting_rows()
+
+    def _show_fitting_rows(self) -> None:
+        """Show only the inputs that matter for a click, or for a region."""
+        of_region = self.region_box.layer is not None
+        for name in ("radius_mm", "points"):
+            self.form.set_row_visible(name, visible=not of_region)
+        self.form.set_row_visible("per_voxel", visible=of_region)
+
+    @property
+    def label(self) -> int:
+        """The label to seed from; 0 while there is none."""
+        return int(self.region_box.key or 0)
 
     def seed_from_click(self) -> None:
         """Seed from the click again."""
-        self.labels_box.setCurrentIndex(0)
+        self.region_box.layer_box.setCurrentIndex(0)
 
     def list_bundles(self, bundles: BundleList, settings_of: Callable[[object], BundleSettings | None]) -> None:
         """Show the list as it is; ``settings_of``: what a key's fibers were traced with, if there are any."""
@@ -125,11 +121,11 @@ class SeedBox(QWidget):
 
     def attach(self) -> None:
         """Follow the viewer's labels layers."""
-        self.labels_box.attach()
+        self.region_box.attach()
 
     def detach(self) -> None:
         """Stop following the viewer."""
-        self.labels_box.detach()
+        self.region_box.detach()
 
 
 def summary_of(settings: BundleSettings) -> str:
@@ -137,7 +133,8 @@ def summary_of(settings: BundleSettings) -> str:
     seeds, directions, tracking = settings.seeds, settings.directions, settings.tracking
     parts = [tracking.method if tracking.method == "eudx" else f"{tracking.method}, {tracking.metric} metric"]
     if settings.region:
-        parts.append(f"seeds in label {settings.label} of {settings.region}")
+        each = "a seed" if seeds.per_voxel == 1 else f"{seeds.per_voxel:,} seeds"
+        parts.append(f"{each} in each voxel of label {settings.label} of {settings.region}")
     else:
         is_point = seeds.points == 1 or seeds.radius_mm == 0
         parts.append("1 seed" if is_point else f"{seeds.points:,} seeds within {seeds.radius_mm:g} mm")

@@ -16,8 +16,8 @@ from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
 from napari_gpubio.tracts.gui.fibers import fiber_layer, pack_fibers
 from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.request import BundleSettings, Traced
+from napari_gpubio.tracts.gui.source import add_maps
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.napari_io import map_layer, shows_signal_of
 
 MARKER_MM = 4.0  # diameter of a marker
 
@@ -76,15 +76,7 @@ class FiberDisplay(QObject, RunDisplay):
         field, source = traced.field, traced.request.source
         if not isinstance(source, DiffusionScan) or not field.complete:
             return
-        for name in ("FA", "DEC"):
-            data, keywords, _ = map_layer(field, name, traced.request.study)
-            keywords["metadata"][KEY]["recipe"] = traced.request.recipe
-            layer = self.viewer.add_image(data, **keywords)
-            if name == "FA":
-                self.tensors_shown.emit(layer)
-        for layer in self.viewer.layers:
-            if shows_signal_of(layer, source):
-                layer.visible = False
+        self.tensors_shown.emit(add_maps(self.viewer, field, source, traced.request.study, traced.request.recipe))
         self._raise_fibers()
         if field.notes:
             self.note_occurred.emit(notes_text(field.notes))

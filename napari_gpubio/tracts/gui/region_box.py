@@ -1,21 +1,28 @@
 """A choice of a region: a layer of labels, shapes or points, and one of the regions that it holds."""
 
+from functools import partial
 from typing import Any
 
+import numpy as np
 from napari.layers import Image, Labels, Points, Shapes
 from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.connections import Debouncer
-from napari_gpubio.gui.fields import ElidedComboBox
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
-from napari_gpubio.tracts.layer_regions import region_names, region_of
+from napari_gpubio.tracts.gui.region_script import ChosenRegion
+from napari_gpubio.tracts.layer_regions import mm_of_size, region_names, region_of
 from napari_gpubio.tracts.regions import AnyRegion
 
+DRAWN = (Labels, Shapes, Points)
 
-def why_no_regions(layer: Any) -> str | None:
-    """Why a layer holds no regions."""
+
+def why_no_regions(layer: Any, kinds: tuple[type, ...] = DRAWN) -> str | None:
+    """Why a layer holds no regions; ``kinds``: the classes of layers that may."""
+    if not isinstance(layer, kinds):
+        return ""
     if isinstance(layer, Shapes | Points):
         return None if layer.ndim >= len("xyz") else f"{layer.ndim}-D; draw it over a volume"
     return why_not_array(layer, Labels, VOLUME)
@@ -24,29 +31,41 @@ def why_no_regions(layer: Any) -> str | None:
 class RegionBox(QWidget):
     """Choose a region of the viewer's layers.
 
-    ``nothing``: the text that stands for no region, None where one must be chosen.
+    ``nothing``: the text that stands for no region, None where one must be chosen; ``kinds``: of layers.
     """
 
     changed = Signal()  # another region, or the same one drawn otherwise
 
-    def __init__(self, viewer: Any, *, nothing: str | None = None, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        viewer: Any,
+        *,
+        kinds: tuple[type, ...] = DRAWN,
+        nothing: str | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
         self._viewer = viewer
         hint = "open an atlas, or paint Labels"
-        self.layer_box = LayerBox(viewer, why_no_regions, nothing=nothing, empty=hint, parent=self)
+        self.layer_box = LayerBox(
+            viewer, partial(why_no_regions, kinds=kinds), nothing=nothing, empty=hint, parent=self
+        )
         self.layer_box.setToolTip("Labels (painted, or an atlas), shapes drawn in a slice, or points of some size")
         self.name_box = ElidedComboBox(self)
         self.name_box.setToolTip("Which region of the layer")
+        self.size_box = NumberBox(0.1, 500.0, 10.0, 1, self, unit="mm")
+        self.size_box.edited.connect(self._on_size)
         self._redrawn = Debouncer(self._on_redrawn, self)
         self._listener = LayerListener(
             viewer, lambda layer: layer == self.layer, data_changed=self._on_drawn, place_changed=self._on_drawn
         )
         self.layer_box.currentIndexChanged.connect(self._on_layer)
-        self.name_box.currentIndexChanged.connect(lambda *_: self.changed.emit())
+        self.name_box.currentIndexChanged.connect(self._on_name)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.layer_box, 1)
-        row.addWidget(self.name_box, 1)
+        row.addWidget(self.layer_box, 2)
+        row.addWidget(self.name_box, 2)
+        row.addWidget(self.size_box, 1)
 
     @property
     def layer(self) -> Any | None:
@@ -68,10 +87,15 @@ class RegionBox(QWidget):
         layer = self.layer_box.needed(f"choose {what}: open an atlas, or paint a Labels layer")
         if self.key is None:
             raise InvalidInput(f"the layer {layer.name!r} holds no region yet; paint or draw in it to choose {what}")
-        return region_of(layer, self.key, thickness_mm=self.slice_mm())
+        return region_of(layer, self.key, thickness_mm=self.size_box.value())
 
-    def slice_mm(self) -> float:
-        """Distance of the slices of the viewer's volumes: how thick a drawn shape is."""
+    def chosen(self, what: str) -> ChosenRegion:
+        """Return the chosen region and where it is from; see `region`."""
+        region = self.region(what)
+        return ChosenRegion(self.layer, "" if self.key is None else self.key, region)
+
+    def _slice_mm(self) -> float:
+        """Distance of the slices of the viewer's volumes: how thick a drawn shape is, unless the user says more."""
         axis = self._viewer.dims.order[-3] - self._viewer.dims.ndim if self._viewer.dims.ndim >= len("xyz") else -1
         volumes = [layer for layer in self._viewer.layers if isinstance(layer, Image | Labels) and layer.ndim >= -axis]
         return min((float(layer.extent.step[axis]) for layer in volumes), default=1.0)
@@ -91,15 +115,38 @@ class RegionBox(QWidget):
         self._list_names()
 
     def detach(self) -> None:
-        """Stop following the viewer."""
-        self._redrawn.cancel()
-        self._listener.detach()
-        self.layer_box.detach()
+        """Stop following the viewer; ``changed`` is not emitted."""
+        with QSignalBlocker(self):
+            self._redrawn.cancel()
+            self._listener.detach()
+            self.layer_box.detach()
 
     def _on_layer(self, *_: Any) -> None:
         self._listener.refresh()
+        if isinstance(self.layer, Shapes):
+            self.size_box.show_value(self._slice_mm())
         self._list_names()
         self.changed.emit()
+
+    def _on_name(self, *_: Any) -> None:
+        self._show_size()
+        self.changed.emit()
+
+    def _on_size(self, size: float) -> None:
+        if isinstance(self.layer, Points) and self.key is not None:
+            sizes = np.array(self.layer.size, np.float64)
+            sizes[int(self.key)] = size / mm_of_size(self.layer)
+            self.layer.size = sizes
+        self.changed.emit()
+
+    def _show_size(self) -> None:
+        """Show the diameter of a sphere, or how thick drawn shapes are."""
+        layer = self.layer
+        self.size_box.setVisible(isinstance(layer, Points | Shapes))
+        is_point = isinstance(layer, Points)
+        self.size_box.setToolTip("Diameter of the sphere" if is_point else "Thickness across the plane of the shape")
+        if layer is not None and is_point and self.key is not None:
+            self.size_box.show_value(float(np.asarray(layer.size)[int(self.key)]) * mm_of_size(layer))
 
     def _on_drawn(self, *_: Any) -> None:
         self._redrawn.request()
@@ -117,4 +164,5 @@ class RegionBox(QWidget):
             for key, name in names.items():
                 self.name_box.addItem(f"{key}: {name}" if numbered and name != str(key) else name, key)
             self.name_box.setCurrentIndex(max(self.name_box.findData(chosen), 0) if names else -1)
-        self.name_box.setVisible(self.layer is not None)
+        self.name_box.setVisible(numbered or len(names) > 1)
+        self._show_size()

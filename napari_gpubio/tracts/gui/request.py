@@ -14,12 +14,12 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.lines import Lines, Paint
 from napari_gpubio.tracts.gui.bundles import Position
 from napari_gpubio.tracts.gui.fibers import pack_fibers
+from napari_gpubio.tracts.gui.source import tensor_steps
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import SeedSettings, check_seed, label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors.maps import scalar_map
-from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
+from napari_gpubio.tracts.tensors.run import check_same_grid
 
 PREVIEW_FIBERS = 3000
 
@@ -92,7 +92,8 @@ class Request:
                 check_seed(field, settings.center_mm, points)
             return points
         check_same_grid(field, self.region.array.shape, self.region.affine, f"the label layer {settings.region!r}")
-        return label_points(self.region.array, self.region.affine, settings.label)
+        per_voxel = settings.seeds.per_voxel
+        return label_points(self.region.array, self.region.affine, settings.label, per_voxel=per_voxel)
 
     def thinned(self, fibers: int) -> "Request":
         """Return a request for at most so many fibers: fewer seed points and fewer directions alike."""
@@ -125,13 +126,10 @@ class Traced:
 
 def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Traced]:
     """Fit if there is only a scan, find the seeds, track; the preview of a step is the fibers so far."""
-    field, settings = request.source, request.settings
-    if isinstance(field, DiffusionScan):
-        field = yield from fit_steps(field, device=settings.device, stop=stop)
-        if not field.complete:
-            return Traced(request, field)
-        for name in ("FA", "DEC"):
-            scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
+    settings = request.settings
+    field = yield from tensor_steps(request.source, settings.device, stop)
+    if not field.complete:
+        return Traced(request, field)
     seeds = request.seed_points(field)
     steps = track_steps(field, seeds, settings.directions, settings.tracking, device=settings.device, stop=stop)
     pieces = list[Tractogram]()

@@ -101,8 +101,8 @@ def checked(recipe: Recipe) -> tuple[str, ...]:
 # -- fibers -----------------------------------------------------------------------------------------------------------
 
 
-def fiber_lines(layer: Any, layers: Iterable[Any]) -> list[str]:
-    """Return the lines that make the fibers of a layer and show them as they are shown.
+def fiber_lines(layer: Any, layers: Iterable[Any], *, filtered: bool = True) -> list[str]:
+    """Return the lines that make the fibers of a layer and show them as they are shown, or all of them.
 
     ``layers``: all layers, labels of a region among them. InvalidInput if no script can make the fibers.
     """
@@ -118,7 +118,7 @@ def fiber_lines(layer: Any, layers: Iterable[Any]) -> list[str]:
             f"the fibers of {layer.name!r} come neither from this panel nor from a file, so a script cannot find them; "
             "save them and open the file, or hide the layer"
         )
-    return [f"# {layer.name}", *lines, *show_lines(layer, layers), ""]
+    return [f"# {layer.name}", *lines, *show_lines(layer, layers, filtered=filtered), ""]
 
 
 def file_of(layer: Any) -> Path | None:
@@ -137,7 +137,7 @@ def region_seeds(layer: Any, layers: Iterable[Any]) -> list[str]:
         return [f"seeds = np.load({seeds_name(layer)!r})"]
     return [
         f"labels, affine = tracts.io.read_volume({str(path)!r})",
-        f"seeds = tracts.seeds.label_points(labels, affine, {settings.label})",
+        f"seeds = tracts.seeds.label_points(labels, affine, {settings.label}, per_voxel={settings.seeds.per_voxel})",
     ]
 
 
@@ -149,7 +149,9 @@ def region_file(layer: Any, layers: Iterable[Any]) -> Path | None:
         if region.name != settings.region or path is None or not Path(path).is_file():
             continue
         array, affine = read_volume(Path(path))
-        if (array == settings.label).any() and np.array_equal(label_points(array, affine, settings.label), seeds):
+        if not (array == settings.label).any():
+            continue
+        if np.array_equal(label_points(array, affine, settings.label, per_voxel=settings.seeds.per_voxel), seeds):
             return Path(path)
     return None
 
@@ -173,12 +175,12 @@ def tracking_lines(settings: BundleSettings) -> list[str]:
     ]
 
 
-def show_lines(layer: Any, layers: Iterable[Any]) -> list[str]:
-    """Return the lines that show fibers with the colors, lines and filter of a layer."""
+def show_lines(layer: Any, layers: Iterable[Any], *, filtered: bool) -> list[str]:
+    """Return the lines that show fibers with the colors and lines of a layer, and perhaps its filter."""
     options = {name: value for name, value in options_of(layer).items() if value != DEFAULTS[name]}
     arguments = "".join(f", {name}={value!r}" for name, value in options.items())
     show = f"layer = tracts.show(viewer, fibers, {layer.name!r}{arguments})"
-    return [show, *_image_lines(layer, layers), *_filter_lines(layer)]
+    return [show, *_image_lines(layer, layers), *(_filter_lines(layer) if filtered else [])]
 
 
 def _image_lines(layer: Any, layers: Iterable[Any]) -> list[str]:

@@ -30,7 +30,6 @@ from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.tracts.gui.inputs import why_no_scan
 from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.request import Mask
 from napari_gpubio.tracts.gui.script import (
@@ -44,6 +43,7 @@ from napari_gpubio.tracts.gui.script import (
     script_text,
     unsaved,
 )
+from napari_gpubio.tracts.gui.source import why_no_scan
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField

@@ -6,16 +6,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import grid_of, volume_of
+from napari_gpubio.core.napari_io import grid_of, volume_layer, volume_of
 from napari_gpubio.core.space import voxel_sizes_mm, world_to_viewer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.file_dialogs import open_path
+from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox
@@ -25,16 +26,19 @@ from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList, Position
-from napari_gpubio.tracts.gui.controller import NO_TENSORS, SeedController
-from napari_gpubio.tracts.gui.fibers import count_text, fibers_to_save, pack_fibers, place_warning
-from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox, why_no_scan
+from napari_gpubio.tracts.gui.controller import SeedController
+from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, count_text, fibers_to_save, pack_fibers, place_warning
+from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox
 from napari_gpubio.tracts.gui.layers import FiberDisplay, key_of, settings_of
 from napari_gpubio.tracts.gui.request import BundleSettings, Region, Request, Traced, traced_steps
 from napari_gpubio.tracts.gui.results import FiberBox
 from napari_gpubio.tracts.gui.script import save_unsaved, source_recipe, tracking_script, unsaved
+from napari_gpubio.tracts.gui.source import HINT, NO_TENSORS, add_maps, is_rgb, source_of, tensor_steps, why_no_source
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.napari_io import field_of, scan_of
+from napari_gpubio.tracts.napari_io import field_of
+from napari_gpubio.tracts.run import track_to_file_steps
+from napari_gpubio.tracts.seeds import white_matter
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 
 if TYPE_CHECKING:
@@ -42,7 +46,6 @@ if TYPE_CHECKING:
 
 PREVIEW_FIBERS = 200
 RETRACK_MS = 300
-TRACTOGRAMS = "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)"
 
 
 class TrackingPanel(EnginePanel):
@@ -69,8 +72,7 @@ class TrackingPanel(EnginePanel):
         self._on_source()
 
     def _fill(self) -> None:
-        hint = "open a diffusion scan, or File › Open Sample"
-        self.source_box = LayerBox(self.viewer, _why_no_source, empty=hint, parent=self)
+        self.source_box = LayerBox(self.viewer, why_no_source, empty=HINT, parent=self)
         self.seed_box = SeedBox(self.viewer, self)
         self.directions_form = ParamForm(Directions(count=10, cone_half_angle_deg=15.0), parent=self)
         self.settings_form = ParamForm(TrackSettings(), parent=self)
@@ -86,6 +88,12 @@ class TrackingPanel(EnginePanel):
         )
         tip = "Copy the selected rows of the table above, or all of them (Ctrl+C)"
         self.results.add_button("Copy numbers", tip, self.results.table.copy)
+        self.results.add_button(
+            "Track to file…",
+            "Trace the fibers and write them to a trx or tck file as they come, for more than memory holds",
+            self._ask_to_track_to_file,
+            needs_result=False,
+        )
         self.results.add_table_menu()
         self.view_box = ViewBox(self.viewer, self)
         self.context_box = ContextBox(self)
@@ -115,6 +123,7 @@ class TrackingPanel(EnginePanel):
                 (controller.bundle_duplicated, self._load_settings),
                 (controller.fibers_chosen, results.describe_layer),
                 (results.layer_described, self._show_settings),
+                (self.seed_box.whole_brain.clicked, self.seed_whole_brain),
                 (self.seed_box.load.clicked, lambda: self._load_settings(self.results.layer)),
                 (controller.error_occurred, self.show_error),
                 (controller.tool.fiber_clicked, self._on_fiber_clicked),
@@ -137,8 +146,7 @@ class TrackingPanel(EnginePanel):
     @property
     def source(self) -> DiffusionScan | TensorField | None:
         """The chosen layer's tensors, or its diffusion scan, or None."""
-        layer = self.source_box.layer
-        return None if layer is None else field_of(layer) or scan_of(layer)
+        return source_of(self.source_box.layer)
 
     @property
     def field(self) -> TensorField | None:
@@ -206,9 +214,9 @@ class TrackingPanel(EnginePanel):
 
     def _key(self) -> object:
         """What the fibers of the next run belong to: a bundle, or a label region."""
-        labels, bundle = self.seed_box.labels_box.layer, self.bundles.current
+        labels, bundle = self.seed_box.region_box.layer, self.bundles.current
         if labels is not None:
-            return f"region {labels.name} {self.seed_box.label_box.value()}"
+            return f"region {labels.name} {self.seed_box.label}"
         return None if bundle is None else bundle.key
 
     def _clicked_layer(self) -> Any | None:
@@ -218,7 +226,7 @@ class TrackingPanel(EnginePanel):
     def _scalar_map(self) -> Any | None:
         """A scalar map of the chosen tensors, a visible one first."""
         field = self.field
-        maps = [x for x in self.viewer.layers if field is not None and field_of(x) is field and not _is_rgb(x)]
+        maps = [x for x in self.viewer.layers if field is not None and field_of(x) is field and not is_rgb(x)]
         return next((layer for layer in maps if layer.visible), maps[0] if maps else None)
 
     # -- seeds ----------------------------------------------------------------------------------------------------
@@ -226,6 +234,58 @@ class TrackingPanel(EnginePanel):
     def place_seed(self, center_mm: Position, *, new: bool = False) -> None:
         """Put the current bundle's seed (or a new one's) at a world position in mm, and track it."""
         self.controller.place_seed(center_mm, new=new)
+
+    def seed_whole_brain(self) -> None:
+        """Make a labels layer of the white matter, and seed from it; a scan is fitted first."""
+        try:
+            layer, source = self.source_box.needed(NO_TENSORS), self.source
+            if source is None:
+                raise InvalidInput(NO_TENSORS)
+        except InvalidInput as error:
+            self.show_error(f"{error}.")
+            return
+        device, study = self.device, layer.name
+        recipe = source_recipe(source, layer, device)
+
+        def make(stop: threading.Event) -> Generator[Step, None, Any]:
+            field = yield from tensor_steps(source, device, stop)
+            return field, white_matter(field) if field.complete else None
+
+        def show(found: tuple[TensorField, Any]) -> None:
+            field, voxels = found
+            if voxels is None:
+                return
+            if isinstance(source, DiffusionScan):
+                self.source_box.choose(add_maps(self.viewer, field, source, study, recipe))
+            data, keywords, _ = volume_layer(voxels.astype(np.uint8), field.affine, "white matter", kind="labels")
+            self.seed_box.region_box.choose(self.viewer.add_labels(data, **keywords), 1)
+            self.show_status(f"{np.count_nonzero(voxels):,} voxels of white matter; press Track")
+
+        self.run_other(make, show)
+
+    def _ask_to_track_to_file(self) -> None:
+        if path := save_path(self, "Track to a file", "Tractograms (*.trx *.tck)", name="brain.trx"):
+            self.track_to_file(path)
+
+    def track_to_file(self, path: str | Path) -> None:
+        """Trace with the inputs as they stand and write the fibers to a file as they come; nothing is shown."""
+        try:
+            request = self._request(self.bundles.current, self.seed_box.region_box.layer)
+        except InvalidInput as error:
+            self.show_error(f"{error}.")
+            return
+        settings = request.settings
+
+        def make(stop: threading.Event) -> Generator[Step, None, int]:
+            field = yield from tensor_steps(request.source, settings.device, stop)
+            seeds = request.seed_points(field)
+            return (
+                yield from track_to_file_steps(
+                    str(path), field, seeds, settings.directions, settings.tracking, device=settings.device, stop=stop
+                )
+            )
+
+        self.run_other(make, lambda count: self.show_status(f"{count:,} fibers in {Path(path).name}"))
 
     def _on_bundles(self) -> None:
         current = self.bundles.current
@@ -258,7 +318,7 @@ class TrackingPanel(EnginePanel):
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Traced]:
         """Read the inputs and return the tracking of the current bundle; `FiberDisplay` shows what it gives."""
-        return traced_steps(self._request(self.bundles.current, self.seed_box.labels_box.layer), stop)
+        return traced_steps(self._request(self.bundles.current, self.seed_box.region_box.layer), stop)
 
     def _request(self, bundle: Bundle | None, labels: Any | None) -> Request:
         layer, source, region = self.source_box.needed(NO_TENSORS), self.source, None
@@ -268,8 +328,10 @@ class TrackingPanel(EnginePanel):
             raise InvalidInput("there is no seed; click in the brain, or choose a label region to seed from")
         name = "" if bundle is None else bundle.name
         if labels is not None:
+            if not self.seed_box.label:
+                raise InvalidInput(f"the labels {labels.name!r} are empty; paint the region to seed from")
             region = Region(volume_of(labels), grid_of(labels)[0])
-            name = f"{labels.name} {self.seed_box.label_box.value()}"
+            name = f"{labels.name} {self.seed_box.label}"
         key = self._key() if labels is not None or bundle is None else bundle.key
         shown = self.display.fiber_layer(key)
         return Request(
@@ -290,7 +352,7 @@ class TrackingPanel(EnginePanel):
         return BundleSettings(
             center_mm=None if region else center_mm,
             region=region,
-            label=self.seed_box.label_box.value(),
+            label=self.seed_box.label,
             seeds=self.seed_box.form.value(),
             directions=self.directions_form.value(),
             tracking=self.settings_form.value(),
@@ -352,7 +414,7 @@ class TrackingPanel(EnginePanel):
 
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that shows the fibers that are on screen; see `tracking_script`."""
-        labels, bundle = self.seed_box.labels_box.layer, self.bundles.current
+        labels, bundle = self.seed_box.region_box.layer, self.bundles.current
         is_traced = self.display.fiber_layer(self._key()) is not None
         nothing = bundle is None and labels is None and any(isinstance(x, Streamlines) for x in self.viewer.layers)
         request = None if is_traced or nothing else self._request(bundle, labels)
@@ -370,14 +432,3 @@ class TrackingPanel(EnginePanel):
 def _save(fibers: Tractogram, path: Path) -> str:
     fibers.save(path)
     return f"saved {len(fibers):,} fibers in {path.name}"
-
-
-def _is_rgb(layer: Any) -> bool:
-    return bool(getattr(layer, "rgb", False))
-
-
-def _why_no_source(layer: Any) -> str | None:
-    """Why a layer cannot be tracked in: a scan can, and a map of tensors that can be clicked in 3-D too."""
-    if field_of(layer) is not None:
-        return "colors; choose the FA" if _is_rgb(layer) else None
-    return why_no_scan(layer)

@@ -1,6 +1,7 @@
-"""Files of the tracts engine: diffusion scans, gradient tables, volumes, tensor images, tractograms, and tables."""
+"""Files of the tracts engine: diffusion scans, gradient tables, volumes, tensor images, atlases, fibers, tables."""
 
 from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.tracts.io.atlases import read_atlas
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask, read_volume
 from napari_gpubio.tracts.io.gradients import read_fsl_gradients, write_fsl_gradients
 from napari_gpubio.tracts.io.tables import fiber_table, write_fiber_table
@@ -10,6 +11,7 @@ from napari_gpubio.tracts.io.tractograms import TractogramWriter, read_tractogra
 __all__ = [
     "TractogramWriter",
     "fiber_table",
+    "read_atlas",
     "read_dwi",
     "read_fsl_gradients",
     "read_mask",

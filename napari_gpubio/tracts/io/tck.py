@@ -29,6 +29,7 @@ DTYPES = {
     for bits in (32, 64)
     for end, sign in (("LE", "<"), ("BE", ">"))
 }
+_ROWS = 1 << 24  # that are looked at together
 _END = re.compile(rb"\nEND[ \r]*\n")
 
 
@@ -36,10 +37,10 @@ def read_tck(path: Path) -> Parsed:
     """Read a ``.tck`` file; InvalidInput if it is damaged or cut off (the closing inf, inf, inf is missing)."""
     data = load_bytes(path)
     checked_magic(data, MAGIC, "tck")
-    header, offset, dtype = _header(data)
+    header, offset, dtype = header_of(data)
     rows = (len(data) - offset) // (3 * dtype.itemsize)
     triples = np.frombuffer(data, dtype, rows * 3, offset).reshape(-1, 3)
-    ends = _fiber_ends(triples)
+    ends = fiber_ends(triples)
     keep = np.ones(ends[-1] + 1 if len(ends) else 0, bool)
     keep[ends] = False
     points = triples[: len(keep)][keep].astype(np.float32, copy=False)
@@ -50,7 +51,7 @@ def read_tck(path: Path) -> Parsed:
     return Parsed(points=points, offsets=offsets_of(np.diff(ends, prepend=-1) - 1), provenance=provenance)
 
 
-def _header(data: bytes | bytearray) -> tuple[dict[str, str], int, np.dtype[Any]]:
+def header_of(data: bytes | bytearray) -> tuple[dict[str, str], int, np.dtype[Any]]:
     """Entries of the header, the byte where the points begin, and their type."""
     if (end := _END.search(data, 0, LONGEST_HEADER)) is None:
         raise InvalidInput("its header has no END; the file is cut off, copy or export it again")
@@ -68,9 +69,10 @@ def _header(data: bytes | bytearray) -> tuple[dict[str, str], int, np.dtype[Any]
     return entries, int(offset), DTYPES[name]
 
 
-def _fiber_ends(triples: Array) -> npt.NDArray[np.int64]:
+def fiber_ends(triples: Array) -> npt.NDArray[np.int64]:
     """Rows that close a fiber: NaN, or the inf that closes the file where the last NaN is missing."""
-    odd = np.flatnonzero(~np.isfinite(triples[:, 0]))
+    parts = range(0, max(1, len(triples)), _ROWS)  # they may be on the disk, and more than memory holds
+    odd = np.concatenate([first + np.flatnonzero(~np.isfinite(triples[first : first + _ROWS, 0])) for first in parts])
     last = odd[np.isinf(triples[odd]).all(axis=1)]
     if not len(last):
         raise InvalidInput("the closing mark (inf, inf, inf) is missing; the file is cut off, copy or export it again")

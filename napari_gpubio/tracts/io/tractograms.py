@@ -92,6 +92,13 @@ def read_tractogram(
         return _assembled(read(file), wanted, reference)
 
 
+def map_tractogram(path: str | os.PathLike[str]) -> Tractogram:
+    """Read a ``.trx`` file whose arrays stay on the disk where they are not compressed; see `read_tractogram`."""
+    file = existing_file(path)
+    with reading(file, trx.DAMAGE):
+        return _assembled(trx.read_trx(file, mapped=True), None, None)
+
+
 def _reader(file: Path, vtk_space: Space | None) -> tuple[Callable[[Path], Parsed], tuple[type[Exception], ...]]:
     """Return the function that reads a file, and the errors that a damaged one leads to."""
     suffix = (tractogram_suffix(file) or "").removesuffix(".gz")

@@ -35,18 +35,22 @@ DAMAGE = (  # beside DAMAGED: no zip file; of a kind that is not read (encrypted
     *DAMAGED, zipfile.BadZipFile, NotImplementedError, RuntimeError, struct.error, KeyError, OverflowError,
 )  # fmt: skip
 GROUP = "group/"
+_LOCAL_HEADER = struct.Struct("<4s5H3L2H")  # of a member of a zip file
 DTYPES = {
     f"{kind}int{bits}": np.dtype(f"<{kind[:1] or 'i'}{bits // 8}") for kind in ("", "u") for bits in (8, 16, 32, 64)
 }
 DTYPES |= {f"float{bits}": np.dtype(f"<f{bits // 8}") for bits in (16, 32, 64)} | {"bit": np.dtype(bool)}
 
 
-def read_trx(path: Path) -> Parsed:
-    """Read a ``.trx`` file; InvalidInput if it is damaged, or its arrays and its header do not fit each other."""
+def read_trx(path: Path, *, mapped: bool = False) -> Parsed:
+    """Read a ``.trx`` file; InvalidInput if it is damaged, or its arrays and its header do not fit each other.
+
+    ``mapped``: arrays that are not compressed stay on the disk, and their points are not checked.
+    """
     with path.open("rb") as stream:
         checked_magic(stream.read(4), b"PK", "trx (zip)")
     with zipfile.ZipFile(path) as archive:
-        members = _Members(archive, path.stat().st_size)
+        members = _Members(archive, path.stat().st_size, path if mapped else None)
         header = members.header()
         grid = Grid(
             checked_affine(_numbers(header, "VOXEL_TO_RASMM")), checked_shape(_numbers(header, "DIMENSIONS").ravel())
@@ -58,7 +62,8 @@ def read_trx(path: Path) -> Parsed:
             points = members.array("", "positions", vertices, columns=3)
             offsets = _offsets(members.array("", "offsets"), vertices, fibers)
         points = points.astype(np.float32, copy=False)
-        check_finite(points)
+        if not mapped:
+            check_finite(points)
         fibers, vertices = len(offsets) - 1, len(points)
         return Parsed(
             points=points,
@@ -111,10 +116,10 @@ def _offsets(first: Array, vertices: int, fibers: int) -> npt.NDArray[np.int64]:
 
 
 class _Members:
-    """The arrays of an archive of ``size`` bytes, found by folder and name."""
+    """The arrays of an archive of ``size`` bytes, found by folder and name; ``path``: they stay in that file."""
 
-    def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
-        self._archive = archive
+    def __init__(self, archive: zipfile.ZipFile, size: int, path: Path | None = None) -> None:
+        self._archive, self._path = archive, path
         self._infos = {i.filename: i for i in archive.infolist() if not i.filename.endswith("/")}
         check_expansion(sum(info.file_size for info in archive.infolist()), size)
 
@@ -175,6 +180,8 @@ class _Members:
     def _bytes(self, member: zipfile.ZipInfo) -> npt.NDArray[np.uint8]:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise InvalidInput(f"{member.filename} is compressed in a way that trx does not allow; export it again")
+        if self._path is not None and member.compress_type == zipfile.ZIP_STORED and member.file_size:
+            return np.memmap(self._path, np.uint8, "r", _data_offset(self._path, member), (member.file_size,))
         values, at = np.empty(member.file_size, np.uint8), 0
         with self._archive.open(member) as stream:
             while block := stream.read(BLOCK):
@@ -183,6 +190,15 @@ class _Members:
         if at != member.file_size:
             raise InvalidInput(f"{member.filename} ends after {at} of {member.file_size} bytes; copy the file again")
         return values
+
+
+def _data_offset(path: Path, member: zipfile.ZipInfo) -> int:
+    """Where the bytes of a member begin: behind its own header, whose length the archive's list does not tell."""
+    with path.open("rb") as file:
+        file.seek(member.header_offset)
+        fixed = file.read(_LOCAL_HEADER.size)
+    *_, name_length, extra_length = _LOCAL_HEADER.unpack(fixed)
+    return int(member.header_offset + _LOCAL_HEADER.size + name_length + extra_length)
 
 
 LONGEST_SIDE = np.iinfo(np.uint16).max

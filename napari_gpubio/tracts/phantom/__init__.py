@@ -6,6 +6,7 @@ from napari_gpubio.tracts.phantom.sample import (
     BrainPhantom,
     CenterLine,
     brain_phantom,
+    load_brain_atlas,
     load_brain_phantom,
     write_brain_phantom,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "Launch",
     "analytic_fields",
     "brain_phantom",
+    "load_brain_atlas",
     "load_brain_phantom",
     "ring_field",
     "write_brain_phantom",

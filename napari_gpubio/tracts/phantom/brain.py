@@ -25,7 +25,7 @@ _TEMPORAL_HORN = [(22, -42, 7, 4), (29, -36, -3, 3.5), (32, -24, -11, 3), (31, -
 # Brain stem: midbrain, a bulging pons, medulla.
 _STEM = [(0, -16, -8, 12), (0, -20, -18, 14), (0, -24, -30, 16), (0, -29, -44, 11), (0, -33, -54, 9), (0, -36, -70, 8)]
 _CEREBELLUM = ((19, -63, -36), (32, 28, 21))  # its right half: center, semi-axes
-_NUCLEI = [  # ellipsoids of the right side: center, semi-axes
+NUCLEI = [  # ellipsoids of the right side: center, semi-axes
     ((11, -19, 5), (9, 14, 9)),  # thalamus
     ((13, 15, 6), (5, 9, 8)),  # head of the caudate
     ((14, -2, 14), (3, 14, 4)),  # body of the caudate
@@ -98,21 +98,31 @@ def cerebrum(points: Floats) -> Floats:
     egg = np.stack([x * (1.0 + 0.0016 * (y + 25.0)), y, z], axis=-1)  # narrower in front
     floor = -19.0 + 0.16 * np.maximum(0.0, -35.0 - y) - z
     dome = _smooth_max(ellipsoid(egg, (0, -17, 14), (66, 85, 61)), floor, 12.0)
-    temporal = ellipsoid(_right(points), (43, -14, -16), (21, 39, 21))
+    temporal = ellipsoid(right_side(points), (43, -14, -16), (21, 39, 21))
     return _smooth_min(dome, temporal, 6.0)
+
+
+def stem(points: Floats) -> Floats:
+    """Signed distance to the brain stem, mm."""
+    return tube(points, _STEM)
+
+
+def cerebellum(points: Floats) -> Floats:
+    """Signed distance to the cerebellum, mm."""
+    return ellipsoid(right_side(points), *_CEREBELLUM)
 
 
 def brain_anatomy(affine: Floats, shape: tuple[int, int, int]) -> Anatomy:
     """Tissue fractions of the brain on a grid of cubic voxels along the world axes."""
     points, voxel = voxel_centers(affine, shape), float(abs(affine[0, 0]))
-    stem, cerebellum, hemispheres = tube(points, _STEM), ellipsoid(_right(points), *_CEREBELLUM), cerebrum(points)
-    inside = _filled(-_smooth_min(_smooth_min(hemispheres, cerebellum, 14.0), stem, 14.0), voxel)
-    below_pia = np.maximum(_gyri(points, -hemispheres), _folia(points, -cerebellum))
-    fluid = np.maximum(_filled(-np.maximum(below_pia, -stem), voxel), _filled(-_ventricles(points), voxel))
-    outer = _filled(CORTEX_MM - below_pia, voxel) * (1.0 - _filled(-stem, voxel))
+    hind, low, hemispheres = cerebellum(points), stem(points), cerebrum(points)
+    inside = _filled(-_smooth_min(_smooth_min(hemispheres, hind, 14.0), low, 14.0), voxel)
+    below_pia = np.maximum(_gyri(points, -hemispheres), _folia(points, -hind))
+    fluid = np.maximum(_filled(-np.maximum(below_pia, -low), voxel), _filled(-_ventricles(points), voxel))
+    outer = _filled(CORTEX_MM - below_pia, voxel) * (1.0 - _filled(-low, voxel))
     cortex = np.clip(outer, 0.0, 1.0 - fluid)
     nuclei = np.clip(_filled(-_nuclei(points), voxel), 0.0, 1.0 - fluid - cortex)
-    outward = np.where((stem < -2.0)[..., None], (0.0, 0.0, 1.0), _unit_gradient(hemispheres, affine))
+    outward = np.where((low < -2.0)[..., None], (0.0, 0.0, 1.0), _unit_gradient(hemispheres, affine))
     white = 1.0 - fluid - cortex - nuclei
     return Anatomy(inside=inside, white=white, cortex=cortex, nuclei=nuclei, fluid=fluid, outward=outward)
 
@@ -122,7 +132,7 @@ def _filled(depth: Floats, voxel: float) -> Floats:
     return np.clip(depth / voxel + 0.5, 0.0, 1.0)
 
 
-def _right(points: Floats) -> Floats:
+def right_side(points: Floats) -> Floats:
     """Points of the left side mirrored to the right."""
     return np.concatenate([np.abs(points[..., :1]), points[..., 1:]], axis=-1)
 
@@ -140,7 +150,7 @@ def _smooth_max(a: Floats, b: Floats, width: float) -> Floats:
 
 def _ventricles(points: Floats) -> Floats:
     """Lateral, third and fourth ventricles."""
-    right = _right(points)
+    right = right_side(points)
     third = ellipsoid(points, (0, -12, 0), (2.2, 17, 11))
     fourth = ellipsoid(points, (0, -42, -33), (6, 4, 11))
     lateral = np.minimum(tube(right, _VENTRICLE), tube(right, _TEMPORAL_HORN))
@@ -148,8 +158,8 @@ def _ventricles(points: Floats) -> Floats:
 
 
 def _nuclei(points: Floats) -> Floats:
-    right = _right(points)
-    return np.min([ellipsoid(right, center, semi_axes) for center, semi_axes in _NUCLEI], axis=0)
+    right = right_side(points)
+    return np.min([ellipsoid(right, center, semi_axes) for center, semi_axes in NUCLEI], axis=0)
 
 
 def _gyri(points: Floats, depth: Floats) -> Floats:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, sample_path
 from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.phantom.atlas import brain_atlas
 from napari_gpubio.tracts.phantom.brain import (
     B_VALUE,
     S0_WHITE,
@@ -23,6 +24,7 @@ from napari_gpubio.tracts.phantom.brain import (
     spread_directions,
 )
 from napari_gpubio.tracts.phantom.bundles import Bundle, brain_bundles, rasterize
+from napari_gpubio.tracts.regions import Atlas
 
 
 class SampleSettings(TypedDict):
@@ -110,7 +112,7 @@ def brain_phantom(*, snr: float = 28.0, seed: int = 1, voxel_mm: float = 2.5, n_
 
 
 def write_brain_phantom(folder: str | Path, phantom: BrainPhantom | None = None) -> None:
-    """Write ``dwi.nii.gz``, ``dwi.bval``, ``dwi.bvec``, ``bundles.nii.gz`` and ``bundles.trk`` to a folder.
+    """Write the scan (``dwi``), its bundles and its regions (``atlas``) to a folder, as NIfTI, text and trk files.
 
     The gradient table follows FSL: directions in image axes, the first one reversed for a right-handed affine.
     """
@@ -126,6 +128,7 @@ def write_brain_phantom(folder: str | Path, phantom: BrainPhantom | None = None)
         with atomic_write(folder / name) as part:
             np.savetxt(part, rows, form)
     _write_lines(folder / "bundles.trk", phantom)
+    _write_atlas(folder, brain_atlas(scan.affine, scan.shape))
 
 
 def load_brain_phantom() -> DiffusionScan:
@@ -133,6 +136,13 @@ def load_brain_phantom() -> DiffusionScan:
     from napari_gpubio.tracts.io.dwi import read_dwi
 
     return read_dwi(sample_path(f"{FOLDER}/dwi.nii.gz"))
+
+
+def load_brain_atlas() -> Atlas:
+    """Read the phantom's regions that come with the package: lobes, deep nuclei, cerebellum, brain stem."""
+    from napari_gpubio.tracts.io.atlases import read_atlas
+
+    return read_atlas(sample_path(f"{FOLDER}/atlas.nii.gz"), sample_path(f"{FOLDER}/atlas.tsv"))
 
 
 def _limited_shares(fibers: list[tuple[Floats, Floats]]) -> list[tuple[Floats, Floats]]:
@@ -170,6 +180,13 @@ def _write_nifti(path: Path, data: Array, affine: Floats) -> None:
         gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=raw, mtime=0) as packed,
     ):
         packed.write(image.to_bytes())
+
+
+def _write_atlas(folder: Path, atlas: Atlas) -> None:
+    _write_nifti(folder / "atlas.nii.gz", atlas.labels, atlas.affine)
+    rows = ["index\tname", *(f"{label}\t{name}" for label, name in atlas.names.items())]
+    with atomic_write(folder / "atlas.tsv") as part:
+        part.write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
 def _write_lines(path: Path, phantom: BrainPhantom) -> None:

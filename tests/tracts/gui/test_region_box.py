@@ -68,3 +68,21 @@ def test_a_layer_without_regions_says_so(viewer, box):
     assert box.key is None
     with pytest.raises(InvalidInput, match="blank"):
         box.region("a region")
+
+
+def test_a_sphere_has_the_diameter_that_is_typed_and_follows_a_drag(viewer, box, qtbot):
+    layer = viewer.add_points([[1.0, 2.0, 3.0]], size=8.0, name="sphere", **IN_MM)
+    assert box.size_box.value() == 8.0
+    with qtbot.waitSignal(box.changed):
+        box.size_box.setValue(12.0)
+    assert box.region("a region").radius_mm == 6.0
+    with qtbot.waitSignal(box.changed):
+        layer.data = [[1.0, 2.0, 9.0]]
+    assert box.region("a region").center_mm == (9.0, 2.0, 1.0)
+
+
+def test_a_drawn_shape_may_be_thicker_than_a_slice(viewer, box):
+    square = np.array([[6, 0, 0], [6, 0, 6], [6, 6, 6], [6, 6, 0.0]])
+    viewer.add_shapes([square], shape_type="polygon", name="cut", **IN_MM)
+    box.size_box.setValue(10.0)
+    assert box.region("a region").volume_mm3 == pytest.approx(36 * 10, rel=0.1)

@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
-from napari_gpubio.tracts.gui import request
+from napari_gpubio.tracts.gui import request, source
 from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, close, ended, hears_the_mouse, hide_and_show, moved
 from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
@@ -48,9 +48,9 @@ def test_a_long_run_shows_what_it_has_traced(user, monkeypatch, in_chunks_of):
     assert 0 < previews[0] < previews[-1] == 15 < whole
 
 
-def after_the_first_step(monkeypatch, name, act):
+def after_the_first_step(monkeypatch, module, name, act):
     """Have ``act(stop)`` called in the worker after the first step of every run of an engine."""
-    real = getattr(request, name)
+    real = getattr(module, name)
 
     def steps(*args, stop, **keywords):
         inner = real(*args, stop=stop, **keywords)
@@ -58,11 +58,11 @@ def after_the_first_step(monkeypatch, name, act):
         act(stop)
         return (yield from inner)
 
-    monkeypatch.setattr(request, name, steps)
+    monkeypatch.setattr(module, name, steps)
 
 
 def test_a_fit_that_is_stopped_leaves_no_tensors(viewer, empty, monkeypatch):
-    after_the_first_step(monkeypatch, "fit_steps", lambda stop: stop.set())
+    after_the_first_step(monkeypatch, source, "fit_steps", lambda stop: stop.set())
     add_scan(viewer)
     empty.click(CALLOSUM)
     assert "stopped before it finished" in empty.message
@@ -87,7 +87,7 @@ def test_a_click_while_the_scan_is_fitted_does_not_leave_half_a_fit(viewer, empt
         if len(empty.panel.bundles) < 2:
             stop.wait(0.5)
 
-    after_the_first_step(monkeypatch, "fit_steps", wait_for_the_click)
+    after_the_first_step(monkeypatch, source, "fit_steps", wait_for_the_click)
     add_scan(viewer)
     empty.begin_at(CALLOSUM)
     empty.qtbot.waitUntil(begun.is_set, timeout=MILLISECONDS)

@@ -144,8 +144,7 @@ class User:
 
     def seed_from(self, layer, label=1):
         """Choose a label region to seed from."""
-        self.panel.seed_box.labels_box.choose(layer)
-        self.panel.seed_box.label_box.setValue(label)
+        self.panel.seed_box.region_box.choose(layer, label)
 
     def open(self, path):
         self.panel.open_fibers(str(path))

@@ -260,7 +260,7 @@ __device__ int trace_ray(
         if (!finite_positive(moved)) END_RAY(INVALID)
         if (!inside(n, out[0], out[1], out[2])) END_RAY(VOLUME)
         const int i = (int)(out[0] + real(0.5)), j = (int)(out[1] + real(0.5)), k = (int)(out[2] + real(0.5));
-        const int mark = space.mask ? space.mask[node_index(i, j, k, n.y, n.z)] : IN_MASK;
+        const int mark = space.mask ? space.mask[node_index(i, j, k, n.y, n.z)] : (int)IN_MASK;
         if (mark == 0) END_RAY(MASK)
         const bool arrived = mark >= IN_TARGET;
         const bool now = --until_kept == 0;

@@ -76,7 +76,7 @@ def prepare_field(problem: RayProblem) -> Any:
         f"tensors on {where} as {real}", lambda: cupy.asarray(problem.tensors().astype(real)), metric=False
     )
     values, vectors = eigen_decompose(tensors)
-    dual = problem.dual_eigenvalues(values)
+    dual = problem.dual_eigenvalues(values, cupy)
     field = compose(dual, vectors, problem.to_voxel[:3, :3])
     if problem.kind == VANAART:
         g = compose(1 / dual, vectors, problem.volume.affine[:3, :3].T)

@@ -16,6 +16,7 @@ from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.regions import AnyRegion, distances_mm, voxels_on
 from napari_gpubio.tracts.seeds import Launch
 from napari_gpubio.tracts.settings import INTEGRATORS, METRICS, TrackSettings
+from napari_gpubio.tracts.tensors.adaptive import log_factor
 from napari_gpubio.tracts.tensors.maps import fractional_anisotropy
 
 Array = npt.NDArray[Any]
@@ -227,10 +228,28 @@ class RayProblem:
             )
         return self.volume.cache.get(key, make)
 
-    def dual_eigenvalues(self, values: Any) -> Any:
-        """Eigenvalues of the dual metric W from the tensors' (NumPy or CuPy array, units of 1e-3 mm^2/s)."""
-        low, high = self.settings.eigenvalue_floor_mm2_per_s * 1e3, self.settings.eigenvalue_ceiling_mm2_per_s * 1e3
-        return METRICS[self.settings.metric](values.clip(low, high), self.settings.sharpening)
+    def dual_eigenvalues(self, values: Any, xp: Any = np) -> Any:
+        """Eigenvalues of the dual metric W from the tensors', in units of 1e-3 mm^2/s (arrays of ``xp``, NumPy or CuPy)."""
+        s = self.settings
+        dual = METRICS[s.metric](self._limited(values), s.sharpening)
+        if s.metric != "adaptive":
+            return dual
+        floor, ceiling = s.eigenvalue_floor_mm2_per_s, s.eigenvalue_ceiling_mm2_per_s
+        factor = self.volume.cache.get(("adaptive", floor, ceiling), self._make_adaptive_factor)
+        return dual * xp.asarray(factor, dtype=values.dtype)
+
+    def _limited(self, values: Any) -> Any:
+        """Eigenvalues (1e-3 mm^2/s) between floor and ceiling."""
+        return values.clip(
+            self.settings.eigenvalue_floor_mm2_per_s * 1e3, self.settings.eigenvalue_ceiling_mm2_per_s * 1e3
+        )
+
+    def _make_adaptive_factor(self) -> Array:
+        """``exp(-alpha)`` of the adaptive metric, shape (X, Y, Z, 1), continued as the tensors are."""
+        volume = self.volume
+        values = self._limited(volume.eigen.values * 1e3)
+        alpha = log_factor(values, volume.eigen.vectors, volume.mask, volume.affine)
+        return np.exp(-continued(alpha[..., np.newaxis], volume.mask))
 
     @property
     def guide(self) -> npt.NDArray[np.float32]:
@@ -311,7 +330,7 @@ def thickened(field: TensorField) -> TensorField:
 
 
 def continued(tensors: Array, mask: npt.NDArray[np.bool_]) -> Array:
-    """Copy tensors to the voxels up to three beyond the mask, each the mean of the nearest masked voxels.
+    """Copy tensors, shape (X, Y, Z, C), to the voxels up to three beyond the mask, each the mean of the nearest there.
 
     Of several that are as near no one is taken by its place in the array, and they are added as whole numbers, so the
     result does not depend on how the volume is stored.
@@ -331,7 +350,7 @@ def continued(tensors: Array, mask: npt.NDArray[np.bool_]) -> Array:
 
 
 def _means_at(tensors: Array, mask: npt.NDArray[np.bool_], voxels: Array, distances: Array) -> Array:
-    """Mean tensors of the masked voxels at a distance (in voxels) from each of some voxels, shape (N, 6)."""
+    """Mean values of the masked voxels at a distance (in voxels) from each of some voxels, shape (N, C)."""
     known, reach = tensors[mask], int(distances.max())
     quantum = np.abs(known).max() / _QUANTA or 1.0
     numbers = np.rint(known / quantum).astype(np.int64)
@@ -341,7 +360,7 @@ def _means_at(tensors: Array, mask: npt.NDArray[np.bool_], voxels: Array, distan
     steps = np.array([row.shape[1] * row.shape[2], row.shape[2], 1])
     offsets, places, row = np.argwhere(np.ones((2 * reach + 1,) * 3)) - reach, (voxels + reach) @ steps, row.ravel()
     square_of_offset, squares = np.square(offsets).sum(axis=1), np.rint(np.square(distances)).astype(int)
-    sums, counts = np.zeros((len(voxels), 6), np.int64), np.zeros(len(voxels), np.int64)
+    sums, counts = np.zeros((len(voxels), known.shape[1]), np.int64), np.zeros(len(voxels), np.int64)
     for square in np.unique(squares):
         which = np.flatnonzero(squares == square)
         for offset in offsets[square_of_offset == square]:

@@ -1,0 +1,84 @@
+"""Arguments that several verbs share: where tensors come from, and how a region is written."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts.io.atlases import read_atlas
+from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi, read_mask
+from napari_gpubio.tracts.io.tensor_images import read_tensors
+from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
+from napari_gpubio.tracts.tensors.gradient_check import check_gradients
+from napari_gpubio.tracts.tensors.run import fit_tensors
+from napari_gpubio.tracts.tensors.settings import FitSettings
+
+REGION_HELP = """A region is a mask (roi.nii.gz), a label of an atlas by its number or name (aparc.nii.gz:17,
+aparc.nii.gz:Left-Hippocampus), sphere:X,Y,Z,RADIUS, or box:X0,Y0,Z0,X1,Y1,Z1, in world mm."""
+
+
+def add_field(verb: argparse.ArgumentParser) -> None:
+    """Add the arguments that say where the tensors come from, and the device."""
+    verb.add_argument(
+        "input", type=Path, help="diffusion scan (NIfTI with bval and bvec beside it, .mif), or tensor image"
+    )
+    verb.add_argument("--tensor-order", default="auto", help="of a tensor image: auto, mrtrix, fsl, dipy, full")
+    verb.add_argument("--mask", type=Path, help="brain mask on the same grid")
+    verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+    add_settings(verb, FitSettings(), "tensor fit")
+
+
+def read_field(options: argparse.Namespace) -> TensorField:
+    """Fit or read the tensors that the options of `add_field` name, and tell what is to be known of them."""
+    field = _field(options)
+    for note in field.notes:
+        print(note, file=sys.stderr)
+    return field
+
+
+def _field(options: argparse.Namespace) -> TensorField:
+    is_mif = ".mif" in options.input.name
+    if not is_mif and not all(find_gradient_files(options.input)):
+        return read_tensors(options.input, order=options.tensor_order, mask=options.mask)
+    scan = read_dwi(options.input)
+    mask = None if options.mask is None else read_mask(options.mask, scan.shape, scan.affine)
+    settings = read_settings(options, FitSettings())
+    field = fit_tensors(scan, mask, settings, device=options.device, progress=draw_progress)
+    check = check_gradients(field)
+    if not check.ok:
+        print(f"warning: {check.message}", file=sys.stderr)
+    return field
+
+
+def region_argument(text: str) -> AnyRegion:
+    """The region that an argument names."""
+    kind, _, rest = text.partition(":")
+    if kind == "sphere":
+        x, y, z, radius = _numbers(text, rest, 4)
+        return Sphere(name=text, center_mm=(x, y, z), radius_mm=radius)
+    if kind == "box":
+        values = _numbers(text, rest, 6)
+        low, high = zip(*(sorted(pair) for pair in zip(values[:3], values[3:], strict=True)), strict=True)
+        return Box(name=text, low_mm=low, high_mm=high)
+    path, colon, key = text.rpartition(":")
+    if colon and path and not Path(text).is_file():
+        return read_atlas(path).region(int(key) if key.lstrip("-").isdigit() else key)
+    atlas = read_atlas(text)
+    return Region(name=Path(text).name, voxels=atlas.labels != 0, affine=atlas.affine)
+
+
+def _numbers(text: str, values: str, count: int) -> list[float]:
+    parts = values.split(",")
+    if len(parts) != count:
+        raise InvalidInput(f"{text!r} has {len(parts)} numbers; give {count}, with commas between")
+    return [number_argument(part) for part in parts]
+
+
+def number_argument(text: str) -> float:
+    """A number of an argument."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"{text!r} is no number") from None

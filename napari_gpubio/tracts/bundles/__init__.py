@@ -1,0 +1,24 @@
+"""Many fibers at a time: resampling, clusters of similar fibers, profiles and numbers of bundles, tables of groups."""
+
+from napari_gpubio.tracts.bundles.clusters import Clusters, cluster
+from napari_gpubio.tracts.bundles.group import Group, Member, find_members, group, group_steps
+from napari_gpubio.tracts.bundles.profile import Profile, profile
+from napari_gpubio.tracts.bundles.resample import resample, resample_values
+from napari_gpubio.tracts.bundles.summary import summary
+from napari_gpubio.tracts.bundles.tables import Table
+
+__all__ = [
+    "Clusters",
+    "Group",
+    "Member",
+    "Profile",
+    "Table",
+    "cluster",
+    "find_members",
+    "group",
+    "group_steps",
+    "profile",
+    "resample",
+    "resample_values",
+    "summary",
+]

@@ -1,0 +1,241 @@
+"""Numbers and profiles of the bundles of many subjects, from files, in two tables."""
+
+import functools
+import glob
+import re
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step
+from napari_gpubio.tracts.bundles.profile import Profile, profile
+from napari_gpubio.tracts.bundles.summary import Images, summary
+from napari_gpubio.tracts.bundles.tables import Table
+from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix
+from napari_gpubio.tracts.model import Tractogram
+
+_SUBJECT = re.compile(r"(?<![a-zA-Z0-9])(sub-[a-zA-Z0-9]+)(?:[_/\\](ses-[a-zA-Z0-9]+))?")
+_COLUMNS = ("subject", "bundle", "node", "metric", "mean", "sd", "se", "n")
+_IMAGES_KEPT = 8
+_UNCERTAIN = 0.8  # ratio of distances, forward to reversed, above which a direction is a guess
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One bundle of one subject.
+
+    Parameters
+    ----------
+    subject, bundle
+        Names.
+    path
+        Its tractogram.
+    images
+        Files of the subject's images, by name.
+    """
+
+    subject: str
+    bundle: str
+    path: Path
+    images: Mapping[str, Path]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Group:
+    """Tables of many subjects.
+
+    Parameters
+    ----------
+    summary
+        A row for each bundle of each subject; columns ``subject`` and those of `summary`.
+    profiles
+        A row for each subject, bundle, node (from 0 on) and image: ``subject, bundle, node, metric, mean, sd, se, n``.
+    notes
+        What was changed or is doubtful, in sentences for the user.
+    complete
+        False if the work was stopped before its end.
+    """
+
+    summary: Table
+    profiles: Table
+    notes: tuple[str, ...]
+    complete: bool = True
+
+
+def find_members(bundles: Sequence[str | Path], images: Mapping[str, str | Path] | None = None) -> list[Member]:
+    """Find the files of subjects.
+
+    Parameters
+    ----------
+    bundles
+        Tractograms, or patterns of their names (``sub-*/AF_left.trx``).
+    images
+        By name, a file for all subjects or a pattern (``sub-*/fa.nii.gz``) with one file for each.
+
+    Returns
+    -------
+    list of Member
+        In the order of subjects and bundles. A subject is what a path calls ``sub-...`` (with ``ses-...``), else the
+        folder of the file; a bundle is the rest of the file's name.
+
+    Raises
+    ------
+    InvalidInput
+        If a file is missing or no tractogram, a subject has none or several of an image, or two files are the same
+        bundle of a subject.
+    """
+    found: dict[tuple[str, str], Member] = {}
+    files = [path for pattern in bundles for path in _files(pattern)]
+    by_subject = {name: _images_by_subject(pattern) for name, pattern in (images or {}).items()}
+    for path in dict.fromkeys(files):
+        if tractogram_suffix(path) is None:
+            raise InvalidInput(f"{path} is no tractogram; give .trk, .tck, .trx or .vtk files")
+        subject = subject_of(path)
+        own = {name: _image_of(subject, name, known) for name, known in by_subject.items()}
+        member = Member(subject=subject, bundle=_bundle_of(path), path=path, images=own)
+        key = (subject, member.bundle)
+        if key in found:
+            raise InvalidInput(f"{found[key].path} and {path} are both {member.bundle} of {subject}; leave one out")
+        found[key] = member
+    return [found[key] for key in sorted(found)]
+
+
+def subject_of(path: str | Path) -> str:
+    """Return the subject that a path names: the last ``sub-...`` and its ``ses-...``, else the file's folder."""
+    named = _SUBJECT.findall(str(path))
+    if named:
+        subject = named[-1][0]
+        session = next((one for name, one in named if name == subject and one), "")
+        return f"{subject}_{session}" if session else subject
+    return Path(path).absolute().parent.name
+
+
+def group_steps(
+    members: Sequence[Member], *, nodes: int = 100, weighting: str = "afq", stop: threading.Event | None = None
+) -> Generator[Step, None, Group]:
+    """Make the tables of `group`, with a `Step` after each bundle."""
+    if not members:
+        raise InvalidInput("there are no bundles; give one or more tractograms")
+    read_image = functools.lru_cache(maxsize=_IMAGES_KEPT)(read_volume)
+    tables: list[Table] = []
+    rows: list[tuple[Any, ...]] = []
+    notes: list[str] = []
+    lines: dict[str, npt.NDArray[np.float64]] = {}
+    for done, member in enumerate(members, 1):
+        if stop is not None and stop.is_set():
+            break
+        images = {name: read_image(path) for name, path in member.images.items()}
+        grid = next(((affine, array.shape) for array, affine in images.values()), None)
+        fibers = read_tractogram(member.path, reference=grid)
+        try:
+            tables.append(_summary(member, fibers, images))
+            for name, found in _profiles(fibers, images, nodes, weighting, lines.get(member.bundle)):
+                rows += _rows(member, name, found)
+                notes += [
+                    f"{member.subject}, {member.bundle}, {name}: {note}" for note in _doubts(found, member, lines)
+                ]
+                if len(fibers):
+                    lines.setdefault(member.bundle, found.line_mm)
+        except InvalidInput as error:
+            raise InvalidInput(f"{member.path}: {error}") from error
+        yield Step(done, len(members), f"{member.subject} {member.bundle}")
+    joined = Table.join(tables) if tables else Table(("subject",), ())
+    return Group(
+        summary=joined, profiles=Table(_COLUMNS, tuple(rows)), notes=tuple(notes), complete=len(tables) == len(members)
+    )
+
+
+def group(members: Sequence[Member], *, nodes: int = 100, weighting: str = "afq", **options: Any) -> Group:
+    """Return the numbers and profiles of many bundles.
+
+    Parameters
+    ----------
+    members
+        See `find_members`.
+    nodes, weighting
+        See `napari_gpubio.tracts.bundles.profile`. A bundle runs the same way in all subjects: as in the first one.
+    **options
+        ``progress`` is called with every `napari_gpubio.core.steps.Step`; ``stop`` is an event that ends the work early
+        and keeps what was done.
+
+    Raises
+    ------
+    InvalidInput
+        If there are no members, or a file cannot be used; the sentence names it.
+    """
+    from napari_gpubio.core.steps import drive
+
+    progress = options.pop("progress", None)
+    return drive(group_steps(members, nodes=nodes, weighting=weighting, **options), progress)
+
+
+def _summary(member: Member, fibers: Tractogram, images: Images) -> Table:
+    table = summary({member.bundle: fibers}, images)
+    return Table(("subject", *table.columns), tuple((member.subject, *row) for row in table.rows))
+
+
+def _profiles(
+    fibers: Tractogram, images: Images, nodes: int, weighting: str, line: Any
+) -> Generator[tuple[str, Profile], None, None]:
+    filled = fibers.select(fibers.counts > 0)
+    for name, (image, affine) in images.items():
+        yield name, profile(filled, image, affine, nodes, weighting, start=line)
+
+
+def _rows(member: Member, metric: str, found: Profile) -> list[tuple[Any, ...]]:
+    numbers = zip(found.mean.tolist(), found.sd.tolist(), found.se.tolist(), found.counts.tolist(), strict=True)
+    return [(member.subject, member.bundle, node, metric, *four) for node, four in enumerate(numbers)]
+
+
+def _doubts(found: Profile, member: Member, lines: Mapping[str, Any]) -> list[str]:
+    """Notes of a profile; and whether its direction is a guess, because the bundle lies elsewhere in other subjects."""
+    notes, line = list(found.notes), lines.get(member.bundle)
+    if line is not None and len(found.turned):
+        same, turned = (np.nanmean(np.linalg.norm(one - line, axis=1)) for one in (found.line_mm, found.line_mm[::-1]))
+        if same > _UNCERTAIN * turned:
+            notes.append("its direction is uncertain, because it lies far from that of the first subject; look at it")
+    return notes
+
+
+def _files(pattern: str | Path) -> list[Path]:
+    """The file of a path, or those that a pattern names."""
+    if Path(pattern).is_file():
+        return [Path(pattern)]
+    found = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True))]  # noqa: PTH207 - also absolute ones
+    if not found:
+        raise InvalidInput(f"no file is called {str(pattern)!r}; check the path")
+    return found
+
+
+def _images_by_subject(pattern: str | Path) -> dict[str, list[Path]] | Path:
+    """Files by subject, or the one file for all."""
+    if Path(pattern).is_file():
+        return Path(pattern)
+    found: dict[str, list[Path]] = {}
+    for path in _files(pattern):
+        found.setdefault(subject_of(path), []).append(path)
+    return found
+
+
+def _image_of(subject: str, name: str, known: dict[str, list[Path]] | Path) -> Path:
+    if isinstance(known, Path):
+        return known
+    paths = known.get(subject) or known.get(subject.partition("_ses-")[0], [])
+    if len(paths) != 1:
+        there = ", ".join(str(path) for path in paths) or f"there are those of {', '.join(list(known)[:10])}"
+        raise InvalidInput(f"{subject} has {len(paths)} images for {name}, and must have one ({there})")
+    return paths[0]
+
+
+def _bundle_of(path: Path) -> str:
+    """The file's name without its suffix and subject."""
+    stem = path.name[: -len(tractogram_suffix(path) or "")]
+    rest = "_".join(part for part in stem.split("_") if not part.startswith(("sub-", "ses-")))
+    return rest or stem

@@ -1,0 +1,25 @@
+"""Connectomes: how the regions of an atlas are connected, by streamlines or by geodesics.
+
+The conventions are those of MRtrix's tck2connectome::
+
+    from napari_gpubio import tracts
+
+    atlas = tracts.io.read_atlas("aparc+aseg.nii.gz")
+    found = tracts.connectome.connectome("brain.trx", atlas)
+    counts, lengths = found.matrix(), found.matrix("length_mm")
+    fibers = tracts.io.read_tractogram("brain.trx").select(found.fibers_of(17, 53))
+"""
+
+from napari_gpubio.tracts.connectome.geodesic import geodesic_connectome, geodesic_connectome_steps
+from napari_gpubio.tracts.connectome.model import Connectome
+from napari_gpubio.tracts.connectome.run import connectome, connectome_steps
+from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
+
+__all__ = [
+    "Connectome",
+    "ConnectomeSettings",
+    "connectome",
+    "connectome_steps",
+    "geodesic_connectome",
+    "geodesic_connectome_steps",
+]

@@ -1,0 +1,126 @@
+"""Connectomes of geodesics: the best route between every two regions of an atlas."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.tracts.connectome.assignment import Assigner
+from napari_gpubio.tracts.connectome.model import Connectome
+from napari_gpubio.tracts.connectome.run import empty_connectome, joined
+from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
+from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.regions import Atlas, Region
+from napari_gpubio.tracts.run import trace_problem
+from napari_gpubio.tracts.seeds import make_launch
+from napari_gpubio.tracts.settings import Directions, TrackSettings
+
+Array = npt.NDArray[Any]
+FAN = Directions(kind="cone", count=20, cone_half_angle_deg=30.0, both_ways=True)
+
+
+def geodesic_connectome(
+    field: TensorField,
+    atlas: Atlas,
+    directions: Directions | None = None,
+    tracking: TrackSettings | None = None,
+    *,
+    seeds_per_region: int = 500,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> Connectome:
+    """Shoot geodesics from each region of an atlas to the others; see `geodesic_connectome_steps`."""
+    steps = geodesic_connectome_steps(
+        field, atlas, directions, tracking, seeds_per_region=seeds_per_region, device=device
+    )
+    return drive(steps, progress)
+
+
+def geodesic_connectome_steps(
+    field: TensorField,
+    atlas: Atlas,
+    directions: Directions | None = None,
+    tracking: TrackSettings | None = None,
+    *,
+    seeds_per_region: int = 500,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Connectome]:
+    """Shoot geodesics from each region of an atlas, and keep those that end in another one, region by region.
+
+    A fiber ends in the first other region that it meets, so a connection does not lead through a third region.
+
+    Parameters
+    ----------
+    field
+        The tensors.
+    atlas
+        The regions, on any grid of the same world. Those without a voxel that holds tensors have no fibers.
+    directions
+        The fan at each seed, by default 20 in a cone of 30 degrees around the principal direction, and back.
+    tracking
+        Method, metric, step and stops; see `TrackSettings`.
+    seeds_per_region
+        At most so many voxels of a region are seeds, evenly chosen.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early; the connectome has the regions that were done, and is not complete.
+
+    Returns
+    -------
+    Connectome
+        ``matrix("alignment_fa", statistic="max")`` is the score of the best route of each pair, ``matrix()`` the
+        number of fibers; numbers are those of tracking.
+
+    Raises
+    ------
+    InvalidInput
+        If the atlas has fewer than two regions.
+    """
+    if len(atlas) < 2:
+        raise InvalidInput(f"the atlas has {len(atlas)} region; a connectome needs two at least")
+    assigner = Assigner(atlas, ConnectomeSettings(radius_mm=2.0 * float(voxel_sizes_mm(field.affine).max())))
+    directions, tracking = directions or FAN, dataclasses.replace(tracking or TrackSettings(), points_every=4)
+    check_finite(field)
+    chosen = choose_device(device)
+    parts, done = [empty_connectome(atlas, assigner)], 0
+    for place, label in enumerate(assigner.labels.tolist()):
+        if stop is not None and stop.is_set():
+            break
+        seeds = _seeds(field, atlas, label, seeds_per_region)
+        if len(seeds):
+            others = Region(
+                name=f"all but {atlas.name_of(label)}",
+                voxels=(atlas.labels != 0) & (atlas.labels != label),
+                affine=atlas.affine,
+            )
+            launch = make_launch(field, seeds, directions.told_apart_by(tracking.method)).one_way()
+            fibers = trace_problem(RayProblem(field, launch, tracking, target=others, only_target=True), chosen)
+            parts.append(_of_region(parts[0], assigner, place, fibers, sum(len(part.fibers) for part in parts)))
+        done += 1
+        yield Step(done, len(atlas), "shooting from each region")
+    return joined(parts, complete=done == len(atlas))
+
+
+def _seeds(field: TensorField, atlas: Atlas, label: int, most: int) -> Array:
+    """Centers of a region's voxels that hold tensors, world mm, (S, 3)."""
+    points = apply_affine(atlas.affine, np.argwhere(atlas.labels == label))
+    points = points[Region(name="mask", voxels=field.mask, affine=field.affine).contains(points)]
+    return points[:: -(-max(len(points), 1) // most)]
+
+
+def _of_region(like: Connectome, assigner: Assigner, place: int, fibers: Tractogram, first: int) -> Connectome:
+    """The pairs of a region's fibers: it, and the region whose voxel is nearest to the last point."""
+    other = assigner.nearest(fibers.points[fibers.offsets[1:] - 1], but=place)
+    pairs = np.sort(np.stack([np.full(len(fibers), place), other], axis=1), axis=1).astype(np.int32)
+    numbers = {name: np.asarray(values) for name, values in fibers.per_fiber.items()}
+    return dataclasses.replace(like, pairs=pairs, fibers=first + np.arange(len(fibers)), numbers=numbers)

@@ -1,0 +1,156 @@
+"""Connectomes of tractograms, in memory or in a file of any size."""
+
+import dataclasses
+import functools
+import os
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.tracts.connectome.assignment import Assigner
+from napari_gpubio.tracts.connectome.model import LENGTH, Connectome
+from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
+from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.regions import Atlas
+
+Array = npt.NDArray[Any]
+Source = Tractogram | str | os.PathLike[str]
+_BLOCK = 100_000  # fibers looked at together
+
+
+def connectome(
+    fibers: Source,
+    atlas: Atlas,
+    settings: ConnectomeSettings | None = None,
+    *,
+    progress: Callable[[Step], object] | None = None,
+) -> Connectome:
+    """Find which regions of an atlas fibers connect; see `connectome_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> from napari_gpubio.core.files import sample_path
+    >>> atlas = tracts.io.read_atlas(sample_path("brain_phantom/atlas.nii.gz"))
+    >>> fibers = tracts.io.read_tractogram(sample_path("brain_phantom/bundles.trk"))
+    >>> found = tracts.connectome.connectome(fibers, atlas)
+    >>> found.matrix().shape
+    (21, 21)
+    """
+    return drive(connectome_steps(fibers, atlas, settings), progress)
+
+
+def connectome_steps(
+    fibers: Source,
+    atlas: Atlas,
+    settings: ConnectomeSettings | None = None,
+    *,
+    known: Connectome | None = None,
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Connectome]:
+    """Find which regions of an atlas fibers connect, block by block; previews are connectomes of what is done.
+
+    Parameters
+    ----------
+    fibers
+        A tractogram, or a file of one, of which not more than a block is held where the format allows it.
+    atlas
+        The regions; points in the fibers and the atlas are in the same world, mm.
+    settings
+        How the regions of a fiber are found.
+    known
+        What an earlier run had found when it was stopped: it goes on from there.
+    stop
+        Set it to stop early; the connectome is then not complete, and can be given as ``known``.
+
+    Returns
+    -------
+    Connectome
+        With the numbers of the fibers, and their length. The same whatever the blocks.
+
+    Raises
+    ------
+    InvalidInput
+        If a file cannot be read.
+    """
+    settings = settings or ConnectomeSettings()
+    assigner = Assigner(atlas, settings)
+    parts = [] if known is None else [_same_run(known, assigner)]
+    done = sum(len(part.numbers[LENGTH]) for part in parts)
+    for total, block in _blocks(fibers, done):
+        pairs, owners = assigner.pairs(block)
+        lengths = {LENGTH: block.lengths_mm()}
+        numbers = {name: np.asarray(values) for name, values in block.per_fiber.items() if np.ndim(values) == 1}
+        parts.append(_part(atlas, assigner, settings, pairs, owners + done, numbers | lengths))
+        done += len(block)
+        so_far = functools.partial(joined, tuple(parts), complete=False)
+        yield Step(done, total, "assigning fibers to regions", make_preview=so_far)
+        if stop is not None and stop.is_set() and done < total:
+            return joined(parts, complete=False)
+    return joined(parts or [empty_connectome(atlas, assigner)], complete=True)
+
+
+def empty_connectome(atlas: Atlas, assigner: Assigner) -> Connectome:
+    """Return a connectome of no fibers."""
+    nothing = np.zeros((0, 2), np.int32), np.zeros(0, np.int64)
+    return _part(atlas, assigner, assigner.settings, *nothing, {LENGTH: np.zeros(0)})
+
+
+def _same_run(known: Connectome, assigner: Assigner) -> Connectome:
+    """Return what is known, if it was made with this atlas and these settings."""
+    if not np.array_equal(known.labels, assigner.labels) or known.parameters.get("connectome") != dataclasses.asdict(
+        assigner.settings
+    ):
+        raise InvalidInput("the connectome to go on with has another atlas or other settings; remove it to begin anew")
+    return known
+
+
+def _part(
+    atlas: Atlas, assigner: Assigner, settings: ConnectomeSettings, pairs: Array, owners: Array,
+    numbers: dict[str, Array],
+) -> Connectome:  # fmt: skip
+    return Connectome(
+        labels=assigner.labels,
+        names=tuple(atlas.name_of(int(label)) for label in assigner.labels),
+        voxels=np.array([atlas.voxel_counts[int(label)] for label in assigner.labels], np.int64),
+        pairs=pairs,
+        fibers=owners,
+        numbers=numbers,
+        parameters={
+            "software": f"napari-gpubio {__version__}",
+            "atlas": str(atlas.path or ""),
+            "connectome": dataclasses.asdict(settings),
+        },
+    )
+
+
+def joined(parts: Sequence[Connectome], *, complete: bool) -> Connectome:
+    """Put parts together, in their order; numbers that not all of them have are left out."""
+    parts = [part for part in parts if len(part.fibers)] or parts
+    shared = set.intersection(*(set(part.numbers) for part in parts))
+    return dataclasses.replace(
+        parts[0],
+        pairs=np.concatenate([part.pairs for part in parts]),
+        fibers=np.concatenate([part.fibers for part in parts]),
+        numbers={n: np.concatenate([part.numbers[n] for part in parts]) for n in parts[0].numbers if n in shared},
+        complete=complete,
+    )
+
+
+def _blocks(fibers: Source, first: int) -> Iterator[tuple[int, Tractogram]]:
+    """The number of all fibers, with each block from a fiber on."""
+    if isinstance(fibers, Tractogram):
+        for start in range(first, len(fibers), _BLOCK):
+            yield len(fibers), fibers.part(start, min(start + _BLOCK, len(fibers)))
+        return
+    from napari_gpubio.tracts.io.blocks import open_blocks
+
+    with open_blocks(fibers) as file:
+        for start in range(first, len(file), _BLOCK):
+            yield len(file), file.part(start, min(start + _BLOCK, len(file)))

@@ -1,0 +1,292 @@
+"""The dock widget "Connectome": a matrix of the regions of an atlas; a click on a cell shows its fibers."""
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Generator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from napari.layers import Labels
+from qtpy.QtCore import QSignalBlocker
+from qtpy.QtWidgets import QCheckBox, QFormLayout, QLabel, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import carried, saved_path
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.fields import ElidedComboBox
+from napari_gpubio.gui.forms import ParamForm
+from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.matrix_plot import MatrixPlot
+from napari_gpubio.gui.number_table import Number
+from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.results import ResultBox
+from napari_gpubio.gui.script import call_text, file_name
+from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.tracts.connectome import Connectome, ConnectomeSettings, connectome_steps
+from napari_gpubio.tracts.connectome.model import COUNT
+from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fibers_of, why_no_fibers
+from napari_gpubio.tracts.gui.region_box import why_no_regions
+from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
+from napari_gpubio.tracts.gui.script import checked, fiber_lines, script_text
+from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.layer_regions import atlas_of
+from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.regions import Atlas
+
+if TYPE_CHECKING:
+    import napari.viewer
+
+STATISTICS = {"sum": "sum", "mean": "mean", "min": "smallest", "max": "largest"}
+_SIDE = 300  # pixels
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """Result of a run: the connectome of the fibers of a layer."""
+
+    layer: Any
+    labels: Any
+    fibers: Tractogram
+    found: Connectome
+
+
+class ConnectomePanel(EnginePanel):
+    """Count the fibers between the regions of an atlas."""
+
+    warms = ("tracts",)
+
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
+        super().__init__(viewer, run_text="Count", parent=parent)
+        self._result: Counted | None = None
+        self._cell: tuple[int, int] | None = None
+        self.fibers_box = LayerBox(viewer, why_no_fibers, empty="open a tractogram, or track fibers", parent=self)
+        self.atlas_box = LayerBox(
+            viewer, partial(why_no_regions, kinds=(Labels,)), empty="open an atlas, or paint Labels", parent=self
+        )
+        self.form = ParamForm(ConnectomeSettings(), parent=self)
+        self.quantity, self.statistic = ElidedComboBox(self), ElidedComboBox(self)
+        self.per_volume = QCheckBox("per volume of the regions", self)
+        self.per_length = QCheckBox("per length", self)
+        self.plot, self.told = MatrixPlot(self), QLabel(self)
+        self.results = ResultBox("Choose fibers and an atlas, and press Count.", self)
+        self._fill()
+        connect_all(
+            (
+                (self.form.changed, self._show_fitting_rows),
+                (self.quantity.currentIndexChanged, self._on_quantity),
+                (self.statistic.currentIndexChanged, self._show_matrix),
+                (self.per_volume.toggled, self._show_matrix),
+                (self.per_length.toggled, self._show_matrix),
+                (self.plot.cell_picked, self.show_cell),
+                (self.plot.cell_told, self.told.setText),
+                (self.results.files.status_changed, self.show_status),
+                (self.results.files.error_occurred, self.show_error),
+            )
+        )
+        for part in (self.fibers_box, self.atlas_box, self.results):
+            self.own(part)
+
+    def _fill(self) -> None:
+        top, shown = QFormLayout(), QFormLayout()
+        top.addRow("Fibers", self.fibers_box)
+        top.addRow("Atlas", self.atlas_box)
+        self.inputs.addLayout(top)
+        self.inputs.addWidget(self.form)
+        self.inputs.addWidget(heading("Matrix", self))
+        self.inputs.addWidget(self.results)
+        self.quantity.setToolTip("What each fiber adds to the cell of its two regions")
+        self.statistic.setToolTip("How the fibers of a cell are put together")
+        self.per_volume.setToolTip("Divide by the mean volume of the two regions, in voxels")
+        self.per_length.setToolTip("Divide by the length of each fiber")
+        for name, text in STATISTICS.items():
+            self.statistic.addItem(text, name)
+        shown.addRow("Number", self.quantity)
+        shown.addRow("Statistic", self.statistic)
+        shown.addRow("", self.per_volume)
+        shown.addRow("", self.per_length)
+        self.plot.setMinimumHeight(_SIDE)
+        self.told.setMinimumHeight(self.told.fontMetrics().height())
+        self.results.content.addLayout(shown)
+        self.results.content.addWidget(self.plot)
+        self.results.content.addWidget(self.told)
+        add = self.results.add_button
+        add("All fibers", "Show the fibers of all cells", self.show_all)
+        add("Matrix layer", "Add the matrix as an image", self.add_layer)
+        add("Save matrix…", "Save the matrix as CSV, with the names of the regions", self._ask_to_save_matrix)
+        add("Save connectome…", "Save the regions of every fiber as npz, from which all matrices can be made",
+            self._ask_to_save)  # fmt: skip
+        self._show_fitting_rows()
+
+    def _show_fitting_rows(self) -> None:
+        """Show only the inputs that matter for the chosen assignment."""
+        assignment = self.form.widget("assignment").value
+        self.form.set_row_visible("radius_mm", visible=assignment == "radial")
+        self.form.set_row_visible("backwards_mm", visible=assignment == "backwards")
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Counted]:
+        """Read the inputs and return the search for the regions of every fiber."""
+        layer = self.fibers_box.needed(NO_FIBERS)
+        labels = self.atlas_box.needed("there is no atlas; open one, or paint Labels")
+        fibers = fibers_of(layer)
+        if fibers is None:
+            raise InvalidInput(NO_FIBERS)
+        return _steps(layer, labels, fibers, atlas_of(labels), self.form.value(), stop)
+
+    def show_result(self, result: Counted) -> None:
+        """Show the matrix."""
+        self._result, found = result, result.found
+        self._cell = None
+        chosen = self.quantity.currentData()
+        with QSignalBlocker(self.quantity):
+            self.quantity.clear()
+            self.quantity.addItem("number of fibers", COUNT)
+            for name in found.numbers:
+                self.quantity.addItem(name.replace("_", " "), name)
+            self.quantity.setCurrentIndex(max(self.quantity.findData(chosen), 0))
+        total = len(result.fibers)
+        rows = [
+            Number(group="Fibers", name="in all", text=f"{total:,}"),
+            Number(group="Fibers", name="with a region at both ends", text=f"{found.assigned:,}"),
+        ]
+        findings = [] if found.complete else [("warning", "It was stopped; some fibers are missing.")]
+        if not found.assigned:
+            findings.append(("warning", "No fiber joins two regions; is the atlas of the same space as the fibers?"))
+        self.results.show_numbers(rows, findings)
+        self._on_quantity()
+
+    def _on_quantity(self, *_: Any) -> None:
+        is_count = self.quantity.currentData() == COUNT
+        with QSignalBlocker(self.statistic):
+            self.statistic.setCurrentIndex(self.statistic.findData("sum" if is_count else "mean"))
+        self._show_matrix()
+
+    def matrix(self) -> npt.NDArray[np.float64]:
+        """The matrix as it is shown, (R, R)."""
+        assert self._result is not None  # what calls this needs a result
+        return self._result.found.matrix(self.quantity.currentData(), **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "statistic": self.statistic.currentData(),
+            "per_node_volume": self.per_volume.isChecked(),
+            "per_length": self.per_length.isChecked(),
+        }
+
+    def _show_matrix(self, *_: Any) -> None:
+        if self._result is None:
+            return
+        logarithmic = self.quantity.currentData() == COUNT
+        self.plot.show_matrix(
+            self.matrix(), self._result.found.names, self.quantity.currentText(), logarithmic=logarithmic
+        )
+        self.plot.frame_cell(self._cell)
+
+    # -- cells ----------------------------------------------------------------------------------------------------
+
+    def show_cell(self, row: int, column: int) -> None:
+        """Show only the fibers between two regions, given by their places in the matrix."""
+        result = self._result
+        if result is None or result.layer not in self.viewer.layers or fibers_of(result.layer) is not result.fibers:
+            return
+        self._cell = row, column
+        found = result.found
+        kept = np.zeros(len(result.fibers), bool)
+        kept[found.fibers_of(int(found.labels[row]), int(found.labels[column]))] = True
+        result.layer.shown = kept
+        self.plot.frame_cell(self._cell)
+        names = f"{found.names[row]} – {found.names[column]}"
+        self.show_status(f"{np.count_nonzero(kept):,} fibers: {names}")
+
+    def show_all(self) -> None:
+        """Show all fibers again."""
+        self._cell = None
+        self.plot.frame_cell(None)
+        if self._result is not None and self._result.layer in self.viewer.layers:
+            self._result.layer.shown = None
+        self.show_status("all fibers")
+
+    def add_layer(self) -> None:
+        """Add the matrix as an image, rows from the top."""
+        assert self._result is not None  # the button needs a result
+        name = f"{self._result.layer.name} {self.quantity.currentText()}"
+        self.viewer.add_image(np.nan_to_num(self.matrix()), name=name, colormap="viridis")
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def _ask_to_save_matrix(self) -> None:
+        assert self._result is not None  # the button needs a result
+        found, matrix = self._result.found, self.matrix()
+        name = f"{file_name(self._result.layer.name)} matrix.csv"
+        write = self.results.files.ask_to_write
+        write("Save the matrix", "CSV (*.csv)", name, lambda: lambda path: found.save_csv(path, matrix))
+
+    def _ask_to_save(self) -> None:
+        assert self._result is not None  # the button needs a result
+        found, name = self._result.found, f"{file_name(self._result.layer.name)} connectome.npz"
+        self.results.files.ask_to_write("Save the connectome", "npz (*.npz)", name, lambda: found.save)
+
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def script(self, saved: Mapping[str, Path]) -> str:
+        """Return a script that makes the matrix and shows the fibers of the chosen cell."""
+        layer, labels = self._layers()
+        recipe = carried(layer, "recipe") or ()
+        path = saved_path(labels, read_volume) or saved[labels.name]
+        quantity = self.quantity.currentData() or COUNT
+        options = "".join(f", {name}={value!r}" for name, value in self._options().items() if value)
+        lines = [
+            *checked(recipe),
+            *fiber_lines(layer, list(self.viewer.layers), filtered=False),
+            f"atlas = tracts.io.read_atlas({str(path)!r})",
+            f"settings = {call_text('tracts.connectome', self.form.value())}",
+            "found = tracts.connectome.connectome(fibers, atlas, settings)",
+            f"matrix = found.matrix({quantity!r}{options})",
+            "viewer.add_image(np.nan_to_num(matrix), name='connectome', colormap='viridis')",
+        ]
+        if self._cell is not None and self._result is not None:
+            one, other = (int(self._result.found.labels[place]) for place in self._cell)
+            lines += ["shown = np.zeros(len(fibers), bool)", f"shown[found.fibers_of({one}, {other})] = True"]
+            lines += ["layer.shown = shown"]
+        return script_text(lines, {})
+
+    def painted_layers(self) -> list[Any]:
+        """The labels, if no file holds them."""
+        return unsaved_regions([self._layers()[1]])
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save the labels as NIfTI into a folder."""
+        return save_regions(layer, (), folder)
+
+    def _layers(self) -> tuple[Any, Any]:
+        """The layers of fibers and labels of the result, or of the inputs as they stand."""
+        if self._result is not None:
+            return self._result.layer, self._result.labels
+        return self.fibers_box.needed(NO_FIBERS), self.atlas_box.needed("there is no atlas; open one, or paint Labels")
+
+    def teardown(self) -> None:
+        """End runs and let go of the fibers."""
+        super().teardown()
+        self._result = None
+
+
+def _steps(
+    layer: Streamlines,
+    labels: Any,
+    fibers: Tractogram,
+    atlas: Atlas,
+    settings: ConnectomeSettings,
+    stop: threading.Event,
+) -> Generator[Step, None, Counted]:
+    with contextlib.closing(connectome_steps(fibers, atlas, settings, stop=stop)) as steps:
+        while True:
+            try:
+                yield dataclasses.replace(next(steps), make_preview=None)
+            except StopIteration as end:
+                return Counted(layer, labels, fibers, end.value)

@@ -1,0 +1,251 @@
+"""The dock widget "Dissect fibers": keep the fibers that pass, avoid and end in regions, while those are moved."""
+
+import threading
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from qtpy.QtWidgets import QFormLayout, QWidget
+
+from napari_gpubio.core.napari_io import IN_MM, KEY, volume_layer
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.number_table import Number
+from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.results import ResultBox
+from napari_gpubio.tracts import maps
+from napari_gpubio.tracts.dissection import Condition, Dissector
+from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Rule, RuleList
+from napari_gpubio.tracts.gui.dissection.script import dissection_script
+from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fiber_layer, fibers_of, slider_step, why_no_fibers
+from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
+from napari_gpubio.tracts.model import Tractogram
+
+if TYPE_CHECKING:
+    import napari.viewer
+
+SPHERE_MM, BOX_MM = 20.0, 20.0  # a new one's diameter, and its edges
+COLOR = "#ffd54f"  # of spheres and boxes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dissected:
+    """Which fibers of a layer are kept, shape (F,), or None for all of them."""
+
+    layer: Any
+    fibers: Tractogram
+    kept: npt.NDArray[np.bool_] | None
+    notes: tuple[str, ...] = ()
+
+
+class DissectionPanel(EnginePanel):
+    """Choose fibers by regions and numbers."""
+
+    warms = ("tracts",)
+
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
+        super().__init__(viewer, run_text="Dissect", parent=parent)
+        self._dissector: Dissector | None = None
+        self._result: Dissected | None = None
+        self.fibers_box = LayerBox(
+            viewer, why_no_fibers, empty="open a tractogram, or track fibers", parent=self
+        )  # fmt: skip
+        self.rules = RuleList(viewer, self)
+        self.results = ResultBox("Add a region: the fibers that pass there stay on screen.", self)
+        self._fill()
+        self.fibers_box.currentIndexChanged.connect(self._on_fibers)
+        self.rules.changed.connect(self._on_rules)
+        for part in (self.fibers_box, self.rules, self.results):
+            self.own(part)
+        self._on_fibers()
+
+    def _fill(self) -> None:
+        top = QFormLayout()
+        top.addRow("Fibers", self.fibers_box)
+        self.inputs.addLayout(top)
+        self.inputs.addWidget(heading("Keep the fibers that", self))
+        self.inputs.addWidget(self.rules)
+        buttons = (
+            text_button(
+                "Add region", "A label, an atlas region, or a drawn shape", self, lambda: self.add_rule(Rule())
+            ),
+            text_button("Add sphere", "A sphere at the crosshair, which you can drag", self, self.add_sphere),
+            text_button("Add box", "A box at the crosshair, which you can drag", self, self.add_box),
+            text_button("Add number", "Length, FA, or another number", self, lambda: self.add_rule(Rule(role=NUMBER))),
+            self.rules.undo_button,
+        )
+        for place, button in enumerate(buttons):
+            self.rules.buttons.addWidget(button, *divmod(place, 3))
+        self.inputs.addWidget(heading("Result", self))
+        self.inputs.addWidget(self.results)
+        self.results.add_button("Keep as bundle", "Make a layer of the fibers that are kept", self.keep_bundle)
+        self.results.add_button("Density map", "Make an image of how many fibers pass each voxel", self.add_density)
+
+    # -- rules ----------------------------------------------------------------------------------------------------
+
+    def add_rule(self, rule: Rule) -> None:
+        """Add a rule at the end."""
+        self.rules.add(rule)
+
+    def add_sphere(self) -> None:
+        """Add a sphere at the crosshair, and a rule of it."""
+        step = self._step()
+        layer = self.viewer.add_points(
+            [self._crosshair() / step],
+            name="sphere",
+            scale=step,
+            size=SPHERE_MM / float(step.mean()),
+            face_color=f"{COLOR}60",
+            border_color=COLOR,
+            projection_mode="rescale_spherical",  # a ball, cut by the slice
+            **IN_MM,
+        )
+        layer.selected_data = {0}
+        layer.mode = "select"
+        self.add_rule(Rule(layer=layer, key=0))
+
+    def add_box(self) -> None:
+        """Add a square in the slice on screen, of some thickness, and a rule of it."""
+        step, axis = self._step(), self.viewer.dims.order[-3] - self.viewer.dims.ndim
+        corners = np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]]) * BOX_MM / 2
+        layer = self.viewer.add_shapes(
+            [(self._crosshair() + np.insert(corners, axis % 3, 0.0, axis=1)) / step],
+            shape_type="rectangle",
+            name="box",
+            scale=step,
+            face_color=f"{COLOR}30",
+            edge_color=COLOR,
+            edge_width=0.3,
+            **IN_MM,
+        )
+        layer.mode = "select"
+        row = self.rules.add(Rule(layer=layer, key=layer.name))
+        row.region_box.size_box.setValue(BOX_MM)
+
+    def _crosshair(self) -> Any:
+        """The viewer's point, (z, y, x) in mm."""
+        return np.asarray(self.viewer.dims.point, np.float64)[-3:]
+
+    def _step(self) -> Any:
+        """At which distances the sliders stop, (z, y, x) in mm."""
+        step = slider_step(self.viewer.layers)
+        return np.ones(3) if step is None else step
+
+    def _on_fibers(self, *_: Any) -> None:
+        layer = self.fibers_box.layer
+        self.rules.show_numbers({} if layer is None else layer.per_fiber)
+        if self.rules.rows:
+            self._on_rules()
+
+    def _on_rules(self) -> None:
+        if self.fibers_box.layer is None:
+            self.show_note(f"Now open a tractogram: {NO_FIBERS}.")
+            return
+        self.run_again(end_first=True)
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Dissected]:
+        """Read the rules and return the dissection."""
+        layer = self.fibers_box.needed(NO_FIBERS)
+        condition = self.rules.condition()
+        return _steps(layer, self._dissector_of(layer.metadata[KEY]["tractogram"]), condition, stop)
+
+    def _dissector_of(self, fibers: Tractogram) -> Dissector:
+        if self._dissector is None or self._dissector.fibers is not fibers:
+            self._dissector = Dissector(fibers, device=self.device)
+        return self._dissector
+
+    def show_result(self, result: Dissected) -> None:
+        """Show the fibers that are kept, and how many they are."""
+        self._result = result
+        if result.layer in self.viewer.layers and fibers_of(result.layer) is result.fibers:
+            result.layer.shown = result.kept
+        kept = len(result.fibers) if result.kept is None else int(np.count_nonzero(result.kept))
+        total = len(result.fibers)
+        rows = [
+            Number(group="Kept", name="fibers", text=f"{kept:,}"),
+            Number(group="Kept", name="of all", text=f"{kept / max(total, 1):.1%}"),
+        ]
+        findings = [("warning", note) for note in result.notes]
+        if not kept:
+            findings.append(("warning", "No fiber fits all rules; remove one, or move a region."))
+        self.results.show_numbers(rows, findings)
+
+    def keep_bundle(self) -> None:
+        """Make a layer of the fibers that are kept."""
+        fibers = self._kept()
+        if fibers is None:
+            return
+        layer = fiber_layer(fibers, self._name(), beside=self.viewer.layers)
+        self.viewer.add_layer(layer)
+        self.show_status(f"kept {len(layer.lines):,} fibers as {layer.name!r}")
+
+    def add_density(self) -> None:
+        """Make an image of how many of the fibers that are kept pass each voxel."""
+        fibers, device, name = self._kept(), self.device, self._name()
+        if fibers is None:
+            return
+
+        def make(_: threading.Event) -> Generator[Step, None, Any]:
+            yield Step(0, 1, "density")
+            return maps.density(fibers, device=device)
+
+        self.run_other(make, lambda counts: self._show_density(counts, fibers, f"{name} density (fibers)"))
+
+    def _show_density(self, counts: Any, fibers: Tractogram, name: str) -> None:
+        shown: dict[str, Any] = {
+            "colormap": "inferno",
+            "blending": "additive",
+            "contrast_limits": (0, max(counts.max(), 1)),
+        }
+        data, keywords, _ = volume_layer(counts, fibers.affine, name, **shown)
+        self.viewer.add_image(data, **keywords)
+
+    def _kept(self) -> Tractogram | None:
+        """The fibers that are kept, if there are some; else that is said."""
+        result = self._result
+        if result is None or result.kept is None or not result.kept.any():
+            self.show_error("there is nothing to keep: add a rule that some fibers fit")
+            return None
+        return result.fibers.select(result.kept)
+
+    def _name(self) -> str:
+        """A name for what the rules leave: those of the regions."""
+        rows = zip(self.rules.rules(), self.rules.rows, strict=True)
+        names = [row.region_box.name_box.currentText() for rule, row in rows if rule.layer is not None]
+        return " & ".join(names) or "dissected fibers"
+
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def script(self, saved: Mapping[str, Path]) -> str:
+        """Return a script that shows the fibers as the rules leave them."""
+        layer = self.fibers_box.needed(NO_FIBERS)
+        return dissection_script(layer, list(self.viewer.layers), self.rules.regions(), saved, self.device)
+
+    def painted_layers(self) -> list[Any]:
+        """The layers of regions that no file holds."""
+        return unsaved_regions(rule.layer for rule in self.rules.rules() if rule.layer is not None)
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save the regions of a layer as NIfTI into a folder."""
+        return save_regions(layer, [one for one in self.rules.regions().values() if one is not None], folder)
+
+    def teardown(self) -> None:
+        """End runs and let go of the fibers."""
+        super().teardown()
+        self._dissector = self._result = None
+
+
+def _steps(
+    layer: Any, dissector: Dissector, condition: Condition | None, stop: threading.Event
+) -> Generator[Step, None, Dissected]:
+    if condition is None:
+        yield Step(1, 1, "no rules")
+        return Dissected(layer, dissector.fibers, None)
+    kept = yield from dissector.select_steps(condition, stop=stop)
+    return Dissected(layer, dissector.fibers, kept, tuple(dissector.notes))

@@ -1,0 +1,280 @@
+"""The dock widget "Connect regions": the routes from one region to another, ranked, and each on screen by a click."""
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.utils.colormaps import ensure_colormap
+from qtpy.QtWidgets import QFormLayout, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.forms import Folded, ParamForm, text_button
+from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.lines import Lines
+from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.picking import FiberTool
+from napari_gpubio.gui.ranked_table import RankedColumn, RankedTable
+from napari_gpubio.gui.results import ResultBox
+from napari_gpubio.gui.script import file_name
+from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, fiber_layer, pack_fibers
+from napari_gpubio.tracts.gui.region_box import RegionBox
+from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
+from napari_gpubio.tracts.gui.routes.script import Connection, connect_script
+from napari_gpubio.tracts.gui.script import source_recipe
+from napari_gpubio.tracts.gui.source import HINT, NO_TENSORS, add_maps, source_of, tensor_steps, why_no_source
+from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect_steps
+from napari_gpubio.tracts.routes.run import FAN
+from napari_gpubio.tracts.settings import TrackSettings
+
+if TYPE_CHECKING:
+    import napari.viewer
+
+COLUMNS = (
+    RankedColumn("route", "Route", "Number of the route; click to see it alone"),
+    RankedColumn("score", "Score", "Alignment × FA, less by a factor of e for each mm from the classic streamlines"),
+    RankedColumn("fibers", "Fibers", "Fibers that take this route"),
+    RankedColumn("length_mm", "Length (mm)", "Length of the best fiber"),
+    RankedColumn("alignment_fa", "Align. × FA", "Mean of |cos| of the angle with the tensors' direction, times FA"),
+    RankedColumn("eudx_distance_mm", "To EuDX (mm)", "Mean distance from the classic streamlines of the same seeds"),
+    RankedColumn("speed", "L / L_R", "Length over length in the metric, the classical measure of connectivity"),
+    RankedColumn("riemannian_length_mm", "L_R (mm)", "Length in the metric, at unit diffusivity 1e-3 mm²/s"),
+    RankedColumn("weakest_link", "Weakest link", "Largest local cost on the way: length in the metric per mm"),
+    RankedColumn("solved", "Solved", "Fibers that the two-point solver made of near misses"),
+    RankedColumn("drift", "Drift", "Largest relative change of g(v, v): numerical quality"),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Connected:
+    """Result of a run: tensors, and the routes unless the fit was stopped."""
+
+    connection: Connection
+    field: TensorField
+    routes: Routes | None = None
+    lines: Lines | None = None
+
+
+class ConnectPanel(EnginePanel):
+    """Find the routes between two regions."""
+
+    warms = ("tracts", "gui")
+
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
+        super().__init__(viewer, run_text="Connect", parent=parent)
+        self._result: Connected | None = None
+        self._layer: Streamlines | None = None
+        self.source_box = LayerBox(viewer, why_no_source, empty=HINT, parent=self)
+        self.start_box, self.end_box = RegionBox(viewer, parent=self), RegionBox(viewer, parent=self)
+        self.form = ParamForm(ConnectSettings(), parent=self)
+        self.directions_form = ParamForm(FAN, parent=self)
+        self.tracking_form = ParamForm(TrackSettings(), parent=self)
+        self.table = RankedTable(COLUMNS, self)
+        self.results = ResultBox("Choose two regions and press Connect: their routes are listed here.", self)
+        self.tool = FiberTool(viewer, self)
+        self._fill()
+        connect_all(
+            (
+                (self.table.row_picked, self._on_route),
+                (self.tool.fiber_clicked, self._on_fiber),
+                (self.results.files.status_changed, self.show_status),
+                (self.results.files.error_occurred, self.show_error),
+            )
+        )
+        for part in (self.source_box, self.start_box, self.end_box, self.results, self.tool):
+            self.own(part)
+        if self.end_box.name_box.count() > 1:
+            self.end_box.name_box.setCurrentIndex(1)  # not the region that the fibers start in
+
+    def _fill(self) -> None:
+        top = QFormLayout()
+        top.addRow("Tensors", self.source_box)
+        top.addRow("From", self.start_box)
+        top.addRow("To", self.end_box)
+        top.addRow("", text_button("Swap", "Exchange the two regions", self, self.swap))
+        self.inputs.addLayout(top)
+        self.inputs.addWidget(heading("Routes", self))
+        self.inputs.addWidget(self.results)
+        self.results.content.addWidget(self.table)
+        self.results.add_button("All routes", "Show the fibers of all routes", lambda: self._pick(0))
+        self.results.add_button("Copy table", "Copy the table (Ctrl+C copies the selected row)", self.table.copy)
+        self.results.add_button("Save table…", "Save the table as CSV", self._ask_to_save_table)
+        self.results.add_button("Save fibers…", "Save the fibers, with their routes and scores", self._ask_to_save)
+        for title, form in (
+            ("Search", self.form), ("Fan of directions", self.directions_form), ("Tracking", self.tracking_form)
+        ):  # fmt: skip
+            folded = Folded(title, self)
+            folded.fold(form)
+            self.inputs.addWidget(folded)
+
+    def swap(self) -> None:
+        """Exchange the two regions."""
+        before = [(box.layer, box.key) for box in (self.end_box, self.start_box)]
+        for box, (layer, key) in zip((self.start_box, self.end_box), before, strict=True):
+            if layer is not None and key is not None:
+                box.choose(layer, key)
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Connected]:
+        """Read the inputs and return the search for routes."""
+        return _steps(self._connection(), stop)
+
+    def _connection(self) -> Connection:
+        layer = self.source_box.needed(NO_TENSORS)
+        source = source_of(layer)
+        if source is None:
+            raise InvalidInput(NO_TENSORS)
+        return Connection(
+            source=source,
+            study=layer.name,
+            recipe=source_recipe(source, layer, self.device),
+            start=self.start_box.chosen("where fibers start"),
+            end=self.end_box.chosen("where fibers end"),
+            settings=self.form.value(),
+            directions=self.directions_form.value(),
+            tracking=self.tracking_form.value(),
+            device=self.device,
+        )
+
+    def keep_result(self, result: Connected) -> None:
+        """Show tensors that were fitted."""
+        source = result.connection.source
+        if isinstance(source, DiffusionScan) and result.field.complete:
+            fa = add_maps(self.viewer, result.field, source, result.connection.study, result.connection.recipe)
+            self.source_box.choose(fa)
+
+    def show_result(self, result: Connected) -> None:
+        """Show the routes and their table."""
+        self.keep_result(result)
+        routes = result.routes
+        if routes is None or result.lines is None:
+            self.show_note("The fit was stopped before it finished; press Connect to fit again.")
+            return
+        self._result = result
+        self._show_layer(result.connection.name, routes, result.lines)
+        self.table.show_rows(routes.table(), self._colors(routes))
+        self.table.setVisible(len(routes) > 0)
+        stopped = () if routes.complete else ("The search was stopped, so there may be more.",)
+        findings = [("ok" if len(routes) else "warning", routes.message)]
+        findings += [("warning", sentence) for sentence in (*routes.notes, *stopped)]
+        self.results.show_numbers((), findings)
+
+    def _show_layer(self, name: str, routes: Routes, lines: Lines) -> None:
+        """Put the fibers into the layer of these two regions, or into a new one."""
+        layer = next((x for x in self.viewer.layers if isinstance(x, Streamlines) and x.name == name), None)
+        if layer is None:
+            layer = fiber_layer(routes.tractogram, name, beside=self.viewer.layers, lines=lines)
+            self.viewer.add_layer(layer)
+        else:
+            layer.shown = None
+            layer.set_lines(lines)
+        layer.metadata[KEY] = {"tractogram": routes.tractogram}
+        if len(routes):
+            layer.color_by = "score"
+        self._layer = layer
+
+    def _colors(self, routes: Routes) -> list[Any]:
+        """Color of each route's best fiber on screen."""
+        layer = self._layer
+        if layer is None or layer.contrast_limits is None or not len(routes):
+            return []
+        low, high = layer.contrast_limits
+        share = (routes.columns()["score"] - low) / max(high - low, 1e-12)
+        return list(ensure_colormap(layer.colormap).map(np.clip(share, 0.0, 1.0)))
+
+    # -- routes ---------------------------------------------------------------------------------------------------
+
+    @property
+    def route(self) -> int:
+        """Number of the route that is shown alone, or 0 for all."""
+        return self.table.picked + 1
+
+    def _on_route(self, row: int) -> None:
+        layer, result = self._layer, self._result
+        if layer is None or result is None or result.routes is None or layer not in self.viewer.layers:
+            return
+        layer.shown = None if row < 0 else result.routes.tractogram.per_fiber["route"] == row + 1
+
+    def _on_fiber(self, layer: Any, fiber: int) -> None:
+        if layer == self._layer and self._result is not None and self._result.routes is not None:
+            layer.select_fiber(fiber)
+            self._pick(int(self._result.routes.tractogram.per_fiber["route"][fiber]))
+
+    def _pick(self, route: int) -> None:
+        """Show one route, or with 0 all."""
+        self.table.pick(route - 1)
+        self._on_route(route - 1)
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def _ask_to_save_table(self) -> None:
+        routes, name = self._routes()
+        self.results.files.ask_to_write(
+            "Save the table of routes", "CSV (*.csv)", f"{name}.csv", lambda: routes.save_csv
+        )
+
+    def _ask_to_save(self) -> None:
+        routes, name = self._routes()
+        fibers = routes.tractogram if not self.route else routes.fibers(self.route)
+        self.results.files.ask_to_write("Save fibers", TRACTOGRAMS, f"{name}.trx", lambda: _writer(fibers))
+
+    def _routes(self) -> tuple[Routes, str]:
+        assert self._result is not None  # the buttons need a result
+        assert self._result.routes is not None
+        return self._result.routes, file_name(self._result.connection.name)
+
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def script(self, saved: Mapping[str, Path]) -> str:
+        """Return a script that shows the routes that are on screen, or those of the inputs as they stand."""
+        connection = self._connection() if self._result is None else self._result.connection
+        return connect_script(connection, self.route, saved)
+
+    def painted_layers(self) -> list[Any]:
+        """The layers of regions that no file holds."""
+        return unsaved_regions(one.layer for one in self._chosen())
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save the regions of a layer as NIfTI into a folder."""
+        return save_regions(layer, self._chosen(), folder)
+
+    def _chosen(self) -> tuple[Any, Any]:
+        connection = self._connection() if self._result is None else self._result.connection
+        return connection.start, connection.end
+
+    def teardown(self) -> None:
+        """End runs and let go of the routes."""
+        super().teardown()
+        self._result = self._layer = None
+
+
+def _steps(connection: Connection, stop: threading.Event) -> Generator[Step, None, Connected]:
+    field = yield from tensor_steps(connection.source, connection.device, stop)
+    if not field.complete:
+        return Connected(connection, field)
+    steps = connect_steps(
+        field,
+        connection.start.region,
+        connection.end.region,
+        connection.settings,
+        connection.directions,
+        connection.tracking,
+        device=connection.device,
+        stop=stop,
+    )
+    with contextlib.closing(steps):
+        routes = yield from steps
+    return Connected(connection, field, routes, pack_fibers(routes.tractogram))
+
+
+def _writer(fibers: Tractogram) -> Any:
+    return lambda path: fibers.save(path)

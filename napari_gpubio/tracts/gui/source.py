@@ -1,0 +1,74 @@
+"""The tensors that a panel works on: those of a layer, or of its scan, which is fitted first."""
+
+import threading
+from collections.abc import Generator
+from typing import Any
+
+from napari.layers import Image, Labels
+
+from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.steps import Step
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.napari_io import field_of, map_layer, scan_of, shows_signal_of
+from napari_gpubio.tracts.tensors.maps import scalar_map
+from napari_gpubio.tracts.tensors.run import fit_steps
+
+NO_TENSORS = "there are no tensors; open a diffusion scan, or File › Open Sample › napari-gpubio"
+HINT = "open a diffusion scan, or File › Open Sample"
+Source = DiffusionScan | TensorField
+
+
+def source_of(layer: Any | None) -> Source | None:
+    """Return a layer's tensors, or its diffusion scan, or None."""
+    return None if layer is None else field_of(layer) or scan_of(layer)
+
+
+def is_rgb(layer: Any) -> bool:
+    """Whether a layer shows colors."""
+    return bool(getattr(layer, "rgb", False))
+
+
+def why_no_scan(layer: Any) -> str | None:
+    """Why a layer is no diffusion scan."""
+    if scan_of(layer) is not None:
+        return None
+    return "without b values" if isinstance(layer, Image) else ""
+
+
+def why_no_source(layer: Any) -> str | None:
+    """Why a layer cannot be tracked in: a scan can, and a map of tensors that can be clicked in 3-D too."""
+    if field_of(layer) is not None:
+        return "colors; choose the FA" if is_rgb(layer) else None
+    return why_no_scan(layer)
+
+
+def tensor_steps(source: Source, device: str, stop: threading.Event) -> Generator[Step, None, TensorField]:
+    """Return the tensors of a source, fitted if it is a scan, with the maps that are shown of them.
+
+    They are not complete if the fit was stopped.
+    """
+    if isinstance(source, TensorField):
+        return source
+    field = yield from fit_steps(source, device=device, stop=stop)
+    if field.complete:
+        for name in ("FA", "DEC"):
+            scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
+    return field
+
+
+def add_maps(viewer: Any, field: TensorField, scan: DiffusionScan, study: str, recipe: Any) -> Any:
+    """Show FA and direction of tensors that were fitted, in place of their scan and below regions; return FA's layer.
+
+    ``recipe``: the lines of a script that make them, see `script.source_recipe`.
+    """
+    layers = []
+    for name in ("FA", "DEC"):
+        data, keywords, _ = map_layer(field, name, study)
+        keywords["metadata"][KEY]["recipe"] = recipe
+        layers.append(viewer.add_image(data, **keywords))
+        regions = [n for n, layer in enumerate(viewer.layers) if isinstance(layer, Labels)]
+        viewer.layers.move(len(viewer.layers) - 1, min(regions, default=len(viewer.layers)))
+    for layer in viewer.layers:
+        if shows_signal_of(layer, scan):
+            layer.visible = False
+    return layers[0]

@@ -1,0 +1,89 @@
+"""The labels that ends of fibers belong to, on the CPU (Numba); conventions of MRtrix's tck2connectome.
+
+A position in the middle between voxels belongs to the upper one. The volume holds the number of each voxel's node, from
+1 on, and 0 for background and outside.
+"""
+
+import math
+
+from napari_gpubio.core.jit import kernel, leaf
+
+
+@leaf
+def node_at(nodes, i, j, k):
+    """Node of a voxel; none outside the volume."""
+    nx, ny, nz = nodes.shape
+    if i < 0 or j < 0 or k < 0 or i >= nx or j >= ny or k >= nz:
+        return 0
+    return nodes[i, j, k]
+
+
+@leaf
+def voxel_of(m, x, y, z):
+    """Voxel of a world position."""
+    return (
+        int(math.floor(m[0] * x + m[1] * y + m[2] * z + m[3] + 0.5)),
+        int(math.floor(m[4] * x + m[5] * y + m[6] * z + m[7] + 0.5)),
+        int(math.floor(m[8] * x + m[9] * y + m[10] * z + m[11] + 0.5)),
+    )
+
+
+@kernel
+def find_at_points(start, stop, points, nodes, to_voxel, found):
+    """The node of each point's voxel."""
+    for n in range(start, stop):
+        i, j, k = voxel_of(to_voxel, points[n, 0], points[n, 1], points[n, 2])
+        found[n] = node_at(nodes, i, j, k)
+
+
+@kernel
+def find_nearest(start, stop, points, nodes, transforms, around, limits, found):
+    """The node whose voxel center is nearest to each point, and nearer than the radius.
+
+    ``transforms``: world to voxel, voxel to world; ``around``: shifts and distances; ``limits``: radius and reach.
+    Shifts (S, 3) lead from the point's voxel to all others that may be near enough, in the order of the
+    distances of their centers, mm; a point is at most ``reach`` mm from the center of its own.
+    """
+    (to_voxel, m), (shifts, distances), (radius, reach) = transforms, around, limits
+    for n in range(start, stop):
+        x, y, z = float(points[n, 0]), float(points[n, 1]), float(points[n, 2])
+        i, j, k = voxel_of(to_voxel, x, y, z)
+        best, nearest = 0, radius
+        for s in range(len(shifts)):
+            if distances[s] - reach >= nearest:
+                break
+            a, b, c = i + shifts[s, 0], j + shifts[s, 1], k + shifts[s, 2]
+            node = node_at(nodes, a, b, c)
+            if node == 0:
+                continue
+            dx = m[0] * a + m[1] * b + m[2] * c + m[3] - x
+            dy = m[4] * a + m[5] * b + m[6] * c + m[7] - y
+            dz = m[8] * a + m[9] * b + m[10] * c + m[11] - z
+            distance = math.sqrt(dx * dx + dy * dy + dz * dz)
+            if distance < nearest:
+                best, nearest = node, distance
+        found[n] = best
+
+
+@kernel
+def find_backwards(start, stop, points, offsets, nodes, to_voxel, longest, found):
+    """The first nodes on the way from each end of a fiber towards its middle, within a length (0: any), (F, 2)."""
+    for f in range(start, stop):
+        first, last = offsets[f], offsets[f + 1] - 1
+        middle = first + (last - first + 1) // 2
+        for end in range(2):  # the middle belongs to the way back from the first end
+            p, towards, step = (first, middle + 1, 1) if end == 0 else (last, middle, -1)
+            way, node = 0.0, 0
+            while p != towards and node == 0:
+                i, j, k = voxel_of(to_voxel, points[p, 0], points[p, 1], points[p, 2])
+                node = node_at(nodes, i, j, k)
+                if p == towards - step:
+                    break
+                dx = points[p, 0] - points[p + step, 0]
+                dy = points[p, 1] - points[p + step, 1]
+                dz = points[p, 2] - points[p + step, 2]
+                way += math.sqrt(dx * dx + dy * dy + dz * dz)
+                p += step
+                if longest > 0.0 and way > longest:
+                    break
+            found[f, end] = node

@@ -1,0 +1,1 @@
+"""Which voxels, spheres and boxes fibers pass: exact walks of their segments."""

@@ -1,0 +1,8 @@
+"""How two regions are connected: geodesics between points, routes between regions."""
+
+from napari_gpubio.tracts.routes.between import geodesics_between
+from napari_gpubio.tracts.routes.model import Routes, Search
+from napari_gpubio.tracts.routes.run import connect, connect_steps
+from napari_gpubio.tracts.routes.settings import ConnectSettings
+
+__all__ = ["ConnectSettings", "Routes", "Search", "connect", "connect_steps", "geodesics_between"]

@@ -1,0 +1,66 @@
+"""The command-line verb ``napari-gpubio connect``: the routes between two regions."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts.arguments import REGION_HELP, add_field, read_field, region_argument
+from napari_gpubio.tracts.routes.model import COLUMNS
+from napari_gpubio.tracts.routes.run import FAN, connect
+from napari_gpubio.tracts.routes.settings import ConnectSettings
+from napari_gpubio.tracts.settings import TrackSettings
+
+_EXAMPLES = f"""{REGION_HELP}
+
+example:
+  napari-gpubio connect dwi.nii.gz aparc.nii.gz:ctx-lh-precentral aparc.nii.gz:Brain-Stem --out cst.trx --table cst.csv
+"""
+_SHOWN = ("route", "fibers", "score", "alignment_fa", "length_mm", "weakest_link", "eudx_distance_mm")
+_PRINTED = 10  # rows
+
+
+def add_verb(verbs: Any) -> None:
+    """Add the verb to the command line."""
+    verb = verbs.add_parser(
+        "connect",
+        help="find the routes between two regions",
+        description="Shoot geodesics from one region, keep those that reach the other, and rank their routes.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EXAMPLES,
+    )
+    add_field(verb)
+    verb.add_argument("source", help="region where fibers start")
+    verb.add_argument("target", help="region where they end")
+    verb.add_argument("--out", type=Path, help="tractogram of all fibers, with the number of their route: .trx, .trk")
+    verb.add_argument("--table", type=Path, help="CSV: one row for each route")
+    verb.add_argument("--sort-by", default="score", choices=list(COLUMNS), help="column that ranks the routes")
+    add_settings(verb, ConnectSettings(), "connections")
+    add_settings(verb, FAN, "directions")
+    add_settings(verb, TrackSettings(), "tracking")
+    verb.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Connect the regions, print the best routes, and write what the options name."""
+    source, target = region_argument(options.source), region_argument(options.target)
+    if options.out is not None and not options.out.parent.is_dir():
+        raise InvalidInput(f"there is no folder {options.out.parent} for {options.out.name}; make it, or give another")
+    settings, fan = read_settings(options, ConnectSettings()), read_settings(options, FAN)
+    tracking = read_settings(options, TrackSettings())
+    routes = connect(
+        read_field(options), source, target, settings, fan, tracking, device=options.device, progress=draw_progress
+    )
+    print(routes.message)
+    for note in routes.notes:
+        print(note)
+    if len(routes):
+        print(*(f"{name:>16}" for name in _SHOWN))
+    for row in routes.table(options.sort_by)[:_PRINTED]:
+        print(*(f"{row[name]:16.5g}" for name in _SHOWN))
+    if options.table is not None:
+        routes.save_csv(options.table, options.sort_by)
+    if options.out is not None:
+        routes.tractogram.save(options.out)
+    return 0

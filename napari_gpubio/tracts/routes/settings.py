@@ -1,0 +1,38 @@
+"""Settings of connecting two regions."""
+
+from dataclasses import dataclass
+
+from napari_gpubio.core.parameters import check_params, param
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectSettings:
+    """How two regions are connected, and which connections count as one route."""
+
+    per_voxel: int = param(
+        1, "Seeds per voxel", "Seed points in each voxel of the source; 1 is its center.", minimum=1, maximum=1000
+    )
+    solve: bool = param(
+        True, "Solve near misses", "Turn rays that pass near the target until they meet it (two-point solver)."
+    )
+    near_mm: float = param(
+        4.0, "Near miss", "Rays that come so near to the target are turned.", unit="mm", above=0.0, maximum=50.0
+    )
+    per_seed: int = param(
+        2, "Near misses per seed", "At most so many rays of a seed are turned, the nearest.", minimum=1, maximum=1000
+    )
+    route_distance_mm: float = param(
+        5.0,
+        "Route distance",
+        "Fibers whose mean distance is below this belong to one route.",
+        unit="mm",
+        above=0.0,
+        maximum=100.0,
+        step=0.5,
+    )
+    max_routes: int = param(
+        50, "Routes listed", "The table has at most so many routes; the others are counted.", minimum=1, maximum=10_000
+    )
+
+    def __post_init__(self) -> None:
+        check_params(self)

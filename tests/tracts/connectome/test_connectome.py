@@ -1,0 +1,203 @@
+"""Connectomes against MRtrix's tck2connectome, files of any size, and runs that go on."""
+
+import csv
+import functools
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from napari_gpubio import cli
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.steps import drive
+from napari_gpubio.tracts import fit_tensors, io, phantom
+from napari_gpubio.tracts.connectome import (
+    Connectome,
+    ConnectomeSettings,
+    connectome,
+    connectome_steps,
+    geodesic_connectome,
+    geodesic_connectome_steps,
+    run,
+)
+from napari_gpubio.tracts.io.blocks import open_blocks
+from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.regions import Atlas
+
+FIBERS, ATLAS = sample_path("brain_phantom/bundles.trk"), sample_path("brain_phantom/atlas.nii.gz")
+
+
+@pytest.fixture(scope="module")
+def atlas():
+    return io.read_atlas(ATLAS)
+
+
+@pytest.fixture(scope="module")
+def fibers():
+    return io.read_tractogram(FIBERS)
+
+
+@functools.cache
+def bundle_ends(folder):
+    """An atlas of the ends of all bundles, 133 regions."""
+    labels, affine = np.zeros(0), None
+    for number, path in enumerate(sorted(folder.glob("*.nii.gz")), 1):
+        region, affine = io.read_volume(path)
+        labels = labels if labels.size else np.zeros(region.shape, np.int16)
+        labels[region > 0] = number
+    return Atlas(labels=labels, affine=affine)
+
+
+@pytest.fixture
+def reference(shared_data):
+    """400 streamlines and an atlas of 133 regions, with MRtrix's figures."""
+    folder = shared_data.parent / "reference" / "code" / "hardi"
+    figures = json.loads((folder / "tractogram_reference.json").read_text(encoding="utf-8"))
+    return folder / "small400.tck", bundle_ends(shared_data / "dwi" / "whole_brain_b1000" / "endings"), figures
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "options"),
+    [
+        ("count", {}, {}),
+        ("radius2", {"radius_mm": 2.0}, {}),
+        ("end_voxels", {"assignment": "end voxels"}, {}),
+        ("reverse", {"assignment": "backwards", "backwards_mm": 10.0}, {}),
+        ("invnodevol", {}, {"per_node_volume": True}),
+        ("length", {}, {"of": "length_mm"}),
+        ("invlength_invnodevol", {}, {"per_node_volume": True, "per_length": True}),
+    ],
+)
+def test_matrices_are_those_of_mrtrix(reference, name, settings, options):
+    path, regions, figures = reference
+    expected = figures[f"connectome_{name}"]
+    found = connectome(path, regions, ConnectomeSettings(**settings))
+    upper = np.triu(np.nan_to_num(found.matrix(**options)))
+    assert upper.sum() == pytest.approx(expected["sum_upper"], rel=1e-6)
+    assert np.count_nonzero(upper) == expected["nonzero_upper"]
+    one, other, value = expected["top3"][0]
+    place = [int(np.flatnonzero(found.labels == label)[0]) for label in (one, other)]
+    assert upper[tuple(place)] == pytest.approx(value, rel=1e-6)
+
+
+def line(*points):
+    return np.array(points, np.float32)
+
+
+def tractogram(*lines):
+    return Tractogram(
+        points=np.concatenate(lines), offsets=np.cumsum([0, *map(len, lines)]), affine=np.eye(4), shape=(9, 9, 9)
+    )
+
+
+@pytest.fixture
+def two_regions():
+    """Labels 4 and 7 on the voxels x = 1 and x = 7 of a grid."""
+    labels = np.zeros((9, 9, 9), np.int32)
+    labels[1], labels[7] = 4, 7
+    return Atlas(labels=labels, affine=np.eye(4), names={4: "left"})
+
+
+def test_ends_belong_to_the_nearest_voxel_that_is_near_enough(two_regions):
+    lines = tractogram(line((2.9, 4, 4), (5.2, 4, 4)), line((3.1, 4, 4), (5.2, 4, 4)), line((1, 4, 4), (7, 4, 4)))
+    found = connectome(lines, two_regions, ConnectomeSettings(radius_mm=2.0))
+    assert found.pairs.tolist() == [[0, 1], [-1, 1], [0, 1]]
+    assert found.fibers_of(7, 4).tolist() == [0, 2]
+    assert found.fibers_at(7).tolist() == [0, 1, 2]
+    assert (found.assigned, found.names) == (2, ("left", "7"))
+    np.testing.assert_array_equal(found.matrix(), [[0, 2], [2, 0]])
+    np.testing.assert_allclose(found.matrix("length_mm", statistic="min"), [[np.nan, 2.3], [2.3, np.nan]], rtol=1e-6)
+    weighted = found.matrix("length_mm", weights=[3, 1, 1])
+    assert weighted[0, 1] == pytest.approx((3 * 2.3 + 6) / 4)
+    assert found.matrix(per_node_volume=True)[0, 1] == pytest.approx(2 * 2 / (81 + 81))
+
+
+def test_all_regions_on_the_way_and_fibers_without_points(two_regions):
+    lines = tractogram(line((1, 4, 4), (4, 4, 4), (7, 4, 4)), np.zeros((0, 3), np.float32), line((1, 1, 1)))
+    passed = connectome(lines, two_regions, ConnectomeSettings(assignment="all voxels"))
+    np.testing.assert_array_equal(passed.matrix(), [[1, 1], [1, 1]])
+    for assignment in ("radial", "end voxels", "backwards"):
+        found = connectome(lines, two_regions, ConnectomeSettings(assignment=assignment))
+        last = [-1, 0] if assignment == "backwards" else [0, 0]  # a point is the way back of one end only
+        assert found.pairs.tolist() == [[0, 1], [-1, -1], last]
+
+
+@pytest.mark.parametrize("suffix", [".tck", ".trx", ".trk"])
+def test_a_file_is_read_in_blocks(fibers, atlas, tmp_path, monkeypatch, suffix):
+    path = tmp_path / f"fibers{suffix}"
+    fibers.save(path)
+    with open_blocks(path) as file:
+        assert len(file) == len(fibers)
+        np.testing.assert_allclose(file.part(3, 9).points, fibers.part(3, 9).points, atol=1e-4)
+        assert len(file.part(5, 5)) == 0
+    monkeypatch.setattr(run, "_BLOCK", 100)
+    found = connectome(path, atlas)
+    np.testing.assert_array_equal(found.pairs, connectome(io.read_tractogram(path), atlas).pairs)
+    assert found.matrix().sum() > 0
+
+
+def test_a_run_that_was_stopped_goes_on(fibers, atlas, monkeypatch, tmp_path):
+    monkeypatch.setattr(run, "_BLOCK", 100)
+    whole = connectome(fibers, atlas)
+    stop = threading.Event()
+    steps = connectome_steps(fibers, atlas, stop=stop)
+    next(steps)
+    stop.set()
+    part = drive(steps)
+    assert not part.complete
+    part.save(tmp_path / "part.npz")
+    known = Connectome.load(tmp_path / "part.npz")
+    rest = drive(connectome_steps(fibers, atlas, known=known))
+    assert rest.complete
+    for of in ("count", "length_mm"):
+        np.testing.assert_array_equal(rest.matrix(of), whole.matrix(of))
+    with pytest.raises(InvalidInput, match="other settings"):
+        drive(connectome_steps(fibers, atlas, ConnectomeSettings(radius_mm=1.0), known=known))
+
+
+def test_bad_input(fibers, atlas, two_regions, tmp_path):
+    found = connectome(fibers, atlas)
+    for act, what in (
+        (lambda: found.matrix("nothing"), "nothing"),
+        (lambda: found.matrix(weights=[1, 2]), "one for each"),
+        (lambda: found.fibers_of(1, 999), "999"),
+        (lambda: Connectome.load(ATLAS), "no connectome"),
+    ):
+        with pytest.raises(InvalidInput, match=what):
+            act()
+    assert connectome(fibers.part(0, 0), atlas).matrix().sum() == 0
+
+
+def test_the_verb(fibers, atlas, tmp_path, capsys):
+    matrix, everything = tmp_path / "matrix.csv", tmp_path / "all.npz"
+    words = ["connectome", str(FIBERS), str(ATLAS), "--of", "length_mm", "--out", str(matrix), "--npz", str(everything)]
+    assert cli.main(words) == 0
+    assert "21 regions" in capsys.readouterr().out
+    with matrix.open(encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert rows[0][1:] == [row[0] for row in rows[1:]] == list(connectome(fibers, atlas).names)
+    assert float(rows[1][2]) == pytest.approx(connectome(fibers, atlas).matrix("length_mm")[0, 1], rel=1e-6)
+    assert Connectome.load(everything).complete
+    assert cli.main(["connectome", str(FIBERS), str(ATLAS)]) != 0
+
+
+def test_geodesics_join_the_regions_that_a_tract_joins():
+    field = fit_tensors(phantom.load_brain_phantom(), device="cpu")
+    labels = np.zeros(field.shape, np.int16)
+    centers = apply_affine(np.linalg.inv(field.affine), [(-9, -5, 22), (9, -5, 22), (0, 32, 8)])
+    for label, center in enumerate(np.rint(centers).astype(int), 1):
+        labels[tuple(slice(c - 1, c + 2) for c in center)] = label
+    atlas = Atlas(labels=labels, affine=field.affine)
+    found = geodesic_connectome(field, atlas, seeds_per_region=30, device="cpu")
+    counts, scores = found.matrix(), found.matrix("alignment_fa", statistic="max")
+    assert counts[0, 1] > counts[0, 2] + counts[1, 2]  # the callosum joins left and right
+    assert scores[0, 1] == found.numbers["alignment_fa"][found.fibers_of(1, 2)].max() > 0.4
+    assert found.assigned == len(found.fibers)
+    stop = threading.Event()
+    stop.set()
+    assert not drive(geodesic_connectome_steps(field, atlas, device="cpu", stop=stop)).complete
+    with pytest.raises(InvalidInput, match="two at least"):
+        geodesic_connectome(field, Atlas(labels=(labels == 1).astype(int), affine=field.affine))

@@ -1,0 +1,104 @@
+"""The dock widget Connectome."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from napari_gpubio import tracts
+from napari_gpubio.core.files import sample_path
+from napari_gpubio.tracts.connectome import Connectome, connectome
+from napari_gpubio.tracts.gui import ConnectomePanel
+from napari_gpubio.tracts.samples import brain_atlas_layers
+from tests.dock_widgets import (
+    button,
+    complaint,
+    press_and_wait,
+    save_scripts_as,
+    script_of,
+    shown_by_script,
+    until_the_end,
+)
+
+pytestmark = pytest.mark.display
+FIBERS, ATLAS = sample_path("brain_phantom/bundles.trk"), sample_path("brain_phantom/atlas.nii.gz")
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return connectome(FIBERS, tracts.io.read_atlas(ATLAS))
+
+
+@pytest.fixture
+def panel(viewer, qtbot):
+    """A panel over the phantom's bundles and regions."""
+    tracts.show(viewer, FIBERS)
+    ((labels, keywords, _),) = brain_atlas_layers()
+    viewer.add_labels(labels, **keywords)
+    yield from until_the_end(qtbot, viewer, ConnectomePanel(viewer))
+
+
+@pytest.fixture
+def counted(panel, qtbot):
+    """The panel after a run."""
+    press_and_wait(qtbot, panel, panel.run_button)
+    assert panel.message == ""
+    return panel
+
+
+def choose(box, data):
+    box.setCurrentIndex(box.findData(data))
+
+
+def busiest(matrix):
+    """Row and column of the largest cell."""
+    return tuple(int(place) for place in np.unravel_index(np.nanargmax(matrix), matrix.shape))
+
+
+def test_the_matrix_follows_what_is_chosen(counted, expected):
+    np.testing.assert_array_equal(counted.matrix(), expected.matrix())
+    choose(counted.quantity, "length_mm")
+    np.testing.assert_array_equal(counted.matrix(), expected.matrix("length_mm"))
+    choose(counted.statistic, "max")
+    counted.per_volume.setChecked(True)
+    np.testing.assert_array_equal(counted.matrix(), expected.matrix("length_mm", statistic="max", per_node_volume=True))
+
+
+def test_a_cell_shows_its_fibers(viewer, counted, expected):
+    row, column = busiest(expected.matrix())
+    counted.plot.cell_picked.emit(row, column)
+    shown = np.flatnonzero(viewer.layers["bundles"].shown)
+    np.testing.assert_array_equal(shown, expected.fibers_of(expected.labels[row], expected.labels[column]))
+    assert 0 < len(shown) < len(viewer.layers["bundles"].lines)
+    button(counted, "All fibers").click()
+    assert viewer.layers["bundles"].shown.all()
+
+
+def test_the_matrix_becomes_a_layer_and_files(viewer, counted, expected, qtbot, monkeypatch, tmp_path):
+    button(counted, "Matrix layer").click()
+    np.testing.assert_array_equal(viewer.layers["bundles number of fibers"].data, expected.matrix())
+    for text, name in (("Save matrix…", "matrix.csv"), ("Save connectome…", "all.npz")):
+        save_scripts_as(monkeypatch, tmp_path / name)
+        button(counted, text).click()
+    qtbot.waitUntil(lambda: not counted.results.files.is_busy, timeout=30_000)
+    with (tmp_path / "matrix.csv").open(encoding="utf-8") as file:
+        assert next(csv.reader(file))[1:] == list(expected.names)
+    np.testing.assert_array_equal(Connectome.load(tmp_path / "all.npz").matrix(), expected.matrix())
+
+
+def test_what_is_missing_is_told(viewer, panel, qtbot):
+    viewer.layers["brain phantom regions"].data = np.zeros((3, 3, 3), int)
+    assert "empty" in complaint(qtbot, panel)
+    viewer.layers.remove("brain phantom regions")
+    assert "atlas" in complaint(qtbot, panel)
+    viewer.layers.clear()
+    assert "no fibers" in complaint(qtbot, panel)
+
+
+def test_the_script_makes_the_same_matrix(viewer, counted, expected, monkeypatch, tmp_path):
+    choose(counted.quantity, "length_mm")
+    counted.show_cell(*busiest(expected.matrix()))
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    made = shown_by_script(script_of(counted), tmp_path, monkeypatch)
+    np.testing.assert_array_equal(made.layers["connectome"].data, np.nan_to_num(counted.matrix()))
+    np.testing.assert_array_equal(made.layers["bundles"].shown, viewer.layers["bundles"].shown)

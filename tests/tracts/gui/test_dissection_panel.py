@@ -1,0 +1,144 @@
+"""The dock widget Dissect fibers."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio import tracts
+from napari_gpubio.core.files import sample_path
+from napari_gpubio.tracts.dissection import dissect, number, through
+from napari_gpubio.tracts.gui import DissectionPanel
+from napari_gpubio.tracts.gui.dissection.rules import NUMBER, OR, Rule
+from napari_gpubio.tracts.gui.fibers import fibers_of
+from napari_gpubio.tracts.regions import Sphere
+from napari_gpubio.tracts.samples import brain_atlas_layers
+from tests.dock_widgets import button, save_scripts_as, script_of, shown_by_script, until_the_end
+
+pytestmark = pytest.mark.display
+STEM, MOTOR_LEFT, MOTOR_RIGHT = 21, 3, 4
+
+
+@pytest.fixture
+def panel(viewer, qtbot):
+    """A panel over the phantom's bundles and regions."""
+    tracts.show(viewer, sample_path("brain_phantom/bundles.trk"))
+    ((labels, keywords, _),) = brain_atlas_layers()
+    viewer.add_labels(labels, **keywords)
+    yield from until_the_end(qtbot, viewer, DissectionPanel(viewer))
+
+
+@pytest.fixture
+def settle(panel, qtbot):
+    """A function that waits for the fibers to follow."""
+
+    def wait():
+        qtbot.wait(20)
+        qtbot.waitUntil(lambda: not panel.running and not panel.waiting, timeout=60_000)
+        assert panel.message == ""
+
+    return wait
+
+
+def atlas(viewer):
+    return viewer.layers["brain phantom regions"]
+
+
+def fibers(viewer):
+    return viewer.layers["bundles"]
+
+
+def shown_bundles(viewer):
+    layer = fibers(viewer)
+    return set(np.unique(fibers_of(layer).per_fiber["bundle"][layer.shown]).astype(int).tolist())
+
+
+def test_rules_choose_fibers_as_they_are_made_and_undone(viewer, panel, settle):
+    panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
+    settle()
+    assert {2, 3} <= shown_bundles(viewer) < set(range(1, 13))
+    panel.add_rule(Rule(layer=atlas(viewer), key=MOTOR_LEFT))
+    settle()
+    assert shown_bundles(viewer) == {2}
+    row = panel.rules.rows[1]
+    row.role.setCurrentIndex(row.role.findData("not_through"))
+    settle()
+    assert 3 in shown_bundles(viewer)
+    panel.rules.undo()
+    settle()
+    assert shown_bundles(viewer) == {2}
+    panel.add_rule(Rule(joiner=OR, layer=atlas(viewer), key=MOTOR_RIGHT))
+    settle()
+    assert {2, 3} <= shown_bundles(viewer)
+    while panel.rules.rows:
+        panel.rules.undo()
+    settle()
+    assert fibers(viewer).shown.all()
+
+
+def test_a_sphere_is_followed_while_it_is_moved(viewer, panel, settle):
+    panel.add_sphere()
+    sphere = viewer.layers["sphere"]
+    for center in ((20.0, -5.0, 0.0), (10.0, 30.0, 0.0)):  # z, y, x
+        sphere.data = np.array([center]) / sphere.scale
+        settle()
+        ball = Sphere(name="", center_mm=center[::-1], radius_mm=10.0)
+        expected = dissect(fibers_of(fibers(viewer)), through(ball), device="cpu")
+        assert 0 < expected.sum() < len(expected)
+        np.testing.assert_array_equal(fibers(viewer).shown, expected)
+
+
+def test_a_box_and_a_number(viewer, panel, settle):
+    viewer.dims.set_point(0, 20.0)
+    panel.add_box()
+    panel.rules.rows[0].region_box.size_box.setValue(40.0)
+    settle()
+    with_box = np.count_nonzero(fibers(viewer).shown)
+    assert 0 < with_box < len(fibers(viewer).lines)
+    panel.add_rule(Rule(role=NUMBER, measure="length_mm", low=0.0, high=100.0))
+    settle()
+    short = dissect(fibers_of(fibers(viewer)), number("length_mm", 0, 100), device="cpu")
+    assert np.count_nonzero(fibers(viewer).shown) <= min(with_box, short.sum())
+
+
+def test_what_is_kept_becomes_a_bundle_and_a_map(viewer, panel, settle):
+    assert not button(panel, "Keep as bundle").isEnabled()
+    panel.keep_bundle()
+    assert "nothing to keep" in panel.message
+    panel.add_rule(Rule(layer=atlas(viewer), key=MOTOR_LEFT))
+    settle()
+    panel.keep_bundle()
+    kept = viewer.layers["3: motor cortex, left"]
+    assert len(kept.lines) == np.count_nonzero(fibers(viewer).shown)
+    panel.add_density()
+    settle()
+    density = viewer.layers["3: motor cortex, left density (fibers)"]
+    expected = tracts.maps.density(fibers_of(kept), device="cpu")
+    np.testing.assert_array_equal(np.sort(np.asarray(density.data).ravel()), np.sort(expected.ravel()))
+
+
+def test_an_empty_result_and_a_missing_region_are_told(viewer, panel, settle):
+    panel.add_rule(Rule(role="both_ends", layer=atlas(viewer), key=11))
+    settle()
+    assert "No fiber fits" in panel.results.findings
+    viewer.layers.remove(atlas(viewer))
+    panel.run()
+    assert "rule 1" in panel.message
+
+
+def test_without_fibers_the_panel_says_what_to_open(viewer, qtbot):
+    for panel in until_the_end(qtbot, viewer, DissectionPanel(viewer)):
+        panel.run()
+        assert "tractogram" in panel.message
+        panel.add_rule(Rule())
+        assert "tractogram" in panel.message
+
+
+def test_the_script_shows_the_same_fibers(viewer, panel, settle, monkeypatch, tmp_path):
+    panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
+    panel.add_sphere()
+    panel.add_rule(Rule(joiner=OR, role=NUMBER, measure="length_mm", low=150.0, high=1000.0))
+    settle()
+    shown = fibers(viewer).shown.copy()
+    assert 0 < shown.sum() < len(shown)
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    made = shown_by_script(script_of(panel), tmp_path, monkeypatch)
+    np.testing.assert_array_equal(made.layers["bundles"].shown, shown)
