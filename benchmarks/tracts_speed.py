@@ -15,7 +15,7 @@ from pathlib import Path
 from common import Row, compact
 from speed import Benchmark, Part, seconds_cells
 from tracts.brain import Plan, export_brain, load_brain
-from tracts.call_rows import gpu_memory, interaction, preparation, tensor_fit
+from tracts.call_rows import gpu_memory, interaction, preparation, tensor_fit, to_target
 from tracts.peer_rows import peers
 from tracts.tracing_rows import corpus_callosum, one_core, seed_benchmark
 
@@ -28,6 +28,7 @@ PARTS = {
     "f": Part(one_core, "One core of the CPU"),
     "g": Part(gpu_memory, "Memory of a GPU", gpu_only=True),
     "h": Part(peers, "Beside DIPY"),
+    "i": Part(to_target, "Fibers to a target"),
 }
 
 

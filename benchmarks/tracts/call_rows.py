@@ -1,4 +1,4 @@
-"""Rows c, d, e and g: making the field ready, the tensor fit, a click, and the memory of a GPU."""
+"""Rows c, d, e, g and i: making the field ready, the tensor fit, a click, a GPU's memory, fibers to a target."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -8,20 +8,23 @@ import numpy as np
 from common import Array, PoolBytes, Row, Stopwatch, Timing, row, skipped, timed_on
 
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.kernels.rays import cpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.kernels.tensors import cpu as tensors_cpu
 from napari_gpubio.tracts.kernels.tensors.problem import fit_problem
 from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.regions import Sphere
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
-from tracts.brain import Plan, callosum_click
-from tracts.problems import FREE, random_field
+from tracts.brain import Plan, callosum_box, callosum_click
+from tracts.problems import CUBIC_RK4, FREE, STEP_VOXELS, random_field
 from tracts.tracing import recorded
 
+TO_BALL_MM = np.array([30.0, 0.0, 25.0])  # from the middle of the callosal region to that of the target
 CLICK_TARGET = {"cpu": "< 1 s on 2 cores", "cuda": "< 0.1 s on a GPU"}
 
 
@@ -106,6 +109,32 @@ def _click_row(
         name, device, timing, steps, "points", fibers=len(fibers), mean_steps=steps / max(len(fibers), 1),
         settings=recorded(settings), **more,
     )  # fmt: skip
+
+
+def to_target(plan: Plan) -> Iterator[Row]:
+    """Row i: all directions from the callosal region of the real brain, of which those that reach a ball are kept."""
+    if isinstance(plan.brain, str):
+        yield skipped("i fibers to a target", plan.brain)
+        return
+    field = plan.brain.field
+    first, extent = callosum_box(field)
+    seeds = apply_affine(field.affine, first + np.argwhere(np.ones(extent)))
+    ball = Sphere(name="ball", center_mm=tuple(callosum_click(field)[0] + TO_BALL_MM), radius_mm=8.0)
+    directions = Directions(kind="sphere", count=100 if plan.quick else 1000, both_ways=False)
+    settings = replace(CUBIC_RK4, step_mm=STEP_VOXELS * float(field.voxel_sizes_mm.min()), max_steps=2000)
+    for device in plan.devices:
+        kept: list[Tractogram] = []
+
+        def work(where: Device = device, kept: list[Tractogram] = kept) -> None:
+            kept[:] = [track(field, seeds, directions, settings, target=ball, only_target=True, device=where)]
+
+        timing = timed_on(device, work, plan.repeats)
+        launched = len(seeds) * directions.count
+        yield row(
+            "i fibers to a target, track() end to end", device, timing, launched, "fibers launched",
+            fibers=len(kept[0]), mean_steps=len(kept[0].points) / max(len(kept[0]), 1), settings=recorded(settings),
+            target="< 0.15 s on an H200" if device.is_gpu and not plan.quick else "",
+        )  # fmt: skip
 
 
 def _first_click(field: TensorField, click: Array, device: Device) -> None:

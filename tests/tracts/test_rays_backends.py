@@ -20,6 +20,7 @@ from tests.tracts.ray_samples import (
     CALLOSUM,
     FIELDS,
     KINDS,
+    SEEDS,
     brain,
     fresh,
     problem,
@@ -110,6 +111,20 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, kind, order):
     make, seeds = FIELDS["brain"]
     with loader.thread_order(order):
         check_backends(problem(fresh(make()), seeds, settings_of(kind, fa_stop=0.2)))
+
+
+@pytest.mark.parametrize(("precision", "lanes", "kept"), [("single", 2, 2), ("single", 3, 1), ("double", 6, 0)])
+def test_rays_that_several_lanes_trace_have_the_bits_of_the_cpu(fake_gpu, monkeypatch, precision, lanes, kept):
+    """As on a GPU; elsewhere one lane traces a ray, since exchanges between lanes take long here."""
+    fake_gpu()
+    p = problem(
+        fresh(brain()), SEEDS[:2], settings_of("cubic", precision, max_length_mm=12.0, fa_stop=0.3), Directions(count=3)
+    )
+    monkeypatch.setitem(gpu._LANES, np.dtype(p.real), (lanes, kept))
+    monkeypatch.setattr(
+        gpu, "kernel", lambda *a, defines, **how: kernels.kernel(*a, defines=(*defines, "EXCHANGE"), **how)
+    )
+    assert len(set(check_backends(p).ravel())) > 1  # rays that end while others of their warp go on
 
 
 @BOTH_KINDS

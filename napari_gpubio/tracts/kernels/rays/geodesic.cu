@@ -10,7 +10,20 @@
         trace<KIND>(GlobalField{volumes.field}, volumes, settings, rays, output);                                      \
     }
 
-TRACE_KERNEL(trace_cubic, CUBIC)
+// LANES trace a ray together, each of which keeps KEPT of its components in registers; gpu.py chooses both.
+#if defined(GPUBIO_ON_CPU) && !defined(EXCHANGE)
+using Spline = SplineField<1, 6>;  // exchanges between lanes take long there
+#else
+using Spline = SplineField<LANES, KEPT>;
+#endif
+
+extern "C" __global__ void __launch_bounds__(32, 1)
+    trace_cubic(RayVolumes volumes, RaySettings settings, Rays rays, RayOutput output)
+{
+    __shared__ Nodes shared[Spline::SHARED > 0 ? Spline::SHARED * 16 * 32 : 1];
+    trace<CUBIC>(Spline(volumes.field, shared + threadIdx.x), volumes, settings, rays, output);
+}
+
 TRACE_KERNEL(trace_linear, LINEAR)
 TRACE_KERNEL(trace_vanaart, VANAART)
 TRACE_KERNEL(trace_eudx, EUDX)

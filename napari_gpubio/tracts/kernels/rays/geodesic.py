@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from napari_gpubio.core.intrinsics import multiply_add
 from napari_gpubio.core.jit import helper, kernel, leaf
 from napari_gpubio.tracts.kernels.rays.interpolation import (
     multiply,
@@ -34,12 +35,30 @@ def inside(shape, x, y, z):
 
 
 @leaf
+def contracted(m, squares):
+    """Sum of the products of two symmetric matrices' components."""
+    m0, m1, m2, m3, m4, m5 = m
+    q0, q1, q2, q3, q4, q5 = squares
+    diagonal = multiply_add(m2, q2, multiply_add(m1, q1, m0 * q0))
+    return multiply_add(m5, q5, multiply_add(m4, q4, multiply_add(m3, q3, diagonal)))
+
+
+@leaf
 def hamilton(samples, u, v, w):
     """x' = W p and p_k' = -1/2 p.(d_k W) p from W and its gradient, with p = (u, v, w)."""
     s0, s1, s2, s3 = samples
+    xx, yy, zz, xy, xz, yz = s0
     half = type(u)(0.5)
-    vx, vy, vz = multiply(s0, u, v, w)
-    return vx, vy, vz, -half * quadratic(s1, u, v, w), -half * quadratic(s2, u, v, w), -half * quadratic(s3, u, v, w)
+    hu, hv, hw = -half * u, -half * v, -half * w
+    squares = hu * u, hv * v, hw * w, -u * v, -u * w, -v * w
+    return (
+        multiply_add(xz, w, multiply_add(xy, v, xx * u)),
+        multiply_add(yz, w, multiply_add(yy, v, xy * u)),
+        multiply_add(zz, w, multiply_add(yz, v, xz * u)),
+        contracted(s1, squares),
+        contracted(s2, squares),
+        contracted(s3, squares),
+    )
 
 
 @leaf
@@ -107,7 +126,10 @@ def advanced(y, t, k):
     """y + t k."""
     y0, y1, y2, y3, y4, y5 = y
     k0, k1, k2, k3, k4, k5 = k
-    return y0 + t * k0, y1 + t * k1, y2 + t * k2, y3 + t * k3, y4 + t * k4, y5 + t * k5
+    return (
+        multiply_add(t, k0, y0), multiply_add(t, k1, y1), multiply_add(t, k2, y2),
+        multiply_add(t, k3, y3), multiply_add(t, k4, y4), multiply_add(t, k5, y5),
+    )  # fmt: skip
 
 
 @kernel

@@ -4,6 +4,7 @@
 #include "geodesic.cuh"
 
 struct TextureField {
+    using Group = Lanes<1>;
     enum { EAGER = 1 };  // read ahead: nothing waits for a fetch, and beyond the edge it gives the edge
     const cudaTextureObject_t* textures;
 

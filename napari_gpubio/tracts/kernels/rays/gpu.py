@@ -20,7 +20,9 @@ Array = npt.NDArray[Any]
 SOURCE = Path(__file__).with_name("geodesic.cu")
 TEXTURE_SOURCE = Path(__file__).with_name("geodesic_texture.cu")
 _KERNELS = {CUBIC: "trace_cubic", LINEAR: "trace_linear", VANAART: "trace_vanaart", EUDX: "trace_eudx"}
-_WARP = 32  # rays a block at most; the launch bounds in geodesic.cu
+_WARP = 32  # threads of a block at most; the launch bounds in geodesic.cu
+# Of the cubic kernel, by the precision: lanes that trace a ray together, and components that each keeps in registers.
+_LANES = {np.dtype(np.float32): (2, 2), np.dtype(np.float64): (6, 0)}
 _SCHEDULERS = 4  # of a processor; each works on one warp at a time
 _PACK_THREADS = 64
 
@@ -48,13 +50,19 @@ def layouts(real: Any) -> dict[str, np.dtype[Any]]:
     }
 
 
-def rays_per_block(rays: int, processors: int) -> int:
+def defines_of(real: Any) -> tuple[str, ...]:
+    """How the kernels are compiled for a precision."""
+    lanes, kept = _LANES[np.dtype(real)]
+    return f"REAL={'double' if real == np.float64 else 'float'}", f"LANES={lanes}", f"KEPT={kept}"
+
+
+def rays_per_block(rays: int, processors: int, lanes: int = 1) -> int:
     """Number of rays of a block: a full warp, or fewer where schedulers would be left without work.
 
     A ray waits for memory most of the time, its warp for the slowest of its rays, and all warps of a processor for the
     one path to the memory; so a few thousand rays are done soonest when spread over all schedulers of all processors.
     """
-    return max(1, min(_WARP, -(-rays // (_SCHEDULERS * processors))))
+    return max(1, min(_WARP // lanes, -(-rays // (_SCHEDULERS * processors))))
 
 
 def prepare_field(problem: RayProblem) -> Any:
@@ -181,7 +189,8 @@ class Run:
             struct(self._layouts["Rays"], **rays._asdict(), count=count),
             struct(self._layouts["RayOutput"], **output._asdict(), ray_points=self._problem.settings.ray_points),
         )
-        threads = rays_per_block(count, processor_count(self.device))
+        lanes = _LANES[np.dtype(self._problem.real)][0] if self._problem.kind == CUBIC else 1
+        rays_a_block = rays_per_block(count, processor_count(self.device), lanes)
         arguments: tuple[Any, ...] = (self._volumes, self._settings, *self._chunk)
         if self._textures is not None:
             run = kernel(TEXTURE_SOURCE, "trace_vanaart_texture")
@@ -189,7 +198,7 @@ class Run:
             arguments = (struct(self._layouts["Textures"], components=addresses), *arguments)
         else:
             run = self._kernel(_KERNELS[self._problem.kind])
-        run((-(-count // threads),), (threads,), arguments)
+        run((-(-count // rays_a_block),), (rays_a_block * lanes,), arguments)
 
     def _arrivals(self, host_rays: Rays) -> npt.NDArray[np.int64]:
         """Which fibers reach the target: they are traced without storing points."""
@@ -233,8 +242,7 @@ class Run:
 
     def _kernel(self, name: str) -> Any:
         """Strict, since rays in a noisy metric part exponentially; so they are the CPU's to the last bits."""
-        real = "double" if self._problem.real == np.float64 else "float"
-        return kernel(SOURCE, name, defines=(f"REAL={real}",), strict=True)
+        return kernel(SOURCE, name, defines=defines_of(self._problem.real), strict=True)
 
 
 def _textures(field: Any) -> list[Any]:

@@ -40,6 +40,34 @@ struct Shape {
     int x, y, z;
 };
 
+// The lanes of a warp that trace one ray together: all do the same but where they sample the field. A block is a warp at
+// most, and no lane of it may leave a loop before the others, for each takes part in every exchange.
+template <int COUNT>
+struct Lanes {
+    enum { count = COUNT };
+
+    // Number of this lane among its ray's.
+    static __device__ __forceinline__ int number() { return COUNT == 1 ? 0 : int(threadIdx.x % COUNT); }
+
+    // Whether it is so for any ray of the warp, or for the only ray of this thread.
+    static __device__ __forceinline__ bool any(bool it)
+    {
+        if constexpr (COUNT == 1)
+            return it;
+        else
+            return __any_sync(0xffffffffu, it);
+    }
+
+    // A lane's number, for all lanes of its ray.
+    static __device__ __forceinline__ real from(int lane, real x)
+    {
+        if constexpr (COUNT == 1)
+            return x;
+        else
+            return __shfl_sync(0xffffffffu, x, int(threadIdx.x) / COUNT * COUNT + lane);
+    }
+};
+
 // What every ray reads beside the field: principal directions and FA of the voxels, the mask, the Euclidean metric.
 struct Space {
     const float* __restrict__ guide;
@@ -56,12 +84,6 @@ __device__ __forceinline__ real multiply_add(real a, real b, real c)
         return __fmaf_rn(a, b, c);
     else
         return __fma_rn(a, b, c);
-}
-
-// Weighted sum of four nodes.
-__device__ __forceinline__ real weighted(const real* w, real f0, real f1, real f2, real f3)
-{
-    return multiply_add(w[3], f3, multiply_add(w[2], f2, multiply_add(w[1], f1, w[0] * f0)));
 }
 
 // Linear interpolation from f to g.
@@ -111,62 +133,13 @@ __device__ __forceinline__ size_t node_index(int i, int j, int k, int ny, int nz
     return ((size_t)i * ny + j) * nz + k;
 }
 
-// Weights of the four nodes of a cubic B-spline at fraction t, and their derivatives.
-__device__ __forceinline__ void spline_weights(real t, real* w, real* d)
-{
-    const real u = real(1) - t, sixth = real(1) / real(6), half = real(0.5);
-    w[0] = u * u * u * sixth;
-    w[1] = (real(4) - real(6) * t * t + real(3) * t * t * t) * sixth;
-    w[2] = (real(4) - real(6) * u * u + real(3) * u * u * u) * sixth;
-    w[3] = t * t * t * sixth;
-    d[0] = -u * u * half;
-    d[1] = (real(3) * t * t - real(4) * t) * half;
-    d[2] = (real(4) * u - real(3) * u * u) * half;
-    d[3] = t * t * half;
-}
-
 // A volume in global memory, interpolated in the kernel.
 struct GlobalField {
+    using Group = Lanes<1>;
     enum { EAGER = 0 };  // not read ahead: the interpolation would wait for its loads then and there
     const real* __restrict__ data;
 
-    // Value (s[0]) and gradient (s[1..3]) of the spline of six components; nodes are padded by one before, two behind.
-    __device__ void cubic(Shape n, real x, real y, real z, real s[4][6]) const
-    {
-        const int i = (int)x, j = (int)y, k = (int)z, ny = n.y + 3, nz = n.z + 3;
-        real wx[4], wy[4], wz[4], gx[4], gy[4], gz[4];
-        spline_weights(x - real(i), wx, gx);
-        spline_weights(y - real(j), wy, gy);
-        spline_weights(z - real(k), wz, gz);
-#pragma unroll
-        for (int q = 0; q < 4; ++q)
-#pragma unroll
-            for (int c = 0; c < 6; ++c) s[q][c] = real(0);
-#pragma unroll
-        for (int a = 0; a < 4; ++a) {
-#pragma unroll
-            for (int b = 0; b < 4; ++b) {
-                const real* row = data + 6 * node_index(i + a, j + b, k, ny, nz);
-                const real wab = wx[a] * wy[b], dx = gx[a] * wy[b], dy = wx[a] * gy[b];
-                real f0[6], f1[6], f2[6], f3[6];
-                load<6>(row, f0);
-                load<6>(row + 6, f1);
-                load<6>(row + 12, f2);
-                load<6>(row + 18, f3);
-#pragma unroll
-                for (int c = 0; c < 6; ++c) {
-                    const real value = weighted(wz, f0[c], f1[c], f2[c], f3[c]);
-                    const real slope = weighted(gz, f0[c], f1[c], f2[c], f3[c]);
-                    s[0][c] = multiply_add(wab, value, s[0][c]);
-                    s[1][c] = multiply_add(dx, value, s[1][c]);
-                    s[2][c] = multiply_add(dy, value, s[2][c]);
-                    s[3][c] = multiply_add(wab, slope, s[3][c]);
-                }
-            }
-        }
-    }
-
-    // Value and gradient of the trilinear interpolant of six components.
+    // Value (s[0]) and gradient (s[1..3]) of the trilinear interpolant of six components.
     __device__ void linear(Shape n, real x, real y, real z, real s[4][6]) const
     {
         const int i = min((int)x, n.x - 2), j = min((int)y, n.y - 2), k = min((int)z, n.z - 2);

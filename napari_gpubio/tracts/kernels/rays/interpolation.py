@@ -43,18 +43,19 @@ def solve_symmetric(m, x, y, z):
 def spline_weights(t):
     """Weights of the four nodes of a cubic B-spline at fraction t, and their derivatives."""
     real = type(t)
-    u, sixth, half = real(1) - t, real(1) / real(6), real(0.5)
+    u, sixth, half, two_thirds = real(1) - t, real(1) / real(6), real(0.5), real(2) / real(3)
+    tt, uu = t * t, u * u
     weights = (
-        u * u * u * sixth,
-        (real(4) - real(6) * t * t + real(3) * t * t * t) * sixth,
-        (real(4) - real(6) * u * u + real(3) * u * u * u) * sixth,
-        t * t * t * sixth,
+        uu * u * sixth,
+        multiply_add(tt, multiply_add(half, t, real(-1)), two_thirds),
+        multiply_add(uu, multiply_add(half, u, real(-1)), two_thirds),
+        tt * t * sixth,
     )
     slopes = (
-        -u * u * half,
-        (real(3) * t * t - real(4) * t) * half,
-        (real(4) * u - real(3) * u * u) * half,
-        t * t * half,
+        -half * uu,
+        t * multiply_add(real(1.5), t, real(-2)),
+        u * multiply_add(real(-1.5), u, real(2)),
+        half * tt,
     )
     return weights, slopes
 
@@ -86,6 +87,13 @@ def cell(x, count):
     return count - 2 if i > count - 2 else i
 
 
+@leaf
+def spline_row(field, row, wz, gz):
+    """Value and slope along z of the spline's components, from four nodes; ``row`` is the flat index of the first."""
+    f0, f1, f2, f3 = load(field, row), load(field, row + 6), load(field, row + 12), load(field, row + 18)
+    return weighted(wz, f0, f1, f2, f3), weighted(gz, f0, f1, f2, f3)
+
+
 @helper
 def sample_cubic(field, x, y, z):
     """Value and gradient of the spline of six components, as four tuples; nodes are padded by one voxel."""
@@ -97,16 +105,16 @@ def sample_cubic(field, x, y, z):
     _, ny, nz, _ = field.shape
     s0 = s1 = s2 = s3 = spread(real(0))
     for a in range(4):
-        for b in range(4):
-            row = 6 * (((i + a) * ny + j + b) * nz + k)
-            f0, f1, f2, f3 = load(field, row), load(field, row + 6), load(field, row + 12), load(field, row + 18)
-            value = weighted(wz, f0, f1, f2, f3)
-            slope = weighted(gz, f0, f1, f2, f3)
-            wab = wx[a] * wy[b]
-            s0 = multiply_add(wab, value, s0)
-            s1 = multiply_add(gx[a] * wy[b], value, s1)
-            s2 = multiply_add(wx[a] * gy[b], value, s2)
-            s3 = multiply_add(wab, slope, s3)
+        row = 6 * (((i + a) * ny + j) * nz + k)
+        v0, g0 = spline_row(field, row, wz, gz)
+        v1, g1 = spline_row(field, row + 6 * nz, wz, gz)
+        v2, g2 = spline_row(field, row + 12 * nz, wz, gz)
+        v3, g3 = spline_row(field, row + 18 * nz, wz, gz)
+        value = weighted(wy, v0, v1, v2, v3)
+        s0 = multiply_add(wx[a], value, s0)
+        s1 = multiply_add(gx[a], value, s1)
+        s2 = multiply_add(wx[a], weighted(gy, v0, v1, v2, v3), s2)
+        s3 = multiply_add(wx[a], weighted(wy, g0, g1, g2, g3), s3)
     return six(s0), six(s1), six(s2), six(s3)
 
 
