@@ -142,8 +142,9 @@ def _by_nodes(lines: Array, turned: npt.NDArray[np.bool_]) -> npt.NDArray[np.flo
 def _guide(lines: Array, fibers: Tractogram, start: Any) -> npt.NDArray[np.float64]:
     """The line that all fibers shall run like, shape (K, 3)."""
     if start is None:
-        order = np.argsort(fibers.lengths_mm(), kind="stable")
-        line = lines[order[len(order) // 2]]
+        coarse = lines[:, :: max(1, lines.shape[1] // 12)]
+        lengths = np.linalg.norm(np.diff(coarse, axis=1), axis=2).sum(axis=1)
+        line = lines[np.argsort(lengths, kind="stable")[len(lines) // 2]]
         way = line[-1] - line[0]
         return np.ascontiguousarray(line[::-1] if way[np.argmax(np.abs(way))] < 0 else line).copy()
     if np.ndim(start) == 0:

@@ -39,13 +39,15 @@ def interpolate_evenly(start: int, stop: int, points: Array, offsets: Array, val
             total += _step(points, p)
         before = offsets[f]
         begin, step = 0.0, _step(points, before) if before < last else 0.0
+        rate = 1.0 / step if step > 0.0 else 0.0
         for node in range(nodes):
             wanted = total * node / (nodes - 1)
             while before < last - 1 and begin + step <= wanted:
                 begin += step
                 before += 1
                 step = _step(points, before)
-            share = min(max((wanted - begin) / step, 0.0), 1.0) if step > 0.0 else 0.0
+                rate = 1.0 / step if step > 0.0 else 0.0
+            share = min(max((wanted - begin) * rate, 0.0), 1.0)
             after = min(before + 1, last)
             for column in range(columns):
                 out[f, node, column] = (1.0 - share) * values[before, column] + share * values[after, column]
