@@ -75,11 +75,19 @@ def _is_outside(source: Any, px: Any, py: Any, pz: Any) -> Any:
 @helper
 def _interpolated(source: Any, px: Any, py: Any, pz: Any) -> Any:
     nx, ny, nz = source.shape
+    i, j, k = np.int64(np.floor(px)), np.int64(np.floor(py)), np.int64(np.floor(pz))
+    fx, fy, fz = px - i, py - j, pz - k
+    if 0 <= i < nx - 1 and 0 <= j < ny - 1 and 0 <= k < nz - 1:
+        low = (1.0 - fy) * ((1.0 - fx) * source[i, j, k] + fx * source[i + 1, j, k])
+        low += fy * ((1.0 - fx) * source[i, j + 1, k] + fx * source[i + 1, j + 1, k])
+        high = (1.0 - fy) * ((1.0 - fx) * source[i, j, k + 1] + fx * source[i + 1, j, k + 1])
+        high += fy * ((1.0 - fx) * source[i, j + 1, k + 1] + fx * source[i + 1, j + 1, k + 1])
+        value = (1.0 - fz) * low + fz * high
+        if value == value:  # no voxel is NaN
+            return value
     nearest = source[np.int64(np.floor(px + 0.5)), np.int64(np.floor(py + 0.5)), np.int64(np.floor(pz + 0.5))]
     if nearest != nearest:
         return np.nan
-    i, j, k = np.int64(np.floor(px)), np.int64(np.floor(py)), np.int64(np.floor(pz))
-    fx, fy, fz = px - i, py - j, pz - k
     total, weights = 0.0, 0.0
     for corner in range(8):
         di, dj, dk = corner & 1, (corner >> 1) & 1, corner >> 2

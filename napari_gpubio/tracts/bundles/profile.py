@@ -16,6 +16,8 @@ from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere, distanc
 Array = npt.NDArray[Any]
 Start = int | AnyRegion | npt.ArrayLike | None
 _LEAST_FIBERS = 500  # worth a thread
+_COMPARED = 12  # points of two fibers whose distances tell whether they run the same way
+_ROUNDS = 10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,7 +32,7 @@ class Profile:
     counts
         Fibers that have a value at each node, shape (K,).
     line_mm
-        Mean position of them, shape (K, 3), world mm.
+        Mean position of them (of all fibers where none has a value), shape (K, 3), world mm.
     values
         Value of each fiber at each node, shape (F, K); NaN outside of the image.
     weights
@@ -93,9 +95,9 @@ def profile(
         `dipy.stats.analysis.gaussian_weights`, which inverts the upper triangle of the covariance, for comparison.
     start
         Which end is the first node. None: of the fiber of median length, the left, back or lower end, along the axis
-        in which its ends are farthest apart. A number: the first point of that fiber. A line of world points, shape
-        (n, 3): its first point. (Other fibers run like that fiber or line, by the mean distance of their points, MDF of
-        Garyfallidis et al. 2012.) A region: of each fiber, the end that is nearer to it.
+        in which its ends are farthest apart; other fibers run like the bundle's mean line. A number: the first point of
+        that fiber. A line of world points, shape (n, 3): its first point. (Fibers run like that fiber or line, by the
+        mean distance of points, MDF of Garyfallidis et al. 2012.) A region: of each fiber, the end that is nearer.
 
     Returns
     -------
@@ -118,15 +120,54 @@ def profile(
 
 def _turned(lines: Array, fibers: Tractogram, start: Start) -> npt.NDArray[np.bool_]:
     """Which lines run from the last node to the first."""
+    if not len(lines):
+        return np.zeros(0, bool)
+    if isinstance(start, Region | Sphere | Box):
+        return distances_mm(start, lines[:, -1]) < distances_mm(start, lines[:, 0])
+    few = np.linspace(0, lines.shape[1] - 1, _COMPARED).astype(np.int64)
+    if start is not None:
+        return _unlike(lines[:, few], _guide(lines, fibers, start)[few])
+    return _turned_from_mean(lines[:, few])
+
+
+def _turned_from_mean(lines: Array) -> npt.NDArray[np.bool_]:
+    """Begin with the fiber of median length; then compare all with their mean line, until none turns."""
+    lengths = np.linalg.norm(np.diff(lines, axis=1), axis=2).sum(axis=1)
+    line = lines[np.argsort(lengths, kind="stable")[len(lines) // 2]]
+    way = line[-1] - line[0]
+    turned = _unlike(lines, line[::-1] if way[np.argmax(np.abs(way))] < 0 else line)
+    for _ in range(_ROUNDS):
+        mean = (lines[~turned].sum(axis=0) + lines[turned, ::-1].sum(axis=0)) / len(lines)
+        before, turned = turned, _unlike(lines, mean)
+        if (turned == before).all():
+            break
+    return turned
+
+
+def _unlike(lines: Array, line: Array) -> npt.NDArray[np.bool_]:
+    """Which lines are nearer to a line when they are reversed."""
     from napari_gpubio.core.jit import run_blocks
     from napari_gpubio.tracts.kernels.profiles import find_turned
 
     turned = np.zeros(len(lines), bool)
-    if len(lines) and isinstance(start, Region | Sphere | Box):
-        turned[:] = distances_mm(start, lines[:, -1]) < distances_mm(start, lines[:, 0])
-    elif len(lines):
-        run_blocks(find_turned, len(lines), lines, _guide(lines, fibers, start), turned, least=_LEAST_FIBERS)
+    parts = (np.ascontiguousarray(lines), np.ascontiguousarray(line), turned)
+    run_blocks(find_turned, len(lines), *parts, least=_LEAST_FIBERS)
     return turned
+
+
+def _guide(lines: Array, fibers: Tractogram, start: Any) -> npt.NDArray[np.float64]:
+    """The line that all fibers shall run like, shape (K, 3)."""
+    if np.ndim(start) == 0:
+        if not isinstance(start, int | np.integer) or not 0 <= start < len(lines):
+            raise InvalidInput(f"start is {start!r}; give a fiber from 0 to {len(lines) - 1}, a line, or a region")
+        return np.asarray(lines[start])
+    points = np.asarray(start, np.float32)
+    if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2 or not np.isfinite(points).all():
+        raise InvalidInput(f"the line to start from has shape {points.shape}; give two or more points (x, y, z) in mm")
+    if len(points) == lines.shape[1]:
+        return points.astype(np.float64)
+    one = Tractogram(points=points, offsets=np.array([0, len(points)]), affine=fibers.affine, shape=fibers.shape)
+    return np.asarray(resample(one, lines.shape[1])[0])
 
 
 def _by_nodes(lines: Array, turned: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
@@ -139,24 +180,6 @@ def _by_nodes(lines: Array, turned: npt.NDArray[np.bool_]) -> npt.NDArray[np.flo
     return ordered
 
 
-def _guide(lines: Array, fibers: Tractogram, start: Any) -> npt.NDArray[np.float64]:
-    """The line that all fibers shall run like, shape (K, 3)."""
-    if start is None:
-        order = np.argsort(fibers.lengths_mm(), kind="stable")
-        line = lines[order[len(order) // 2]]
-        way = line[-1] - line[0]
-        return np.ascontiguousarray(line[::-1] if way[np.argmax(np.abs(way))] < 0 else line).copy()
-    if np.ndim(start) == 0:
-        if not isinstance(start, int | np.integer) or not 0 <= start < len(lines):
-            raise InvalidInput(f"start is {start!r}; give a fiber from 0 to {len(lines) - 1}, a line, or a region")
-        return np.asarray(lines[start]).copy()
-    points = np.asarray(start, np.float32)
-    if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2 or not np.isfinite(points).all():
-        raise InvalidInput(f"the line to start from has shape {points.shape}; give two or more points (x, y, z) in mm")
-    one = Tractogram(points=points, offsets=np.array([0, len(points)]), affine=fibers.affine, shape=fibers.shape)
-    return np.asarray(resample(one, lines.shape[1])[0])
-
-
 def _averaged(nodes: Array, values: Array, turned: npt.NDArray[np.bool_], weighting: str) -> Profile:
     from napari_gpubio.core.jit import run_blocks
     from napari_gpubio.tracts.kernels.profiles import MOMENTS, node_moments, node_statistics
@@ -165,8 +188,11 @@ def _averaged(nodes: Array, values: Array, turned: npt.NDArray[np.bool_], weight
     moments, out, weights = np.empty((count, MOMENTS)), np.empty((count, 3)), np.empty(values.shape)
     run_blocks(node_moments, count, nodes, values, moments)
     run_blocks(node_statistics, count, nodes, values, moments, _forms(moments, weighting), weights, out)
+    line, missed = moments[:, 1:4].copy(), moments[:, 0] == 0
+    if len(turned):
+        line[missed] = nodes[missed].mean(axis=1)
     return Profile(
-        mean=out[:, 0], sd=out[:, 1], se=out[:, 2], counts=moments[:, 0].astype(np.int64), line_mm=moments[:, 1:4],
+        mean=out[:, 0], sd=out[:, 1], se=out[:, 2], counts=moments[:, 0].astype(np.int64), line_mm=line,
         values=values.T, weights=weights.T, turned=turned, weighting=weighting,
     )  # fmt: skip
 

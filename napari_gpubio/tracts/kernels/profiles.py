@@ -9,7 +9,6 @@ from napari_gpubio.core.jit import helper, kernel
 
 Array = npt.NDArray[Any]
 MOMENTS = 11  # of a node: fibers, mean x, y, z, covariance xx, yy, zz, xy, xz, yz, and whether it can be inverted
-COMPARED = 12  # points of two fibers whose distances tell which way they run
 NEAREST = 0.01  # Mahalanobis distance below which no fiber gets a larger weight
 _FLAT = 1e-10  # determinant of a covariance, relative to that of a round one, below which it counts as singular
 
@@ -39,13 +38,15 @@ def interpolate_evenly(start: int, stop: int, points: Array, offsets: Array, val
             total += _step(points, p)
         before = offsets[f]
         begin, step = 0.0, _step(points, before) if before < last else 0.0
+        rate = 1.0 / step if step > 0.0 else 0.0
         for node in range(nodes):
             wanted = total * node / (nodes - 1)
             while before < last - 1 and begin + step <= wanted:
                 begin += step
                 before += 1
                 step = _step(points, before)
-            share = min(max((wanted - begin) / step, 0.0), 1.0) if step > 0.0 else 0.0
+                rate = 1.0 / step if step > 0.0 else 0.0
+            share = min(max((wanted - begin) * rate, 0.0), 1.0)
             after = min(before + 1, last)
             for column in range(columns):
                 out[f, node, column] = (1.0 - share) * values[before, column] + share * values[after, column]
@@ -61,7 +62,7 @@ def _step(points: Array, p: int) -> Any:
 
 @kernel
 def find_turned(start: int, stop: int, lines: Array, line: Array, turned: Array) -> None:
-    """Tell which fibers are nearer to a line when they are reversed, by the mean distance of some points (MDF).
+    """Tell which fibers are nearer to a line when they are reversed, by the mean distance of points (MDF).
 
     Parameters
     ----------
@@ -73,11 +74,9 @@ def find_turned(start: int, stop: int, lines: Array, line: Array, turned: Array)
         Shape (F,), booleans that are written.
     """
     last = lines.shape[1] - 1
-    pairs = min(last, COMPARED - 1)
     for f in range(start, stop):
         same, opposite = 0.0, 0.0
-        for n in range(pairs + 1):
-            k = n * last // pairs
+        for k in range(last + 1):
             x = lines[f, k, 0] - line[k, 0]
             y = lines[f, k, 1] - line[k, 1]
             z = lines[f, k, 2] - line[k, 2]

@@ -47,6 +47,14 @@ def test_fibers_run_from_left_to_right_and_those_that_do_not_are_told():
     assert found.notes == ("16 of 50 fibers were reversed",)
 
 
+def test_another_profile_that_starts_from_its_line_is_the_same():
+    first = profile(bundle(), RAMP, np.eye(4), 20)
+    again = profile(bundle(), RAMP, np.eye(4), 20, start=first.line_mm)
+    assert (again.turned == first.turned).all()
+    other = profile(bundle(seed=1), RAMP, np.eye(4), 20, start=first.line_mm[::-1])
+    np.testing.assert_allclose(other.mean, first.mean[::-1], atol=1e-5)
+
+
 STARTS = {
     "a region": Sphere(name="right", center_mm=(35, 10, 10), radius_mm=4),
     "a fiber": 2,
@@ -104,6 +112,7 @@ def test_a_fiber_counts_only_where_the_image_has_a_value():
     found = profile(bundle(), image, np.eye(4), 31)
     assert found.counts.tolist() == [50] * 25 + [0] * 6
     assert np.isnan(found.mean[25:]).all()
+    np.testing.assert_allclose(found.line_mm[:, 0], np.linspace(5, 35, 31), atol=1e-5)
     assert "6 of 31 nodes" in found.notes[-1]
 
 
