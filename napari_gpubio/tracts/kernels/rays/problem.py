@@ -229,7 +229,7 @@ class RayProblem:
         return self.volume.cache.get(key, make)
 
     def dual_eigenvalues(self, values: Any, xp: Any = np) -> Any:
-        """Eigenvalues of the dual metric W from the tensors', in units of 1e-3 mm^2/s (arrays of ``xp``, NumPy or CuPy)."""
+        """Eigenvalues of the dual metric W from the tensors', in 1e-3 mm^2/s (arrays of ``xp``, NumPy or CuPy)."""
         s = self.settings
         dual = METRICS[s.metric](self._limited(values), s.sharpening)
         if s.metric != "adaptive":
