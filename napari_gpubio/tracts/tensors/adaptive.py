@@ -7,8 +7,8 @@ equation with Neumann's boundary condition. Volume and length are those of g, wi
 
 - Along V the norm counts as little as across it (eigenvalues l2, l2, l3 instead of l1, l2, l3), since that part of
   grad alpha does not bend a geodesic.
-- The weight w is the linear anisotropy ``1 - l2 / l1`` of the voxel times the mean of its neighbors', so that alpha is
-  continued smoothly where there is no principal direction.
+- The weight w is the linear anisotropy ``1 - l2 / l1`` of the voxel times the geometric mean of its neighbors', so
+  alpha is continued smoothly where there is no principal direction.
 
 As p = g V is a one-form, ``2 nabla_V V`` is the vector of the one-form ``beta = 2 i_V dp``. It does not change with the
 sign of V, and is computed from products of two principal directions only. Derivatives are differences between
