@@ -24,8 +24,8 @@ class BootstrapSettings:
     leverage: str = param(
         "hc3",
         "Residuals",
-        "Residuals are divided by 1 - h (hc3: intervals hold their level) or by its square root (hc2: the variance is "
-        "without bias); h is a measurement's leverage.",
+        "Residuals are divided by 1 - h (hc3: intervals nearer to their level) or by its square root (hc2: the "
+        "variance is without bias); h is a measurement's leverage.",
         choices=("hc3", "hc2"),
         advanced=True,
     )
