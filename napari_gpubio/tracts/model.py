@@ -5,7 +5,6 @@ in mm^2/s, b-values in s/mm^2. Six tensor components come in the order xx, yy, z
 """
 
 import dataclasses
-import itertools
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, same_grid, voxel_sizes_mm
 
 Array = npt.NDArray[Any]
-_AT_A_TIME = 1 << 20  # points
+_FIBERS_EACH = 4096  # worth a thread
 B0_LIMIT = 50.0  # s/mm^2; a volume below it counts as not diffusion weighted
 
 
@@ -273,15 +272,12 @@ class Tractogram:
 
     def lengths_mm(self) -> npt.NDArray[np.float64]:
         """Length of each fiber in mm, from its points."""
-        lengths = np.zeros(len(self))
-        cuts = np.searchsorted(self.offsets, np.arange(0, len(self.points) + _AT_A_TIME, _AT_A_TIME), "right") - 1
-        for first, last in itertools.pairwise(np.unique([0, *cuts, len(self)])):  # not all points at once in double
-            offsets = self.offsets[first : last + 1]
-            steps = np.diff(self.points[offsets[0] : offsets[-1]].astype(np.float64), axis=0)
-            total = np.concatenate([[0.0, 0.0], np.cumsum(np.sqrt(np.einsum("ij,ij->i", steps, steps)))])
-            ends = np.maximum(offsets - offsets[0], 0)
-            begun = np.minimum(ends[:-1] + 1, ends[1:])  # the step to a fiber's first point is none of its own
-            lengths[first:last] = total[ends[1:]] - total[begun]
+        from napari_gpubio.core.jit import read_only, run_blocks
+        from napari_gpubio.core.line_lengths import find_lengths
+
+        lengths = np.empty(len(self))
+        points = read_only(np.ascontiguousarray(self.points))
+        run_blocks(find_lengths, len(self), points, read_only(self.offsets), lengths, least=_FIBERS_EACH)
         return lengths
 
     def fiber_of_point(self) -> npt.NDArray[np.int64]:
