@@ -5,6 +5,7 @@ Run under a display of its own, where xdotool is installed::
     xvfb-run -a -s "-screen 0 1280x800x24" python benchmarks/story --out pictures [--parts brain dose] [--data FOLDER]
 
 brain: a scan and images on a tilted grid, fibers by a click and a drag, colored by FA of the other grid, linked views.
+connections: an atlas, the routes between two regions, a profile, a connectome and the fibers of a cell.
 light: a source on the sample head, a run, Clean, Dose by region. dose: contours, plan and histograms.
 The pictures are numbered, and say what was clicked; napari's settings are those of a first start.
 """
@@ -25,7 +26,8 @@ import scenes
 from person import Person
 
 SCENES: Mapping[str, Callable[[Person, Path, Path | None], None]] = {
-    "brain": scenes.brain_scene, "light": scenes.light_scene, "dose": scenes.dose_scene,
+    "brain": scenes.brain_scene, "connections": scenes.connections_scene, "light": scenes.light_scene,
+    "dose": scenes.dose_scene,
 }  # fmt: skip
 
 

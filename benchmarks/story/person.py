@@ -172,9 +172,9 @@ class Person:
         bar = self.ask(lambda: self.viewer.window._qt_window.menuBar())
         for depth, text in enumerate(path):
             action = self.wait(lambda bar=bar, text=text: _action(bar, text), f"the menu entry {text!r}")
-            self.move(self.ask(lambda bar=bar, action=action: _inside(bar, bar.actionGeometry(action))))
+            self.move(self.ask(lambda bar=bar, action=action: inside(bar, bar.actionGeometry(action))))
             if depth in (0, len(path) - 1):  # menus in between open by themselves
-                self.click_at(self.ask(lambda bar=bar, action=action: _inside(bar, bar.actionGeometry(action))))
+                self.click_at(self.ask(lambda bar=bar, action=action: inside(bar, bar.actionGeometry(action))))
             if depth < len(path) - 1:
                 bar = self.wait(lambda action=action: _open_menu(action), f"the menu {text!r}")
 
@@ -185,7 +185,7 @@ class Person:
         view = self.wait(lambda: box.view() if box.view().isVisible() else None, "the list")
         row = self.ask(lambda: next(i for i in range(box.count()) if box.itemText(i).startswith(text)))
         index = self.ask(lambda: box.model().index(row, box.modelColumn()))
-        self.click_at(self.ask(lambda: _inside(view.viewport(), view.visualRect(index))))
+        self.click_at(self.ask(lambda: inside(view.viewport(), view.visualRect(index))))
         self.wait(lambda: not view.isVisible(), "the end of the list")
 
     def layer(self, name: str) -> None:
@@ -197,7 +197,7 @@ class Person:
             rows = (model.index(row, 0) for row in range(model.rowCount()))
             index = next(row for row in rows if row.data() == name)
             view.scrollTo(index)
-            return _inside(view.viewport(), view.visualRect(index))
+            return inside(view.viewport(), view.visualRect(index))
 
         self.click_at(self.ask(place))
 
@@ -205,7 +205,7 @@ class Person:
         """Choose a tab."""
         self._scroll_to(tabs)
         bar = self.ask(tabs.tabBar)
-        self.click_at(self.ask(lambda: _inside(bar, bar.tabRect(index))))
+        self.click_at(self.ask(lambda: inside(bar, bar.tabRect(index))))
 
     def open(self, path: Path) -> None:
         """Open a file with napari's File > Open, and answer the question for a reader if it comes."""
@@ -233,10 +233,11 @@ def _events(*words: object) -> None:
 
 
 def _center(widget: QWidget) -> tuple[int, int]:
-    return _inside(widget, widget.rect())
+    return inside(widget, widget.rect())
 
 
-def _inside(widget: QWidget, place: QRect) -> tuple[int, int]:
+def inside(widget: QWidget, place: QRect) -> tuple[int, int]:
+    """Return where the middle of a part of a widget is on the screen."""
     at = widget.mapToGlobal(place.center())
     return at.x(), at.y()
 

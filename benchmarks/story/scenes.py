@@ -1,12 +1,14 @@
-"""The three parts of the story."""
+"""The parts of the story."""
 
 from pathlib import Path
 from typing import Any
 
 import data
 import numpy as np
-from person import Person
+from person import Person, inside
+from qtpy.QtCore import QPointF
 
+from napari_gpubio.core.files import sample_path
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
 
 PLUGIN = "napari-gpubio"
@@ -64,6 +66,48 @@ def brain_scene(person: Person, folder: Path, source: Path | None) -> None:
     x, y, z = files.click_mm
     person.click_at(person.on_canvas((x + 20, y, z + 10), coronal))
     person.picture("all views after a click in the coronal one")
+
+
+def connections_scene(person: Person, _folder: Path, _source: Path | None) -> None:
+    """An atlas, two regions, their routes by score, a profile, a connectome and the fibers of a cell."""
+    _sample(person, "Brain phantom")
+    _sample(person, "Brain phantom regions")
+    person.picture("regions of an atlas")
+    panel = _panel(person, "Connect regions")
+    person.picture("the panel before a run")
+    person.click(panel.run_button, "Connect")
+    person.wait(lambda: not panel.running and panel.table.rowCount(), "routes", 240)
+    person.picture("routes by score")
+    for row in range(3):
+        person.click_at(person.ask(lambda row=row: _row(panel.table, row)))
+        person.picture(f"route {row + 1} alone")
+    person.click(person.button(panel, "All routes"), "All routes")
+    profiles = _panel(person, "Bundle profiles")
+    person.click(profiles.run_button, "Measure")
+    person.wait(lambda: not profiles.running and profiles.table.rowCount(), "the profile", 120)
+    person.picture("profile of FA along the routes")
+    person.open(sample_path("brain_phantom/bundles.trk"))
+    person.picture("bundles of a file")
+    connectome = _panel(person, "Connectome")
+    person.click(connectome.run_button, "Count")
+    person.wait(lambda: not connectome.running and connectome.results.table.isVisible(), "the matrix", 120)
+    person.picture("connectome")
+    person.click_at(person.ask(lambda: _cell(connectome)))
+    person.picture("fibers of the largest cell")
+
+
+def _row(table: Any, row: int) -> tuple[int, int]:
+    """Where a row of a table is on the screen."""
+    return inside(table.viewport(), table.visualItemRect(table.item(row, 1)))
+
+
+def _cell(panel: Any) -> tuple[int, int]:
+    """Where the largest cell of a matrix is on the screen."""
+    matrix = np.nan_to_num(panel.matrix())
+    row, column = np.unravel_index(int(np.argmax(matrix)), matrix.shape)
+    at = panel.plot.mapFromScene(panel.plot.plotItem.vb.mapViewToScene(QPointF(float(column), float(row))))
+    on_screen = panel.plot.mapToGlobal(at)
+    return on_screen.x(), on_screen.y()
 
 
 def light_scene(person: Person, _folder: Path, _source: Path | None) -> None:
