@@ -161,6 +161,20 @@ def quick_windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture(autouse=True)
+def no_held_keys(request: pytest.FixtureRequest) -> None:
+    """Shift and Ctrl of the last test's clicks are up: Qt holds them down until another event tells otherwise."""
+    if "qtbot" in request.fixturenames:
+        from qtpy.QtCore import Qt
+        from qtpy.QtTest import QTest
+        from qtpy.QtWidgets import QApplication, QWidget
+
+        request.getfixturevalue("qtbot")
+        if QApplication.keyboardModifiers() != Qt.KeyboardModifier.NoModifier:
+            QTest.keyRelease(QWidget(), Qt.Key.Key_Shift)
+            assert QApplication.keyboardModifiers() == Qt.KeyboardModifier.NoModifier
+
+
+@pytest.fixture(autouse=True)
 def all_previews(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs in panels show every preview that they have: those of tests are too short to spare a share of their time."""
     if _QT_FIXTURES & set(request.fixturenames):

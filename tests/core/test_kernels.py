@@ -22,6 +22,7 @@ from napari_gpubio.light.kernels.voxels.gpu import defines_of
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.speckle.kernels.contrast.gpu import defines_of as speckle_defines
+from napari_gpubio.tracts.kernels.rays.gpu import defines_of as ray_defines
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.denoise.samples import problem_of
@@ -32,6 +33,7 @@ SOURCES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob(
 ARCHITECTURES = ["sm_90", *(pytest.param(name, marks=pytest.mark.validate) for name in ("sm_75", "sm_80", "sm_120"))]
 # The defines that an engine really compiles a file with; a file that is not named here is compiled with none.
 BOTH_REALS = [("REAL=float",), ("REAL=double",)]
+RAYS = [ray_defines(real) for real in (np.float32, np.float64)]
 VOXELS = [
     (f"LABEL={label}", f"CONTINUOUS={continuous}", f"DETECT={detect}", f"GATED={gated}")
     for label in ("unsigned char", "unsigned short")
@@ -62,7 +64,7 @@ SPECKLE = {
 SPECIALIZATIONS = {
     "denoise/kernels/anlm/anlm.cu": ANLM,
     "dose/kernels/histogram/dvh.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
-    "tracts/kernels/rays/geodesic.cu": BOTH_REALS,
+    "tracts/kernels/rays/geodesic.cu": RAYS,
     "tracts/kernels/tensors/tensors.cu": BOTH_REALS,
     "light/kernels/voxels/voxels.cu": VOXELS,
     "light/kernels/layers/layers.cu": LAYERS,
@@ -93,13 +95,10 @@ DOUBLE_ON_PURPOSE = {
 # measured with NVRTC 13.5, since compilers differ.
 REGISTERS = {
     "fill_uniform": 32,
-    "pack REAL=float": 56,
-    "pack REAL=double": 56,
-    "fill_words": 48,
-    "draw_rows": 72,
-    "trace_linear REAL=float": 157,
-    "trace_eudx REAL=float": 106,
-    "trace_eudx REAL=double": 176,
+    **{f"pack {' '.join(defines)}": 56 for defines in RAYS},
+    f"trace_linear {' '.join(RAYS[0])}": 157,
+    f"trace_eudx {' '.join(RAYS[0])}": 112,
+    f"trace_eudx {' '.join(RAYS[1])}": 177,
     "trace_vanaart_texture": 148,
     "fit_rows REAL=float": 144,
     "fit_rows REAL=double": 144,
@@ -119,7 +118,7 @@ SPILLS = {
     **{f"find_least {' '.join(defines)}": 48 for defines in ANLM},
     **{f"average {' '.join(defines)}": 64 for defines in ANLM},
     **{f"tally_voxels LABEL=unsigned {label}": 24 for label in ("char", "short")},  # so that three blocks share one
-    "trace_cubic REAL=double": 80,  # 72 on sm_90, 64 on sm_75, 40 on sm_80
+    f"trace_vanaart {' '.join(RAYS[1])}": 16,  # 12 on sm_90, 4 on sm_120
     **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS},  # 32 with fast maths on sm_90, else 0 to 8
     **{f"trace_simply {' '.join(defines)}": 24 for defines in LAYERS},  # 20 without the map on sm_80 and sm_90
     # Around the frames' edges and in builds with a dark frame; 36 at most.

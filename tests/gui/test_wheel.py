@@ -39,7 +39,7 @@ def test_the_wheel_changes_nothing_in_a_panel(viewer, qtbot, name):
                 for notches in (-1, 1):
                     check_scrolls(area, control, notches)
                     assert panel_walk.state(panel) == before, (page, control, control.toolTip())
-        assert len(seen) > 5
+        assert len(seen) > 3
 
 
 def check_scrolls(area, control, notches):

@@ -139,7 +139,7 @@ def test_few_rays_are_spread_over_all_processors(rays, expected):
 
 def test_the_size_of_the_blocks_changes_no_bit(fake_gpu, monkeypatch):
     pretended, sizes = fake_gpu(), set()
-    for processors in (1, 4, PROCESSORS):
+    for processors in (1, 10, PROCESSORS):
         monkeypatch.setattr(gpu, "processor_count", lambda _, n=processors: n)
         pretended.log.clear()
         check_same_fibers(track(fresh(brain()), SEEDS, FAN, TRACK, device="cuda"), tracked_on_the_cpu())

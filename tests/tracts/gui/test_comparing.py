@@ -146,7 +146,7 @@ def test_fibers_of_a_region_tell_their_settings_too(viewer, user):
     layer, _ = add_labels(viewer, CALLOSUM, size=3, label=4)
     user.seed_from(layer, 4)
     user.press("Track")
-    assert "seeds in label 4 of region" in user.summary
+    assert "a seed in each voxel of label 4 of region" in user.summary
 
 
 def test_hidden_fibers_are_told(one):
