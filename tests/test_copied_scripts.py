@@ -19,6 +19,7 @@ TESTS = {
     "dissection": ("tracts.gui.test_dissection_panel", "test_the_script_shows_the_same_fibers"),
     "profiles": ("tracts.gui.test_profiles_panel", "test_the_script_prints_the_same_numbers"),
     "tracking": ("tracts.gui.test_scripts", "test_all_bundles_filters_and_colors"),
+    "uncertainty": ("tracts.gui.test_uncertainty_panel", "test_the_script_shows_the_same_map"),
     "light, voxels": ("light.gui.test_panel_files", "test_the_script_gives_the_same_numbers"),
     "light, layers": ("light.gui.layers.test_panel_files", "test_the_script_gives_the_same_numbers"),
     "denoise": ("denoise.gui.test_script", "test_inputs_without_a_file_are_saved_beside_the_script"),

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.bundles.resample import resample
+from napari_gpubio.tracts.bundles.resample import resample, resample_values
 from napari_gpubio.tracts.bundles.sampling import values_at
 from napari_gpubio.tracts.bundles.settings import WEIGHTINGS
 from napari_gpubio.tracts.model import Tractogram
@@ -69,14 +69,14 @@ class Profile:
 
 def profile(
     fibers: Tractogram,
-    image: npt.ArrayLike,
-    affine: npt.ArrayLike,
+    image: npt.ArrayLike | str,
+    affine: npt.ArrayLike | None = None,
     nodes: int = 100,
     weighting: str = "afq",
     *,
     start: Start = None,
 ) -> Profile:
-    """Average an image over a bundle at nodes from one end of the bundle to the other.
+    """Average an image, or a number of the fibers' points, over a bundle at nodes from its one end to the other.
 
     All fibers are made to run the same way, and resampled to nodes at equal distances along each. At each node the
     values are averaged with weights 1 / d, where d is the Mahalanobis distance of a fiber's node from the mean position
@@ -87,7 +87,8 @@ def profile(
     fibers
         One bundle.
     image, affine
-        Volume of real numbers, shape (X, Y, Z), and voxel to world, mm; trilinear interpolation.
+        Volume of real numbers, shape (X, Y, Z), and voxel to world, mm; trilinear interpolation. Or the name of a
+        number of the points, such as ``"fa"``, without an affine; linear along each fiber.
     nodes
         Number of nodes, at least 2.
     weighting
@@ -107,14 +108,18 @@ def profile(
     Raises
     ------
     InvalidInput
-        If the weighting or the start is unknown, ``nodes`` is below 2, a fiber has no point, the image is no volume, or
-        all fibers lie outside of it.
+        If the weighting, the start or the number is unknown, ``nodes`` is below 2, a fiber has no point, the image is
+        no volume or has no affine, or all fibers lie outside of it.
     """
     if weighting not in WEIGHTINGS:
         raise InvalidInput(f"weighting is {weighting!r}; give one of {', '.join(WEIGHTINGS)}")
     lines = resample(fibers, nodes)
     turned = _turned(lines, fibers, start)
     ordered = _by_nodes(lines, turned)
+    if isinstance(image, str):
+        return _averaged(ordered, _values_by_nodes(fibers, image, nodes, turned), turned, weighting)
+    if affine is None:
+        raise InvalidInput("the image has no affine, so its place is unknown; give the one that its file has")
     return _averaged(ordered, values_at(ordered, image, affine), turned, weighting)
 
 
@@ -178,6 +183,18 @@ def _by_nodes(lines: Array, turned: npt.NDArray[np.bool_]) -> npt.NDArray[np.flo
     ordered = np.empty((lines.shape[1], len(lines), 3))
     run_blocks(by_nodes, len(lines), lines, turned, ordered, least=_LEAST_FIBERS)
     return ordered
+
+
+def _values_by_nodes(
+    fibers: Tractogram, name: str, nodes: int, turned: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float64]:
+    """A number of the points, the same way in all fibers, node by node, shape (K, F)."""
+    if name not in fibers.per_point or np.ndim(fibers.per_point[name]) != 1:
+        numbers = [known for known, values in fibers.per_point.items() if np.ndim(values) == 1]
+        raise InvalidInput(f"the points have no number {name!r}; they have {', '.join(numbers) or 'none'}")
+    values = resample_values(fibers, np.asarray(fibers.per_point[name]), nodes)
+    values[turned] = values[turned, ::-1]
+    return np.ascontiguousarray(values.T)
 
 
 def _averaged(nodes: Array, values: Array, turned: npt.NDArray[np.bool_], weighting: str) -> Profile:

@@ -6,5 +6,14 @@ from napari_gpubio.tracts.gui.profiles import ProfilesPanel
 from napari_gpubio.tracts.gui.routes import ConnectPanel
 from napari_gpubio.tracts.gui.tensor_panel import TensorPanel
 from napari_gpubio.tracts.gui.tracking_panel import TrackingPanel
+from napari_gpubio.tracts.gui.uncertainty import UncertaintyPanel
 
-__all__ = ["ConnectPanel", "ConnectomePanel", "DissectionPanel", "ProfilesPanel", "TensorPanel", "TrackingPanel"]
+__all__ = [
+    "ConnectPanel",
+    "ConnectomePanel",
+    "DissectionPanel",
+    "ProfilesPanel",
+    "TensorPanel",
+    "TrackingPanel",
+    "UncertaintyPanel",
+]

@@ -75,7 +75,7 @@ def _statistics(group: str, per_fiber: Mapping[str, Array], which: npt.NDArray[n
     rows = [row(name="number", text=count)]
     lengths, fa, drift = (_finite(per_fiber, name, which) for name in ("length_mm", "mean_fa", "drift"))
     if len(lengths):
-        low, middle, high = (_number_text("length_mm", at(lengths)) for at in (np.min, np.median, np.max))
+        low, middle, high = (value_text("length_mm", at(lengths)) for at in (np.min, np.median, np.max))
         rows += [
             row(name="length, mean ± SD", text=_spread_text("length_mm", lengths), unit="mm"),
             row(name="length, median", text=middle, unit="mm"),
@@ -85,8 +85,8 @@ def _statistics(group: str, per_fiber: Mapping[str, Array], which: npt.NDArray[n
         rows.append(row(name="mean FA, mean ± SD", text=_spread_text("mean_fa", fa)))
     if len(drift) and drift.max() > 0:
         rows += [
-            row(name="drift of g(v, v), median", text=_number_text("drift", np.median(drift))),
-            row(name="drift of g(v, v), 99th percentile", text=_number_text("drift", np.percentile(drift, 99))),
+            row(name="drift of g(v, v), median", text=value_text("drift", np.median(drift))),
+            row(name="drift of g(v, v), 99th percentile", text=value_text("drift", np.percentile(drift, 99))),
         ]
     return rows
 
@@ -102,7 +102,7 @@ def picked_numbers(title: str, per_fiber: Mapping[str, Array], fiber: int) -> li
     return [
         Number(group=title, name="ended", text=reason_text(int(values[fiber])))
         if name == "stop_reason"
-        else Number(group=title, name=READABLE.get(name, name), text=_number_text(name, float(values[fiber])))
+        else Number(group=title, name=READABLE.get(name, name), text=value_text(name, float(values[fiber])))
         for name, values in per_fiber.items()
     ]
 
@@ -112,7 +112,7 @@ def reason_text(code: int) -> str:
     return _REASONS[StopReason(code)] if code in list(StopReason) else f"{code}"
 
 
-def _number_text(name: str, value: float) -> str:
+def value_text(name: str, value: float) -> str:
     """A number to a tenth of a millimeter or a thousandth, or in three figures if it is of another kind."""
     if name not in _DECIMALS or not np.isfinite(value):
         return short_number(float(value), 2 if name == "drift" else 3)
@@ -123,8 +123,8 @@ def _spread_text(name: str, values: Array) -> str:
     """Mean ± standard deviation; the mean alone where there is no spread that would be seen."""
     mean, spread = float(values.mean()), float(values.std())
     shown = 0.5 * 10.0 ** -_DECIMALS[name]
-    text = _number_text(name, mean)
-    return f"{text} ± {_number_text(name, spread)}" if spread >= shown else text
+    text = value_text(name, mean)
+    return f"{text} ± {value_text(name, spread)}" if spread >= shown else text
 
 
 def notes_text(notes: Iterable[str]) -> str:

@@ -1,7 +1,16 @@
 """How certain fibers are: tensors drawn again from the residuals of their fit, and fibers tracked in each of them."""
 
 from napari_gpubio.tracts.uncertainty.model import Bootstrap, Interval
+from napari_gpubio.tracts.uncertainty.profiles import ProfileInterval, profile_interval
 from napari_gpubio.tracts.uncertainty.run import bootstrap, bootstrap_steps
 from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
 
-__all__ = ["Bootstrap", "BootstrapSettings", "Interval", "bootstrap", "bootstrap_steps"]
+__all__ = [
+    "Bootstrap",
+    "BootstrapSettings",
+    "Interval",
+    "ProfileInterval",
+    "bootstrap",
+    "bootstrap_steps",
+    "profile_interval",
+]

@@ -81,8 +81,7 @@ class Bootstrap:
         """
         if name not in self.numbers:
             raise InvalidInput(f"the repeats have no number {name!r}; they have {', '.join(self.numbers)}")
-        if not 0 < level < 1:
-            raise InvalidInput(f"the level of the interval is {level}; give a share between 0 and 1, such as 0.95")
+        check_level(level)
         values, estimate = self.numbers[name], fiber_numbers(self.fibers).get(name, np.nan)
         values = values[np.isfinite(values)]
         if not len(values):
@@ -111,6 +110,12 @@ class Bootstrap:
         self.kept.save(folder / "repeats.trx")
         with atomic_write(folder / "intervals.csv") as part:
             part.write_text(self.table(), encoding="utf-8")
+
+
+def check_level(level: float) -> None:
+    """Raise InvalidInput if it is not between 0 and 1."""
+    if not 0 < level < 1:
+        raise InvalidInput(f"the level of the interval is {level}; give a share between 0 and 1, such as 0.95")
 
 
 def fiber_numbers(fibers: Tractogram) -> dict[str, float]:

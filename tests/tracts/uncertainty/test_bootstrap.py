@@ -18,10 +18,13 @@ from napari_gpubio.tracts import (
     maps,
     track,
 )
+from napari_gpubio.tracts.bundles.settings import ProfileSettings
 from napari_gpubio.tracts.io import read_tractogram
 from napari_gpubio.tracts.kernels.rays.problem import continued
 from napari_gpubio.tracts.kernels.tensors.problem import design_matrix
 from napari_gpubio.tracts.phantom.brain import rician, spread_directions
+from napari_gpubio.tracts.tensors.maps import fractional_anisotropy
+from napari_gpubio.tracts.uncertainty import profile_interval
 from napari_gpubio.tracts.uncertainty.repeats import Margin
 
 AFFINE = np.array([[-2.0, 0, 0, 40], [0, 2.0, 0, -30], [0, 0, 2.0, 10], [0, 0, 0, 1]])
@@ -208,3 +211,38 @@ def test_the_host_code_of_a_gpu_finds_what_the_cpu_finds(fake_gpu):
 @pytest.mark.gpu
 def test_a_gpu_finds_what_the_cpu_finds():
     check_gpu(repeats=40)
+
+
+# -- profiles ---------------------------------------------------------------------------------------------------------
+
+
+def test_profiles_have_intervals_that_hold_the_truth_of_a_slab(noisy):
+    found = profile_interval(noisy, settings=ProfileSettings(nodes=20))
+    assert len(found) == 20
+    assert found.repeats == 5
+    assert (found.low <= found.high).all()
+    xx, yy, zz, xy, xz, yz = TENSOR
+    truth = fractional_anisotropy(np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])[::-1])
+    inner = slice(4, 16)
+    assert (np.abs(found.estimate[inner] - truth) < 0.1).all()
+    assert ((found.high - found.low)[inner] > 0.001).all()
+
+
+def test_an_image_tells_of_the_places_alone(noisy):
+    x = np.broadcast_to(np.arange(SHAPE[0])[:, None, None], SHAPE).astype(float)
+    found = profile_interval(noisy, x, AFFINE, ProfileSettings(nodes=9))
+    at_line = (found.line_mm[:, 0] - AFFINE[0, 3]) / AFFINE[0, 0]
+    np.testing.assert_allclose(found.estimate, at_line, atol=0.05)
+
+
+def test_profiles_that_cannot_have_an_interval_are_refused(noisy):
+    one = dataclasses.replace(noisy, kept=noisy.kept.select(noisy.kept.per_fiber["repeat"] == 0))
+    with pytest.raises(InvalidInput, match="keep those of more repeats"):
+        profile_interval(one)
+    none = dataclasses.replace(noisy, fibers=noisy.fibers.select(np.zeros(0, np.int64)))
+    with pytest.raises(InvalidInput, match="no fibers, so it has no profile"):
+        profile_interval(none)
+    with pytest.raises(InvalidInput, match="the points have no number 'md'; they have fa"):
+        profile_interval(noisy, "md")
+    with pytest.raises(InvalidInput, match="no affine"):
+        profile_interval(noisy, np.zeros(SHAPE))

@@ -1,0 +1,139 @@
+"""The dock widget Fiber uncertainty."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from napari_gpubio import tracts
+from napari_gpubio.tracts.gui import UncertaintyPanel
+from napari_gpubio.tracts.gui.fibers import fibers_of
+from napari_gpubio.tracts.gui.request import BundleSettings
+from napari_gpubio.tracts.gui.uncertainty.panel import OTHER_FIT
+from napari_gpubio.tracts.napari_io import scan_layer
+from napari_gpubio.tracts.seeds import SeedSettings
+from tests.dock_widgets import (
+    button,
+    complaint,
+    press_and_wait,
+    save_scripts_as,
+    script_of,
+    shown_by_script,
+    until_the_end,
+)
+
+pytestmark = pytest.mark.display
+SEED = (0.0, -5.0, 22.0)
+MADE = BundleSettings(
+    center_mm=SEED,
+    region="",
+    label=0,
+    seeds=SeedSettings(points=1),
+    directions=tracts.Directions(count=5, cone_half_angle_deg=15.0),
+    tracking=tracts.TrackSettings(step_mm=1.0),
+    device="cpu",
+)
+FEW = tracts.BootstrapSettings(repeats=6, kept_repeats=4, margin_mm=6.0)
+
+
+@pytest.fixture(scope="module")
+def scan():
+    return tracts.phantom.load_brain_phantom()
+
+
+@pytest.fixture(scope="module")
+def fibers(scan):
+    return tracts.track(tracts.fit_tensors(scan, device="cpu"), [SEED], MADE.directions, MADE.tracking, device="cpu")
+
+
+@pytest.fixture
+def panel(viewer, qtbot, scan, fibers):
+    """A panel over a scan and fibers that were tracked in it."""
+    data, keywords, _ = scan_layer(scan, "scan")
+    viewer.add_image(data, **keywords)
+    tracts.show(viewer, fibers, "bundle 1", metadata={"settings": MADE, "seeds_mm": np.array([SEED])})
+    panel = UncertaintyPanel(viewer)
+    panel.choose_device("cpu")
+    for name in ("repeats", "kept_repeats", "margin_mm"):
+        panel.form.widget(name).value = getattr(FEW, name)
+    yield from until_the_end(qtbot, viewer, panel)
+
+
+@pytest.fixture(scope="module")
+def expected(scan):
+    return tracts.bootstrap(scan, [SEED], MADE.directions, MADE.tracking, FEW, device="cpu")
+
+
+@pytest.fixture
+def done(panel, qtbot):
+    """The panel after a run."""
+    press_and_wait(qtbot, panel, panel.run_button)
+    assert panel.message == ""
+    return panel
+
+
+def test_the_map_of_visits_is_shown_and_colors_the_fibers(viewer, done, expected):
+    image, layer = viewer.layers["bundle 1 visit probability"], viewer.layers["bundle 1"]
+    assert np.array_equal(np.sort(image.data, axis=None), np.sort(expected.probability, axis=None))
+    assert layer.color_by == image.name
+    assert viewer.layers.index(image.name) < viewer.layers.index(layer.name)
+    assert OTHER_FIT not in done.results.findings
+
+
+def test_every_number_has_its_interval(done, expected):
+    rows = {row.name: row.text for row in done.results.table.rows}
+    estimate, low, high = expected.interval("length_mm")
+    assert rows["length (mm)"] == f"{estimate:,.1f} ({low:,.1f} – {high:,.1f})"
+    assert rows["repeats"] == "6"
+    assert "mean FA" in rows
+
+
+def test_the_profile_has_its_interval(done, expected):
+    drawn = done.plot.getPlotItem().listDataItems()
+    found = tracts.uncertainty.profile_interval(expected)
+    for item, values in zip(drawn, (found.low, found.high, found.estimate), strict=True):
+        np.testing.assert_allclose(item.getData()[1], values, rtol=1e-6)
+
+
+def test_a_second_run_leaves_one_map(viewer, done, qtbot):
+    press_and_wait(qtbot, done, done.run_button)
+    assert [layer.name for layer in viewer.layers].count("bundle 1 visit probability") == 1
+    assert viewer.layers["bundle 1"].color_by == "bundle 1 visit probability"
+
+
+def test_the_fibers_of_repeats_become_a_layer(viewer, done, expected):
+    button(done.results, "Show repeats").click()
+    assert np.array_equal(fibers_of(viewer.layers["bundle 1 repeats"]).points, expected.kept.points)
+
+
+def test_the_table_is_saved(done, qtbot, tmp_path, monkeypatch, expected):
+    path = tmp_path / "intervals.csv"
+    save_scripts_as(monkeypatch, path)
+    button(done.results, "Save table…").click()
+    qtbot.waitUntil(lambda: not done.results.files.is_busy, timeout=30_000)
+    rows = list(csv.reader(path.open(encoding="utf-8")))
+    assert rows[0] == ["number", "estimate", "low", "high"]
+    assert [row[0] for row in rows[1:]] == list(expected.numbers)
+
+
+def test_the_script_shows_the_same_map(viewer, done, tmp_path, monkeypatch):
+    there = shown_by_script(script_of(done), tmp_path, monkeypatch)
+    name = "bundle 1 visit probability"
+    assert np.array_equal(there.layers[name].data, viewer.layers[name].data)
+    assert there.layers["bundle 1"].color_by == name
+
+
+def test_fibers_of_another_fit_are_told(viewer, panel, qtbot, scan, fibers):
+    others = fibers.select(np.arange(len(fibers) - 1))
+    tracts.show(viewer, others, "bundle 2", metadata={"settings": MADE, "seeds_mm": np.array([SEED])})
+    panel.fibers_box.choose(viewer.layers["bundle 2"])
+    press_and_wait(qtbot, panel, panel.run_button)
+    assert OTHER_FIT in panel.results.findings
+
+
+def test_what_is_missing_is_said(viewer, panel, qtbot, fibers):
+    viewer.layers.remove("scan")
+    assert "there is no diffusion scan whose noise" in complaint(qtbot, panel)
+    viewer.layers.remove("bundle 1")
+    tracts.show(viewer, fibers, "of a file")
+    assert "'of a file' cannot be used (not tracked here)" in complaint(qtbot, panel)
