@@ -6,8 +6,10 @@ import pytest
 
 from napari_gpubio import cli
 from napari_gpubio.core.files import sample_path
-from napari_gpubio.tracts import Tractogram
-from napari_gpubio.tracts.io import read_tractogram, write_tractogram
+from napari_gpubio.tracts import Tractogram, maps
+from napari_gpubio.tracts.dissection import dissect, through
+from napari_gpubio.tracts.io import blocks, read_tractogram, write_tractogram
+from napari_gpubio.tracts.regions import Sphere
 
 ATLAS = str(sample_path("brain_phantom/atlas.nii.gz"))
 AFFINE = np.diag([2.0, 2.0, 2.0, 1.0])
@@ -68,6 +70,36 @@ def test_maps_are_written_on_the_grid_of_the_fibers_or_another(files):
     assert np.argwhere(np.asarray(ends.dataobj)).tolist() == [[1, 4, 3], [9, 4, 3]]
     assert cli.main([*arguments, f"--density={files / 'other.nii'}", "--grid", ATLAS]) == 0
     assert nib.load(files / "other.nii").shape == nib.load(ATLAS).shape
+
+
+@pytest.mark.parametrize("suffix", [".trx", ".tck", ".trk", ".vtk"])
+def test_files_of_any_size_go_through_in_blocks(files, monkeypatch, suffix):
+    many = files / f"many{suffix}"
+    fibers = read_tractogram(sample_path("brain_phantom/bundles.trk"))
+    write_tractogram(many, fibers)
+    region = Sphere(name="middle", center_mm=(0.0, -5.0, 22.0), radius_mm=6.0)
+    expected = dissect(fibers, through(region), device="cpu")
+    assert 0 < np.count_nonzero(expected) < len(fibers)
+    monkeypatch.setattr(blocks, "BLOCK", 7)
+    np.testing.assert_array_equal(dissect(many, through(region), device="cpu"), expected)
+    arguments = ["dissect", str(many), "--include", "sphere:0,-5,22,6", "--device", "cpu", "--grid", ATLAS]
+    out, count = files / f"out{suffix}", files / "count.nii"
+    assert cli.main([*arguments, "--out", str(out), "--density", str(count)]) == 0
+    kept, grid = read_tractogram(out), nib.load(ATLAS)
+    np.testing.assert_allclose(kept.points, fibers.select(expected).points, atol=1e-4)
+    there = maps.density(kept, shape=grid.shape, affine=grid.affine, device="cpu")
+    np.testing.assert_array_equal(np.asarray(nib.load(count).dataobj), there)
+
+
+def test_blocks_of_a_foreign_tck_share_the_grid_of_the_whole_file(files, monkeypatch):
+    path, points = files / "foreign.tck", np.float32([[1, 2, 3], [4, 5, 6], [30, 40, 50], [31, 41, 51]])
+    nib.streamlines.save(nib.streamlines.Tractogram([points[:2], points[2:]], affine_to_rasmm=np.eye(4)), path)
+    monkeypatch.setattr(blocks, "BLOCK", 1)
+    found = [block for _, block in blocks.blocks_of(path)]
+    assert [len(block) for block in found] == [1, 1]
+    for block in found:
+        assert block.shape == read_tractogram(path).shape == (31, 40, 49)
+        np.testing.assert_array_equal(block.affine, read_tractogram(path).affine)
 
 
 def test_regions_of_an_atlas_are_named(tmp_path, capsys):

@@ -2,9 +2,8 @@
 
 import dataclasses
 import functools
-import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,10 @@ from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import LENGTH, Connectome
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.io.blocks import Source, blocks_of
 from napari_gpubio.tracts.regions import Atlas
 
 Array = npt.NDArray[Any]
-Source = Tractogram | str | os.PathLike[str]
-_BLOCK = 100_000  # fibers looked at together
 
 
 def connectome(
@@ -83,7 +80,7 @@ def connectome_steps(
     assigner = Assigner(atlas, settings)
     parts = [] if known is None else [_same_run(known, assigner)]
     done = sum(len(part.numbers[LENGTH]) for part in parts)
-    for total, block in _blocks(fibers, done):
+    for total, block in blocks_of(fibers, done):
         pairs, owners = assigner.pairs(block)
         lengths = {LENGTH: block.lengths_mm()}
         numbers = {name: np.asarray(values) for name, values in block.per_fiber.items() if np.ndim(values) == 1}
@@ -141,16 +138,3 @@ def joined(parts: Sequence[Connectome], *, complete: bool) -> Connectome:
         numbers={n: np.concatenate([part.numbers[n] for part in parts]) for n in parts[0].numbers if n in shared},
         complete=complete,
     )
-
-
-def _blocks(fibers: Source, first: int) -> Iterator[tuple[int, Tractogram]]:
-    """The number of all fibers, with each block from a fiber on."""
-    if isinstance(fibers, Tractogram):
-        for start in range(first, len(fibers), _BLOCK):
-            yield len(fibers), fibers.part(start, min(start + _BLOCK, len(fibers)))
-        return
-    from napari_gpubio.tracts.io.blocks import open_blocks
-
-    with open_blocks(fibers) as file:
-        for start in range(first, len(file), _BLOCK):
-            yield len(file), file.part(start, min(start + _BLOCK, len(file)))

@@ -1,9 +1,14 @@
-"""The command-line verb ``napari-gpubio dissect``: the fibers that fit regions and numbers, and their maps."""
+"""The command-line verb ``napari-gpubio dissect``: the fibers that fit regions and numbers, and their maps.
+
+A tractogram goes through in blocks, so it may be larger than memory.
+"""
 
 import argparse
 import dataclasses
 import functools
 import operator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +16,13 @@ import numpy as np
 
 from napari_gpubio.core.command_line import draw_progress
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.arguments import REGION_HELP, number_argument, region_argument
 from napari_gpubio.tracts.dissection.conditions import Condition, ends_in, number, through
 from napari_gpubio.tracts.dissection.run import dissect
-from napari_gpubio.tracts.io.tractograms import read_tractogram, write_tractogram
+from napari_gpubio.tracts.io.blocks import blocks_of, write_blocks
 from napari_gpubio.tracts.model import Tractogram
 
 _EXAMPLES = f"""{REGION_HELP}
@@ -37,7 +43,7 @@ def add_verb(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=_EXAMPLES,
     )
-    verb.add_argument("input", type=Path, help="tractogram: .trk, .tck, .trx or .vtk")
+    verb.add_argument("input", type=Path, help="tractogram: .trk, .tck, .trx or .vtk; tck and trx may be of any size")
     verb.add_argument("--include", action="append", default=[], metavar="REGION", help="fibers pass it")
     verb.add_argument("--exclude", action="append", default=[], metavar="REGION", help="fibers do not pass it")
     verb.add_argument("--any", action="append", default=[], metavar="REGION", help="fibers pass at least one of these")
@@ -65,24 +71,51 @@ def run(options: argparse.Namespace) -> int:
     wanted = {name: path for name in _MAPS if (path := getattr(options, name)) is not None}
     if options.out is None and not wanted:
         raise InvalidInput("there is nothing to write; give --out for fibers, or --density, --lengths or --end-points")
-    fibers, condition = read_tractogram(options.input), _condition(options)
-    kept = fibers
-    if condition is not None:
-        kept = fibers.select(dissect(fibers, condition, device=options.device, progress=draw_progress))
-        kept = dataclasses.replace(kept, parameters={**kept.parameters, "dissection": condition.described()})
-    print(f"{len(kept):,} of {len(fibers):,} fibers")
-    if options.out is not None:
-        write_tractogram(options.out, kept)
-    shape, affine = _grid(options.grid, kept)
+    fibers = _Run(options, wanted)
+    if options.out is None:
+        deque(fibers.kept(), maxlen=0)
+    else:
+        write_blocks(options.out, fibers.kept())
+    print(f"{fibers.count:,} of {fibers.total:,} fibers")
     for name, path in wanted.items():
-        values = maps.density(kept, _MAPS[name], shape=shape, affine=affine, device=options.device)
+        values, affine = fibers.maps[name]
         write_volume(path, values.astype(np.float32 if values.dtype.kind == "f" else np.int32), affine)
     return 0
 
 
-def _grid(path: Path | None, fibers: Tractogram) -> tuple[tuple[int, int, int], Any]:
+class _Run:
+    """Goes through the fibers of a file once, block by block; adds up their maps on the way."""
+
+    def __init__(self, options: argparse.Namespace, wanted: Iterable[str]) -> None:
+        self._options, self._wanted = options, list(wanted)
+        self._condition, self._grid = _condition(options), _grid(options.grid)
+        self.total = self.count = 0
+        self.maps: dict[str, tuple[Any, Any]] = {}  # values and affine by the name of the option
+
+    def kept(self) -> Iterator[Tractogram]:
+        """Yield the fibers of each block that fit."""
+        done, condition = 0, self._condition
+        for total, block in blocks_of(self._options.input):
+            kept = block
+            if condition is not None:
+                kept = block.select(dissect(block, condition, device=self._options.device))
+                kept = dataclasses.replace(kept, parameters={**kept.parameters, "dissection": condition.described()})
+            self._add_maps(kept)
+            done, self.total, self.count = done + len(block), total, self.count + len(kept)
+            draw_progress(Step(done, total, "fibers"))
+            yield kept
+
+    def _add_maps(self, fibers: Tractogram) -> None:
+        shape, affine = self._grid or (fibers.shape, fibers.affine)
+        for name in self._wanted:
+            values = maps.density(fibers, _MAPS[name], shape=shape, affine=affine, device=self._options.device)
+            before, _ = self.maps.get(name, (0, None))
+            self.maps[name] = before + values, affine
+
+
+def _grid(path: Path | None) -> tuple[tuple[int, int, int], Any] | None:
     if path is None:
-        return fibers.shape, fibers.affine
+        return None
     from napari_gpubio.tracts.io.dwi import read_array
 
     array, affine = read_array(path)

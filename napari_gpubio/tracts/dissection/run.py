@@ -14,6 +14,7 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.dissection.conditions import Answer, Condition
+from napari_gpubio.tracts.io.blocks import Source, blocks_of
 from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, groups, solid_of
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
@@ -25,7 +26,7 @@ _KEPT = 64  # regions whose answers are remembered
 
 
 def dissect(
-    fibers: Tractogram,
+    fibers: Source,
     condition: Condition,
     *,
     device: str | Device = "auto",
@@ -45,18 +46,19 @@ def dissect(
 
 
 def dissect_steps(
-    fibers: Tractogram,
+    fibers: Source,
     condition: Condition,
     *,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, npt.NDArray[np.bool_]]:
-    """Find the fibers that fit a condition, region by region.
+    """Find the fibers that fit a condition, region by region, and block by block if they are in a file.
 
     Parameters
     ----------
     fibers
-        Of any program; points in world mm.
+        Of any program; points in world mm. Or a file, of which not more than a block is held where the format allows
+        it (tck, uncompressed trx).
     condition
         See `napari_gpubio.tracts.dissection`.
     device
@@ -74,6 +76,21 @@ def dissect_steps(
     InvalidInput
         If the fibers lack a number that the condition asks for.
     """
+    if isinstance(fibers, Tractogram):
+        return (yield from _of_block(fibers, condition, device, stop))
+    found, done = list[npt.NDArray[np.bool_]](), 0
+    for total, block in blocks_of(fibers):
+        found.append(drive(_of_block(block, condition, device, stop)))
+        done += len(block)
+        yield Step(done, total, "fibers")
+        if stop is not None and stop.is_set():
+            return np.zeros(total, bool)
+    return np.concatenate(found)
+
+
+def _of_block(
+    fibers: Tractogram, condition: Condition, device: str | Device, stop: threading.Event | None
+) -> Generator[Step, None, npt.NDArray[np.bool_]]:
     dissector = Dissector(fibers, device=device)
     try:
         return (yield from dissector.select_steps(condition, stop=stop))

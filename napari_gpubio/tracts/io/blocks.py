@@ -1,7 +1,9 @@
 """Tractogram files of any size, read part by part: ``.tck`` and uncompressed ``.trx``; other files are read whole."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Protocol
@@ -11,9 +13,53 @@ import numpy as np
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.tracts.io import tck
 from napari_gpubio.tracts.io.parsed import KEY, decode
-from napari_gpubio.tracts.io.tractograms import map_tractogram, read_tractogram, tractogram_suffix
-from napari_gpubio.tracts.io.validation import box_grid, check_finite, checked_magic, offsets_of, reading
+from napari_gpubio.tracts.io.tractograms import (
+    STREAMED_SUFFIXES,
+    TractogramWriter,
+    map_tractogram,
+    read_tractogram,
+    tractogram_suffix,
+    write_tractogram,
+)
+from napari_gpubio.tracts.io.validation import Grid, box_grid, check_finite, checked_magic, offsets_of, reading
 from napari_gpubio.tracts.model import Tractogram
+
+Source = Tractogram | str | PathLike[str]
+BLOCK = 100_000  # fibers read together
+_ROWS = 1 << 22  # points looked at together
+
+
+def blocks_of(fibers: Source, first: int = 0) -> Iterator[tuple[int, Tractogram]]:
+    """Yield the number of all fibers, with each block from a fiber on; a file without fibers has one empty block.
+
+    ``fibers``: a tractogram, or a file of one, of which not more than a block is held where the format allows it.
+    """
+    if isinstance(fibers, Tractogram):
+        yield from _parts(fibers, first)
+        return
+    with open_blocks(fibers) as file:
+        yield from _parts(file, first)
+
+
+def _parts(blocks: "Blocks", first: int) -> Iterator[tuple[int, Tractogram]]:
+    total = len(blocks)
+    for start in range(first, max(total, 1), BLOCK):
+        yield total, blocks.part(start, min(start + BLOCK, total))
+
+
+def write_blocks(path: str | PathLike[str], blocks: Iterable[Tractogram]) -> None:
+    """Write fibers that come in blocks, at least one, as one file; only vtk needs all of them in memory.
+
+    InvalidInput as of `TractogramWriter`.
+    """
+    if tractogram_suffix(path) not in STREAMED_SUFFIXES:
+        write_tractogram(path, Tractogram.join(list(blocks)))
+        return
+    rest = iter(blocks)
+    one = next(rest)
+    with TractogramWriter(path, one.affine, one.shape, one.parameters) as writer:
+        for block in chain([one], rest):
+            writer.append(block)
 
 
 class Blocks(Protocol):
@@ -46,7 +92,7 @@ class _Tck:
             start = file.read(tck.LONGEST_HEADER)
         checked_magic(start, tck.MAGIC, "tck")
         header, offset, dtype = tck.header_of(start)
-        self._grid = decode(header[KEY]).grid if KEY in header else None
+        self._known = decode(header[KEY]).grid if KEY in header else None
         rows = (path.stat().st_size - offset) // (3 * dtype.itemsize)
         self._rows = np.memmap(path, dtype, "r", offset, (rows, 3)) if rows else np.empty((0, 3), dtype)
         self._ends = tck.fiber_ends(self._rows)
@@ -63,7 +109,21 @@ class _Tck:
         keep[ends] = False
         points = rows[keep]
         check_finite(points)
-        grid = self._grid or box_grid(points)
         return Tractogram(
-            points=points, offsets=offsets_of(np.diff(ends, prepend=-1) - 1), affine=grid.affine, shape=grid.shape
+            points=points,
+            offsets=offsets_of(np.diff(ends, prepend=-1) - 1),
+            affine=self._grid.affine,
+            shape=self._grid.shape,
         )
+
+    @cached_property
+    def _grid(self) -> Grid:
+        """That of the file, or one that holds all of its points."""
+        if self._known is not None:
+            return self._known
+        corners = []
+        for first in range(0, len(self._rows), _ROWS):
+            part = self._rows[first : first + _ROWS]
+            part = part[np.isfinite(part[:, 0])]
+            corners += [part.min(axis=0), part.max(axis=0)] if len(part) else []
+        return box_grid(np.asarray(corners, np.float32).reshape(-1, 3))

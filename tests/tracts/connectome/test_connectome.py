@@ -21,8 +21,8 @@ from napari_gpubio.tracts.connectome import (
     connectome_steps,
     geodesic_connectome,
     geodesic_connectome_steps,
-    run,
 )
+from napari_gpubio.tracts.io import blocks
 from napari_gpubio.tracts.io.blocks import open_blocks
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import Atlas
@@ -133,14 +133,14 @@ def test_a_file_is_read_in_blocks(fibers, atlas, tmp_path, monkeypatch, suffix):
         assert len(file) == len(fibers)
         np.testing.assert_allclose(file.part(3, 9).points, fibers.part(3, 9).points, atol=1e-4)
         assert len(file.part(5, 5)) == 0
-    monkeypatch.setattr(run, "_BLOCK", 100)
+    monkeypatch.setattr(blocks, "BLOCK", 100)
     found = connectome(path, atlas)
     np.testing.assert_array_equal(found.pairs, connectome(io.read_tractogram(path), atlas).pairs)
     assert found.matrix().sum() > 0
 
 
 def test_a_run_that_was_stopped_goes_on(fibers, atlas, monkeypatch, tmp_path):
-    monkeypatch.setattr(run, "_BLOCK", 100)
+    monkeypatch.setattr(blocks, "BLOCK", 100)
     whole = connectome(fibers, atlas)
     stop = threading.Event()
     steps = connectome_steps(fibers, atlas, stop=stop)
