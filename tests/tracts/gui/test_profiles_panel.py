@@ -17,9 +17,9 @@ from tests.dock_widgets import (
     button,
     complaint,
     press_and_wait,
-    run_script,
     save_scripts_as,
     script_of,
+    shown_by_script,
     until_the_end,
 )
 
@@ -103,10 +103,10 @@ def test_what_is_missing_is_told(viewer, panel, qtbot):
     assert "no fibers" in complaint(qtbot, panel)
 
 
-def test_the_script_prints_the_same_numbers(viewer, measured, field, monkeypatch, tmp_path):
+def test_the_script_prints_the_same_numbers(viewer, measured, field, monkeypatch, tmp_path, capsys):
     save_scripts_as(monkeypatch, tmp_path / "script.py")
-    text = script_of(measured).replace("napari.run()", "")
-    printed = run_script(text, tmp_path)
+    shown_by_script(script_of(measured), tmp_path, monkeypatch)
+    printed = capsys.readouterr().out
     table, _, means = printed.partition(f"{CALLOSUM} [")
     bundles = {name: fibers_of(viewer.layers[name]) for name in (CALLOSUM, CINGULUM)}
     expected = summary(bundles, {"phantom FA": (fa_map(field), field.affine)}).csv()
