@@ -53,7 +53,7 @@ def add_verb(verbs: Any) -> None:
     dissection.add_verb(verbs)
     uncertainty.add_verb(verbs)
     routes.add_verb(verbs)
-    connectome.add_verb(verbs)
+    connectome.add_verbs(verbs)
     bundles.add_verb(verbs)
 
 

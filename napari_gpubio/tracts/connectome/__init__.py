@@ -13,11 +13,12 @@ The conventions are those of MRtrix's tck2connectome::
 from napari_gpubio.tracts.connectome.geodesic import geodesic_connectome, geodesic_connectome_steps
 from napari_gpubio.tracts.connectome.model import Connectome
 from napari_gpubio.tracts.connectome.run import connectome, connectome_steps
-from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
+from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
 
 __all__ = [
     "Connectome",
     "ConnectomeSettings",
+    "GeodesicSettings",
     "connectome",
     "connectome_steps",
     "geodesic_connectome",

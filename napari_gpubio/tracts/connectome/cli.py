@@ -1,4 +1,4 @@
-"""The command-line verb ``napari-gpubio connectome``: a tractogram and an atlas in, matrices out."""
+"""The command-line verbs ``connectome`` and ``geodesics``: a tractogram or tensors and an atlas in, matrices out."""
 
 import argparse
 from pathlib import Path
@@ -8,20 +8,31 @@ import numpy as np
 
 from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts.arguments import add_field, read_field
+from napari_gpubio.tracts.connectome.geodesic import FAN, geodesic_connectome
 from napari_gpubio.tracts.connectome.model import COUNT, Connectome
 from napari_gpubio.tracts.connectome.run import connectome_steps
-from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
+from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
 from napari_gpubio.tracts.io.atlases import read_atlas
+from napari_gpubio.tracts.settings import TrackSettings
 
 _EXAMPLES = """examples:
   napari-gpubio connectome brain.trx aparc+aseg.nii.gz --out counts.csv
   napari-gpubio connectome brain.tck aparc+aseg.nii.gz --of length_mm --statistic mean --out lengths.csv --npz brain.npz
 """
+_GEODESICS = """example:
+  napari-gpubio geodesics dwi.nii.gz aparc+aseg.nii.gz --of alignment_fa --statistic max --out s.csv --best best.trx
+"""
 _SAVE_EVERY = 10  # blocks
 
 
-def add_verb(verbs: Any) -> None:
-    """Add the verb to the command line."""
+def add_verbs(verbs: Any) -> None:
+    """Add the verbs to the command line."""
+    _add_connectome(verbs)
+    _add_geodesics(verbs)
+
+
+def _add_connectome(verbs: Any) -> None:
     verb = verbs.add_parser(
         "connectome",
         help="count the fibers between the regions of an atlas",
@@ -31,16 +42,38 @@ def add_verb(verbs: Any) -> None:
         epilog=_EXAMPLES,
     )
     verb.add_argument("input", type=Path, help="tractogram: .trk, .tck, .trx or .vtk; tck and trx may be of any size")
+    _add_matrix(verb)
+    verb.add_argument("--weights", type=Path, help="text file with a weight for each fiber, as SIFT2 writes it")
+    add_settings(verb, ConnectomeSettings(), "assignment")
+    verb.set_defaults(run=run)
+
+
+def _add_geodesics(verbs: Any) -> None:
+    verb = verbs.add_parser(
+        "geodesics",
+        help="shoot geodesics between all regions of an atlas",
+        description="Shoot geodesics from each region of an atlas, and write a matrix of those that end in another.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_GEODESICS,
+    )
+    add_field(verb)
+    _add_matrix(verb)
+    verb.add_argument("--best", type=Path, help="tractogram of the best fibers of each pair")
+    add_settings(verb, GeodesicSettings(), "geodesics")
+    add_settings(verb, FAN, "directions")
+    add_settings(verb, TrackSettings(), "tracking")
+    verb.set_defaults(run=run_geodesics)
+
+
+def _add_matrix(verb: argparse.ArgumentParser) -> None:
+    """Add the arguments that say which matrix is written where."""
     verb.add_argument("atlas", type=Path, help="label volume, with a table of names beside it")
     verb.add_argument("--of", default=COUNT, metavar="NUMBER", help="count, length_mm, or a number of the fibers")
     verb.add_argument("--statistic", choices=("sum", "mean", "min", "max"), help="default: sum of counts, else mean")
     verb.add_argument("--per-node-volume", action="store_true", help="divide by the mean volume of the two regions")
     verb.add_argument("--per-length", action="store_true", help="divide by the length of each fiber")
-    verb.add_argument("--weights", type=Path, help="text file with a weight for each fiber, as SIFT2 writes it")
     verb.add_argument("--out", type=Path, help="CSV of the matrix, with the names of the regions")
     verb.add_argument("--npz", type=Path, help="npz of the whole connectome, from which every matrix can be made")
-    add_settings(verb, ConnectomeSettings(), "assignment")
-    verb.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,6 +82,30 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidInput("there is nothing to write; give --out for a matrix, or --npz for the whole connectome")
     weights = None if options.weights is None else _weights(options.weights)
     found = _connectome(options)
+    _write(options, found, weights)
+    return 0
+
+
+def run_geodesics(options: argparse.Namespace) -> int:
+    """Shoot the geodesics, and write what the options name."""
+    if options.out is None and options.npz is None and options.best is None:
+        raise InvalidInput("there is nothing to write; give --out for a matrix, --npz for all of them, or --best")
+    atlas, field = read_atlas(options.atlas), read_field(options)
+    settings, fan = read_settings(options, GeodesicSettings()), read_settings(options, FAN)
+    tracking = read_settings(options, TrackSettings())
+    found = geodesic_connectome(
+        field, atlas, settings, fan, tracking, device=options.device, progress=draw_progress
+    )  # fmt: skip
+    if options.npz is not None:
+        found.save(options.npz)
+    if options.best is not None and found.best is not None:
+        found.best.save(options.best)
+    _write(options, found, None)
+    return 0
+
+
+def _write(options: argparse.Namespace, found: Connectome, weights: Any) -> None:
+    """Write the matrix that the options name, and tell how much was found."""
     matrix = found.matrix(
         options.of,
         statistic=options.statistic,
@@ -59,7 +116,6 @@ def run(options: argparse.Namespace) -> int:
     print(f"{found.assigned:,} connections of {len(found.numbers['length_mm']):,} fibers, {len(found)} regions")
     if options.out is not None:
         found.save_csv(options.out, matrix)
-    return 0
 
 
 def _connectome(options: argparse.Namespace) -> Connectome:

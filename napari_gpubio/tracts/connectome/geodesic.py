@@ -13,9 +13,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.connectome.assignment import Assigner
-from napari_gpubio.tracts.connectome.model import Connectome
+from napari_gpubio.tracts.connectome.model import SCORE, Connectome
 from napari_gpubio.tracts.connectome.run import empty_connectome, joined
-from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
+from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.regions import Atlas, Region
@@ -30,27 +30,24 @@ FAN = Directions(kind="cone", count=20, cone_half_angle_deg=30.0, both_ways=True
 def geodesic_connectome(
     field: TensorField,
     atlas: Atlas,
+    settings: GeodesicSettings | None = None,
     directions: Directions | None = None,
     tracking: TrackSettings | None = None,
     *,
-    seeds_per_region: int = 500,
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> Connectome:
     """Shoot geodesics from each region of an atlas to the others; see `geodesic_connectome_steps`."""
-    steps = geodesic_connectome_steps(
-        field, atlas, directions, tracking, seeds_per_region=seeds_per_region, device=device
-    )
-    return drive(steps, progress)
+    return drive(geodesic_connectome_steps(field, atlas, settings, directions, tracking, device=device), progress)
 
 
 def geodesic_connectome_steps(
     field: TensorField,
     atlas: Atlas,
+    settings: GeodesicSettings | None = None,
     directions: Directions | None = None,
     tracking: TrackSettings | None = None,
     *,
-    seeds_per_region: int = 500,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, Connectome]:
@@ -64,12 +61,12 @@ def geodesic_connectome_steps(
         The tensors.
     atlas
         The regions, on any grid of the same world. Those without a voxel that holds tensors have no fibers.
+    settings
+        Seeds of each region, and how many fibers are kept; see `GeodesicSettings`.
     directions
         The fan at each seed, by default 20 in a cone of 30 degrees around the principal direction, and back.
     tracking
         Method, metric, step and stops; see `TrackSettings`.
-    seeds_per_region
-        At most so many voxels of a region are seeds, evenly chosen.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
@@ -79,7 +76,7 @@ def geodesic_connectome_steps(
     -------
     Connectome
         ``matrix("alignment_fa", statistic="max")`` is the score of the best route of each pair, ``matrix()`` the
-        number of fibers; numbers are those of tracking.
+        number of fibers; numbers are those of tracking. ``best`` holds the best fibers of each pair.
 
     Raises
     ------
@@ -89,14 +86,15 @@ def geodesic_connectome_steps(
     if len(atlas) < 2:
         raise InvalidInput(f"the atlas has {len(atlas)} region; a connectome needs two at least")
     assigner = Assigner(atlas, ConnectomeSettings(radius_mm=2.0 * float(voxel_sizes_mm(field.affine).max())))
+    settings = settings or GeodesicSettings()
     directions, tracking = directions or FAN, dataclasses.replace(tracking or TrackSettings(), points_every=4)
     check_finite(field)
     chosen = choose_device(device)
-    parts, done = [empty_connectome(atlas, assigner)], 0
+    parts, best, done, count = [empty_connectome(atlas, assigner)], list[Tractogram](), 0, 0
     for place, label in enumerate(assigner.labels.tolist()):
         if stop is not None and stop.is_set():
             break
-        seeds = _seeds(field, atlas, label, seeds_per_region)
+        seeds = _seeds(field, atlas, label, settings.seeds_per_region)
         if len(seeds):
             others = Region(
                 name=f"all but {atlas.name_of(label)}",
@@ -105,10 +103,13 @@ def geodesic_connectome_steps(
             )
             launch = make_launch(field, seeds, directions.told_apart_by(tracking.method)).one_way()
             fibers = trace_problem(RayProblem(field, launch, tracking, target=others, only_target=True), chosen)
-            parts.append(_of_region(parts[0], assigner, place, fibers, sum(len(part.fibers) for part in parts)))
+            parts.append(_of_region(parts[0], assigner, place, fibers, count))
+            best.append(_best(fibers, parts[-1], settings.best_per_pair))
+            count += len(fibers)
         done += 1
         yield Step(done, len(atlas), "shooting from each region")
-    return joined(parts, complete=done == len(atlas))
+    kept = Tractogram.join(best) if best else None
+    return dataclasses.replace(joined(parts, complete=done == len(atlas)), best=kept)
 
 
 def _seeds(field: TensorField, atlas: Atlas, label: int, most: int) -> Array:
@@ -124,3 +125,16 @@ def _of_region(like: Connectome, assigner: Assigner, place: int, fibers: Tractog
     pairs = np.sort(np.stack([np.full(len(fibers), place), other], axis=1), axis=1).astype(np.int32)
     numbers = {name: np.asarray(values) for name, values in fibers.per_fiber.items()}
     return dataclasses.replace(like, pairs=pairs, fibers=first + np.arange(len(fibers)), numbers=numbers)
+
+
+def _best(fibers: Tractogram, found: Connectome, most: int) -> Tractogram:
+    """The best fibers to each other region, in their order, with their index in the connectome."""
+    pairs, scores = found.pairs, np.asarray(fibers.per_fiber[SCORE])
+    order = np.lexsort((-scores, pairs[:, 1], pairs[:, 0]))
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = (np.diff(pairs[order], axis=0) != 0).any(axis=1)
+    starts = np.flatnonzero(is_first)
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    which = np.sort(order[rank < most])
+    kept = fibers.select(which)
+    return dataclasses.replace(kept, per_fiber={**kept.per_fiber, "fiber": found.fibers[which]})

@@ -12,11 +12,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
 Statistic = Literal["sum", "mean", "min", "max"]
 LENGTH = "length_mm"
 COUNT = "count"
+SCORE = "alignment_fa"  # of geodesics
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,6 +44,8 @@ class Connectome:
         False if only a part of the fibers was looked at.
     parameters
         How it was made, as JSON can hold it.
+    best
+        Of geodesics: the best fibers of each pair, with their index as ``fiber`` in ``per_fiber``. Files leave it out.
     """
 
     labels: npt.NDArray[np.int64]
@@ -52,6 +56,7 @@ class Connectome:
     numbers: Mapping[str, Array]
     complete: bool = True
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    best: Tractogram | None = None
 
     def __len__(self) -> int:
         return len(self.labels)

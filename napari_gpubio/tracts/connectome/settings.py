@@ -1,4 +1,4 @@
-"""Settings of connectomes."""
+"""Settings of connectomes: of streamlines, and of geodesics."""
 
 from dataclasses import dataclass
 
@@ -31,6 +31,31 @@ class ConnectomeSettings:
         10.0, "Way back", "A labeled voxel is looked for this far; 0 = to the middle.", unit="mm", minimum=0.0,
         maximum=500.0,
     )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check_params(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeodesicSettings:
+    """How densely geodesics are shot from each region, and how many of them are kept."""
+
+    seeds_per_region: int = param(
+        500,
+        "Seeds per region",
+        "At most so many voxels of a region are seeds, evenly chosen.",
+        minimum=1,
+        maximum=1_000_000,
+        step=100,
+    )
+    best_per_pair: int = param(
+        10,
+        "Keep the best",
+        "From each region, so many fibers to each other region are kept, those of highest alignment × FA; all count.",
+        unit="fibers",
+        minimum=0,
+        maximum=100_000,
+    )
 
     def __post_init__(self) -> None:
         check_params(self)

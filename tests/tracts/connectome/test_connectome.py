@@ -17,6 +17,7 @@ from napari_gpubio.tracts import fit_tensors, io, phantom
 from napari_gpubio.tracts.connectome import (
     Connectome,
     ConnectomeSettings,
+    GeodesicSettings,
     connectome,
     connectome_steps,
     geodesic_connectome,
@@ -184,6 +185,22 @@ def test_the_verb(fibers, atlas, tmp_path, capsys):
     assert cli.main(["connectome", str(FIBERS), str(ATLAS)]) != 0
 
 
+def test_the_verb_of_geodesics(tmp_path, capsys):
+    scan = str(sample_path("brain_phantom/dwi.nii.gz"))
+    matrix, best = tmp_path / "scores.csv", tmp_path / "best.trx"
+    words = ["geodesics", scan, str(ATLAS), "--seeds-per-region", "5", "--count", "3", "--device", "cpu"]
+    assert (
+        cli.main([*words, "--of", "alignment_fa", "--statistic", "max", "--out", str(matrix), "--best", str(best)]) == 0
+    )
+    assert "21 regions" in capsys.readouterr().out
+    kept = io.read_tractogram(best)
+    with matrix.open(encoding="utf-8") as file:
+        scores = [float(value) for row in list(csv.reader(file))[1:] for value in row[1:] if value]
+    assert max(scores) == pytest.approx(kept.per_fiber["alignment_fa"].max(), rel=1e-6)
+    assert cli.main(words) != 0
+    assert "nothing to write" in capsys.readouterr().err
+
+
 def test_geodesics_join_the_regions_that_a_tract_joins():
     field = fit_tensors(phantom.load_brain_phantom(), device="cpu")
     labels = np.zeros(field.shape, np.int16)
@@ -191,11 +208,15 @@ def test_geodesics_join_the_regions_that_a_tract_joins():
     for label, center in enumerate(np.rint(centers).astype(int), 1):
         labels[tuple(slice(c - 1, c + 2) for c in center)] = label
     atlas = Atlas(labels=labels, affine=field.affine)
-    found = geodesic_connectome(field, atlas, seeds_per_region=30, device="cpu")
+    found = geodesic_connectome(field, atlas, GeodesicSettings(seeds_per_region=30, best_per_pair=2), device="cpu")
     counts, scores = found.matrix(), found.matrix("alignment_fa", statistic="max")
     assert counts[0, 1] > counts[0, 2] + counts[1, 2]  # the callosum joins left and right
     assert scores[0, 1] == found.numbers["alignment_fa"][found.fibers_of(1, 2)].max() > 0.4
     assert found.assigned == len(found.fibers)
+    of_pair = found.fibers_of(1, 2)
+    best = np.isin(found.best.per_fiber["fiber"], of_pair)
+    assert np.count_nonzero(best) == 4  # two from each of the regions
+    assert found.best.per_fiber["alignment_fa"][best].max() == found.numbers["alignment_fa"][of_pair].max()
     stop = threading.Event()
     stop.set()
     assert not drive(geodesic_connectome_steps(field, atlas, device="cpu", stop=stop)).complete

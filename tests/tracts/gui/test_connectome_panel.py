@@ -9,6 +9,7 @@ from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.tracts.connectome import Connectome, connectome
 from napari_gpubio.tracts.gui import ConnectomePanel
+from napari_gpubio.tracts.napari_io import scan_layer
 from napari_gpubio.tracts.samples import brain_atlas_layers
 from tests.dock_widgets import (
     button,
@@ -89,10 +90,11 @@ def test_the_matrix_becomes_a_layer_and_files(viewer, counted, expected, qtbot, 
 def test_what_is_missing_is_told(viewer, panel, qtbot):
     viewer.layers["brain phantom regions"].data = np.zeros((3, 3, 3), int)
     assert "empty" in complaint(qtbot, panel)
-    viewer.layers.remove("brain phantom regions")
-    assert "atlas" in complaint(qtbot, panel)
-    viewer.layers.clear()
+    viewer.layers["brain phantom regions"].data[0] = 1
+    viewer.layers.remove("bundles")
     assert "no fibers" in complaint(qtbot, panel)
+    viewer.layers.clear()
+    assert "atlas" in complaint(qtbot, panel)
 
 
 def test_the_script_makes_the_same_matrix(viewer, counted, expected, monkeypatch, tmp_path):
@@ -102,3 +104,53 @@ def test_the_script_makes_the_same_matrix(viewer, counted, expected, monkeypatch
     made = shown_by_script(script_of(counted), tmp_path, monkeypatch)
     np.testing.assert_array_equal(made.layers["connectome"].data, np.nan_to_num(counted.matrix()))
     np.testing.assert_array_equal(made.layers["bundles"].shown, viewer.layers["bundles"].shown)
+
+
+# -- geodesics --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shot(viewer, panel, qtbot):
+    """The panel after a run of geodesics through the sample's scan."""
+    data, keywords, _ = scan_layer(tracts.phantom.load_brain_phantom(), "scan")
+    viewer.add_image(data, **keywords)
+    panel.choose_device("cpu")
+    panel.kind.setCurrentIndex(panel.kind.findText("new geodesics"))
+    panel.geodesic_source.form.widget("seeds_per_region").value = 5
+    panel.geodesic_source.form.widget("best_per_pair").value = 2
+    panel.geodesic_source.directions_form.widget("count").value = 3
+    press_and_wait(qtbot, panel, panel.run_button)
+    assert panel.message == ""
+    return panel
+
+
+def test_the_best_geodesics_are_shown_with_their_scores(viewer, shot):
+    layer = viewer.layers["brain phantom regions geodesics"]
+    assert layer.color_by == shot.quantity.currentData() == "alignment_fa"
+    assert np.nanmax(shot.matrix()) == pytest.approx(layer.per_fiber["alignment_fa"].max())
+    assert "scan FA" in viewer.layers  # tensors that were fitted on the way
+    row, column = busiest(shot.matrix())
+    shot.plot.cell_picked.emit(row, column)
+    shown = layer.per_fiber["alignment_fa"][layer.shown]
+    assert 0 < len(shown) <= 4
+    assert shown.max() == pytest.approx(shot.matrix()[row, column])
+
+
+def test_the_script_shoots_the_same_geodesics(viewer, shot, monkeypatch, tmp_path):
+    shot.show_cell(*busiest(shot.matrix()))
+    made = shown_by_script(script_of(shot), tmp_path, monkeypatch)
+    np.testing.assert_array_equal(made.layers["connectome"].data, np.nan_to_num(shot.matrix()))
+    np.testing.assert_array_equal(
+        made.layers["geodesics"].shown, viewer.layers["brain phantom regions geodesics"].shown
+    )
+
+
+def test_a_second_run_leaves_one_layer_of_geodesics(viewer, shot, qtbot):
+    before = len(viewer.layers)
+    press_and_wait(qtbot, shot, shot.run_button)
+    assert len(viewer.layers) == before
+
+
+def test_geodesics_without_tensors_are_told(panel, qtbot):
+    panel.kind.setCurrentIndex(panel.kind.findText("new geodesics"))
+    assert "there are no tensors" in complaint(qtbot, panel)

@@ -1,7 +1,5 @@
 """The dock widget "Connectome": a matrix of the regions of an atlas; a click on a cell shows its fibers."""
 
-import contextlib
-import dataclasses
 import threading
 from collections.abc import Generator, Mapping
 from functools import partial
@@ -14,45 +12,32 @@ from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QCheckBox, QFormLayout, QLabel, QWidget
 
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried, saved_path
+from napari_gpubio.core.napari_io import saved_path
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.matrix_plot import MatrixPlot
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.results import ResultBox
-from napari_gpubio.gui.script import call_text, file_name
+from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
-from napari_gpubio.tracts.connectome import Connectome, ConnectomeSettings, connectome_steps
-from napari_gpubio.tracts.connectome.model import COUNT
-from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fibers_of, why_no_fibers
+from napari_gpubio.tracts.connectome.model import COUNT, LENGTH, SCORE
+from napari_gpubio.tracts.gui.connectome.sources import Counted, FiberSource, GeodesicSource
+from napari_gpubio.tracts.gui.fibers import fiber_layer, fibers_of
 from napari_gpubio.tracts.gui.region_box import why_no_regions
 from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
-from napari_gpubio.tracts.gui.script import checked, fiber_lines, script_text
+from napari_gpubio.tracts.gui.script import script_text, source_recipe
+from napari_gpubio.tracts.gui.source import add_maps, source_of
 from napari_gpubio.tracts.io.dwi import read_volume
-from napari_gpubio.tracts.layer_regions import atlas_of
-from napari_gpubio.tracts.model import Tractogram
-from napari_gpubio.tracts.regions import Atlas
+from napari_gpubio.tracts.model import DiffusionScan
 
 if TYPE_CHECKING:
     import napari.viewer
 
 STATISTICS = {"sum": "sum", "mean": "mean", "min": "smallest", "max": "largest"}
 _SIDE = 300  # pixels
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Counted:
-    """Result of a run: the connectome of the fibers of a layer."""
-
-    layer: Any
-    labels: Any
-    fibers: Tractogram
-    found: Connectome
 
 
 class ConnectomePanel(EnginePanel):
@@ -64,11 +49,11 @@ class ConnectomePanel(EnginePanel):
         super().__init__(viewer, run_text="Count", parent=parent)
         self._result: Counted | None = None
         self._cell: tuple[int, int] | None = None
-        self.fibers_box = LayerBox(viewer, why_no_fibers, empty="open a tractogram, or track fibers", parent=self)
+        self.kind = ElidedComboBox(self)
+        self.fiber_source, self.geodesic_source = FiberSource(viewer, self), GeodesicSource(viewer, self)
         self.atlas_box = LayerBox(
             viewer, partial(why_no_regions, kinds=(Labels,)), empty="open an atlas, or paint Labels", parent=self
         )
-        self.form = ParamForm(ConnectomeSettings(), parent=self)
         self.quantity, self.statistic = ElidedComboBox(self), ElidedComboBox(self)
         self.per_volume = QCheckBox("per volume of the regions", self)
         self.per_length = QCheckBox("per length", self)
@@ -77,7 +62,7 @@ class ConnectomePanel(EnginePanel):
         self._fill()
         connect_all(
             (
-                (self.form.changed, self._show_fitting_rows),
+                (self.kind.currentIndexChanged, self._show_source),
                 (self.quantity.currentIndexChanged, self._on_quantity),
                 (self.statistic.currentIndexChanged, self._show_matrix),
                 (self.per_volume.toggled, self._show_matrix),
@@ -88,17 +73,21 @@ class ConnectomePanel(EnginePanel):
                 (self.results.files.error_occurred, self.show_error),
             )
         )
-        for part in (self.fibers_box, self.atlas_box, self.results):
+        for part in (self.fiber_source.box, self.geodesic_source.box, self.atlas_box, self.results):
             self.own(part)
 
     def _fill(self) -> None:
         top, shown = QFormLayout(), QFormLayout()
-        top.addRow("Fibers", self.fibers_box)
         top.addRow("Atlas", self.atlas_box)
+        top.addRow("Count", self.kind)
         self.inputs.addLayout(top)
-        self.inputs.addWidget(self.form)
+        self.inputs.addWidget(self.fiber_source)
+        self.inputs.addWidget(self.geodesic_source)
         self.inputs.addWidget(heading("Matrix", self))
         self.inputs.addWidget(self.results)
+        self.kind.setToolTip("Fibers that are there, or geodesics that are shot from each region to the others")
+        for source, text in ((self.fiber_source, "fibers of a tractogram"), (self.geodesic_source, "new geodesics")):
+            self.kind.addItem(text, source)
         self.quantity.setToolTip("What each fiber adds to the cell of its two regions")
         self.statistic.setToolTip("How the fibers of a cell are put together")
         self.per_volume.setToolTip("Divide by the mean volume of the two regions, in voxels")
@@ -120,37 +109,44 @@ class ConnectomePanel(EnginePanel):
         add("Save matrix…", "Save the matrix as CSV, with the names of the regions", self._ask_to_save_matrix)
         add("Save connectome…", "Save the regions of every fiber as npz, from which all matrices can be made",
             self._ask_to_save)  # fmt: skip
-        self._show_fitting_rows()
+        self._show_source()
 
-    def _show_fitting_rows(self) -> None:
-        """Show only the inputs that matter for the chosen assignment."""
-        assignment = self.form.widget("assignment").value
-        self.form.set_row_visible("radius_mm", visible=assignment == "radial")
-        self.form.set_row_visible("backwards_mm", visible=assignment == "backwards")
+    @property
+    def source(self) -> FiberSource | GeodesicSource:
+        """What is counted: fibers of a layer, or geodesics."""
+        source: FiberSource | GeodesicSource = self.kind.currentData()
+        return source
+
+    def _show_source(self, *_: Any) -> None:
+        for source in (self.fiber_source, self.geodesic_source):
+            source.setVisible(source is self.source)
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Counted]:
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Counted | None]:
         """Read the inputs and return the search for the regions of every fiber."""
-        layer = self.fibers_box.needed(NO_FIBERS)
-        labels = self.atlas_box.needed("there is no atlas; open one, or paint Labels")
-        fibers = fibers_of(layer)
-        if fibers is None:
-            raise InvalidInput(NO_FIBERS)
-        return _steps(layer, labels, fibers, atlas_of(labels), self.form.value(), stop)
+        return self.source.steps(self._atlas_layer(), self.device, stop)
 
-    def show_result(self, result: Counted) -> None:
-        """Show the matrix."""
+    def _atlas_layer(self) -> Any:
+        return self.atlas_box.needed("there is no atlas; open one, or paint Labels")
+
+    def show_result(self, result: Counted | None) -> None:
+        """Show the matrix, and the fibers if they are new."""
+        if result is None:
+            self.show_note("The fit was stopped before it finished; press Count to fit again.")
+            return
+        if result.layer is None:
+            self._show_geodesics(result)
         self._result, found = result, result.found
         self._cell = None
-        chosen = self.quantity.currentData()
+        chosen = self.quantity.currentData() or (COUNT if found.best is None else SCORE)
         with QSignalBlocker(self.quantity):
             self.quantity.clear()
             self.quantity.addItem("number of fibers", COUNT)
             for name in found.numbers:
                 self.quantity.addItem(name.replace("_", " "), name)
             self.quantity.setCurrentIndex(max(self.quantity.findData(chosen), 0))
-        total = len(result.fibers)
+        total = len(found.numbers[LENGTH])
         rows = [
             Number(group="Fibers", name="in all", text=f"{total:,}"),
             Number(group="Fibers", name="with a region at both ends", text=f"{found.assigned:,}"),
@@ -161,10 +157,30 @@ class ConnectomePanel(EnginePanel):
         self.results.show_numbers(rows, findings)
         self._on_quantity()
 
+    def _show_geodesics(self, result: Counted) -> None:
+        """Put the best fibers into the layer of this atlas, or into a new one; show tensors that were fitted."""
+        if result.fitted is not None:
+            field, layer = result.fitted
+            scan = source_of(layer)
+            if isinstance(scan, DiffusionScan):
+                recipe = source_recipe(scan, layer, self.device)
+                self.geodesic_source.box.choose(add_maps(self.viewer, field, scan, layer.name, recipe))
+        name = result.name
+        known = next((x for x in self.viewer.layers if isinstance(x, Streamlines) and x.name == name), None)
+        if known is not None:
+            self.viewer.layers.remove(known)
+        layer = fiber_layer(result.fibers, name, beside=self.viewer.layers, lines=result.lines)
+        if len(result.fibers):
+            layer.color_by = "alignment_fa"
+        self.viewer.add_layer(layer)
+        result.layer = layer
+
     def _on_quantity(self, *_: Any) -> None:
         is_count = self.quantity.currentData() == COUNT
+        is_geodesic = self._result is not None and self._result.found.best is not None
+        usual = "sum" if is_count else "max" if is_geodesic else "mean"  # the best route is the one that is meant
         with QSignalBlocker(self.statistic):
-            self.statistic.setCurrentIndex(self.statistic.findData("sum" if is_count else "mean"))
+            self.statistic.setCurrentIndex(self.statistic.findData(usual))
         self._show_matrix()
 
     def matrix(self) -> npt.NDArray[np.float64]:
@@ -197,12 +213,14 @@ class ConnectomePanel(EnginePanel):
             return
         self._cell = row, column
         found = result.found
-        kept = np.zeros(len(result.fibers), bool)
-        kept[found.fibers_of(int(found.labels[row]), int(found.labels[column]))] = True
+        between = found.fibers_of(int(found.labels[row]), int(found.labels[column]))
+        kept = np.isin(result.index, between)
         result.layer.shown = kept
         self.plot.frame_cell(self._cell)
         names = f"{found.names[row]} – {found.names[column]}"
-        self.show_status(f"{np.count_nonzero(kept):,} fibers: {names}")
+        shown = int(np.count_nonzero(kept))
+        count = f"{shown:,} fibers" if shown == len(between) else f"the best {shown:,} of {len(between):,} fibers"
+        self.show_status(f"{count}: {names}")
 
     def show_all(self) -> None:
         """Show all fibers again."""
@@ -236,57 +254,37 @@ class ConnectomePanel(EnginePanel):
 
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that makes the matrix and shows the fibers of the chosen cell."""
-        layer, labels = self._layers()
-        recipe = carried(layer, "recipe") or ()
+        result = self._result
+        labels = self._labels()
+        code = self.source.code(self.device) if result is None else result.code
         path = saved_path(labels, read_volume) or saved[labels.name]
         quantity = self.quantity.currentData() or COUNT
         options = "".join(f", {name}={value!r}" for name, value in self._options().items() if value)
         lines = [
-            *checked(recipe),
-            *fiber_lines(layer, list(self.viewer.layers), filtered=False),
             f"atlas = tracts.io.read_atlas({str(path)!r})",
-            f"settings = {call_text('tracts.connectome', self.form.value())}",
-            "found = tracts.connectome.connectome(fibers, atlas, settings)",
+            *code(list(self.viewer.layers)),
             f"matrix = found.matrix({quantity!r}{options})",
             "viewer.add_image(np.nan_to_num(matrix), name='connectome', colormap='viridis')",
         ]
-        if self._cell is not None and self._result is not None:
-            one, other = (int(self._result.found.labels[place]) for place in self._cell)
-            lines += ["shown = np.zeros(len(fibers), bool)", f"shown[found.fibers_of({one}, {other})] = True"]
-            lines += ["layer.shown = shown"]
+        if self._cell is not None and result is not None:
+            one, other = (int(result.found.labels[place]) for place in self._cell)
+            index = "np.arange(len(fibers))" if result.found.best is None else "fibers.per_fiber['fiber']"
+            lines += [f"layer.shown = np.isin({index}, found.fibers_of({one}, {other}))"]
         return script_text(lines, {})
+
+    def _labels(self) -> Any:
+        """The labels of the result, or of the inputs as they stand."""
+        return self._atlas_layer() if self._result is None else self._result.labels
 
     def painted_layers(self) -> list[Any]:
         """The labels, if no file holds them."""
-        return unsaved_regions([self._layers()[1]])
+        return unsaved_regions([self._labels()])
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save the labels as NIfTI into a folder."""
         return save_regions(layer, (), folder)
 
-    def _layers(self) -> tuple[Any, Any]:
-        """The layers of fibers and labels of the result, or of the inputs as they stand."""
-        if self._result is not None:
-            return self._result.layer, self._result.labels
-        return self.fibers_box.needed(NO_FIBERS), self.atlas_box.needed("there is no atlas; open one, or paint Labels")
-
     def teardown(self) -> None:
         """End runs and let go of the fibers."""
         super().teardown()
         self._result = None
-
-
-def _steps(
-    layer: Streamlines,
-    labels: Any,
-    fibers: Tractogram,
-    atlas: Atlas,
-    settings: ConnectomeSettings,
-    stop: threading.Event,
-) -> Generator[Step, None, Counted]:
-    with contextlib.closing(connectome_steps(fibers, atlas, settings, stop=stop)) as steps:
-        while True:
-            try:
-                yield dataclasses.replace(next(steps), make_preview=None)
-            except StopIteration as end:
-                return Counted(layer, labels, fibers, end.value)
