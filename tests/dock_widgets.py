@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import napari
 import numpy as np
+import pyqtgraph
 import pytest
 from napari.components import ViewerModel
 from napari.utils._proxies import ReadOnlyWrapper
@@ -112,6 +113,13 @@ def button(part, text):
 def texts(part):
     """The labels that are shown."""
     return [label.text() for label in part.findChildren(QLabel) if not label.isHidden()]
+
+
+def bands(plot):
+    """Lowest and highest value of each band that a plot shows."""
+    items = [item for item in plot.getPlotItem().items if isinstance(item, pyqtgraph.FillBetweenItem)]
+    boxes = [item.path().boundingRect() for item in items]
+    return [(box.top(), box.bottom()) for box in boxes if box.height() > 0]
 
 
 def wait_until(qtbot, still):

@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyqtgraph
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QGraphicsItem, QWidget
 
 from napari_gpubio.gui import theme
 
+Array = npt.NDArray[Any]
+_BAND_ALPHA = 0x40  # of 255
 _GRID_OPACITY = 0.15
 _SIDES = ("bottom", "left")
 
@@ -42,6 +46,18 @@ class ThemedPlot(pyqtgraph.PlotWidget):
         self._color_axes(text_color or theme.TEXT)
         for side in _SIDES:
             self.getAxis(side).enableAutoSIPrefix(False)
+
+    def add_band(self, x: Array, low: Array, high: Array, color: str, **options: Any) -> None:
+        """Fill what lies between two curves (each of shape (N,)); there is a gap where one of them is not finite.
+
+        ``options`` are those of pyqtgraph's ``addItem``.
+        """
+        good = np.isfinite(low) & np.isfinite(high)
+        edges = np.flatnonzero(np.diff(good.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
+        for first, last in edges:
+            if last - first > 1:
+                sides = [pyqtgraph.PlotCurveItem(x[first:last], side[first:last]) for side in (low, high)]
+                self.addItem(pyqtgraph.FillBetweenItem(*sides, brush=theme.translucent(color, _BAND_ALPHA)), **options)
 
     def recolor(self, swap: Mapping[str, str]) -> None:
         """Exchange colors: of the axes, curves, bands, lines, bars, their labels and the legend."""

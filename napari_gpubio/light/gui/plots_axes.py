@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pyqtgraph
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.quantity import power_of_ten
@@ -16,7 +15,6 @@ from napari_gpubio.gui.plots import ThemedPlot
 
 Array = npt.NDArray[Any]
 MOST_DECADES = 8.0
-_BAND_OPACITY = 60
 _MOST_TISSUES, _PIXELS_PER_LETTER = 60, 8
 _PIXELS_PER_LABEL = 18.0
 _FLOOR = 1e-3  # an error band that reaches 0 ends here, as a fraction of the value
@@ -116,18 +114,9 @@ class LogPlot(ThemedPlot):
         self.addItem(pyqtgraph.InfiniteLine(at, pen=pen, label=name, labelOpts=options), ignoreBounds=True)
 
     def _add_band(self, x: Array, y: Array, error: Array, color: str) -> None:
-        fill = QColor(color)
-        fill.setAlpha(_BAND_OPACITY)
-        for run in _runs((y > 0) & np.isfinite(error)):
-            high, low = y[run] + error[run], np.maximum(y[run] - error[run], _FLOOR * y[run])
-            edges = [pyqtgraph.PlotCurveItem(x[run], np.log10(values)) for values in (high, low)]
-            self.addItem(pyqtgraph.FillBetweenItem(*edges, brush=fill), ignoreBounds=True)
-
-
-def _runs(good: Array) -> list[slice]:
-    """Stretches of at least two samples that are all good."""
-    edges = np.flatnonzero(np.diff(good.astype(np.int8), prepend=0, append=0))
-    return [slice(a, b) for a, b in edges.reshape(-1, 2) if b - a > 1]
+        high = np.where(y > 0, y + error, np.nan)
+        low = np.where(y > 0, np.maximum(y - error, _FLOOR * y), np.nan)
+        self.add_band(x, np.log10(low), np.log10(high), color, ignoreBounds=True)
 
 
 def _between(at: float) -> str:

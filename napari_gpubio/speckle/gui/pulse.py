@@ -35,7 +35,7 @@ _COLUMNS = (
 _NONE = "no beat"
 _HEIGHT, _AXIS_WIDTH = 150, 52  # pixels
 _MOST_ROWS = 8
-_FILL_ALPHA, _POINT_PIXELS = 0x40, 4
+_POINT_PIXELS = 4
 
 
 class BeatPlot(ThemedPlot):
@@ -56,8 +56,7 @@ class BeatPlot(ThemedPlot):
         for pulse in (one for one in pulses if one.has_beat):
             color = colors.get(pulse.name, theme.MUTED)
             course, error = pulse.course / pulse.mean, pulse.course_error / pulse.mean
-            low, high = (pyqtgraph.PlotDataItem(pulse.phase, course + side * error) for side in (-1.0, 1.0))
-            self.addItem(pyqtgraph.FillBetweenItem(low, high, brush=theme.translucent(color, _FILL_ALPHA)))
+            self.add_band(pulse.phase, course - error, course + error, color)
             self.plot(
                 pulse.folded_phase, pulse.folded / pulse.mean, pen=None, symbol="o", symbolSize=_POINT_PIXELS,
                 symbolPen=None, symbolBrush=color,

@@ -259,7 +259,7 @@ def test_what_is_not_positive_leaves_a_gap(qtbot):
     assert np.isnan(drawn_curves(plot)["a"][1]).tolist() == [False, False, True, True, False, False]
     bands = [item for item in plot.getPlotItem().items if isinstance(item, pyqtgraph.FillBetweenItem)]
     (band,) = bands  # a single sample has no band
-    high, low = (10.0 ** band.curves[i].yData for i in (0, 1))
+    low, high = (10.0 ** band.curves[i].yData for i in (0, 1))
     assert high == pytest.approx([1.5, 0.3])
     assert low == pytest.approx([0.5, 1e-4])  # down to 0, which has no logarithm
     plot.frame(x, 0.01)

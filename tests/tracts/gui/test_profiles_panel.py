@@ -14,6 +14,7 @@ from napari_gpubio.tracts.gui.fibers import fibers_of
 from napari_gpubio.tracts.napari_io import map_layer
 from napari_gpubio.tracts.tensors.maps import fa_map
 from tests.dock_widgets import (
+    bands,
     button,
     complaint,
     press_and_wait,
@@ -69,6 +70,7 @@ def test_each_bundle_has_a_curve_and_a_row(viewer, measured, field):
     assert set(measured.plot.curves) == {CALLOSUM, CINGULUM}
     for name, curve in measured.plot.curves.items():
         np.testing.assert_allclose(curve.getData()[1], mean_of(viewer, field, name), atol=1e-6)
+    assert len(bands(measured.plot)) == 2
     assert measured.table.rowCount() == 2
     assert "phantom FA" in measured.plot.getAxis("left").labelText
 

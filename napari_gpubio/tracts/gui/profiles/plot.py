@@ -7,11 +7,9 @@ import numpy as np
 import pyqtgraph
 from qtpy.QtWidgets import QWidget
 
-from napari_gpubio.gui import theme
 from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.tracts.bundles import Profile
 
-_BAND_ALPHA = 0x40
 _HEIGHT = 240  # pixels
 
 
@@ -31,11 +29,7 @@ class ProfilePlot(ThemedPlot):
         self.curves = {}
         for name, profile in profiles.items():
             places = np.linspace(0.0, 100.0, len(profile))
-            edges = [
-                self.plot(places, profile.mean + side * profile.sd, pen=None, connect="finite") for side in (-1, 1)
-            ]
-            brush = theme.translucent(colors[name], _BAND_ALPHA)
-            self.addItem(pyqtgraph.FillBetweenItem(*edges, brush=brush))
+            self.add_band(places, profile.mean - profile.sd, profile.mean + profile.sd, colors[name])
             pen = pyqtgraph.mkPen(colors[name], width=2)
             self.curves[name] = self.plot(places, profile.mean, pen=pen, connect="finite")
         self.setLabel("left", quantity)

@@ -8,7 +8,6 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.tracts.uncertainty import ProfileInterval
 
-_BAND_ALPHA = 0x50
 _HEIGHT = 220  # pixels
 
 
@@ -26,6 +25,5 @@ class IntervalPlot(ThemedPlot):
         """Draw a profile in place of the last one."""
         self.clear()
         places, color = np.linspace(0.0, 100.0, len(found)), theme.REGIONS[0]
-        edges = [self.plot(places, end, pen=None, connect="finite") for end in (found.low, found.high)]
-        self.addItem(pyqtgraph.FillBetweenItem(*edges, brush=theme.translucent(color, _BAND_ALPHA)))
+        self.add_band(places, found.low, found.high, color)
         self.plot(places, found.estimate, pen=pyqtgraph.mkPen(color, width=2), connect="finite")
