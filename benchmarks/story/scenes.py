@@ -94,6 +94,29 @@ def connections_scene(person: Person, _folder: Path, _source: Path | None) -> No
     person.picture("connectome")
     person.click_at(person.ask(lambda: _cell(connectome)))
     person.picture("fibers of the largest cell")
+    person.choose(connectome.kind, "new geodesics")
+    person.click(connectome.run_button, "Count")
+    person.wait(lambda: connectome.running, "the run")
+    person.wait(lambda: not connectome.running, "geodesics between all regions", 400)
+    person.click_at(person.ask(lambda: _cell(connectome)))
+    person.picture("best geodesics of the largest cell")
+
+
+def certainty_scene(person: Person, _folder: Path, _source: Path | None) -> None:
+    """Fibers of a click, and how certain they are."""
+    _sample(person, "Brain phantom")
+    tracking, seed = _panel(person, "Fiber tracking"), (0.0, -5.0, 22.0)
+    dims = person.viewer.dims
+    person.ask(lambda: dims.set_point(range(dims.ndim - 3, dims.ndim), seed[::-1]))
+    person.click_at(person.on_canvas(seed))
+    person.wait(lambda: not tracking.running and _fibers(person), "fibers", 240)
+    panel = _panel(person, "Fiber uncertainty")
+    person.picture("the panel before a run")
+    person.click(panel.run_button, "Bootstrap")
+    person.wait(lambda: panel.running, "the run")
+    person.picture("while it runs", settle_s=5.0)
+    person.wait(lambda: not panel.running, "the intervals", 560)
+    person.picture("where fibers pass how often, and intervals")
 
 
 def _row(table: Any, row: int) -> tuple[int, int]:

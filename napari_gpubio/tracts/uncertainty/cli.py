@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
             scan, seeds, directions, settings, resampling, fit=fit, field=field, device=options.device, stop=stop
         )
         result = drive(steps, draw_progress)
-    for note in result.notes:
+    for note in (*field.notes, *result.notes):
         print(note, file=sys.stderr)
     result.save(options.out)
     print(f"{result.repeats} repeats in {options.out}\n{result.table()}", end="")

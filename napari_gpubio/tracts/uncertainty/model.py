@@ -42,7 +42,7 @@ class Bootstrap:
     kept
         Fibers of the first repeats, with ``repeat`` in ``per_fiber``.
     notes
-        What was found, in sentences for the user.
+        What was found about the repeats, in sentences for the user; those about the fit are with its tensors.
     parameters
         How it was made; only what JSON can hold.
     complete

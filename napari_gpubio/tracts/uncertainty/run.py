@@ -123,7 +123,7 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     problem, inside = draw_problem(
         scan, field.mask, box, fit, leverage=resampling.leverage, seed=resampling.random_seed
     )
-    summary = _Summary(fibers, box, field.notes, resampling)
+    summary = _Summary(fibers, box, resampling)
     repeats = Repeats(problem, Place(inside, _affine_of(box, field.affine)), fit.floor_mm2_per_s, chosen)
     try:
         trace = partial(repeats.trace, seeds=seeds, directions=directions, settings=settings)
@@ -187,9 +187,9 @@ def _in_order(do: Callable[[int], Done], count: int, threads: int, stop: threadi
 class _Summary:
     """What is known of the repeats so far."""
 
-    def __init__(self, fibers: Tractogram, box: Box, notes: tuple[str, ...], resampling: BootstrapSettings) -> None:
+    def __init__(self, fibers: Tractogram, box: Box, resampling: BootstrapSettings) -> None:
         self.done = 0
-        self._fibers, self._box, self._notes, self._resampling = fibers, box, notes, resampling
+        self._fibers, self._box, self._resampling = fibers, box, resampling
         self._visits = np.zeros(fibers.shape, np.int32)
         self._numbers: list[dict[str, float]] = []
         self._kept: list[Tractogram] = []
@@ -219,17 +219,19 @@ class _Summary:
             repeats=self.done,
             numbers={name: np.array([one[name] for one in self._numbers]) for name in names},
             kept=Tractogram.join(self._kept or [none]),
-            notes=(*self._notes, *self._found()),
+            notes=tuple(self._found()),
             complete=False,
         )
 
     def _found(self) -> list[str]:
         notes = []
+        if not len(self._fibers):
+            notes.append("the fit has no fibers from these seeds; choose others, or settings that let fibers go on")
         if self._empty:
-            notes.append(f"{self._empty} of {self.done} repeats have no fiber; intervals leave them out")
+            notes.append(f"{self._empty:,} of {self.done:,} repeats have no fiber; intervals leave them out")
         if self._cut:
             notes.append(
-                f"{self._cut} of the {self._traced} fibers of the repeats end where the box of drawn tensors does; "
+                f"{self._cut:,} of the {self._traced:,} fibers of the repeats end where the box of drawn tensors does; "
                 f"a margin of more than {self._resampling.margin_mm:g} mm lets them go on"
             )
         return notes

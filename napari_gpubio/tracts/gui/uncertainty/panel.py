@@ -92,6 +92,7 @@ class UncertaintyPanel(EnginePanel):
         self.inputs.addWidget(heading("How certain they are", self))
         self.inputs.addWidget(self.results)
         self.results.content.addWidget(self.plot)
+        self.plot.hide()  # until there is a profile
         add = self.results.add_button
         add("Show repeats", "Make a layer of the fibers of the repeats that were kept", self.show_repeats)
         add("Save table…", "Save the intervals as CSV", self._ask_to_save)
