@@ -1,6 +1,6 @@
 """Many fibers at a time: resampling, clusters of similar fibers, profiles and numbers of bundles, tables of groups."""
 
-from napari_gpubio.tracts.bundles.clusters import Clusters, cluster
+from napari_gpubio.tracts.bundles.clusters import Clusters, cluster, with_clusters
 from napari_gpubio.tracts.bundles.group import Group, Member, find_members, group, group_steps
 from napari_gpubio.tracts.bundles.profile import Profile, profile
 from napari_gpubio.tracts.bundles.resample import resample, resample_values
@@ -21,4 +21,5 @@ __all__ = [
     "resample",
     "resample_values",
     "summary",
+    "with_clusters",
 ]

@@ -5,6 +5,7 @@ is farthest from all leaders becomes the next one until all are near one (Gonzal
 threshold of its leader, and leaders are farther than that from each other.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from napari_gpubio.tracts.bundles.resample import resample
 from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
+CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -79,6 +81,15 @@ def cluster(
     lines = resample(fibers, points).astype(np.float32)
     found = _farthest_first(lines, fibers.lengths_mm(), threshold_mm, most or len(fibers), directed=directed)
     return _numbered(*found)
+
+
+def with_clusters(fibers: Tractogram, threshold_mm: float, *, most: int | None = None) -> Tractogram:
+    """Return the same fibers with the number of their cluster as ``cluster`` in ``per_fiber``, the largest being 1.
+
+    See `cluster`, whose defaults hold.
+    """
+    found = cluster(fibers, threshold_mm, most=most)
+    return dataclasses.replace(fibers, per_fiber={**fibers.per_fiber, CLUSTER: (found.labels + 1).astype(np.float32)})
 
 
 def _farthest_first(

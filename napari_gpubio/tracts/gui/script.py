@@ -26,6 +26,7 @@ from napari_gpubio.tracts.napari_io import map_layer
 from napari_gpubio.tracts.seeds import label_points
 
 Recipe = tuple[str, ...] | str
+MOST_CLUSTERS = 500  # of a layer
 CHECK = "print(tracts.tensors.check_gradients(field).message)"
 
 
@@ -118,6 +119,8 @@ def fiber_lines(layer: Any, layers: Iterable[Any], *, filtered: bool = True) -> 
             f"the fibers of {layer.name!r} come neither from this panel nor from a file, so a script cannot find them; "
             "save them and open the file, or hide the layer"
         )
+    if (within := carried(layer, "clusters_mm")) is not None:
+        lines.append(f"fibers = tracts.bundles.with_clusters(fibers, {within!r}, most={MOST_CLUSTERS})")
     return [f"# {layer.name}", *lines, *show_lines(layer, layers, filtered=filtered), ""]
 
 

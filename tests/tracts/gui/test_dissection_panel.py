@@ -5,6 +5,7 @@ import pytest
 
 from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.dissection import dissect, number, through
 from napari_gpubio.tracts.gui import DissectionPanel
 from napari_gpubio.tracts.gui.dissection.rules import NUMBER, OR, Rule
@@ -142,3 +143,33 @@ def test_the_script_shows_the_same_fibers(viewer, panel, settle, monkeypatch, tm
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     made = shown_by_script(script_of(panel), tmp_path, monkeypatch)
     np.testing.assert_array_equal(made.layers["bundles"].shown, shown)
+
+
+def test_clusters_become_a_number_that_chooses_fibers(viewer, panel, settle, qtbot, monkeypatch, tmp_path):
+    panel.within.setValue(10.0)
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        button(panel, "Find clusters").click()
+    settle()
+    layer = fibers(viewer)
+    expected = tracts.bundles.cluster(fibers_of(layer), 10.0).labels + 1
+    np.testing.assert_array_equal(fibers_of(layer).per_fiber["cluster"], expected)
+    assert layer.color_by == "cluster"
+    assert layer.shown.all()
+    panel.rules.rows[0].high.setValue(2.0)
+    panel.rules.rows[0].high.edited.emit(2.0)
+    settle()
+    np.testing.assert_array_equal(layer.shown, expected <= 2)
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    made = shown_by_script(script_of(panel), tmp_path, monkeypatch)
+    np.testing.assert_array_equal(made.layers["bundles"].shown, layer.shown)
+
+
+def test_a_mask_of_what_is_kept(viewer, panel, settle, qtbot):
+    panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
+    settle()
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        button(panel, "Mask").click()
+    layer = viewer.layers[-1]
+    expected = maps.mask(fibers_of(fibers(viewer)).select(fibers(viewer).shown), device="cpu")
+    assert np.count_nonzero(layer.data) == np.count_nonzero(expected) > 0
+    assert layer.name.endswith(" mask")

@@ -1,34 +1,41 @@
 """The dock widget "Dissect fibers": keep the fibers that pass, avoid and end in regions, while those are moved."""
 
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from qtpy.QtWidgets import QFormLayout, QWidget
+from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLabel, QWidget
 
 from napari_gpubio.core.napari_io import IN_MM, KEY, volume_layer
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.results import ResultBox
+from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts import maps
+from napari_gpubio.tracts.bundles import with_clusters
+from napari_gpubio.tracts.bundles.clusters import CLUSTER
 from napari_gpubio.tracts.dissection import Condition, Dissector
 from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Rule, RuleList
 from napari_gpubio.tracts.gui.dissection.script import dissection_script
-from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fiber_layer, fibers_of, slider_step, why_no_fibers
+from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fiber_layer, fibers_of, pack_fibers, slider_step, why_no_fibers
 from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
+from napari_gpubio.tracts.gui.script import MOST_CLUSTERS
 from napari_gpubio.tracts.model import Tractogram
 
 if TYPE_CHECKING:
     import napari.viewer
 
 SPHERE_MM, BOX_MM = 20.0, 20.0  # a new one's diameter, and its edges
+CLUSTERS_MM = 15.0
 COLOR = "#ffd54f"  # of spheres and boxes
 
 
@@ -55,6 +62,7 @@ class DissectionPanel(EnginePanel):
             viewer, why_no_fibers, empty="open a tractogram, or track fibers", parent=self
         )  # fmt: skip
         self.rules = RuleList(viewer, self)
+        self.within = NumberBox(1.0, 200.0, CLUSTERS_MM, 1, self)
         self.results = ResultBox("Add a region: the fibers that pass there stay on screen.", self)
         self._fill()
         self.fibers_box.currentIndexChanged.connect(self._on_fibers)
@@ -80,10 +88,22 @@ class DissectionPanel(EnginePanel):
         )
         for place, button in enumerate(buttons):
             self.rules.buttons.addWidget(button, *divmod(place, 3))
+        self.inputs.addLayout(self._cluster_row())
         self.inputs.addWidget(heading("Result", self))
         self.inputs.addWidget(self.results)
         self.results.add_button("Keep as bundle", "Make a layer of the fibers that are kept", self.keep_bundle)
         self.results.add_button("Density map", "Make an image of how many fibers pass each voxel", self.add_density)
+        self.results.add_button("Mask", "Make labels of the voxels that the fibers pass", self.add_mask)
+
+    def _cluster_row(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        self.within.setSuffix(" mm")
+        self.within.setToolTip("Fibers of a cluster are at most so far from its middle one: mean distance of points")
+        row.addWidget(text_button("Find clusters", "Group similar fibers, the largest cluster being 1", self,
+                                  self.find_clusters))  # fmt: skip
+        row.addWidget(QLabel("within", self))
+        row.addWidget(self.within, 1)
+        return row
 
     # -- rules ----------------------------------------------------------------------------------------------------
 
@@ -125,6 +145,36 @@ class DissectionPanel(EnginePanel):
         layer.mode = "select"
         row = self.rules.add(Rule(layer=layer, key=layer.name))
         row.region_box.size_box.setValue(BOX_MM)
+
+    def find_clusters(self) -> None:
+        """Give each fiber the number of its cluster, and add a rule of it."""
+        layer, within = self.fibers_box.layer, float(self.within.value())
+        fibers = None if layer is None else fibers_of(layer)
+        if layer is None or fibers is None:
+            self.show_error(NO_FIBERS)
+            return
+        paint = layer.paint
+
+        def make(_: threading.Event) -> Generator[Step, None, tuple[Tractogram, Lines]]:
+            yield Step(0, 1, "clusters")
+            found = with_clusters(fibers, within, most=MOST_CLUSTERS)
+            return found, pack_fibers(found, paint)
+
+        self.run_other(make, lambda found: self._show_clusters(layer, fibers, within, *found))
+
+    def _show_clusters(
+        self, layer: Streamlines, before: Tractogram, within: float, fibers: Tractogram, lines: Lines
+    ) -> None:  # fmt: skip
+        if layer not in self.viewer.layers or fibers_of(layer) is not before:
+            return
+        shown = layer.shown.copy()
+        layer.set_lines(lines)
+        layer.metadata[KEY] |= {"tractogram": fibers, "clusters_mm": within}
+        layer.shown, layer.color_by = shown, CLUSTER
+        self.rules.show_numbers(layer.per_fiber)
+        numbers = fibers.per_fiber[CLUSTER]
+        self.add_rule(Rule(role=NUMBER, measure=CLUSTER, low=1.0, high=float(numbers.max())))
+        self.show_status(f"{int(numbers.max()):,} clusters; the largest has {np.count_nonzero(numbers == 1):,} fibers")
 
     def _crosshair(self) -> Any:
         """The viewer's point, (z, y, x) in mm."""
@@ -187,6 +237,14 @@ class DissectionPanel(EnginePanel):
 
     def add_density(self) -> None:
         """Make an image of how many of the fibers that are kept pass each voxel."""
+        self._count_visits(self._show_density)
+
+    def add_mask(self) -> None:
+        """Make labels of the voxels that the fibers that are kept pass."""
+        self._count_visits(self._show_mask)
+
+    def _count_visits(self, show: Callable[[Any, Tractogram, str], None]) -> None:
+        """Count how many of the fibers that are kept pass each voxel, and show that."""
         fibers, device, name = self._kept(), self.device, self._name()
         if fibers is None:
             return
@@ -195,7 +253,7 @@ class DissectionPanel(EnginePanel):
             yield Step(0, 1, "density")
             return maps.density(fibers, device=device)
 
-        self.run_other(make, lambda counts: self._show_density(counts, fibers, f"{name} density (fibers)"))
+        self.run_other(make, lambda counts: show(counts, fibers, name))
 
     def _show_density(self, counts: Any, fibers: Tractogram, name: str) -> None:
         shown: dict[str, Any] = {
@@ -203,8 +261,12 @@ class DissectionPanel(EnginePanel):
             "blending": "additive",
             "contrast_limits": (0, max(counts.max(), 1)),
         }
-        data, keywords, _ = volume_layer(counts, fibers.affine, name, **shown)
+        data, keywords, _ = volume_layer(counts, fibers.affine, f"{name} density (fibers)", **shown)
         self.viewer.add_image(data, **keywords)
+
+    def _show_mask(self, counts: Any, fibers: Tractogram, name: str) -> None:
+        data, keywords, _ = volume_layer((counts > 0).astype(np.uint8), fibers.affine, f"{name} mask", kind="labels")
+        self.viewer.add_labels(data, **keywords)
 
     def _kept(self) -> Tractogram | None:
         """The fibers that are kept, if there are some; else that is said."""
