@@ -60,12 +60,15 @@ def test_the_fibers_that_fit_are_written(files, capsys, case):
 
 
 def test_maps_are_written_on_the_grid_of_the_fibers_or_another(files):
-    out = [f"--{name}={files / name}.nii" for name in ("density", "lengths", "end-points")]
+    out = [f"--{name}={files / name}.nii" for name in ("density", "lengths", "end-points", "mask")]
     arguments = ["dissect", str(files / "in.trx"), "--include", str(files / "roi.nii.gz"), "--device", "cpu"]
     assert cli.main([*arguments, *out]) == 0
     count, length, ends = (nib.load(files / f"{name}.nii") for name in ("density", "lengths", "end-points"))
     np.testing.assert_allclose(count.affine, AFFINE)
     assert np.asarray(count.dataobj).sum() == 9
+    inside = nib.load(files / "mask.nii")
+    assert inside.get_data_dtype() == np.uint8
+    np.testing.assert_array_equal(np.asarray(inside.dataobj), np.asarray(count.dataobj) > 0)
     assert length.get_fdata().sum() == pytest.approx(16.0)
     assert np.argwhere(np.asarray(ends.dataobj)).tolist() == [[1, 4, 3], [9, 4, 3]]
     assert cli.main([*arguments, f"--density={files / 'other.nii'}", "--grid", ATLAS]) == 0

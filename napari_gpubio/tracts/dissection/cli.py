@@ -31,7 +31,7 @@ examples:
   napari-gpubio dissect brain.trx --include stem.nii.gz --ends aparc.nii.gz:ctx-lh-precentral --out cst.trx
   napari-gpubio dissect brain.tck --include sphere:0,30,8,6 --exclude box:-5,-90,-60,5,0,80 --range length_mm 40 200 \\
       --out genu.trk --density genu.nii.gz"""
-_MAPS = {"density": "count", "lengths": "length_mm", "end_points": "ends"}
+_MAPS = {"density": "count", "lengths": "length_mm", "end_points": "ends", "mask": "count"}  # of an option: kind
 
 
 def add_verb(verbs: Any) -> None:
@@ -61,6 +61,7 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--density", type=Path, help="NIfTI: how many of them pass each voxel")
     verb.add_argument("--lengths", type=Path, help="NIfTI: their length in each voxel, mm")
     verb.add_argument("--end-points", type=Path, help="NIfTI: how many of their ends lie in each voxel")
+    verb.add_argument("--mask", type=Path, help="NIfTI: the voxels that they pass")
     verb.add_argument("--grid", type=Path, help="volume whose grid the maps get; else that of the tractogram")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0")
     verb.set_defaults(run=run)
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     """Dissect, and write what the options name."""
     wanted = {name: path for name in _MAPS if (path := getattr(options, name)) is not None}
     if options.out is None and not wanted:
-        raise InvalidInput("there is nothing to write; give --out for fibers, or --density, --lengths or --end-points")
+        raise InvalidInput("there is nothing to write; give --out for fibers, or --density, --lengths, --end-points or --mask")
     fibers = _Run(options, wanted)
     if options.out is None:
         deque(fibers.kept(), maxlen=0)
@@ -79,7 +80,9 @@ def run(options: argparse.Namespace) -> int:
     print(f"{fibers.count:,} of {fibers.total:,} fibers")
     for name, path in wanted.items():
         values, affine = fibers.maps[name]
-        write_volume(path, values.astype(np.float32 if values.dtype.kind == "f" else np.int32), affine)
+        kept = values > 0 if name == "mask" else values
+        kinds = {"f": np.float32, "b": np.uint8}
+        write_volume(path, kept.astype(kinds.get(kept.dtype.kind, np.int32)), affine)
     return 0
 
 

@@ -164,12 +164,16 @@ def test_clusters_become_a_number_that_chooses_fibers(viewer, panel, settle, qtb
     np.testing.assert_array_equal(made.layers["bundles"].shown, layer.shown)
 
 
-def test_a_mask_of_what_is_kept(viewer, panel, settle, qtbot):
+def test_masks_and_ends_of_what_is_kept(viewer, panel, settle, qtbot):
     panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
     settle()
-    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
-        button(panel, "Mask").click()
-    layer = viewer.layers[-1]
-    expected = maps.mask(fibers_of(fibers(viewer)).select(fibers(viewer).shown), device="cpu")
-    assert np.count_nonzero(layer.data) == np.count_nonzero(expected) > 0
-    assert layer.name.endswith(" mask")
+    kept = fibers_of(fibers(viewer)).select(fibers(viewer).shown)
+    for text, expected in (
+        ("Mask", maps.mask(kept, device="cpu")),
+        ("End-point map", maps.density(kept, "ends", device="cpu")),
+    ):
+        before = set(viewer.layers)
+        with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+            button(panel, text).click()
+        (layer,) = set(viewer.layers) - before
+        assert layer.data.sum() == expected.sum() > 0

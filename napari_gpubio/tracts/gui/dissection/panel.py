@@ -93,6 +93,7 @@ class DissectionPanel(EnginePanel):
         self.inputs.addWidget(self.results)
         self.results.add_button("Keep as bundle", "Make a layer of the fibers that are kept", self.keep_bundle)
         self.results.add_button("Density map", "Make an image of how many fibers pass each voxel", self.add_density)
+        self.results.add_button("End-point map", "Make an image of how many fibers end in each voxel", self.add_ends)
         self.results.add_button("Mask", "Make labels of the voxels that the fibers pass", self.add_mask)
 
     def _cluster_row(self) -> QHBoxLayout:
@@ -237,31 +238,35 @@ class DissectionPanel(EnginePanel):
 
     def add_density(self) -> None:
         """Make an image of how many of the fibers that are kept pass each voxel."""
-        self._count_visits(self._show_density)
+        self._map("count", lambda *counted: self._show_counts(*counted, "density (fibers)"))
+
+    def add_ends(self) -> None:
+        """Make an image of how many ends of the fibers that are kept lie in each voxel."""
+        self._map("ends", lambda *counted: self._show_counts(*counted, "ends"))
 
     def add_mask(self) -> None:
         """Make labels of the voxels that the fibers that are kept pass."""
-        self._count_visits(self._show_mask)
+        self._map("count", self._show_mask)
 
-    def _count_visits(self, show: Callable[[Any, Tractogram, str], None]) -> None:
-        """Count how many of the fibers that are kept pass each voxel, and show that."""
+    def _map(self, kind: str, show: Callable[[Any, Tractogram, str], None]) -> None:
+        """Make a map of the fibers that are kept, and show it; ``kind``: as of `maps.density`."""
         fibers, device, name = self._kept(), self.device, self._name()
         if fibers is None:
             return
 
         def make(_: threading.Event) -> Generator[Step, None, Any]:
-            yield Step(0, 1, "density")
-            return maps.density(fibers, device=device)
+            yield Step(0, 1, "map")
+            return maps.density(fibers, kind, device=device)
 
         self.run_other(make, lambda counts: show(counts, fibers, name))
 
-    def _show_density(self, counts: Any, fibers: Tractogram, name: str) -> None:
+    def _show_counts(self, counts: Any, fibers: Tractogram, name: str, what: str) -> None:
         shown: dict[str, Any] = {
             "colormap": "inferno",
             "blending": "additive",
             "contrast_limits": (0, max(counts.max(), 1)),
         }
-        data, keywords, _ = volume_layer(counts, fibers.affine, f"{name} density (fibers)", **shown)
+        data, keywords, _ = volume_layer(counts, fibers.affine, f"{name} {what}", **shown)
         self.viewer.add_image(data, **keywords)
 
     def _show_mask(self, counts: Any, fibers: Tractogram, name: str) -> None:
