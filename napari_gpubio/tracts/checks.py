@@ -148,6 +148,6 @@ def _track_once() -> None:
 
 WARMUPS = (
     WarmUp(name="tensor fit", run=_small_field, functions=2),
-    WarmUp(name="fiber tracking", run=_track_once, functions=34),
+    WarmUp(name="fiber tracking", run=_track_once, functions=36),
     WarmUp(name="check of the gradient table", run=lambda: check_gradients(_small_field()), functions=1),
 )
