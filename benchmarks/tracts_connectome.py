@@ -134,7 +134,8 @@ def main() -> None:
     device = choose_device(arguments.device)
     fibers = first(whole_brain(arguments.fibers, arguments.device), arguments.fibers)
     atlas, rows, density = tracts.io.read_atlas(ATLAS), [], {}
-    connectome(first(fibers, 100), atlas)  # compiles
+    for settings, *_ in WAYS.values():
+        connectome(first(fibers, 100), atlas, settings)  # compiles
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = folder / "fibers.tck"

@@ -71,7 +71,9 @@ def run(options: argparse.Namespace) -> int:
     """Dissect, and write what the options name."""
     wanted = {name: path for name in _MAPS if (path := getattr(options, name)) is not None}
     if options.out is None and not wanted:
-        raise InvalidInput("there is nothing to write; give --out for fibers, or --density, --lengths, --end-points or --mask")
+        raise InvalidInput(
+            "there is nothing to write; give --out for fibers, or --density, --lengths, --end-points, --mask"
+        )
     fibers = _Run(options, wanted)
     if options.out is None:
         deque(fibers.kept(), maxlen=0)

@@ -67,12 +67,18 @@ def find_nearest(start, stop, points, nodes, transforms, around, limits, found):
 
 @kernel
 def find_backwards(start, stop, points, offsets, nodes, to_voxel, longest, found):
-    """The first nodes on the way from each end of a fiber towards its middle, within a length (0: any), (F, 2)."""
+    """The first nodes on the way from each end of a fiber towards its middle, within a length (0: any), (F, 2).
+
+    As MRtrix does it, the middle of an odd number of points belongs to the first end, and point n / 2 of an even
+    number n to neither.
+    """
     for f in range(start, stop):
         first, last = offsets[f], offsets[f + 1] - 1
-        middle = first + (last - first + 1) // 2
-        for end in range(2):  # the middle belongs to the way back from the first end
-            p, towards, step = (first, middle + 1, 1) if end == 0 else (last, middle, -1)
+        for end in range(2):
+            if end == 0:
+                p, towards, step = first, first + (last - first) // 2 + 1, 1
+            else:
+                p, towards, step = last, first + (last - first + 1) // 2, -1
             way, node = 0.0, 0
             while p != towards and node == 0:
                 i, j, k = voxel_of(to_voxel, points[p, 0], points[p, 1], points[p, 2])

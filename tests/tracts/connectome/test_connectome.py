@@ -126,6 +126,31 @@ def test_all_regions_on_the_way_and_fibers_without_points(two_regions):
         assert found.pairs.tolist() == [[0, 1], [-1, -1], last]
 
 
+@pytest.mark.parametrize(
+    ("points", "first", "last"),
+    [
+        (3, [0, 1], [2]),
+        (4, [0, 1], [3]),
+        (5, [0, 1, 2], [3, 4]),
+        (6, [0, 1, 2], [4, 5]),
+        (7, [0, 1, 2, 3], [4, 5, 6]),
+        (8, [0, 1, 2, 3], [5, 6, 7]),
+    ],
+)
+@pytest.mark.parametrize("way", [0.0, 10.0])
+def test_which_points_belong_to_the_ways_back_is_as_in_mrtrix(points, first, last, way):
+    # From tck2connectome 3.0.3 -assignment_reverse_search -out_assignments: one labeled voxel at each point in turn.
+    labels = np.zeros((40, 3, 3), np.uint8)
+    labels[20, 1, 1], labels[0, 0, 0] = 1, 2
+    along = 20.0 + np.arange(points)[None, :] - np.arange(points)[:, None]
+    lines = np.stack([along, np.ones_like(along), np.ones_like(along)], axis=2).astype(np.float32)
+    offsets = np.arange(points + 1) * points
+    fibers = Tractogram(points=lines.reshape(-1, 3), offsets=offsets, affine=np.eye(4), shape=labels.shape)
+    settings = ConnectomeSettings(assignment="backwards", backwards_mm=way)
+    pairs = connectome(fibers, Atlas(labels=labels, affine=np.eye(4)), settings).pairs
+    assert np.flatnonzero((pairs == 0).any(axis=1)).tolist() == first + last
+
+
 @pytest.mark.parametrize("suffix", [".tck", ".trx", ".trk"])
 def test_a_file_is_read_in_blocks(fibers, atlas, tmp_path, monkeypatch, suffix):
     path = tmp_path / f"fibers{suffix}"
