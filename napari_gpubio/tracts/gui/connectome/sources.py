@@ -26,12 +26,12 @@ from napari_gpubio.tracts.connectome import (
 )
 from napari_gpubio.tracts.connectome.geodesic import FAN
 from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fibers_of, pack_fibers, why_no_fibers
-from napari_gpubio.tracts.gui.script import checked, fiber_lines, source_recipe
+from napari_gpubio.tracts.gui.script import Recipe, checked, fiber_lines, source_recipe
 from napari_gpubio.tracts.gui.source import HINT, NO_TENSORS, Source, source_of, tensor_steps, why_no_source
 from napari_gpubio.tracts.layer_regions import atlas_of
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.regions import Atlas
-from napari_gpubio.tracts.settings import TrackSettings
+from napari_gpubio.tracts.settings import Directions, TrackSettings
 
 Code = Callable[[Iterable[Any]], list[str]]
 
@@ -103,9 +103,14 @@ class FiberSource(QWidget):
         if fibers is None:
             raise InvalidInput(NO_FIBERS)
         settings = self.form.value()
-        steps = connectome_steps(fibers, atlas_of(labels), settings, stop=stop)
+        counting = connectome_steps(fibers, atlas_of(labels), settings, stop=stop)
         code = self._code_of(layer, settings)
-        return _then(steps, lambda found: Counted(labels, fibers, np.arange(len(fibers)), found, code, layer))
+
+        def steps() -> Steps:
+            found = yield from _silent(counting)
+            return Counted(labels, fibers, np.arange(len(fibers)), found, code, layer)
+
+        return steps()
 
     def code(self, _device: str) -> Code:
         """Return what `Counted.code` is, of the inputs as they stand."""
@@ -140,58 +145,64 @@ class GeodesicSource(QWidget):
 
     def steps(self, labels: Any, device: str, stop: threading.Event) -> Steps:
         """Read the inputs and return the search for geodesics; it returns None if the fit was stopped."""
+        return self._shooting(device).steps(labels, atlas_of(labels), stop)
+
+    def code(self, device: str) -> Code:
+        """Return what `Counted.code` is, of the inputs as they stand."""
+        return self._shooting(device).lines
+
+    def _shooting(self, device: str) -> "_Shooting":
         layer = self.box.needed(NO_TENSORS)
         source = source_of(layer)
         if source is None:
             raise InvalidInput(NO_TENSORS)
-        return self._steps(layer, source, labels, atlas_of(labels), device, stop)
+        return _Shooting(
+            layer=layer,
+            source=source,
+            density=self.form.value(),
+            directions=self.directions_form.value(),
+            tracking=self.tracking_form.value(),
+            device=device,
+            recipe=source_recipe(source, layer, device),
+        )
 
-    def _settings(self) -> tuple[Any, Any, Any]:
-        return self.form.value(), self.directions_form.value(), self.tracking_form.value()
 
-    def _steps(
-        self, layer: Any, source: Source, labels: Any, atlas: Atlas, device: str, stop: threading.Event
-    ) -> Steps:
-        settings = self._settings()
-        code = self._code_of(layer, settings, device)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Shooting:
+    """What a run of geodesics needs, read from the controls in the GUI thread."""
 
-        def steps() -> Steps:  # in a worker, where no control may be read
-            field = yield from tensor_steps(source, device, stop)
-            if not field.complete:
-                return None
-            found = geodesic_connectome_steps(field, atlas, *settings, device=device, stop=stop)
-            return (yield from _then(found, lambda done: _shown(done, labels, code, fitted_in(field))))
+    layer: Any
+    source: Source
+    density: GeodesicSettings
+    directions: Directions
+    tracking: TrackSettings
+    device: str
+    recipe: Recipe
 
-        def fitted_in(field: TensorField) -> tuple[TensorField, Any] | None:
-            return None if isinstance(source, TensorField) else (field, layer)
+    def steps(self, labels: Any, atlas: Atlas, stop: threading.Event) -> Steps:
+        field = yield from tensor_steps(self.source, self.device, stop)
+        if not field.complete:
+            return None
+        settings = self.density, self.directions, self.tracking
+        found = yield from _silent(geodesic_connectome_steps(field, atlas, *settings, device=self.device, stop=stop))
+        best = found.best
+        if best is None:
+            raise InvalidInput(f"no region of {labels.name!r} has tensors; is the atlas of the same space?")
+        fitted = None if isinstance(self.source, TensorField) else (field, self.layer)
+        return Counted(labels, best, best.per_fiber["fiber"], found, self.lines, None, pack_fibers(best), fitted)
 
-        return steps()
-
-    def code(self, device: str) -> Code:
-        """Return what `Counted.code` is, of the inputs as they stand."""
-        return self._code_of(self.box.needed(NO_TENSORS), self._settings(), device)
-
-    def _code_of(self, layer: Any, settings: Any, device: str) -> Code:
-        source = source_of(layer)
-        if source is None:
-            raise InvalidInput(NO_TENSORS)
-        recipe = source_recipe(source, layer, device)
-        density, directions, tracking = settings
-
-        def lines(_layers: Iterable[Any]) -> list[str]:
-            return [
-                *checked(recipe),
-                f"settings = {call_text('tracts.connectome', density)}",
-                f"directions = {call_text('tracts', directions)}",
-                f"tracking = {call_text('tracts', tracking)}",
-                "found = tracts.connectome.geodesic_connectome(",
-                f"    field, atlas, settings, directions, tracking, device={device!r}",
-                ")",
-                "fibers = found.best",
-                "layer = tracts.show(viewer, fibers, 'geodesics', color_by='alignment_fa')",
-            ]
-
-        return lines
+    def lines(self, _layers: Iterable[Any]) -> list[str]:
+        return [
+            *checked(self.recipe),
+            f"settings = {call_text('tracts.connectome', self.density)}",
+            f"directions = {call_text('tracts', self.directions)}",
+            f"tracking = {call_text('tracts', self.tracking)}",
+            "found = tracts.connectome.geodesic_connectome(",
+            f"    field, atlas, settings, directions, tracking, device={self.device!r}",
+            ")",
+            "fibers = found.best",
+            "layer = tracts.show(viewer, fibers, 'geodesics', color_by='alignment_fa')",
+        ]
 
 
 def _stack(part: QWidget, title: str, box: QWidget, *others: QWidget) -> None:
@@ -204,18 +215,12 @@ def _stack(part: QWidget, title: str, box: QWidget, *others: QWidget) -> None:
         layout.addWidget(other)
 
 
-def _shown(found: Connectome, labels: Any, code: Code, fitted: tuple[TensorField, Any] | None) -> Counted:
-    best = found.best
-    if best is None:
-        raise InvalidInput(f"no region of {labels.name!r} has tensors; is the atlas of the same space?")
-    return Counted(labels, best, best.per_fiber["fiber"], found, code, None, pack_fibers(best), fitted)
-
-
-def _then(steps: Generator[Step, None, Connectome], make: Callable[[Connectome], Counted]) -> Steps:
-    """The same steps without previews, and what is made of their result."""
+def _silent(steps: Generator[Step, None, Connectome]) -> Generator[Step, None, Connectome]:
+    """The same steps without previews."""
     with contextlib.closing(steps):
         while True:
             try:
                 yield dataclasses.replace(next(steps), make_preview=None)
             except StopIteration as end:
-                return make(end.value)
+                found: Connectome = end.value
+                return found

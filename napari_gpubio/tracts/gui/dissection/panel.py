@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -238,11 +239,11 @@ class DissectionPanel(EnginePanel):
 
     def add_density(self) -> None:
         """Make an image of how many of the fibers that are kept pass each voxel."""
-        self._map("count", lambda *counted: self._show_counts(*counted, "density (fibers)"))
+        self._map("count", partial(self._show_counts, what="density (fibers)"))
 
     def add_ends(self) -> None:
         """Make an image of how many ends of the fibers that are kept lie in each voxel."""
-        self._map("ends", lambda *counted: self._show_counts(*counted, "ends"))
+        self._map("ends", partial(self._show_counts, what="ends"))
 
     def add_mask(self) -> None:
         """Make labels of the voxels that the fibers that are kept pass."""
