@@ -26,7 +26,7 @@ from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.bundles import Profile, Table, profile, summary
 from napari_gpubio.tracts.bundles.settings import ProfileSettings
 from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fibers_of
-from napari_gpubio.tracts.gui.profiles.plot import ProfilePlot
+from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tracts.gui.script import checked, fiber_lines, script_text
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.model import Tractogram
@@ -143,7 +143,8 @@ class ProfilesPanel(EnginePanel):
         """Show the table and the profiles."""
         self._result = result
         colors = {name: theme.REGIONS[n % len(theme.REGIONS)] for n, name in enumerate(result.profiles)}
-        self.plot.draw(result.profiles, colors, result.quantity)
+        bands = {n: Band(one.mean, one.mean - one.sd, one.mean + one.sd) for n, one in result.profiles.items()}
+        self.plot.draw(bands, colors, result.quantity)
         names = {f"{result.quantity}_{what}": f"image_{what}" for what in ("mean", "sd")}
         rows = [
             {names.get(column, column): value for column, value in zip(result.table.columns, row, strict=True)}

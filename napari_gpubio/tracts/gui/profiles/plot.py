@@ -1,20 +1,28 @@
 """The plot of profiles: a curve with a band for each bundle."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyqtgraph
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.gui.plots import ThemedPlot
-from napari_gpubio.tracts.bundles import Profile
 
 _HEIGHT = 240  # pixels
 
 
+class Band(NamedTuple):
+    """A profile as it is drawn: a curve, and the edges of the band around it, each of shape (K,)."""
+
+    curve: npt.NDArray[np.float64]
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+
+
 class ProfilePlot(ThemedPlot):
-    """Draws mean and standard deviation of an image along bundles."""
+    """Draws values along bundles."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -23,13 +31,13 @@ class ProfilePlot(ThemedPlot):
         self.setMinimumHeight(_HEIGHT)
         self.setLabel("bottom", "place along the bundle (%)")
 
-    def draw(self, profiles: Mapping[str, Profile], colors: Mapping[str, str], quantity: str) -> None:
-        """Draw profiles by bundle, each in its color; ``quantity``: of the image, with its unit."""
+    def draw(self, bands: Mapping[str, Band], colors: Mapping[str, str], quantity: str) -> None:
+        """Draw profiles by bundle, each in its color; ``quantity``: what they are of, with its unit."""
         self.clear()
         self.curves = {}
-        for name, profile in profiles.items():
-            places = np.linspace(0.0, 100.0, len(profile))
-            self.add_band(places, profile.mean - profile.sd, profile.mean + profile.sd, colors[name])
+        for name, band in bands.items():
+            places = np.linspace(0.0, 100.0, len(band.curve))
+            self.add_band(places, band.low, band.high, colors[name])
             pen = pyqtgraph.mkPen(colors[name], width=2)
-            self.curves[name] = self.plot(places, profile.mean, pen=pen, connect="finite")
+            self.curves[name] = self.plot(places, band.curve, pen=pen, connect="finite")
         self.setLabel("left", quantity)

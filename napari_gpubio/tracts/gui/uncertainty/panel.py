@@ -13,6 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import KEY, volume_layer
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, ParamForm
 from napari_gpubio.gui.layers import LayerBox
@@ -24,10 +25,10 @@ from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.gui.fibers import fiber_layer, fibers_of
 from napari_gpubio.tracts.gui.layers import settings_of
 from napari_gpubio.tracts.gui.numbers import READABLE, value_text
+from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tracts.gui.request import BundleSettings
 from napari_gpubio.tracts.gui.script import region_seeds, seeds_name
 from napari_gpubio.tracts.gui.source import HINT, why_no_scan
-from napari_gpubio.tracts.gui.uncertainty.plot import IntervalPlot
 from napari_gpubio.tracts.gui.uncertainty.script import MAP, probability_name, uncertainty_script
 from napari_gpubio.tracts.model import DiffusionScan, Tractogram
 from napari_gpubio.tracts.napari_io import scan_of
@@ -72,7 +73,7 @@ class UncertaintyPanel(EnginePanel):
         self.fibers_box = LayerBox(viewer, _why_not_tracked, empty="track fibers in a diffusion scan", parent=self)
         self.scan_box = LayerBox(viewer, why_no_scan, empty=HINT, parent=self)
         self.form, self.fit_form = ParamForm(BootstrapSettings(), parent=self), ParamForm(FitSettings(), parent=self)
-        self.plot = IntervalPlot(self)
+        self.plot = ProfilePlot(self)
         self.results = ResultBox("Choose fibers and press Bootstrap: their numbers get intervals.", self)
         self._fill()
         files = self.results.files
@@ -125,8 +126,9 @@ class UncertaintyPanel(EnginePanel):
             findings.append(("warning", OTHER_FIT))
         self.results.show_numbers(_rows(found), findings)
         self.plot.setVisible(result.profile is not None)
-        if result.profile is not None:
-            self.plot.draw(result.profile)
+        if (profile := result.profile) is not None:
+            band, name = Band(profile.estimate, profile.low, profile.high), result.layer.name
+            self.plot.draw({name: band}, {name: theme.REGIONS[0]}, "FA, 95 % interval")
         self._show_map(result)
 
     def _show_map(self, result: Repeated) -> None:
