@@ -53,6 +53,9 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--outside-n", type=float, default=1.0, help="refractive index outside (default: 1)")
     verb.add_argument("--mua", type=Path, metavar="FILE", help="volume of absorption coefficients instead, 1/mm")
     verb.add_argument("--mus", type=Path, metavar="FILE", help="volume of scattering coefficients instead, 1/mm")
+    verb.add_argument(
+        "--air-in-cavities", action="store_true", help="let light cross voxels of label 0 that tissue encloses, as air"
+    )
     verb.add_argument("--resume", type=Path, metavar="FILE", help="result to go on with; all but --photons is from it")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
     _add_source(verb)
@@ -139,7 +142,8 @@ def _domain(options: argparse.Namespace) -> Domain:
     if options.labels is None or options.properties is None:
         raise InvalidInput("give a label volume and --properties TABLE, or --resume RESULT")
     media = read_table(options.properties)
-    return read_domain(options.labels, media, outside_n=options.outside_n, mua_path=options.mua, mus_path=options.mus)
+    domain = read_domain(options.labels, media, outside_n=options.outside_n, mua_path=options.mua, mus_path=options.mus)
+    return domain.with_air_in_cavities() if options.air_in_cavities else domain
 
 
 def _source(options: argparse.Namespace, domain: Domain) -> Source:

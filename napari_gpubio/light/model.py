@@ -170,6 +170,40 @@ class Domain:
             ranks[label] = rank
         return np.take(ranks, self.labels)  # faster than indexing
 
+    @cached_property
+    def cavities(self) -> npt.NDArray[np.bool_]:
+        """Which voxels of label 0 are enclosed by tissue, shape (X, Y, Z): light that goes there is lost.
+
+        Voxels that touch by a face, an edge or a corner belong together.
+        """
+        outside = self.labels == OUTSIDE
+        if not outside.any():
+            return outside
+        from scipy import ndimage
+
+        parts, _ = ndimage.label(np.pad(outside, 1, constant_values=True), np.ones((3, 3, 3)))
+        return np.asarray(outside & (parts[1:-1, 1:-1, 1:-1] != parts[0, 0, 0]))
+
+    def with_air_in_cavities(self) -> "Domain":
+        """Return a domain whose cavities have a label of their own, the first that is free, with the medium air.
+
+        Light then crosses them in straight lines, refracted where it enters and leaves.
+
+        Raises
+        ------
+        InvalidInput
+            If there are no cavities, or no label is free.
+        """
+        cavities, used = self.cavities, {OUTSIDE, *self.labels_present, *(medium.label for medium in self.media)}
+        if not cavities.any():
+            raise InvalidInput("the tissue has no cavities: all voxels of label 0 are connected to the outside")
+        label = next((number for number in range(1, 65536) if number not in used), None)
+        if label is None:
+            raise InvalidInput("all labels from 1 to 65535 are in use; free one for the air in cavities")
+        labels = np.where(cavities, label, self.labels.astype(np.uint16))
+        air = Medium(label=label, name="air", n=1.0)
+        return dataclasses.replace(self, labels=labels, media=(*self.media, air), path=None)
+
     @property
     def is_continuous(self) -> bool:
         """Whether a coefficient is given voxel by voxel."""

@@ -191,9 +191,12 @@ class LightResult(SimulationResult):
         return {label: float(counts[label]) * self.domain.voxel_volume_mm3 for label in self.domain.labels_present}
 
 
-def exposed_area_mm2(domain: Domain) -> npt.NDArray[np.float32]:
-    """Area of each tissue voxel's faces that meet the outside or the edge of the grid, mm^2, shape (X, Y, Z)."""
-    tissue = np.pad(domain.labels != OUTSIDE, 1)
+def exposed_area_mm2(domain: Domain, outside: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.float32]:
+    """Area of each tissue voxel's faces that meet the outside or the edge of the grid, mm^2, shape (X, Y, Z).
+
+    With a mask ``outside``, shape (X, Y, Z): of its faces that meet that.
+    """
+    tissue = np.pad(domain.labels != OUTSIDE, 1) if outside is None else np.pad(~outside, 1, constant_values=True)
     sizes = domain.voxel_sizes_mm
     area = np.zeros(domain.shape, np.float32)
     for axis in range(3):

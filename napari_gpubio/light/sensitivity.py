@@ -67,7 +67,7 @@ class Sensitivity:
         with np.errstate(invalid="ignore"):
             return np.abs(self.jacobian_mm) * self.relative_error
 
-    def masked_mm(self, largest_error: float = 0.5) -> npt.NDArray[np.float32]:
+    def masked_mm(self, largest_error: float = 0.2) -> npt.NDArray[np.float32]:
         """Sensitivity where its relative error is at most this, NaN elsewhere, mm, shape (X, Y, Z).
 
         Raises

@@ -12,12 +12,12 @@ from napari_gpubio.core.numbers import number_text
 from napari_gpubio.light.result import Estimate, LightResult
 from napari_gpubio.light.sensitivity import Sensitivity
 from napari_gpubio.light.statistics import (
-    CLOSED_WITHIN,
     MOST_ROULETTE_Z,
     MOST_TRUNCATED,
     PER_PHOTON,
     FluenceUnit,
     Status,
+    closed_within,
     detector_numbers,
     label_fluence,
     label_name,
@@ -105,7 +105,7 @@ def energy_rows(result: LightResult) -> tuple[NumberRow, ...]:
     note = "still traveling at the end of the last time gate"
     rows.append(NumberRow(group=ENERGY, name="Truncated", value=part.value, error=part.error, status=status, note=note))
     rows.append(roulette_row(energy.roulette))
-    closed: Status = "ok" if abs(energy.total - 1) < CLOSED_WITHIN else "error"
+    closed: Status = "ok" if abs(energy.total - 1) < closed_within(result) else "error"
     rows.append(NumberRow(group=ENERGY, name="Total", value=energy.total, status=closed))
     for label, part in result.absorbed.items():
         name = label_name(result.domain, label)

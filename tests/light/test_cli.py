@@ -91,6 +91,19 @@ def test_it_does_what_the_api_does(files, capsys):
     assert "Detector D1" in printed.out
 
 
+def test_cavities_can_be_filled_with_air(files, capsys):
+    labels = HEAD.labels.copy()
+    labels[3:5, 4, 4] = 0
+    write_volume("hollow.nii.gz", labels, HEAD.affine)
+    arguments = ("hollow.nii.gz", "--properties", "head.csv", *QUICK, *PLACE)
+    light(*arguments)
+    assert "Tissue encloses 16 mm³ of label 0" in capsys.readouterr().err
+    light(*arguments, "--air-in-cavities", "--result", "r.npz")
+    assert "encloses" not in capsys.readouterr().err
+    found = load_result("r.npz").domain
+    assert found.medium(int(found.labels[3, 4, 4])).name == "air"
+
+
 def test_halves_come_with_the_guide_of_a_denoiser(files):
     run_head(*PLACE, "--halves", "--out", "f.nii.gz")
     halves = LightSettings(photons=2000, batches=4, halves=True)

@@ -259,3 +259,41 @@ def test_a_detector_without_photons_has_no_mean():
 def test_a_pathlength_factor_needs_a_distance(separation):
     with pytest.raises(InvalidInput, match=r"the source-detector separation is .* mm; it must be greater than 0"):
         detected().differential_pathlength_factor(separation)
+
+
+# -- cavities ---------------------------------------------------------------------------------------------------------
+
+
+def with_cavity():
+    """A block with a cavity of 2 x 1 x 1 voxels, a notch, and a hole that reaches the outside around a corner."""
+    labels = np.ones((8, 8, 8), np.uint8)
+    labels[3:5, 3, 3] = 0
+    labels[0, 4, 4] = 0
+    labels[7, 7, 6] = labels[6, 6, 5] = 0
+    return make_domain(labels, voxel_mm=(0.5, 1.0, 2.0))
+
+
+def test_a_cavity_is_what_tissue_encloses_and_does_not_touch_the_outside():
+    domain = with_cavity()
+    assert np.argwhere(domain.cavities).tolist() == [[3, 3, 3], [4, 3, 3]]
+    assert not make_domain((4, 4, 4)).cavities.any()
+
+
+def test_the_faces_of_cavities_are_those_of_their_neighbors():
+    domain = with_cavity()
+    area = exposed_area_mm2(domain, domain.cavities)
+    assert area.sum() == pytest.approx(2 * (1.0 * 2.0) + 4 * (0.5 * 2.0) + 4 * (0.5 * 1.0))
+    assert area[2, 3, 3] == pytest.approx(2.0)
+    assert area[3, 3, 3] == area[0, 0, 0] == 0.0
+
+
+def test_cavities_get_a_label_of_their_own_with_air():
+    domain = with_cavity().with_optics((*sliced(SKULL, 2)[:1], dataclasses.replace(SKULL, label=2)))
+    filled = domain.with_air_in_cavities()
+    assert not filled.cavities.any()
+    np.testing.assert_array_equal(filled.labels, np.where(domain.cavities, 3, domain.labels))
+    air = filled.medium(3)
+    assert (air.mua_per_mm, air.mus_per_mm, air.n, air.name) == (0.0, 0.0, 1.0, "air")
+    assert filled.path is None
+    with pytest.raises(InvalidInput, match="no cavities"):
+        filled.with_air_in_cavities()

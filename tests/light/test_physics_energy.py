@@ -15,6 +15,7 @@ from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.statistics import cavity_light, closed_within, findings
 from tests.light.voxel_samples import CYCLIC_SIDES, MOST_Z, TISSUE, layers, make_domain
 
 MEDIUM_A = Medium(label=1, mua_per_mm=0.005, mus_per_mm=1.0, g=0.01, n=1.37)  # of MCX's cubes
@@ -100,6 +101,37 @@ def test_absorption_of_every_layer_of_skin(device):
     for label, layer in enumerate(SKIN, 1):
         assert abs(result.absorbed[label].z_score(*layer[5:])) < MOST_Z, label
     check_balance(result.energy)
+
+
+@pytest.mark.parametrize("mua", [100.0, 1000.0, 5000.0])
+def test_strong_absorbers_and_few_photons_are_no_broken_balance(device, mua):
+    """What is absorbed is rounded to quanta of path, each mu_a times as large in energy."""
+    medium = dataclasses.replace(MEDIUM_A, mua_per_mm=mua)
+    for seed in range(10):
+        result = run(device, make_domain((8, 8, 8), medium), Source(position_mm=(4.1, 4.2, 0)), photons=100, seed=seed)
+        assert abs(result.energy.total - 1) < closed_within(result)
+        assert "violated" not in " ".join(finding.sentence for finding in findings(result))
+    broken = dataclasses.replace(result.energy, escaped=Estimate(result.energy.escaped.value + 0.01, 0.0))
+    assert findings(dataclasses.replace(result, energy=broken))[0].status == "error"
+
+
+def test_light_that_cavities_take_is_told(device):
+    """A cavity in the middle of a ball around an isotropic source near it; the share as the map of escapes has it."""
+    labels = np.ones((15, 15, 15), np.uint8)
+    labels[6:9, 6:9, 6:9] = 0
+    medium = Medium(label=1, mua_per_mm=0.02, mus_per_mm=10.0, g=0.9, n=1.37)
+    source = Source(kind="isotropic", position_mm=(7.5, 7.5, 11.5))
+    domain = make_domain(labels, medium)
+    exact = cavity_light(run(device, domain, source, exit_map=True))
+    estimated = cavity_light(run(device, domain, source))
+    assert exact.volume_mm3 == estimated.volume_mm3 == pytest.approx(27.0)
+    assert exact.share > 0.02
+    assert estimated.share == pytest.approx(exact.share, rel=0.25)
+    told = " ".join(finding.sentence for finding in findings(run(device, domain, source)))
+    assert "encloses 27 mm³ of label 0" in told
+    open_to_air = run(device, domain.with_air_in_cavities(), source, exit_map=True)
+    assert cavity_light(open_to_air).volume_mm3 == 0.0
+    check_balance(open_to_air.energy)
 
 
 # -- roulette ---------------------------------------------------------------------------------------------------------

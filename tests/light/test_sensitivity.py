@@ -173,6 +173,7 @@ def test_uncertain_voxels_can_be_masked():
     masked = found.masked_mm(0.5)
     assert np.isnan(masked[:12]).all()
     np.testing.assert_array_equal(masked[12:], found.jacobian_mm[12:])
+    np.testing.assert_array_equal(found.masked_mm(), found.masked_mm(0.2))
     assert np.isinf(found.relative_error[10:12]).all()
     assert (found.jacobian_mm[10:12] == 0).all()
     assert np.isnan(found.error_mm[10:12]).all()

@@ -18,6 +18,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.labels import Tissue, vector
 from napari_gpubio.light.guide import guided_steps
+from napari_gpubio.light.io.volumes import MOST_ERROR
 from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import picture_layer
@@ -343,7 +344,7 @@ def sensitivity_steps(
 
 def sensitivity_layer(found: Sensitivity, name: str, options: DisplayOptions) -> LayerData:
     """Return the image layer of log10 of a sensitivity's size, mm; voxels without light are NaN."""
-    values = -(found.masked_mm() if options.hide_uncertain else found.jacobian_mm)
+    values = -(found.masked_mm(MOST_ERROR) if options.hide_uncertain else found.jacobian_mm)
     shown = np.full(values.shape, np.nan, np.float32)
     np.log10(values, out=shown, where=values > 0)
     metadata = quantity_metadata(Quantity("sensitivity", "mm", "log10"))
