@@ -84,3 +84,9 @@ __device__ __forceinline__ void turn(unsigned int bits, float* cosine, float* si
     *sine = quarter == 0u ? s : quarter == 1u ? c : quarter == 2u ? -s : -c;
 #endif
 }
+
+__device__ __forceinline__ void turned_by(float turns, float* cosine, float* sine)
+{
+    const float part = turns - floorf(turns);
+    turn((unsigned int)((unsigned long long)(part * 4294967296.0f) + 536870912ull), cosine, sine);
+}

@@ -1,5 +1,6 @@
 """Light sources."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,14 +19,23 @@ KINDS: dict[str, tuple[str, ...]] = {
     "isotropic": (),
     "cone": ("half_angle_deg",),
     "fiber": ("radius_mm", "numerical_aperture"),
-    "gaussian": ("radius_mm",),
-    "disk": ("radius_mm",),
-    "planar": ("width_mm", "height_mm"),
-    "pattern": ("width_mm", "height_mm"),
+    "gaussian": ("radius_mm", "focus_mm"),
+    "disk": ("radius_mm", "inner_radius_mm", "focus_mm"),
+    "planar": ("width_mm", "height_mm", "focus_mm"),
+    "pattern": ("width_mm", "height_mm", "focus_mm"),
     "line": ("length_mm",),
     "cylinder": ("radius_mm", "length_mm"),
-    "lambertian": ("radius_mm",),
+    "lambertian": ("radius_mm", "inner_radius_mm"),
+    "slit": ("width_mm", "focus_mm"),
+    "pencil_array": ("width_mm", "height_mm", "columns", "rows", "focus_mm"),
+    "fourier": ("width_mm", "height_mm", "cycles_across", "cycles_up", "phase_deg", "modulation", "focus_mm"),
+    "hyperboloid": ("radius_mm", "focus_mm", "rayleigh_mm"),
+    "even_cone": ("half_angle_deg",),
+    "normal_cone": ("angle_sd_deg",),
+    "zgaussian": ("angle_sd_deg",),
 }
+RECTANGLES = ("planar", "pattern", "slit", "pencil_array", "fourier")  # kinds that have a direction of the width
+DISKS = ("fiber", "gaussian", "disk", "lambertian", "hyperboloid")  # kinds that have a radius across the direction
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,7 +51,20 @@ class Source:
       same with the irradiance of an image, whose columns run along the width and rows along the height.
     * ``line``: isotropic emission along a segment of length ``length_mm`` in ``direction``, centered on the position.
       ``cylinder``: a cylindrical diffuser: Lambertian emission outwards from its side.
-    * ``lambertian``: a disk that emits by the cosine law.
+    * ``lambertian``: a disk that emits by the cosine law. It and ``disk`` are rings with an ``inner_radius_mm``, and
+      sectors with ``sector_deg``.
+    * ``slit``: a collimated line of length ``width_mm`` along ``width_axis``, a light sheet. ``pencil_array``:
+      ``columns`` by ``rows`` pencil beams that fill a rectangle up to its edges. ``fourier``: a rectangle whose
+      irradiance is 1 + m cos 2 pi (c u + r v + phase / 360), with u and v from 0 to 1 along width and height, and as
+      many cycles c and r as ``cycles_across`` and ``cycles_up`` say (spatial frequency domain imaging).
+    * ``hyperboloid``: a Gaussian beam that narrows to the 1/e^2 radius ``radius_mm`` at ``focus_mm`` ahead; rays are
+      the lines of a hyperboloid with the Rayleigh length ``rayleigh_mm``.
+    * ``even_cone``: a point whose polar angle is uniform up to ``half_angle_deg``. ``normal_cone``: one whose polar
+      angle is normally distributed; ``zgaussian``: the distribution that MCX has under this name, the same times a
+      uniform number from -1 to 1 instead of a cosine, with 2/3 of the variance.
+
+    Where a kind that is collimated has a ``focus_mm`` other than 0, its rays meet so far ahead, or part as if they came
+    from a point so far behind (negative).
 
     Parameters
     ----------
@@ -51,6 +74,8 @@ class Source:
         Center, world mm.
     direction
         Direction of emission (or axis of a line), world axes, of any length but zero.
+    sector_deg
+        Part of a disk that shines: from and to these azimuths, counted from ``width_axis`` on; None: all of it.
     width_axis
         World direction of the width of a rectangle; by default some direction across ``direction``.
     pattern
@@ -78,6 +103,36 @@ class Source:
     length_mm: float = param(
         10.0, "Length", "Length of the line or cylinder.", unit="mm", above=0.0, maximum=1e4, step=1.0
     )
+    inner_radius_mm: float = param(
+        0.0, "Inner radius", "Radius of the dark middle of a disk.", unit="mm", minimum=0.0, maximum=1e4, step=0.1
+    )
+    focus_mm: float = param(
+        0.0, "Focus", "Distance ahead where rays meet; negative: behind, from where they part; 0: none.", unit="mm",
+        minimum=-1e6, maximum=1e6, step=1.0,
+    )  # fmt: skip
+    rayleigh_mm: float = param(
+        10.0, "Rayleigh length", "Distance from the waist at which its area doubles.", unit="mm", above=0.0,
+        maximum=1e6, step=1.0,
+    )  # fmt: skip
+    columns: int = param(3, "Columns", "Beams along the width.", minimum=1, maximum=10_000)
+    rows: int = param(3, "Rows", "Beams along the height.", minimum=1, maximum=10_000)
+    cycles_across: float = param(
+        3.0, "Cycles across", "Periods of the irradiance along the width.", minimum=-1e4, maximum=1e4, step=0.5
+    )
+    cycles_up: float = param(
+        0.0, "Cycles up", "Periods of the irradiance along the height.", minimum=-1e4, maximum=1e4, step=0.5
+    )
+    phase_deg: float = param(
+        0.0, "Phase", "Phase of the irradiance at the rectangle's corner.", unit="°", minimum=-360.0, maximum=360.0,
+        step=10.0,
+    )  # fmt: skip
+    modulation: float = param(
+        1.0, "Modulation", "Amplitude of the irradiance over its mean.", minimum=0.0, maximum=1.0, step=0.1
+    )
+    angle_sd_deg: float = param(
+        10.0, "Angle SD", "Standard deviation of the polar angle.", unit="°", above=0.0, maximum=180.0, step=1.0
+    )
+    sector_deg: tuple[float, float] | None = None
     width_axis: Vector | None = None
     pattern: Array | None = field(default=None, repr=False)
 
@@ -91,6 +146,7 @@ class Source:
             object.__setattr__(self, "width_axis", finite_vector("the source's width_axis", self.width_axis))
             if np.linalg.norm(np.cross(self.width_axis, self.direction)) < 1e-6:
                 raise InvalidInput("the source's width axis is along its direction; give one across it")
+        self._check_disk()
         if self.kind == "pattern":
             if self.pattern is None:
                 raise InvalidInput("a source of kind 'pattern' needs its pattern: an image of the irradiance")
@@ -100,6 +156,38 @@ class Source:
             if not np.isfinite(image).all() or (image < 0).any() or image.sum() <= 0:
                 raise InvalidInput("the source's pattern must be finite, nowhere negative and somewhere positive")
             object.__setattr__(self, "pattern", image)
+
+    def _check_disk(self) -> None:
+        if "inner_radius_mm" in KINDS[self.kind] and not self.inner_radius_mm < self.radius_mm:
+            raise InvalidInput(
+                f"the disk's inner radius is {self.inner_radius_mm:g} mm and its radius {self.radius_mm:g} mm; give a "
+                "smaller inner radius, 0 for a full disk"
+            )
+        if self.sector_deg is None:
+            return
+        edges = np.asarray(self.sector_deg, np.float64).ravel()
+        if edges.shape != (2,) or not np.isfinite(edges).all() or not 0 < edges[1] - edges[0] <= 360:
+            raise InvalidInput(
+                f"the source's sector_deg is {self.sector_deg!r}; give two angles, the second up to 360 degrees larger"
+            )
+        object.__setattr__(self, "sector_deg", (float(edges[0]), float(edges[1])))
+
+    @property
+    def can_focus(self) -> bool:
+        """Whether it is a collimated beam, whose rays meet at a focus where one is given."""
+        return "focus_mm" in KINDS[self.kind] and self.kind != "hyperboloid"
+
+    @property
+    def across_mm(self) -> float:
+        """Height of a rectangle, mm; a slit has none."""
+        return 0.0 if self.kind == "slit" else self.height_mm
+
+    @property
+    def outer_radius_mm(self) -> float:
+        """Radius of a disk or beam where it starts, mm."""
+        if self.kind != "hyperboloid":
+            return self.radius_mm
+        return self.radius_mm * math.hypot(1.0, self.focus_mm / self.rayleigh_mm)
 
     def frame(self) -> npt.NDArray[np.float64]:
         """Rows: unit vectors of the width, the height and the direction, world axes."""

@@ -13,7 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.light.model import OUTSIDE
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import RECTANGLES, Source
 
 Array = npt.NDArray[Any]
 Point = npt.NDArray[np.float64]
@@ -221,12 +221,12 @@ def clearance_mm(labels: Array, affine: Array, source: Source) -> float:
 def _across(source: Source) -> Point:
     """Points all over the cross-section of a collimated beam, from its middle, mm, shape (N, 3)."""
     u, v, _ = source.frame()
-    if source.kind in ("planar", "pattern"):
+    if source.kind in RECTANGLES:
         steps = np.linspace(-0.5, 0.5, _STEPS_ACROSS)
-        first, second = np.meshgrid(steps * source.width_mm, steps * source.height_mm)
-    elif source.kind in ("disk", "gaussian"):
+        first, second = np.meshgrid(steps * source.width_mm, steps * source.across_mm)
+    elif source.kind in ("disk", "gaussian", "hyperboloid"):
         # at twice its 1/e^2 radius a Gaussian beam has fallen to 3e-4
-        radii = np.linspace(0.0, source.radius_mm * (2.0 if source.kind == "gaussian" else 1.0), 5)
+        radii = np.linspace(0.0, source.outer_radius_mm * (1.0 if source.kind == "disk" else 2.0), 5)
         first, second = (np.outer(radii, f(np.linspace(0.0, 2 * np.pi, 12, endpoint=False))) for f in (np.cos, np.sin))
     else:
         return np.empty((0, 3))

@@ -108,6 +108,22 @@ def test_turns_are_uniform():
     np.testing.assert_allclose(moments, 0.0, atol=1e-7)
 
 
+@kernel
+def fill_turns(turns, out):
+    for i in range(len(turns)):
+        out[i, 0], out[i, 1] = fastmath.turned_by(turns[i])
+
+
+def test_turned_by():
+    """Any angle, also negative, large, or a whole number of turns."""
+    turns = np.concatenate([np.linspace(-3, 3, 100_001), [0.0, 1.0, -1.0, 0.25, -0.125, 1e-9, -1e-9, 0.99999997]])
+    turns = turns.astype(np.float32)
+    out = np.empty((len(turns), 2), np.float32)
+    fill_turns(turns, out)
+    angles = 2 * np.pi * (turns - np.floor(turns)).astype(float)
+    np.testing.assert_allclose(out, np.column_stack([np.cos(angles), np.sin(angles)]), atol=5e-7)
+
+
 # -- the other backend ------------------------------------------------------------------------------------------------
 
 

@@ -225,6 +225,116 @@ def test_lambertian(device, direction):
     check_independent(*start.position[:, :2].T, *start.direction[:, :2].T)
 
 
+@ALONG
+@pytest.mark.parametrize("kind", ["disk", "lambertian"])
+def test_ring_and_sector(device, direction, kind):
+    """Uniform in area between two radii and two azimuths."""
+    ring = Source(kind=kind, direction=direction, radius_mm=2.0, inner_radius_mm=1.5, sector_deg=(-30.0, 200.0))
+    x, y = starts(device, ring).position[:, :2].T
+    check_uniform(x**2 + y**2, 1.5**2, 2.0**2, 1e-3)
+    check_uniform(np.degrees(np.arctan2(y, x) + np.pi / 6) % 360, 0, 230, 0.1)
+    check_independent(x**2 + y**2, (np.arctan2(y, x) + np.pi / 6) % (2 * np.pi))
+
+
+@ALONG
+def test_slit(device, direction):
+    start = starts(device, Source(kind="slit", direction=direction, width_mm=3.0))
+    check_collimated(start)
+    check_uniform(start.position[:, 0], -1.5, 1.5, A_HAIR)
+    np.testing.assert_allclose(start.position[:, 1], 0.0, atol=A_HAIR)
+
+
+@ALONG
+@pytest.mark.parametrize(("columns", "rows"), [(4, 3), (5, 1), (1, 2)])
+def test_pencil_array(device, direction, columns, rows):
+    """Every beam has its share; the outer ones lie on the edges, a single one in the middle."""
+    array = Source(kind="pencil_array", direction=direction, width_mm=3.0, height_mm=5.0, columns=columns, rows=rows)
+    start = starts(device, array)
+    check_collimated(start)
+    places = [np.linspace(-size / 2, size / 2, count) if count > 1 else np.zeros(1)
+              for size, count in ((3.0, columns), (5.0, rows))]  # fmt: skip
+    nearest = [np.abs(start.position[:, axis, None] - places[axis]).argmin(axis=1) for axis in (0, 1)]
+    for axis in (0, 1):
+        np.testing.assert_allclose(start.position[:, axis], places[axis][nearest[axis]], atol=A_HAIR)
+    counts = np.bincount(nearest[0] * rows + nearest[1], minlength=columns * rows)
+    assert stats.chisquare(counts).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize(("cycles", "phase", "modulation"), [
+    ((3.0, 0.0), 0.0, 1.0), ((2.5, 1.0), 70.0, 0.6), ((0.0, 2.0), -90.0, 0.0)
+])  # fmt: skip
+def test_fourier(device, cycles, phase, modulation):
+    """The integral of the irradiance over each of 20 x 20 fields, and nothing beyond the rectangle."""
+    fringes = Source(
+        kind="fourier", width_mm=3.0, height_mm=5.0, cycles_across=cycles[0], cycles_up=cycles[1], phase_deg=phase,
+        modulation=modulation,
+    )  # fmt: skip
+    start = starts(device, fringes)
+    check_collimated(start)
+    u, v = start.position[:, 0] / 3.0 + 0.5, start.position[:, 1] / 5.0 + 0.5
+    counts, *_ = np.histogram2d(u, v, bins=20, range=((-1e-3, 1 + 1e-3), (-1e-3, 1 + 1e-3)))
+    assert counts.sum() == PHOTONS
+    fine = (np.arange(400) + 0.5) / 400
+    wave = 2 * np.pi * (cycles[0] * fine[:, None] + cycles[1] * fine + phase / 360)
+    expected = (1 + modulation * np.cos(wave)).reshape(20, 20, 20, 20).sum(axis=(1, 3))
+    expected *= PHOTONS / expected.sum()
+    enough = expected > 5  # the other fields are taken together
+    groups = np.where(enough, np.arange(enough.size).reshape(enough.shape), enough.size).ravel()
+    sums = [np.bincount(groups, values.ravel()) for values in (counts, expected)]
+    assert stats.chisquare(*(values[sums[1] > 0] for values in sums)).pvalue > LEAST_P
+
+
+@ALONG
+@pytest.mark.parametrize("kind", ["gaussian", "disk", "planar", "slit", "pencil_array", "fourier"])
+@pytest.mark.parametrize("focus", [4.0, -2.0])
+def test_focus(device, direction, kind, focus):
+    """All rays pass through one point of the axis, ahead or behind; where they start does not change."""
+    source = Source(kind=kind, direction=direction, radius_mm=0.7, width_mm=2.0, height_mm=1.0, focus_mm=focus)
+    start = starts(device, source, photons=4000)
+    reach = (focus - start.position[:, 2]) / start.direction[:, 2]
+    np.testing.assert_allclose(start.position + reach[:, None] * start.direction, [[0, 0, focus]] * 4000, atol=4e-3)
+    assert (start.direction[:, 2] > 0).all()
+    plain = starts(device, dataclasses.replace(source, focus_mm=0.0), photons=4000)
+    np.testing.assert_allclose(start.position, plain.position, atol=2 * A_HAIR)
+
+
+@ALONG
+@pytest.mark.parametrize("waist_at", [0.0, 5.0, -3.0])
+def test_hyperboloid(device, direction, waist_at):
+    """At every distance the irradiance is Gaussian, with the 1/e^2 radius w sqrt(1 + ((z - f) / z_R)^2)."""
+    beam = Source(kind="hyperboloid", direction=direction, radius_mm=0.4, focus_mm=waist_at, rayleigh_mm=4.0)
+    start = starts(device, beam)
+    for z in (0.0, 3.0, 8.0):
+        at = start.position + start.direction * ((z - start.position[:, 2]) / start.direction[:, 2])[:, None]
+        radius = 0.4 * np.hypot(1.0, (z - waist_at) / 4.0)
+        assert stats.kstest(2 * (at[:, 0] ** 2 + at[:, 1] ** 2) / radius**2, "expon").pvalue > LEAST_P
+        check_round(at[:, 0], at[:, 1])
+
+
+@ALONG
+@pytest.mark.parametrize("half_angle", [15.0, 180.0])
+def test_even_cone(device, direction, half_angle):
+    start = starts(device, Source(kind="even_cone", direction=direction, half_angle_deg=half_angle))
+    check_at_a_point(start)
+    polar = np.degrees(np.arctan2(np.hypot(*start.direction[:, :2].T), start.direction[:, 2]))
+    check_uniform(polar, 0, half_angle, 1e-3)
+    check_round(*start.direction[:, :2].T)
+
+
+@ALONG
+def test_normal_cones(device, direction):
+    """Polar angles: size of a normal number; of MCX's, that of sqrt(2 E) (1 - 2 U), with 2/3 of its variance."""
+    random = np.random.default_rng(3)
+    copy = np.sqrt(2 * random.exponential(size=100_000)) * (1 - 2 * random.random(100_000))
+    for kind, expected in (("normal_cone", stats.halfnorm.cdf), ("zgaussian", np.abs(copy))):
+        start = starts(device, Source(kind=kind, direction=direction, angle_sd_deg=12.0))
+        check_at_a_point(start)
+        polar = np.degrees(np.arctan2(np.hypot(*start.direction[:, :2].T), start.direction[:, 2])) / 12.0
+        assert stats.kstest(polar, expected).pvalue > LEAST_P
+        assert np.mean(polar**2) == pytest.approx(1.0 if kind == "normal_cone" else 2 / 3, rel=0.05)
+        check_round(*start.direction[:, :2].T)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_sources_in_turned_volumes(device, kind):
     """A left-handed, rotated volume: the same light in the world."""

@@ -24,7 +24,7 @@ from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, NumberRow
 from napari_gpubio.gui.forms import ChoiceButtons, ParamForm, aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.light.gui.optodes import Optodes, Placement
-from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.source import KINDS, RECTANGLES, Source
 
 CHOICES = {
     "source": ("Source", "A click on the surface puts the source there; drag its marker to move it"),
@@ -51,7 +51,6 @@ class PlaceBar(QWidget):
 
 
 SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
-_RECTANGLES = ("planar", "pattern")
 _NO_PATTERN = np.ones((1, 1))  # stands for the image until a run reads it
 _EMPTY = "Click the surface of the labels, in 2-D or 3-D, to place the source."
 
@@ -85,7 +84,7 @@ class SourceBox(QWidget):
         placed = dataclasses.replace(
             self.form.value(), position_mm=placement.position_mm, direction=placement.direction
         )
-        if placed.kind not in _RECTANGLES:
+        if placed.kind not in RECTANGLES:
             return placed
         u, v, _ = placed.frame()
         turn = np.deg2rad(self.turn_box.value())
@@ -228,7 +227,7 @@ class SourceBox(QWidget):
         kind = self.form.widget("kind").value
         for name in SIZES:
             self.form.set_row_visible(name, visible=name in KINDS[kind])
-        self._extra.setRowVisible(0, kind in _RECTANGLES)
+        self._extra.setRowVisible(0, kind in RECTANGLES)
         self._extra.setRowVisible(1, kind == "pattern")
 
 

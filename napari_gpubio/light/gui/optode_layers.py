@@ -15,7 +15,7 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.labels import Position, Tissue
 from napari_gpubio.light.gui.optodes import Optodes
 from napari_gpubio.light.model import OUTSIDE
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import DISKS, KINDS, RECTANGLES, Source
 from napari_gpubio.light.surface import inward_normal, label_at
 
 
@@ -70,10 +70,12 @@ def arrow(source: Source, tail_mm: float) -> Strokes:
 def footprint(source: Source) -> Strokes:
     """Outline of where light starts: the disk, rectangle, segment or cylinder; a point has none."""
     position, (u, v, w) = np.asarray(source.position_mm), source.frame()
-    if source.kind in ("fiber", "gaussian", "disk", "lambertian"):
-        return circle(position, u, v, source.radius_mm)
-    if source.kind in ("planar", "pattern"):
-        right, up = u * source.width_mm / 2, v * source.height_mm / 2
+    if source.kind in DISKS:
+        edge = circle(position, u, v, source.outer_radius_mm)
+        inner = source.inner_radius_mm if "inner_radius_mm" in KINDS[source.kind] else 0.0
+        return np.concatenate([edge, circle(position, u, v, inner)]) if inner else edge
+    if source.kind in RECTANGLES:
+        right, up = u * source.width_mm / 2, v * source.across_mm / 2
         return closed(position + np.array([-right - up, right - up, right + up, up - right]))
     half = w * source.length_mm / 2
     if source.kind == "line":
@@ -87,8 +89,10 @@ def footprint(source: Source) -> Strokes:
 
 def spread(source: Source, length_mm: float, n: float) -> Strokes:
     """Rays along the edge of the light that a cone or a fiber gives; ``n`` is the index of what is before it."""
-    if source.kind == "cone":
+    if source.kind in ("cone", "even_cone"):
         angle, radius = np.deg2rad(source.half_angle_deg), 0.0
+    elif source.kind in ("normal_cone", "zgaussian"):
+        angle, radius = np.deg2rad(source.angle_sd_deg), 0.0
     elif source.kind == "fiber":
         angle, radius = np.arcsin(min(1.0, source.numerical_aperture / n)), source.radius_mm
     else:

@@ -5,6 +5,7 @@ it launches: 0 along the direction, another number focused, NaN to every side, m
 are in voxels, angles in radians.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,22 +18,15 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.domain import McxFrame
 from napari_gpubio.light.io.mcx.jdata import Section, decode_array, is_array
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import RECTANGLES, Source
 
 Array = npt.NDArray[Any]
 _RIGHT = 1e-4  # cosine of an angle that still counts as a right angle
 _UNKNOWN = {
-    "arcsine": "a point that shines more to its poles",
-    "zgaussian": "a point with a Gaussian spread of angles",
-    "fourier": "a modulated rectangle",
-    "fourierx": "a modulated rectangle",
-    "fourierx2d": "a modulated rectangle",
-    "hyperboloid": "a focused Gaussian beam",
-    "pencilarray": "an array of pencil beams",
+    "fourierx": "a modulated rectangle of any two edges",
+    "fourierx2d": "a rectangle that is modulated along both edges",
     "pattern3d": "a pattern in a volume",
-    "ring": "a ring",
     "line": "a line that shines across itself",
-    "slit": "a collimated line",
 }
 
 
@@ -43,11 +37,15 @@ def read_source(optode: Section, frame: McxFrame) -> tuple[Source, tuple[str, ..
     section = _single(optode.section("Source"))
     if section.get("AngleInverseCDF") is not None:
         raise InvalidInput("Optode.Source.AngleInverseCDF gives launch angles of its own; this engine cannot have them")
-    kind, launch = section.text("Type", "pencil").lower(), _launch(section)
+    kind, focus = section.text("Type", "pencil").lower(), _focus(section)
+    launch = _launch(focus)
     reader = _READERS.get((kind, launch)) or _READERS.get((kind, None))
     if reader is None:
         raise _no_counterpart(kind, launch)
-    return reader(section, frame), _notes(section)
+    source = reader(section, frame)
+    if launch == "along" and source.can_focus:
+        source = dataclasses.replace(source, focus_mm=focus * frame.unit_mm)
+    return source, _notes(section)
 
 
 def _single(section: Section) -> Section:
@@ -65,21 +63,23 @@ def _single(section: Section) -> Section:
     return Section(section.name, fields, section.root)
 
 
-def _launch(section: Section) -> str:
-    """How light leaves, by the fourth number of Dir."""
-    focus = (*section.any_numbers("Dir", 3, 4), 0.0)[3]
-    if focus == 0.0:
-        return "along"
+def _focus(section: Section) -> float:
+    """The fourth number of Dir."""
+    return float((*section.any_numbers("Dir", 3, 4), 0.0)[3])
+
+
+def _launch(focus: float) -> str:
+    """How light leaves: along the direction (to a focus on it, where one is given), or otherwise."""
     if math.isnan(focus):
         return "every side"
-    return "cosine law" if focus == -math.inf else "focused"
+    return "cosine law" if focus == -math.inf else "along"
 
 
 def _no_counterpart(kind: str, launch: str) -> InvalidInput:
     what = f" ({_UNKNOWN[kind]})" if kind in _UNKNOWN else ""
     how = "" if launch == "along" else f", launched {launch} by the fourth number of Dir"
     known = ", ".join(dict.fromkeys(kind for kind, _ in _READERS if kind not in _UNKNOWN))
-    hint = "; a line that shines to every side has _NaN_ there" if kind in ("line", "slit") else ""
+    hint = "; a line that shines to every side has _NaN_ there" if kind == "line" else ""
     return InvalidInput(
         f"Optode.Source is of the type {kind[:40]!r}{what}{how}, which this engine does not have; use {known}{hint}"
     )
@@ -115,34 +115,80 @@ def _point(section: Section, frame: McxFrame, kind: str) -> Source:
 
 def _cone(section: Section, frame: McxFrame) -> Source:
     angle, by_angle, *_ = _parameters(section, "Param1")
-    if by_angle > 0:
-        raise InvalidInput(
-            f"Optode.Source.Param1[1] is {by_angle:g}, a cone even in angle; ours is even in solid angle"
-        )
-    return Source(kind="cone", half_angle_deg=math.degrees(min(angle, math.pi)), **_common(section, frame))
+    kind = "even_cone" if by_angle > 0 else "cone"
+    return Source(kind=kind, half_angle_deg=math.degrees(min(angle, math.pi)), **_common(section, frame))
+
+
+def _arcsine(section: Section, frame: McxFrame) -> Source:
+    return Source(kind="even_cone", half_angle_deg=180.0, **_common(section, frame))
+
+
+def _zgaussian(section: Section, frame: McxFrame) -> Source:
+    spread = math.degrees(_parameters(section, "Param1")[0])
+    return Source(kind="zgaussian", angle_sd_deg=spread, **_common(section, frame))
 
 
 def _gaussian(section: Section, frame: McxFrame) -> Source:
-    waist = _parameters(section, "Param1")[0]
+    """With a wavelength and a focus, the waist lies there, and the beam is wider where it starts."""
+    waist, wavelength, *_ = _parameters(section, "Param1")
+    if waist > 0 and wavelength > 0:
+        waist *= math.hypot(1.0, _focus(section) * wavelength / (math.pi * waist**2))
     return Source(kind="gaussian", radius_mm=waist * frame.unit_mm, **_common(section, frame))
+
+
+def _hyperboloid(section: Section, frame: McxFrame) -> Source:
+    waist, ahead, rayleigh, _ = (length * frame.unit_mm for length in _parameters(section, "Param1"))
+    common = _common(section, frame)
+    return Source(kind="hyperboloid", radius_mm=waist, focus_mm=ahead, rayleigh_mm=rayleigh, **common)
 
 
 def _disk(section: Section, frame: McxFrame, kind: str) -> Source:
     radius, inner, *sector = _parameters(section, "Param1")
-    if inner or any(sector):
-        raise InvalidInput(
-            f"Optode.Source.Param1 is {[radius, inner, *sector]}, a ring or a sector; this engine has full disks only"
-        )
-    return Source(kind=kind, radius_mm=radius * frame.unit_mm, **_common(section, frame))
+    sizes: dict[str, Any] = {"radius_mm": radius * frame.unit_mm, "inner_radius_mm": inner * frame.unit_mm}
+    common = _common(section, frame)
+    if any(sector):
+        start, stop = (math.degrees(angle) for angle in sector)
+        across, is_mirrored = _zero_azimuth(common["direction"])
+        sizes |= {"sector_deg": (-stop, -start) if is_mirrored else (start, stop), "width_axis": across}
+    return Source(kind=kind, **sizes, **common)
+
+
+def _zero_azimuth(direction: tuple[float, ...]) -> tuple[tuple[float, ...], bool]:
+    """Where MCX counts azimuths from, and whether it counts them against ours.
+
+    It turns z into the direction by the polar angle and then by the azimuth, and x with it; along -z it leaves x and y.
+    """
+    x, y, z = np.array(direction) / (np.linalg.norm(direction) or 1.0)
+    if not math.hypot(x, y) > _RIGHT:
+        return (1.0, 0.0, 0.0), bool(z < 0)
+    return (float(x * z), float(y * z), float(z * z - 1.0)), False
 
 
 def _line(section: Section, frame: McxFrame) -> Source:
+    center, along, length = _segment(section, frame)
+    return Source(kind="line", position_mm=center, direction=along, length_mm=length)
+
+
+def _slit(section: Section, frame: McxFrame) -> Source:
+    if any(_parameters(section, "Param2")[:2]):
+        raise InvalidInput(
+            "Optode.Source.Param2 spreads the directions of a slit; this engine has collimated slits only"
+        )
+    center, along, length = _segment(section, frame)
+    direction = _common(section, frame)["direction"]
+    cosine = np.dot(along, direction) / (np.linalg.norm(along) * np.linalg.norm(direction) or 1.0)
+    if abs(cosine) > _RIGHT:
+        raise InvalidInput("Optode.Source.Param1 and Dir are not at right angles; this engine has upright slits only")
+    return Source(kind="slit", position_mm=center, direction=direction, width_axis=along, width_mm=length)
+
+
+def _segment(section: Section, frame: McxFrame) -> tuple[Any, Any, float]:
+    """Middle (mm), vector (voxels) and length (mm) of a line."""
     along = np.array(_parameters(section, "Param1")[:3])
     length = float(np.linalg.norm(along)) * frame.unit_mm
-    center = _place(section, frame) + along * frame.unit_mm / 2
     if not 0 < length < math.inf:
         raise InvalidInput(f"Optode.Source.Param1 is {list(along)}; give the line as a vector in voxels")
-    return Source(kind="line", position_mm=tuple(center), direction=tuple(along), length_mm=length)
+    return tuple(_place(section, frame) + along * frame.unit_mm / 2), tuple(along), length
 
 
 def _planar(section: Section, frame: McxFrame) -> Source:
@@ -154,6 +200,27 @@ def _pattern(section: Section, frame: McxFrame) -> Source:
     columns, rows = (int(_parameters(section, key)[3]) for key in ("Param1", "Param2"))
     image = _image(section, columns, rows)
     return Source(kind="pattern", pattern=image[::-1] if is_mirrored else image, **rectangle)
+
+
+def _pencil_array(section: Section, frame: McxFrame) -> Source:
+    columns, rows = (_parameters(section, key)[3] for key in ("Param1", "Param2"))
+    if min(columns, rows) < 2 or columns % 1 or rows % 1:
+        raise InvalidInput(
+            f"Optode.Source.Param1[3] and Param2[3] are {columns:g} and {rows:g}; give the number "
+            "of beams along each edge, at least 2"
+        )
+    return Source(kind="pencil_array", columns=int(columns), rows=int(rows), **_rectangle(section, frame)[0])
+
+
+def _fourier(section: Section, frame: McxFrame) -> Source:
+    """Cycles and phase, in turns, are the whole and the fraction of Param1[3]; cycles and 1 - m those of Param2[3]."""
+    rectangle, is_mirrored = _rectangle(section, frame)
+    numbers = (_parameters(section, key)[3] for key in ("Param1", "Param2"))
+    (across, phase), (up, flat) = ((math.floor(number), number - math.floor(number)) for number in numbers)
+    return Source(
+        kind="fourier", cycles_across=float(across), cycles_up=float(-up if is_mirrored else up),
+        phase_deg=360.0 * phase, modulation=1.0 - flat, **rectangle,
+    )  # fmt: skip
 
 
 def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]:
@@ -213,7 +280,6 @@ def _sized(array: Array, shape: tuple[int, int]) -> Array:
 # By type and launch; None: the launch does not matter to it.
 _READERS: Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]] = {
     ("pencil", "along"): partial(_point, kind="pencil"),
-    ("pencil", "focused"): partial(_point, kind="pencil"),
     ("pencil", "every side"): partial(_point, kind="isotropic"),
     ("isotropic", None): partial(_point, kind="isotropic"),
     ("cone", None): _cone,
@@ -224,44 +290,130 @@ _READERS: Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]]
     ("pattern", "along"): _pattern,
     ("slit", "every side"): _line,
     ("line", "every side"): _line,
+    ("slit", "along"): _slit,
+    ("ring", "along"): partial(_disk, kind="disk"),
+    ("ring", "cosine law"): partial(_disk, kind="lambertian"),
+    ("pencilarray", "along"): _pencil_array,
+    ("fourier", "along"): _fourier,
+    ("hyperboloid", None): _hyperboloid,
+    ("arcsine", None): _arcsine,
+    ("zgaussian", None): _zgaussian,
 }
 
 
 _EVERY_SIDE, _COSINE_LAW = "_NaN_", "-_Inf_"  # the fourth number of Dir
-_WRITTEN = ("pencil", "isotropic", "cone", "gaussian", "disk", "planar", "pattern", "line", "lambertian")
+_TYPES = {  # of MCX, where it has the kind
+    "pencil": "pencil",
+    "isotropic": "isotropic",
+    "cone": "cone",
+    "even_cone": "cone",
+    "zgaussian": "zgaussian",
+    "gaussian": "gaussian",
+    "hyperboloid": "hyperboloid",
+    "disk": "disk",
+    "lambertian": "disk",
+    "line": "slit",
+    "slit": "slit",
+    "planar": "planar",
+    "pattern": "pattern",
+    "pencil_array": "pencilarray",
+    "fourier": "fourier",
+}
 
 
 def write_source(source: Source, domain: Domain, frame: McxFrame) -> dict[str, Any]:
     """Return Optode.Source: positions and directions along the axes of the volume, in voxels."""
-    if source.kind not in _WRITTEN:
-        raise InvalidInput(f"MCX has no source like {source.kind!r}; it has {', '.join(_WRITTEN)}")
+    if source.kind not in _TYPES:
+        raise InvalidInput(f"MCX has no source like {source.kind!r}; it has {', '.join(_TYPES)}")
     unit = frame.unit_mm
     width, height, direction = domain.direction_to_grid(source.frame())
     center = domain.world_to_grid(source.position_mm) / unit
-    fields: dict[str, Any] = {"Type": source.kind, "Pos": center, "Dir": direction}
-    if source.kind == "cone":
-        fields["Param1"] = [math.radians(source.half_angle_deg), 0.0, 0.0, 0.0]
-    elif source.kind in ("gaussian", "disk", "lambertian"):
-        fields["Param1"] = [source.radius_mm / unit, 0.0, 0.0, 0.0]
-        if source.kind == "lambertian":
-            fields |= {"Type": "disk", "Dir": [*direction.tolist(), _COSINE_LAW]}
-    elif source.kind == "line":
-        along = direction * source.length_mm / unit
-        fields |= {"Type": "slit", "Pos": center - along / 2, "Dir": [*direction.tolist(), _EVERY_SIDE]}
-        fields["Param1"] = [*along.tolist(), 0.0]
-    elif source.kind in ("planar", "pattern"):
+    fields: dict[str, Any] = {"Type": _TYPES[source.kind], "Pos": center, "Dir": direction}
+    if source.kind in RECTANGLES and source.kind != "slit":
         fields |= _written_rectangle(source, center, width * source.width_mm / unit, height * source.height_mm / unit)
+    elif source.kind in ("line", "slit"):
+        along = (width * source.width_mm if source.kind == "slit" else direction * source.length_mm) / unit
+        fields |= {"Pos": center - along / 2, "Param1": [*along.tolist(), 0.0]}
+    elif sizes := _written_sizes(source, domain, unit):
+        fields["Param1"] = [*sizes, 0.0, 0.0, 0.0][:4]
+    if source.sector_deg is not None and fields["Type"] == "disk":
+        fields["Type"] = "ring"
+    if launch := _written_launch(source, unit):
+        fields["Dir"] = [*direction.tolist(), launch]
     return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in fields.items()}
 
 
+def _written_sizes(source: Source, domain: Domain, unit_mm: float) -> tuple[float, ...]:
+    """What MCX has in Param1 of a point or a disk."""
+    radius = source.radius_mm / unit_mm
+    match source.kind:
+        case "cone" | "even_cone":
+            return math.radians(source.half_angle_deg), float(source.kind == "even_cone")
+        case "zgaussian":
+            return (math.radians(source.angle_sd_deg),)
+        case "gaussian":
+            return (radius,)
+        case "hyperboloid":
+            return radius, source.focus_mm / unit_mm, source.rayleigh_mm / unit_mm
+        case "disk" | "lambertian":
+            return radius, source.inner_radius_mm / unit_mm, *_written_sector(source, domain)
+    return ()
+
+
+def _written_launch(source: Source, unit_mm: float) -> str | float:
+    """The fourth number of Dir; 0 along the direction."""
+    if source.kind == "line":
+        return _EVERY_SIDE
+    if source.kind == "lambertian":
+        return _COSINE_LAW
+    return source.focus_mm / unit_mm if source.can_focus else 0.0
+
+
+def _written_sector(source: Source, domain: Domain) -> tuple[float, float]:
+    """Azimuths of a sector as MCX counts them, radians; 0 and 0 for a full disk."""
+    if source.sector_deg is None:
+        return 0.0, 0.0
+    width, height, direction = domain.direction_to_grid(source.frame())
+    start, stop = (math.radians(angle) for angle in source.sector_deg)
+    zero, is_mirrored = _zero_azimuth(tuple(direction))
+    second = np.cross(direction, zero)  # where MCX's azimuth is 90 degrees, unless it counts against ours
+    if is_mirrored:
+        second = -second
+    angles = [
+        math.atan2(math.cos(a) * width @ second + math.sin(a) * height @ second,
+                   math.cos(a) * width @ zero + math.sin(a) * height @ zero)
+        for a in (start, stop)
+    ]  # fmt: skip
+    turns = np.linalg.det([width, height, direction]) * (-1.0 if is_mirrored else 1.0)  # the same way round?
+    first = angles[0] if turns > 0 else angles[1]
+    return first, first + (stop - start)
+
+
 def _written_rectangle(source: Source, center: Array, width: Array, height: Array) -> dict[str, Any]:
-    """Corner and edges of a rectangle, and its pattern."""
-    rows, columns = (0, 0) if source.pattern is None else source.pattern.shape
+    """Corner and edges of a rectangle, and what is on it."""
+    across, up = 0.0, 0.0
+    if source.pattern is not None:
+        up, across = source.pattern.shape
+    elif source.kind == "pencil_array":
+        across, up = source.columns, source.rows
+    elif source.kind == "fourier":
+        across, up = _written_modulation(source)
     fields = {
         "Pos": center - (width + height) / 2,
-        "Param1": [*width.tolist(), columns],
-        "Param2": [*height.tolist(), rows],
+        "Param1": [*width.tolist(), across],
+        "Param2": [*height.tolist(), up],
     }
     if source.pattern is None:
         return fields
-    return fields | {"Pattern": {"Nx": columns, "Ny": rows, "Data": np.asarray(source.pattern).ravel().tolist()}}
+    return fields | {"Pattern": {"Nx": across, "Ny": up, "Data": np.asarray(source.pattern).ravel().tolist()}}
+
+
+def _written_modulation(source: Source) -> tuple[float, float]:
+    """Cycles and phase of a modulated rectangle in one number, and cycles and lack of modulation in another."""
+    if source.cycles_across % 1 or source.cycles_up % 1:
+        raise InvalidInput(
+            f"the source has {source.cycles_across:g} and {source.cycles_up:g} cycles; MCX has whole cycles only"
+        )
+    if not source.modulation > 0:
+        raise InvalidInput("the source's modulation is 0; write it as kind 'planar'")
+    return source.cycles_across + source.phase_deg / 360.0 % 1.0, source.cycles_up + 1.0 - source.modulation

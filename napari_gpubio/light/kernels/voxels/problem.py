@@ -15,7 +15,7 @@ from napari_gpubio.light.batches import BatchedProblem
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
-from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.source import KINDS, RECTANGLES, Source
 from napari_gpubio.light.surface import label_at
 
 Array = npt.NDArray[Any]
@@ -26,12 +26,36 @@ LIGHT_MM_PER_NS = 299.792458
 OUTSIDE, EDGE = 0, 1
 FIRST_MEDIUM = 2  # row of the first medium, behind these
 DEFAULT, ESCAPE, FRESNEL, MIRROR, CYCLIC = range(5)
-PENCIL, ISOTROPIC, CONE, FIBER, GAUSSIAN, DISK, PLANAR, PATTERN, LINE, CYLINDER, LAMBERTIAN = range(11)
+# Where photons of a source start, and how they leave; both make a number, shape + EMISSION_STEP * emission.
+POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, ARRAY, FOURIER, LINE, CYLINDER, WAIST = range(10)
+COLLIMATED, FOCUSED, ISOTROPIC, CONE, EVEN, NORMAL, ZGAUSSIAN, COSINE = range(8)
+EMISSION_STEP = 16
 # Parts of the energy tally.
 SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
 ENERGY_PARTS = 6
-MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 8, 16, 8, 10
+MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 8, 24, 8, 10
 NEVER = np.float32(1e30)
+
+_MADE_OF = {
+    "pencil": (POINT, COLLIMATED),
+    "isotropic": (POINT, ISOTROPIC),
+    "cone": (POINT, CONE),
+    "fiber": (DISK, CONE),
+    "gaussian": (GAUSSIAN, COLLIMATED),
+    "disk": (DISK, COLLIMATED),
+    "planar": (RECTANGLE, COLLIMATED),
+    "pattern": (PATTERN, COLLIMATED),
+    "line": (LINE, ISOTROPIC),
+    "cylinder": (CYLINDER, COSINE),
+    "lambertian": (DISK, COSINE),
+    "slit": (RECTANGLE, COLLIMATED),
+    "pencil_array": (ARRAY, COLLIMATED),
+    "fourier": (FOURIER, COLLIMATED),
+    "hyperboloid": (WAIST, COLLIMATED),
+    "even_cone": (POINT, EVEN),
+    "normal_cone": (POINT, NORMAL),
+    "zgaussian": (POINT, ZGAUSSIAN),
+}
 
 _PHOTONS_AT_FULL_SCALE = 1 << 31
 SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
@@ -146,20 +170,49 @@ class VoxelProblem(BatchedProblem):
 
     @property
     def kind(self) -> int:
-        """The kind of source as the backends number it."""
-        return list(KINDS).index(self.source.kind)
+        """Shape and emission of the source, as the backends number them."""
+        shape, emission = _MADE_OF[self.source.kind]
+        if emission == COLLIMATED and shape != WAIST and self._focus_mm:
+            emission = FOCUSED
+        return shape + EMISSION_STEP * emission
+
+    @property
+    def _focus_mm(self) -> float:
+        return self.source.focus_mm if "focus_mm" in KINDS[self.source.kind] else 0.0
 
     @cached_property
     def source_numbers(self) -> npt.NDArray[np.float32]:
-        """Position, frame and sizes of the source along the volume's axes; see `start` of the backends."""
+        """The source along the volume's axes, as `begin` of the backends takes it; shape (SOURCE_NUMBERS,).
+
+        Position, frame, two sizes, 1 - cosine of the opening, angle in turns, focus (mm); then of a disk the inner
+        radius over the outer one, squared, and start and extent of the sector in turns (0: all of it); of an array its
+        columns and rows; of a modulated rectangle cycles along both edges, phase in turns, and amplitude; of a
+        hyperboloid its Rayleigh length (mm).
+        """
         s, numbers = self.source, np.zeros(SOURCE_NUMBERS)
         numbers[:3] = self.domain.world_to_grid(s.position_mm)
         numbers[3:12] = self.domain.direction_to_grid(s.frame()).ravel()
-        wide = s.kind in ("planar", "pattern")
+        wide = s.kind in RECTANGLES
         numbers[12] = s.width_mm if wide else s.radius_mm
-        numbers[13] = s.height_mm if wide else s.length_mm
+        numbers[13] = s.across_mm if wide else s.length_mm
         numbers[14] = 1.0 - math.cos(self._half_angle())
+        numbers[15] = (s.half_angle_deg if s.kind == "even_cone" else s.angle_sd_deg) / 360.0
+        numbers[16] = self._focus_mm
+        own = {
+            "disk": self._disk_numbers,
+            "lambertian": self._disk_numbers,
+            "pencil_array": (s.columns, s.rows),
+            "fourier": (s.cycles_across, s.cycles_up, s.phase_deg / 360.0, s.modulation),
+            "hyperboloid": (s.rayleigh_mm,),
+        }.get(s.kind, ())
+        numbers[17 : 17 + len(own)] = own
         return numbers.astype(np.float32)
+
+    @property
+    def _disk_numbers(self) -> tuple[float, ...]:
+        s = self.source
+        start, stop = s.sector_deg or (0.0, 0.0)
+        return (s.inner_radius_mm / s.radius_mm) ** 2, start / 360.0, (stop - start) / 360.0
 
     def _half_angle(self) -> float:
         if self.source.kind != "fiber":

@@ -11,7 +11,7 @@ from napari_gpubio.light.io.mcx.cases import read_mcx, write_mcx
 from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.source import KINDS, RECTANGLES, Source
 from tests.light.io.mcx.samples import GRAY, OUTSIDE, case, irradiance_at, without, written
 
 
@@ -209,7 +209,9 @@ def domain(affine=None, labels=None, **fields) -> Domain:
 def source(kind: str, **fields) -> Source:
     own = {
         "kind": kind, "position_mm": (0.7, 0.8, -0.1), "direction": (0.2, -0.4, 1.0), "radius_mm": 0.35,
-        "half_angle_deg": 17.0, "width_mm": 0.7, "height_mm": 1.1, "length_mm": 0.9,
+        "half_angle_deg": 17.0, "width_mm": 0.7, "height_mm": 1.1, "length_mm": 0.9, "inner_radius_mm": 0.1,
+        "focus_mm": -3.0, "rayleigh_mm": 0.8, "columns": 4, "rows": 5, "cycles_across": 2.0, "cycles_up": -3.0,
+        "phase_deg": 40.0, "modulation": 0.7, "angle_sd_deg": 8.0,
     }  # fmt: skip
     pattern = np.random.default_rng(2).random((3, 4)) if kind == "pattern" else None
     return Source(**own | {"pattern": pattern} | fields)
@@ -238,7 +240,7 @@ def test_all_numbers_there_and_back(tmp_path):
         assert (*a.position_mm, a.radius_mm) == pytest.approx((*b.position_mm, b.radius_mm))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("fiber", "cylinder")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("fiber", "cylinder", "normal_cone")])
 def test_sources_there_and_back(tmp_path, kind):
     given = source(kind)
     found = back(tmp_path, domain(), given, LightSettings(), ()).source
@@ -246,10 +248,40 @@ def test_sources_there_and_back(tmp_path, kind):
     np.testing.assert_allclose(found.position_mm, given.position_mm, atol=1e-9)
     np.testing.assert_allclose(found.frame()[2], given.frame()[2], atol=1e-9)
     assert [getattr(found, s) for s in KINDS[kind]] == pytest.approx([getattr(given, s) for s in KINDS[kind]])
-    if kind in ("planar", "pattern"):
+    if kind in RECTANGLES:
         np.testing.assert_allclose(found.frame(), given.frame(), atol=1e-9)
     if given.pattern is not None:
         np.testing.assert_allclose(found.pattern, given.pattern)
+
+
+@pytest.mark.parametrize("direction", [(0, 0, 1), (0, 0, -1), (0.2, -0.4, 1.0), (1, 0, 0)])
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("kind", ["disk", "lambertian"])
+def test_sectors_there_and_back(tmp_path, direction, mirrored, kind):
+    """The edges of the sector and its middle lie where they were in the grid."""
+    affine = np.diag([-0.3 if mirrored else 0.3, 0.3, 0.3, 1.0])
+    volume = domain(affine)
+    given = source(kind, position_mm=volume.grid_to_world((0.7, 0.8, -0.1)), direction=direction, sector_deg=(20, 110))
+    found = back(tmp_path, volume, given, LightSettings(), ()).source
+
+    def places(angles, frame):
+        return np.array([np.cos(a) * frame[0] + np.sin(a) * frame[1] for a in np.radians(angles)])
+
+    start, stop = found.sector_deg
+    ours = places((20, 65, 110), volume.direction_to_grid(given.frame()))
+    theirs = places((start, (start + stop) / 2, stop), found.frame())
+    np.testing.assert_allclose(theirs if np.allclose(theirs[0], ours[0], atol=1e-6) else theirs[::-1], ours, atol=1e-9)
+    assert (found.kind, found.inner_radius_mm) == (kind, pytest.approx(0.1))
+
+
+@pytest.mark.parametrize(("fields", "words"), [
+    ({"kind": "normal_cone"}, "MCX has no source like 'normal_cone'; it has pencil"),
+    ({"kind": "fourier", "cycles_up": 0.5}, "2 and 0.5 cycles; MCX has whole cycles only"),
+    ({"kind": "fourier", "modulation": 0.0}, "modulation is 0; write it as kind 'planar'"),
+])  # fmt: skip
+def test_sources_that_mcx_lacks(tmp_path, fields, words):
+    with pytest.raises(InvalidInput, match=words):
+        write_mcx(tmp_path / "case.json", domain(), source(**fields), LightSettings())
 
 
 @pytest.mark.parametrize("mirrored", [False, True])

@@ -21,6 +21,18 @@ from tests.light.io.mcx.samples import irradiance_at, with_source
         ({"Type": "pencil", "Dir": [0, 0, 1, "_NaN_"]}, Source(kind="isotropic")),
         ({"Type": "cone", "Param1": [math.pi / 6]}, Source(kind="cone", half_angle_deg=30)),
         ({"Type": "cone", "Param1": [4, 0, 0, 0]}, Source(kind="cone", half_angle_deg=180)),
+        ({"Type": "cone", "Param1": [math.pi / 6, 1]}, Source(kind="even_cone", half_angle_deg=30)),
+        ({"Type": "arcsine"}, Source(kind="even_cone", half_angle_deg=180)),
+        ({"Type": "zgaussian", "Param1": [math.pi / 18]}, Source(kind="zgaussian", angle_sd_deg=10)),
+        ({"Type": "hyperboloid", "Param1": [3, 20, 8]},
+         Source(kind="hyperboloid", radius_mm=1.5, focus_mm=10, rayleigh_mm=4)),
+        ({"Type": "gaussian", "Param1": [3], "Dir": [0, 0, 1, -20]},
+         Source(kind="gaussian", radius_mm=1.5, focus_mm=-10)),
+        ({"Type": "gaussian", "Param1": [3, math.pi], "Dir": [0, 0, 1, 9]},
+         Source(kind="gaussian", radius_mm=1.5 * math.sqrt(2), focus_mm=4.5)),
+        ({"Type": "disk", "Param1": [3, 1]}, Source(kind="disk", radius_mm=1.5, inner_radius_mm=0.5)),
+        ({"Type": "disk", "Param1": [3], "Dir": [0, 0, 1, 4]}, Source(kind="disk", radius_mm=1.5, focus_mm=2)),
+        ({"Type": "ring", "Param1": [3, 1]}, Source(kind="disk", radius_mm=1.5, inner_radius_mm=0.5)),
         ({"Type": "gaussian", "Param1": [3, 0, 0, 0]}, Source(kind="gaussian", radius_mm=1.5)),
         ({"Type": "disk", "Param1": [3, 0, 0, 0]}, Source(kind="disk", radius_mm=1.5)),
         ({"Type": "disk", "Param1": [3], "Dir": [0, 0, 1, "-_Inf_"]}, Source(kind="lambertian", radius_mm=1.5)),
@@ -42,6 +54,47 @@ def test_a_line_to_every_side(read, kind):
     found = read(with_source(Type=kind, Param1=[6, 8, 0, 0], Dir=[0, 0, 1, "_NaN_"])).source
     assert (found.kind, found.length_mm, found.position_mm) == ("line", 10.0, (32.0, 33.0, 0.0))
     np.testing.assert_allclose(found.frame()[2], [0.6, 0.8, 0])
+
+
+@pytest.mark.parametrize(("direction", "zero", "quarter"), [
+    ((0, 0, 1), (1, 0, 0), (0, 1, 0)),
+    ((0, 0, -1), (1, 0, 0), (0, 1, 0)),
+    ((1, 0, 0), (0, 0, -1), (0, 1, 0)),
+    ((0, 3, 4), (0, 0.8, -0.6), (-1, 0, 0)),
+])  # fmt: skip
+def test_the_sector_lies_where_mcx_has_it(read, direction, zero, quarter):
+    """MCX turns (cos a, sin a, 0) by the direction's polar angle about y and then by its azimuth about z."""
+    root = with_source(Type="ring", Param1=[3, 1, math.pi / 6, math.pi / 2], Dir=list(direction))
+    source = read(root).source
+    middle = math.radians(sum(source.sector_deg) / 2)
+    u, v, _ = source.frame()
+    expected = math.cos(math.pi / 3) * np.array(zero) + math.sin(math.pi / 3) * np.array(quarter)
+    np.testing.assert_allclose(math.cos(middle) * u + math.sin(middle) * v, expected, atol=1e-9)
+    assert source.sector_deg[1] - source.sector_deg[0] == pytest.approx(60)
+
+
+def test_a_slit(read):
+    found = read(with_source(Type="slit", Param1=[6, 8, 0, 0], Dir=[0, 0, 1, 30])).source
+    assert (found.kind, found.width_mm, found.position_mm, found.focus_mm) == ("slit", 10.0, (32.0, 33.0, 0.0), 30.0)
+    np.testing.assert_allclose(found.frame()[0], [0.6, 0.8, 0])
+
+
+@pytest.mark.parametrize("p2", [[0, 20, 0], [0, -20, 0]])
+def test_fringes_lie_where_mcx_has_them(read, p2):
+    """MCX: [1 + (1 - M) cos 2 pi (kx u + ky v + f)] / 2 with u, v from 0 to 1 along Param1 and Param2."""
+    found = read(with_source(Type="fourier", Param1=[30, 0, 0, 3.2], Param2=[*p2, 2.4])).source
+    assert found.modulation == pytest.approx(0.6)
+    for u, v in ((0.1, 0.2), (0.7, 0.4), (0.95, 0.05)):
+        where = np.array([29, 29, 0]) + u * np.array([30, 0, 0]) + v * np.array(p2)
+        x, y, _ = found.frame() @ (where - found.position_mm)
+        ours = found.cycles_across * (x / 30 + 0.5) + found.cycles_up * (y / 20 + 0.5) + found.phase_deg / 360
+        assert math.cos(2 * math.pi * ours) == pytest.approx(math.cos(2 * math.pi * (3 * u + 2 * v + 0.2)))
+
+
+def test_an_array_of_beams(read):
+    found = read(with_source(Type="pencilarray", Param1=[30, 0, 0, 4], Param2=[0, 20, 0, 3])).source
+    assert (found.kind, found.columns, found.rows) == ("pencil_array", 4, 3)
+    assert (found.width_mm, found.height_mm, found.position_mm) == (30, 20, (44, 39, 0))
 
 
 PATTERN = {"Type": "pattern", "Pattern": {"Nx": 3, "Ny": 2, "Data": [0, 1, 2, 3, 4, 5]}}
@@ -85,15 +138,18 @@ def test_a_list_of_one_source_and_its_weight(read):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"Type": "fourier", "Param1": [9, 0, 0, 2]}, "type 'fourier' .a modulated rectangle.*does not have"),
-        ({"Type": "hyperboloid"}, "a focused Gaussian beam"),
-        ({"Type": "arcsine"}, "shines more to its poles"),
+        ({"Type": "fourierx", "Param1": [9, 0, 0, 2]}, "type 'fourierx' .a modulated rectangle.*does not have"),
+        ({"Type": "pattern3d"}, "a pattern in a volume"),
+        ({"Type": "hyperboloid"}, "radius_mm is 0"),
+        ({"Type": "zgaussian"}, "angle_sd_deg is 0"),
+        ({"Type": "slit", "Param1": [9, 0, 0], "Param2": [0.1]}, "collimated slits only"),
+        ({"Type": "slit", "Param1": [9, 0, 1]}, "upright slits only"),
+        ({"Type": "pencilarray", "Param1": [9, 0, 0, 1], "Param2": [0, 9, 0, 4]}, "are 1 and 4; give"),
         ({"Type": "line", "Param1": [9, 0, 0]}, "across itself.*_NaN_ there"),
         ({"Type": "coneline"}, "type 'coneline', which this engine does not have"),
-        ({"Type": "disk", "Param1": [3, 1]}, "a ring or a sector"),
+        ({"Type": "disk", "Param1": [3, 4]}, "inner radius is 4 mm and its radius 3 mm"),
+        ({"Type": "ring", "Param1": [3, 1, 0, 7]}, "sector_deg is .* give two angles"),
         ({"Type": "disk", "Param1": [3], "Dir": [0, 0, 1, "_NaN_"]}, "launched every side"),
-        ({"Type": "gaussian", "Param1": [3], "Dir": [0, 0, 1, 20]}, "launched focused"),
-        ({"Type": "cone", "Param1": [0.3, 1]}, "even in solid angle"),
         ({"Type": "cone"}, "half_angle_deg is 0"),
         ({"Type": "gaussian", "Param1": [-1]}, "radius_mm is -1"),
         ({"Type": "planar", "Param1": [9, 0, 0], "Param2": [5, 5, 0]}, "right angles"),
