@@ -1,9 +1,10 @@
 """Compiled CPU functions: four decorators, the cache they share, and blocks of items on all threads.
 
 Numba compiles a function again for every caller that it is linked into, so the CPU backends are shallow: Python calls a
-`kernel`, a kernel calls a `helper` or a `leaf`, and nothing large is called by anything that is compiled. Kernels are
-serial, release the GIL, and take a range of items; `run_blocks` hands ranges to threads. Inside of compiled functions
-there are scalars, loops, indices and views: no array expressions, no ``parallel=True``, no formatted messages.
+`kernel`, a kernel calls a `helper` (or a `pruned` one) or a `leaf`, and nothing large is called by anything that is
+compiled. Kernels are serial, release the GIL, and take a range of items; `run_blocks` hands ranges to threads. In
+compiled functions there are scalars, loops, indices and views: no array expressions, no ``parallel=True``, no formatted
+messages.
 
 The machine code is kept in a user folder named after the hash of an engine's kernel sources. An edit in any of them
 (Numba itself looks at one file only) thus leads to a new folder, and a read-only installation works.
@@ -50,6 +51,12 @@ def helper(function: Function) -> Function:
     References to its arrays are not counted, which would cost more than a few loads; so it makes and returns no arrays.
     """
     compiled: Function = nb.njit(**_CALLED)(function)
+    return compiled
+
+
+def pruned(function: Function) -> Function:
+    """Compile a `helper` with ``if argument is not None``: what never runs is left out where it is called with None."""
+    compiled: Function = nb.njit(**{**_CALLED, "no_rewrites": False})(function)
     return compiled
 
 

@@ -19,8 +19,11 @@ from napari_gpubio.denoise.kernels.anlm.gpu import defines_of as anlm_defines
 from napari_gpubio.light.kernels.layers import gpu as layered_gpu
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.voxels.gpu import defines_of
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.source import KINDS, Source
 from napari_gpubio.speckle.kernels.contrast.gpu import defines_of as speckle_defines
 from napari_gpubio.tracts.kernels.rays.gpu import defines_of as ray_defines
 from tests.cuda_on_cpu import loader
@@ -34,13 +37,21 @@ ARCHITECTURES = ["sm_90", *(pytest.param(name, marks=pytest.mark.validate) for n
 # The defines that an engine really compiles a file with; a file that is not named here is compiled with none.
 BOTH_REALS = [("REAL=float",), ("REAL=double",)]
 RAYS = [ray_defines(real) for real in (np.float32, np.float64)]
+SOURCE_KINDS = sorted(
+    {
+        VoxelProblem(None, Source(kind=kind, focus_mm=focus, pattern=np.ones((1, 1))), LightSettings()).kind
+        for kind in KINDS
+        for focus in (0.0, 5.0)
+    }
+)
 VOXELS = [
-    (f"LABEL={label}", f"CONTINUOUS={continuous}", f"DETECT={detect}", f"GATED={gated}")
+    (f"LABEL={label}", f"CONTINUOUS={continuous}", f"DETECT={detect}", f"GATED={gated}", "SOURCE_KIND=0")
     for label in ("unsigned char", "unsigned short")
     for continuous in (0, 1)
     for detect in (0, 1)
     for gated in (0, 1)
 ]
+VOXELS += [(*VOXELS[0][:-1], f"SOURCE_KIND={kind}") for kind in SOURCE_KINDS if kind]
 LAYERS = [
     ("THREADS=256", f"CACHE={cache}", f"HISTORY={history}", f"ABSORPTION={absorption}")
     for cache in (0, 1)
@@ -198,10 +209,10 @@ def test_a_kernel_is_compiled_once_for_each_device(fake_gpu, tmp_path, monkeypat
 def test_voxels_are_compiled_as_the_engine_does():
     assert set(SPECIALIZATIONS) | STRICT | FAST <= set(SOURCES)
 
-    def problem(itemsize, continuous, detectors, edges):
+    def problem(itemsize, continuous, detectors, edges, kind=0):
         domain = SimpleNamespace(is_continuous=continuous)
-        gated = {"gates": len(edges) - 1, "gate_edges": edges}
-        return SimpleNamespace(rows=np.zeros(1, f"u{itemsize}"), domain=domain, detectors=detectors, **gated)
+        other = {"gates": len(edges) - 1, "gate_edges": edges, "kind": kind}
+        return SimpleNamespace(rows=np.zeros(1, f"u{itemsize}"), domain=domain, detectors=detectors, **other)
 
     used = {
         defines_of(problem(itemsize, continuous, detectors, edges))
@@ -210,6 +221,7 @@ def test_voxels_are_compiled_as_the_engine_does():
         for detectors in ((), ("one",))
         for edges in ((0.0, 5.0), (1.0, 5.0), (0.0, 1.0, 5.0))
     }
+    used |= {defines_of(problem(1, False, (), (0.0, 5.0), kind)) for kind in SOURCE_KINDS}
     assert used == set(VOXELS)
 
 

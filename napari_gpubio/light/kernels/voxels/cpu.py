@@ -120,6 +120,7 @@ def scene_of(problem: VoxelProblem) -> Scene:
         threshold=np.float32(s.roulette_threshold),
         edges=writable(p.gate_edges),
         kind=p.kind,
+        rare=p.rare_source or None,
         source=writable(p.source_numbers),
         pattern=writable(p.pattern),
         columns=p.pattern_columns,

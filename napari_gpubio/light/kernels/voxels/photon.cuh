@@ -1,6 +1,6 @@
 #pragma once
-// Where a photon starts, where it enters the tissue, and how it gets from face to face. Counterpart: photon.py (and
-// structs.py for the numbers), same names, same order of operations.
+// Where a photon enters the tissue, and how it gets from face to face. Counterpart: photon.py, same names, same order of
+// operations.
 //
 // A position is a voxel (`cell`, an index into the grid padded by one voxel) and mm from its low corner (x, y, z).
 // Between two scattering events the packet goes straight; absorption is continuous along the path and is booked when a
@@ -9,10 +9,6 @@
 
 enum { OUTSIDE = 0, EDGE = 1 };  // rows of the media table that are no tissue: label 0, and the rim of the grid
 enum FaceRule { DEFAULT = 0, ESCAPE = 1, FRESNEL = 2, MIRROR = 3, CYCLIC = 4 };
-// Where photons of a source start, and how they leave; the source's kind is shape + EMISSION_STEP * emission.
-enum Shape { POINT = 0, DISK, GAUSSIAN, RECTANGLE, PATTERN, ARRAY, FOURIER, LINE, CYLINDER, WAIST };
-enum Emission { COLLIMATED = 0, FOCUSED, ISOTROPIC, CONE, EVEN, NORMAL, ZGAUSSIAN, COSINE };
-enum { EMISSION_STEP = 16 };
 enum EnergyPart { SPECULAR = 0, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE, ENERGY_PARTS };
 enum { MEDIUM_NUMBERS = 8, SOURCE_NUMBERS = 24, DETECTOR_NUMBERS = 8, DETECTED_NUMBERS = 10 };
 
@@ -144,142 +140,6 @@ __device__ __forceinline__ Vector refracted(Vector u, int axis, float ct, float 
     Vector v{u.x * ratio, u.y * ratio, u.z * ratio};
     put(&v, axis, part(u, axis) > 0.0f ? ct : -ct);
     return v;
-}
-
-// A point of a disk, a ring or a sector: x and y, mm.
-__device__ __forceinline__ void on_disk(
-    const float* source, float u0, float u1, float cp, float sp, float* x, float* y)
-{
-    const float r = source[12] * sqrtf(u0 + (1.0f - u0) * source[17]);
-    if (source[19] > 0.0f) turned_by(source[18] + u1 * source[19], &cp, &sp);
-    *x = r * cp;
-    *y = r * sp;
-}
-
-// A point of a pattern: x and y over width and height, from 0 to 1.
-__device__ __forceinline__ void in_pattern(const Scene& scene, float* u0, float* u1, float u2)
-{
-    int low = 0, high = scene.pattern_rows * scene.pattern_columns - 1;
-    while (low < high) {  // the first pixel whose running sum exceeds u2
-        const int middle = (low + high) / 2;
-        if (scene.pattern[middle] > u2)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    const int row = low / scene.pattern_columns, column = low - row * scene.pattern_columns;
-    *u0 = ((float)column + *u0) / (float)scene.pattern_columns;
-    *u1 = ((float)row + *u1) / (float)scene.pattern_rows;
-}
-
-// One of some spots that are spread evenly from edge to edge, from 0 to 1; a single one lies in the middle.
-__device__ __forceinline__ float spot(float u, float count)
-{
-    return count <= 1.0f ? 0.5f : fminf(floorf(u * count), count - 1.0f) / (count - 1.0f);
-}
-
-// A point of a rectangle with the irradiance 1 + m cos(...), from 0 to 1; drawn again until it is accepted.
-__device__ __forceinline__ void modulated(const float* source, float* u0, float* u1, float u2, Xoshiro* random)
-{
-    for (;;) {
-        float cosine, sine;
-        turned_by(source[17] * *u0 + source[18] * *u1 + source[19], &cosine, &sine);
-        if (u2 * (1.0f + source[20]) <= 1.0f + source[20] * cosine) return;
-        *u0 = random->uniform();
-        *u1 = random->uniform();
-        u2 = random->uniform();
-    }
-}
-
-// Cosine and sine of the polar angle; u0, u1 and cp: numbers of a point that it does not need for its place.
-__device__ __forceinline__ void polar(
-    const float* source, int emission, float v, float u0, float u1, float cp, float* ct, float* st)
-{
-    if (emission == EVEN || emission == NORMAL || emission == ZGAUSSIAN) {
-        float share = v;
-        if (emission != EVEN) share = sqrtf(2.0f * minus_log(u0)) * (emission == NORMAL ? cp : 1.0f - 2.0f * u1);
-        turned_by(source[15] * share, ct, st);
-        return;
-    }
-    *ct = emission == COSINE ? sqrtf(v) : emission == CONE ? 1.0f - source[14] * v : 2.0f * v - 1.0f;
-    *st = sqrtf(fmaxf(0.0f, 1.0f - *ct * *ct));
-}
-
-__device__ __forceinline__ Vector unit(float x, float y, float z)
-{
-    const float scale = 1.0f / sqrtf(x * x + y * y + z * z);
-    return Vector{x * scale, y * scale, z * scale};
-}
-
-// Where a photon starts (grid mm) and in which direction. The source's numbers: see `source_numbers` in problem.py.
-__device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vector* at, Vector* along)
-{
-    const float* const source = scene.source;
-    const int shape = scene.kind % EMISSION_STEP, emission = scene.kind / EMISSION_STEP;
-    if (shape == POINT && emission == COLLIMATED) {
-        *at = Vector{source[0], source[1], source[2]};
-        *along = Vector{source[9], source[10], source[11]};
-        return;
-    }
-    float u0 = random->uniform(), u1 = random->uniform();
-    const float u2 = random->uniform();
-    float cp, sp;
-    turn(random->next(), &cp, &sp);
-    const float size = source[12], other = source[13], focus = source[16];
-    float x = 0.0f, y = 0.0f, z = 0.0f;
-    Vector l{0.0f, 0.0f, 1.0f};
-    if (shape == DISK) {
-        on_disk(source, u0, u1, cp, sp, &x, &y);
-    } else if (shape == GAUSSIAN) {
-        const float r = size * sqrtf(0.5f * minus_log(u0));
-        x = r * cp;
-        y = r * sp;
-    } else if (shape == WAIST) {
-        const float r = size * sqrtf(0.5f * minus_log(u0)), behind = -focus / source[17];
-        x = r * (cp - behind * sp);
-        y = r * (sp + behind * cp);
-        l = unit(-r * sp, r * cp, source[17]);
-    } else if (shape == RECTANGLE || shape == PATTERN || shape == ARRAY || shape == FOURIER) {
-        if (shape == PATTERN) {
-            in_pattern(scene, &u0, &u1, u2);
-        } else if (shape == ARRAY) {
-            u0 = spot(u0, source[17]);
-            u1 = spot(u1, source[18]);
-        } else if (shape == FOURIER) {
-            modulated(source, &u0, &u1, u2, random);
-        }
-        x = (u0 - 0.5f) * size;
-        y = (u1 - 0.5f) * other;
-    } else if (shape == LINE || shape == CYLINDER) {
-        z = (u0 - 0.5f) * other;
-        if (shape == CYLINDER) {
-            x = size * cp;
-            y = size * sp;
-        }
-    }
-    if (emission == FOCUSED) {
-        const float ahead = focus > 0.0f ? 1.0f : -1.0f;
-        l = unit(-ahead * x, -ahead * y, ahead * focus);
-    } else if (emission != COLLIMATED) {
-        const float v = random->uniform();
-        float ca, sa, ct, st;
-        turn(random->next(), &ca, &sa);
-        polar(source, emission, v, u0, u1, cp, &ct, &st);
-        l = Vector{st * ca, st * sa, ct};
-        if (shape == CYLINDER) {  // around the outward normal (cp, sp, 0)
-            const float across = l.x, upward = l.y;
-            l.x = ct * cp - across * sp;
-            l.y = ct * sp + across * cp;
-            l.z = upward;
-        }
-    }
-    const float* f = source + 3;
-    *at = Vector{
-        source[0] + (x * f[0] + y * f[3] + z * f[6]), source[1] + (x * f[1] + y * f[4] + z * f[7]),
-        source[2] + (x * f[2] + y * f[5] + z * f[8])};
-    *along = Vector{
-        l.x * f[0] + l.y * f[3] + l.z * f[6], l.x * f[1] + l.y * f[4] + l.z * f[7],
-        l.x * f[2] + l.y * f[5] + l.z * f[8]};
 }
 
 // A coordinate that does not change along the ray, kept off the faces of voxels by a thousandth of an edge: a packet that

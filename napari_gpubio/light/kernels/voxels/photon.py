@@ -1,4 +1,4 @@
-"""Where a photon starts, where it enters the tissue, and how it gets from face to face. Counterpart: ``photon.cuh``.
+"""Where a photon enters the tissue, and how it gets from face to face. Counterpart: ``photon.cuh``.
 
 Between two scattering events a packet goes straight; absorption is continuous along the path and is booked when a voxel
 is left: the integral of the weight over the path (mm) goes to the tally, mu_a times it off the weight.
@@ -10,33 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.fastmath import minus_log, turn, turned_by
 from napari_gpubio.core.jit import helper, leaf
-from napari_gpubio.core.xoshiro import next_bits, uniform
-from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO, fresnel
-from napari_gpubio.light.kernels.voxels.problem import (
-    ARRAY,
-    COLLIMATED,
-    CONE,
-    COSINE,
-    CYLINDER,
-    DISK,
-    EDGE,
-    EMISSION_STEP,
-    EVEN,
-    FOCUSED,
-    FOURIER,
-    GAUSSIAN,
-    LINE,
-    MIRROR,
-    NORMAL,
-    OUTSIDE,
-    PATTERN,
-    POINT,
-    RECTANGLE,
-    WAIST,
-    ZGAUSSIAN,
-)
+from napari_gpubio.light.kernels.physics import ONE, ZERO, fresnel
+from napari_gpubio.light.kernels.voxels.problem import EDGE, MIRROR, OUTSIDE
 
 Floats = npt.NDArray[np.float32]
 _F = np.float32
@@ -61,8 +37,8 @@ class Scene(NamedTuple):
         Weight below which packets play roulette.
     edges
         Edges of the time gates as optical path, mm.
-    kind, source, pattern, columns
-        The source; see `VoxelProblem`.
+    kind, rare, source, pattern, columns
+        The source; see `VoxelProblem`. ``rare`` is True for a source of the rare ones, else None.
     detectors
         Shape (D, DETECTOR_NUMBERS).
     seed
@@ -87,6 +63,7 @@ class Scene(NamedTuple):
     threshold: np.float32
     edges: Floats
     kind: int
+    rare: bool | None
     source: Floats
     pattern: Floats
     columns: int
@@ -137,135 +114,6 @@ def to_face(scene, px, py, pz, ux, uy, uz):
 def rule_of(faces, axis, forward):
     """Rule of the far or the near face of the grid across an axis."""
     return faces >> (3 * (2 * axis + (1 if forward else 0))) & 7
-
-
-@leaf
-def on_disk(source, u0, u1, cp, sp):
-    """A point of a disk, a ring or a sector: x and y, mm."""
-    r = source[12] * math.sqrt(u0 + (ONE - u0) * source[17])
-    if source[19] > ZERO:
-        cp, sp = turned_by(source[18] + u1 * source[19])
-    return r * cp, r * sp
-
-
-@leaf
-def in_pattern(scene, u0, u1, u2):
-    """A point of a pattern: x and y over width and height, from 0 to 1."""
-    pattern, columns = scene.pattern, scene.columns
-    low, high = 0, len(pattern) - 1
-    while low < high:  # the first pixel whose running sum exceeds u2
-        middle = (low + high) // 2
-        if pattern[middle] > u2:
-            high = middle
-        else:
-            low = middle + 1
-    row = low // columns
-    column = low - row * columns
-    return (_F(column) + u0) / _F(columns), (_F(row) + u1) / _F(len(pattern) // columns)
-
-
-@leaf
-def spot(u, count):
-    """One of some spots that are spread evenly from edge to edge, from 0 to 1; a single one lies in the middle."""
-    if count <= ONE:
-        return HALF
-    return min(_F(math.floor(u * count)), count - ONE) / (count - ONE)
-
-
-@helper
-def modulated(source, u0, u1, u2, state):
-    """A point of a rectangle with the irradiance 1 + m cos(...), from 0 to 1; drawn again until it is accepted."""
-    while True:
-        cosine, _ = turned_by(source[17] * u0 + source[18] * u1 + source[19])
-        if u2 * (ONE + source[20]) <= ONE + source[20] * cosine:
-            return u0, u1, state
-        u0, state = uniform(state)
-        u1, state = uniform(state)
-        u2, state = uniform(state)
-
-
-@leaf
-def polar(source, emission, v, drawn):
-    """Cosine and sine of the polar angle; ``drawn``: numbers of a point that it does not need for its place."""
-    u0, u1, cp = drawn
-    if emission == EVEN or emission == NORMAL or emission == ZGAUSSIAN:
-        share = v
-        if emission != EVEN:
-            share = math.sqrt(_F(2.0) * minus_log(u0)) * (cp if emission == NORMAL else ONE - _F(2.0) * u1)
-        return turned_by(source[15] * share)
-    if emission == COSINE:
-        ct = math.sqrt(v)
-    elif emission == CONE:
-        ct = ONE - source[14] * v
-    else:
-        ct = _F(2.0) * v - ONE
-    return ct, math.sqrt(max(ZERO, ONE - ct * ct))
-
-
-@leaf
-def unit(x, y, z):
-    """A vector of length 1."""
-    scale = ONE / math.sqrt(x * x + y * y + z * z)
-    return x * scale, y * scale, z * scale
-
-
-@helper
-def begin(scene, state):
-    """Where a photon starts (grid mm), in which direction, and the state of the random numbers after that."""
-    source = scene.source
-    shape, emission = scene.kind % EMISSION_STEP, scene.kind // EMISSION_STEP
-    if shape == POINT and emission == COLLIMATED:
-        return source[0], source[1], source[2], source[9], source[10], source[11], state
-    u0, state = uniform(state)
-    u1, state = uniform(state)
-    u2, state = uniform(state)
-    bits, state = next_bits(state)
-    cp, sp = turn(bits)
-    size, other, focus = source[12], source[13], source[16]
-    x, y, z = ZERO, ZERO, ZERO
-    lx, ly, lz = ZERO, ZERO, ONE
-    if shape == DISK:
-        x, y = on_disk(source, u0, u1, cp, sp)
-    elif shape == GAUSSIAN:
-        r = size * math.sqrt(HALF * minus_log(u0))
-        x, y = r * cp, r * sp
-    elif shape == WAIST:
-        r, behind = size * math.sqrt(HALF * minus_log(u0)), -focus / source[17]
-        x, y = r * (cp - behind * sp), r * (sp + behind * cp)
-        lx, ly, lz = unit(-r * sp, r * cp, source[17])
-    elif shape == RECTANGLE or shape == PATTERN or shape == ARRAY or shape == FOURIER:
-        if shape == PATTERN:
-            u0, u1 = in_pattern(scene, u0, u1, u2)
-        elif shape == ARRAY:
-            u0, u1 = spot(u0, source[17]), spot(u1, source[18])
-        elif shape == FOURIER:
-            u0, u1, state = modulated(source, u0, u1, u2, state)
-        x, y = (u0 - HALF) * size, (u1 - HALF) * other
-    elif shape == LINE or shape == CYLINDER:
-        z = (u0 - HALF) * other
-        if shape == CYLINDER:
-            x, y = size * cp, size * sp
-    if emission == FOCUSED:
-        ahead = ONE if focus > ZERO else -ONE
-        lx, ly, lz = unit(-ahead * x, -ahead * y, ahead * focus)
-    elif emission != COLLIMATED:
-        v, state = uniform(state)
-        bits, state = next_bits(state)
-        ca, sa = turn(bits)
-        ct, st = polar(source, emission, v, (u0, u1, cp))
-        lx, ly, lz = st * ca, st * sa, ct
-        if shape == CYLINDER:  # around the outward normal (cp, sp, 0)
-            across, upward = lx, ly
-            lx, ly, lz = ct * cp - across * sp, ct * sp + across * cp, upward
-    return (
-        source[0] + (x * source[3] + y * source[6] + z * source[9]),
-        source[1] + (x * source[4] + y * source[7] + z * source[10]),
-        source[2] + (x * source[5] + y * source[8] + z * source[11]),
-        lx * source[3] + ly * source[6] + lz * source[9],
-        lx * source[4] + ly * source[7] + lz * source[10],
-        lx * source[5] + ly * source[8] + lz * source[11],
-        state,
-    )
 
 
 @leaf

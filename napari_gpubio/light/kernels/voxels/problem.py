@@ -21,14 +21,14 @@ from napari_gpubio.light.surface import label_at
 Array = npt.NDArray[Any]
 LIGHT_MM_PER_NS = 299.792458
 
-# What both backends number alike; the counterparts are in ``photon.cuh``.
+# What both backends number alike; the counterparts are in ``photon.cuh`` and ``start.cuh``.
 # Rows of the media table that are no tissue: label 0, and the rim of the grid.
 OUTSIDE, EDGE = 0, 1
 FIRST_MEDIUM = 2  # row of the first medium, behind these
 DEFAULT, ESCAPE, FRESNEL, MIRROR, CYCLIC = range(5)
 # Where photons of a source start, and how they leave; both make a number, shape + EMISSION_STEP * emission.
-POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, ARRAY, FOURIER, LINE, CYLINDER, WAIST = range(10)
-COLLIMATED, FOCUSED, ISOTROPIC, CONE, EVEN, NORMAL, ZGAUSSIAN, COSINE = range(8)
+POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST = range(10)
+COLLIMATED, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN = range(8)
 EMISSION_STEP = 16
 # Parts of the energy tally.
 SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
@@ -175,6 +175,13 @@ class VoxelProblem(BatchedProblem):
         if emission == COLLIMATED and shape != WAIST and self._focus_mm:
             emission = FOCUSED
         return shape + EMISSION_STEP * emission
+
+    @property
+    def rare_source(self) -> bool:
+        """Whether the source needs what the kernels have for the rare ones only; see ``start.py``."""
+        shape, emission = self.kind % EMISSION_STEP, self.kind // EMISSION_STEP
+        is_part = shape == DISK and any(self.source_numbers[17:])
+        return is_part or shape >= ARRAY or emission == FOCUSED or emission >= EVEN
 
     @property
     def _focus_mm(self) -> float:

@@ -21,7 +21,7 @@ from napari_gpubio.light.kernels.physics import (
     scattering_cosine,
     turned,
 )
-from napari_gpubio.light.kernels.voxels.photon import Floats, begin, enter, refracted, rule_of, to_face
+from napari_gpubio.light.kernels.voxels.photon import Floats, enter, refracted, rule_of, to_face
 from napari_gpubio.light.kernels.voxels.problem import (
     BEFORE,
     CYCLIC,
@@ -38,6 +38,7 @@ from napari_gpubio.light.kernels.voxels.problem import (
     SPECULAR,
     TRUNCATED,
 )
+from napari_gpubio.light.kernels.voxels.start import begin
 
 _F, _L = np.float32, np.uint64
 
@@ -169,7 +170,7 @@ def trace_photons(start, stop, first, scene, tallies):
     for i in range(start, stop):
         item = _L(first + _L(i))
         base = np.int64(item & _L(1)) * tallies.half_stride
-        ax, ay, az, ux, uy, uz, state = begin(scene, stream(scene.seed, item))
+        ax, ay, az, ux, uy, uz, state = begin(scene, scene.rare, stream(scene.seed, item))
         inside, cell, own_row, px, py, pz, ux, uy, uz, lost = enter(scene, ax, ay, az, ux, uy, uz)
         if lost > ZERO:
             atomic_add(energy, SPECULAR, rounded(lost * energy_scale))

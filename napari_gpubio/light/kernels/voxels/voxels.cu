@@ -1,6 +1,6 @@
 // Photons through voxels, and the folding of finished batches. Counterpart: trace.py, fold.py.
 // Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there), GATED
-// (there are several time gates, or the first begins later than the light).
+// (there are several time gates, or the first begins later than the light), SOURCE_KIND (see start.cuh).
 #ifndef LABEL
 #define LABEL unsigned char
 #endif
@@ -13,8 +13,11 @@
 #ifndef GATED
 #define GATED 1
 #endif
+#ifndef SOURCE_KIND
+#define SOURCE_KIND scene.kind
+#endif
 
-#include "photon.cuh"
+#include "start.cuh"
 
 // Chosen by measurement: threads of a block, blocks that a processor must have room for, threads of a warp that must be
 // without a photon before they get new ones, and voxels of a thread that folds (as on the host).
