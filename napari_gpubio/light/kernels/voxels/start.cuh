@@ -1,0 +1,164 @@
+#pragma once
+// Where a photon starts and in which direction. Counterpart: start.py, same names, same order of operations.
+// With SOURCE_KIND as a number, the compiler leaves out what other kinds need, which would slow down all photons.
+#include "photon.cuh"
+
+// Where photons of a source start, and how they leave; the source's kind is shape + EMISSION_STEP * emission.
+enum Shape { POINT = 0, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST };
+enum Emission { COLLIMATED = 0, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN };
+enum { EMISSION_STEP = 16 };
+
+// What has been drawn: three numbers from 0 to 1 and a turn for the place, one and a turn for the direction.
+struct Drawn {
+    float u0, u1, u2, cp, sp, v, ca, sa;
+};
+
+// A point of a pattern: x and y over width and height, from 0 to 1.
+__device__ __forceinline__ void in_pattern(const Scene& scene, float* u0, float* u1, float u2)
+{
+    int low = 0, high = scene.pattern_rows * scene.pattern_columns - 1;
+    while (low < high) {  // the first pixel whose running sum exceeds u2
+        const int middle = (low + high) / 2;
+        if (scene.pattern[middle] > u2)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    const int row = low / scene.pattern_columns, column = low - row * scene.pattern_columns;
+    *u0 = ((float)column + *u0) / (float)scene.pattern_columns;
+    *u1 = ((float)row + *u1) / (float)scene.pattern_rows;
+}
+
+// Cosine of the polar angle that a number from 0 to 1 stands for.
+__device__ __forceinline__ float cosine_of(const float* source, int emission, float v)
+{
+    return emission == COSINE ? sqrtf(v) : emission == CONE ? 1.0f - source[14] * v : 2.0f * v - 1.0f;
+}
+
+// One of some spots that are spread evenly from edge to edge, from 0 to 1; a single one lies in the middle.
+__device__ __forceinline__ float spot(float u, float count)
+{
+    return count <= 1.0f ? 0.5f : fminf(floorf(u * count), count - 1.0f) / (count - 1.0f);
+}
+
+__device__ __forceinline__ Vector unit(float x, float y, float z)
+{
+    const float scale = 1.0f / sqrtf(x * x + y * y + z * z);
+    return Vector{x * scale, y * scale, z * scale};
+}
+
+// A point of a ring or sector, an array, fringes or a beam that narrows, mm; that of another shape stays.
+__device__ __forceinline__ void rare_place(
+    const float* source, int shape, const Drawn& drawn, float* x, float* y, Xoshiro* random)
+{
+    float u0 = drawn.u0, u1 = drawn.u1, u2 = drawn.u2, cp = drawn.cp, sp = drawn.sp;
+    if (shape == DISK) {
+        const float r = source[12] * sqrtf(u0 + (1.0f - u0) * source[17]);
+        if (source[19] > 0.0f) turned_by(source[18] + u1 * source[19], &cp, &sp);
+        *x = r * cp;
+        *y = r * sp;
+        return;
+    }
+    if (shape == WAIST) {
+        const float r = source[12] * sqrtf(0.5f * minus_log(u0)), behind = -source[16] / source[17];
+        *x = r * (cp - behind * sp);
+        *y = r * (sp + behind * cp);
+        return;
+    }
+    if (shape == ARRAY) {
+        u0 = spot(u0, source[17]);
+        u1 = spot(u1, source[18]);
+    } else if (shape == FOURIER) {
+        float cosine, sine;
+        turned_by(source[17] * u0 + source[18] * u1 + source[19], &cosine, &sine);
+        while (u2 * (1.0f + source[20]) > 1.0f + source[20] * cosine) {  // drawn again until it is accepted
+            u0 = random->uniform();
+            u1 = random->uniform();
+            u2 = random->uniform();
+            turned_by(source[17] * u0 + source[18] * u1 + source[19], &cosine, &sine);
+        }
+    } else {
+        return;
+    }
+    *x = (u0 - 0.5f) * source[12];
+    *y = (u1 - 0.5f) * source[13];
+}
+
+// Direction towards a focus, in a beam that narrows, or by a law of the angle; else the given one. The place of a point
+// does not need what has been drawn for it.
+__device__ __forceinline__ Vector rare_direction(
+    const float* source, int shape, int emission, const Drawn& drawn, float x, float y, Vector given)
+{
+    const float focus = source[16];
+    if (shape == WAIST) {
+        const float r = source[12] * sqrtf(0.5f * minus_log(drawn.u0));
+        return unit(-r * drawn.sp, r * drawn.cp, source[17]);
+    }
+    if (emission == FOCUSED) {
+        const float ahead = focus > 0.0f ? 1.0f : -1.0f;
+        return unit(-ahead * x, -ahead * y, ahead * focus);
+    }
+    if (emission <= COSINE) return given;
+    float share = drawn.v;
+    if (emission != EVEN)
+        share = sqrtf(2.0f * minus_log(drawn.u0)) * (emission == NORMAL ? drawn.cp : 1.0f - 2.0f * drawn.u1);
+    float ct, st;
+    turned_by(source[15] * share, &ct, &st);
+    return Vector{st * drawn.ca, st * drawn.sa, ct};
+}
+
+// Where a photon starts (grid mm) and in which direction. The source's numbers: see `source_numbers` in problem.py.
+__device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vector* at, Vector* along)
+{
+    const float* const source = scene.source;
+    const int shape = SOURCE_KIND % EMISSION_STEP, emission = SOURCE_KIND / EMISSION_STEP;
+    if (shape == POINT && emission == COLLIMATED) {
+        *at = Vector{source[0], source[1], source[2]};
+        *along = Vector{source[9], source[10], source[11]};
+        return;
+    }
+    Drawn drawn{};
+    drawn.u0 = random->uniform();
+    drawn.u1 = random->uniform();
+    drawn.u2 = random->uniform();
+    turn(random->next(), &drawn.cp, &drawn.sp);
+    const float size = source[12], other = source[13];
+    float x = 0.0f, y = 0.0f, z = 0.0f;
+    if (shape == DISK || shape == GAUSSIAN) {
+        const float r = size * sqrtf(shape == DISK ? drawn.u0 : 0.5f * minus_log(drawn.u0));
+        x = r * drawn.cp;
+        y = r * drawn.sp;
+    } else if (shape == RECTANGLE || shape == PATTERN) {
+        if (shape == PATTERN) in_pattern(scene, &drawn.u0, &drawn.u1, drawn.u2);
+        x = (drawn.u0 - 0.5f) * size;
+        y = (drawn.u1 - 0.5f) * other;
+    } else if (shape == LINE || shape == CYLINDER) {
+        z = (drawn.u0 - 0.5f) * other;
+        if (shape == CYLINDER) {
+            x = size * drawn.cp;
+            y = size * drawn.sp;
+        }
+    }
+    rare_place(source, shape, drawn, &x, &y, random);
+    Vector l{0.0f, 0.0f, 1.0f};
+    if (emission > FOCUSED) {
+        drawn.v = random->uniform();
+        turn(random->next(), &drawn.ca, &drawn.sa);
+        const float ct = cosine_of(source, emission, drawn.v), st = sqrtf(fmaxf(0.0f, 1.0f - ct * ct));
+        l = Vector{st * drawn.ca, st * drawn.sa, ct};
+        if (shape == CYLINDER) {  // around the outward normal (cp, sp, 0)
+            const float across = l.x, upward = l.y;
+            l.x = ct * drawn.cp - across * drawn.sp;
+            l.y = ct * drawn.sp + across * drawn.cp;
+            l.z = upward;
+        }
+    }
+    l = rare_direction(source, shape, emission, drawn, x, y, l);
+    const float* f = source + 3;
+    *at = Vector{
+        source[0] + (x * f[0] + y * f[3] + z * f[6]), source[1] + (x * f[1] + y * f[4] + z * f[7]),
+        source[2] + (x * f[2] + y * f[5] + z * f[8])};
+    *along = Vector{
+        l.x * f[0] + l.y * f[3] + l.z * f[6], l.x * f[1] + l.y * f[4] + l.z * f[7],
+        l.x * f[2] + l.y * f[5] + l.z * f[8]};
+}

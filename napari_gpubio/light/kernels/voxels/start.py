@@ -1,0 +1,182 @@
+"""Where a photon starts and in which direction. Counterpart: ``start.cuh``.
+
+Most sources need little: a point, a disk, a Gaussian, a rectangle or a line, and light along the axis or by a simple
+law of the cosine. What the others need, which takes seconds, is compiled for those runs only that have such a source.
+"""
+
+import math
+
+import numpy as np
+
+from napari_gpubio.core.fastmath import minus_log, turn, turned_by
+from napari_gpubio.core.jit import helper, leaf, pruned
+from napari_gpubio.core.xoshiro import next_bits, uniform
+from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO
+from napari_gpubio.light.kernels.voxels.problem import (
+    ARRAY,
+    COLLIMATED,
+    CONE,
+    COSINE,
+    CYLINDER,
+    DISK,
+    EMISSION_STEP,
+    EVEN,
+    FOCUSED,
+    FOURIER,
+    GAUSSIAN,
+    LINE,
+    NORMAL,
+    PATTERN,
+    POINT,
+    RECTANGLE,
+    WAIST,
+)
+
+_F = np.float32
+
+
+@leaf
+def in_pattern(scene, u0, u1, u2):
+    """A point of a pattern: x and y over width and height, from 0 to 1."""
+    pattern, columns = scene.pattern, scene.columns
+    low, high = 0, len(pattern) - 1
+    while low < high:  # the first pixel whose running sum exceeds u2
+        middle = (low + high) // 2
+        if pattern[middle] > u2:
+            high = middle
+        else:
+            low = middle + 1
+    row = low // columns
+    column = low - row * columns
+    return (_F(column) + u0) / _F(columns), (_F(row) + u1) / _F(len(pattern) // columns)
+
+
+@leaf
+def cosine_of(source, emission, v):
+    """Cosine of the polar angle that a number from 0 to 1 stands for."""
+    if emission == COSINE:
+        return math.sqrt(v)
+    if emission == CONE:
+        return ONE - source[14] * v
+    return _F(2.0) * v - ONE
+
+
+@leaf
+def spot(u, count):
+    """One of some spots that are spread evenly from edge to edge, from 0 to 1; a single one lies in the middle."""
+    if count <= ONE:
+        return HALF
+    return min(_F(math.floor(u * count)), count - ONE) / (count - ONE)
+
+
+@leaf
+def unit(x, y, z):
+    """A vector of length 1."""
+    scale = ONE / math.sqrt(x * x + y * y + z * z)
+    return x * scale, y * scale, z * scale
+
+
+@helper
+def rare_place(source, shape, drawn, x, y, state):
+    """A point of a ring or sector, an array, fringes or a beam that narrows, mm; that of another shape stays."""
+    u0, u1, u2, cp, sp = drawn
+    if shape == DISK:
+        r = source[12] * math.sqrt(u0 + (ONE - u0) * source[17])
+        if source[19] > ZERO:
+            cp, sp = turned_by(source[18] + u1 * source[19])
+        return r * cp, r * sp, state
+    if shape == WAIST:
+        r, behind = source[12] * math.sqrt(HALF * minus_log(u0)), -source[16] / source[17]
+        return r * (cp - behind * sp), r * (sp + behind * cp), state
+    if shape == ARRAY:
+        u0, u1 = spot(u0, source[17]), spot(u1, source[18])
+    elif shape == FOURIER:
+        cosine, _ = turned_by(source[17] * u0 + source[18] * u1 + source[19])
+        while u2 * (ONE + source[20]) > ONE + source[20] * cosine:  # drawn again until it is accepted
+            u0, state = uniform(state)
+            u1, state = uniform(state)
+            u2, state = uniform(state)
+            cosine, _ = turned_by(source[17] * u0 + source[18] * u1 + source[19])
+    else:
+        return x, y, state
+    return (u0 - HALF) * source[12], (u1 - HALF) * source[13], state
+
+
+@helper
+def rare_direction(source, shape, emission, drawn, x, y, given):
+    """Direction towards a focus, in a beam that narrows, or by a law of the angle; else the given one.
+
+    ``drawn`` begins with numbers that the place of a point does not need; the last three are its own: one from 0 to 1,
+    and cosine and sine of the azimuth.
+    """
+    u0, u1, cp, sp, v, ca, sa = drawn
+    focus = source[16]
+    if shape == WAIST:
+        r = source[12] * math.sqrt(HALF * minus_log(u0))
+        return unit(-r * sp, r * cp, source[17])
+    if emission == FOCUSED:
+        ahead = ONE if focus > ZERO else -ONE
+        return unit(-ahead * x, -ahead * y, ahead * focus)
+    if emission <= COSINE:
+        return given
+    share = v
+    if emission != EVEN:
+        share = math.sqrt(_F(2.0) * minus_log(u0)) * (cp if emission == NORMAL else ONE - _F(2.0) * u1)
+    ct, st = turned_by(source[15] * share)
+    return st * ca, st * sa, ct
+
+
+@pruned
+def begin(scene, rare, state):
+    """Where a photon starts (grid mm), in which direction, and the state of the random numbers after that.
+
+    ``rare`` is that of the scene: None, for which Numba leaves out the branches of the rare sources, or True.
+    """
+    source = scene.source
+    shape, emission = scene.kind % EMISSION_STEP, scene.kind // EMISSION_STEP
+    if shape == POINT and emission == COLLIMATED:
+        return source[0], source[1], source[2], source[9], source[10], source[11], state
+    u0, state = uniform(state)
+    u1, state = uniform(state)
+    u2, state = uniform(state)
+    bits, state = next_bits(state)
+    cp, sp = turn(bits)
+    size, other = source[12], source[13]
+    x, y, z = ZERO, ZERO, ZERO
+    if shape == DISK or shape == GAUSSIAN:
+        r = size * math.sqrt(u0 if shape == DISK else HALF * minus_log(u0))
+        x, y = r * cp, r * sp
+    elif shape == RECTANGLE or shape == PATTERN:
+        if shape == PATTERN:
+            u0, u1 = in_pattern(scene, u0, u1, u2)
+        x, y = (u0 - HALF) * size, (u1 - HALF) * other
+    elif shape == LINE or shape == CYLINDER:
+        z = (u0 - HALF) * other
+        if shape == CYLINDER:
+            x, y = size * cp, size * sp
+    if rare is not None:
+        x, y, state = rare_place(source, shape, (u0, u1, u2, cp, sp), x, y, state)
+
+    lx, ly, lz = ZERO, ZERO, ONE
+    v, ca, sa = ZERO, ZERO, ZERO
+    if emission > FOCUSED:
+        v, state = uniform(state)
+        bits, state = next_bits(state)
+        ca, sa = turn(bits)
+        ct = cosine_of(source, emission, v)
+        st = math.sqrt(max(ZERO, ONE - ct * ct))
+        lx, ly, lz = st * ca, st * sa, ct
+        if shape == CYLINDER:  # around the outward normal (cp, sp, 0)
+            across, upward = lx, ly
+            lx, ly, lz = ct * cp - across * sp, ct * sp + across * cp, upward
+    if rare is not None:
+        lx, ly, lz = rare_direction(source, shape, emission, (u0, u1, cp, sp, v, ca, sa), x, y, (lx, ly, lz))
+    return (
+        source[0] + (x * source[3] + y * source[6] + z * source[9]),
+        source[1] + (x * source[4] + y * source[7] + z * source[10]),
+        source[2] + (x * source[5] + y * source[8] + z * source[11]),
+        lx * source[3] + ly * source[6] + lz * source[9],
+        lx * source[4] + ly * source[7] + lz * source[10],
+        lx * source[5] + ly * source[8] + lz * source[11],
+        state,
+    )
