@@ -13,6 +13,7 @@ from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.findings import findings
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.table import read_table
@@ -23,7 +24,7 @@ from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
-from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, findings, fluence_units
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, fluence_units
 from napari_gpubio.light.summary import NumberRow, number_rows, write_csv
 from napari_gpubio.light.surface import ALL_ROUND, inward_normal, source_problem
 

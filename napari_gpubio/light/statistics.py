@@ -1,19 +1,17 @@
-"""Statistics of a light result: fluence units, detected light, fluence in each label, and quality checks."""
+"""Statistics of a light result: fluence units, detected light, and fluence in each label."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.numbers import short_number
 from napari_gpubio.light.detectors import DetectedPhotons
-from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.result import UNITS, Estimate, LightResult, exposed_area_mm2
+from napari_gpubio.light.result import UNITS, Estimate, LightResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,122 +248,3 @@ def _tally(labels: Array, fluence: Array, threshold: np.float32) -> tuple[Array,
 def label_name(domain: Domain, label: int) -> str:
     """Name of a label's medium."""
     return domain.medium(label).name or f"label {label}"
-
-
-Status = Literal["ok", "warning", "error"]
-CLOSED_WITHIN = 1e-6  # by how much the energy balance may miss 1, apart from the rounding of what is booked
-_ROUNDING_SD = 3.0  # standard deviations of that, which are upper bounds: two to seven times what is seen
-_MOST_EFOLDS = 22.0  # a packet that has lost more of its weight books less than a quantum
-MOST_TRUNCATED = 0.01  # fraction of a launched photon
-MOST_ROULETTE_Z = 4.0
-
-
-class CavityLight(NamedTuple):
-    """What is lost in cavities: voxels of label 0 that tissue encloses.
-
-    Parameters
-    ----------
-    volume_mm3
-        Volume of the cavities.
-    share
-        Part of the escaping light that escapes into them. Without a map of escaping light it is estimated: from a voxel
-        as much escapes as its fluence times the area of its faces to label 0.
-    """
-
-    volume_mm3: float
-    share: float
-
-
-def cavity_light(result: LightResult) -> CavityLight:
-    """How large the cavities in the tissue are, and how much of the escaping light they take."""
-    cavities = result.domain.cavities
-    if not cavities.any():
-        return CavityLight(0.0, 0.0)
-    area = exposed_area_mm2(result.domain)
-    escaped = result.fluence * area if result.escaped_weight is None else result.escaped_weight
-    part = np.divide(exposed_area_mm2(result.domain, cavities), area, out=np.zeros_like(area), where=area > 0)
-    whole = escaped.sum(dtype=np.float64)
-    lost = (escaped * part).sum(dtype=np.float64)
-    volume = np.count_nonzero(cavities) * result.domain.voxel_volume_mm3
-    return CavityLight(volume, float(lost / whole) if whole > 0 else 0.0)
-
-
-class Finding(NamedTuple):
-    """Status of one property of a result, and a sentence about it."""
-
-    status: Status
-    sentence: str
-
-
-def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ...]:
-    """What to think of a result, worst first; never empty.
-
-    Parameters
-    ----------
-    result
-        What a simulation gave.
-    running
-        Whether more photons are being traced: what only they can improve is then no fault yet.
-    """
-    energy = result.energy
-    found = [*balance_findings(energy.total, energy.roulette, closed_within(result))]
-    if energy.truncated.value > MOST_TRUNCATED:
-        end = result.settings.time_gates_ns[-1]
-        message = f"{energy.truncated.value:.1%} of the light was still traveling at {end:g} ns; add later gates."
-        found.append(Finding("warning", message))
-    if result.detected.dropped:
-        message = f"{result.detected.dropped:,} detected photons were not listed; raise 'Most detected photons'."
-        found.append(Finding("warning", message))
-    if (cavity := cavity_light(result)).volume_mm3 > 0:
-        message = (
-            f"Tissue encloses {short_number(cavity.volume_mm3, 3)} mm³ of label 0, where about {cavity.share:.1%} of "
-            "the escaping light goes and is lost. If light should cross it as air, give it a label of its own, with "
-            "µa = µs = 0 and n = 1."
-        )
-        found.append(Finding("warning", message))
-    if not running and not math.isfinite(energy.absorbed.error):
-        found.append(Finding("warning", "Too few batches for standard errors; run more photons."))
-    return worst_first(found, result, energy.total, running=running)
-
-
-def closed_within(result: LightResult) -> float:
-    """By how much the energy balance may miss 1: a millionth, and the rounding of what was booked.
-
-    Light in a voxel is booked as weight times path, in quanta, rounded up or down by chance; mu_a times it is what the
-    voxel absorbed. A packet books when it leaves a voxel (after a mean chord of 2/3 of its edge) or has gone two
-    absorption lengths, until it has no weight; so its rounding varies at most by (mu_a q / 2)^2 times the number of its
-    bookings, and the sum over N packets, per packet, by a part in N of that.
-    """
-    domain = result.domain
-    volume = domain.mua_per_mm
-    mua = max(domain.medium(label).mua_per_mm for label in domain.labels_present) if volume is None else volume.max()
-    if not mua > 0:
-        return CLOSED_WITHIN
-    scale = VoxelProblem(domain, result.source, result.settings).scale
-    bookings = _MOST_EFOLDS * (0.5 + 1.5 / (mua * domain.voxel_sizes_mm.min()))
-    sd = mua / (2.0 * scale) * math.sqrt(bookings / max(1, result.launched))
-    return float(CLOSED_WITHIN + _ROUNDING_SD * sd)
-
-
-def balance_findings(total: float, roulette: Estimate, closed_within: float = CLOSED_WITHIN) -> Iterator[Finding]:
-    """What is wrong with the energy balance of voxels or layers, if anything is."""
-    if not abs(total - 1) < closed_within:
-        yield Finding("error", f"Energy balance violated: the parts sum to {total:.7g}, not 1. Do not use this result.")
-    if abs(z := roulette_z(roulette)) > MOST_ROULETTE_Z:
-        yield Finding("warning", f"Roulette is {z:.1f} standard errors from 0; run again with another seed.")
-
-
-def worst_first(found: list[Finding], result: Any, total: float, *, running: bool) -> tuple[Finding, ...]:
-    """Findings in order, with a good word where there is none, and how many photons an unfinished run has done."""
-    if not found:
-        within = 10.0 ** math.ceil(math.log10(max(abs(total - 1), 1e-15)))  # a power of ten not below it
-        found = [Finding("ok", f"Energy balance closed within {within:.0e}.")]
-    if not result.complete:
-        how = "Running:" if running else "Stopped after"
-        found = [*found, Finding("ok", f"{how} {result.launched:,} of {result.settings.photons:,} photons.")]
-    return tuple(sorted(found, key=lambda finding: ("error", "warning", "ok").index(finding.status)))
-
-
-def roulette_z(part: Estimate) -> float:
-    """Distance from 0 of what roulette took and gave, in standard errors; NaN if nothing was played for."""
-    return part.value / part.error if part.error > 0 else math.nan

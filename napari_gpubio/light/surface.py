@@ -13,7 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.light.model import OUTSIDE
-from napari_gpubio.light.source import RECTANGLES, Source
+from napari_gpubio.light.source import DISKS, RECTANGLES, Source
 
 Array = npt.NDArray[Any]
 Point = npt.NDArray[np.float64]
@@ -21,6 +21,7 @@ ALL_ROUND = ("isotropic", "line", "cylinder")  # kinds that shine to every side
 LIFT = 1e-3  # a source on the surface floats above it by this share of a voxel's smallest edge, so it is not in tissue
 _SIGMA_VOXELS = 2.5  # fewer leave the steps of the voxels in the normal, more round off what is truly curved
 _CLEAR_VOXELS, _STEPS_ACROSS = 4.0, 7
+_PARTS_ACROSS, _PARTS_AROUND = 20, 24
 _FIRST_BOX = 8  # voxels to each side; most points that are looked for are that near
 
 
@@ -230,6 +231,40 @@ def _across(source: Source) -> Point:
         first, second = (np.outer(radii, f(np.linspace(0.0, 2 * np.pi, 12, endpoint=False))) for f in (np.cos, np.sin))
     else:
         return np.empty((0, 3))
+    return np.asarray(first.ravel()[:, None] * u + second.ravel()[:, None] * v)
+
+
+def share_inside(labels: Array, affine: Array, source: Source) -> float:
+    """Part of the light of a disk, a beam or a rectangle that starts in tissue, from 0 to 1.
+
+    Between 0 and 1 the surface cuts the source: what starts behind it has no specular reflection and a shorter way.
+
+    Parameters
+    ----------
+    labels, affine
+        The volume, shape (X, Y, Z).
+    source
+        The source; one that is a point or a line starts on one side.
+    """
+    places = apply_affine(np.linalg.inv(affine), np.asarray(source.position_mm) + _equal_parts(source))
+    voxels = np.floor(places + 0.5).astype(int)
+    voxels = voxels[((voxels >= 0) & (voxels < labels.shape)).all(axis=1)]
+    return np.count_nonzero(labels[tuple(voxels.T)] != OUTSIDE) / len(places)
+
+
+def _equal_parts(source: Source) -> Point:
+    """Points of a source's cross-section that stand for as much light each, from its middle, mm, shape (N, 3)."""
+    u, v, _ = source.frame()
+    shares = (np.arange(_PARTS_ACROSS) + 0.5) / _PARTS_ACROSS
+    if source.kind in RECTANGLES:
+        first, second = np.meshgrid((shares - 0.5) * source.width_mm, (shares - 0.5) * source.across_mm)
+    elif source.kind in DISKS:
+        is_beam = source.kind in ("gaussian", "hyperboloid")
+        radii = source.outer_radius_mm * np.sqrt(-0.5 * np.log(1.0 - shares) if is_beam else shares)
+        turns = 2.0 * np.pi * np.arange(_PARTS_AROUND) / _PARTS_AROUND
+        first, second = np.outer(radii, np.cos(turns)), np.outer(radii, np.sin(turns))
+    else:
+        first = second = np.zeros((1, 1))
     return np.asarray(first.ravel()[:, None] * u + second.ravel()[:, None] * v)
 
 

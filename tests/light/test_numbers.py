@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,13 +11,16 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.findings import findings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import Estimate
+from napari_gpubio.light.run import simulate
+from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.source import Source
 from napari_gpubio.light.statistics import (
     PER_PHOTON,
     FluenceUnit,
     detector_numbers,
-    findings,
     fluence_units,
     label_fluence,
     time_spread,
@@ -30,6 +34,7 @@ from napari_gpubio.light.summary import (
     write_csv,
 )
 from tests.light.result_samples import detected_photons, sample_result
+from tests.light.voxel_samples import make_domain
 
 CSF = 3
 
@@ -162,6 +167,31 @@ def test_roulette_that_is_not_zero_within_its_error_is_warned_of(result, value, 
     odd = changed_energy(result, roulette=Estimate(value, 1e-7))
     assert row_of(energy_rows(odd), "Energy", "Roulette").status == status
     assert findings(odd)[0].status == status
+
+
+def test_a_source_that_the_surface_cuts_is_told_with_the_way_out():
+    """A disk in the plane between a block's tissue and the outside, tilted."""
+    labels = np.zeros((20, 20, 20), np.uint8)
+    labels[:, :, 10:] = 1
+    domain = make_domain(labels, Medium(label=1, mua_per_mm=0.01, mus_per_mm=1.0, g=0.5, n=1.4))
+    at_surface = {"position_mm": domain.grid_to_world((10.0, 10.0, 9.99)), "direction": (0.0, 0.6, 0.8)}
+    beam = Source(kind="disk", radius_mm=4.0, **at_surface)
+    told = findings(simulate(domain, beam, LightSettings(photons=2000), device="cpu"))[0]
+    assert told.status == "warning"
+    assert re.search(r"(4[4-9]|5\d)% of the source lies behind the surface", told.sentence)
+    back = float(re.search(r"back by ([\d.]+) mm", told.sentence)[1])
+    moved = dataclasses.replace(beam, position_mm=np.array(beam.position_mm) - back * np.array(beam.direction))
+    for source in (moved, Source(**at_surface)):
+        assert findings(simulate(domain, source, LightSettings(photons=2000), device="cpu"))[0].status == "ok"
+
+
+def test_gates_that_are_shorter_than_the_way_through_a_voxel_are_told(result):
+    transit_ns = np.sqrt(3.0) * result.domain.voxel_sizes_mm.max() * 1.4 / 299.79
+    for width, status in ((2.0 * transit_ns, "ok"), (0.5 * transit_ns, "warning")):
+        gated = dataclasses.replace(result.settings, time_gates_ns=(0.0, width, 5.0))
+        told = findings(dataclasses.replace(result, settings=gated))[0]
+        assert told.status == status
+        assert ("ps through a voxel" in told.sentence) == (status == "warning")
 
 
 def test_findings_come_worst_first_and_there_is_always_one(result):

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from napari_gpubio.core.device import choose_device
+from napari_gpubio.light.findings import cavity_light, closed_within, findings
 from napari_gpubio.light.kernels.voxels import cpu
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
@@ -15,7 +16,6 @@ from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.statistics import cavity_light, closed_within, findings
 from tests.light.voxel_samples import CYCLIC_SIDES, MOST_Z, TISSUE, layers, make_domain
 
 MEDIUM_A = Medium(label=1, mua_per_mm=0.005, mus_per_mm=1.0, g=0.01, n=1.37)  # of MCX's cubes

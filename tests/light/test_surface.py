@@ -14,6 +14,7 @@ from napari_gpubio.light.surface import (
     inward_normal,
     label_at,
     nearest_surface,
+    share_inside,
     source_problem,
 )
 
@@ -261,3 +262,38 @@ def test_a_beam_that_starts_that_far_before_the_surface_starts_outside():
         for r, a in zip(6.0 * np.sqrt(rng.random(40)), 2 * np.pi * rng.random(40), strict=True):
             place = start + r * (np.cos(a) * u + np.sin(a) * v)
             assert label_at(labels, affine, place) == 0 or label_at(labels, affine, place - 0.3 * normal) == 0
+
+
+# ------------------------------------------------------------------------------------------------- sources that are cut
+
+
+@pytest.mark.parametrize(
+    ("kind", "depth", "expected"),
+    [
+        ("disk", 0.0, 0.5),
+        ("disk", 1.0, 1.0 - (np.arccos(0.5) - 0.5 * np.sqrt(0.75)) / np.pi),  # a segment of the disk is outside
+        ("fiber", 0.0, 0.5),
+        ("lambertian", -1.0, (np.arccos(0.5) - 0.5 * np.sqrt(0.75)) / np.pi),
+        ("gaussian", 1.0, 0.8413),  # one standard deviation, which is half the 1/e^2 radius
+        ("planar", 0.5, 0.75),
+        ("slit", 0.5, 0.75),
+        ("pencil", 0.1, 1.0),
+        ("isotropic", -0.1, 0.0),
+    ],
+)
+def test_the_part_of_a_source_that_the_surface_cuts_off(kind, depth, expected):
+    """Fine voxels with a face in the plane x = 4; the source looks along y, so that the face cuts it."""
+    labels = np.zeros((80, 80, 80), np.uint8)
+    labels[40:] = 1
+    affine = np.diag([0.1, 0.1, 0.1, 1.0])
+    affine[:3, 3] = 0.05
+    source = Source(
+        kind=kind, position_mm=(4.0 + depth, 4.0, 4.0), direction=(0, 1, 0), width_axis=(1, 0, 0), radius_mm=2.0,
+        width_mm=2.0, height_mm=3.0,
+    )  # fmt: skip
+    assert share_inside(labels, affine, source) == pytest.approx(expected, abs=0.03)
+
+
+def test_what_lies_beyond_the_grid_is_outside():
+    source = Source(kind="planar", position_mm=(0.0, 4.0, 4.0), direction=(0, 1, 0), width_axis=(1, 0, 0))
+    assert share_inside(np.ones((8, 8, 8), np.uint8), np.eye(4), source) == pytest.approx(0.55 * 0.8, abs=0.05)

@@ -19,6 +19,7 @@ from napari_gpubio.gui.forms import row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.results import ResultBox
+from napari_gpubio.light.findings import Finding, findings
 from napari_gpubio.light.gui.display import Strength
 from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
 from napari_gpubio.light.gui.request import Displayed
@@ -29,7 +30,7 @@ from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.summary import every_curve, fraction_rows, layered_findings, layered_rows, write_curves
 from napari_gpubio.light.napari_io import read_layers
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.statistics import Finding, FluenceUnit, findings, fluence_units
+from napari_gpubio.light.statistics import FluenceUnit, fluence_units
 from napari_gpubio.light.summary import NumberRow, energy_rows, fluence_rows, number_rows, write_csv
 
 RESULTS, TABLES = "Light results (*.npz)", "Tables (*.csv)"

@@ -11,19 +11,12 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.light.findings import CLOSED_WITHIN, Finding, Status, balance_findings, worst_first
 from napari_gpubio.light.layers.napari_io import QUANTITIES, own_bins, quantity_rz, quantity_unit
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import ring_area_mm2
 from napari_gpubio.light.result import Estimate
-from napari_gpubio.light.statistics import (
-    CLOSED_WITHIN,
-    PER_PHOTON,
-    Finding,
-    FluenceUnit,
-    Status,
-    balance_findings,
-    worst_first,
-)
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.summary import ABSORBED, ENERGY, RUN, NumberRow, roulette_row
 
 MOST_BEYOND = 0.01  # of the absorbed light: more than that beyond the grid is worth a word
