@@ -15,6 +15,7 @@ from napari_gpubio.core.napari_io import KEY, LayerData, carried, grid_of, serie
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.io.mcx.cases import read_mcx
+from napari_gpubio.light.io.mcx.inp import begins_like_inp
 from napari_gpubio.light.io.results import describe, fields_of, load_result, media_from
 from napari_gpubio.light.io.volumes import HIDDEN, MOST_ERROR, fluence_arrays, fluence_word
 from napari_gpubio.light.model import Domain
@@ -240,8 +241,12 @@ def _read_one(path: Path) -> list[LayerData]:
 
 
 def _is_mcx(path: Path) -> bool:
-    """Whether a JSON file has the sections that MCX's input files have; other programs write JSON too."""
-    if path.suffix.lower() != ".json" or not path.is_file():
+    """Whether a file has the sections, or the lines, that MCX's input files have; other programs use its suffixes."""
+    if not path.is_file():
+        return False
+    if path.suffix.lower() == ".inp":
+        return begins_like_inp(path)
+    if path.suffix.lower() != ".json":
         return False
     text = path.read_bytes()
     return all(f'"{section}"'.encode() in text for section in ("Domain", "Optode", "Forward"))

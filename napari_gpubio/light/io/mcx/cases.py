@@ -1,7 +1,7 @@
-"""Input files of Monte Carlo eXtreme (MCX), as JSON: read into a case that can be simulated, and written.
+"""Input files of Monte Carlo eXtreme (MCX): read into a case that can be simulated, and written as JSON.
 
 What MCX and this engine count differently is turned on the way; see the modules beside this one: `domain`
-(positions and unit), `shapes` (voxels of shapes), `source` (kinds of sources), `settings`. What has no
+(positions and unit), `shapes` (voxels of shapes), `source` (kinds of sources), `inp` (files of lines). What has no
 counterpart here is refused with a sentence that names it; notes list what is left out.
 """
 
@@ -18,6 +18,7 @@ from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.mcx.domain import MOST_ROWS, McxFrame, frame_of, read_domain, read_frame, write_domain
+from napari_gpubio.light.io.mcx.inp import load_inp
 from napari_gpubio.light.io.mcx.jdata import Section, load_json, shown
 from napari_gpubio.light.io.mcx.source import read_source, write_source
 from napari_gpubio.light.model import Domain
@@ -43,7 +44,7 @@ def read_mcx(path: str | Path) -> LightCase:
     Parameters
     ----------
     path
-        A JSON file. A volume file that it names counts from its folder.
+        A JSON file, or one of lines (``.inp``). A volume file that it names counts from its folder.
 
     Returns
     -------
@@ -58,7 +59,11 @@ def read_mcx(path: str | Path) -> LightCase:
         counterpart.
     """
     path = Path(path)
-    root = Section("", load_json(path))
+    if path.suffix.lower() == ".mcxp":
+        raise InvalidInput(
+            f"{path.name} is a project of MCX Studio, which holds several inputs; save the one you need there as JSON"
+        )
+    root = Section("", load_inp(path) if path.suffix.lower() == ".inp" else load_json(path))
     return _case(root, path)
 
 

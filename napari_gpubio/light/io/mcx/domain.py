@@ -218,7 +218,9 @@ def read_volume_file(
         notes = (f"The affine of {path.name} is not used: MCX counts in voxels.",)
     elif name.endswith(".jnii"):
         volume = one_volume(_jnifti(path), path.name)
-    elif name.endswith((".bnii", ".hdr", ".img", ".inp")):
+    elif name.endswith(".bnii"):
+        raise InvalidInput(f"{path.name} is binary JNIfTI; save it as text (.jnii) or as NIfTI (.nii, .nii.gz)")
+    elif name.endswith((".hdr", ".img", ".inp")):
         raise InvalidInput(f"{path.name} cannot be read here; convert it to NIfTI (.nii, .nii.gz)")
     else:
         return _raw(path, form, dim), notes

@@ -82,7 +82,7 @@ def test_coefficients_voxel_by_voxel(tmp_path, read, form, where):
         ({"VolumeFile": "none.bin", "Dim": [4, 5, 6]}, "none.bin does not exist"),
         ({"VolumeFile": "v.nii", "Dim": [4, 5, 7]}, r"shape \(4, 5, 6\) and Domain.Dim"),
         ({"VolumeFile": "v.nii", "Dim": [4, 5, 6], "MediaFormat": "mua_float"}, "give labels here"),
-        ({"VolumeFile": "v.bnii", "Dim": [4, 5, 6]}, "convert it to NIfTI"),
+        ({"VolumeFile": "v.bnii", "Dim": [4, 5, 6]}, "binary JNIfTI; save it as text"),
         ({"VolumeFile": "bad.jnii", "Dim": [4, 5, 6]}, "NIFTIData is absent"),
         ({"VolumeFile": "bad.json", "Dim": [4, 5, 6]}, "Shapes is absent"),
     ],
