@@ -15,6 +15,8 @@ from napari_gpubio.core.steps import drive
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.guide import guided_steps
+from napari_gpubio.light.io.mcx.cases import read_mcx
+from napari_gpubio.light.io.mcx.output import McxCase, write_mcx_output
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.io.volumes import read_domain, read_irradiance, write_fluence
@@ -29,9 +31,12 @@ from napari_gpubio.light.summary import NumberRow, number_rows, write_csv
 from napari_gpubio.light.surface import ALL_ROUND, inward_normal, source_problem
 
 _POINT = ("X", "Y", "Z")
+MCX_SUFFIXES = (".json", ".inp", ".mcxp")
 _EXAMPLE = """example:
   napari-gpubio light head.nii.gz --properties head.csv --source fiber --radius-mm 0.2 --position 0 0 80 \\
       --detector 30 0 75 1.5 --photons 10000000 --out fluence.nii.gz --result head.npz
+
+  napari-gpubio light case.json --device cuda:0
 
 Ctrl-C ends a run early: what was done is written, and --resume head.npz goes on with it."""
 
@@ -47,7 +52,11 @@ def add_verb(verbs: Any) -> None:
         conflict_handler="resolve",  # the source's kind is also given as --source
         epilog=_EXAMPLE,
     )
-    verb.add_argument("labels", type=Path, nargs="?", help="label volume (NIfTI), 0 is outside")
+    verb.add_argument(
+        "labels", type=Path, nargs="?",
+        help="label volume (NIfTI), 0 is outside; or an MCX input file (.json, .inp), which has all the rest: it is "
+        "run as it is, with --photons if given, and what MCX would write is written to the current folder",
+    )  # fmt: skip
     verb.add_argument(
         "--properties", type=Path, help="table of optical properties, .csv or .json: label, mua_per_mm, …"
     )
@@ -105,22 +114,46 @@ def run(options: argparse.Namespace) -> int:
     """Run the command."""
     unit = _unit(options)
     _check_outputs(options)
-    result = _simulate(options)
+    case = _mcx_case(options)
+    result = _simulate(options, case)
     rows = number_rows(result, unit=unit, threshold=options.threshold)
     print("\n".join(table_lines(rows)))
     for finding in findings(result):
         print(f"{finding.status}: {finding.sentence}", file=sys.stderr)
-    _write(result, rows, unit, options)
+    _write(result, rows, unit, options, case)
     return 0 if result.complete else STOPPED
 
 
 # -- what is simulated ------------------------------------------------------------------------------------------------
 
 
-def _simulate(options: argparse.Namespace) -> LightResult:
+def _mcx_case(options: argparse.Namespace) -> McxCase | None:
+    """The case of an MCX input file, or None where labels are given."""
+    if options.labels is None or options.labels.suffix.lower() not in MCX_SUFFIXES or options.resume is not None:
+        return None
+    own = {field.name: field.default for kind in (LightSettings, Source) for field in dataclasses.fields(kind)}
+    own |= {"photons": options.photons, "properties": None, "mua": None, "mus": None, "outside_n": 1.0}
+    own |= {"air_in_cavities": False, "position": None, "pattern": None, "detector": [], "time_gates_ns": None}
+    own |= {"faces": None, "direction": None, "width_axis": None}
+    if given := [name for name, value in own.items() if getattr(options, name, value) != value]:
+        raise InvalidInput(
+            f"{options.labels.name} is an MCX input file, which has its own {given[0].replace('_', ' ')}; leave "
+            f"--{given[0].replace('_', '-')} out, or change the file"
+        )
+    case = read_mcx(options.labels)
+    case.check_output()
+    for note in case.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return case
+
+
+def _simulate(options: argparse.Namespace, case: McxCase | None) -> LightResult:
     """Run the simulation; Ctrl-C ends it with what was done."""
     earlier = None
-    if options.resume is None:
+    if case is not None:
+        domain, source, detectors = case.domain, case.source, case.detectors
+        settings = dataclasses.replace(case.settings, photons=options.photons or case.settings.photons)
+    elif options.resume is None:
         domain = _domain(options)
         source, settings, detectors = _source(options, domain), _settings(options), _detectors(options)
         if problem := source_problem(domain.labels, domain.affine, source):
@@ -202,7 +235,13 @@ def _check_outputs(options: argparse.Namespace) -> None:
             check_folder(path)
 
 
-def _write(result: LightResult, rows: Sequence[NumberRow], unit: FluenceUnit, options: argparse.Namespace) -> None:
+def _write(
+    result: LightResult,
+    rows: Sequence[NumberRow],
+    unit: FluenceUnit,
+    options: argparse.Namespace,
+    case: McxCase | None,
+) -> None:
     """Write every requested file; one that cannot be written does not keep the others from being written."""
     writers: list[tuple[Path | None, Callable[[Path], object]]] = [
         (options.result, lambda path: save_result(path, result)),
@@ -210,6 +249,11 @@ def _write(result: LightResult, rows: Sequence[NumberRow], unit: FluenceUnit, op
         (options.numbers, lambda path: write_csv(path, rows)),
     ]
     problems = []
+    if case is not None:
+        try:
+            print(*write_mcx_output(Path(), case, result), sep="\n")
+        except (InvalidInput, OSError) as error:
+            problems.append(str(error))
     for path, write in writers:
         if path is None:
             continue

@@ -20,9 +20,10 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.mcx.domain import MOST_ROWS, McxFrame, frame_of, read_domain, read_frame, write_domain
 from napari_gpubio.light.io.mcx.inp import load_inp
 from napari_gpubio.light.io.mcx.jdata import Section, load_json, shown
+from napari_gpubio.light.io.mcx.output import OUTPUTS, McxCase
 from napari_gpubio.light.io.mcx.source import read_source, write_source
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.settings import FACES, LightCase, LightSettings
+from napari_gpubio.light.settings import FACES, LightSettings
 from napari_gpubio.light.source import Source
 
 _MOST_NAMED = 8
@@ -38,7 +39,7 @@ _KEYS = {
 
 
 @reads_file
-def read_mcx(path: str | Path) -> LightCase:
+def read_mcx(path: str | Path) -> McxCase:
     """Read an MCX input file.
 
     Parameters
@@ -48,7 +49,7 @@ def read_mcx(path: str | Path) -> LightCase:
 
     Returns
     -------
-    LightCase
+    McxCase
         The world of its domain begins at the corner of the first voxel, axes along the volume's: MCX's position p (from
         0, in voxels) is p times the voxel's edge in mm.
 
@@ -67,20 +68,22 @@ def read_mcx(path: str | Path) -> LightCase:
     return _case(root, path)
 
 
-def _case(root: Section, path: Path) -> LightCase:
+def _case(root: Section, path: Path) -> McxCase:
     frame = read_frame(root.section("Domain"))
     session = root.section("Session")
     source, source_notes = read_source(root.section("Optode"), frame)
     detectors, detector_notes = _read_detectors(root.section("Optode"), frame)
     settings, settings_notes = read_settings(session, root.section("Forward"))
     domain, domain_notes = read_domain(root, frame, path.parent)
-    return LightCase(
+    return McxCase(
         domain=domain,
         source=source,
         settings=settings,
         detectors=detectors,
         notes=(*domain_notes, *source_notes, *detector_notes, *settings_notes, *_unused(root)),
         name=session.text("ID", path.stem),
+        output_type=_output_type(session),
+        output_format=session.text("OutputFormat", "jnii").lower(),
     )
 
 
@@ -178,7 +181,6 @@ _MOST_GATES = 100_000
 _EVEN = 1e-6  # how much gates may differ and still be of one width, relative
 _LETTERS = {"_": "default", "r": "fresnel", "a": "escape", "m": "mirror", "c": "cyclic"}
 _MCX_FACES = ("-i", "-j", "-k", "+i", "+j", "+k")  # the order of the letters
-_OUR_OUTPUTS = {"x": "fluence rate", "f": "fluence", "e": "absorbed energy"}
 _MOST_LISTED = 10**8
 _NOT_DONE = {
     "DoDCS": "momentum transfer is not recorded",
@@ -268,12 +270,17 @@ def _other_notes(session: Section, settings: LightSettings) -> list[str]:
         notes.append(f"Session.Photons is absent; {settings.photons} photons are used.")
     if settings.refraction and not settings.specular:
         notes.append("DoSpecular is off, as it is by default in MCX: light enters without specular loss.")
-    output = session.text("OutputType", "x").lower()
-    if output not in _OUR_OUTPUTS:
-        notes.append(f"OutputType {output[:20]!r} is not made; there are {', '.join(_OUR_OUTPUTS.values())}.")
+    output = _output_type(session)
+    if output not in OUTPUTS:
+        notes.append(f"OutputType {output!r} is not made; there are {', '.join(OUTPUTS.values())}.")
     if not session.flag("DoNormalize", default=True):
         notes.append("DoNormalize is off; results are per launched photon all the same.")
     return notes + [f"{key}: {what}." for key, what in _NOT_DONE.items() if session.get(key)]
+
+
+def _output_type(session: Section) -> str:
+    """The first letter, which is all that MCX looks at."""
+    return session.text("OutputType", "x").lower()[:1] or "x"
 
 
 def write_settings(settings: LightSettings, *, has_detectors: bool) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,0 +1,133 @@
+"""What is written at the end of a run of an MCX file: numbers, units and names as MCX has them."""
+
+import argparse
+import json
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light import cli
+from napari_gpubio.light.io.mcx.cases import read_mcx
+from napari_gpubio.light.io.mcx.jdata import decode_array
+from napari_gpubio.light.io.mcx.output import write_mcx_output
+from napari_gpubio.light.run import simulate
+from tests.light.io.mcx.samples import written
+
+
+def root(**session):
+    return {
+        "Session": {"ID": "slab", "Photons": 3000, "RNGSeed": 4, **session},
+        "Forward": {"T0": 0, "T1": 2e-9, "Dt": 0.5e-9},
+        "Domain": {
+            "OriginType": 1, "LengthUnit": 2, "Dim": [10, 11, 6],
+            "Media": [[0, 0, 1, 1], [0.02, 1, 0.5, 1.4], [0.1, 2, 0.8, 1.4]],
+        },
+        "Shapes": [{"Grid": {"Tag": 1, "Size": [10, 11, 6]}}, {"ZLayers": [[4, 6, 2]]}],
+        "Optode": {
+            "Source": {"Type": "pencil", "Pos": [5, 5.5, 0], "Dir": [0, 0, 1]},
+            "Detector": [{"Pos": [8, 5.5, 0], "R": 2}],
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def simulated(path, **session):
+    case = read_mcx(written(path, root(**session)))
+    return case, simulate(case.domain, case.source, case.settings, detectors=case.detectors, device="cpu")
+
+
+def loaded(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("letter", "unit"), [("x", "1/(mm2 s)"), ("Flux", "1/mm2"), ("energy", "part")])
+def test_numbers_have_the_unit_of_the_output_type(folder, letter, unit):
+    case, result = simulated(folder, OutputType=letter)
+    path, _ = write_mcx_output(folder, case, result)
+    assert path == folder / "slab.jnii"
+    header, data = loaded(path)["NIFTIHeader"], decode_array(loaded(path)["NIFTIData"], "data")
+    assert data.shape == (10, 11, 6, 4)
+    assert data.dtype == np.float32
+    assert unit in header["Description"]
+    assert header["VoxelSize"] == pytest.approx([2, 2, 2, 0.5e-9])
+    # Whatever the unit, it leads back to the part of the light that is absorbed.
+    mua = np.choose(result.domain.labels, [0, 0.02, 0.1])[..., None]
+    to_absorbed = {"x": mua * 8 * 0.5e-9, "F": mua * 8, "e": 1}[letter[0]]
+    assert (data * to_absorbed).sum() == pytest.approx(result.energy.absorbed.value, rel=1e-5)
+
+
+def test_detected_photons_are_counted_in_voxels_and_from_one(folder):
+    case, result = simulated(folder)
+    _, path = write_mcx_output(folder, case, result)
+    assert path == folder / "slab_detp.jdat"
+    found = loaded(path)["MCXData"]
+    info, lists = found["Info"], {name: decode_array(node, name) for name, node in found["PhotonData"].items()}
+    assert info["TotalPhoton"] == 3000
+    assert info["DetectedPhoton"] == len(lists["detid"]) == len(result.detected) > 20
+    assert set(lists["detid"]) == {1}
+    np.testing.assert_allclose(lists["ppath"] * 2, result.detected.path_mm, rtol=1e-6)
+    np.testing.assert_allclose(lists["p"] * 2, result.detected.position_mm, atol=1e-5)
+    assert np.linalg.norm(lists["p"] - [8, 5.5, 0], axis=1).max() <= 2 + 1e-5
+    np.testing.assert_allclose(np.linalg.norm(lists["v"], axis=1), 1, atol=1e-5)
+    # the weight at escape is what the paths leave of that at launch
+    weight = np.exp(-result.detected.path_mm @ np.array([m["mua"] for m in info["Media"]]))
+    np.testing.assert_allclose(lists["w0"], weight, rtol=1e-3)
+
+
+def run(*arguments):
+    parser = argparse.ArgumentParser()
+    cli.add_verb(parser.add_subparsers())
+    options = parser.parse_args(["light", *arguments])
+    return options.run(options)
+
+
+@pytest.mark.parametrize("form", ["jnii", "nii"])
+def test_the_shell_runs_a_file_as_it_is(folder, capsys, form):
+    case, result = simulated(folder, OutputFormat=form)
+    file = next(folder.glob("*.json"))
+    assert run(str(file), "--device", "cpu") == 0
+    assert f"slab.{form}" in capsys.readouterr().out
+    if form == "nii":
+        data = np.asarray(nib.load(folder / "slab.nii").dataobj)
+    else:
+        data = decode_array(loaded(folder / "slab.jnii")["NIFTIData"], "data")
+    np.testing.assert_array_equal(data, result.fluence_rate)
+    assert case.name == "slab"
+
+
+def test_photons_can_be_given_and_other_results_come_beside(folder):
+    simulated(folder)
+    file = next(folder.glob("*.json"))
+    assert run(str(file), "--device", "cpu", "--photons", "500", "--out", "fluence.nii.gz") == 0
+    assert loaded(folder / "slab_detp.jdat")["MCXData"]["Info"]["TotalPhoton"] == 500
+    assert (folder / "fluence.nii.gz").is_file()
+
+
+@pytest.mark.parametrize(
+    ("session", "arguments", "named"),
+    [
+        ({"OutputType": "J"}, (), r"Session\.OutputType is 'j', which is not made here"),
+        ({"OutputFormat": "mc2"}, (), r"Session\.OutputFormat is 'mc2', which is not written here"),
+        ({}, ("--seed", "3"), "has its own seed; leave --seed out"),
+        ({}, ("--position", "1", "2", "3"), "has its own position"),
+        ({}, ("--properties", "table.csv"), "has its own properties"),
+        ({}, ("--detector", "1", "2", "3", "4"), "has its own detector"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_the_run(folder, session, arguments, named):
+    written(folder, root(**session))
+    with pytest.raises(InvalidInput, match=named):
+        run(str(next(folder.glob("*.json"))), "--device", "cpu", *arguments)
+    assert not list(folder.glob("slab*"))
+
+
+def test_an_id_leads_to_no_other_folder(folder):
+    case, result = simulated(folder, ID="../../elsewhere")
+    assert write_mcx_output(folder, case, result)[0] == folder / "elsewhere.jnii"
