@@ -9,7 +9,7 @@ import numpy as np
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS, VoxelProblem
 from napari_gpubio.light.result import Estimate, LightResult, exposed_area_mm2
-from napari_gpubio.light.surface import clearance_mm, share_inside
+from napari_gpubio.light.surface import clearance_mm, depth_inside_mm, share_inside
 
 Status = Literal["ok", "warning", "error"]
 CLOSED_WITHIN = 1e-6  # by how much the energy balance may miss 1, apart from the rounding of what is booked
@@ -17,7 +17,8 @@ _ROUNDING_SD = 3.0  # standard deviations of that, which are upper bounds: two t
 _MOST_EFOLDS = 22.0  # a packet that has lost more of its weight books less than a quantum
 MOST_TRUNCATED = 0.01  # fraction of a launched photon
 MOST_ROULETTE_Z = 4.0
-MOST_CUT = 0.02  # of a source behind the surface: steps of voxels
+MOST_CUT = 0.02  # part of a source behind the surface
+MOST_DIP = 1.5  # voxels that its deepest part lies below: a source that is not tilted dips into the steps of voxels
 
 
 class CavityLight(NamedTuple):
@@ -95,13 +96,15 @@ def start_findings(result: LightResult) -> Iterator[Finding]:
     inside = share_inside(domain.labels, domain.affine, source)
     if not MOST_CUT < inside < 1.0 - MOST_CUT:
         return
-    message = (
+    depth = depth_inside_mm(domain.labels, domain.affine, source)
+    if depth <= MOST_DIP * domain.voxel_sizes_mm.max():
+        return
+    back = short_number(max(depth, clearance_mm(domain.labels, domain.affine, source)), 3)
+    yield Finding(
+        "warning",
         f"About {inside:.0%} of the source lies behind the surface: that light starts in the tissue, without specular "
-        "reflection and with a shorter way."
+        f"reflection and with a shorter way. Move the source back by {back} mm, or push all of it in.",
     )
-    if (back := clearance_mm(domain.labels, domain.affine, source)) > 0:
-        message += f" Move the source back by {short_number(back, 3)} mm, or push all of it in."
-    yield Finding("warning", message)
 
 
 def gate_findings(result: LightResult) -> Iterator[Finding]:

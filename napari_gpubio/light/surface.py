@@ -206,7 +206,12 @@ def clearance_mm(labels: Array, affine: Array, source: Source) -> float:
     A flat disk that touches a curved surface lies partly in the tissue; light that starts there would miss the specular
     reflection and a part of its way. The kinds that are no collimated beams, and points, need no clearance.
     """
-    across = _across(source)
+    deepest = _deepest_mm(labels, affine, source, _across(source))
+    return deepest + LIFT * float(voxel_sizes_mm(affine).min()) if deepest > 0 else 0.0
+
+
+def _deepest_mm(labels: Array, affine: Array, source: Source, across: Point) -> float:
+    """How far behind the surface, along its direction, the deepest of some points of a source's cross-section lies."""
     if not len(across):
         return 0.0
     ahead = source.frame()[2]
@@ -216,7 +221,7 @@ def clearance_mm(labels: Array, affine: Array, source: Source) -> float:
         hit = first_tissue(labels, affine, place - reach * ahead, ahead)
         if hit is not None:
             deepest = max(deepest, float((place - hit) @ ahead))
-    return deepest + LIFT * float(voxel_sizes_mm(affine).min()) if deepest > 0 else 0.0
+    return deepest
 
 
 def _across(source: Source) -> Point:
@@ -250,6 +255,19 @@ def share_inside(labels: Array, affine: Array, source: Source) -> float:
     voxels = np.floor(places + 0.5).astype(int)
     voxels = voxels[((voxels >= 0) & (voxels < labels.shape)).all(axis=1)]
     return np.count_nonzero(labels[tuple(voxels.T)] != OUTSIDE) / len(places)
+
+
+def depth_inside_mm(labels: Array, affine: Array, source: Source) -> float:
+    """How far a source dips below the surface: the way, along its direction, to the deepest part that starts in tissue.
+
+    Parameters
+    ----------
+    labels, affine
+        The volume, shape (X, Y, Z).
+    source
+        The source, some of which lies outside.
+    """
+    return _deepest_mm(labels, affine, source, _equal_parts(source))
 
 
 def _equal_parts(source: Source) -> Point:

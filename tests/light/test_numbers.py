@@ -181,7 +181,8 @@ def test_a_source_that_the_surface_cuts_is_told_with_the_way_out():
     assert re.search(r"(4[4-9]|5\d)% of the source lies behind the surface", told.sentence)
     back = float(re.search(r"back by ([\d.]+) mm", told.sentence)[1])
     moved = dataclasses.replace(beam, position_mm=np.array(beam.position_mm) - back * np.array(beam.direction))
-    for source in (moved, Source(**at_surface)):
+    small = dataclasses.replace(beam, radius_mm=1.0)  # it dips into no more than one voxel
+    for source in (moved, small, Source(**at_surface)):
         assert findings(simulate(domain, source, LightSettings(photons=2000), device="cpu"))[0].status == "ok"
 
 
