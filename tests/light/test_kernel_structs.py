@@ -19,6 +19,7 @@ LAYOUTS = {
     (voxels, "Fold"): voxels.FOLD,
     (layers, "Scene"): layers.SCENE,
     (layers, "Batches"): layers.BATCHES,
+    (layers, "Underway"): layers.UNDERWAY,
 }
 
 
