@@ -365,7 +365,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
                     m = layer_at(scene, photon.layer);
                     alive = true;
                     tally.go_to(tally_of(batches, photon.slot), CACHE);
-                } else if (--left > 0) {  // on to the next batch
+                }
+                if (taken + 1 >= batches.counts[slot] && --left > 0) {  // on to the next batch
                     slot = slot + 1 == batches.slots ? 0 : slot + 1;
                 }
             }
