@@ -45,13 +45,14 @@ SOURCE_KINDS = sorted(
     }
 )
 VOXELS = [
-    (f"LABEL={label}", f"CONTINUOUS={continuous}", f"DETECT={detect}", f"GATED={gated}", "SOURCE_KIND=0")
+    (f"LABEL={label}", f"CONTINUOUS={continuous}", f"DETECT={detect}", f"GATED={gated}", "THIN=0", "SOURCE_KIND=0")
     for label in ("unsigned char", "unsigned short")
     for continuous in (0, 1)
     for detect in (0, 1)
     for gated in (0, 1)
 ]
 VOXELS += [(*VOXELS[0][:-1], f"SOURCE_KIND={kind}") for kind in SOURCE_KINDS if kind]
+VOXELS += [(*VOXELS[0][:-2], "THIN=1", "SOURCE_KIND=0")]
 LAYERS = [
     ("THREADS=256", f"CACHE={cache}", f"HISTORY={history}", f"ABSORPTION={absorption}")
     for cache in (0, 1)
@@ -209,9 +210,9 @@ def test_a_kernel_is_compiled_once_for_each_device(fake_gpu, tmp_path, monkeypat
 def test_voxels_are_compiled_as_the_engine_does():
     assert set(SPECIALIZATIONS) | STRICT | FAST <= set(SOURCES)
 
-    def problem(itemsize, continuous, detectors, edges, kind=0):
+    def problem(itemsize, continuous, detectors, edges, *, kind=0, is_thin=False):
         domain = SimpleNamespace(is_continuous=continuous)
-        other = {"gates": len(edges) - 1, "gate_edges": edges, "kind": kind}
+        other = {"gates": len(edges) - 1, "gate_edges": edges, "kind": kind, "is_thin": is_thin}
         return SimpleNamespace(rows=np.zeros(1, f"u{itemsize}"), domain=domain, detectors=detectors, **other)
 
     used = {
@@ -221,7 +222,8 @@ def test_voxels_are_compiled_as_the_engine_does():
         for detectors in ((), ("one",))
         for edges in ((0.0, 5.0), (1.0, 5.0), (0.0, 1.0, 5.0))
     }
-    used |= {defines_of(problem(1, False, (), (0.0, 5.0), kind)) for kind in SOURCE_KINDS}
+    used |= {defines_of(problem(1, False, (), (0.0, 5.0), kind=kind)) for kind in SOURCE_KINDS}
+    used.add(defines_of(problem(1, False, (), (0.0, 5.0), is_thin=True)))
     assert used == set(VOXELS)
 
 

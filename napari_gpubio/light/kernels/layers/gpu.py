@@ -177,8 +177,7 @@ class Run:
             self._kernel("trace_simply")((self._blocks(count),), (_THREADS,), (self._scene, batches))
         else:
             self._launch(batches, photons=count, cycles=0)
-        for copy in copied:
-            tallies[: len(ranges)] += copy
+        tallies[: len(ranges)] += copied.sum(axis=0)
 
     def _finish(self) -> None:
         """Trace packets under way to their ends."""

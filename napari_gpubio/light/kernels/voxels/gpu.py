@@ -273,5 +273,6 @@ def defines_of(problem: VoxelProblem) -> tuple[str, ...]:
         f"CONTINUOUS={int(problem.domain.is_continuous)}",
         f"DETECT={int(bool(problem.detectors))}",
         f"GATED={int(problem.gates > 1 or problem.gate_edges[0] > 0)}",
+        f"THIN={int(problem.is_thin)}",
         f"SOURCE_KIND={problem.kind}",
     )

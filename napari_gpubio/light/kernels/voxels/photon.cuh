@@ -2,8 +2,9 @@
 // Where a photon enters the tissue, and how it gets from face to face. Counterpart: photon.py, same names, same order of
 // operations.
 //
-// A position is a voxel (`cell`, an index into the grid padded by one voxel) and mm from its low corner (x, y, z).
-// Between two scattering events the packet goes straight; absorption is continuous along the path and is booked when a
+// A position is a voxel (`cell`, an index into the grid padded by one voxel) and mm from its low corner (x, y, z). In
+// flight it is mm to the face ahead along each axis: then to find that face takes a product for each axis, and to cross it
+// sets one number, whichever way the packet goes. Between two scattering events the packet goes straight; absorption is continuous along the path and is booked when a
 // voxel is left: the integral of the weight over the path (mm) goes to the tally, mu_a times it off the weight.
 #include "physics.cuh"
 
@@ -87,6 +88,30 @@ __device__ __forceinline__ int stride_of(const Scene& scene, int axis)
 __device__ __forceinline__ int rule_of(int faces, int axis, bool forward)
 {
     return faces >> (3 * (2 * axis + (forward ? 1 : 0))) & 7;
+}
+
+// Position in the voxel, as mm to the faces ahead, or back again.
+__device__ __forceinline__ Vector mirrored(const Scene& scene, Vector p, Vector u)
+{
+    return Vector{
+        u.x > 0.0f ? scene.hx - p.x : p.x, u.y > 0.0f ? scene.hy - p.y : p.y, u.z > 0.0f ? scene.hz - p.z : p.z};
+}
+
+// The same position to a packet that has turned.
+__device__ __forceinline__ Vector turned_about(const Scene& scene, Vector ahead, Vector before, Vector u)
+{
+    return Vector{
+        (u.x > 0.0f) != (before.x > 0.0f) ? scene.hx - ahead.x : ahead.x,
+        (u.y > 0.0f) != (before.y > 0.0f) ? scene.hy - ahead.y : ahead.y,
+        (u.z > 0.0f) != (before.z > 0.0f) ? scene.hz - ahead.z : ahead.z};
+}
+
+__device__ __forceinline__ Vector slowness_of(Vector u) { return Vector{slowness(u.x), slowness(u.y), slowness(u.z)}; }
+
+// The faces ahead of a packet that has gone on.
+__device__ __forceinline__ Vector nearer(Vector ahead, Vector u, float length)
+{
+    return Vector{ahead.x - length * fabsf(u.x), ahead.y - length * fabsf(u.y), ahead.z - length * fabsf(u.z)};
 }
 
 struct Packet {

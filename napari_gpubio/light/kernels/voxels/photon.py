@@ -1,6 +1,7 @@
 """Where a photon enters the tissue, and how it gets from face to face. Counterpart: ``photon.cuh``.
 
-Between two scattering events a packet goes straight; absorption is continuous along the path and is booked when a voxel
+In flight, a position is mm to the face ahead along each axis: then to find that face takes a product for each axis, and
+to cross it sets one number. Between two scattering events a packet goes straight; absorption is continuous along the path and is booked when a voxel
 is left: the integral of the weight over the path (mm) goes to the tally, mu_a times it off the weight.
 """
 
@@ -94,6 +95,18 @@ def refracted(ux, uy, uz, axis, ct, ratio):
     else:
         vz = ct if uz > ZERO else -ct
     return vx, vy, vz
+
+
+@leaf
+def mirrored(p, u, h):
+    """A coordinate in a voxel (mm from its low face) as mm to the face ahead, or back again."""
+    return h - p if u > ZERO else p
+
+
+@leaf
+def turned_about(ahead, before, u, h):
+    """Mm to the face ahead of a packet that went one way along an axis before, and now perhaps the other."""
+    return h - ahead if (u > ZERO) != (before > ZERO) else ahead
 
 
 @leaf

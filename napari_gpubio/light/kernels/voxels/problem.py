@@ -157,6 +157,12 @@ class VoxelProblem(BatchedProblem):
         return np.pad(values, 1).ravel()
 
     @property
+    def is_thin(self) -> bool:
+        """Whether light mostly crosses voxels without being scattered there; decides about speed only."""
+        mean_chord = 2.0 / float((1.0 / self.edges_mm).sum())
+        return mean_chord * float(self.media[FIRST_MEDIUM:, 1].mean()) < 1.0
+
+    @property
     def faces(self) -> int:
         """Rules of the six faces, three bits each, in the order of `FACES`."""
         return sum(FACE_RULES.index(rule) << (3 * face) for face, rule in enumerate(self.settings.faces))

@@ -21,7 +21,15 @@ from napari_gpubio.light.kernels.physics import (
     scattering_cosine,
     turned,
 )
-from napari_gpubio.light.kernels.voxels.photon import Floats, enter, refracted, rule_of, to_face
+from napari_gpubio.light.kernels.voxels.photon import (
+    Floats,
+    enter,
+    mirrored,
+    refracted,
+    rule_of,
+    slowness,
+    turned_about,
+)
 from napari_gpubio.light.kernels.voxels.problem import (
     BEFORE,
     CYCLIC,
@@ -180,6 +188,8 @@ def trace_photons(start, stop, first, scene, tallies):
             continue
         w = ONE - lost
         mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, own_row, cell)
+        ax, ay, az = mirrored(px, ux, hx), mirrored(py, uy, hy), mirrored(pz, uz, hz)  # mm to the faces ahead
+        sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
         chance, state = uniform(state)
         s = minus_log(chance)
         dither, state = next_bits(state)
@@ -188,23 +198,29 @@ def trace_photons(start, stop, first, scene, tallies):
         for row in range(len(paths)):
             paths[row] = ZERO
         while True:
+            way_x, way_y, way_z = ax * sx, ay * sy, az * sz
+            nearest = min(way_x, way_y)
+            to_face = max(min(nearest, way_z), ZERO)
             length = s * free_path
-            qx, qy, qz = px + length * ux, py + length * uy, pz + length * uz
-            leaves = not (ZERO <= qx <= hx and ZERO <= qy <= hy and ZERO <= qz <= hz)
+            leaves = length >= to_face
             axis = 0
             if leaves:
-                d, axis = to_face(scene, px, py, pz, ux, uy, uz)
-                length = min(max(d, ZERO), length)
-                px, py, pz = px + length * ux, py + length * uy, pz + length * uz
-                path += length
-                s = max(s - length * mus, ZERO)
+                axis = 1 if way_y < way_x else 0
+                if way_z < nearest:
+                    axis = 2
+                ax, ay, az = ax - to_face * abs(ux), ay - to_face * abs(uy), az - to_face * abs(uz)
+                path += to_face
+                s = max(s - to_face * mus, ZERO)
             else:
-                px, py, pz = qx, qy, qz
+                ax, ay, az = ax - length * abs(ux), ay - length * abs(uy), az - length * abs(uz)
                 path += length
                 chance, state = uniform(state)
                 bits, state = next_bits(state)
                 cp, sp = turn(bits)
-                ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, chance), cp, sp)
+                vx, vy, vz = turned(ux, uy, uz, scattering_cosine(g, chance), cp, sp)
+                ax, ay, az = turned_about(ax, ux, vx, hx), turned_about(ay, uy, vy, hy), turned_about(az, uz, vz, hz)
+                ux, uy, uz = vx, vy, vz
+                sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
                 chance, state = uniform(state)
                 s = minus_log(chance)
                 scatterings += 1
@@ -255,25 +271,24 @@ def trace_photons(start, stop, first, scene, tallies):
                     reflected = chance < r
                     if not reflected:
                         ux, uy, uz = refracted(ux, uy, uz, axis, ct, n / n2)
-            h = hx if axis == 0 else hy if axis == 1 else hz
-            at_face = reflected or row == OUTSIDE  # on this side of the face
-            low = (h if forward else ZERO) if at_face else (ZERO if forward else h)
+                        sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
+            # Before a packet that stays lies the whole edge of a voxel; one that escapes is at the face.
+            escapes = row == OUTSIDE and not reflected
             if axis == 0:
-                px, ux = low, -ux if reflected else ux
+                ax, ux = ZERO if escapes else hx, -ux if reflected else ux
             elif axis == 1:
-                py, uy = low, -uy if reflected else uy
+                ay, uy = ZERO if escapes else hy, -uy if reflected else uy
             else:
-                pz, uz = low, -uz if reflected else uz
+                az, uz = ZERO if escapes else hz, -uz if reflected else uz
             if reflected:
                 continue
-            if row == OUTSIDE:
+            if escapes:
                 atomic_add(energy, ESCAPED, rounded(w * energy_scale))
                 if len(tallies.exits):
                     atomic_add(tallies.exits, cell, rounded(w * energy_scale))
                 if detecting:
-                    list_photon(
-                        scene, tallies, paths, item, cell, (px, py, pz), (ux, uy, uz), (w, optical, scatterings)
-                    )
+                    where = mirrored(ax, ux, hx), mirrored(ay, uy, hy), mirrored(az, uz, hz)
+                    list_photon(scene, tallies, paths, item, cell, where, (ux, uy, uz), (w, optical, scatterings))
                 break
             cell = following
             if row != own_row or len(scene.mua):

@@ -1,6 +1,7 @@
 // Photons through voxels, and the folding of finished batches. Counterpart: trace.py, fold.py.
 // Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there), GATED
-// (there are several time gates, or the first begins later than the light), SOURCE_KIND (see start.cuh).
+// (there are several time gates, or the first begins later than the light), THIN (light mostly crosses voxels without
+// being scattered there), SOURCE_KIND (see start.cuh).
 #ifndef LABEL
 #define LABEL unsigned char
 #endif
@@ -12,6 +13,9 @@
 #endif
 #ifndef GATED
 #define GATED 1
+#endif
+#ifndef THIN
+#define THIN 0
 #endif
 #ifndef SOURCE_KIND
 #define SOURCE_KIND scene.kind
@@ -53,6 +57,7 @@ struct Flight {
     Xoshiro random;
     Packet photon;
     Medium m;
+    Vector ahead, slow;  // mm to the face ahead along each axis, and path per mm on the way to it
     unsigned int base, slot, dither;  // where its tally begins, and its batch
     float s, path, limit, optical;  // optical depth to go, path not booked yet and its limit, optical path
     int gate, scatterings;
@@ -80,15 +85,11 @@ __device__ __forceinline__ void add_energy(const Tallies& tallies, const Flight&
     atomicAdd(energy_of(tallies, f, part), quanta_of(tallies, weight));
 }
 
-// The parameters, with the numbers of the inner loop in registers. nvcc would read them from constant memory at every
-// use, just when something waits for them, and branch more often: several percent of the speed. It cannot do so with what
-// comes out of a shuffle; and the strides it computes early from numbers that it has anyway.
+// The parameters, with numbers of the inner loop in registers, which nvcc would read from constant memory at every use, just
+// when something waits for them; the strides it computes early from numbers that it has anyway.
 __device__ __forceinline__ Scene in_registers(Scene scene)
 {
 #ifndef GPUBIO_ON_CPU
-    scene.hx = __shfl_sync(~0u, scene.hx, 0);
-    scene.hy = __shfl_sync(~0u, scene.hy, 0);
-    scene.hz = __shfl_sync(~0u, scene.hz, 0);
     asm volatile("" : "+f"(scene.end), "+f"(scene.threshold));
     scene.stride_y = scene.nz + 2;
     scene.stride_x = (scene.ny + 2) * scene.stride_y;
@@ -132,6 +133,8 @@ __device__ __forceinline__ bool launch(
     if (lost > 0.0f) add_energy(tallies, *f, SPECULAR, lost);
     if (!inside && lost < 1.0f) add_energy(tallies, *f, MISSED, 1.0f - lost);
     f->m = medium_at(scene, f->photon.row, f->photon.cell);
+    f->ahead = mirrored(scene, f->photon.p, f->photon.u);
+    f->slow = slowness_of(f->photon.u);
     f->s = minus_log(f->random.uniform());
     f->dither = f->random.next();
     f->path = 0.0f;
@@ -145,29 +148,32 @@ __device__ __forceinline__ bool launch(
     return inside;
 }
 
-// Scatter at `q`, a path of `length` away in the same voxel.
-__device__ __forceinline__ void scatter(Flight* f, Vector q, float length)
+// Scatter a path of `length` away in the same voxel.
+__device__ __forceinline__ void scatter(const Scene& scene, Flight* f, float length)
 {
-    f->photon.p = q;
+    const Vector before = f->photon.u;
+    f->ahead = nearer(f->ahead, before, length);
     f->path += length;
     const float ct = scattering_cosine(f->m.g, f->random.uniform());
     float cp, sp;
     turn(f->random.next(), &cp, &sp);
-    f->photon.u = turned(f->photon.u, ct, cp, sp);
+    f->photon.u = turned(before, ct, cp, sp);
+    f->ahead = turned_about(scene, f->ahead, before, f->photon.u);
+    f->slow = slowness_of(f->photon.u);
     f->s = minus_log(f->random.uniform());
 #if DETECT
     ++f->scatterings;
 #endif
 }
 
-// Go on to the voxel's face, a path of at most `length` away.
-__device__ __forceinline__ Face go_to_face(const Scene& scene, Flight* f, float length)
+// Go on to the voxel's face, the nearest of those that are `ways` away.
+__device__ __forceinline__ Face go_to_face(const Scene& scene, Flight* f, Vector ways, float length)
 {
     Face face;
-    Packet& photon = f->photon;
-    length = fminf(fmaxf(to_face(scene, photon.p, photon.u, &face.axis), 0.0f), length);
-    photon.p =
-        Vector{photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y, photon.p.z + length * photon.u.z};
+    const Packet& photon = f->photon;
+    face.axis = ways.y < ways.x ? 1 : 0;
+    if (ways.z < fminf(ways.x, ways.y)) face.axis = 2;
+    f->ahead = nearer(f->ahead, photon.u, length);
     f->path += length;
     f->s = fmaxf(f->s - length * f->m.mus, 0.0f);
     face.forward = part(photon.u, face.axis) > 0.0f;
@@ -233,7 +239,10 @@ __device__ __forceinline__ bool reflect_or_bend(const Scene& scene, Flight* f, c
             float ct;
             const float r = fresnel(fabsf(part(photon.u, face.axis)), f->m.n, n2, &ct);
             reflected = f->random.uniform() < r;
-            if (!reflected) photon.u = refracted(photon.u, face.axis, ct, f->m.n / n2);
+            if (!reflected) {
+                photon.u = refracted(photon.u, face.axis, ct, f->m.n / n2);
+                f->slow = slowness_of(photon.u);
+            }
         }
     }
     if (reflected) put(&photon.u, face.axis, -part(photon.u, face.axis));
@@ -246,7 +255,7 @@ __device__ __forceinline__ void list_photon(const Scene& scene, const Tallies& t
     const int cell = f.photon.cell;
     const int i = cell / scene.stride_x - 1, j = cell / scene.stride_y % (scene.ny + 2) - 1;
     const int k = cell % scene.stride_y - 1;
-    const Vector p = f.photon.p, u = f.photon.u;
+    const Vector u = f.photon.u, p = mirrored(scene, f.ahead, u);
     const Vector at{(float)i * scene.hx + p.x, (float)j * scene.hy + p.y, (float)k * scene.hz + p.z};
     const int detector = detector_at(scene.detectors, scene.detector_count, at);
     const unsigned int place = detector < 0 ? tallies.capacity : atomicAdd(tallies.detected, 1u);
@@ -269,37 +278,35 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
     const Tallies tallies = in_registers(given_tallies);
     Flight f{};
     Packet& photon = f.photon;
-    bool alive = false, due = false;  // a booking, since the packet has gone far enough
+    bool alive = false;
 #if DETECT
     f.paths = photons.paths + ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * scene.media_rows;
 #endif
     for (;;) {
-        // What comes next: a scattering event in this voxel, or else its face or a booking that is due.
+        // What comes next: a scattering event in this voxel, or else its face, or a booking, since the packet has gone far
+        // enough.
+        const Vector ways{f.ahead.x * f.slow.x, f.ahead.y * f.slow.y, f.ahead.z * f.slow.z};
+        const float to_face = fmaxf(fminf(fminf(ways.x, ways.y), ways.z), 0.0f);
         const float length = f.s * f.m.free_path;
-        const Vector q{
-            photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y, photon.p.z + length * photon.u.z};
-        const bool scatters = alive && !due && q.x >= 0.0f && q.x <= scene.hx && q.y >= 0.0f && q.y <= scene.hy &&
-                              q.z >= 0.0f && q.z <= scene.hz;
-        // The warp does what most of its threads wait for (crossing is a little dearer); the others' turn comes.
+        const bool due = f.path >= f.limit, scatters = alive && !due && length < to_face;
+        // The warp does what most of its threads wait for; the others' turn comes.
         const int scattering = threads_with(scatters), crossing = threads_with(alive && !scatters);
         if (threads_with(!alive) >= SPAWN || scattering + crossing == 0) {
             if (alive) continue;
             const unsigned int taken = atomicAdd(photons.counter, 1u);
             if (taken >= photons.count) return;
             alive = launch(scene, photons, tallies, taken, &f);
-            due = false;
             continue;
         }
-        if (2 * scattering >= 3 * crossing) {
+        if (THIN ? scattering >= crossing : 2 * scattering >= 3 * crossing) {
             if (!scatters) continue;
-            scatter(&f, q, length);
-            due = f.path >= f.limit;
+            scatter(scene, &f, length);
             continue;
         }
         if (!alive || scatters) continue;
 
         Face face{0, photon.cell, OUTSIDE, false};
-        if (!due) face = go_to_face(scene, &f, length);
+        if (!due) face = go_to_face(scene, &f, ways, to_face);
         book(scene, tallies, &f);
         if (f.optical >= scene.end) {
             add_energy(tallies, f, TRUNCATED, photon.w);
@@ -318,29 +325,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             }
         }
         f.limit = fminf((scene.end - f.optical) * f.m.per_n, f.m.reach);
-        if (due) {
-            due = false;
-            continue;
-        }
+        if (due) continue;
 
-        // Cross the face, be reflected at it, or escape; the next path begins at it.
-        const float h = edge_of(scene, face.axis);
+        // Cross the face, be reflected at it, or escape. Before a packet that stays lies the whole edge of a voxel.
         const int rule = behind_face(scene, photon.cell, &face);
-        if (reflect_or_bend(scene, &f, face, rule)) {
-            put(&photon.p, face.axis, face.forward ? h : 0.0f);
-            continue;
-        }
+        const bool reflected = reflect_or_bend(scene, &f, face, rule);
+        put(&f.ahead, face.axis, edge_of(scene, face.axis));
+        if (reflected) continue;
         if (face.row == OUTSIDE) {
             add_energy(tallies, f, ESCAPED, photon.w);
             if (tallies.exits) atomicAdd(tallies.exits + photon.cell, quanta_of(tallies, photon.w));
 #if DETECT
-            put(&photon.p, face.axis, face.forward ? h : 0.0f);
+            put(&f.ahead, face.axis, 0.0f);
             list_photon(scene, tallies, f);
 #endif
             alive = false;
             continue;
         }
-        put(&photon.p, face.axis, face.forward ? 0.0f : h);
         photon.cell = face.next;
         if (CONTINUOUS || face.row != photon.row) {
             photon.row = face.row;
