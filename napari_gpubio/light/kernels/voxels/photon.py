@@ -1,8 +1,9 @@
 """Where a photon enters the tissue, and how it gets from face to face. Counterpart: ``photon.cuh``.
 
 In flight, a position is mm to the face ahead along each axis: then to find that face takes a product for each axis, and
-to cross it sets one number. Between two scattering events a packet goes straight; absorption is continuous along the path and is booked when a voxel
-is left: the integral of the weight over the path (mm) goes to the tally, mu_a times it off the weight.
+to cross it sets one number. Between two scattering events a packet goes straight; absorption is continuous along the
+path and is booked when a voxel is left: the integral of the weight over the path (mm) goes to the tally, mu_a times it
+off the weight.
 """
 
 import math
