@@ -132,7 +132,10 @@ def check_source(domain: Domain, source: Source) -> None:
     """Raise InvalidInput if a source cannot light the tissue."""
     position = np.asarray(source.position_mm)
     shown = position_text(position)
-    if label_at(domain.labels, domain.affine, position) == OUTSIDE:
+    if source.kind == "volume":
+        if problem := source_problem(domain.labels, domain.affine, source):
+            raise InvalidInput(f"{problem} It is at {shown}; move it, or check its affine.")
+    elif label_at(domain.labels, domain.affine, position) == OUTSIDE:
         all_round = source.kind in ALL_ROUND
         if all_round or first_tissue(domain.labels, domain.affine, position, source.direction) is None:
             raise InvalidInput(f"{source_problem(domain.labels, domain.affine, source)} It is at {shown}.")
