@@ -15,6 +15,7 @@ from types import ModuleType
 
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fluorescence, fluorescence_steps
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_steps
@@ -31,6 +32,8 @@ __all__ = [
     "Domain",
     "EnergyBalance",
     "Estimate",
+    "FluorescenceResult",
+    "Fluorophore",
     "LightCase",
     "LightResult",
     "LightSettings",
@@ -38,6 +41,8 @@ __all__ = [
     "Sensitivity",
     "Source",
     "emitting_volume",
+    "fluorescence",
+    "fluorescence_steps",
     "io",
     "layers",
     "needed_memory_mb",
