@@ -458,11 +458,7 @@ class _Plan:
 def _weights(result: LightResult, detectors: int) -> Floats:
     """Detected weight of each detector per launched photon."""
     found = result.detected
-    if found.dropped:
-        raise InvalidInput(
-            f"{found.dropped:,} detected photons of a group were not listed; raise max_detected above {len(found):,}"
-        )
-    return np.bincount(found.detector, weights=found.weight, minlength=detectors) / max(1, result.launched)
+    return np.bincount(found.detector, weights=found.weight, minlength=detectors) / max(1, found.listed_launched)
 
 
 class _Sums:

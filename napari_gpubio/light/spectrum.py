@@ -234,14 +234,12 @@ def _launched(result: LightResult) -> int:
     detected = result.detected
     if not result.detectors:
         raise InvalidInput("the run has no detectors; give detectors, since only detected light can be weighted anew")
-    if not detected.dropped:
-        return detected.launched
-    if not result.complete:
+    if detected.dropped and not result.complete:
         raise InvalidInput(
             f"{detected.dropped:,} detected photons were not listed, and the run was stopped; raise max_detected, and "
             "run again"
         )
-    return int(detected.photon[-1]) + 1  # the list has all that were detected up to there
+    return detected.listed_launched
 
 
 def _change(result: LightResult, media: Sequence[Medium], *, keep_scattering: bool, where: str = "") -> _Change:
