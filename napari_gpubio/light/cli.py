@@ -186,7 +186,7 @@ def _media_by_wavelength(options: argparse.Namespace) -> dict[float, tuple[Mediu
         raise InvalidInput("both --properties and --wavelengths are given; --tissue has the properties of the labels")
     if options.resume is None and not options.detector:
         raise InvalidInput(
-            "there is no detector, and only detected light is known at other wavelengths; give --detector"
+            "there is no --detector, and only detected light is known at other wavelengths; give --detector"
         )
     if not all(label.isdecimal() for label, _ in options.tissue):
         raise InvalidInput(f"--tissue has {options.tissue[0][0]!r}; give the number of a label, then its preset")
@@ -334,6 +334,7 @@ def _write(
 
 def _write_spectrum(result: LightResult, by_wavelength: Mapping[float, tuple[Medium, ...]], path: Path) -> None:
     """Write the spectrum of detected light, which has the scattering of one wavelength, and what it warns of."""
+    print("note: fluence and the numbers above are those of the run, not of a wavelength: the least absorption of all.")
     found = spectrum(result, by_wavelength, keep_scattering=True)
     for sentence in found.warnings:
         print(f"warning: {sentence}", file=sys.stderr)

@@ -302,7 +302,7 @@ def tissues_of_the_head():
 def test_a_spectrum_is_that_of_the_api(files, capsys):
     status = light("head.nii.gz", *SPECTRUM, *tissues_of_the_head(), *PLACE, *DETECTOR, *QUICK, "--result", "r.npz")
     assert status == 0
-    with open("s.csv", encoding="utf-8-sig") as file:
+    with (files / "s.csv").open(encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     assert [float(row["wavelength_nm"]) for row in rows] == [690, 725, 760, 795, 830]
     by_wavelength = media_at_wavelengths(
@@ -321,7 +321,7 @@ def test_a_spectrum_is_that_of_the_api(files, capsys):
         ((*AT_PLACE, *TISSUES), "belong to --wavelengths"),
         (("head.nii.gz", *PLACE, "--wavelengths", "690:830:35"), "needs --tissue LABEL PRESET"),
         ((*AT_PLACE, *SPECTRUM, *TISSUES, *DETECTOR), "both --properties and --wavelengths"),
-        (("head.nii.gz", *PLACE, *SPECTRUM, *TISSUES), "there is no detector"),
+        (("head.nii.gz", *PLACE, *SPECTRUM, *TISSUES), "there is no --detector"),
         (("head.nii.gz", *PLACE, *SPECTRUM, *TISSUES, *DETECTOR, "--mua", "m.nii"), "--mua gives absorption voxel"),
         (("head.nii.gz", *PLACE, *SPECTRUM, "--tissue", "skin", "1", *DETECTOR), "has 'skin'; give the number"),
         (("head.nii.gz", *PLACE, *TISSUES, *DETECTOR, "--wavelengths", "690:0:5", "--spectrum", "s.csv"),
