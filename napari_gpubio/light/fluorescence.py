@@ -389,7 +389,7 @@ class _Plan:
     def numbers(self, excited: LightResult, emitted: LightResult | None, rate: float) -> dict[str, Any]:
         """Everything of a group whose mean and spread make the result, per launched photon of the excitation."""
         domain = self.emission_domain
-        fluence: Floats = np.zeros(domain.shape)
+        fluence: Array = np.zeros(domain.shape)
         energy, labels = dict.fromkeys(_ENERGY, 0.0), dict.fromkeys(domain.labels_present, 0.0)
         detected = np.zeros(len(self.detectors))
         if emitted is not None:
