@@ -13,6 +13,7 @@ import numpy.typing as npt
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import compiling
 from napari_gpubio.light.batches import Backend, check_memory, mean_error, photon_steps, resumed
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
@@ -97,7 +98,8 @@ def _medium_as_json(medium: LayeredMedium) -> dict[str, Any]:
 def make_runs(problem: LayeredProblem, device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
-        from napari_gpubio.light.kernels.layers import cpu
+        with compiling():
+            from napari_gpubio.light.kernels.layers import cpu
 
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.light.kernels.layers import gpu
