@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from napari_gpubio.core import chunks, philox, timing
+from napari_gpubio.core import philox, timing
 from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import OutOfGpuMemory

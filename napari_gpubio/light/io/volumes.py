@@ -17,11 +17,10 @@ from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.volumes import check_expansion, read_volume
 from napari_gpubio.light.io.results import describe
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.result import UNITS, LightResult
+from napari_gpubio.light.result import MOST_ERROR, UNITS, LightResult
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 Array = npt.NDArray[Any]
-MOST_ERROR = 0.5  # relative standard error up to which a voxel counts as more than noise
 HIDDEN = f"voxels with a relative standard error above {MOST_ERROR:.0%}"
 
 
