@@ -79,9 +79,8 @@ def _no_counterpart(kind: str, launch: str) -> InvalidInput:
     what = f" ({_UNKNOWN[kind]})" if kind in _UNKNOWN else ""
     how = "" if launch == "along" else f", launched {launch} by the fourth number of Dir"
     known = ", ".join(dict.fromkeys(kind for kind, _ in _READERS if kind not in _UNKNOWN))
-    hint = ""
-    if kind in ("line", "pattern3d"):
-        hint = f"; a {'line' if kind == 'line' else 'volume'} that shines to every side has _NaN_ as the fourth of Dir"
+    whole = {"line": "line", "pattern3d": "volume"}.get(kind, "")
+    hint = f"; a {whole} that shines to every side has _NaN_ there" if whole else ""
     return InvalidInput(
         f"Optode.Source is of the type {kind[:40]!r}{what}{how}, which this engine does not have; use {known}{hint}"
     )

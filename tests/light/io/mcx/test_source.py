@@ -155,7 +155,7 @@ def test_a_list_of_one_source_and_its_weight(read):
     ("fields", "words"),
     [
         ({"Type": "fourierx", "Param1": [9, 0, 0, 2]}, "type 'fourierx' .a modulated rectangle.*does not have"),
-        ({"Type": "pattern3d"}, "a volume that shines along a direction.*_NaN_ as the fourth"),
+        ({"Type": "pattern3d"}, "a volume that shines along a direction.*_NaN_ there"),
         ({"Type": "pattern3d", "Dir": EVERY_SIDE}, "give the cells of the volume along x, y and z"),
         ({"Type": "pattern3d", "Dir": EVERY_SIDE, "Param1": [1, 2, 3], "Pattern": {"Nx": 1, "Ny": 3, "Nz": 2}},
          "Nx, Ny, Nz = .1, 3, 2., and Param1 is .1, 2, 3."),
