@@ -15,33 +15,44 @@ from types import ModuleType
 
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fluorescence, fluorescence_steps
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_steps
 from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import Source, emitting_volume
+from napari_gpubio.light.spectrum import DetectedSpectrum, reweighted, spectrum, spectrum_media
 
 _NAMESPACES = ("io", "phantom", "statistics", "theory", "tissue")
 __all__ = [
     "DetectedPhotons",
+    "DetectedSpectrum",
     "Detector",
     "Domain",
     "EnergyBalance",
     "Estimate",
+    "FluorescenceResult",
+    "Fluorophore",
     "LightCase",
     "LightResult",
     "LightSettings",
     "Medium",
     "Sensitivity",
     "Source",
+    "emitting_volume",
+    "fluorescence",
+    "fluorescence_steps",
     "io",
     "layers",
     "needed_memory_mb",
     "phantom",
+    "reweighted",
     "sensitivity",
     "simulate",
     "simulate_steps",
+    "spectrum",
+    "spectrum_media",
     "statistics",
     "theory",
     "tissue",

@@ -2,8 +2,9 @@
 
 import argparse
 import dataclasses
+import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.steps import drive
+from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.guide import guided_steps
@@ -21,20 +23,26 @@ from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.io.volumes import read_domain, read_irradiance, write_fluence
 from napari_gpubio.light.layers import cli as mcml
-from napari_gpubio.light.model import Domain
+from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
-from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.source import KINDS, Source, emitting_volume
+from napari_gpubio.light.spectrum import spectrum, spectrum_media
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, fluence_units
-from napari_gpubio.light.summary import NumberRow, number_rows, write_csv
+from napari_gpubio.light.summary import NumberRow, number_rows, write_csv, write_spectrum
 from napari_gpubio.light.surface import ALL_ROUND, inward_normal, source_problem
+from napari_gpubio.light.tissue import media_at_wavelengths
 
 _POINT = ("X", "Y", "Z")
+_MOST_WAVELENGTHS = 10_000
 MCX_SUFFIXES = (".json", ".inp", ".mcxp")
 _EXAMPLE = """example:
   napari-gpubio light head.nii.gz --properties head.csv --source fiber --radius-mm 0.2 --position 0 0 80 \\
       --detector 30 0 75 1.5 --photons 10000000 --out fluence.nii.gz --result head.npz
+
+  napari-gpubio light head.nii.gz --wavelengths 690:830:10 --tissue 1 'scalp (Strangman 2003)' \\
+      --tissue 2 'skull (Strangman 2003)' --position 0 0 80 --detector 30 0 75 1.5 --spectrum light.csv
 
   napari-gpubio light case.json --device cuda:0
 
@@ -93,7 +101,20 @@ def _add_source(verb: argparse.ArgumentParser) -> None:
         "--direction", type=float, nargs=3, metavar=_POINT, help="of emission (default: normally into the tissue)"
     )
     group.add_argument("--width-axis", type=float, nargs=3, metavar=_POINT, help="direction of a rectangle's width")
-    group.add_argument("--pattern", type=Path, metavar="IMAGE", help="image whose gray values are the irradiance")
+    group.add_argument(
+        "--pattern",
+        type=Path,
+        metavar="IMAGE",
+        help="image whose gray values are the irradiance; of --source volume a NIfTI volume of what its voxels emit",
+    )
+    verb.add_argument(
+        "--wavelengths", metavar="FIRST:LAST:STEP", help="detected light at these wavelengths, nm, from one run: with "
+        "--tissue instead of --properties, --detector, and --spectrum for the table",
+    )  # fmt: skip
+    verb.add_argument(
+        "--tissue", nargs=2, action="append", default=[], metavar=("LABEL", "PRESET"),
+        help="optical properties of a label at --wavelengths, such as: 1 'skin (Cassano 2019)'",
+    )  # fmt: skip
     group.add_argument(
         "--detector", type=float, nargs=4, action="append", default=[], metavar=(*_POINT, "RADIUS"), help="sphere, mm"
     )
@@ -105,6 +126,7 @@ def _add_outputs(verb: argparse.ArgumentParser) -> None:
     group.add_argument("--each-gate", action="store_true", help="one volume for each time gate in --out")
     group.add_argument("--result", type=Path, metavar="FILE.npz", help="the whole result, to load or resume")
     group.add_argument("--numbers", type=Path, metavar="FILE.csv", help="the printed table in full digits")
+    group.add_argument("--spectrum", type=Path, metavar="FILE.csv", help="detected light at --wavelengths")
     group.add_argument("--power-mw", type=float, help="the source's power: fluence rate in mW/mm²")
     group.add_argument("--energy-j", type=float, help="the source's energy: fluence in J/cm²")
     group.add_argument("--threshold", type=float, help="print the volume of each label above this fluence")
@@ -115,12 +137,15 @@ def run(options: argparse.Namespace) -> int:
     unit = _unit(options)
     _check_outputs(options)
     case = _mcx_case(options)
-    result = _simulate(options, case)
+    by_wavelength = _media_by_wavelength(options)
+    result = _simulate(options, case, by_wavelength)
     rows = number_rows(result, unit=unit, threshold=options.threshold)
     print("\n".join(table_lines(rows)))
     for finding in findings(result):
         print(f"{finding.status}: {finding.sentence}", file=sys.stderr)
     _write(result, rows, unit, options, case)
+    if by_wavelength:
+        _write_spectrum(result, by_wavelength, options.spectrum)
     return 0 if result.complete else STOPPED
 
 
@@ -134,7 +159,7 @@ def _mcx_case(options: argparse.Namespace) -> McxCase | None:
     own = {field.name: field.default for kind in (LightSettings, Source) for field in dataclasses.fields(kind)}
     own |= {"photons": options.photons, "properties": None, "mua": None, "mus": None, "outside_n": 1.0}
     own |= {"air_in_cavities": False, "position": None, "pattern": None, "detector": [], "time_gates_ns": None}
-    own |= {"faces": None, "direction": None, "width_axis": None}
+    own |= {"faces": None, "direction": None, "width_axis": None, "wavelengths": None, "tissue": []}
     if given := [name for name, value in own.items() if getattr(options, name, value) != value]:
         raise InvalidInput(
             f"{options.labels.name} is an MCX input file, which has its own {given[0].replace('_', ' ')}; leave "
@@ -147,14 +172,50 @@ def _mcx_case(options: argparse.Namespace) -> McxCase | None:
     return case
 
 
-def _simulate(options: argparse.Namespace, case: McxCase | None) -> LightResult:
+def _media_by_wavelength(options: argparse.Namespace) -> dict[float, tuple[Medium, ...]]:
+    """Media of the presets at the wavelengths, or none."""
+    if options.wavelengths is None:
+        if options.tissue or options.spectrum is not None:
+            raise InvalidInput("--tissue and --spectrum belong to --wavelengths FIRST:LAST:STEP; give these, too")
+        return {}
+    if options.spectrum is None or not options.tissue:
+        raise InvalidInput("--wavelengths needs --tissue LABEL PRESET for each label, and --spectrum FILE.csv")
+    if options.mua is not None:
+        raise InvalidInput("--mua gives absorption voxel by voxel, and --wavelengths by label; leave one of them out")
+    if options.properties is not None:
+        raise InvalidInput("both --properties and --wavelengths are given; --tissue has the properties of the labels")
+    if options.resume is None and not options.detector:
+        raise InvalidInput(
+            "there is no --detector, and only detected light is known at other wavelengths; give --detector"
+        )
+    if not all(label.isdecimal() for label, _ in options.tissue):
+        raise InvalidInput(f"--tissue has {options.tissue[0][0]!r}; give the number of a label, then its preset")
+    presets = {int(label): name for label, name in options.tissue}
+    return media_at_wavelengths(presets, _range_of(options.wavelengths))
+
+
+def _range_of(text: str) -> Sequence[float]:
+    """Wavelengths from the first to the last, both included, in steps."""
+    try:
+        first, last, step = (float(part) for part in text.split(":"))
+        count = math.floor((last - first) / step + 1e-9) + 1
+    except (ValueError, ZeroDivisionError, OverflowError):
+        count = 0
+    if not 1 <= count <= _MOST_WAVELENGTHS:
+        raise InvalidInput(f"--wavelengths is {text!r}; give FIRST:LAST:STEP in nm, such as 650:950:6")
+    return [first + index * step for index in range(count)]
+
+
+def _simulate(
+    options: argparse.Namespace, case: McxCase | None, by_wavelength: Mapping[float, tuple[Medium, ...]]
+) -> LightResult:
     """Run the simulation; Ctrl-C ends it with what was done."""
     earlier = None
     if case is not None:
         domain, source, detectors = case.domain, case.source, case.detectors
         settings = dataclasses.replace(case.settings, photons=options.photons or case.settings.photons)
     elif options.resume is None:
-        domain = _domain(options)
+        domain = _domain(options, by_wavelength)
         source, settings, detectors = _source(options, domain), _settings(options), _detectors(options)
         if problem := source_problem(domain.labels, domain.affine, source):
             print(f"warning: {problem}", file=sys.stderr)
@@ -172,15 +233,19 @@ def _simulate(options: argparse.Namespace, case: McxCase | None) -> LightResult:
         return drive(guided_steps(steps, device=options.device), draw_progress)
 
 
-def _domain(options: argparse.Namespace) -> Domain:
-    if options.labels is None or options.properties is None:
+def _domain(options: argparse.Namespace, by_wavelength: Mapping[float, tuple[Medium, ...]]) -> Domain:
+    if options.labels is None or (options.properties is None and not by_wavelength):
         raise InvalidInput("give a label volume and --properties TABLE, or --resume RESULT")
-    media = read_table(options.properties)
+    media = spectrum_media(by_wavelength) if by_wavelength else read_table(options.properties)
     domain = read_domain(options.labels, media, outside_n=options.outside_n, mua_path=options.mua, mus_path=options.mus)
     return domain.with_air_in_cavities() if options.air_in_cavities else domain
 
 
 def _source(options: argparse.Namespace, domain: Domain) -> Source:
+    if options.kind == "volume":
+        if options.pattern is None:
+            raise InvalidInput("a source of kind volume needs --pattern VOLUME, what its voxels emit (NIfTI)")
+        return emitting_volume(*read_volume(options.pattern))
     if options.position is None:
         raise InvalidInput("the source has no place; give --position X Y Z, world mm")
     direction = options.direction
@@ -227,10 +292,10 @@ def _check_outputs(options: argparse.Namespace) -> None:
         raise InvalidInput(f"the threshold is {options.threshold}; it must not be negative")
     if options.out is not None:
         sidecar_path(options.out)
-    for path, suffix in ((options.result, ".npz"), (options.numbers, ".csv")):
+    for path, suffix in ((options.result, ".npz"), (options.numbers, ".csv"), (options.spectrum, ".csv")):
         if path is not None and path.suffix.lower() != suffix:
             raise InvalidInput(f"{path.name} does not end in {suffix}; give it this ending")
-    for path in (options.out, options.result, options.numbers):
+    for path in (options.out, options.result, options.numbers, options.spectrum):
         if path is not None:
             check_folder(path)
 
@@ -265,6 +330,16 @@ def _write(
             print(path)
     if problems:
         raise InvalidInput("\n".join(problems))
+
+
+def _write_spectrum(result: LightResult, by_wavelength: Mapping[float, tuple[Medium, ...]], path: Path) -> None:
+    """Write the spectrum of detected light, which has the scattering of one wavelength, and what it warns of."""
+    print("note: fluence and the numbers above are those of the run, not of a wavelength: the least absorption of all.")
+    found = spectrum(result, by_wavelength, keep_scattering=True)
+    for sentence in found.warnings:
+        print(f"warning: {sentence}", file=sys.stderr)
+    write_spectrum(path, found)
+    print(path)
 
 
 def table_lines(rows: Sequence[NumberRow]) -> Iterator[str]:

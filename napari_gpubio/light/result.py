@@ -15,6 +15,7 @@ from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 
 Array = npt.NDArray[Any]
+MOST_ERROR = 0.5  # relative standard error up to which a number counts as more than noise
 UNITS = {
     "1/mm²": "per launched photon",
     "mW/mm²": "fluence rate at the source's power",

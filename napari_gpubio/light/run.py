@@ -13,6 +13,7 @@ from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_by
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import compiling
 from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
@@ -132,7 +133,10 @@ def check_source(domain: Domain, source: Source) -> None:
     """Raise InvalidInput if a source cannot light the tissue."""
     position = np.asarray(source.position_mm)
     shown = position_text(position)
-    if label_at(domain.labels, domain.affine, position) == OUTSIDE:
+    if source.kind == "volume":
+        if problem := source_problem(domain.labels, domain.affine, source):
+            raise InvalidInput(f"{problem} It is at {shown}; move it, or check its affine.")
+    elif label_at(domain.labels, domain.affine, position) == OUTSIDE:
         all_round = source.kind in ALL_ROUND
         if all_round or first_tissue(domain.labels, domain.affine, position, source.direction) is None:
             raise InvalidInput(f"{source_problem(domain.labels, domain.affine, source)} It is at {shown}.")
@@ -170,7 +174,8 @@ def _description(problem: VoxelProblem) -> dict[str, Any]:
 def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
-        from napari_gpubio.light.kernels.voxels import cpu
+        with compiling():
+            from napari_gpubio.light.kernels.voxels import cpu
 
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.light.kernels.voxels import gpu

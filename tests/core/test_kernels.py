@@ -39,7 +39,11 @@ BOTH_REALS = [("REAL=float",), ("REAL=double",)]
 RAYS = [ray_defines(real) for real in (np.float32, np.float64)]
 SOURCE_KINDS = sorted(
     {
-        VoxelProblem(None, Source(kind=kind, focus_mm=focus, pattern=np.ones((1, 1))), LightSettings()).kind
+        VoxelProblem(
+            None,
+            Source(kind=kind, focus_mm=focus, pattern=np.ones((1, 1, 1) if kind == "volume" else (1, 1))),
+            LightSettings(),
+        ).kind
         for kind in KINDS
         for focus in (0.0, 5.0)
     }

@@ -341,7 +341,7 @@ def test_sources_in_turned_volumes(device, kind):
     image = np.array([[1.0, 2.0], [3.0, 4.0]])
     source = Source(
         kind=kind, direction=(0.3, -1, 2), radius_mm=1.0, width_mm=2.0, height_mm=3.0, length_mm=4.0,
-        pattern=image if kind == "pattern" else None,
+        pattern={"pattern": image, "volume": image[:, :, None]}.get(kind),
     )  # fmt: skip
     domain = make_domain((24, 12, 8), Medium(label=1, n=1.0), affine=turned_affine())
     center = domain.grid_to_world((12, 12, 12))

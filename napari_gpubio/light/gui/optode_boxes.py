@@ -69,6 +69,7 @@ class SourceBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.form = ParamForm(Source(pattern=_NO_PATTERN), parent=self)
+        self.form.widget("kind").del_choice("volume")  # whose cells cannot be given here
         self.pattern_box = LayerBox(
             viewer,
             lambda layer: why_not_array(layer, Image, (2,), "a 2-D image is needed"),

@@ -52,6 +52,11 @@ from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.summary import sensitivity_rows
 
+_NO_VOLUME = (
+    "The source is a volume whose cells emit, which this window does not have: a point stands in its place. Run the "
+    "file from the shell (napari-gpubio light) or from Python."
+)
+
 
 class VoxelMode(Mode[LightResult]):
     """Inputs and results of light in a labels layer."""
@@ -209,12 +214,16 @@ class VoxelMode(Mode[LightResult]):
             self._set_inputs(case.source, case.detectors, case.settings)
         self._find_loaded()
         notes = case.notes if isinstance(case, LightCase) else () if domain is None else domain.notes
+        if isinstance(case, LightCase) and case.source.kind == "volume":
+            notes = (*notes, _NO_VOLUME)
         if notes:
             self.panel.show_note(" ".join(notes))
         self.controller.refresh()
 
     def _set_inputs(self, source: Source, detectors: tuple[Detector, ...], settings: LightSettings) -> None:
         """Show the source, the detectors and the settings of a file."""
+        if source.kind == "volume":
+            source = Source(kind="isotropic", position_mm=source.position_mm)
         if source.pattern is not None:
             self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
         self.source_box.set_source(source)

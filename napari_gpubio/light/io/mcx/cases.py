@@ -17,6 +17,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.io.foreign import check_mcx_bytes, check_mcx_root
 from napari_gpubio.light.io.mcx.domain import MOST_ROWS, McxFrame, frame_of, read_domain, read_frame, write_domain
 from napari_gpubio.light.io.mcx.inp import load_inp
 from napari_gpubio.light.io.mcx.jdata import Section, load_json, shown
@@ -64,8 +65,14 @@ def read_mcx(path: str | Path) -> McxCase:
         raise InvalidInput(
             f"{path.name} is a project of MCX Studio, which holds several inputs; save the one you need there as JSON"
         )
-    root = Section("", load_inp(path) if path.suffix.lower() == ".inp" else load_json(path))
-    return _case(root, path)
+    if path.is_file():
+        with path.open("rb") as file:
+            check_mcx_bytes(path.name, file.read(4096))
+    if path.suffix.lower() == ".inp":
+        return _case(Section("", load_inp(path)), path)
+    fields = load_json(path)
+    check_mcx_root(path.name, fields)
+    return _case(Section("", fields), path)
 
 
 def _case(root: Section, path: Path) -> McxCase:

@@ -25,7 +25,7 @@ _RIGHT = 1e-4  # cosine of an angle that still counts as a right angle
 _UNKNOWN = {
     "fourierx": "a modulated rectangle of any two edges",
     "fourierx2d": "a rectangle that is modulated along both edges",
-    "pattern3d": "a pattern in a volume",
+    "pattern3d": "a volume that shines along a direction",
     "line": "a line that shines across itself",
 }
 
@@ -79,7 +79,8 @@ def _no_counterpart(kind: str, launch: str) -> InvalidInput:
     what = f" ({_UNKNOWN[kind]})" if kind in _UNKNOWN else ""
     how = "" if launch == "along" else f", launched {launch} by the fourth number of Dir"
     known = ", ".join(dict.fromkeys(kind for kind, _ in _READERS if kind not in _UNKNOWN))
-    hint = "; a line that shines to every side has _NaN_ there" if kind == "line" else ""
+    whole = {"line": "line", "pattern3d": "volume"}.get(kind, "")
+    hint = f"; a {whole} that shines to every side has _NaN_ there" if whole else ""
     return InvalidInput(
         f"Optode.Source is of the type {kind[:40]!r}{what}{how}, which this engine does not have; use {known}{hint}"
     )
@@ -202,6 +203,39 @@ def _pattern(section: Section, frame: McxFrame) -> Source:
     return Source(kind="pattern", pattern=image[::-1] if is_mirrored else image, **rectangle)
 
 
+def _volume(section: Section, frame: McxFrame) -> Source:
+    """Cells of MCX's pattern in a volume are as large as voxels; the first of its numbers run along x."""
+    size = _parameters(section, "Param1")[:3]
+    if min(size) < 1 or any(edge % 1 for edge in size):
+        raise InvalidInput(f"Optode.Source.Param1 is {list(size)}; give the cells of the volume along x, y and z")
+    shape = (int(size[0]), int(size[1]), int(size[2]))
+    width, height, length = (edge * frame.unit_mm for edge in shape)
+    center = _place(section, frame) + np.array([width, height, length]) / 2
+    return Source(
+        kind="volume", position_mm=tuple(center), width_axis=(1.0, 0.0, 0.0), width_mm=width, height_mm=height,
+        length_mm=length, pattern=_cells(section, shape),
+    )  # fmt: skip
+
+
+def _cells(section: Section, shape: tuple[int, int, int]) -> Array:
+    """The pattern of a volume, shape (X, Y, Z)."""
+    if section.whole("SrcNum", 1) != 1:
+        raise InvalidInput("Optode.Source.SrcNum requests several patterns at once; write one file for each")
+    node = section.get("Pattern")
+    if is_array(node):
+        array = decode_array(node, "Optode.Source.Pattern")
+        if array.shape != shape:
+            raise InvalidInput(f"Optode.Source.Pattern has shape {array.shape}, and Param1 is {shape}; make them equal")
+        return array
+    pattern = section.section("Pattern")
+    sizes, count = (pattern.whole("Nx"), pattern.whole("Ny"), pattern.whole("Nz")), math.prod(shape)
+    if sizes != shape:
+        raise InvalidInput(f"Optode.Source.Pattern has Nx, Ny, Nz = {sizes}, and Param1 is {shape}; make them the same")
+    if isinstance(data := pattern.get("Data"), str):
+        raise InvalidInput(f"the pattern is in the file {data[:60]!r}; put its numbers into Optode.Source.Pattern.Data")
+    return np.array(pattern.numbers("Data", count, count)).reshape(shape, order="F")
+
+
 def _pencil_array(section: Section, frame: McxFrame) -> Source:
     columns, rows = (_parameters(section, key)[3] for key in ("Param1", "Param2"))
     if min(columns, rows) < 2 or columns % 1 or rows % 1:
@@ -293,6 +327,7 @@ _READERS: Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]]
     ("slit", "along"): _slit,
     ("ring", "along"): partial(_disk, kind="disk"),
     ("ring", "cosine law"): partial(_disk, kind="lambertian"),
+    ("pattern3d", "every side"): _volume,
     ("pencilarray", "along"): _pencil_array,
     ("fourier", "along"): _fourier,
     ("hyperboloid", None): _hyperboloid,
@@ -316,6 +351,7 @@ _TYPES = {  # of MCX, where it has the kind
     "slit": "slit",
     "planar": "planar",
     "pattern": "pattern",
+    "volume": "pattern3d",
     "pencil_array": "pencilarray",
     "fourier": "fourier",
 }
@@ -329,7 +365,9 @@ def write_source(source: Source, domain: Domain, frame: McxFrame) -> dict[str, A
     width, height, direction = domain.direction_to_grid(source.frame())
     center = domain.world_to_grid(source.position_mm) / unit
     fields: dict[str, Any] = {"Type": _TYPES[source.kind], "Pos": center, "Dir": direction}
-    if source.kind in RECTANGLES and source.kind != "slit":
+    if source.kind == "volume":
+        fields |= _written_volume(source, center, domain, unit)
+    elif source.kind in RECTANGLES and source.kind != "slit":
         fields |= _written_rectangle(source, center, width * source.width_mm / unit, height * source.height_mm / unit)
     elif source.kind in ("line", "slit"):
         along = (width * source.width_mm if source.kind == "slit" else direction * source.length_mm) / unit
@@ -362,7 +400,7 @@ def _written_sizes(source: Source, domain: Domain, unit_mm: float) -> tuple[floa
 
 def _written_launch(source: Source, unit_mm: float) -> str | float:
     """The fourth number of Dir; 0 along the direction."""
-    if source.kind == "line":
+    if source.kind in ("line", "volume"):
         return _EVERY_SIDE
     if source.kind == "lambertian":
         return _COSINE_LAW
@@ -406,6 +444,25 @@ def _written_rectangle(source: Source, center: Array, width: Array, height: Arra
     if source.pattern is None:
         return fields
     return fields | {"Pattern": {"Nx": across, "Ny": up, "Data": np.asarray(source.pattern).ravel().tolist()}}
+
+
+def _written_volume(source: Source, center: Array, domain: Domain, unit_mm: float) -> dict[str, Any]:
+    """Corner, cells and pattern of a volume, whose cells have to lie like voxels."""
+    emission, frame = np.asarray(source.pattern), domain.direction_to_grid(source.frame())
+    axes = np.abs(frame).argmax(axis=1)
+    sizes = np.array([source.width_mm, source.height_mm, source.length_mm]) / unit_mm
+    if np.abs(frame).max(axis=1).min() < 1.0 - _RIGHT or np.abs(sizes / emission.shape - 1.0).max() > _RIGHT:
+        raise InvalidInput(
+            "MCX has cells of one voxel along the axes of the volume; resample the source's pattern to it"
+        )
+    backwards = tuple(axis for axis in range(3) if frame[axis, axes[axis]] < 0)
+    cells = np.flip(emission, backwards).transpose(np.argsort(axes))
+    (nx, ny, nz), corner = cells.shape, center - np.array(cells.shape) / 2
+    return {
+        "Pos": corner,
+        "Param1": [nx, ny, nz, 0.0],
+        "Pattern": {"Nx": nx, "Ny": ny, "Nz": nz, "Data": cells.ravel(order="F").tolist()},
+    }
 
 
 def _written_modulation(source: Source) -> tuple[float, float]:

@@ -27,7 +27,7 @@ OUTSIDE, EDGE = 0, 1
 FIRST_MEDIUM = 2  # row of the first medium, behind these
 DEFAULT, ESCAPE, FRESNEL, MIRROR, CYCLIC = range(5)
 # Where photons of a source start, and how they leave; both make a number, shape + EMISSION_STEP * emission.
-POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST = range(10)
+POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST, VOLUME = range(11)
 COLLIMATED, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN = range(8)
 EMISSION_STEP = 16
 # Parts of the energy tally.
@@ -55,8 +55,10 @@ _MADE_OF = {
     "even_cone": (POINT, EVEN),
     "normal_cone": (POINT, NORMAL),
     "zgaussian": (POINT, ZGAUSSIAN),
+    "volume": (VOLUME, ISOTROPIC),
 }
 
+SUM_BITS = 24  # of each of the two numbers that make a running sum of a volume, which single precision holds exactly
 _PHOTONS_AT_FULL_SCALE = 1 << 31
 SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
 _COPIED_BYTES, _MOST_COPIES = 400 << 20, 8  # for all copies of them
@@ -200,12 +202,12 @@ class VoxelProblem(BatchedProblem):
         Position, frame, two sizes, 1 - cosine of the opening, angle in turns, focus (mm); then of a disk the inner
         radius over the outer one, squared, and start and extent of the sector in turns (0: all of it); of an array its
         columns and rows; of a modulated rectangle cycles along both edges, phase in turns, and amplitude; of a
-        hyperboloid its Rayleigh length (mm).
+        hyperboloid its Rayleigh length (mm); of a volume its cells along the three axes, and its length (mm).
         """
         s, numbers = self.source, np.zeros(SOURCE_NUMBERS)
         numbers[:3] = self.domain.world_to_grid(s.position_mm)
         numbers[3:12] = self.domain.direction_to_grid(s.frame()).ravel()
-        wide = s.kind in RECTANGLES
+        wide = s.kind in RECTANGLES or s.kind == "volume"
         numbers[12] = s.width_mm if wide else s.radius_mm
         numbers[13] = s.across_mm if wide else s.length_mm
         numbers[14] = 1.0 - math.cos(self._half_angle())
@@ -217,6 +219,7 @@ class VoxelProblem(BatchedProblem):
             "pencil_array": (s.columns, s.rows),
             "fourier": (s.cycles_across, s.cycles_up, s.phase_deg / 360.0, s.modulation),
             "hyperboloid": (s.rayleigh_mm,),
+            "volume": (*np.asarray(s.pattern).shape, s.length_mm),
         }.get(s.kind, ())
         numbers[17 : 17 + len(own)] = own
         return numbers.astype(np.float32)
@@ -242,16 +245,23 @@ class VoxelProblem(BatchedProblem):
 
     @cached_property
     def pattern(self) -> npt.NDArray[np.float32]:
-        """Running sum of the pattern's pixels, row by row, the last one 1; a single 1 without a pattern."""
+        """Running sum of the pattern's pixels, row by row, the last one 1; a single 1 without a pattern.
+
+        Of a volume, a sum is a whole number of 2^-48 in two parts, the upper 24 bits and the lower ones: single
+        precision could not tell the sums of millions of cells apart.
+        """
         if self.source.pattern is None:
             return np.ones(1, np.float32)
         sums = np.cumsum(self.source.pattern.ravel())
+        if self.source.kind == "volume":
+            whole = np.rint(sums / sums[-1] * 2.0 ** (2 * SUM_BITS)).astype(np.int64)
+            return np.stack([whole >> SUM_BITS, whole & ((1 << SUM_BITS) - 1)], axis=1).astype(np.float32).ravel()
         return (sums / sums[-1]).astype(np.float32)
 
     @property
     def pattern_columns(self) -> int:
         """Columns of the pattern."""
-        return 1 if self.source.pattern is None else self.source.pattern.shape[1]
+        return 1 if self.source.pattern is None or self.source.kind == "volume" else self.source.pattern.shape[1]
 
     @cached_property
     def detector_numbers(self) -> npt.NDArray[np.float32]:
@@ -357,4 +367,5 @@ class VoxelProblem(BatchedProblem):
         """Bytes that a run keeps for volumes: media rows, coefficients, tallies, sums and squares, and exits."""
         per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
         per_cell += 8 * bool(self.settings.exit_map) + 8 * self.domain.is_continuous
-        return self.cells * per_cell + self.media.nbytes + ENERGY_PARTS * 8 * self.batch_count
+        shared = self.media.nbytes + self.pattern.nbytes + ENERGY_PARTS * 8 * self.batch_count
+        return self.cells * per_cell + shared

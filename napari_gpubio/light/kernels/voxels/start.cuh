@@ -4,7 +4,7 @@
 #include "photon.cuh"
 
 // Where photons of a source start, and how they leave; the source's kind is shape + EMISSION_STEP * emission.
-enum Shape { POINT = 0, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST };
+enum Shape { POINT = 0, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST, VOLUME };
 enum Emission { COLLIMATED = 0, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN };
 enum { EMISSION_STEP = 16 };
 
@@ -27,6 +27,29 @@ __device__ __forceinline__ void in_pattern(const Scene& scene, float* u0, float*
     const int row = low / scene.pattern_columns, column = low - row * scene.pattern_columns;
     *u0 = ((float)column + *u0) / (float)scene.pattern_columns;
     *u1 = ((float)row + *u1) / (float)scene.pattern_rows;
+}
+
+// A point of a cell of a volume, from its center, mm; two numbers of 24 bits choose the cell.
+__device__ __forceinline__ void in_volume(
+    const Scene& scene, const Drawn& drawn, float* x, float* y, float* z, Xoshiro* random)
+{
+    const float* const source = scene.source;
+    const float a = (float)(random->next() >> 8), b = (float)(random->next() >> 8);
+    const int columns = (int)source[18], layers = (int)source[19];
+    int low = 0, high = (int)source[17] * columns * layers - 1;
+    while (low < high) {  // the first cell whose running sum exceeds the number
+        const int middle = (low + high) / 2;
+        const float* const sum = scene.pattern + 2 * (size_t)middle;
+        if (sum[0] > a || (sum[0] == a && sum[1] > b))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    const int row = low / layers, k = low - row * layers;
+    const int i = row / columns, j = row - i * columns;
+    *x = (((float)i + drawn.u0) / source[17] - 0.5f) * source[12];
+    *y = (((float)j + drawn.u1) / source[18] - 0.5f) * source[13];
+    *z = (((float)k + drawn.u2) / source[19] - 0.5f) * source[20];
 }
 
 // Cosine of the polar angle that a number from 0 to 1 stands for.
@@ -140,6 +163,7 @@ __device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vecto
         }
     }
     rare_place(source, shape, drawn, &x, &y, random);
+    if (shape == VOLUME) in_volume(scene, drawn, &x, &y, &z, random);
     Vector l{0.0f, 0.0f, 1.0f};
     if (emission > FOCUSED) {
         drawn.v = random->uniform();

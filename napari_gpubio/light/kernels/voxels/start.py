@@ -29,6 +29,7 @@ from napari_gpubio.light.kernels.voxels.problem import (
     PATTERN,
     POINT,
     RECTANGLE,
+    VOLUME,
     WAIST,
 )
 
@@ -49,6 +50,30 @@ def in_pattern(scene, u0, u1, u2):
     row = low // columns
     column = low - row * columns
     return (_F(column) + u0) / _F(columns), (_F(row) + u1) / _F(len(pattern) // columns)
+
+
+@leaf
+def in_volume(scene, drawn, state):
+    """A point of a cell of a volume, from its center, mm; two numbers of 24 bits choose the cell."""
+    pattern, source = scene.pattern, scene.source
+    upper, state = next_bits(state)
+    lower, state = next_bits(state)
+    a, b = _F(upper >> np.uint32(8)), _F(lower >> np.uint32(8))
+    columns, layers = np.int64(source[18]), np.int64(source[19])
+    low, high = 0, np.int64(source[17]) * columns * layers - 1
+    while low < high:  # the first cell whose running sum exceeds the number
+        middle = (low + high) // 2
+        if pattern[2 * middle] > a or (pattern[2 * middle] == a and pattern[2 * middle + 1] > b):
+            high = middle
+        else:
+            low = middle + 1
+    row = low // layers
+    i, k = row // columns, low - row * layers
+    j = row - i * columns
+    x = ((_F(i) + drawn[0]) / source[17] - HALF) * source[12]
+    y = ((_F(j) + drawn[1]) / source[18] - HALF) * source[13]
+    z = ((_F(k) + drawn[2]) / source[19] - HALF) * source[20]
+    return x, y, z, state
 
 
 @leaf
@@ -156,6 +181,8 @@ def begin(scene, rare, state):
             x, y = size * cp, size * sp
     if rare is not None:
         x, y, state = rare_place(source, shape, (u0, u1, u2, cp, sp), x, y, state)
+        if shape == VOLUME:
+            x, y, z, state = in_volume(scene, (u0, u1, u2), state)
 
     lx, ly, lz = ZERO, ZERO, ONE
     v, ca, sa = ZERO, ZERO, ZERO
