@@ -1,6 +1,7 @@
 // Photons through voxels, and the folding of finished batches. Counterpart: trace.py, fold.py.
 // Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there), GATED
-// (there are several time gates, or the first begins later than the light), SOURCE_KIND (see start.cuh).
+// (there are several time gates, or the first begins later than the light), SOURCE_KIND (see start.cuh), RECORD (photons of
+// a list are traced again: SCORES or TRAILS of record.cuh).
 #ifndef LABEL
 #define LABEL unsigned char
 #endif
@@ -13,11 +14,15 @@
 #ifndef GATED
 #define GATED 1
 #endif
+#ifndef RECORD
+#define RECORD 0
+#endif
 #ifndef SOURCE_KIND
 #define SOURCE_KIND scene.kind
 #endif
 
 #include "start.cuh"
+#include "record.cuh"
 
 // Chosen by measurement: threads of a block, blocks that a processor must have room for, threads of a warp that must be
 // without a photon before they get new ones, and voxels of a thread that folds (as on the host).
@@ -31,6 +36,7 @@ struct Photons {
     unsigned int* counter;  // of photons that threads have taken
     unsigned int first_slot, rest, batch_size;
     float* paths;  // scratch for the path in each medium, a row for each thread
+    const unsigned long long* items;  // with RECORD: indices of the photons, in place of those from `first` on
 };
 
 // Where they add up. Each batch (slot) has copies of its tally, which blocks share out. As TALLIES in gpu.py.
@@ -57,6 +63,10 @@ struct Flight {
     float s, path, limit, optical;  // optical depth to go, path not booked yet and its limit, optical path
     int gate, scatterings;
     float* paths;
+#if RECORD
+    unsigned int line;  // of the list of photons
+    int seen;  // scattering events that have been scored
+#endif
 };
 
 // The face that a photon is at, and the voxel and media row behind it.
@@ -120,7 +130,13 @@ __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, 
 __device__ __forceinline__ bool launch(
     const Scene& scene, const Photons& photons, const Tallies& tallies, unsigned int taken, Flight* f)
 {
+#if RECORD
+    f->item = photons.items[taken];
+    f->line = taken;
+    f->seen = 0;
+#else
     f->item = photons.first + taken;
+#endif
     f->slot = photons.first_slot + (taken < photons.rest ? 0u : 1u + (taken - photons.rest) / photons.batch_size);
     f->base = (f->slot * tallies.copies + blockIdx.x % tallies.copies) * tallies.slot_stride +
               (unsigned int)(f->item & 1u) * tallies.half_stride;
@@ -259,11 +275,43 @@ __device__ __forceinline__ void list_photon(const Scene& scene, const Tallies& t
     for (int q = 0; q < scene.media_rows; ++q) line[DETECTED_NUMBERS + q] = f.paths[q];
 }
 
+#if RECORD == TRAILS
+__device__ __forceinline__ void note_vertex(const Trails& trails, const Scene& scene, const Flight& f, VertexKind kind)
+{
+    note_vertex(trails, scene, f.line, kind, f.photon, f.m, f.path, f.optical);
+}
+
+// Note what happens at a face, on this side of it, and behind it where the grid is cyclic.
+__device__ __forceinline__ void note_face(
+    const Trails& trails, const Scene& scene, const Flight& f, const Face& face, bool reflected, bool bent, bool wrapped)
+{
+    const float h = edge_of(scene, face.axis);
+    Vector at = f.photon.p;
+    put(&at, face.axis, face.forward ? h : 0.0f);
+    const VertexKind kind = reflected              ? REFLECTED
+                            : face.row == OUTSIDE ? ESCAPED_AT
+                            : wrapped             ? LEFT
+                            : bent                ? BENT
+                                                  : CROSSED;
+    if (kind != CROSSED || trails.crossings)
+        note(trails, scene, f.line, kind, f.photon.cell, at, f.photon.w, f.optical);
+    if (kind != LEFT) return;
+    put(&at, face.axis, face.forward ? 0.0f : h);
+    note(trails, scene, f.line, JUMPED, face.next, at, f.photon.w, f.optical);
+}
+#endif
+
 // Trace photons from their starts to their ends; threads without one take the next. A turn of the loop that has nothing
 // more to do goes back to its head, where the threads of a warp meet again; steps with early returns in functions of
 // their own would make them meet in between, which costs some percent.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-    trace_photons(const Scene given_scene, const Photons photons, const Tallies given_tallies)
+    trace_photons(const Scene given_scene, const Photons photons, const Tallies given_tallies
+#if RECORD == SCORES
+        , const Scores record
+#elif RECORD == TRAILS
+        , const Trails record
+#endif
+    )
 {
     const Scene scene = in_registers(given_scene);
     const Tallies tallies = in_registers(given_tallies);
@@ -288,11 +336,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             if (taken >= photons.count) return;
             alive = launch(scene, photons, tallies, taken, &f);
             due = false;
+#if RECORD == TRAILS
+            if (alive) note_vertex(record, scene, f, START);
+#endif
             continue;
         }
         if (2 * scattering >= 3 * crossing) {
             if (!scatters) continue;
             scatter(&f, q, length);
+#if RECORD == TRAILS
+            note_vertex(record, scene, f, SCATTERED);
+#endif
             due = f.path >= f.limit;
             continue;
         }
@@ -300,9 +354,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 
         Face face{0, photon.cell, OUTSIDE, false};
         if (!due) face = go_to_face(scene, &f, length);
+#if RECORD == SCORES
+        f.seen = add_scores(record, f.line, photon.cell, f.m.mus, f.path, f.scatterings, f.seen);
+#endif
         book(scene, tallies, &f);
         if (f.optical >= scene.end) {
             add_energy(tallies, f, TRUNCATED, photon.w);
+#if RECORD == TRAILS
+            note_vertex(record, scene, f, TRUNCATED_AT);
+#endif
             alive = false;
             continue;
         }
@@ -313,6 +373,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
                 photon.w += gained;
             } else {
                 add_energy(tallies, f, ROULETTE, photon.w);
+#if RECORD == TRAILS
+                note_vertex(record, scene, f, ROULETTE_AT);
+#endif
                 alive = false;
                 continue;
             }
@@ -326,7 +389,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         // Cross the face, be reflected at it, or escape; the next path begins at it.
         const float h = edge_of(scene, face.axis);
         const int rule = behind_face(scene, photon.cell, &face);
-        if (reflect_or_bend(scene, &f, face, rule)) {
+#if RECORD == TRAILS
+        const Vector before = photon.u;
+#endif
+        const bool reflected = reflect_or_bend(scene, &f, face, rule);
+#if RECORD == TRAILS
+        const bool bent = photon.u.x != before.x || photon.u.y != before.y || photon.u.z != before.z;
+        note_face(record, scene, f, face, reflected, bent, rule == CYCLIC);
+#endif
+        if (reflected) {
             put(&photon.p, face.axis, face.forward ? h : 0.0f);
             continue;
         }
