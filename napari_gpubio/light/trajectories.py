@@ -1,0 +1,244 @@
+"""Trajectories on request: chosen photons of a result are traced again, and the way that each went is noted.
+
+Nothing has to be decided before a run: photons are known by their numbers; see `napari_gpubio.light.replay`.
+"""
+
+import dataclasses
+import functools
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.chunks import advance_in_chunks, within_memory
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.light.kernels.replay.trails import TrailProblem, TrailRecord
+from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS, VoxelProblem
+from napari_gpubio.light.kernels.voxels.record import VERTEX_NUMBERS
+from napari_gpubio.light.model import Domain
+from napari_gpubio.light.replay import detectors_of, device_for, problem_of
+from napari_gpubio.light.result import LightResult
+
+# What happens at a vertex, in the order of the numbers that both backends have for it.
+KINDS = (
+    "start", "scattered", "crossed", "refracted", "reflected", "left", "entered", "escaped", "truncated", "roulette",
+)  # fmt: skip
+_ENTERED = KINDS.index("entered")
+_FIRST_CHUNK = 256
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trajectories:
+    """The ways of some photons, as vertices between which they went straight.
+
+    Parameters
+    ----------
+    domain
+        Where they went.
+    photon
+        Index of each photon, shape (N,), increasing.
+    starts
+        The vertices of photon number i are ``starts[i]`` to ``starts[i + 1] - 1``, shape (N + 1,).
+    position_mm
+        World position of each vertex, shape (V, 3).
+    weight, time_ns
+        Weight of the packet there, and time since it entered the tissue, shape (V,).
+    kind
+        What happens there, a number in `KINDS`, shape (V,). After ``"left"`` a photon goes on at the other side of a
+        cyclic grid, at ``"entered"``.
+    vertex_counts
+        Vertices that each photon had in all, shape (N,); of those with more than were requested, the first are kept.
+    parameters
+        Device, software and what was requested, as JSON can hold it.
+    """
+
+    domain: Domain
+    photon: npt.NDArray[np.uint64]
+    starts: npt.NDArray[np.int64]
+    position_mm: npt.NDArray[np.float64]
+    weight: npt.NDArray[np.float32]
+    time_ns: npt.NDArray[np.float64]
+    kind: npt.NDArray[np.uint8]
+    vertex_counts: npt.NDArray[np.int64]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.photon)
+
+    @property
+    def is_cut(self) -> npt.NDArray[np.bool_]:
+        """Which photons had more vertices than are kept, shape (N,)."""
+        return np.asarray(self.vertex_counts > np.diff(self.starts))
+
+    def vertices(self, number: int) -> slice:
+        """Vertices of a photon, by its place among these."""
+        return slice(int(self.starts[number]), int(self.starts[number + 1]))
+
+    def lines(self) -> Iterator[tuple[int, slice]]:
+        """Unbroken lines of two or more vertices: the place of the photon, and its vertices."""
+        for number in range(len(self)):
+            whole = self.vertices(number)
+            breaks = whole.start + np.flatnonzero(self.kind[whole] == _ENTERED)
+            edges = [whole.start, *breaks.tolist(), whole.stop]
+            for start, stop in zip(edges[:-1], edges[1:], strict=True):
+                if stop - start > 1:
+                    yield number, slice(start, stop)
+
+
+def trajectories(
+    result: LightResult,
+    photons: Sequence[int] | npt.NDArray[Any] | None = None,
+    *,
+    first: int | None = None,
+    detectors: Sequence[int | str] | None = None,
+    most_photons: int = 1000,
+    most_vertices: int = 1000,
+    crossings: bool = False,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> Trajectories:
+    """Trace chosen photons again and note their ways; see `trajectories_steps`, whose end this returns."""
+    steps = trajectories_steps(
+        result, photons, first=first, detectors=detectors, most_photons=most_photons, most_vertices=most_vertices,
+        crossings=crossings, device=device,
+    )  # fmt: skip
+    return drive(steps, progress)
+
+
+def trajectories_steps(
+    result: LightResult,
+    photons: Sequence[int] | npt.NDArray[Any] | None = None,
+    *,
+    first: int | None = None,
+    detectors: Sequence[int | str] | None = None,
+    most_photons: int = 1000,
+    most_vertices: int = 1000,
+    crossings: bool = False,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Trajectories]:
+    """Trace chosen photons again, step by step, and note their ways.
+
+    Parameters
+    ----------
+    result
+        Of `simulate`; it may come from a file.
+    photons
+        Indices of the photons.
+    first
+        The first photons of the run, so many, instead.
+    detectors
+        Indices or names: photons that these have detected, instead; so it is with those of all detectors if nothing is
+        chosen.
+    most_photons
+        Of detected photons, so many are taken: those with the smallest indices.
+    most_vertices
+        Vertices of a photon that are kept.
+    crossings
+        Whether every face between voxels that a photon crosses is a vertex, too.
+    device
+        See `napari_gpubio.light.replay_steps`.
+    stop
+        Set it to stop early: the photons that are done are returned.
+
+    Raises
+    ------
+    InvalidInput
+        If more than one choice is given, there is no such photon, a number is out of range, the processor is of another
+        kind than the run's, or a detected photon goes another way than in the run.
+    """
+    voxels, chosen = problem_of(result), device_for(result, device)
+    items = _chosen(result, photons, first, detectors, most_photons)
+    for name, value in (("most_vertices", most_vertices), ("most_photons", most_photons)):
+        if not value >= 1:
+            raise InvalidInput(f"{name} is {value}; it must be at least 1")
+    problem = TrailProblem(
+        voxels=voxels, items=items, photons=result.detected, room=int(most_vertices), crossings=crossings
+    )
+    runs = _make_runs(problem, chosen)
+    found: dict[int, TrailRecord] = {}
+    try:
+        for done in advance_in_chunks(runs, len(items), stop=stop, first_chunk=_FIRST_CHUNK):
+            for run in runs:
+                found |= dict(run.take())
+            yield Step(done, len(items), "photons traced again")
+    finally:
+        for run in runs:
+            run.close()
+    parameters = {
+        "software": f"napari-gpubio {__version__}",
+        "settings": dataclasses.asdict(result.settings),
+        "most_vertices": most_vertices,
+        "crossings": crossings,
+        "device": chosen.describe(),
+    }
+    return _assembled(problem, found, parameters)
+
+
+def _chosen(
+    result: LightResult,
+    photons: Sequence[int] | npt.NDArray[Any] | None,
+    first: int | None,
+    detectors: Sequence[int | str] | None,
+    most: int,
+) -> npt.NDArray[np.uint64]:
+    """Indices of the photons to trace, increasing."""
+    if sum(choice is not None for choice in (photons, first, detectors)) > 1:
+        raise InvalidInput("photons, first and detectors choose photons in different ways; give one of them")
+    launched = result.settings.photons
+    if first is not None:
+        if not 1 <= first <= launched:
+            raise InvalidInput(f"first is {first}; the run has photons 0 to {launched - 1}: give 1 to {launched}")
+        return np.arange(first, dtype=np.uint64)
+    if photons is not None:
+        numbers = np.unique(np.asarray(photons))
+        if not numbers.size or numbers.dtype.kind not in "iu" or int(numbers[0]) < 0 or int(numbers[-1]) >= launched:
+            raise InvalidInput(f"photons must be some indices between 0 and {launched - 1}, the photons of the run")
+        return numbers.astype(np.uint64)
+    if not len(result.detected):
+        raise InvalidInput("the result has no detected photons; choose others: first=100, or photons=[0, 1, 2]")
+    indices = detectors_of(result, detectors)
+    return result.detected.photon[np.isin(result.detected.detector, indices)][:most]
+
+
+def _make_runs(problem: TrailProblem, device: Device) -> list[Any]:
+    if not device.is_gpu:
+        from napari_gpubio.light.kernels.replay import cpu
+
+        return [cpu.TrailRun(problem, device=CPU)]
+    from napari_gpubio.light.kernels.replay import gpu
+
+    return [
+        within_memory(functools.partial(gpu.TrailRun, problem, device=one), one, _resident(problem.voxels), "the volume")
+        for one in (Device("cuda", (index,)) for index in device.indices)
+    ]
+
+
+def _resident(problem: VoxelProblem) -> int:
+    """Bytes that a run keeps on a device."""
+    return problem.cells * (8 + problem.rows.itemsize + 8 * problem.domain.is_continuous)
+
+
+def _assembled(problem: TrailProblem, found: dict[int, TrailRecord], parameters: Mapping[str, Any]) -> Trajectories:
+    records = [found[start] for start in sorted(found)]
+    lines = [start + np.arange(len(found[start].counts)) for start in sorted(found)]
+    done = np.concatenate([np.zeros(0, np.int64), *lines]).astype(np.int64)
+    counts = np.concatenate([np.zeros(0, np.int64), *(record.counts for record in records)])
+    numbers = np.concatenate([np.zeros((0, VERTEX_NUMBERS), np.float32), *(record.numbers for record in records)])
+    return Trajectories(
+        domain=problem.voxels.domain,
+        photon=problem.items[done],
+        starts=np.concatenate([[0], np.cumsum(np.minimum(counts, problem.room))]),
+        position_mm=problem.voxels.domain.grid_to_world(numbers[:, :3]),
+        weight=numbers[:, 3].copy(),
+        time_ns=numbers[:, 4].astype(np.float64) / LIGHT_MM_PER_NS,
+        kind=np.concatenate([np.zeros(0, np.uint8), *(record.kinds for record in records)]),
+        vertex_counts=counts,
+        parameters=parameters,
+    )
