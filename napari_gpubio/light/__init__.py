@@ -6,8 +6,9 @@ From a segmented head to its fluence in three calls::
     result = light.simulate(head, light.phantom.default_source(head), light.LightSettings(photons=1_000_000))
     result.fluence  # 1/mm^2 per launched photon
 
-The same in planar layers is `light.layers`; files are in `light.io`, optical properties in `light.tissue`, units and
-numbers of a result in `light.statistics`, closed-form solutions in `light.theory`, made-up heads in `light.phantom`.
+How the light that detectors receive depends on each voxel tells `replay`. The same in planar layers is `light.layers`;
+files are in `light.io`, optical properties in `light.tissue`, units and numbers of a result in `light.statistics`,
+closed-form solutions in `light.theory`, made-up heads in `light.phantom`.
 """
 
 import importlib
@@ -15,36 +16,47 @@ from types import ModuleType
 
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.jacobian import Channel, Jacobian, Jacobians
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.replay import replay, replay_steps
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_steps
 from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.trajectories import Trajectories, trajectories, trajectories_steps
 
 _NAMESPACES = ("io", "phantom", "statistics", "theory", "tissue")
 __all__ = [
+    "Channel",
     "DetectedPhotons",
     "Detector",
     "Domain",
     "EnergyBalance",
     "Estimate",
+    "Jacobian",
+    "Jacobians",
     "LightCase",
     "LightResult",
     "LightSettings",
     "Medium",
     "Sensitivity",
     "Source",
+    "Trajectories",
     "io",
     "layers",
     "needed_memory_mb",
     "phantom",
+    "replay",
+    "replay_steps",
     "sensitivity",
     "simulate",
     "simulate_steps",
     "statistics",
     "theory",
     "tissue",
+    "trajectories",
+    "trajectories_steps",
 ]
 
 

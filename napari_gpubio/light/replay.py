@@ -5,8 +5,10 @@ its way it adds up, for the voxels that it meets, the derivatives of its own wei
 26:1335; Yao et al. 2018, Biomed. Opt. Express 9:4588). With the path L and n scattering events in a voxel, and averages
 over detected photons by their weight w ::
 
-    d ln I / d mu_a = -<L>                      d T / d mu_a = -(<t L> - <t> <L>)
-    d ln I / d mu_s = <n / mu_s - L>  (g kept)  d ln S / d mu_a = -sum w exp(-i omega t) L / S,  S = sum w exp(-i omega t)
+    d ln I / d mu_a = -<L>
+    d ln I / d mu_s = <n / mu_s - L>    (g kept)
+    d T / d mu_a = -(<t L> - <t> <L>)
+    d ln S / d mu_a = -sum w exp(-i omega t) L / S,    S = sum w exp(-i omega t)
 
 A derivative by mu_s' = mu_s (1 - g) is that by mu_s over (1 - g). Nothing is assumed of the tissue: they hold next to a
 source, in clear layers, in time gates. What scattering would do in a voxel with mu_s = 0 no photon shows, because none
@@ -261,7 +263,7 @@ def usable_photons(result: LightResult) -> tuple[DetectedPhotons, int, tuple[str
     if not found.dropped:
         return found, result.launched, ()
     last = int(found.photon[-1])
-    kept = {name: rows[:-1] for name, rows in vars(found).items() if isinstance(rows, np.ndarray)}
+    kept: dict[str, Any] = {name: rows[:-1] for name, rows in vars(found).items() if isinstance(rows, np.ndarray)}
     if len(found) < 2 or last == 0:
         raise InvalidInput(
             f"the list of detected photons holds {len(found)} and {found.dropped:,} were dropped; simulate again with "
@@ -317,7 +319,7 @@ def _check_request(of: Sequence[str], gates_ns: Sequence[float] | None, frequenc
         edges = np.asarray(gates_ns, np.float64).ravel()
         if edges.size < 2 or not np.isfinite(edges).all() or edges[0] < 0 or (np.diff(edges) <= 0).any():
             raise InvalidInput(
-                f"gates_ns is {list(gates_ns)}; give at least two edges in ns, from 0 up, each later than the one before"
+                f"gates_ns is {list(gates_ns)}; give at least two edges in ns, from 0 up, each later than the last"
             )
     if frequency_mhz is not None and not (np.isfinite(frequency_mhz) and frequency_mhz > 0):
         raise InvalidInput(f"frequency_mhz is {frequency_mhz}; it must be greater than 0")
@@ -420,7 +422,7 @@ def _part(
 
 
 def _factors(domain: Domain, coefficient: str) -> tuple[Floats | None, Doubles, str]:
-    """What turns derivatives by mu_s into those by a coefficient: voxel by voxel, and label by label; NaN if unknown."""
+    """What turns derivatives by mu_s into those by a coefficient, by voxel and by label; NaN where it is unknown."""
     media = [domain.medium(label) for label in domain.labels_present]
     by_label = np.ones(len(media))
     if coefficient == "mua":

@@ -5,6 +5,7 @@ Nothing has to be decided before a run: photons are known by their numbers; see 
 
 import dataclasses
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +19,8 @@ from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.light.kernels.replay.trails import TrailProblem, TrailRecord
+from napari_gpubio.light.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem, TrailRecord
 from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS, VoxelProblem
-from napari_gpubio.light.kernels.voxels.record import VERTEX_NUMBERS
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.replay import detectors_of, device_for, problem_of
 from napari_gpubio.light.result import LightResult
@@ -86,16 +86,15 @@ class Trajectories:
             whole = self.vertices(number)
             breaks = whole.start + np.flatnonzero(self.kind[whole] == _ENTERED)
             edges = [whole.start, *breaks.tolist(), whole.stop]
-            for start, stop in zip(edges[:-1], edges[1:], strict=True):
+            for start, stop in itertools.pairwise(edges):
                 if stop - start > 1:
                     yield number, slice(start, stop)
 
 
 def trajectories(
     result: LightResult,
-    photons: Sequence[int] | npt.NDArray[Any] | None = None,
+    photons: int | Sequence[int] | npt.NDArray[Any] | None = None,
     *,
-    first: int | None = None,
     detectors: Sequence[int | str] | None = None,
     most_photons: int = 1000,
     most_vertices: int = 1000,
@@ -105,7 +104,7 @@ def trajectories(
 ) -> Trajectories:
     """Trace chosen photons again and note their ways; see `trajectories_steps`, whose end this returns."""
     steps = trajectories_steps(
-        result, photons, first=first, detectors=detectors, most_photons=most_photons, most_vertices=most_vertices,
+        result, photons, detectors=detectors, most_photons=most_photons, most_vertices=most_vertices,
         crossings=crossings, device=device,
     )  # fmt: skip
     return drive(steps, progress)
@@ -113,9 +112,8 @@ def trajectories(
 
 def trajectories_steps(
     result: LightResult,
-    photons: Sequence[int] | npt.NDArray[Any] | None = None,
+    photons: int | Sequence[int] | npt.NDArray[Any] | None = None,
     *,
-    first: int | None = None,
     detectors: Sequence[int | str] | None = None,
     most_photons: int = 1000,
     most_vertices: int = 1000,
@@ -130,9 +128,7 @@ def trajectories_steps(
     result
         Of `simulate`; it may come from a file.
     photons
-        Indices of the photons.
-    first
-        The first photons of the run, so many, instead.
+        Indices of the photons; or a number: the first so many of the run.
     detectors
         Indices or names: photons that these have detected, instead; so it is with those of all detectors if nothing is
         chosen.
@@ -150,11 +146,11 @@ def trajectories_steps(
     Raises
     ------
     InvalidInput
-        If more than one choice is given, there is no such photon, a number is out of range, the processor is of another
+        If both choices are given, there is no such photon, a number is out of range, the processor is of another
         kind than the run's, or a detected photon goes another way than in the run.
     """
     voxels, chosen = problem_of(result), device_for(result, device)
-    items = _chosen(result, photons, first, detectors, most_photons)
+    items = _chosen(result, photons, detectors, most_photons)
     for name, value in (("most_vertices", most_vertices), ("most_photons", most_photons)):
         if not value >= 1:
             raise InvalidInput(f"{name} is {value}; it must be at least 1")
@@ -183,26 +179,27 @@ def trajectories_steps(
 
 def _chosen(
     result: LightResult,
-    photons: Sequence[int] | npt.NDArray[Any] | None,
-    first: int | None,
+    photons: int | Sequence[int] | npt.NDArray[Any] | None,
     detectors: Sequence[int | str] | None,
     most: int,
 ) -> npt.NDArray[np.uint64]:
     """Indices of the photons to trace, increasing."""
-    if sum(choice is not None for choice in (photons, first, detectors)) > 1:
-        raise InvalidInput("photons, first and detectors choose photons in different ways; give one of them")
+    if photons is not None and detectors is not None:
+        raise InvalidInput("photons and detectors choose photons in different ways; give one of them")
     launched = result.settings.photons
-    if first is not None:
-        if not 1 <= first <= launched:
-            raise InvalidInput(f"first is {first}; the run has photons 0 to {launched - 1}: give 1 to {launched}")
-        return np.arange(first, dtype=np.uint64)
+    if isinstance(photons, (int, np.integer)):
+        if not 1 <= photons <= launched:
+            raise InvalidInput(f"photons is {photons}; the run has {launched}: give 1 to {launched}, or their indices")
+        return np.arange(photons, dtype=np.uint64)
     if photons is not None:
         numbers = np.unique(np.asarray(photons))
         if not numbers.size or numbers.dtype.kind not in "iu" or int(numbers[0]) < 0 or int(numbers[-1]) >= launched:
             raise InvalidInput(f"photons must be some indices between 0 and {launched - 1}, the photons of the run")
         return numbers.astype(np.uint64)
     if not len(result.detected):
-        raise InvalidInput("the result has no detected photons; choose others: first=100, or photons=[0, 1, 2]")
+        raise InvalidInput(
+            "the result has no detected photons; choose others: photons=100 (the first 100), or photons=[0, 1, 2]"
+        )
     indices = detectors_of(result, detectors)
     return result.detected.photon[np.isin(result.detected.detector, indices)][:most]
 
@@ -215,7 +212,9 @@ def _make_runs(problem: TrailProblem, device: Device) -> list[Any]:
     from napari_gpubio.light.kernels.replay import gpu
 
     return [
-        within_memory(functools.partial(gpu.TrailRun, problem, device=one), one, _resident(problem.voxels), "the volume")
+        within_memory(
+            functools.partial(gpu.TrailRun, problem, device=one), one, _resident(problem.voxels), "the volume"
+        )
         for one in (Device("cuda", (index,)) for index in device.indices)
     ]
 

@@ -145,7 +145,7 @@ def test_a_photon_that_goes_another_way_is_an_error():
 @pytest.mark.parametrize("changes", [{}, {"roulette_threshold": 0.1, "faces": FACES, "time_gates_ns": (0.0, 0.05)}])
 def test_trajectories_have_the_bits_of_their_backend(one_gpu, make, changes):
     expected, found = (
-        trajectories(run(device, make, photons=300, **changes), first=300, crossings=True, most_vertices=40)
+        trajectories(run(device, make, photons=300, **changes), 300, crossings=True, most_vertices=40)
         for device in ("cpu", "cuda")
     )
     for field in dataclasses.fields(expected):

@@ -9,12 +9,12 @@ from napari_gpubio.light.batches import Words
 from napari_gpubio.light.kernels.replay.fold import SUMS, Finish, Fold, finish_cells, fold_groups
 from napari_gpubio.light.kernels.replay.measurements import GROUPS
 from napari_gpubio.light.kernels.replay.problem import DetectorPart, ReplayProblem, Span, empty_list
-from napari_gpubio.light.kernels.replay.trails import TrailProblem, TrailRecord
+from napari_gpubio.light.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem, TrailRecord
 from napari_gpubio.light.kernels.voxels.cpu import scene_of
 from napari_gpubio.light.kernels.voxels.fold import writable
 from napari_gpubio.light.kernels.voxels.photon import Scene
 from napari_gpubio.light.kernels.voxels.problem import ENERGY_PARTS, VoxelProblem
-from napari_gpubio.light.kernels.voxels.record import VERTEX_NUMBERS, Scores, Trails
+from napari_gpubio.light.kernels.voxels.record import Scores, Trails
 from napari_gpubio.light.kernels.voxels.tally import DetectedList
 from napari_gpubio.light.kernels.voxels.trace import Tallies, trace_photons
 

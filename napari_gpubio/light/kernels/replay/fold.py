@@ -50,7 +50,7 @@ class Fold(NamedTuple):
 class Finish(NamedTuple):
     """Sums over all groups, and the derivatives and errors that are made of them.
 
-    ``products`` are the sums over groups of own share squared, own times partner's, and partner's squared, shape (V, 3);
+    ``products`` are sums over groups: own share squared, own times partner's, and partner's squared, shape (V, 3);
     ``freedom`` is the number of groups over one less.
     """
 

@@ -10,10 +10,9 @@ from napari_gpubio.core.kernels import POINTER, is_pointer, kernel, struct, stru
 from napari_gpubio.light.kernels.replay.fold import SUMS
 from napari_gpubio.light.kernels.replay.measurements import GROUPS
 from napari_gpubio.light.kernels.replay.problem import DetectorPart, ReplayProblem, Span
-from napari_gpubio.light.kernels.replay.trails import TrailProblem, TrailRecord
+from napari_gpubio.light.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem, TrailRecord
 from napari_gpubio.light.kernels.voxels import gpu as voxels
 from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, ENERGY_PARTS, VoxelProblem
-from napari_gpubio.light.kernels.voxels.record import VERTEX_NUMBERS
 from napari_gpubio.light.kernels.voxels.tally import DetectedList
 
 _TRACE = Path(voxels.__file__).with_name("voxels.cu")

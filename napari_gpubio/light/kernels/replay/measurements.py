@@ -14,6 +14,7 @@ With x_b the group's part of a derivative q, and q' the derivative of a partner 
 by ``x_b - q s_b - q' s'_b``; the shares s and s' are sums over the group of its photons' factors.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -119,7 +120,7 @@ def measurements(
     found = [_intensity(arrivals, 0, None)]
     if mean_time:
         found.append(_mean_time(arrivals))
-    for gate in zip(gates_ns[:-1], gates_ns[1:], strict=True):
+    for gate in itertools.pairwise(gates_ns):
         found.append(_intensity(arrivals, len(found), gate))
     if frequency_mhz is not None:
         found += _modulated(arrivals, len(found), frequency_mhz)
@@ -137,7 +138,7 @@ class _Sums:
 
 
 def _by_group(group: npt.NDArray[np.int64], values: Doubles) -> Doubles:
-    return np.bincount(group, values, minlength=GROUPS)
+    return np.bincount(group, values, minlength=GROUPS).astype(np.float64)
 
 
 def _spread(deviations: Doubles) -> float:

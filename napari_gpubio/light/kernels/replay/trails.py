@@ -9,8 +9,9 @@ import numpy.typing as npt
 from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.kernels.replay.problem import different_photon
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.record import VERTEX_NUMBERS
 from napari_gpubio.light.kernels.voxels.tally import DetectedList
+
+VERTEX_NUMBERS = 5  # x, y, z (grid mm), weight, optical path (mm)
 
 
 class TrailRecord(NamedTuple):

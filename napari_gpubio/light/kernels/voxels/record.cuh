@@ -8,7 +8,7 @@
 #define SCORES 1
 #define TRAILS 2
 
-// Where derivatives add up. As SCORES in replay_gpu.py.
+// Where derivatives add up. As SCORES in kernels/replay/gpu.py.
 struct Scores {
     const double* factors;  // of each photon for each measurement, in quanta per mm
     const unsigned int* slots;  // which of the tallies a photon adds to
@@ -16,7 +16,7 @@ struct Scores {
     unsigned long long* tally;  // two's complement
 };
 
-// Where the ways of photons are noted. As TRAILS in replay_gpu.py.
+// Where the ways of photons are noted. As TRAILS in kernels/replay/gpu.py.
 struct Trails {
     long long* counts;  // vertices that each photon has had
     int room, crossings;

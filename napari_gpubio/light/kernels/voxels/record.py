@@ -28,7 +28,6 @@ _D, _F, _L = np.float64, np.float32, np.uint64
 
 # Kinds of vertices; the counterparts are in ``record.cuh``.
 START, SCATTERED, CROSSED, BENT, REFLECTED, LEFT, JUMPED, ESCAPED_AT, TRUNCATED_AT, ROULETTE_AT = range(10)
-VERTEX_NUMBERS = 5  # x, y, z (grid mm), weight, optical path (mm)
 
 
 class Scores(NamedTuple):
@@ -66,7 +65,7 @@ class Trails(NamedTuple):
     crossings
         Whether faces that do not change the direction are vertices, too.
     kinds, numbers
-        Of each vertex, shapes (N, room) and (N, room, VERTEX_NUMBERS).
+        Of each vertex, shapes (N, room) and (N, room, 5): x, y, z (grid mm), weight, optical path (mm).
     """
 
     counts: npt.NDArray[np.int64]
