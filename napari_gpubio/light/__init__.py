@@ -24,7 +24,8 @@ from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_steps
 from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.trajectories import Trajectories, trajectories, trajectories_steps
+from napari_gpubio.light.trajectories import trajectories, trajectories_steps
+from napari_gpubio.light.trajectory import Trajectories
 
 _NAMESPACES = ("io", "phantom", "statistics", "theory", "tissue")
 __all__ = [
