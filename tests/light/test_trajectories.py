@@ -80,7 +80,7 @@ def test_directions_change_at_vertices_as_told():
     labels[:, :, 3:] = 2
     media = Medium(label=1, n=1.2), Medium(label=2, n=1.5)
     domain = make_domain(labels, *media, outside_n=1.2)
-    source = Source(position_mm=(1.0, 3.0, 0.5), direction=(1.0, 0.0, 1.0))
+    source = Source(position_mm=(1.0, 3.2, 0.5), direction=(1.0, 0.0, 1.0))
     settings = LightSettings(photons=20, faces=("default",) * 5 + ("mirror",))
     result = simulate(domain, source, settings, device="cpu")
     found = trajectories(result, 20)
@@ -90,7 +90,7 @@ def test_directions_change_at_vertices_as_told():
             assert names[1] == "reflected"
             continue
         where = found.position_mm[found.vertices(number)]
-        np.testing.assert_allclose(where[1], (3.5, 3.0, 3.0), atol=1e-4)
+        np.testing.assert_allclose(where[1], (3.5, 3.2, 3.0), atol=1e-4)
         sine = 1.2 / 1.5 * np.sqrt(0.5)
         ahead = (where[2] - where[1]) / np.linalg.norm(where[2] - where[1])
         assert ahead[0] == pytest.approx(sine, abs=1e-4)
@@ -109,10 +109,13 @@ def test_photons_that_are_not_detected_end_in_other_ways():
 
 
 def test_photons_that_miss_have_no_vertices():
-    result = run(20, position=(30.0, 4.0, -1.0), detectors=())
-    found = trajectories(result, [3, 5])
-    assert found.vertex_counts.tolist() == [0, 0]
-    assert not list(found.lines())
+    wide = Source(kind="disk", position_mm=(4.0, 4.0, -1.0), radius_mm=9.0)
+    result = simulate(make_domain((8, 8, 8)), wide, LightSettings(photons=200), device="cpu")
+    found = trajectories(result, 200)
+    missed = int((found.vertex_counts == 0).sum())
+    assert missed == round(200 * result.energy.missed.value)
+    assert 100 < missed < 180
+    assert len({number for number, _ in found.lines()}) == 200 - missed
 
 
 def test_lines_break_where_a_cyclic_grid_goes_on():
@@ -144,7 +147,7 @@ def test_positions_are_those_of_the_world():
     detector = Detector(position_mm=place, radius_mm=4.0)
     result = simulate(domain, source, LightSettings(photons=300), detectors=[detector], device="cpu")
     found = trajectories(result)
-    np.testing.assert_allclose(found.position_mm[found.starts[:-1]], np.tile(place, (len(found), 1)), atol=1e-5)
+    np.testing.assert_allclose(found.position_mm[found.starts[:-1]], np.tile(place, (len(found), 1)), atol=3e-3)
     last = found.position_mm[found.starts[1:] - 1]
     np.testing.assert_allclose(last, result.detected.position_mm, atol=1e-4)
 

@@ -116,9 +116,8 @@ def _checked(header: Any, path: Path, kind: Kind) -> dict[str, Any]:
     """The text of a file, if it is that of a result of this kind and version."""
     header = header if isinstance(header, dict) else {}
     if (own := header.get("format")) != kind.format:
-        others = [
-            f"a result of {other.title}, " for other in (VOXELS, LAYERS, JACOBIANS, TRAJECTORIES) if own == other.format
-        ]
+        known = (VOXELS, LAYERS, JACOBIANS, TRAJECTORIES)
+        others = [f"a result of {other.title}, " for other in known if own == other.format]
         raise InvalidInput(
             f"{path.name} is {''.join(others)}not a result of {kind.title}; give a file that {kind.writer} has written"
         )
