@@ -124,7 +124,7 @@ def replay_steps(
         processor is of another kind than the run's, a photon goes another way than in the run, or there is too little
         memory.
     """
-    _check_request(of, gates_ns, frequency_mhz)
+    check_request(of, gates_ns, frequency_mhz)
     clock = RunClock(0.0)
     voxels, chosen = problem_of(result), device_for(result, device)
     photons, launched, notes = usable_photons(result)
@@ -312,7 +312,8 @@ def detector_names(result: LightResult) -> tuple[str, ...]:
     return tuple(detector.name or f"D{number}" for number, detector in enumerate(result.detectors, 1))
 
 
-def _check_request(of: Sequence[str], gates_ns: Sequence[float] | None, frequency_mhz: float | None) -> None:
+def check_request(of: Sequence[str], gates_ns: Sequence[float] | None, frequency_mhz: float | None) -> None:
+    """Raise InvalidInput if there are no such coefficients, gates do not increase, or the frequency is not positive."""
     if isinstance(of, str) or not of or any(name not in COEFFICIENTS for name in of):
         raise InvalidInput(f"of is {of!r}; give some of {', '.join(COEFFICIENTS)}")
     if gates_ns is not None:
