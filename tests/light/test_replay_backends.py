@@ -2,13 +2,17 @@
 
 import dataclasses
 import functools
+import re
+from collections import Counter
 
 import numpy as np
 import pytest
 
+from napari_gpubio.core import kernels
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.kernels.replay import cpu, gpu
 from napari_gpubio.light.kernels.replay import problem as problems
+from napari_gpubio.light.kernels.voxels import gpu as voxels_gpu
 from napari_gpubio.light.replay import replay
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.trajectories import trajectories
@@ -18,6 +22,8 @@ from tests.runs import check_same_methods, check_threads_change_nothing
 
 __all__ = ["one_gpu"]  # a fixture
 EVERYTHING = {"of": ("mua", "mus", "musp"), "mean_time": True, "gates_ns": (0, 0.03, 0.2), "frequency_mhz": 200.0}
+EXPLICIT = {f"{name}.rn.ftz.f32" for name in ("add", "mul", "sub")}  # never fused; those of a record are of this kind
+FUSED_IN_MEAN_DECAY = 4
 TWO = [0, 1]  # detectors that photons reach
 GATED = {"halves": True, "exit_map": True, "time_gates_ns": (0.0, 0.04, 0.1, 0.5)}
 FACES = ("cyclic", "cyclic", "mirror", "escape", "fresnel", "default")
@@ -136,6 +142,47 @@ def test_a_photon_that_goes_another_way_is_an_error():
         replay(changed, detectors=TWO)
     with pytest.raises(InvalidInput, match=f"photon {photons[5]} "):
         trajectories(changed)
+
+
+def test_a_record_changes_no_operation_of_the_photons_way():
+    """What the compiler fuses decides about the last bits, and so about where a photon goes."""
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason="no NVRTC: python -m pip install cuda-bindings")
+    builds = {}
+    for record in ((), ("RECORD=SCORES",), ("RECORD=TRAILS",)):
+        for defines in (("CONTINUOUS=0", "GATED=0"), ("CONTINUOUS=1", "GATED=1")):
+            chosen = kernels.options(defines=("DETECT=1", "SOURCE_KIND=0", *defines, *record), fast=True)
+            counts = operations_of(ptx_of(nvrtc, kernels.source(voxels_gpu._SOURCE), [*chosen, "-arch=sm_90"]))
+            builds.setdefault(defines, []).append(counts)
+    for plain, scores, trails in builds.values():
+        fused, products = "fma.rn.ftz.f32", "mul.ftz.f32"  # a sum alone may stand in several branches
+        assert plain[fused] > 30
+        assert (scores[fused], scores[products]) == (plain[fused], plain[products])
+        vertices = trails[products] - plain[products]  # what they have of their own: the decay of the weight
+        assert 0 < vertices < 20
+        assert trails[fused] - plain[fused] == FUSED_IN_MEAN_DECAY * vertices
+
+
+def ptx_of(nvrtc, text, options):
+    """What the compiler makes of CUDA source text."""
+
+    def done(answer):
+        assert answer[0] == nvrtc.nvrtcResult.NVRTC_SUCCESS
+        return answer[1] if len(answer) > 1 else None
+
+    program = done(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
+    done(nvrtc.nvrtcCompileProgram(program, len(options), [word.encode() for word in options]))
+    ptx = b" " * done(nvrtc.nvrtcGetPTXSize(program))
+    done(nvrtc.nvrtcGetPTX(program, ptx))
+    done(nvrtc.nvrtcDestroyProgram(program))
+    return ptx.decode()
+
+
+def operations_of(ptx):
+    """How often each arithmetic operation on float32 is in the kernel that traces photons."""
+    kernel = ptx[ptx.index("trace_photons") :]
+    kernel = kernel[: kernel.index("fold_batches")] if "fold_batches" in kernel else kernel
+    found = re.findall(r"^\s+(?:@\S+ )?((?:fma|mul|add|sub|div|rcp|sqrt|sin|cos)[a-z0-9.]*\.f32)\s", kernel, re.M)
+    return Counter(name for name in found if name not in EXPLICIT)
 
 
 # -- trajectories -----------------------------------------------------------------------------------------------------

@@ -23,12 +23,15 @@ from tests.light.test_replay_backends import check_same
 
 HEAD = layered_domain((8, 9, 10), 2.0)
 PLACE = Source(position_mm=(0, 0, 1), direction=(0, 0, -1))
-SPOTS = ((4.0, 0.0, 1.0), (-4.0, 2.0, 1.0))
+SPOTS = ((4.0, 0.0, 1.0, 5.0), (-4.0, 2.0, 1.0, 5.0))
 
 
 @functools.cache
 def run():
-    detectors = [Detector(position_mm=spot, radius_mm=5.0, name=f"D{number}") for number, spot in enumerate(SPOTS, 1)]
+    detectors = [
+        Detector(position_mm=tuple(spot), radius_mm=radius, name=f"D{number}")
+        for number, (*spot, radius) in enumerate(SPOTS, 1)
+    ]
     return simulate(HEAD, PLACE, LightSettings(photons=2000, batches=4), detectors=detectors, device="cpu")
 
 
@@ -57,7 +60,7 @@ def test_volumes_have_errors_and_all_else_beside_them(tmp_path):
     assert beside["unit"] == "rad mm"
     assert [channel["detector"] for channel in beside["channels"]] == ["D1", "D2"]
     np.testing.assert_allclose(beside["label_sums"], part.label_sums)
-    errors = np.asarray(nib.load(tmp_path / beside["standard_error"]).dataobj)
+    errors = np.asarray(nib.load(tmp_path / beside["napari_gpubio"]["standard_error"]).dataobj)
     np.testing.assert_array_equal(np.moveaxis(errors, -1, 0), part.errors)
 
 
@@ -95,7 +98,7 @@ def light(*arguments):
 
 
 def light_head(*arguments, detectors=SPOTS):
-    places = [word for spot in detectors for word in ("--detector", *map(str, spot), "5")]
+    places = [word for *spot, radius in detectors for word in ("--detector", *map(str, spot), str(radius))]
     return light(
         "head.nii.gz", "--properties", "head.csv", "--position", "0", "0", "1", "--direction", "0", "0", "-1",
         "--device", "cpu", "--photons", "2000", "--batches", "4", *places, *arguments,
@@ -125,7 +128,7 @@ def test_the_shell_writes_volumes(folder):
 
 
 def test_a_detector_that_nobody_reached_is_named(folder, capsys):
-    assert light_head("--jacobian", "j.npz", detectors=(*SPOTS, (6.5, 7.5, -18.0))) == 0
+    assert light_head("--jacobian", "j.npz", detectors=(*SPOTS, (6.0, 7.0, -20.0, 0.05))) == 0
     assert "no photon has reached D3" in capsys.readouterr().err
     assert len(load_jacobians("j.npz").channels) == 2
 

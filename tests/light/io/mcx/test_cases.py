@@ -150,7 +150,7 @@ def test_what_is_left_out_is_noted(read, session, words):
         (case(Session={"Photons": "many"}), "Session.Photons is 'many'; give a number"),
         (case(Session={"Photons": 10**400}), "give a number"),
         (case(Session={"RNGSeed": "base.mch"}), "'base.mch', a replay of photons from seeds of another program"),
-        (case(Optode={"Source": {"Frequency": -1e8}}), "Frequency is -1e"),
+        (case(Optode={"Source": {"Pos": [29, 29, 0], "Dir": [0, 0, 1], "Frequency": -1e8}}), "Frequency is -1e"),
         (case(Session={"BCFlags": "xyz"}), "BCFlags is 'xyz'"),
         (case(Session={"BCFlags": "c_____"}), "only one face of axis i is cyclic"),
         (case(Session={"DoMismatch": "yes"}), "give a number"),
