@@ -17,13 +17,17 @@ from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.guide import guided_steps
+from napari_gpubio.light.io.jacobians import save_jacobians, write_jacobian
 from napari_gpubio.light.io.mcx.cases import read_mcx
-from napari_gpubio.light.io.mcx.output import McxCase, write_mcx_output
+from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxReplayed, write_mcx_output
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.table import read_table
+from napari_gpubio.light.io.trajectories import save_trajectories
 from napari_gpubio.light.io.volumes import read_domain, read_irradiance, write_fluence
+from napari_gpubio.light.jacobian import COEFFICIENTS, Jacobian, Jacobians
 from napari_gpubio.light.layers import cli as mcml
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.replay import check_request, detector_names, replay_steps
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
@@ -33,6 +37,7 @@ from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, fluence_unit
 from napari_gpubio.light.summary import NumberRow, number_rows, write_csv, write_spectrum
 from napari_gpubio.light.surface import ALL_ROUND, inward_normal, source_problem
 from napari_gpubio.light.tissue import media_at_wavelengths
+from napari_gpubio.light.trajectories import trajectories_steps
 
 _POINT = ("X", "Y", "Z")
 _MOST_WAVELENGTHS = 10_000
@@ -45,6 +50,8 @@ _EXAMPLE = """example:
       --tissue 2 'skull (Strangman 2003)' --position 0 0 80 --detector 30 0 75 1.5 --spectrum light.csv
 
   napari-gpubio light case.json --device cuda:0
+
+  napari-gpubio light --resume head.npz --jacobian jacobians.npz --jacobian-of mua musp --jacobian-frequency-mhz 100
 
 Ctrl-C ends a run early: what was done is written, and --resume head.npz goes on with it."""
 
@@ -86,6 +93,7 @@ def add_verb(verbs: Any) -> None:
         help=f"for the faces {', '.join(FACES)}: one of {', '.join(FACE_RULES)} each",
     )
     _add_outputs(verb)
+    _add_replay(verb)
     verb.set_defaults(run=run, photons=None)  # None: not given, so that --resume takes those of its result
 
 
@@ -132,6 +140,23 @@ def _add_outputs(verb: argparse.ArgumentParser) -> None:
     group.add_argument("--threshold", type=float, help="print the volume of each label above this fluence")
 
 
+def _add_replay(verb: argparse.ArgumentParser) -> None:
+    group = verb.add_argument_group("detected photons, traced again")
+    group.add_argument(
+        "--jacobian", type=Path, metavar="FILE",
+        help="how what the detectors measure changes with the coefficients of each voxel: .npz holds all of it, "
+        ".nii.gz one volume for each detector, with a JSON file beside it",
+    )  # fmt: skip
+    group.add_argument(
+        "--jacobian-of", nargs="+", choices=tuple(COEFFICIENTS), default=["mua"], metavar="COEFFICIENT",
+        help=f"some of {', '.join(COEFFICIENTS)} (default: mua)",
+    )  # fmt: skip
+    group.add_argument("--jacobian-mean-time", action="store_true", help="also of the mean time of flight")
+    group.add_argument("--jacobian-gates-ns", type=float, nargs="+", metavar="EDGE", help="also in these time gates")
+    group.add_argument("--jacobian-frequency-mhz", type=float, metavar="F", help="also of amplitude and phase")
+    group.add_argument("--trajectories", type=Path, metavar="FILE.npz", help="the ways of the first 1000 of them")
+
+
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     unit = _unit(options)
@@ -146,6 +171,7 @@ def run(options: argparse.Namespace) -> int:
     _write(result, rows, unit, options, case)
     if by_wavelength:
         _write_spectrum(result, by_wavelength, options.spectrum)
+    _replay(options, result)
     return 0 if result.complete else STOPPED
 
 
@@ -292,10 +318,13 @@ def _check_outputs(options: argparse.Namespace) -> None:
         raise InvalidInput(f"the threshold is {options.threshold}; it must not be negative")
     if options.out is not None:
         sidecar_path(options.out)
-    for path, suffix in ((options.result, ".npz"), (options.numbers, ".csv"), (options.spectrum, ".csv")):
+    _check_replay(options)
+    endings = ((options.result, ".npz"), (options.numbers, ".csv"), (options.spectrum, ".csv"))
+    for path, suffix in (*endings, (options.trajectories, ".npz")):
         if path is not None and path.suffix.lower() != suffix:
             raise InvalidInput(f"{path.name} does not end in {suffix}; give it this ending")
-    for path in (options.out, options.result, options.numbers, options.spectrum):
+    written = (options.out, options.result, options.numbers, options.spectrum, options.jacobian, options.trajectories)
+    for path in written:
         if path is not None:
             check_folder(path)
 
@@ -316,7 +345,7 @@ def _write(
     problems = []
     if case is not None:
         try:
-            print(*write_mcx_output(Path(), case, result), sep="\n")
+            print(*write_mcx_output(Path(), case, result, replayed=_mcx_replayed(options, case, result)), sep="\n")
         except (InvalidInput, OSError) as error:
             problems.append(str(error))
     for path, write in writers:
@@ -352,3 +381,93 @@ def table_lines(rows: Sequence[NumberRow]) -> Iterator[str]:
             yield group
         note = f"  ({row.note})" if row.note else ""
         yield f"  {row.name:{width}}  {row.text} {row.unit}".rstrip() + note
+
+
+def _mcx_replayed(options: argparse.Namespace, case: McxCase, result: LightResult) -> McxReplayed:
+    """Trace photons again, if an MCX input file asks for what takes that."""
+    jacobians, ways = None, None
+    with stop_at_interrupt() as stop:
+        if case.replays:
+            steps = replay_steps(
+                result, of=("mua", "mus") if case.output_type == "p" else ("mua",),
+                gates_ns=None if case.output_type == "r" else case.settings.time_gates_ns,
+                frequency_mhz=case.frequency_mhz if case.output_type == "r" else None,
+                detectors=sorted(set(result.detected.detector.tolist())) or None, device=options.device, stop=stop,
+            )  # fmt: skip
+            jacobians = drive(steps, draw_progress)
+        if case.trajectories:
+            photons = None if case.replays else min(MOST_TRAJECTORIES, case.settings.photons)
+            ways = drive(trajectories_steps(result, photons, device=options.device, stop=stop), draw_progress)
+    return McxReplayed(jacobians, ways)
+
+
+# -- detected photons, traced again -----------------------------------------------------------------------------------
+
+
+def _check_replay(options: argparse.Namespace) -> None:
+    """Find out before the simulation whether its photons can be replayed as requested."""
+    if options.jacobian is None and options.trajectories is None:
+        return
+    is_mcx = options.labels is not None and options.labels.suffix.lower() in MCX_SUFFIXES
+    if not options.detector and options.resume is None and not is_mcx:
+        raise InvalidInput(
+            "--jacobian and --trajectories are of detected photons; place detectors: --detector X Y Z RADIUS"
+        )
+    if options.jacobian is not None:
+        check_request(options.jacobian_of, options.jacobian_gates_ns, options.jacobian_frequency_mhz)
+        if options.jacobian.suffix.lower() != ".npz":
+            sidecar_path(options.jacobian)
+
+
+def _replay(options: argparse.Namespace, result: LightResult) -> None:
+    """Trace detected photons again, if that is requested, and write what they tell; Ctrl-C keeps what is done."""
+    reached = sorted(set(result.detected.detector.tolist()))
+    if options.jacobian is not None and 0 < len(reached) < len(result.detectors):
+        names = [name for number, name in enumerate(detector_names(result)) if number not in reached]
+        print(f"warning: no photon has reached {', '.join(names)}, so there is no Jacobian of it", file=sys.stderr)
+    with stop_at_interrupt() as stop:
+        if options.jacobian is not None:
+            steps = replay_steps(
+                result, of=options.jacobian_of, mean_time=options.jacobian_mean_time,
+                gates_ns=options.jacobian_gates_ns, frequency_mhz=options.jacobian_frequency_mhz,
+                detectors=reached or None, device=options.device, stop=stop,
+            )  # fmt: skip
+            jacobians = drive(steps, draw_progress)
+            for note in jacobians.notes:
+                print(f"note: {note}", file=sys.stderr)
+            print("\n".join(_jacobian_lines(jacobians)))
+            _write_jacobians(options.jacobian, jacobians)
+        if options.trajectories is not None:
+            ways = drive(trajectories_steps(result, device=options.device, stop=stop), draw_progress)
+            save_trajectories(options.trajectories, ways)
+            print(options.trajectories)
+
+
+def _write_jacobians(path: Path, jacobians: Jacobians) -> None:
+    if path.suffix.lower() == ".npz":
+        save_jacobians(path, jacobians)
+        print(path)
+        return
+    for one, part in jacobian_files(path, jacobians):
+        write_jacobian(one, jacobians, part)
+        print(one)
+
+
+def jacobian_files(path: Path, jacobians: Jacobians) -> Iterator[tuple[Path, Jacobian]]:
+    """Paths of NIfTI files for the parts of Jacobians: the path itself for a single one, else with its name added."""
+    name = path.name
+    ending = ".nii.gz" if name.lower().endswith(".nii.gz") else path.suffix
+    for part in jacobians.parts:
+        gate = "" if part.gate_ns is None else f"_{part.gate_ns[0]:g}-{part.gate_ns[1]:g}ns"
+        added = f"_{part.measure}{gate}_{part.coefficient}" if len(jacobians.parts) > 1 else ""
+        yield path.with_name(f"{name.removesuffix(ending)}{added}{ending}"), part
+
+
+def _jacobian_lines(jacobians: Jacobians) -> Iterator[str]:
+    """Lines of a table: for each channel and part, the sum over each label with its error."""
+    for index, channel in enumerate(jacobians.channels):
+        yield f"{channel.name}, {channel.separation_mm:.1f} mm"
+        for part in jacobians.parts:
+            sums = zip(jacobians.labels, part.label_sums[index], part.label_errors[index], strict=True)
+            listed = ", ".join(f"{label}: {value:.4g} ± {error:.2g}" for label, value, error in sums)
+            yield f"  {part.name} by label, {part.unit}: {listed}"

@@ -57,6 +57,7 @@ VOXELS = [
 ]
 VOXELS += [(*VOXELS[0][:-1], f"SOURCE_KIND={kind}") for kind in SOURCE_KINDS if kind]
 VOXELS += [(*VOXELS[0][:-2], "THIN=1", "SOURCE_KIND=0")]
+REPLAYS = [(*defines, f"RECORD={record}") for defines in (VOXELS[2], VOXELS[7]) for record in ("SCORES", "TRAILS")]
 LAYERS = [
     ("THREADS=256", f"CACHE={cache}", f"HISTORY={history}", f"ABSORPTION={absorption}")
     for cache in (0, 1)
@@ -82,7 +83,8 @@ SPECIALIZATIONS = {
     "dose/kernels/histogram/dvh.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
     "tracts/kernels/rays/geodesic.cu": RAYS,
     "tracts/kernels/tensors/tensors.cu": BOTH_REALS,
-    "light/kernels/voxels/voxels.cu": VOXELS,
+    "light/kernels/voxels/voxels.cu": VOXELS + REPLAYS,
+    "light/kernels/replay/fold.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
     "light/kernels/layers/layers.cu": LAYERS,
     **{f"speckle/kernels/contrast/{name}.cu": defines for name, defines in SPECKLE.items()},
 }
@@ -90,6 +92,7 @@ SPECIALIZATIONS = {
 STRICT = {
     "denoise/kernels/fluence/fluence.cu",
     "dose/kernels/histogram/dvh.cu",
+    "light/kernels/replay/fold.cu",
     "speckle/kernels/contrast/direct.cu",
     "speckle/kernels/contrast/sequences.cu",
     "speckle/kernels/contrast/windows.cu",
@@ -102,6 +105,7 @@ STRICT = {
 FAST = {"denoise/kernels/anlm/anlm.cu", "light/kernels/voxels/voxels.cu", "light/kernels/layers/layers.cu"}
 # Files that mix float with double because they mean double.
 DOUBLE_ON_PURPOSE = {
+    "light/kernels/replay/fold.cu",
     "speckle/kernels/contrast/direct.cu",
     "tracts/kernels/bootstrap/bootstrap.cu",
     "tracts/kernels/tensors/tensors.cu",
@@ -122,8 +126,8 @@ REGISTERS = {
     "compose_rows REAL=double": 64,
     "eigen_rows REAL=float": 72,
     "eigen_rows REAL=double": 72,
-    **{f"trace_photons {' '.join(defines)}": 64 for defines in VOXELS},  # its launch bounds leave no more
-    **{f"fold_batches {' '.join(defines)}": 80 for defines in VOXELS},
+    **{f"trace_photons {' '.join(defines)}": 64 for defines in VOXELS + REPLAYS},  # its launch bounds leave no more
+    **{f"fold_batches {' '.join(defines)}": 80 for defines in VOXELS + REPLAYS},
     **{f"trace_layers {' '.join(defines)}": 64 for defines in LAYERS},  # so that four blocks share a processor
     **{f"trace_simply {' '.join(defines)}": 72 for defines in LAYERS},
     **{f"fill_spatial {' '.join(SPECKLE['windows'][n])}": most for n, most in ((0, 63), (1, 71), (2, 63))},
@@ -135,7 +139,7 @@ SPILLS = {
     **{f"average {' '.join(defines)}": 64 for defines in ANLM},
     **{f"tally_voxels LABEL=unsigned {label}": 24 for label in ("char", "short")},  # so that three blocks share one
     f"trace_vanaart {' '.join(RAYS[1])}": 16,  # 12 on sm_90, 4 on sm_120
-    **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS},  # 32 with fast maths on sm_90, else 0 to 8
+    **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS + REPLAYS},  # 36 with a record, else 0 to 32
     **{f"trace_simply {' '.join(defines)}": 24 for defines in LAYERS},  # 20 without the map on sm_80 and sm_90
     # Around the frames' edges and in builds with a dark frame; 36 at most.
     **{

@@ -173,7 +173,7 @@ def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightR
         raise InvalidInput(f"its 'absorbed' has {odd[0]!r}, which is no label; it was changed: save the result again")
     photons = {name: entry(arrays, f"detected/{name}", np.ndarray) for name in _PHOTON_ARRAYS}
     state = within(arrays, "state")
-    domain = _domain(entry(described, "domain", dict), within(arrays, "domain"))
+    domain = domain_from(entry(described, "domain", dict), within(arrays, "domain"))
     settings = _made(LightSettings, described.get("settings"))
     return LightResult(
         domain=domain,
@@ -211,7 +211,13 @@ def media_from(rows: Any) -> tuple[Medium, ...]:
     return tuple(_made(Medium, row) for row in rows)
 
 
-def _domain(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> Domain:
+def domain_arrays() -> tuple[str, ...]:
+    """Names of the arrays of a domain, which files have apart from its description."""
+    return _DOMAIN_ARRAYS
+
+
+def domain_from(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> Domain:
+    """Return a domain from its description and its arrays; `InvalidInput` if they are damaged."""
     values = {name: value for name, value in described.items() if name != "shape"}
     values["media"] = media_from(entry(values, "media", list))
     values["path"] = None if values.get("path") is None else Path(entry(values, "path", str))

@@ -21,7 +21,7 @@ from napari_gpubio.light.io.foreign import check_mcx_bytes, check_mcx_root
 from napari_gpubio.light.io.mcx.domain import MOST_ROWS, McxFrame, frame_of, read_domain, read_frame, write_domain
 from napari_gpubio.light.io.mcx.inp import load_inp
 from napari_gpubio.light.io.mcx.jdata import Section, load_json, shown
-from napari_gpubio.light.io.mcx.output import OUTPUTS, McxCase
+from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, OUTPUTS, REPLAYS, McxCase
 from napari_gpubio.light.io.mcx.source import read_source, write_source
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.settings import FACES, LightSettings
@@ -31,11 +31,12 @@ _MOST_NAMED = 8
 # What is read, or changes nothing but how MCX runs and what it saves.
 _KEYS = {
     "Session": "ID Photons RNGSeed BCFlags BC DoMismatch DoSpecular DoSaveRef DoNormalize DoSaveVolume DoPartialPath "
-    "DoSaveExit DoSaveSeed DoDCS DoAutoThread MaxDetPhoton MinEnergy OutputType OutputFormat SaveDataMask RootPath",
+    "DoSaveExit DoSaveSeed DoDCS DoAutoThread MaxDetPhoton MinEnergy OutputType OutputFormat SaveDataMask RootPath "
+    "DebugFlag",
     "Forward": "T0 T1 Dt",
     "Domain": "Media MediaFormat Dim VolumeFile LengthUnit Step OriginType",
     "Optode": "Source Detector",
-    "Optode.Source": "Type Pos Dir Param1 Param2 Pattern SrcNum Weight Frequency",
+    "Optode.Source": "Type Pos Dir Param1 Param2 Pattern SrcNum Weight Frequency Omega",
 }
 
 
@@ -91,7 +92,17 @@ def _case(root: Section, path: Path) -> McxCase:
         name=session.text("ID", path.stem),
         output_type=_output_type(session),
         output_format=session.text("OutputFormat", "jnii").lower(),
+        frequency_mhz=_frequency_mhz(root.section("Optode").section("Source")),
+        trajectories="m" in session.text("DebugFlag", "").lower(),
     )
+
+
+def _frequency_mhz(source: Section) -> float | None:
+    """Modulation frequency, which MCX has in Hz; in an example of its own, as an angular frequency in rad/s."""
+    hertz = source.number("Frequency", 0.0) or source.number("Omega", 0.0) / (2.0 * math.pi)
+    if not hertz >= 0:
+        raise InvalidInput(f"Optode.Source.Frequency is {hertz:g} Hz; it must not be negative")
+    return hertz / 1e6 or None
 
 
 def _unused(root: Section) -> list[str]:
@@ -263,7 +274,10 @@ def _read_faces(letters: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _read_seed(session: Section) -> tuple[int, tuple[str, ...]]:
     if isinstance(session.get("RNGSeed"), str):
-        raise InvalidInput(f"Session.RNGSeed is {session.text('RNGSeed')[:60]!r}, a replay of photons; give an integer")
+        raise InvalidInput(
+            f"Session.RNGSeed is {session.text('RNGSeed')[:60]!r}, a replay of photons from seeds of another program, "
+            "which go other ways here; give an integer: photons are run, and with OutputType J, P or R replayed"
+        )
     seed = session.whole("RNGSeed", -1)
     if seed >= 0:
         return seed, ()
@@ -278,8 +292,12 @@ def _other_notes(session: Section, settings: LightSettings) -> list[str]:
     if settings.refraction and not settings.specular:
         notes.append("DoSpecular is off, as it is by default in MCX: light enters without specular loss.")
     output = _output_type(session)
-    if output not in OUTPUTS:
-        notes.append(f"OutputType {output!r} is not made; there are {', '.join(OUTPUTS.values())}.")
+    if output in REPLAYS:
+        notes.append(f"OutputType {output!r}: photons are run, and those detected are replayed; no seeds are needed.")
+    elif output not in OUTPUTS:
+        notes.append(f"OutputType {output!r} is not made; there are {', '.join((OUTPUTS | REPLAYS).values())}.")
+    if "m" in session.text("DebugFlag", "").lower():
+        notes.append(f"DebugFlag M: the ways of {MOST_TRAJECTORIES:,} photons at most are written, 1000 vertices each.")
     if not session.flag("DoNormalize", default=True):
         notes.append("DoNormalize is off; results are per launched photon all the same.")
     return notes + [f"{key}: {what}." for key, what in _NOT_DONE.items() if session.get(key)]

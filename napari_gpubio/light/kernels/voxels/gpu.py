@@ -33,7 +33,7 @@ SCENE = struct_layout(
 PHOTONS = struct_layout(
     {"first": np.uint64, "count": np.uint32, "counter": POINTER}
     | dict.fromkeys(("first_slot", "rest", "batch_size"), np.uint32)
-    | {"paths": POINTER}
+    | {"paths": POINTER, "items": POINTER}
 )
 TALLIES = struct_layout(
     {"path": POINTER}
@@ -177,6 +177,7 @@ class Run:
             rest=min(p.batch_size - start % p.batch_size, _MOST),
             batch_size=min(p.batch_size, _MOST),
             paths=paths,
+            items=None,
         )
         tallies = struct(
             TALLIES,

@@ -46,6 +46,18 @@ from napari_gpubio.light.kernels.voxels.problem import (
     SPECULAR,
     TRUNCATED,
 )
+from napari_gpubio.light.kernels.voxels.record import (
+    ROULETTE_AT,
+    SCATTERED,
+    START,
+    TRUNCATED_AT,
+    Scores,
+    Trails,
+    add_scores,
+    item_of,
+    note_face,
+    note_vertex,
+)
 from napari_gpubio.light.kernels.voxels.start import begin
 
 _F, _L = np.float32, np.uint64
@@ -65,6 +77,8 @@ class Tallies(NamedTuple):
     detected, photons, numbers
         Number of photons detected, and their list: indices, shape (N,), and what `list_photon` notes of each, shape
         (N, DETECTED_NUMBERS + rows).
+    items, scores, trails
+        Indices of the photons to trace again, and what they leave behind; see ``record.py``.
     """
 
     path: Words
@@ -77,6 +91,9 @@ class Tallies(NamedTuple):
     detected: npt.NDArray[np.int64]
     photons: Words
     numbers: Floats
+    items: Words | None = None
+    scores: Scores | None = None
+    trails: Trails | None = None
 
 
 @leaf
@@ -176,7 +193,7 @@ def trace_photons(start, stop, first, scene, tallies):
     paths = np.empty(len(scene.media) if len(scene.detectors) else 0, np.float32)
     detecting = len(paths) > 0
     for i in range(start, stop):
-        item = _L(first + _L(i))
+        item = item_of(tallies.items, first, i)
         base = np.int64(item & _L(1)) * tallies.half_stride
         ax, ay, az, ux, uy, uz, state = begin(scene, scene.rare, stream(scene.seed, item))
         inside, cell, own_row, px, py, pz, ux, uy, uz, lost = enter(scene, ax, ay, az, ux, uy, uz)
@@ -193,10 +210,11 @@ def trace_photons(start, stop, first, scene, tallies):
         chance, state = uniform(state)
         s = minus_log(chance)
         dither, state = next_bits(state)
-        path, optical, gate, scatterings = ZERO, ZERO, np.int64(-1), 0
+        path, optical, gate, scatterings, seen = ZERO, ZERO, np.int64(-1), 0, 0
         limit = min(end * per_n, reach)
         for row in range(len(paths)):
             paths[row] = ZERO
+        note_vertex(tallies.trails, scene, i, START, cell, (ax, ay, az), (ux, uy, uz), (w, mua, n, path, optical))
         while True:
             way_x, way_y, way_z = ax * sx, ay * sy, az * sz
             nearest = min(way_x, way_y)
@@ -214,6 +232,9 @@ def trace_photons(start, stop, first, scene, tallies):
             else:
                 ax, ay, az = ax - length * abs(ux), ay - length * abs(uy), az - length * abs(uz)
                 path += length
+                note_vertex(
+                    tallies.trails, scene, i, SCATTERED, cell, (ax, ay, az), (ux, uy, uz), (w, mua, n, path, optical)
+                )
                 chance, state = uniform(state)
                 bits, state = next_bits(state)
                 cp, sp = turn(bits)
@@ -227,6 +248,7 @@ def trace_photons(start, stop, first, scene, tallies):
                 if path < limit:
                     continue
 
+            seen = add_scores(tallies.scores, i, cell, mus, path, scatterings, seen)
             # Book what the path in this voxel has absorbed.
             booked = w * path * mean_decay(mua * path)
             absorbed = min(mua * booked, w)
@@ -244,6 +266,9 @@ def trace_photons(start, stop, first, scene, tallies):
                 atomic_add(energy, BEFORE, rounded(absorbed * energy_scale))
             if optical >= end:
                 atomic_add(energy, TRUNCATED, rounded(w * energy_scale))
+                note_vertex(
+                    tallies.trails, scene, i, TRUNCATED_AT, cell, (ax, ay, az), (ux, uy, uz), (w, mua, n, path, optical)
+                )
                 break
             if w < scene.threshold:
                 chance, state = uniform(state)
@@ -253,6 +278,16 @@ def trace_photons(start, stop, first, scene, tallies):
                     w += gained
                 else:
                     atomic_add(energy, ROULETTE, rounded(w * energy_scale))
+                    note_vertex(
+                        tallies.trails,
+                        scene,
+                        i,
+                        ROULETTE_AT,
+                        cell,
+                        (ax, ay, az),
+                        (ux, uy, uz),
+                        (w, mua, n, path, optical),
+                    )
                     break
             limit = min((end - optical) * per_n, reach)
             if not leaves:
@@ -262,7 +297,7 @@ def trace_photons(start, stop, first, scene, tallies):
             along = ux if axis == 0 else uy if axis == 1 else uz
             forward = along > ZERO
             following, row, rule = behind_face(scene, cell, axis, forward)
-            reflected = rule == MIRROR
+            reflected, bent = rule == MIRROR, False
             if not reflected and row != own_row and (rule == FRESNEL or (scene.refraction and rule != ESCAPE)):
                 n2 = scene.media[row, 3]
                 if n2 != n:
@@ -270,8 +305,10 @@ def trace_photons(start, stop, first, scene, tallies):
                     chance, state = uniform(state)
                     reflected = chance < r
                     if not reflected:
+                        bx, by, bz = ux, uy, uz
                         ux, uy, uz = refracted(ux, uy, uz, axis, ct, n / n2)
                         sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
+                        bent = ux != bx or uy != by or uz != bz
             # Before a packet that stays lies the whole edge of a voxel; one that escapes is at the face.
             escapes = row == OUTSIDE and not reflected
             if axis == 0:
@@ -280,6 +317,10 @@ def trace_photons(start, stop, first, scene, tallies):
                 ay, uy = ZERO if escapes else hy, -uy if reflected else uy
             else:
                 az, uz = ZERO if escapes else hz, -uz if reflected else uz
+            note_face(
+                tallies.trails, scene, i, (cell, following, axis, forward), (ax, ay, az), (ux, uy, uz),
+                (reflected, row == OUTSIDE, bent, rule == CYCLIC), (w, optical),
+            )  # fmt: skip
             if reflected:
                 continue
             if escapes:

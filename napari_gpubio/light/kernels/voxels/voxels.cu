@@ -1,7 +1,8 @@
 // Photons through voxels, and the folding of finished batches. Counterpart: trace.py, fold.py.
 // Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there), GATED
 // (there are several time gates, or the first begins later than the light), THIN (light mostly crosses voxels without
-// being scattered there), SOURCE_KIND (see start.cuh).
+// being scattered there), SOURCE_KIND (see start.cuh), RECORD (photons of a list are traced again: SCORES or TRAILS of
+// record.cuh).
 #ifndef LABEL
 #define LABEL unsigned char
 #endif
@@ -17,11 +18,15 @@
 #ifndef THIN
 #define THIN 0
 #endif
+#ifndef RECORD
+#define RECORD 0
+#endif
 #ifndef SOURCE_KIND
 #define SOURCE_KIND scene.kind
 #endif
 
 #include "start.cuh"
+#include "record.cuh"
 
 // Chosen by measurement: threads of a block, blocks that a processor must have room for, threads of a warp that must be
 // without a photon before they get new ones, and voxels of a thread that folds (as on the host).
@@ -35,6 +40,7 @@ struct Photons {
     unsigned int* counter;  // of photons that threads have taken
     unsigned int first_slot, rest, batch_size;
     float* paths;  // scratch for the path in each medium, a row for each thread
+    const unsigned long long* items;  // with RECORD: indices of the photons, in place of those from `first` on
 };
 
 // Where they add up. Each batch (slot) has copies of its tally, which blocks share out. As TALLIES in gpu.py.
@@ -62,6 +68,10 @@ struct Flight {
     float s, path, limit, optical;  // optical depth to go, path not booked yet and its limit, optical path
     int gate, scatterings;
     float* paths;
+#if RECORD
+    unsigned int line;  // of the list of photons
+    int seen;  // scattering events that have been scored
+#endif
 };
 
 // The face that a photon is at, and the voxel and media row behind it.
@@ -121,7 +131,13 @@ __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, 
 __device__ __forceinline__ bool launch(
     const Scene& scene, const Photons& photons, const Tallies& tallies, unsigned int taken, Flight* f)
 {
+#if RECORD
+    f->item = photons.items[taken];
+    f->line = taken;
+    f->seen = 0;
+#else
     f->item = photons.first + taken;
+#endif
     f->slot = photons.first_slot + (taken < photons.rest ? 0u : 1u + (taken - photons.rest) / photons.batch_size);
     f->base = (f->slot * tallies.copies + blockIdx.x % tallies.copies) * tallies.slot_stride +
               (unsigned int)(f->item & 1u) * tallies.half_stride;
@@ -148,12 +164,17 @@ __device__ __forceinline__ bool launch(
     return inside;
 }
 
-// Scatter a path of `length` away in the same voxel.
-__device__ __forceinline__ void scatter(const Scene& scene, Flight* f, float length)
+// Go on in the same voxel.
+__device__ __forceinline__ void go_on(Flight* f, float length)
+{
+    f->ahead = nearer(f->ahead, f->photon.u, length);
+    f->path += length;
+}
+
+// Turn by a scattering angle.
+__device__ __forceinline__ void scatter(const Scene& scene, Flight* f)
 {
     const Vector before = f->photon.u;
-    f->ahead = nearer(f->ahead, before, length);
-    f->path += length;
     const float ct = scattering_cosine(f->m.g, f->random.uniform());
     float cp, sp;
     turn(f->random.next(), &cp, &sp);
@@ -173,8 +194,7 @@ __device__ __forceinline__ Face go_to_face(const Scene& scene, Flight* f, Vector
     const Packet& photon = f->photon;
     face.axis = ways.y < ways.x ? 1 : 0;
     if (ways.z < fminf(ways.x, ways.y)) face.axis = 2;
-    f->ahead = nearer(f->ahead, photon.u, length);
-    f->path += length;
+    go_on(f, length);
     f->s = fmaxf(f->s - length * f->m.mus, 0.0f);
     face.forward = part(photon.u, face.axis) > 0.0f;
     face.next = photon.cell + (face.forward ? stride_of(scene, face.axis) : -stride_of(scene, face.axis));
@@ -268,11 +288,43 @@ __device__ __forceinline__ void list_photon(const Scene& scene, const Tallies& t
     for (int q = 0; q < scene.media_rows; ++q) line[DETECTED_NUMBERS + q] = f.paths[q];
 }
 
+#if RECORD == TRAILS
+__device__ __forceinline__ void note_vertex(const Trails& trails, const Scene& scene, const Flight& f, VertexKind kind)
+{
+    note_vertex(trails, scene, f.line, kind, f.photon, mirrored(scene, f.ahead, f.photon.u), f.m, f.path, f.optical);
+}
+
+// Note what happens at a face, on this side of it, and behind it where the grid is cyclic.
+__device__ __forceinline__ void note_face(
+    const Trails& trails, const Scene& scene, const Flight& f, const Face& face, bool reflected, bool bent, bool wrapped)
+{
+    const float h = edge_of(scene, face.axis);
+    Vector at = mirrored(scene, f.ahead, f.photon.u);
+    put(&at, face.axis, face.forward ? h : 0.0f);
+    const VertexKind kind = reflected              ? REFLECTED
+                            : face.row == OUTSIDE ? ESCAPED_AT
+                            : wrapped             ? LEFT
+                            : bent                ? BENT
+                                                  : CROSSED;
+    if (kind != CROSSED || trails.crossings)
+        note(trails, scene, f.line, kind, f.photon.cell, at, f.photon.w, f.optical);
+    if (kind != LEFT) return;
+    put(&at, face.axis, face.forward ? 0.0f : h);
+    note(trails, scene, f.line, JUMPED, face.next, at, f.photon.w, f.optical);
+}
+#endif
+
 // Trace photons from their starts to their ends; threads without one take the next. A turn of the loop that has nothing
 // more to do goes back to its head, where the threads of a warp meet again; steps with early returns in functions of
 // their own would make them meet in between, which costs some percent.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-    trace_photons(const Scene given_scene, const Photons photons, const Tallies given_tallies)
+    trace_photons(const Scene given_scene, const Photons photons, const Tallies given_tallies
+#if RECORD == SCORES
+        , const Scores record
+#elif RECORD == TRAILS
+        , const Trails record
+#endif
+    )
 {
     const Scene scene = in_registers(given_scene);
     const Tallies tallies = in_registers(given_tallies);
@@ -296,20 +348,33 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             const unsigned int taken = atomicAdd(photons.counter, 1u);
             if (taken >= photons.count) return;
             alive = launch(scene, photons, tallies, taken, &f);
+#if RECORD == TRAILS
+            if (alive) note_vertex(record, scene, f, START);
+#endif
             continue;
         }
         if (THIN ? scattering >= crossing : 2 * scattering >= 3 * crossing) {
             if (!scatters) continue;
-            scatter(scene, &f, length);
+            go_on(&f, length);
+#if RECORD == TRAILS
+            note_vertex(record, scene, f, SCATTERED);
+#endif
+            scatter(scene, &f);
             continue;
         }
         if (!alive || scatters) continue;
 
         Face face{0, photon.cell, OUTSIDE, false};
         if (!due) face = go_to_face(scene, &f, ways, to_face);
+#if RECORD == SCORES
+        f.seen = add_scores(record, f.line, photon.cell, f.m.mus, f.path, f.scatterings, f.seen);
+#endif
         book(scene, tallies, &f);
         if (f.optical >= scene.end) {
             add_energy(tallies, f, TRUNCATED, photon.w);
+#if RECORD == TRAILS
+            note_vertex(record, scene, f, TRUNCATED_AT);
+#endif
             alive = false;
             continue;
         }
@@ -320,6 +385,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
                 photon.w += gained;
             } else {
                 add_energy(tallies, f, ROULETTE, photon.w);
+#if RECORD == TRAILS
+                note_vertex(record, scene, f, ROULETTE_AT);
+#endif
                 alive = false;
                 continue;
             }
@@ -329,7 +397,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 
         // Cross the face, be reflected at it, or escape. Before a packet that stays lies the whole edge of a voxel.
         const int rule = behind_face(scene, photon.cell, &face);
+#if RECORD == TRAILS
+        const Vector before = photon.u;
+#endif
         const bool reflected = reflect_or_bend(scene, &f, face, rule);
+#if RECORD == TRAILS
+        const bool bent = photon.u.x != before.x || photon.u.y != before.y || photon.u.z != before.z;
+        note_face(record, scene, f, face, reflected, bent, rule == CYCLIC);
+#endif
         put(&f.ahead, face.axis, edge_of(scene, face.axis));
         if (reflected) continue;
         if (face.row == OUTSIDE) {

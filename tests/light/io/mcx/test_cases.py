@@ -99,11 +99,13 @@ def test_settings(read):
     [
         ({"DoMismatch": 1}, "without specular loss"),
         ({"RNGSeed": -1}, "seed from the clock"),
-        ({"OutputType": "J"}, "OutputType 'j' is not made"),
+        ({"OutputType": "M"}, "OutputType 'm' is not made"),
+        ({"OutputType": "J"}, "those detected are replayed"),
         ({"DoNormalize": 0}, "per launched photon all the same"),
         ({"DoDCS": True}, "momentum transfer"),
         ({"BCFlags": "______001000"}, "Whole faces cannot be detectors"),
-        ({"DebugFlag": "M"}, "Not used here: Session.DebugFlag"),
+        ({"DebugFlag": "MP"}, "DebugFlag M: the ways of"),
+        ({"ReplayDet": 2}, "Not used here: Session.ReplayDet"),
     ],
 )
 def test_what_is_left_out_is_noted(read, session, words):
@@ -148,7 +150,8 @@ def test_what_is_left_out_is_noted(read, session, words):
         (case(Session={"Photons": 0}), "photons is 0"),
         (case(Session={"Photons": "many"}), "Session.Photons is 'many'; give a number"),
         (case(Session={"Photons": 10**400}), "give a number"),
-        (case(Session={"RNGSeed": "base.mch"}), "a replay of photons"),
+        (case(Session={"RNGSeed": "base.mch"}), "'base.mch', a replay of photons from seeds of another program"),
+        (case(Optode={"Source": {"Pos": [29, 29, 0], "Dir": [0, 0, 1], "Frequency": -1e8}}), "Frequency is -1e"),
         (case(Session={"BCFlags": "xyz"}), "BCFlags is 'xyz'"),
         (case(Session={"BCFlags": "c_____"}), "only one face of axis i is cyclic"),
         (case(Session={"DoMismatch": "yes"}), "give a number"),
