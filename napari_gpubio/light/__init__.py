@@ -16,8 +16,9 @@ from types import ModuleType
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.patterns import PatternResult, simulate_patterns, simulate_patterns_steps
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
-from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_steps
+from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_each, simulate_each_steps, simulate_steps
 from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
@@ -33,6 +34,7 @@ __all__ = [
     "LightResult",
     "LightSettings",
     "Medium",
+    "PatternResult",
     "Sensitivity",
     "Source",
     "io",
@@ -41,6 +43,10 @@ __all__ = [
     "phantom",
     "sensitivity",
     "simulate",
+    "simulate_each",
+    "simulate_each_steps",
+    "simulate_patterns",
+    "simulate_patterns_steps",
     "simulate_steps",
     "statistics",
     "theory",

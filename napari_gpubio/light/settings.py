@@ -8,7 +8,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import AnySource, Source, all_sources
 
 FACES = ("-i", "+i", "-j", "+j", "-k", "+k")
 FACE_RULES = ("default", "escape", "fresnel", "mirror", "cyclic")
@@ -105,7 +105,7 @@ class LightCase:
     Parameters
     ----------
     domain, source, settings, detectors
-        What `napari_gpubio.light.simulate` takes.
+        What `napari_gpubio.light.simulate` takes; ``source`` is a tuple where there are several.
     notes
         Messages to the user about what was changed or left out.
     name
@@ -113,8 +113,13 @@ class LightCase:
     """
 
     domain: Domain
-    source: Source
+    source: AnySource
     settings: LightSettings
     detectors: tuple[Detector, ...]
     notes: tuple[str, ...]
     name: str
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The source, or all of them."""
+        return all_sources(self.source)

@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "normal_cone": ("angle_sd_deg",),
     "zgaussian": ("angle_sd_deg",),
 }
-WITH_ANGLES = tuple(kind for kind in KINDS if kind == "pencil" or "focus_mm" in KINDS[kind] and kind != "hyperboloid")
+WITH_ANGLES = tuple(kind for kind in KINDS if kind == "pencil" or ("focus_mm" in KINDS[kind] and kind != "hyperboloid"))
 MOST_ANGLES, MOST_SOURCES = 1 << 20, 1 << 16
 RECTANGLES = ("planar", "pattern", "slit", "pencil_array", "fourier")  # kinds that have a direction of the width
 DISKS = ("fiber", "gaussian", "disk", "lambertian", "hyperboloid")  # kinds that have a radius across the direction
@@ -163,7 +163,9 @@ class Source:
         self._check_angles()
         weight = float(self.weight)
         if not 0 < weight < math.inf:
-            raise InvalidInput(f"the source's weight is {weight:g}; give a number greater than 0, or leave the source out")
+            raise InvalidInput(
+                f"the source's weight is {weight:g}; give a number greater than 0, or leave the source out"
+            )
         object.__setattr__(self, "weight", weight)
         if self.kind == "pattern":
             if self.pattern is None:
@@ -194,7 +196,7 @@ class Source:
         least = 1 if self.launch_angles_are_discrete else 2
         if not least <= len(angles) <= MOST_ANGLES:
             raise InvalidInput(f"the source has {len(angles)} launch angles; give {least} to {MOST_ANGLES:,}")
-        if not (np.isfinite(angles).all() and 0 <= angles[0] and angles[-1] <= 180):
+        if not (np.isfinite(angles).all() and angles[0] >= 0 and angles[-1] <= 180):
             raise InvalidInput("the source's launch angles must be numbers from 0 to 180 degrees")
         if (fall := np.flatnonzero(np.diff(angles) < 0)).size:
             low, high = angles[fall[0] : fall[0] + 2]

@@ -409,5 +409,7 @@ class VoxelProblem(BatchedProblem):
         """Bytes that a run keeps for volumes: media rows, coefficients, tallies, sums and squares, and exits."""
         per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates)
         per_cell = (per_cell + 8 * bool(self.settings.exit_map)) * self.patterns
+        if self.shares is not None:  # tallies of one pattern are copied for folding
+            per_cell += 8 * tallies * self.halves * self.gates
         per_cell += self.rows.itemsize + 8 * self.domain.is_continuous
         return self.cells * per_cell + self.media.nbytes + self.energy_size * 8 * self.batch_count

@@ -23,7 +23,6 @@ from napari_gpubio.light.kernels.voxels.problem import (
     CYLINDER,
     DISK,
     EMISSION_STEP,
-    EVEN,
     FOCUSED,
     FOURIER,
     GAUSSIAN,
@@ -225,18 +224,17 @@ def begin_somewhere(scene, rare, several, state):
     """As `begin`, at one of several sources, which the first random number draws; None: there is but one."""
     if several is None:
         return begin(scene, rare, state)
-    else:
-        u, state = uniform(state)
-        which = first_above(several.chances, u)
-        first, places = which * SOURCE_NUMBERS, several.places
-        origin = Origin(
-            np.int64(places[which, 0]),
-            scene.source[first : first + SOURCE_NUMBERS],
-            scene.pattern[places[which, 2] : places[which, 3]],
-            np.int64(places[which, 1]),
-            scene.angles,
-        )
-        return begin(origin, rare, state)
+    u, state = uniform(state)
+    which = first_above(several.chances, u)
+    first, places = which * SOURCE_NUMBERS, several.places
+    origin = Origin(
+        np.int64(places[which, 0]),
+        scene.source[first : first + SOURCE_NUMBERS],
+        scene.pattern[places[which, 2] : places[which, 3]],
+        np.int64(places[which, 1]),
+        scene.angles,
+    )
+    return begin(origin, rare, state)
 
 
 @pruned
@@ -244,8 +242,7 @@ def pixel_of(scene, shares, item):
     """Pixel of a pattern that a photon starts from, where its weights depend on it; as `begin` draws it."""
     if shares is None:
         return 0
-    else:
-        _, state = uniform(stream(scene.seed, item))
-        _, state = uniform(state)
-        u2, _ = uniform(state)
-        return first_above(scene.pattern, u2)
+    _, state = uniform(stream(scene.seed, item))
+    _, state = uniform(state)
+    u2, _ = uniform(state)
+    return first_above(scene.pattern, u2)

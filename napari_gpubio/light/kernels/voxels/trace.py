@@ -82,7 +82,16 @@ def add_energy(tallies, shares, pixel, part, weight):
         patterns = shares.shape[1]
         for k in range(patterns):
             if shares[pixel, k] > ZERO:
-                atomic_add(tallies.energy, part * patterns + k, rounded(weight * shares[pixel, k] * tallies.energy_scale))
+                atomic_add(
+                    tallies.energy, part * patterns + k, rounded(weight * shares[pixel, k] * tallies.energy_scale)
+                )
+
+
+@pruned
+def add_launched(tallies, shares, pixel):
+    """Add the weights that a photon starts with, where patterns share it."""
+    if shares is not None:
+        add_energy(tallies, shares, pixel, LAUNCHED, ONE)
 
 
 @pruned
@@ -227,8 +236,7 @@ def trace_photons(start, stop, first, scene, tallies):
         item = _L(first + _L(i))
         base = np.int64(item & _L(1)) * tallies.half_stride
         pixel = pixel_of(scene, shares, item)
-        if shares is not None:
-            add_energy(tallies, shares, pixel, LAUNCHED, ONE)
+        add_launched(tallies, shares, pixel)
         ax, ay, az, ux, uy, uz, state = begin_somewhere(scene, scene.rare, scene.several, stream(scene.seed, item))
         inside, cell, own_row, px, py, pz, ux, uy, uz, lost = enter(scene, ax, ay, az, ux, uy, uz)
         if lost > ZERO:
