@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
@@ -110,6 +111,9 @@ class LightCase:
         Messages to the user about what was changed or left out.
     name
         The session's ID, or the file's name.
+    patterns
+        Patterns on the source's rectangle that share photons, shape (K, rows, columns), for
+        `napari_gpubio.light.simulate_patterns`; or None.
     """
 
     domain: Domain
@@ -118,6 +122,7 @@ class LightCase:
     detectors: tuple[Detector, ...]
     notes: tuple[str, ...]
     name: str
+    patterns: npt.NDArray[np.float64] | None = None
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -37,12 +37,17 @@ class SourceTable(NamedTuple):
         return len(self.chances) > 1
 
 
+def running_chances(weights: Sequence[float]) -> Floats:
+    """Running sum of the chances of sources with some weights, the last one 1."""
+    sums = np.cumsum(np.asarray(weights, np.float64))
+    return np.asarray((sums / sums[-1]).astype(np.float32))
+
+
 def source_table(parts: Sequence[Any]) -> SourceTable:
     """Return the table of some sources from the `VoxelProblem` of each alone."""
     ends = np.cumsum([len(part.pattern) for part in parts])
     starts = ends - [len(part.pattern) for part in parts]
     kinds, columns = [part.kind for part in parts], [part.pattern_columns for part in parts]
-    weights = np.cumsum([part.source.weight for part in parts])
     numbers = np.array([part.source_numbers for part in parts])
     angles = [part.angles for part in parts]
     numbers[:, 22] = np.cumsum([0, *map(len, angles)])[:-1]
@@ -50,6 +55,6 @@ def source_table(parts: Sequence[Any]) -> SourceTable:
         numbers=numbers.ravel(),
         pattern=np.concatenate([part.pattern for part in parts]),
         angles=np.concatenate(angles),
-        chances=(weights / weights[-1]).astype(np.float32),
+        chances=running_chances([part.source.weight for part in parts]),
         places=np.stack([kinds, columns, starts, ends], axis=1).astype(np.int32),
     )
