@@ -19,9 +19,10 @@ from napari_gpubio.light.detectors import DetectedPhotons, Detector
 from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fluorescence, fluorescence_steps
 from napari_gpubio.light.jacobian import Channel, Jacobian, Jacobians
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.patterns import PatternResult, simulate_patterns, simulate_patterns_steps
 from napari_gpubio.light.replay import replay, replay_steps
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
-from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_steps
+from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_each, simulate_each_steps, simulate_steps
 from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source, emitting_volume
@@ -46,6 +47,7 @@ __all__ = [
     "LightResult",
     "LightSettings",
     "Medium",
+    "PatternResult",
     "Sensitivity",
     "Source",
     "Trajectories",
@@ -61,6 +63,10 @@ __all__ = [
     "reweighted",
     "sensitivity",
     "simulate",
+    "simulate_each",
+    "simulate_each_steps",
+    "simulate_patterns",
+    "simulate_patterns_steps",
     "simulate_steps",
     "spectrum",
     "spectrum_media",

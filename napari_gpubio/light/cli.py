@@ -27,11 +27,12 @@ from napari_gpubio.light.io.volumes import read_domain, read_irradiance, write_f
 from napari_gpubio.light.jacobian import COEFFICIENTS, Jacobian, Jacobians
 from napari_gpubio.light.layers import cli as mcml
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.patterns import simulate_patterns_steps
 from napari_gpubio.light.replay import check_request, detector_names, replay_steps
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.run import simulate_steps
+from napari_gpubio.light.run import simulate_each_steps, simulate_steps
 from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
-from napari_gpubio.light.source import KINDS, Source, emitting_volume
+from napari_gpubio.light.source import KINDS, AnySource, Source, all_sources, emitting_volume
 from napari_gpubio.light.spectrum import spectrum, spectrum_media
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, fluence_units
 from napari_gpubio.light.summary import NumberRow, number_rows, write_csv, write_spectrum
@@ -83,6 +84,10 @@ def add_verb(verbs: Any) -> None:
     )
     verb.add_argument("--resume", type=Path, metavar="FILE", help="result to go on with; all but --photons is from it")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+    verb.add_argument(
+        "--srcid", type=int, metavar="N",
+        help="of an MCX file with several sources: 0 all of them together (usual), -1 each separately, or one, from 1",
+    )  # fmt: skip
     _add_source(verb)
     add_settings(verb, LightSettings(), "simulation")
     verb.add_argument("--time-gates-ns", type=float, nargs="+", metavar="EDGE", help="edges of time gates, ns")
@@ -163,16 +168,24 @@ def run(options: argparse.Namespace) -> int:
     _check_outputs(options)
     case = _mcx_case(options)
     by_wavelength = _media_by_wavelength(options)
-    result = _simulate(options, case, by_wavelength)
-    rows = number_rows(result, unit=unit, threshold=options.threshold)
-    print("\n".join(table_lines(rows)))
-    for finding in findings(result):
-        print(f"{finding.status}: {finding.sentence}", file=sys.stderr)
-    _write(result, rows, unit, options, case)
+    results = _simulate(options, case, by_wavelength)
+    for number, result in enumerate(results, 1):
+        rows = number_rows(result, unit=unit, threshold=options.threshold)
+        if len(results) > 1:
+            print(f"{_many(case)} {number} of {len(results)}")
+        print("\n".join(table_lines(rows)))
+        for finding in findings(result):
+            print(f"{finding.status}: {finding.sentence}", file=sys.stderr)
+    _write(results, unit, options, case)
     if by_wavelength:
-        _write_spectrum(result, by_wavelength, options.spectrum)
-    _replay(options, result)
-    return 0 if result.complete else STOPPED
+        _write_spectrum(results[0], by_wavelength, options.spectrum)
+    _replay(options, results[0])
+    return 0 if all(result.complete for result in results) else STOPPED
+
+
+def _many(case: McxCase | None) -> str:
+    """What there are several results of."""
+    return "Pattern" if case is not None and case.patterns is not None else "Source"
 
 
 # -- what is simulated ------------------------------------------------------------------------------------------------
@@ -181,6 +194,8 @@ def run(options: argparse.Namespace) -> int:
 def _mcx_case(options: argparse.Namespace) -> McxCase | None:
     """The case of an MCX input file, or None where labels are given."""
     if options.labels is None or options.labels.suffix.lower() not in MCX_SUFFIXES or options.resume is not None:
+        if options.srcid is not None:
+            raise InvalidInput("--srcid chooses a source of an MCX input file; leave it out here")
         return None
     own = {field.name: field.default for kind in (LightSettings, Source) for field in dataclasses.fields(kind)}
     own |= {"photons": options.photons, "properties": None, "mua": None, "mus": None, "outside_n": 1.0}
@@ -191,7 +206,7 @@ def _mcx_case(options: argparse.Namespace) -> McxCase | None:
             f"{options.labels.name} is an MCX input file, which has its own {given[0].replace('_', ' ')}; leave "
             f"--{given[0].replace('_', '-')} out, or change the file"
         )
-    case = read_mcx(options.labels)
+    case = read_mcx(options.labels, options.srcid)
     case.check_output()
     for note in case.notes:
         print(f"note: {note}", file=sys.stderr)
@@ -234,9 +249,12 @@ def _range_of(text: str) -> Sequence[float]:
 
 def _simulate(
     options: argparse.Namespace, case: McxCase | None, by_wavelength: Mapping[float, tuple[Medium, ...]]
-) -> LightResult:
-    """Run the simulation; Ctrl-C ends it with what was done."""
-    earlier = None
+) -> tuple[LightResult, ...]:
+    """Run the simulation; Ctrl-C ends it with what was done. There is a result for each pattern, or separate source."""
+    earlier: LightResult | None = None
+    domain: Domain
+    source: AnySource
+    detectors: Sequence[Detector]
     if case is not None:
         domain, source, detectors = case.domain, case.source, case.detectors
         settings = dataclasses.replace(case.settings, photons=options.photons or case.settings.photons)
@@ -253,10 +271,21 @@ def _simulate(
         photons = earlier.settings.photons if options.photons is None else options.photons
         settings = dataclasses.replace(earlier.settings, photons=photons)
     with stop_at_interrupt() as stop:
-        steps = simulate_steps(
-            domain, source, settings, detectors=detectors, device=options.device, resume=earlier, stop=stop
-        )
-        return drive(guided_steps(steps, device=options.device), draw_progress)
+        how: dict[str, Any] = {"detectors": detectors, "device": options.device, "stop": stop}
+        if case is not None and case.patterns is not None:
+            return drive(
+                simulate_patterns_steps(domain, all_sources(source)[0], case.patterns, settings, **how), draw_progress
+            ).results
+        if case is not None and case.separately:
+            settings = _shared_out(settings, len(case.sources))
+            return drive(simulate_each_steps(domain, case.sources, settings, **how), draw_progress)
+        steps = simulate_steps(domain, source, settings, resume=earlier, **how)
+        return (drive(guided_steps(steps, device=options.device), draw_progress),)
+
+
+def _shared_out(settings: LightSettings, sources: int) -> LightSettings:
+    """Settings of each of several sources, which share the photons out as in MCX."""
+    return dataclasses.replace(settings, photons=max(1, settings.photons // sources))
 
 
 def _domain(options: argparse.Namespace, by_wavelength: Mapping[float, tuple[Medium, ...]]) -> Domain:
@@ -330,35 +359,54 @@ def _check_outputs(options: argparse.Namespace) -> None:
 
 
 def _write(
-    result: LightResult,
-    rows: Sequence[NumberRow],
-    unit: FluenceUnit,
-    options: argparse.Namespace,
-    case: McxCase | None,
+    results: Sequence[LightResult], unit: FluenceUnit, options: argparse.Namespace, case: McxCase | None
 ) -> None:
-    """Write every requested file; one that cannot be written does not keep the others from being written."""
-    writers: list[tuple[Path | None, Callable[[Path], object]]] = [
-        (options.result, lambda path: save_result(path, result)),
-        (options.out, lambda path: write_fluence(path, result, unit=unit, gates=options.each_gate)),
-        (options.numbers, lambda path: write_csv(path, rows)),
-    ]
+    """Write every requested file; one that cannot be written does not keep the others from being written.
+
+    Of several results, each has files of its own, whose names end in its number.
+    """
     problems = []
     if case is not None:
         try:
-            print(*write_mcx_output(Path(), case, result, replayed=_mcx_replayed(options, case, result)), sep="\n")
+            replayed = _mcx_replayed(options, case, results[0])
+            print(*write_mcx_output(Path(), case, results, replayed=replayed), sep="\n")
         except (InvalidInput, OSError) as error:
             problems.append(str(error))
+    for number, result in enumerate(results, 1):
+        problems += _write_one(result, f"_{number}" if len(results) > 1 else "", unit, options)
+    if problems:
+        raise InvalidInput("\n".join(problems))
+
+
+def _write_one(result: LightResult, suffix: str, unit: FluenceUnit, options: argparse.Namespace) -> list[str]:
+    """Write every requested file of a result; returns what went wrong."""
+    writers: list[tuple[Path | None, Callable[[Path], object]]] = [
+        (options.result, lambda path: save_result(path, result)),
+        (options.out, lambda path: write_fluence(path, result, unit=unit, gates=options.each_gate)),
+        (
+            options.numbers,
+            lambda path: write_csv(path, number_rows(result, unit=unit, threshold=options.threshold)),
+        ),
+    ]
+    problems = []
     for path, write in writers:
         if path is None:
             continue
+        path = _numbered(path, suffix)
         try:
             write(path)
         except (InvalidInput, OSError) as error:
             problems.append(str(error))
         else:
             print(path)
-    if problems:
-        raise InvalidInput("\n".join(problems))
+    return problems
+
+
+def _numbered(path: Path, suffix: str) -> Path:
+    """The path with something more before the ending of its name."""
+    ending = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix
+    stem, end = path.name[: len(path.name) - len(ending)], path.name[len(path.name) - len(ending) :]
+    return path.with_name(stem + suffix + end)
 
 
 def _write_spectrum(result: LightResult, by_wavelength: Mapping[float, tuple[Medium, ...]], path: Path) -> None:

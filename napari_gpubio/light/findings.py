@@ -8,7 +8,9 @@ import numpy as np
 
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS, VoxelProblem
+from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import Estimate, LightResult, exposed_area_mm2
+from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import clearance_mm, depth_inside_mm, share_inside
 
 Status = Literal["ok", "warning", "error"]
@@ -91,8 +93,13 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
 
 
 def start_findings(result: LightResult) -> Iterator[Finding]:
-    """What to know about a source that the surface of the tissue cuts."""
-    domain, source = result.domain, result.source
+    """What to know about sources that the surface of the tissue cuts."""
+    for number, source in enumerate(result.sources, 1):
+        name = "the source" if len(result.sources) == 1 else f"source {number}"
+        yield from _cut_findings(result.domain, source, name)
+
+
+def _cut_findings(domain: Domain, source: Source, name: str) -> Iterator[Finding]:
     inside = share_inside(domain.labels, domain.affine, source)
     if not MOST_CUT < inside < 1.0 - MOST_CUT:
         return
@@ -102,7 +109,7 @@ def start_findings(result: LightResult) -> Iterator[Finding]:
     back = short_number(max(depth, clearance_mm(domain.labels, domain.affine, source)), 3)
     yield Finding(
         "warning",
-        f"About {inside:.0%} of the source lies behind the surface: that light starts in the tissue, without specular "
+        f"About {inside:.0%} of {name} lies behind the surface: that light starts in the tissue, without specular "
         f"reflection and with a shorter way. Move the source back by {back} mm, or push all of it in.",
     )
 
@@ -134,7 +141,7 @@ def closed_within(result: LightResult) -> float:
     mua = max(domain.medium(label).mua_per_mm for label in domain.labels_present) if volume is None else volume.max()
     if not mua > 0:
         return CLOSED_WITHIN
-    scale = VoxelProblem(domain, result.source, result.settings).scale
+    scale = VoxelProblem(domain, result.sources[0], result.settings).scale
     bookings = _MOST_EFOLDS * (0.5 + 1.5 / (mua * domain.voxel_sizes_mm.min()))
     sd = mua / (2.0 * scale) * math.sqrt(bookings / max(1, result.launched))
     return float(CLOSED_WITHIN + _ROUNDING_SD * sd)

@@ -155,9 +155,10 @@ def diffuse_position(result: LightResult) -> npt.NDArray[np.float64]:
     InvalidInput
         If the source meets no tissue, or a tissue that does not scatter.
     """
-    if result.source.kind in ALL_ROUND:
-        return np.asarray(result.source.position_mm, np.float64)
-    start, axis = entry_point(result), result.source.frame()[2]
+    source = result.single_source("a sensitivity")
+    if source.kind in ALL_ROUND:
+        return np.asarray(source.position_mm, np.float64)
+    start, axis = entry_point(result), source.frame()[2]
     medium = result.domain.medium_at(start + 1e-6 * axis)
     if not medium.musp_per_mm > 0:
         raise InvalidInput(f"the detector is at label {medium.label}, which does not scatter; give detector_mm")

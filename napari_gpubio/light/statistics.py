@@ -12,6 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import UNITS, Estimate, LightResult
+from napari_gpubio.light.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,8 @@ def detector_numbers(result: LightResult) -> tuple[DetectorNumbers, ...]:
 
 def _of_detector(result: LightResult, index: int) -> DetectorNumbers:
     detector, detected = result.detectors[index], result.detected.of(index)
-    separation = math.dist(detector.position_mm, result.source.position_mm)
+    source = result.source if isinstance(result.source, Source) else None  # there is no separation from several
+    separation = math.nan if source is None else math.dist(detector.position_mm, source.position_mm)
     paths = _weighted_means(detected.weight, detected.path_mm)
     total = _weighted_means(detected.weight, detected.path_mm.sum(axis=1, dtype=np.float64)[:, None])[0]
     return DetectorNumbers(

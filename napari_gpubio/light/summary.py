@@ -148,6 +148,8 @@ def detector_rows(result: LightResult) -> tuple[NumberRow, ...]:
         note = "of the listed photons only: the list was full" if result.detected.dropped else ""
         rows.append(NumberRow(group=group, name="Photons", value=numbers.photons, status=status, note=note))
         for name, part, unit in numbers.parts():
+            if name in ("Separation", "DPF") and isinstance(result.source, tuple):
+                continue  # there is none from several sources
             rows.append(NumberRow(group=group, name=name, value=part.value, error=part.error, unit=unit))
         for label, part in numbers.path_mm.items():
             name = f"Mean path, {label_name(result.domain, label)}"

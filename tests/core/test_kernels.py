@@ -57,6 +57,7 @@ VOXELS = [
 ]
 VOXELS += [(*VOXELS[0][:-1], f"SOURCE_KIND={kind}") for kind in SOURCE_KINDS if kind]
 VOXELS += [(*VOXELS[0][:-2], "THIN=1", "SOURCE_KIND=0")]
+VOXELS += [(*VOXELS[0][:-1], "SEVERAL=1"), (*VOXELS[0][:-1], "SOURCE_KIND=4", "SHARED=1")]
 REPLAYS = [(*defines, f"RECORD={record}") for defines in (VOXELS[2], VOXELS[7]) for record in ("SCORES", "TRAILS")]
 LAYERS = [
     ("THREADS=256", f"CACHE={cache}", f"HISTORY={history}", f"ABSORPTION={absorption}")
@@ -218,10 +219,18 @@ def test_a_kernel_is_compiled_once_for_each_device(fake_gpu, tmp_path, monkeypat
 def test_voxels_are_compiled_as_the_engine_does():
     assert set(SPECIALIZATIONS) | STRICT | FAST <= set(SOURCES)
 
-    def problem(itemsize, continuous, detectors, edges, *, kind=0, is_thin=False):
+    def problem(itemsize=1, continuous=False, detectors=(), edges=(0.0, 5.0), **more):
         domain = SimpleNamespace(is_continuous=continuous)
-        other = {"gates": len(edges) - 1, "gate_edges": edges, "kind": kind, "is_thin": is_thin}
-        return SimpleNamespace(rows=np.zeros(1, f"u{itemsize}"), domain=domain, detectors=detectors, **other)
+        other = {
+            "gates": len(edges) - 1,
+            "gate_edges": edges,
+            "kind": 0,
+            "is_thin": False,
+            "others": (),
+            "shares": None,
+        }
+        rows = np.zeros(1, f"u{itemsize}")
+        return SimpleNamespace(rows=rows, domain=domain, detectors=detectors, **{**other, **more})
 
     used = {
         defines_of(problem(itemsize, continuous, detectors, edges))
@@ -230,8 +239,9 @@ def test_voxels_are_compiled_as_the_engine_does():
         for detectors in ((), ("one",))
         for edges in ((0.0, 5.0), (1.0, 5.0), (0.0, 1.0, 5.0))
     }
-    used |= {defines_of(problem(1, False, (), (0.0, 5.0), kind=kind)) for kind in SOURCE_KINDS}
-    used.add(defines_of(problem(1, False, (), (0.0, 5.0), is_thin=True)))
+    used |= {defines_of(problem(kind=kind)) for kind in SOURCE_KINDS}
+    used |= {defines_of(problem(is_thin=True)), defines_of(problem(others=("one",)))}
+    used.add(defines_of(problem(kind=4, shares=np.ones((1, 2)))))
     assert used == set(VOXELS)
 
 

@@ -18,7 +18,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.domain import McxFrame
 from napari_gpubio.light.io.mcx.jdata import Section, decode_array, is_array
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.source import RECTANGLES, Source
+from napari_gpubio.light.source import MOST_ANGLES, RECTANGLES, Source
 
 Array = npt.NDArray[Any]
 _RIGHT = 1e-4  # cosine of an angle that still counts as a right angle
@@ -31,13 +31,13 @@ _UNKNOWN = {
 
 
 def read_source(optode: Section, frame: McxFrame) -> tuple[Source, tuple[str, ...]]:
-    """Read the source from the section Optode, and notes about it; what this engine lacks is refused."""
+    """Read a single source from the section Optode, and notes about it; what this engine lacks is refused."""
     if optode.get("Source") is None:
         raise InvalidInput("Optode.Source is missing; add it")
-    section = _single(optode.section("Source"))
-    if section.get("AngleInverseCDF") is not None:
-        raise InvalidInput("Optode.Source.AngleInverseCDF gives launch angles of its own; this engine cannot have them")
+    section = optode.section("Source")
     kind, focus = section.text("Type", "pencil").lower(), _focus(section)
+    if section.get("AngleInverseCDF") is not None:
+        return _with_angles(section, frame, kind, focus), _notes(section)
     launch = _launch(focus)
     reader = _READERS.get((kind, launch)) or _READERS.get((kind, None))
     if reader is None:
@@ -48,19 +48,51 @@ def read_source(optode: Section, frame: McxFrame) -> tuple[Source, tuple[str, ..
     return source, _notes(section)
 
 
-def _single(section: Section) -> Section:
-    """The source, where it is written as a list of one."""
-    fields = dict(section.fields)
-    for key in ("Pos", "Dir", "Param1", "Param2"):
-        rows = section.get(key)
-        if not (isinstance(rows, list) and rows and isinstance(rows[0], list)):
-            continue
-        if len(rows) > 1:
+def _with_angles(section: Section, frame: McxFrame, kind: str, focus: float) -> Source:
+    """A source with a table of launch angles over pi; only these occur where the fourth number of Dir is positive.
+
+    MCX counts the angles from the direction if that number is from 0 to 1.5, and else from where the kind launches.
+    """
+    node = section.get("AngleInverseCDF")
+    table = decode_array(node, "Optode.Source.AngleInverseCDF").ravel() if is_array(node) else None
+    shares = section.numbers("AngleInverseCDF", 1, MOST_ANGLES) if table is None else table.tolist()
+    if not 0.0 <= focus < 1.5 and kind in _TURNING:
+        raise InvalidInput(
+            f"Optode.Source has AngleInverseCDF with {focus:g} as fourth number of Dir, which counts angles from where "
+            f"a source of the type {kind!r} launches; give 0 there, or 1 where no other angles than these occur"
+        )
+    kind = "pencil" if kind in _TURNING else kind
+    reader = _READERS.get((kind, "along"))
+    if reader is None:
+        raise _no_counterpart(kind, "along")
+    angles = tuple(180.0 * share for share in shares)
+    return dataclasses.replace(
+        reader(section, frame), launch_angles_deg=angles, launch_angles_are_discrete=bool(focus > 0)
+    )
+
+
+def read_patterns(section: Section, frame: McxFrame) -> tuple[Source, Array]:
+    """Read a source whose patterns share photons, shape (K, rows, columns), and the rectangle that they are on.
+
+    Numbers of a pixel stand side by side for all patterns.
+    """
+    rectangle, is_mirrored = _rectangle(section, frame)
+    columns, rows = (int(_parameters(section, key)[3]) for key in ("Param1", "Param2"))
+    count, node = section.whole("SrcNum", 1), section.get("Pattern")
+    if is_array(node):
+        array = decode_array(node, "Optode.Source.Pattern")
+        stack = _sized(array, (array.shape[0], columns, rows)).swapaxes(1, 2)
+    else:
+        pattern = section.section("Pattern")
+        sizes = (pattern.whole("Nx"), pattern.whole("Ny"))
+        if sizes != (columns, rows) or pattern.whole("Nz", 1) not in (1, count):
             raise InvalidInput(
-                f"Optode.Source.{key} has {len(rows)} sources; write one file for each and add the results"
+                f"Optode.Source.Pattern has Nx, Ny = {sizes}, and Param1[3], Param2[3] are {(columns, rows)}; make "
+                "them the same"
             )
-        fields[key] = rows[0]
-    return Section(section.name, fields, section.root)
+        size = count * columns * rows
+        stack = np.moveaxis(np.reshape(pattern.numbers("Data", size, size), (rows, columns, count)), 2, 0)
+    return Source(kind="planar", **rectangle), stack[:, ::-1] if is_mirrored else stack
 
 
 def _focus(section: Section) -> float:
@@ -285,8 +317,6 @@ def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]
 
 def _image(section: Section, columns: int, rows: int) -> Array:
     """The pattern as (rows, columns): rows along the second edge, columns along the first."""
-    if section.whole("SrcNum", 1) != 1:
-        raise InvalidInput("Optode.Source.SrcNum requests several patterns at once; write one file for each")
     node = section.get("Pattern")
     if is_array(node):
         return _sized(decode_array(node, "Optode.Source.Pattern"), (columns, rows)).T
@@ -303,8 +333,8 @@ def _image(section: Section, columns: int, rows: int) -> Array:
     return np.array(pattern.numbers("Data", count, count)).reshape(rows, columns)
 
 
-def _sized(array: Array, shape: tuple[int, int]) -> Array:
-    if array.size != shape[0] * shape[1] or [n for n in array.shape if n > 1] != [n for n in shape if n > 1]:
+def _sized(array: Array, shape: tuple[int, ...]) -> Array:
+    if array.size != math.prod(shape) or [n for n in array.shape if n > 1] != [n for n in shape if n > 1]:
         raise InvalidInput(
             f"Optode.Source.Pattern has shape {array.shape}, and Param1[3], Param2[3] are {shape}; make them the same"
         )
@@ -336,6 +366,7 @@ _READERS: Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]]
 }
 
 
+_TURNING = ("pencil", "isotropic", "cone", "arcsine", "zgaussian")  # points, which a table of angles makes alike
 _EVERY_SIDE, _COSINE_LAW = "_NaN_", "-_Inf_"  # the fourth number of Dir
 _TYPES = {  # of MCX, where it has the kind
     "pencil": "pencil",
@@ -376,6 +407,8 @@ def write_source(source: Source, domain: Domain, frame: McxFrame) -> dict[str, A
         fields["Param1"] = [*sizes, 0.0, 0.0, 0.0][:4]
     if source.sector_deg is not None and fields["Type"] == "disk":
         fields["Type"] = "ring"
+    if source.launch_angles_deg is not None:
+        fields["AngleInverseCDF"] = [angle / 180.0 for angle in source.launch_angles_deg]
     if launch := _written_launch(source, unit):
         fields["Dir"] = [*direction.tolist(), launch]
     return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in fields.items()}
@@ -400,6 +433,8 @@ def _written_sizes(source: Source, domain: Domain, unit_mm: float) -> tuple[floa
 
 def _written_launch(source: Source, unit_mm: float) -> str | float:
     """The fourth number of Dir; 0 along the direction."""
+    if source.launch_angles_are_discrete:
+        return 1.0
     if source.kind in ("line", "volume"):
         return _EVERY_SIDE
     if source.kind == "lambertian":

@@ -10,7 +10,7 @@
 
 enum { OUTSIDE = 0, EDGE = 1 };  // rows of the media table that are no tissue: label 0, and the rim of the grid
 enum FaceRule { DEFAULT = 0, ESCAPE = 1, FRESNEL = 2, MIRROR = 3, CYCLIC = 4 };
-enum EnergyPart { SPECULAR = 0, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE, ENERGY_PARTS };
+enum EnergyPart { SPECULAR = 0, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE, ENERGY_PARTS, LAUNCHED = ENERGY_PARTS };
 enum { MEDIUM_NUMBERS = 8, SOURCE_NUMBERS = 24, DETECTOR_NUMBERS = 8, DETECTED_NUMBERS = 10 };
 
 #define NEVER 1e30f
@@ -44,6 +44,12 @@ struct Scene {
     const float* source;
     const float* pattern;
     int pattern_rows, pattern_columns;
+    const float* angles;  // tables of launch angles, turns
+    const float* chances;  // running sum over several sources, whose numbers, patterns and angles lie end to end
+    const int* places;  // of each of them: kind, columns, start and end of its pattern
+    int sources;
+    const float* shares;  // weights of a photon from each pixel for the patterns that share it
+    int shared;  // number of these patterns
     const float* detectors;
     int detector_count;
     unsigned long long seed;

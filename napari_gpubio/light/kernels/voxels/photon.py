@@ -20,6 +20,13 @@ Floats = npt.NDArray[np.float32]
 _F = np.float32
 
 
+class Several(NamedTuple):
+    """What draws one of several sources: the last arrays of a `SourceTable`."""
+
+    chances: Floats
+    places: npt.NDArray[np.int32]
+
+
 class Scene(NamedTuple):
     """What a photon meets: the padded grid of media, boundaries, time gates, the source and the detectors.
 
@@ -39,8 +46,12 @@ class Scene(NamedTuple):
         Weight below which packets play roulette.
     edges
         Edges of the time gates as optical path, mm.
-    kind, rare, source, pattern, columns
+    kind, rare, source, pattern, columns, angles
         The source; see `VoxelProblem`. ``rare`` is True for a source of the rare ones, else None.
+    several
+        What draws one of several sources, which lie end to end in these arrays; None for a single one.
+    shares
+        Weights of a photon from each pixel for the patterns that share it, shape (P, K); None without.
     detectors
         Shape (D, DETECTOR_NUMBERS).
     seed
@@ -69,6 +80,9 @@ class Scene(NamedTuple):
     source: Floats
     pattern: Floats
     columns: int
+    angles: Floats
+    several: Several | None
+    shares: Floats | None
     detectors: Floats
     seed: np.uint64
 

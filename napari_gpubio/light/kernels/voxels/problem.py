@@ -3,9 +3,9 @@
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,10 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.batches import BatchedProblem
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels.source_table import SourceTable, source_table
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
-from napari_gpubio.light.source import KINDS, RECTANGLES, Source
+from napari_gpubio.light.source import KINDS, RECTANGLES, AnySource, Source, one_or_all
 from napari_gpubio.light.surface import label_at
 
 Array = npt.NDArray[Any]
@@ -28,11 +29,12 @@ FIRST_MEDIUM = 2  # row of the first medium, behind these
 DEFAULT, ESCAPE, FRESNEL, MIRROR, CYCLIC = range(5)
 # Where photons of a source start, and how they leave; both make a number, shape + EMISSION_STEP * emission.
 POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST, VOLUME = range(11)
-COLLIMATED, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN = range(8)
+COLLIMATED, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN, ANGLES = range(9)
 EMISSION_STEP = 16
 # Parts of the energy tally.
 SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
 ENERGY_PARTS = 6
+LAUNCHED = ENERGY_PARTS  # one more where patterns share photons
 MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 8, 24, 8, 10
 NEVER = np.float32(1e30)
 
@@ -74,6 +76,13 @@ class VoxelProblem(BatchedProblem):
         What is simulated.
     batch_size
         Photons of a batch, where a resumed run has fixed it; by default photons / batches.
+    others
+        Further sources: each photon starts at one of them or at ``source``, drawn by their weights.
+    shares
+        Where several patterns share photons: the weight for each pattern of a photon from each pixel, shape (P, K).
+        The source's own pattern is then the density from which photons start.
+    heaviest
+        Largest weight that a photon starts with.
     """
 
     domain: Domain
@@ -81,6 +90,9 @@ class VoxelProblem(BatchedProblem):
     settings: LightSettings
     detectors: Sequence[Detector] = ()
     batch_size: int = 0
+    others: Sequence[Source] = ()
+    shares: npt.NDArray[np.float32] | None = None
+    heaviest: float = 1.0
 
     # -- the grid -------------------------------------------------------------------------------------------------
 
@@ -180,13 +192,17 @@ class VoxelProblem(BatchedProblem):
     def kind(self) -> int:
         """Shape and emission of the source, as the backends number them."""
         shape, emission = _MADE_OF[self.source.kind]
+        if self.source.launch_angles_deg is not None:
+            emission = ANGLES
         if emission == COLLIMATED and shape != WAIST and self._focus_mm:
             emission = FOCUSED
         return shape + EMISSION_STEP * emission
 
     @property
     def rare_source(self) -> bool:
-        """Whether the source needs what the kernels have for the rare ones only; see ``start.py``."""
+        """Whether a source needs what the kernels have for the rare ones only; see ``start.py``."""
+        if self.others:
+            return any(part.rare_source for part in self.parts)
         shape, emission = self.kind % EMISSION_STEP, self.kind // EMISSION_STEP
         is_part = shape == DISK and any(self.source_numbers[17:])
         return is_part or shape >= ARRAY or emission == FOCUSED or emission >= EVEN
@@ -202,7 +218,8 @@ class VoxelProblem(BatchedProblem):
         Position, frame, two sizes, 1 - cosine of the opening, angle in turns, focus (mm); then of a disk the inner
         radius over the outer one, squared, and start and extent of the sector in turns (0: all of it); of an array its
         columns and rows; of a modulated rectangle cycles along both edges, phase in turns, and amplitude; of a
-        hyperboloid its Rayleigh length (mm); of a volume its cells along the three axes, and its length (mm).
+        hyperboloid its Rayleigh length (mm); of a volume its cells along the three axes, and its length (mm). The last
+        two are place and length of a table of launch angles, negative if only these angles occur.
         """
         s, numbers = self.source, np.zeros(SOURCE_NUMBERS)
         numbers[:3] = self.domain.world_to_grid(s.position_mm)
@@ -222,6 +239,7 @@ class VoxelProblem(BatchedProblem):
             "volume": (*np.asarray(s.pattern).shape, s.length_mm),
         }.get(s.kind, ())
         numbers[17 : 17 + len(own)] = own
+        numbers[23] = -len(self.angles) if s.launch_angles_are_discrete else len(self.angles)
         return numbers.astype(np.float32)
 
     @property
@@ -264,6 +282,31 @@ class VoxelProblem(BatchedProblem):
         return 1 if self.source.pattern is None or self.source.kind == "volume" else self.source.pattern.shape[1]
 
     @cached_property
+    def angles(self) -> npt.NDArray[np.float32]:
+        """The source's table of launch angles, in turns; empty where it has none."""
+        return (np.array(self.source.launch_angles_deg or (), np.float64) / 360.0).astype(np.float32)
+
+    @property
+    def parts(self) -> tuple[Self, ...]:
+        """The problems of each source alone."""
+        return (replace(self, others=()), *(replace(self, source=source, others=()) for source in self.others))
+
+    @cached_property
+    def source_table(self) -> SourceTable:
+        """The source, or all of them where there are several."""
+        return source_table(self.parts)
+
+    @property
+    def sources(self) -> AnySource:
+        """The source, or all of them where there are several."""
+        return one_or_all((self.source, *self.others))
+
+    @property
+    def patterns(self) -> int:
+        """Number of patterns that share photons; each has tallies of its own."""
+        return 1 if self.shares is None else self.shares.shape[1]
+
+    @cached_property
     def detector_numbers(self) -> npt.NDArray[np.float32]:
         """Detectors along the volume's axes; see `detector_at` of the backends; shape (D, DETECTOR_NUMBERS)."""
         table = np.zeros((len(self.detectors), DETECTOR_NUMBERS))
@@ -301,18 +344,28 @@ class VoxelProblem(BatchedProblem):
     @property
     def tally_size(self) -> int:
         """Numbers of a tally."""
-        return self.halves * self.gates * self.cells
+        return self.halves * self.gates * self.cells * self.patterns
+
+    @property
+    def square_size(self) -> int:
+        """Sums of squares, for each voxel in each of their parts."""
+        return self.square_gates * self.cells * self.patterns
+
+    @property
+    def energy_size(self) -> int:
+        """Numbers of the energy tally of a batch."""
+        return ENERGY_PARTS if self.shares is None else (ENERGY_PARTS + 1) * self.patterns
 
     @property
     def exit_cells(self) -> int:
         """Numbers of the map of escaping light."""
-        return self.cells if self.settings.exit_map else 0
+        return self.cells * self.patterns if self.settings.exit_map else 0
 
     @property
     def bound_mm(self) -> float:
         """The most that one photon can book at once: its largest weight times its longest path, mm."""
         slowest = min(float(self.media[FIRST_MEDIUM:, 3].min()), 1e9)
-        heaviest = max(1.0, 10.0 * self.settings.roulette_threshold)
+        heaviest = self.heaviest * max(1.0, 10.0 * self.settings.roulette_threshold)
         return heaviest * (float(self.gate_edges[-1]) / slowest + 4.0 * float(np.linalg.norm(self.edges_mm)))
 
     @property
@@ -328,7 +381,7 @@ class VoxelProblem(BatchedProblem):
     @property
     def energy_scale(self) -> float:
         """Quanta of the energy tally per photon weight."""
-        return 2.0 ** min(30, 59 - math.ceil(math.log2(self.batch_size)))
+        return 2.0 ** min(30, 59 - math.ceil(math.log2(self.batch_size * self.heaviest)))
 
     @property
     def absorbed_scale(self) -> float:
@@ -347,6 +400,11 @@ class VoxelProblem(BatchedProblem):
         arrays = (self.rows, self.media, self.mua, self.mus, self.edges_mm, self.source_numbers, self.pattern)
         for array in (*arrays, self.gate_edges, self.detector_numbers):
             found.update(np.ascontiguousarray(array).data)
+        for more in (self.angles, self.shares):
+            if more is not None and more.size:
+                found.update(np.ascontiguousarray(more).data)
+        for table in self.source_table if self.others else ():
+            found.update(np.ascontiguousarray(table).data)
         return found.hexdigest()
 
     @property
@@ -365,7 +423,10 @@ class VoxelProblem(BatchedProblem):
 
     def resident_bytes(self, tallies: int = 1) -> int:
         """Bytes that a run keeps for volumes: media rows, coefficients, tallies, sums and squares, and exits."""
-        per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
-        per_cell += 8 * bool(self.settings.exit_map) + 8 * self.domain.is_continuous
-        shared = self.media.nbytes + self.pattern.nbytes + ENERGY_PARTS * 8 * self.batch_count
-        return self.cells * per_cell + shared
+        per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates)
+        per_cell = (per_cell + 8 * bool(self.settings.exit_map)) * self.patterns
+        if self.shares is not None:  # tallies of one pattern are copied for folding
+            per_cell += 8 * tallies * self.halves * self.gates
+        per_cell += self.rows.itemsize + 8 * self.domain.is_continuous
+        alike = self.media.nbytes + self.pattern.nbytes + self.energy_size * 8 * self.batch_count
+        return self.cells * per_cell + alike

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.fastmath import mean_decay, minus_log, turn
 from napari_gpubio.core.intrinsics import atomic_add
-from napari_gpubio.core.jit import helper, kernel, leaf
+from napari_gpubio.core.jit import helper, kernel, leaf, pruned
 from napari_gpubio.core.xoshiro import next_bits, stream, uniform
 from napari_gpubio.light.batches import Words
 from napari_gpubio.light.kernels.physics import (
@@ -39,6 +39,7 @@ from napari_gpubio.light.kernels.voxels.problem import (
     ESCAPE,
     ESCAPED,
     FRESNEL,
+    LAUNCHED,
     MIRROR,
     MISSED,
     OUTSIDE,
@@ -58,7 +59,7 @@ from napari_gpubio.light.kernels.voxels.record import (
     note_face,
     note_vertex,
 )
-from napari_gpubio.light.kernels.voxels.start import begin
+from napari_gpubio.light.kernels.voxels.start import begin_somewhere, pixel_of
 
 _F, _L = np.float32, np.uint64
 
@@ -73,7 +74,8 @@ class Tallies(NamedTuple):
     energy, energy_scale
         The energy tally, shape (ENERGY_PARTS,), in quanta of 1 / energy_scale.
     exits
-        Escaped weight of each voxel in the same quanta, or empty.
+        Escaped weight of each voxel in the same quanta, or empty. Where patterns share photons, each place of these
+        three has a number for every pattern, side by side.
     detected, photons, numbers
         Number of photons detected, and their list: indices, shape (N,), and what `list_photon` notes of each, shape
         (N, DETECTED_NUMBERS + rows).
@@ -94,6 +96,69 @@ class Tallies(NamedTuple):
     items: Words | None = None
     scores: Scores | None = None
     trails: Trails | None = None
+
+
+@pruned
+def add_energy(tallies, shares, pixel, part, weight):
+    """Add weight to a part of the energy tally, for all patterns where there are some."""
+    if shares is None:
+        atomic_add(tallies.energy, part, rounded(weight * tallies.energy_scale))
+    else:
+        patterns = shares.shape[1]
+        for k in range(patterns):
+            if shares[pixel, k] > ZERO:
+                atomic_add(
+                    tallies.energy, part * patterns + k, rounded(weight * shares[pixel, k] * tallies.energy_scale)
+                )
+
+
+@pruned
+def add_launched(tallies, shares, pixel):
+    """Add the weights that a photon starts with, where patterns share it."""
+    if shares is not None:
+        add_energy(tallies, shares, pixel, LAUNCHED, ONE)
+
+
+@pruned
+def take_energy(tallies, shares, pixel, part, weight):
+    """Take weight off a part of the energy tally."""
+    if shares is None:
+        atomic_add(tallies.energy, part, _L(0) - rounded(weight * tallies.energy_scale))
+    else:
+        patterns = shares.shape[1]
+        for k in range(patterns):
+            amount = rounded(weight * shares[pixel, k] * tallies.energy_scale)
+            atomic_add(tallies.energy, part * patterns + k, _L(0) - amount)
+
+
+@pruned
+def add_path(tallies, shares, pixel, place, cell, booked, dither):
+    """Add weight times path to a voxel's tally, which begins at ``place``; returns the next dither."""
+    if shares is None:
+        amount, dither = quanta(booked * tallies.scale, dither)
+        if amount:
+            atomic_add(tallies.path, place + cell, _L(amount))
+    else:
+        patterns = shares.shape[1]
+        for k in range(patterns):
+            if shares[pixel, k] > ZERO:
+                amount, dither = quanta(booked * shares[pixel, k] * tallies.scale, dither)
+                if amount:
+                    atomic_add(tallies.path, place + cell * patterns + k, _L(amount))
+    return dither
+
+
+@pruned
+def add_exit(tallies, shares, pixel, cell, weight):
+    """Add escaping weight to the voxel that it left."""
+    if shares is None:
+        atomic_add(tallies.exits, cell, rounded(weight * tallies.energy_scale))
+    else:
+        patterns = shares.shape[1]
+        for k in range(patterns):
+            if shares[pixel, k] > ZERO:
+                amount = rounded(weight * shares[pixel, k] * tallies.energy_scale)
+                atomic_add(tallies.exits, cell * patterns + k, amount)
 
 
 @leaf
@@ -188,20 +253,22 @@ def trace_photons(start, stop, first, scene, tallies):
         See `Scene` and `Tallies`; tallies are added to, a detected photon is listed.
     """
     hx, hy, hz = scene.hx, scene.hy, scene.hz
-    energy, energy_scale = tallies.energy, tallies.energy_scale
+    shares = scene.shares
     end = scene.edges[len(scene.edges) - 1]
     paths = np.empty(len(scene.media) if len(scene.detectors) else 0, np.float32)
     detecting = len(paths) > 0
     for i in range(start, stop):
         item = item_of(tallies.items, first, i)
         base = np.int64(item & _L(1)) * tallies.half_stride
-        ax, ay, az, ux, uy, uz, state = begin(scene, scene.rare, stream(scene.seed, item))
+        pixel = pixel_of(scene, shares, item)
+        add_launched(tallies, shares, pixel)
+        ax, ay, az, ux, uy, uz, state = begin_somewhere(scene, scene.rare, scene.several, stream(scene.seed, item))
         inside, cell, own_row, px, py, pz, ux, uy, uz, lost = enter(scene, ax, ay, az, ux, uy, uz)
         if lost > ZERO:
-            atomic_add(energy, SPECULAR, rounded(lost * energy_scale))
+            add_energy(tallies, shares, pixel, SPECULAR, lost)
         if not inside:
             if lost < ONE:
-                atomic_add(energy, MISSED, rounded((ONE - lost) * energy_scale))
+                add_energy(tallies, shares, pixel, MISSED, ONE - lost)
             continue
         w = ONE - lost
         mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, own_row, cell)
@@ -259,13 +326,11 @@ def trace_photons(start, stop, first, scene, tallies):
             path = ZERO
             gate = gate_after(scene.edges, gate, optical)
             if gate >= 0:
-                amount, dither = quanta(booked * tallies.scale, dither)
-                if amount:
-                    atomic_add(tallies.path, base + gate * tallies.gate_stride + cell, _L(amount))
+                dither = add_path(tallies, shares, pixel, base + gate * tallies.gate_stride, cell, booked, dither)
             else:
-                atomic_add(energy, BEFORE, rounded(absorbed * energy_scale))
+                add_energy(tallies, shares, pixel, BEFORE, absorbed)
             if optical >= end:
-                atomic_add(energy, TRUNCATED, rounded(w * energy_scale))
+                add_energy(tallies, shares, pixel, TRUNCATED, w)
                 note_vertex(
                     tallies.trails, scene, i, TRUNCATED_AT, cell, (ax, ay, az), (ux, uy, uz), (w, mua, n, path, optical)
                 )
@@ -274,10 +339,10 @@ def trace_photons(start, stop, first, scene, tallies):
                 chance, state = uniform(state)
                 if chance < SURVIVAL:
                     gained = w * GAIN
-                    atomic_add(energy, ROULETTE, _L(0) - rounded(gained * energy_scale))
+                    take_energy(tallies, shares, pixel, ROULETTE, gained)
                     w += gained
                 else:
-                    atomic_add(energy, ROULETTE, rounded(w * energy_scale))
+                    add_energy(tallies, shares, pixel, ROULETTE, w)
                     note_vertex(
                         tallies.trails,
                         scene,
@@ -324,9 +389,9 @@ def trace_photons(start, stop, first, scene, tallies):
             if reflected:
                 continue
             if escapes:
-                atomic_add(energy, ESCAPED, rounded(w * energy_scale))
+                add_energy(tallies, shares, pixel, ESCAPED, w)
                 if len(tallies.exits):
-                    atomic_add(tallies.exits, cell, rounded(w * energy_scale))
+                    add_exit(tallies, shares, pixel, cell, w)
                 if detecting:
                     where = mirrored(ax, ux, hx), mirrored(ay, uy, hy), mirrored(az, uz, hz)
                     list_photon(scene, tallies, paths, item, cell, where, (ux, uy, uz), (w, optical, scatterings))

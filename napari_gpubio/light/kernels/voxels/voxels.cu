@@ -1,8 +1,8 @@
 // Photons through voxels, and the folding of finished batches. Counterpart: trace.py, fold.py.
 // Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there), GATED
 // (there are several time gates, or the first begins later than the light), THIN (light mostly crosses voxels without
-// being scattered there), SOURCE_KIND (see start.cuh), RECORD (photons of a list are traced again: SCORES or TRAILS of
-// record.cuh).
+// being scattered there), SOURCE_KIND (see start.cuh), SEVERAL (photons start at one of several sources, of any kinds),
+// SHARED (patterns share photons), RECORD (photons of a list are traced again: SCORES or TRAILS of record.cuh).
 #ifndef LABEL
 #define LABEL unsigned char
 #endif
@@ -20,6 +20,12 @@
 #endif
 #ifndef RECORD
 #define RECORD 0
+#endif
+#ifndef SEVERAL
+#define SEVERAL 0
+#endif
+#ifndef SHARED
+#define SHARED 0
 #endif
 #ifndef SOURCE_KIND
 #define SOURCE_KIND scene.kind
@@ -72,6 +78,7 @@ struct Flight {
     unsigned int line;  // of the list of photons
     int seen;  // scattering events that have been scored
 #endif
+    const float* shares;  // its weights for the patterns that share it
 };
 
 // The face that a photon is at, and the voxel and media row behind it.
@@ -80,19 +87,63 @@ struct Face {
     bool forward;
 };
 
-__device__ __forceinline__ unsigned long long* energy_of(const Tallies& tallies, const Flight& f, EnergyPart part)
-{
-    return tallies.energy + (f.slot * ENERGY_PARTS + part);
-}
-
 __device__ __forceinline__ unsigned long long quanta_of(const Tallies& tallies, float weight)
 {
     return __float2ull_rn(weight * tallies.energy_scale);
 }
 
-__device__ __forceinline__ void add_energy(const Tallies& tallies, const Flight& f, EnergyPart part, float weight)
+// Add weight to a part of the energy tally, for all patterns where there are some.
+__device__ __forceinline__ void add_energy(
+    const Scene& scene, const Tallies& tallies, const Flight& f, EnergyPart part, float weight)
 {
-    atomicAdd(energy_of(tallies, f, part), quanta_of(tallies, weight));
+#if SHARED
+    unsigned long long* const of = tallies.energy + (f.slot * (ENERGY_PARTS + 1u) + part) * scene.shared;
+    for (int k = 0; k < scene.shared; ++k)
+        if (f.shares[k] > 0.0f) atomicAdd(of + k, quanta_of(tallies, weight * f.shares[k]));
+#else
+    atomicAdd(tallies.energy + (f.slot * ENERGY_PARTS + part), quanta_of(tallies, weight));
+#endif
+}
+
+// Take weight off a part of the energy tally.
+__device__ __forceinline__ void take_energy(
+    const Scene& scene, const Tallies& tallies, const Flight& f, EnergyPart part, float weight)
+{
+#if SHARED
+    unsigned long long* const of = tallies.energy + (f.slot * (ENERGY_PARTS + 1u) + part) * scene.shared;
+    for (int k = 0; k < scene.shared; ++k) atomicAdd(of + k, 0ull - quanta_of(tallies, weight * f.shares[k]));
+#else
+    atomicAdd(tallies.energy + (f.slot * ENERGY_PARTS + part), 0ull - quanta_of(tallies, weight));
+#endif
+}
+
+// Add weight times path to the tally of the photon's voxel.
+__device__ __forceinline__ void add_path(const Scene& scene, const Tallies& tallies, Flight* f, float booked)
+{
+#if SHARED
+    const unsigned int first = f->base + f->gate * tallies.gate_stride + f->photon.cell * scene.shared;
+    for (int k = 0; k < scene.shared; ++k) {
+        if (!(f->shares[k] > 0.0f)) continue;
+        const unsigned int amount = quanta(booked * f->shares[k] * tallies.scale, &f->dither);
+        if (amount) atomicAdd(tallies.path + (first + k), (unsigned long long)amount);
+    }
+#else
+    const unsigned int amount = quanta(booked * tallies.scale, &f->dither);
+    unsigned long long* const place = tallies.path + (f->base + f->gate * tallies.gate_stride + f->photon.cell);
+    if (amount) atomicAdd(place, (unsigned long long)amount);
+#endif
+}
+
+// Add escaping weight to the voxel that it left.
+__device__ __forceinline__ void add_exit(const Scene& scene, const Tallies& tallies, const Flight& f)
+{
+#if SHARED
+    unsigned long long* const of = tallies.exits + (size_t)f.photon.cell * scene.shared;
+    for (int k = 0; k < scene.shared; ++k)
+        if (f.shares[k] > 0.0f) atomicAdd(of + k, quanta_of(tallies, f.photon.w * f.shares[k]));
+#else
+    atomicAdd(tallies.exits + f.photon.cell, quanta_of(tallies, f.photon.w));
+#endif
 }
 
 // The parameters, with numbers of the inner loop in registers, which nvcc would read from constant memory at every use, just
@@ -142,12 +193,16 @@ __device__ __forceinline__ bool launch(
     f->base = (f->slot * tallies.copies + blockIdx.x % tallies.copies) * tallies.slot_stride +
               (unsigned int)(f->item & 1u) * tallies.half_stride;
     f->random.begin(scene.seed, f->item);
+#if SHARED
+    f->shares = scene.shares + (size_t)pixel_of(scene, f->random) * scene.shared;
+    add_energy(scene, tallies, *f, LAUNCHED, 1.0f);
+#endif
     Vector at;
-    begin(scene, &f->random, &at, &f->photon.u);
+    begin_somewhere(scene, &f->random, &at, &f->photon.u);
     float lost;
     const bool inside = enter(scene, at, &f->photon, &lost);
-    if (lost > 0.0f) add_energy(tallies, *f, SPECULAR, lost);
-    if (!inside && lost < 1.0f) add_energy(tallies, *f, MISSED, 1.0f - lost);
+    if (lost > 0.0f) add_energy(scene, tallies, *f, SPECULAR, lost);
+    if (!inside && lost < 1.0f) add_energy(scene, tallies, *f, MISSED, 1.0f - lost);
     f->m = medium_at(scene, f->photon.row, f->photon.cell);
     f->ahead = mirrored(scene, f->photon.p, f->photon.u);
     f->slow = slowness_of(f->photon.u);
@@ -226,11 +281,9 @@ __device__ __forceinline__ void book(const Scene& scene, const Tallies& tallies,
     f->gate = gate_after(scene, f->gate, f->optical);
 #endif
     if (f->gate >= 0) {
-        const unsigned int amount = quanta(booked * tallies.scale, &f->dither);
-        unsigned long long* const place = tallies.path + (f->base + f->gate * tallies.gate_stride + f->photon.cell);
-        if (amount) atomicAdd(place, (unsigned long long)amount);
+        add_path(scene, tallies, f, booked);
     } else {
-        add_energy(tallies, *f, BEFORE, absorbed);
+        add_energy(scene, tallies, *f, BEFORE, absorbed);
     }
 }
 
@@ -371,7 +424,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 #endif
         book(scene, tallies, &f);
         if (f.optical >= scene.end) {
-            add_energy(tallies, f, TRUNCATED, photon.w);
+            add_energy(scene, tallies, f, TRUNCATED, photon.w);
 #if RECORD == TRAILS
             note_vertex(record, scene, f, TRUNCATED_AT);
 #endif
@@ -381,10 +434,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         if (photon.w < scene.threshold) {  // Russian roulette
             if (f.random.uniform() < SURVIVAL) {
                 const float gained = photon.w * (1.0f / SURVIVAL - 1.0f);
-                atomicAdd(energy_of(tallies, f, ROULETTE), 0ull - quanta_of(tallies, gained));
+                take_energy(scene, tallies, f, ROULETTE, gained);
                 photon.w += gained;
             } else {
-                add_energy(tallies, f, ROULETTE, photon.w);
+                add_energy(scene, tallies, f, ROULETTE, photon.w);
 #if RECORD == TRAILS
                 note_vertex(record, scene, f, ROULETTE_AT);
 #endif
@@ -408,8 +461,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         put(&f.ahead, face.axis, edge_of(scene, face.axis));
         if (reflected) continue;
         if (face.row == OUTSIDE) {
-            add_energy(tallies, f, ESCAPED, photon.w);
-            if (tallies.exits) atomicAdd(tallies.exits + photon.cell, quanta_of(tallies, photon.w));
+            add_energy(scene, tallies, f, ESCAPED, photon.w);
+            if (tallies.exits) add_exit(scene, tallies, f);
 #if DETECT
             put(&f.ahead, face.axis, 0.0f);
             list_photon(scene, tallies, f);
