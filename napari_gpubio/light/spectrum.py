@@ -25,6 +25,7 @@ from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.layers.result import Estimates
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.statistics import separation_mm
 
 Floats = npt.NDArray[np.float64]
 LEAST_EFFECTIVE = 100.0  # photons; with fewer the standard error itself is not known well
@@ -135,7 +136,7 @@ def spectrum(
     ]
     wavelengths = np.array(list(media_by_wavelength), np.float64)
     found = [_moments(result.detected.of(d), changes, launched) for d in range(len(result.detectors))]
-    separation = np.array([math.dist(d.position_mm, result.source.position_mm) for d in result.detectors])
+    separation = np.array([separation_mm(result, detector) for detector in result.detectors])
 
     def stacked(name: str) -> Estimates:
         return Estimates(*(np.array(both) for both in zip(*(part[name] for part in found), strict=True)))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import DetectedPhotons
+from napari_gpubio.light.detectors import DetectedPhotons, Detector
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import UNITS, Estimate, LightResult
 from napari_gpubio.light.source import Source
@@ -114,10 +114,16 @@ def detector_numbers(result: LightResult) -> tuple[DetectorNumbers, ...]:
     return tuple(_of_detector(result, index) for index in range(len(result.detectors)))
 
 
+def separation_mm(result: LightResult, detector: Detector) -> float:
+    """Distance between source and detector, mm; NaN of several sources."""
+    if not isinstance(result.source, Source):
+        return math.nan
+    return math.dist(detector.position_mm, result.source.position_mm)
+
+
 def _of_detector(result: LightResult, index: int) -> DetectorNumbers:
     detector, detected = result.detectors[index], result.detected.of(index)
-    source = result.source if isinstance(result.source, Source) else None  # there is no separation from several
-    separation = math.nan if source is None else math.dist(detector.position_mm, source.position_mm)
+    separation = separation_mm(result, detector)
     paths = _weighted_means(detected.weight, detected.path_mm)
     total = _weighted_means(detected.weight, detected.path_mm.sum(axis=1, dtype=np.float64)[:, None])[0]
     return DetectorNumbers(
