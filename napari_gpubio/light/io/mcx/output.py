@@ -119,8 +119,9 @@ def write_mcx_output(
     case
         What was read.
     result
-        Its simulation, or those of each source or pattern. Volumes of sources are then along a fifth axis, each over
-        the mean of the weights launched, as MCX does; those of patterns along a first one, without a list of photons.
+        Its simulation, or those of each source or pattern. Volumes of sources are then along a sixth axis, each
+        over the mean of the weights launched, as MCX has them; those of patterns along a first one, without a list of
+        photons.
     replayed
         What the case wants of photons that are traced again.
 
@@ -153,7 +154,7 @@ def write_mcx_output(
 
 
 def _volumes(case: McxCase, results: Sequence[LightResult]) -> npt.NDArray[np.float32]:
-    """Numbers of each voxel and time gate, shape (X, Y, Z, T); or (K, X, Y, Z, T) of patterns, (X, Y, Z, T, S)."""
+    """Numbers of each voxel and time gate, shape (X, Y, Z, T); or (K, X, Y, Z, T) of patterns, (X, Y, Z, T, 1, S)."""
     if case.patterns is not None:
         return np.stack([_volume(case.output_type, result) for result in results])
     if len(results) == 1:
@@ -161,7 +162,7 @@ def _volumes(case: McxCase, results: Sequence[LightResult]) -> npt.NDArray[np.fl
     weights = np.array([source.weight for source in case.sources])
     shares = (weights / weights.mean()).astype(np.float32)
     volumes = [_volume(case.output_type, one) * share for one, share in zip(results, shares, strict=True)]
-    return np.stack(volumes, axis=-1)
+    return np.stack(volumes, axis=-1)[..., None, :]
 
 
 def _file_name(session: str) -> str:
@@ -234,7 +235,7 @@ def _jnifti(values: npt.NDArray[np.float32], case: McxCase, result: LightResult)
     edge_mm, width_ns = float(result.domain.voxel_sizes_mm[0]), float(np.diff(result.settings.time_gates_ns)[0])
     steps = [edge_mm] * 3 + [width_ns * _SECONDS]
     if values.ndim > len(steps):
-        steps = [1.0, *steps] if case.patterns is not None else [*steps, 1.0]
+        steps = [1.0, *steps] if case.patterns is not None else [*steps, 1.0, 1.0]
     header = {
         "NIIFormat": "jnifti",
         "Dim": list(values.shape),

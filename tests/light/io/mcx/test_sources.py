@@ -175,15 +175,15 @@ def test_all_sources_together(tmp_path, monkeypatch, read):
 
 
 def test_each_source_separately(tmp_path, monkeypatch, read, capsys):
-    """Along a fifth axis, over the mean of the launched weights, as MCX divides."""
+    """Along a sixth axis, over the mean of the launched weights, as MCX divides."""
     volume = run_in(tmp_path, monkeypatch, small(PAIR, HIT), "--srcid", "-1", "--numbers", "n.csv", "--out", "f.nii.gz")
     made = read(small(PAIR))
     halved = dataclasses.replace(made.settings, photons=450)
     alone = simulate_each(made.domain, made.source, halved, device="cpu")
     values = decode_array(volume["NIFTIData"], "")
-    assert values.shape == (8, 8, 6, 1, 2) == tuple(volume["NIFTIHeader"]["Dim"])
+    assert values.shape == (8, 8, 6, 1, 1, 2) == tuple(volume["NIFTIHeader"]["Dim"])
     for number, share in enumerate((1.5, 0.5)):
-        np.testing.assert_allclose(values[..., number], share * alone[number].gates, rtol=1e-6)
+        np.testing.assert_allclose(values[..., 0, number], share * alone[number].gates, rtol=1e-6)
     assert {"n_1.csv", "n_2.csv", "f_1.nii.gz", "f_2.nii.gz"} <= {path.name for path in tmp_path.iterdir()}
     assert "Source 2 of 2" in capsys.readouterr().out
 
