@@ -142,10 +142,9 @@ def replay_steps(
         by_mua="mua" in of,
         by_mus="mus" in of or "musp" in of,
     )
-    results = 8 * problem.volumes * len(wanted) * int(np.prod(voxels.size))
-    check_memory(
-        results + problem.resident_bytes, chosen, "take fewer detectors, gates or coefficients, or larger voxels"
-    )
+    needed = 8 * problem.volumes * len(wanted) * int(np.prod(voxels.size))
+    needed += 0 if chosen.is_gpu else problem.resident_bytes
+    check_memory(needed, CPU, "take fewer detectors, gates or coefficients, or larger voxels")
     done: dict[int, DetectorPart] = {}
     for count in _traced(problem, chosen, done, stop):
         yield Step(count, len(arrivals), "photons traced again")

@@ -121,7 +121,7 @@ class Run:
             items, factors = cupy.asarray(p.arrivals.photon[lines]), cupy.asarray(p.factors[lines])
             first = np.repeat([span.first_group for span in spans], [span.stop - span.start for span in spans])
             slots = cupy.asarray((p.arrivals.group[lines] - first).astype(np.uint32))
-            room = tracer.room(count)
+            room, numbers = tracer.room(count), self._numbers_of(spans[0].detector)
             for span in spans:
                 part = slice(span.start - start, span.stop - start)
                 record = struct(
@@ -130,9 +130,9 @@ class Run:
                 )  # fmt: skip
                 p.check_arrivals(span, tracer.trace(items[part], room, "SCORES", record))
                 if p.is_last(span):
-                    self._fold(span)
+                    self._fold(span, numbers)
                 if span.stop == p.arrivals.of(span.detector).stop:
-                    self._done[span.detector] = self._finish(span.detector)
+                    self._done[span.detector] = self._finish(span.detector, numbers)
 
     def take(self) -> dict[int, DetectorPart]:
         """Return the detectors that are done and forget them."""
@@ -144,28 +144,34 @@ class Run:
         self._tracer = None
         self._tally = self._sums = self._labels = self._values = self._errors = None
 
-    def _fold(self, span: Span) -> None:
+    def _numbers_of(self, detector: int) -> dict[str, Any]:
+        """What the sums of a detector are folded and finished with, on the device."""
         import cupy
 
         p = self._problem
+        return {
+            "units": cupy.asarray(p.units(detector)),
+            "shares": cupy.asarray(np.ascontiguousarray(p.shares(detector).transpose(2, 0, 1))),
+            "partners": cupy.asarray(p.partners),
+            "products": cupy.asarray(p.products(detector)),
+        }
+
+    def _fold(self, span: Span, numbers: dict[str, Any]) -> None:
+        p = self._problem
         groups = slice(span.first_group, span.first_group + span.groups)
-        shares = np.ascontiguousarray(p.shares(span.detector)[:, :, groups].transpose(2, 0, 1))
-        units, shares_there = cupy.asarray(p.units(span.detector)), cupy.asarray(shares)
         assert self._tracer is not None
         fold = struct(
-            FOLD, tally=self._tally, groups=span.groups, volumes=p.volumes, cells=p.voxels.cells, units=units,
-            shares=shares_there, sums=self._sums, rows=self._tracer.inputs["rows"], media_rows=p.voxels.media_rows,
-            labels=self._labels[groups],
+            FOLD, tally=self._tally, groups=span.groups, volumes=p.volumes, cells=p.voxels.cells,
+            units=numbers["units"], shares=numbers["shares"][groups], sums=self._sums,
+            rows=self._tracer.inputs["rows"], media_rows=p.voxels.media_rows, labels=self._labels[groups],
         )  # fmt: skip
         self._over_cells("fold_groups", fold)
 
-    def _finish(self, detector: int) -> DetectorPart:
-        import cupy
-
+    def _finish(self, detector: int, numbers: dict[str, Any]) -> DetectorPart:
         p = self._problem
-        partners, products = cupy.asarray(p.partners), cupy.asarray(p.products(detector))
         finish = struct(
-            FINISH, sums=self._sums, volumes=p.volumes, cells=p.voxels.cells, partners=partners, products=products,
+            FINISH, sums=self._sums, volumes=p.volumes, cells=p.voxels.cells, partners=numbers["partners"],
+            products=numbers["products"],
             freedom=GROUPS / (GROUPS - 1.0), values=self._values, errors=self._errors,
         )  # fmt: skip
         self._over_cells("finish_cells", finish)
