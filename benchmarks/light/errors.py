@@ -20,7 +20,7 @@ from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.spectrum import spectrum
-from napari_gpubio.light.statistics import detector_numbers, label_fluence
+from napari_gpubio.light.statistics import detector_numbers, label_fluence, steadied_error
 
 COLUMNS = ("tally", "things", "spread / error", "±", "beyond 4 errors")
 GOAL = (0.95, 1.05)
@@ -28,6 +28,7 @@ CLAIMS = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)  # relative errors, as claimed
 BANDS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # of the highest fluence
 ABSORPTION = (1.0, 1.5, 2.5, 5.0)  # of wavelengths, over the run's
 _BOOTSTRAPS = 200
+_LEAST_OF_ONE = 1 / np.sqrt(2)  # uncertainty of the spread of a single thing, times sqrt(seeds - 1)
 _MIDDLE = 15.0  # mm, of the cube
 
 
@@ -58,7 +59,9 @@ def row(tally: str, values: Array, errors: Array, use: Array | None = None) -> R
         "tally": tally,
         "things": int(chosen.sum() / seeds),
         "ratio": float(np.sqrt(by_seed[0].sum() / by_seed[1].sum())),
-        "ratio_error": float(ratios.std()),
+        "ratio_error": max(
+            float(ratios.std()), _LEAST_OF_ONE / np.sqrt(seeds - 1) if chosen.sum() < 8 * seeds else 0.0
+        ),
         "beyond": float((np.abs(z[chosen]) > 4).mean()),
     }
 
@@ -131,10 +134,12 @@ def _of_voxels(results: Sequence[LightResult]) -> Iterator[Row | None]:
     errors = np.array([result.fluence_error.ravel() for result in results], np.float64)
     yield from _by_brightness("fluence", fluence, errors)
     yield from _by_claim("fluence", fluence, errors)
+    helped = np.array([steadied_error(result).ravel() for result in results], np.float64)
+    yield from _by_claim("fluence, neighbors helping", fluence, helped)
     for part in ("absorbed", "escaped", "roulette", "specular"):
         yield row(f"energy: {part}", *_stack(results, lambda r, part=part: getattr(r.energy, part)))
     yield row("absorbed by label", *_stack(results, lambda r: list(r.absorbed.values())))
-    yield row("mean fluence of labels", *_stack(results, lambda r: [part.mean for part in label_fluence(r).values()]))
+    yield row("mean fluence by label", *_stack(results, lambda r: [part.mean for part in label_fluence(r).values()]))
     yield row("detected weight", *_stack(results, lambda r: [d.weight for d in detector_numbers(r)]))
     paths = _stack(results, lambda r: [path for d in detector_numbers(r) for path in d.path_mm.values()])
     yield row("mean partial paths", *paths)

@@ -205,6 +205,15 @@ def test_the_pattern_of_an_input_file_becomes_an_image(open_mcx):
     assert (shown.width_mm, shown.height_mm) == (8.0, 5.0)
 
 
+def test_a_volume_that_emits_becomes_a_point_and_says_so(empty, open_mcx):
+    source = Source(
+        kind="volume", position_mm=CENTER, width_mm=4.0, height_mm=4.0, length_mm=4.0, pattern=np.ones((2, 2, 2))
+    )
+    shown = open_mcx(source, LightSettings(photons=FEW)).source
+    assert (shown.kind, shown.position_mm, shown.pattern) == ("isotropic", tuple(CENTER), None)
+    assert "a volume whose cells emit" in empty.message
+
+
 # -------------------------------------------------------------------------------------------------------------- results
 
 
