@@ -16,7 +16,7 @@ SHAPE = (12, 12, 16)
 
 
 @functools.cache
-def runs(photons=1500, seeds=16):
+def runs(photons=600, seeds=12):
     labels = np.ones(SHAPE, np.uint8)
     labels[:, :, 8:] = 2
     labels[:, :2] = 0
@@ -56,9 +56,9 @@ def _both(result):
 def test_bright_voxels_and_the_outside_keep_what_they_have():
     result = runs()[0]
     found = steadied_error(result)
-    bright = result.relative_error < 0.03
+    bright = result.relative_error < 0.06
     assert bright.any()
-    np.testing.assert_allclose(found[bright], result.fluence_error[bright], rtol=0.1)
+    np.testing.assert_allclose(found[bright], result.fluence_error[bright], rtol=0.2)
     assert not found[result.domain.labels == 0].any()
     assert found.dtype == np.float32
 
