@@ -180,7 +180,7 @@ def reweighted(result: LightResult, media: Sequence[Medium], *, keep_scattering:
         As `spectrum`.
     """
     change, detected = _change(result, media, keep_scattering=keep_scattering), result.detected
-    factors = np.exp(_exponents(detected, slice(None), [change])[:, 0])
+    factors = _factors(detected, slice(None), [change])[:, 0]
     return dataclasses.replace(
         detected, weight=(detected.weight * factors).astype(np.float32), launched=_launched(result)
     )
@@ -288,14 +288,14 @@ def _scattering(old: list[Medium], new: list[Medium], where: str, *, is_by_voxel
     return after - before, float(np.log(ratios[scatters][0]))
 
 
-def _exponents(detected: DetectedPhotons, part: slice, changes: Sequence[_Change]) -> Floats:
-    """Logarithm of the factor of each photon's weight, shape (photons, changes)."""
+def _factors(detected: DetectedPhotons, part: slice, changes: Sequence[_Change]) -> npt.NDArray[np.float32]:
+    """Factor of each photon's weight, shape (photons, changes); single precision is that of the paths."""
     per_mm = np.array([change.mua + change.mus for change in changes])
-    found = detected.path_mm[part].astype(np.float64) @ -per_mm.T
-    logs = np.array([change.log_ratio for change in changes])
+    exponents = detected.path_mm[part] @ (-per_mm.T).astype(np.float32)
+    logs = np.array([change.log_ratio for change in changes], np.float32)
     if logs.any():
-        found += detected.scatterings[part][:, None] * logs
-    return np.asarray(found)
+        exponents += detected.scatterings[part].astype(np.float32)[:, None] * logs
+    return np.asarray(np.exp(exponents, out=exponents))
 
 
 # -- sums over photons -------------------------------------------------------------------------------------------------
@@ -309,13 +309,13 @@ def _moments(detected: DetectedPhotons, changes: Sequence[_Change], launched: in
     heaviest = np.zeros(wavelengths)
     for first in range(0, len(detected), _PHOTONS_AT_ONCE):
         part = slice(first, first + _PHOTONS_AT_ONCE)
-        weights = detected.weight[part, None].astype(np.float64) * np.exp(_exponents(detected, part, changes))
-        paths, t = detected.path_mm[part].astype(np.float64), detected.time_ns[part] - middle
+        weights = detected.weight[part, None] * _factors(detected, part, changes)
+        paths, t = detected.path_mm[part], (detected.time_ns[part] - middle).astype(np.float32)
         total = paths.sum(axis=1)
-        columns = np.column_stack([np.ones(len(t)), paths, total, paths**2, total**2, t, t**2, t**3, t**4])
+        columns = np.column_stack([np.ones_like(t), paths, total, paths**2, total**2, t, t**2, t**3, t**4])
         sums += weights.T @ columns
-        squares += (weights**2).T @ columns
         np.maximum(heaviest, weights.max(axis=0), out=heaviest)
+        squares += np.square(weights, out=weights).T @ columns
     weight, weight2 = sums[:, 0], squares[:, 0]
     with np.errstate(divide="ignore", invalid="ignore"):
         means = sums / weight[:, None]

@@ -242,6 +242,15 @@ def test_launch_angles_of_a_file_are_kept(open_mcx):
     assert open_mcx(source, LightSettings(photons=FEW)).source.launch_angles_deg == (0.0, 10.0, 30.0)
 
 
+def test_a_volume_that_emits_becomes_a_point_and_says_so(empty, open_mcx):
+    source = Source(
+        kind="volume", position_mm=CENTER, width_mm=4.0, height_mm=4.0, length_mm=4.0, pattern=np.ones((2, 2, 2))
+    )
+    shown = open_mcx(source, LightSettings(photons=FEW)).source
+    assert (shown.kind, shown.position_mm, shown.pattern) == ("isotropic", tuple(CENTER), None)
+    assert "a volume whose cells emit" in empty.message
+
+
 # -------------------------------------------------------------------------------------------------------------- results
 
 
