@@ -28,7 +28,7 @@ SCENE = struct_layout(
     | dict.fromkeys(("faces", "refraction", "specular"), np.int32)
     | {"threshold": np.float32, "edges": POINTER, "gates": np.int32, "end": np.float32, "kind": np.int32}
     | {"source": POINTER, "pattern": POINTER, "pattern_rows": np.int32, "pattern_columns": np.int32}
-    | {"detectors": POINTER, "detector_count": np.int32, "seed": np.uint64}
+    | {"detectors": POINTER, "detector_count": np.int32, "seed": np.uint64, "places": POINTER, "tensors": POINTER}
 )
 PHOTONS = struct_layout(
     {"first": np.uint64, "count": np.uint32, "counter": POINTER}
@@ -234,7 +234,9 @@ def inputs_of(problem: VoxelProblem) -> dict[str, npt.NDArray[Any]]:
     """Arrays of a `SCENE`; those that are empty are not looked at."""
     p = problem
     arrays = {"rows": p.rows, "media": p.media, "mua": p.mua, "mus": p.mus, "edges": p.gate_edges}
-    return arrays | {"source": p.source_numbers, "pattern": p.pattern, "detectors": p.detector_numbers}
+    places, tensors = p.tensors or (np.zeros(0, np.int32), np.zeros(0, np.float32))
+    arrays |= {"source": p.source_numbers, "pattern": p.pattern, "detectors": p.detector_numbers}
+    return arrays | {"places": places, "tensors": tensors}
 
 
 def numbers_of(problem: VoxelProblem) -> dict[str, Any]:
@@ -274,4 +276,5 @@ def defines_of(problem: VoxelProblem) -> tuple[str, ...]:
         f"DETECT={int(bool(problem.detectors))}",
         f"GATED={int(problem.gates > 1 or problem.gate_edges[0] > 0)}",
         f"SOURCE_KIND={problem.kind}",
+        f"ANISOTROPY={problem.anisotropy}",
     )

@@ -18,6 +18,14 @@ Floats = npt.NDArray[np.float32]
 _F = np.float32
 
 
+class Fibers(NamedTuple):
+    """Scattering tensors: how light scatters where there is one, and `TensorTable`; see ``fibers.py``."""
+
+    model: int
+    places: npt.NDArray[np.int32]
+    numbers: Floats
+
+
 class Scene(NamedTuple):
     """What a photon meets: the padded grid of media, boundaries, time gates, the source and the detectors.
 
@@ -43,6 +51,8 @@ class Scene(NamedTuple):
         Shape (D, DETECTOR_NUMBERS).
     seed
         Of the random numbers, uint64.
+    fibers
+        Scattering tensors, or None.
     """
 
     nx: int
@@ -69,6 +79,7 @@ class Scene(NamedTuple):
     columns: int
     detectors: Floats
     seed: np.uint64
+    fibers: Fibers | None
 
 
 @leaf

@@ -21,6 +21,7 @@ from napari_gpubio.light.kernels.physics import (
     scattering_cosine,
     turned,
 )
+from napari_gpubio.light.kernels.voxels.fibers import along_fibers, beside_fibers
 from napari_gpubio.light.kernels.voxels.photon import Floats, enter, refracted, rule_of, to_face
 from napari_gpubio.light.kernels.voxels.problem import (
     BEFORE,
@@ -162,7 +163,7 @@ def trace_photons(start, stop, first, scene, tallies):
     scene, tallies
         See `Scene` and `Tallies`; tallies are added to, a detected photon is listed.
     """
-    hx, hy, hz = scene.hx, scene.hy, scene.hz
+    hx, hy, hz, fibers = scene.hx, scene.hy, scene.hz, scene.fibers
     energy, energy_scale = tallies.energy, tallies.energy_scale
     end = scene.edges[len(scene.edges) - 1]
     paths = np.empty(len(scene.media) if len(scene.detectors) else 0, np.float32)
@@ -180,6 +181,7 @@ def trace_photons(start, stop, first, scene, tallies):
             continue
         w = ONE - lost
         mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, own_row, cell)
+        g, mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
         chance, state = uniform(state)
         s = minus_log(chance)
         dither, state = next_bits(state)
@@ -204,7 +206,10 @@ def trace_photons(start, stop, first, scene, tallies):
                 chance, state = uniform(state)
                 bits, state = next_bits(state)
                 cp, sp = turn(bits)
-                ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, chance), cp, sp)
+                after = turned(ux, uy, uz, scattering_cosine(g, chance), cp, sp)
+                ux, uy, uz, mus, free_path, state = beside_fibers(
+                    fibers, cell, (ux, uy, uz), after, g, mus, free_path, state
+                )
                 chance, state = uniform(state)
                 s = minus_log(chance)
                 scatterings += 1
@@ -265,6 +270,7 @@ def trace_photons(start, stop, first, scene, tallies):
             else:
                 pz, uz = low, -uz if reflected else uz
             if reflected:
+                g, mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
                 continue
             if row == OUTSIDE:
                 atomic_add(energy, ESCAPED, rounded(w * energy_scale))
@@ -276,7 +282,8 @@ def trace_photons(start, stop, first, scene, tallies):
                     )
                 break
             cell = following
-            if row != own_row or len(scene.mua):
+            if row != own_row or len(scene.mua) or fibers is not None:
                 own_row = row
                 mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, row, cell)
+                g, mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
                 limit = min((end - optical) * per_n, reach)

@@ -1,6 +1,7 @@
 // Photons through voxels, and the folding of finished batches. Counterpart: trace.py, fold.py.
 // Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there), GATED
-// (there are several time gates, or the first begins later than the light), SOURCE_KIND (see start.cuh).
+// (there are several time gates, or the first begins later than the light), SOURCE_KIND (see start.cuh), ANISOTROPY (how
+// light scatters where a voxel has a tensor, as ScatteringModel).
 #ifndef LABEL
 #define LABEL unsigned char
 #endif
@@ -17,6 +18,11 @@
 #define SOURCE_KIND scene.kind
 #endif
 
+#ifndef ANISOTROPY
+#define ANISOTROPY 0
+#endif
+
+#include "fibers.cuh"
 #include "start.cuh"
 
 // Chosen by measurement: threads of a block, blocks that a processor must have room for, threads of a warp that must be
@@ -57,6 +63,9 @@ struct Flight {
     float s, path, limit, optical;  // optical depth to go, path not booked yet and its limit, optical path
     int gate, scatterings;
     float* paths;
+#if ANISOTROPY
+    int place;  // of the voxel's tensor, 0 for none
+#endif
 };
 
 // The face that a photon is at, and the voxel and media row behind it.
@@ -116,6 +125,16 @@ __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, 
     return -1;
 }
 
+// The medium of the photon's voxel, and of its direction where that counts.
+__device__ __forceinline__ void find_medium(const Scene& scene, Flight* f)
+{
+    f->m = medium_at(scene, f->photon.row, f->photon.cell);
+#if ANISOTROPY
+    f->place = __ldg(scene.places + f->photon.cell);
+    along_fibers(scene, f->place, f->photon.u, &f->m);
+#endif
+}
+
 // Take a photon from its start to the first tissue. Whether there is any.
 __device__ __forceinline__ bool launch(
     const Scene& scene, const Photons& photons, const Tallies& tallies, unsigned int taken, Flight* f)
@@ -131,7 +150,7 @@ __device__ __forceinline__ bool launch(
     const bool inside = enter(scene, at, &f->photon, &lost);
     if (lost > 0.0f) add_energy(tallies, *f, SPECULAR, lost);
     if (!inside && lost < 1.0f) add_energy(tallies, *f, MISSED, 1.0f - lost);
-    f->m = medium_at(scene, f->photon.row, f->photon.cell);
+    find_medium(scene, f);
     f->s = minus_log(f->random.uniform());
     f->dither = f->random.next();
     f->path = 0.0f;
@@ -146,14 +165,19 @@ __device__ __forceinline__ bool launch(
 }
 
 // Scatter at `q`, a path of `length` away in the same voxel.
-__device__ __forceinline__ void scatter(Flight* f, Vector q, float length)
+__device__ __forceinline__ void scatter(const Scene& scene, Flight* f, Vector q, float length)
 {
     f->photon.p = q;
     f->path += length;
     const float ct = scattering_cosine(f->m.g, f->random.uniform());
     float cp, sp;
     turn(f->random.next(), &cp, &sp);
-    f->photon.u = turned(f->photon.u, ct, cp, sp);
+    const Vector after = turned(f->photon.u, ct, cp, sp);
+#if ANISOTROPY
+    f->photon.u = beside_fibers(scene, f->place, f->photon.u, after, &f->m, &f->random);
+#else
+    f->photon.u = after;
+#endif
     f->s = minus_log(f->random.uniform());
 #if DETECT
     ++f->scatterings;
@@ -292,7 +316,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         }
         if (2 * scattering >= 3 * crossing) {
             if (!scatters) continue;
-            scatter(&f, q, length);
+            scatter(scene, &f, q, length);
             due = f.path >= f.limit;
             continue;
         }
@@ -328,6 +352,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         const int rule = behind_face(scene, photon.cell, &face);
         if (reflect_or_bend(scene, &f, face, rule)) {
             put(&photon.p, face.axis, face.forward ? h : 0.0f);
+#if ANISOTROPY
+            along_fibers(scene, f.place, photon.u, &f.m);
+#endif
             continue;
         }
         if (face.row == OUTSIDE) {
@@ -342,9 +369,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         }
         put(&photon.p, face.axis, face.forward ? 0.0f : h);
         photon.cell = face.next;
-        if (CONTINUOUS || face.row != photon.row) {
+        if (CONTINUOUS || ANISOTROPY || face.row != photon.row) {
             photon.row = face.row;
-            f.m = medium_at(scene, face.row, face.next);
+            find_medium(scene, &f);
             f.limit = fminf((scene.end - f.optical) * f.m.per_n, f.m.reach);
         }
     }
