@@ -9,6 +9,7 @@ import numpy as np
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS, VoxelProblem
 from napari_gpubio.light.result import Estimate, LightResult, exposed_area_mm2
+from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
 from napari_gpubio.light.surface import clearance_mm, depth_inside_mm, share_inside
 
 Status = Literal["ok", "warning", "error"]
@@ -84,7 +85,7 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
             "µa = µs = 0 and n = 1."
         )
         found.append(Finding("warning", message))
-    found += [*start_findings(result), *gate_findings(result)]
+    found += [*start_findings(result), *gate_findings(result), *direction_findings(result)]
     if not running and not math.isfinite(energy.absorbed.error):
         found.append(Finding("warning", "Too few batches for standard errors; run more photons."))
     return worst_first(found, result, energy.total, running=running)
@@ -119,6 +120,17 @@ def gate_findings(result: LightResult) -> Iterator[Finding]:
             f"gates of {width} ps get light up to so much too late. Take longer gates, or smaller voxels."
         )
         yield Finding("warning", message)
+
+
+def direction_findings(result: LightResult) -> Iterator[Finding]:
+    """What to know about scattering that depends on direction."""
+    domain = result.domain
+    if not domain.is_anisotropic:
+        return
+    if domain.scattering_model == FREE:
+        yield Finding("warning", f"{NOT_RECIPROCAL[0].upper()}{NOT_RECIPROCAL[1:]}. Choose 'product' unless you compare.")
+    if result.half_fluences is not None:
+        yield Finding("ok", "There is no guide for the denoiser, whose theory is for isotropic scattering.")
 
 
 def closed_within(result: LightResult) -> float:

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.tensor_components import components, matrices
+from napari_gpubio.core.tensor_components import components
 
 Array = npt.NDArray[Any]
 PRODUCT, FREE, MIXTURE = "product", "free", "mixture"
@@ -36,7 +36,6 @@ NOT_RECIPROCAL = (
     "the source"
 )
 MOST_RATIO = 1000.0  # of a tensor's eigenvalues, for the sake of drawing directions by rejection
-_PIECE = 1 << 16  # tensors at a time
 
 
 def checked_tensors(values: Array, labels: Array) -> npt.NDArray[np.float32]:
@@ -82,12 +81,20 @@ def checked_tensors(values: Array, labels: Array) -> npt.NDArray[np.float32]:
 
 
 def extreme_eigenvalues(tensors: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Smallest and largest eigenvalue of tensors (N, 6)."""
-    low, high = np.empty(len(tensors)), np.empty(len(tensors))
-    for first in range(0, len(tensors), _PIECE):
-        part = slice(first, first + _PIECE)
-        values = np.linalg.eigvalsh(matrices(tensors[part]))
-        low[part], high[part] = values[:, 0], values[:, 2]
+    """Smallest and largest eigenvalue of tensors (N, 6), by the trigonometric solution of the characteristic cubic.
+
+    To about 1e-8 of the largest (Smith 1961, Communications of the ACM 4:168).
+    """
+    values = np.asarray(tensors, np.float64)
+    mean = values[:, :3].mean(axis=1, keepdims=True)
+    apart = values - mean * [1, 1, 1, 0, 0, 0]
+    size = np.sqrt((apart**2 @ [1, 1, 1, 2, 2, 2]) / 6)
+    xx, yy, zz, xy, xz, yz = apart.T
+    half_determinant = (xx * (yy * zz - yz * yz) - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz)) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cosine = np.where(size > 0, half_determinant / size**3, 1.0)
+    angle = np.arccos(np.clip(cosine, -1.0, 1.0)) / 3
+    low, high = (mean[:, 0] + 2 * size * np.cos(angle + turn) for turn in (2 * np.pi / 3, 0.0))
     return low, high
 
 
