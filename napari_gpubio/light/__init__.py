@@ -8,6 +8,7 @@ From a segmented head to its fluence in three calls::
 
 The same in planar layers is `light.layers`; files are in `light.io`, optical properties in `light.tissue`, units and
 numbers of a result in `light.statistics`, closed-form solutions in `light.theory`, made-up heads in `light.phantom`.
+White matter that scatters less along its fibers, from diffusion MRI, is in `light.anisotropy`.
 """
 
 import importlib
@@ -22,7 +23,7 @@ from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
 
-_NAMESPACES = ("io", "phantom", "statistics", "theory", "tissue")
+_NAMESPACES = ("anisotropic_theory", "anisotropy", "io", "phantom", "statistics", "theory", "tissue")
 __all__ = [
     "DetectedPhotons",
     "Detector",
@@ -35,6 +36,8 @@ __all__ = [
     "Medium",
     "Sensitivity",
     "Source",
+    "anisotropic_theory",
+    "anisotropy",
     "io",
     "layers",
     "needed_memory_mb",

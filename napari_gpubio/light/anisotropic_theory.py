@@ -4,8 +4,8 @@ A medium has a scattering tensor M (1/mm): mu(s) = s.M.s along the unit vector s
 Its diffusion tensor over the speed of light, in mm, is
 
 * ``product``: D_ij = <s_i s_j / mu>;
-* ``free``: D_ij = <s_i s_j / mu^2> / <1 / mu> for g = 0 [1]_. With g, the power of s_i / mu in degree l of the spherical
-  harmonics is divided by 1 - g^l, so that mu_s' = mu_s (1 - g) holds in the first degree only [2]_;
+* ``free``: D_ij = <s_i s_j / mu^2> / <1 / mu> for g = 0 [1]_. With g, the power of s_i / mu in degree l of the
+  spherical harmonics is divided by 1 - g^l, so that mu_s' = mu_s (1 - g) holds in the first degree only [2]_;
 * ``mixture``: D_ij = <s_i s_j / mu_t> with the total rate mu_t = (mu + <mu>) / 2, for g = 0.
 
 Reduced coefficients that belong to it are 1 / (3 D). The trace of the first is <1 / mu>.
@@ -134,8 +134,8 @@ def uniaxial_scattering_per_mm(
     """
     if not (musp_across_per_mm > 0 and musp_along_per_mm > 0):
         raise InvalidInput(
-            f"the reduced scattering is {musp_across_per_mm:g} across and {musp_along_per_mm:g} along the fibers, 1/mm; "
-            "both must be greater than 0"
+            f"the reduced scattering is {musp_across_per_mm:g} across and {musp_along_per_mm:g} along the fibers, "
+            "1/mm; both must be greater than 0"
         )
     from scipy.optimize import brentq
 
@@ -164,8 +164,9 @@ def extrapolated_boundary_mm(
 ) -> float:
     """How far outside a surface across z the fluence is set to zero, mm, for g = 0 [1]_.
 
-    ``(C + Y) / (B - X)``, half-sphere means of ``z L`` and ``z^2 L / mu``, without and with the Fresnel reflection, where
-    the radiance of equilibrium L is 1 / mu under ``free`` and 1 under ``product``. M is along the surface's axes.
+    ``(C + Y) / (B - X)``: half-sphere means of ``z^2 L / mu`` (C) and ``z L`` (B), and the same times the Fresnel
+    reflection (Y, X), where the radiance of equilibrium L is 1 / mu under ``free`` and 1 under ``product``. M is along
+    the surface's axes.
 
     Raises
     ------
@@ -274,9 +275,7 @@ def _half_sphere(n: float, outside_n: float) -> tuple[Floats, Floats]:
     steps, weights = _nodes(_NODES)
     t = (steps + 1) / 2
     above = critical + (1 - critical) * t**2
-    return np.concatenate([critical * t, above]), np.concatenate(
-        [critical * weights, 2 * (1 - critical) * t * weights]
-    )
+    return np.concatenate([critical * t, above]), np.concatenate([critical * weights, 2 * (1 - critical) * t * weights])
 
 
 @cache
@@ -295,14 +294,14 @@ def _free_by_degrees(values: Floats, g: float) -> Floats:
     from scipy.special import gammaln, lpmv
 
     s, weights = _sphere()
-    over = s / ((s**2) @ values)[:, None] * weights[:, None]
-    azimuth, found = np.arctan2(s[:, 1], s[:, 0]), np.zeros(3)
+    over = (s / ((s**2) @ values)[:, None] * weights[:, None]).reshape(_NODES, 2 * _NODES, 3)
+    waves = np.fft.rfft(over, axis=1)[:, :_DEGREES]  # cosines and sines of the azimuth, shape (z, order, 3)
+    z, found = _nodes(_NODES)[0], np.zeros(3)
     for degree in range(1, _DEGREES, 2):
         for order in range(degree + 1):
             norm = (2 * degree + 1) * np.exp(gammaln(degree - order + 1) - gammaln(degree + order + 1))
-            polynomial = lpmv(order, degree, s[:, 2]) * np.sqrt(norm * (2 if order else 1))
-            for wave in (np.cos, np.sin) if order else (np.cos,):
-                found += ((polynomial * wave(order * azimuth)) @ over) ** 2 / (1 - g**degree)
+            power = np.abs(lpmv(order, degree, z) @ waves[:, order]) ** 2
+            found += norm * (2 if order else 1) * power / (1 - g**degree)
     return found / (weights / ((s**2) @ values)).sum()
 
 

@@ -34,9 +34,9 @@ class FiberCalibration:
     """How much light scatters across and along the fibers of white matter.
 
     The defaults are the reduced scattering of mammalian spinal white matter [1]_, whose abstract gives 3.52 +- 0.1 and
-    1.57 +- 0.03 1/mm and finds no such difference in gray matter. **It names no wavelength**, and a brain's white matter
-    is less coherent than a spinal cord's: take them as an estimate. That f is FA / .7 is an assumption; no published
-    calibration was found.
+    1.57 +- 0.03 1/mm and finds no such difference in gray matter. **It names no wavelength**, and a brain's white
+    matter is less coherent than a spinal cord's: take them as an estimate. That f is FA / .7 is an assumption; no
+    published calibration was found.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class FiberCalibration:
     keep_mean: bool = param(
         True, "Keep the labels' mean", "Keep the mean diffusion coefficient of each label's reduced scattering."
     )
-    source: str = param(_SOURCE, "Source", "Where the numbers come from.")
+    source: str = _SOURCE
 
     def __post_init__(self) -> None:
         check_params(self)
@@ -248,7 +248,7 @@ def _checked_tensors(
     tensors: Array, axes: str, affine: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Six components in world axes, zeros where there is no tensor, and where there is one."""
-    given = np.asarray(tensors, np.float64)
+    given = np.array(tensors, np.float64)
     if given.ndim == 5 and given.shape[3:] == (3, 3):
         given = components((given + given.swapaxes(3, 4)) / 2)
     if given.ndim != 4 or given.shape[3] != 6:
@@ -269,9 +269,9 @@ def _refuse_negative(tensors: Array, present: npt.NDArray[np.bool_], wrong: npt.
     voxel = tuple(int(i) for i in np.argwhere(wrong)[0])
     smallest = np.linalg.eigvalsh(matrices(tensors[voxel]))[0]
     raise InvalidInput(
-        f"{np.count_nonzero(wrong):,} of {np.count_nonzero(present):,} diffusion tensors are not positive definite (the "
-        f"first, in voxel {voxel}, has the eigenvalue {smallest:.3g}); repair them as the tensor fit does, or set them "
-        "to 0 to have their voxels scatter by the label"
+        f"{np.count_nonzero(wrong):,} of {np.count_nonzero(present):,} diffusion tensors are not positive definite "
+        f"(the first, in voxel {voxel}, has the eigenvalue {smallest:.3g}); repair them as the tensor fit does, or set "
+        "them to 0 to have their voxels scatter by the label"
     )
 
 
@@ -302,11 +302,11 @@ def _interpolated(
     to_tensors = np.linalg.inv(affine) @ domain.affine
     voxels, values = [], []
     for first in range(0, len(tissue), _PIECE):
-        part = tissue[first : first + _PIECE]
-        places = apply_affine(to_tensors, np.stack(np.unravel_index(part, domain.shape), -1)).T
+        some = tissue[first : first + _PIECE]
+        places = apply_affine(to_tensors, np.stack(np.unravel_index(some, domain.shape), -1)).T
         weight = map_coordinates(present.astype(np.float64), places, order=1, mode="constant")
         held = weight >= _NEAREST
-        voxels.append(part[held])
+        voxels.append(some[held])
         columns = [map_coordinates(logarithms[..., i], places[:, held], order=1, mode="constant") for i in range(6)]
         values.append(np.stack(columns, -1) / weight[held][:, None])
     return np.concatenate(voxels), np.concatenate(values)
@@ -348,7 +348,7 @@ def scattering_of(
     else:
         own = medium.musp_per_mm if model == PRODUCT else medium.mus_per_mm
         table = own + f * (white - own)
-    across, along = (np.interp(coherence, f[:, 0], column) for column in table.T)
+    across, along = (np.interp(np.asarray(coherence), f[:, 0], column) for column in table.T)
     return across, along
 
 
@@ -359,11 +359,12 @@ def _note(
     count = 0 if domain.mus_tensor_per_mm is None else np.count_nonzero(domain.mus_tensor_per_mm[..., 0])
     where = "" if labels is None else f" of label {', '.join(map(str, chosen))}"
     kept = ", scaled to each label's mean diffusion coefficient" if calibration.keep_mean else ""
+    unknown = "; no wavelength is given there" if calibration.source == _SOURCE else ""
     warned = f"; {NOT_RECIPROCAL}" if model == FREE else ""
     return (
         f"Scattering follows the fibers in {count:,} voxels{where}: model {model!r}, reduced scattering "
         f"{calibration.musp_across_per_mm:g} 1/mm across and {calibration.musp_along_per_mm:g} 1/mm along coherent "
-        f"fibers (FA {calibration.full_fa:g} and more; {calibration.source}; no wavelength is given there){kept}{warned}."
+        f"fibers (FA {calibration.full_fa:g} and more; {calibration.source}{unknown}){kept}{warned}."
     )
 
 

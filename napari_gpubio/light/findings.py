@@ -128,7 +128,9 @@ def direction_findings(result: LightResult) -> Iterator[Finding]:
     if not domain.is_anisotropic:
         return
     if domain.scattering_model == FREE:
-        yield Finding("warning", f"{NOT_RECIPROCAL[0].upper()}{NOT_RECIPROCAL[1:]}. Choose 'product' unless you compare.")
+        yield Finding(
+            "warning", f"{NOT_RECIPROCAL[0].upper()}{NOT_RECIPROCAL[1:]}. Choose 'product' unless you compare."
+        )
     if result.half_fluences is not None:
         yield Finding("ok", "There is no guide for the denoiser, whose theory is for isotropic scattering.")
 

@@ -51,8 +51,8 @@ def checked_tensors(values: Array, labels: Array) -> npt.NDArray[np.float32]:
     if given.shape[:3] != labels.shape or given.shape[3:] not in ((6,), (3, 3)):
         wanted = (*labels.shape, 6)
         raise InvalidInput(
-            f"the scattering tensors have shape {given.shape} and the labels {labels.shape}; give {wanted} (xx, yy, zz, "
-            "xy, xz, yz) on the same grid, or make them with light.anisotropy.with_fibers, which resamples"
+            f"the scattering tensors have shape {given.shape} and the labels {labels.shape}; give {wanted} (xx, yy, "
+            "zz, xy, xz, yz) on the same grid, or make them with light.anisotropy.with_fibers, which resamples"
         )
     inside = np.flatnonzero(labels)
     rows = given.reshape(labels.size, -1)[inside].astype(np.float64)
@@ -101,7 +101,9 @@ def extreme_eigenvalues(tensors: Array) -> tuple[npt.NDArray[np.float64], npt.ND
 def check_model(model: str) -> None:
     """Raise InvalidInput unless it is one of `SCATTERING_MODELS`."""
     if model not in SCATTERING_MODELS:
-        raise InvalidInput(f"the scattering model is {model!r}; choose one of {', '.join(map(repr, SCATTERING_MODELS))}")
+        raise InvalidInput(
+            f"the scattering model is {model!r}; choose one of {', '.join(map(repr, SCATTERING_MODELS))}"
+        )
 
 
 def _refuse(

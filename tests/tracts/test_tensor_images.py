@@ -9,6 +9,7 @@ from dipy.io.utils import nifti1_symmat
 from dipy.reconst.dti import lower_triangular
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.tensor_components import positive_definite
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors, write_tensors
 from napari_gpubio.tracts.model import TensorField

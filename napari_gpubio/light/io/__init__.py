@@ -6,13 +6,14 @@ from napari_gpubio.light.io.mcx.cases import read_mcx, write_mcx
 from napari_gpubio.light.io.results import load_layered_result, load_result, save_layered_result, save_result
 from napari_gpubio.light.io.snirf import Optodes, read_snirf
 from napari_gpubio.light.io.table import read_table, write_table
-from napari_gpubio.light.io.volumes import read_domain, read_irradiance, write_fluence
+from napari_gpubio.light.io.volumes import read_diffusion_tensors, read_domain, read_irradiance, write_fluence
 
 __all__ = [
     "MciRun",
     "Optodes",
     "load_layered_result",
     "load_result",
+    "read_diffusion_tensors",
     "read_domain",
     "read_irradiance",
     "read_mci",

@@ -47,8 +47,8 @@ def read_tensors(
     path
         A NIfTI or MRtrix image: (X, Y, Z, 6), (X, Y, Z, 1, 6), (X, Y, Z, 9) or (X, Y, Z, 3, 3).
     order
-        ``"mrtrix"``, ``"fsl"``, ``"dipy"``, ``"full"`` (see `napari_gpubio.core.tensor_components`), or ``"auto"``: by the
-        file's kind and shape, else the order under which clearly the most tensors are positive definite.
+        ``"mrtrix"``, ``"fsl"``, ``"dipy"``, ``"full"`` (see `napari_gpubio.core.tensor_components`), or ``"auto"``:
+        by the file's kind and shape, else the order under which clearly the most tensors are positive definite.
     frame
         Axes that the components refer to: ``"world"``, ``"voxel"`` (the image's own), ``"fsl"`` (the same, the first
         one reversed if the affine has a positive determinant), or ``"auto"``: the program's habit.

@@ -196,7 +196,7 @@ class VoxelProblem(BatchedProblem):
         for label in self.label_of_row:
             medium = self.domain.medium(label)
             coefficients[label] = medium.musp_per_mm if is_reduced else medium.mus_per_mm
-        own = coefficients[self.domain.labels.ravel()[voxels]][:, None] * np.float32([1, 1, 1, 0, 0, 0])
+        own = coefficients[self.domain.labels.ravel()[voxels]][:, None] * np.array([1, 1, 1, 0, 0, 0], np.float32)
         voxels = voxels[(np.abs(world[voxels] - own) > _SAME_SCATTERING * own[:, :1]).any(axis=1)]
         if not voxels.size:
             return None
@@ -402,7 +402,7 @@ class VoxelProblem(BatchedProblem):
         return max(1, min(_MOST_COPIES, _COPIED_BYTES // (8 * self.tally_size * slots)))
 
     def resident_bytes(self, tallies: int = 1) -> int:
-        """Bytes that a run keeps for volumes: media rows, coefficients, tensors, tallies, sums and squares, and exits."""
+        """Bytes that a run keeps: media rows, coefficients, tensors, tallies, sums and squares, and exits."""
         per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
         per_cell += 8 * bool(self.settings.exit_map) + 8 * self.domain.is_continuous
         tensors = sum(array.nbytes for array in self.tensors or ())
