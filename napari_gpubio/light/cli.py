@@ -106,11 +106,11 @@ def _add_source(verb: argparse.ArgumentParser) -> None:
 def _add_fibers(verb: argparse.ArgumentParser) -> None:
     group = verb.add_argument_group("scattering along and across fibers")
     group.add_argument(
-        "--tensor", type=Path, metavar="FILE", help="diffusion tensors (NIfTI, any grid): scattering follows the fibers"
+        "--tensor", type=Path, metavar="FILE", help="diffusion tensors (NIfTI): scattering follows the fibers"
     )
     group.add_argument(
         "--tensor-order", choices=tuple(PLACES),
-        help="order of their components: mrtrix (xx yy zz xy xz yz), fsl (xx xy xz yy yz zz), dipy (xx xy yy xz yz zz), "
+        help="of their components: mrtrix (xx yy zz xy xz yz), fsl (xx xy xz yy yz zz), dipy (xx xy yy xz yz zz), "
         "full (3 x 3); needed with --tensor",
     )  # fmt: skip
     group.add_argument(
@@ -122,7 +122,7 @@ def _add_fibers(verb: argparse.ArgumentParser) -> None:
         type=int,
         nargs="+",
         metavar="LABEL",
-        help="labels with fibers: white matter (default: all)",
+        help="labels with fibers (default: all)",
     )
     group.add_argument(
         "--scattering-model", choices=(PRODUCT, FREE), default=PRODUCT,
