@@ -20,7 +20,7 @@ from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL, PRODUCT
 
 _TIP = (
     "White matter scatters light less along its fibers than across them. Their directions are those of diffusion "
-    "tensors: a map that the panel Diffusion tensors has made, on any grid. The mean of each label's µs′ stays as in the "
+    "tensors: a map that the panel Diffusion tensors has made, on any grid. The mean of each label's µs′ is as in the "
     "table."
 )
 _LABELS_TIP = "Which labels have fibers; others scatter as the table says, alike in all directions"
