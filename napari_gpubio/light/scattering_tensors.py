@@ -35,7 +35,7 @@ NOT_RECIPROCAL = (
     "the scattering model 'free' is not reciprocal: light from a source to a detector is not that from the detector to "
     "the source"
 )
-MOST_RATIO = 1000.0  # of a tensor's eigenvalues, for the sake of drawing directions by rejection
+MOST_RATIO = 1000.0  # of a tensor's eigenvalues, for the sake of single precision and of drawing by rejection
 
 
 def checked_tensors(values: Array, labels: Array) -> npt.NDArray[np.float32]:

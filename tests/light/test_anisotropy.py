@@ -64,7 +64,9 @@ def test_light_scatters_least_along_the_fibers_in_world_axes(affine, unit):
     assert "no wavelength" in fibrous.notes[-1]
     # photons meet it along the axes of the grid
     numbers = VoxelProblem(fibrous, Source(), LightSettings()).tensors.numbers
-    grid = matrices(numbers[1, :6] / [1, 1, 1, 2, 2, 2])
+    lower = np.zeros((3, 3))
+    lower.T[np.triu_indices(3)] = numbers[1, :6]
+    grid = lower @ lower.T
     own = domain.direction_to_grid(AXIS)
     assert own @ grid @ own == pytest.approx(np.linalg.eigvalsh(grid)[0], rel=1e-5)
 

@@ -68,12 +68,20 @@ def test_photons_meet_tensors_along_the_axes_of_the_grid():
     world = given.direction_to_world(directions)
     expected = np.einsum("ni,nij,nj->n", world, FULL.reshape(-1, 3, 3), world)
     x, y, z = directions.T
-    squares = np.stack([x * x, y * y, z * z, x * y, x * z, y * z], -1)
-    np.testing.assert_allclose((numbers[:, :6] * squares).sum(axis=1), expected, rtol=1e-5)
-    np.testing.assert_allclose(numbers[:, 7], np.trace(FULL.reshape(-1, 3, 3), axis1=1, axis2=2) / 3, rtol=1e-6)
+    a, b, c, d, e, f, first, second = numbers.T
+    squares = np.stack([a * x + b * y + c * z, d * y + e * z, f * z]) ** 2
+    np.testing.assert_allclose(squares.sum(axis=0), expected, rtol=1e-5)
+    trace = np.trace(FULL.reshape(-1, 3, 3), axis1=1, axis2=2)
+    np.testing.assert_allclose(first, (a * a + b * b + c * c) / trace, rtol=1e-5)
+    np.testing.assert_allclose(second, first + (d * d + e * e) / trace, rtol=1e-5)
+
+
+def test_the_mixture_has_a_bound_and_a_mean_of_what_it_draws_from():
+    numbers = table(domain(FULL, scattering_model="mixture")).numbers[1:].astype(float)
     largest = np.linalg.eigvalsh(FULL.reshape(-1, 3, 3))[:, 2]
     assert (numbers[:, 6] >= largest).all()
     np.testing.assert_allclose(numbers[:, 6], largest, rtol=3e-6)
+    np.testing.assert_allclose(numbers[:, 7], np.trace(FULL.reshape(-1, 3, 3), axis1=1, axis2=2) / 3, rtol=1e-6)
 
 
 def test_extreme_eigenvalues_also_of_multiples_and_spheroids():

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import rotation_of
-from napari_gpubio.core.tensor_components import rotate_tensors
+from napari_gpubio.core.tensor_components import matrices, rotate_tensors
 from napari_gpubio.light.batches import BatchedProblem
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Domain
@@ -76,8 +76,9 @@ class TensorTable(NamedTuple):
     places
         Row of the table of every voxel of the padded grid, flat, int32; 0 where light scatters by the label.
     numbers
-        Shape (N + 1, TENSOR_NUMBERS): xx, yy, zz, 2 xy, 2 xz, 2 yz along the volume's axes, a bound of s.M.s, and its
-        mean over all directions; 1/mm.
+        Shape (N + 1, TENSOR_NUMBERS): the columns of L in M = L L^T along the volume's axes, from the diagonal down,
+        1/mm^(1/2); then by product the chances of the first column, and of the first and the second, which are their
+        squares over the trace of M; else a bound of s.M.s, and its mean over all directions, 1/mm.
     """
 
     places: npt.NDArray[np.int32]
@@ -202,9 +203,14 @@ class VoxelProblem(BatchedProblem):
             return None
         turned = rotate_tensors(world[voxels].astype(np.float64), rotation_of(self.domain.affine).T)
         numbers = np.zeros((len(voxels) + 1, TENSOR_NUMBERS), np.float32)
-        numbers[1:, :6] = turned * (1, 1, 1, 2, 2, 2)
-        numbers[1:, 6] = extreme_eigenvalues(turned)[1] * (1 + 1e-6)
-        numbers[1:, 7] = turned[:, :3].mean(axis=1)
+        columns = np.linalg.cholesky(matrices(turned)).swapaxes(1, 2)[:, *np.triu_indices(3)]
+        numbers[1:, :6] = columns
+        if is_reduced:
+            squares = np.add.reduceat(columns**2, (0, 3, 5), axis=1).cumsum(axis=1)
+            numbers[1:, 6:] = squares[:, :2] / squares[:, 2:]
+        else:
+            numbers[1:, 6] = extreme_eigenvalues(turned)[1] * (1 + 1e-6)
+            numbers[1:, 7] = turned[:, :3].mean(axis=1)
         places = np.zeros(self.domain.labels.size, np.int32)
         places[voxels] = np.arange(1, len(voxels) + 1)
         return TensorTable(np.pad(places.reshape(self.size), 1).ravel(), numbers)

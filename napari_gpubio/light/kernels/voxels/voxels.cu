@@ -23,7 +23,6 @@
 #endif
 
 #include "fibers.cuh"
-#include "start.cuh"
 
 // Chosen by measurement: threads of a block, blocks that a processor must have room for, threads of a warp that must be
 // without a photon before they get new ones, and voxels of a thread that folds (as on the host).
@@ -169,14 +168,16 @@ __device__ __forceinline__ void scatter(const Scene& scene, Flight* f, Vector q,
 {
     f->photon.p = q;
     f->path += length;
-    const float ct = scattering_cosine(f->m.g, f->random.uniform());
+    const float chance = f->random.uniform();
+    float ct = scattering_cosine(f->m.g, chance);
     float cp, sp;
     turn(f->random.next(), &cp, &sp);
-    const Vector after = turned(f->photon.u, ct, cp, sp);
 #if ANISOTROPY
+    const Vector around = turning_point(scene, f->place, f->photon.u, &ct, chance, &f->random);
+    const Vector after = turned(around, ct, cp, sp);
     f->photon.u = beside_fibers(scene, f->place, f->photon.u, after, &f->m, &f->random);
 #else
-    f->photon.u = after;
+    f->photon.u = turned(f->photon.u, ct, cp, sp);
 #endif
     f->s = minus_log(f->random.uniform());
 #if DETECT
