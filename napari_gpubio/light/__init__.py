@@ -8,7 +8,8 @@ From a segmented head to its fluence in three calls::
 
 How the light that detectors receive depends on each voxel tells `replay`. The same in planar layers is `light.layers`;
 files are in `light.io`, optical properties in `light.tissue`, units and numbers of a result in `light.statistics`,
-closed-form solutions in `light.theory`, made-up heads in `light.phantom`.
+closed-form solutions in `light.theory`, made-up heads in `light.phantom`. White
+matter that scatters less along its fibers, from diffusion MRI, is in `light.anisotropy`.
 """
 
 import importlib
@@ -30,7 +31,7 @@ from napari_gpubio.light.spectrum import DetectedSpectrum, reweighted, spectrum,
 from napari_gpubio.light.trajectories import trajectories, trajectories_steps
 from napari_gpubio.light.trajectory import Trajectories
 
-_NAMESPACES = ("io", "phantom", "statistics", "theory", "tissue")
+_NAMESPACES = ("anisotropic_theory", "anisotropy", "io", "phantom", "statistics", "theory", "tissue")
 __all__ = [
     "Channel",
     "DetectedPhotons",
@@ -51,6 +52,8 @@ __all__ = [
     "Sensitivity",
     "Source",
     "Trajectories",
+    "anisotropic_theory",
+    "anisotropy",
     "emitting_volume",
     "fluorescence",
     "fluorescence_steps",

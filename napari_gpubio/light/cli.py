@@ -13,7 +13,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.steps import drive
+from napari_gpubio.core.tensor_components import PLACES
 from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.light.anisotropy import FiberCalibration, with_fibers
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.guide import guided_steps
@@ -23,7 +25,7 @@ from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxRep
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.io.trajectories import save_trajectories
-from napari_gpubio.light.io.volumes import read_domain, read_irradiance, write_fluence
+from napari_gpubio.light.io.volumes import read_diffusion_tensors, read_domain, read_irradiance, write_fluence
 from napari_gpubio.light.jacobian import COEFFICIENTS, Jacobian, Jacobians
 from napari_gpubio.light.layers import cli as mcml
 from napari_gpubio.light.model import Domain, Medium
@@ -31,6 +33,7 @@ from napari_gpubio.light.patterns import simulate_patterns_steps
 from napari_gpubio.light.replay import check_request, detector_names, replay_steps
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_each_steps, simulate_steps
+from napari_gpubio.light.scattering_tensors import FREE, PRODUCT
 from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
 from napari_gpubio.light.source import KINDS, AnySource, Source, all_sources, emitting_volume
 from napari_gpubio.light.spectrum import spectrum, spectrum_media
@@ -79,6 +82,7 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--outside-n", type=float, default=1.0, help="refractive index outside (default: 1)")
     verb.add_argument("--mua", type=Path, metavar="FILE", help="volume of absorption coefficients instead, 1/mm")
     verb.add_argument("--mus", type=Path, metavar="FILE", help="volume of scattering coefficients instead, 1/mm")
+    _add_fibers(verb)
     verb.add_argument(
         "--air-in-cavities", action="store_true", help="let light cross voxels of label 0 that tissue encloses, as air"
     )
@@ -131,6 +135,34 @@ def _add_source(verb: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--detector", type=float, nargs=4, action="append", default=[], metavar=(*_POINT, "RADIUS"), help="sphere, mm"
     )
+
+
+def _add_fibers(verb: argparse.ArgumentParser) -> None:
+    group = verb.add_argument_group("scattering along and across fibers")
+    group.add_argument(
+        "--tensor", type=Path, metavar="FILE", help="diffusion tensors (NIfTI): scattering follows the fibers"
+    )
+    group.add_argument(
+        "--tensor-order", choices=tuple(PLACES),
+        help="of their components: mrtrix (xx yy zz xy xz yz), fsl (xx xy xz yy yz zz), dipy (xx xy yy xz yz zz), "
+        "full (3 x 3); needed with --tensor",
+    )  # fmt: skip
+    group.add_argument(
+        "--tensor-axes", choices=("world", "voxel", "fsl"),
+        help="axes that they refer to (default: world for mrtrix and full, FSL's for fsl and dipy)",
+    )  # fmt: skip
+    group.add_argument(
+        "--fiber-labels",
+        type=int,
+        nargs="+",
+        metavar="LABEL",
+        help="labels with fibers (default: all)",
+    )
+    group.add_argument(
+        "--scattering-model", choices=(PRODUCT, FREE), default=PRODUCT,
+        help="product (default; reciprocal), or free: as in other programs, not reciprocal",
+    )  # fmt: skip
+    add_settings(verb, FiberCalibration(), "how much fibers scatter")
 
 
 def _add_outputs(verb: argparse.ArgumentParser) -> None:
@@ -201,6 +233,7 @@ def _mcx_case(options: argparse.Namespace) -> McxCase | None:
     own |= {"photons": options.photons, "properties": None, "mua": None, "mus": None, "outside_n": 1.0}
     own |= {"air_in_cavities": False, "position": None, "pattern": None, "detector": [], "time_gates_ns": None}
     own |= {"faces": None, "direction": None, "width_axis": None, "wavelengths": None, "tissue": []}
+    own |= {"tensor": None, "fiber_labels": None}
     if given := [name for name, value in own.items() if getattr(options, name, value) != value]:
         raise InvalidInput(
             f"{options.labels.name} is an MCX input file, which has its own {given[0].replace('_', ' ')}; leave "
@@ -293,7 +326,24 @@ def _domain(options: argparse.Namespace, by_wavelength: Mapping[float, tuple[Med
         raise InvalidInput("give a label volume and --properties TABLE, or --resume RESULT")
     media = spectrum_media(by_wavelength) if by_wavelength else read_table(options.properties)
     domain = read_domain(options.labels, media, outside_n=options.outside_n, mua_path=options.mua, mus_path=options.mus)
-    return domain.with_air_in_cavities() if options.air_in_cavities else domain
+    domain = domain.with_air_in_cavities() if options.air_in_cavities else domain
+    return domain if options.tensor is None else _with_fibers(options, domain)
+
+
+def _with_fibers(options: argparse.Namespace, domain: Domain) -> Domain:
+    """The domain with scattering that follows the fibers of a tensor image."""
+    if options.tensor_order is None:
+        raise InvalidInput(
+            f"the order of the components of {options.tensor.name} is not given; add --tensor-order, one of "
+            f"{', '.join(PLACES)}"
+        )
+    tensors, affine = read_diffusion_tensors(options.tensor, options.tensor_order, axes=options.tensor_axes)
+    calibration = read_settings(options, FiberCalibration())
+    fibrous = with_fibers(
+        domain, tensors, affine, labels=options.fiber_labels, calibration=calibration, model=options.scattering_model
+    )
+    print(f"note: {fibrous.notes[-1]}", file=sys.stderr)
+    return fibrous
 
 
 def _source(options: argparse.Namespace, domain: Domain) -> Source:

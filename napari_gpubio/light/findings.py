@@ -10,6 +10,7 @@ from napari_gpubio.core.numbers import short_number
 from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS, VoxelProblem
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import Estimate, LightResult, exposed_area_mm2
+from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import clearance_mm, depth_inside_mm, share_inside
 
@@ -86,7 +87,7 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
             "µa = µs = 0 and n = 1."
         )
         found.append(Finding("warning", message))
-    found += [*start_findings(result), *gate_findings(result)]
+    found += [*start_findings(result), *gate_findings(result), *direction_findings(result)]
     if not running and not math.isfinite(energy.absorbed.error):
         found.append(Finding("warning", "Too few batches for standard errors; run more photons."))
     return worst_first(found, result, energy.total, running=running)
@@ -144,6 +145,19 @@ def lateness_ns(domain: Domain, label: int) -> float:
         musp = float(domain.mus_per_mm[domain.labels == label].mean()) * (1.0 - medium.g)
     path = 0.38 * edge + 0.028 * 3.0 * musp * edge**2
     return min(path, 1.0 / max(medium.mua_per_mm, 1e-9)) * medium.n / LIGHT_MM_PER_NS
+
+
+def direction_findings(result: LightResult) -> Iterator[Finding]:
+    """What to know about scattering that depends on direction."""
+    domain = result.domain
+    if not domain.is_anisotropic:
+        return
+    if domain.scattering_model == FREE:
+        yield Finding(
+            "warning", f"{NOT_RECIPROCAL[0].upper()}{NOT_RECIPROCAL[1:]}. Choose 'product' unless you compare."
+        )
+    if result.half_fluences is not None:
+        yield Finding("ok", "There is no guide for the denoiser, whose theory is for isotropic scattering.")
 
 
 def closed_within(result: LightResult) -> float:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.batches import check_memory
 from napari_gpubio.light.kernels.diffusion.solver import Solver, along
@@ -62,7 +63,7 @@ def diffusion_guide(
     Raises
     ------
     InvalidInput
-        If the source misses the tissue.
+        If the source misses the tissue, or scattering depends on direction, which this theory does not know.
 
     Examples
     --------
@@ -72,6 +73,11 @@ def diffusion_guide(
     >>> bool((guide[head.labels > 0] > 0).all())
     True
     """
+    if domain.is_anisotropic:
+        raise InvalidInput(
+            "the guide of a denoiser takes scattering as alike in all directions, and this tissue has scattering "
+            "tensors; denoise without it"
+        )
     settings, chosen = settings or LightSettings(), choose_device(device)
     needed_bytes = _BYTES_PER_VOXEL * domain.labels.size
     sources = check_sources(domain, source)
@@ -116,9 +122,12 @@ def guide_steps(result: LightResult, *, device: str | Device = "auto") -> Genera
 def guided_steps(
     steps: Generator[Step, None, LightResult], *, device: str | Device = "auto"
 ) -> Generator[Step, None, LightResult]:
-    """Take the steps of a simulation, and solve the guide of what it gives unless it was stopped or has no halves."""
+    """Take the steps of a simulation, and solve the guide of what it gives if there is one.
+
+    There is none if it was stopped, has no halves, or scattering tensors.
+    """
     result = yield from steps
-    if not result.complete or result.half_fluences is None:
+    if not result.complete or result.half_fluences is None or result.domain.is_anisotropic:
         return result
     return (yield from guide_steps(result, device=device))
 

@@ -222,7 +222,8 @@ def theory_curve(result: LightResult, points_mm: npt.ArrayLike) -> TheoryCurve:
     Raises
     ------
     InvalidInput
-        If the source is a line or a cylinder, its axis meets no tissue, or the tissue there does not scatter.
+        If the source is a line or a cylinder, its axis meets no tissue, or the tissue there does not scatter, or
+        scattering depends on direction somewhere.
     """
     source = result.single_source("a curve by diffusion theory")
     kind = source.kind
@@ -230,6 +231,8 @@ def theory_curve(result: LightResult, points_mm: npt.ArrayLike) -> TheoryCurve:
         raise InvalidInput(f"there is no curve by diffusion theory for a source of kind {kind!r}")
     start, axis, beam = entry_point(result), source.frame()[2], kind != "isotropic"
     medium = result.domain.medium_at(start + _INWARD_MM * axis)
+    if result.domain.is_anisotropic:
+        raise InvalidInput("this diffusion theory is for tissue that scatters alike in all directions")
     offsets = np.asarray(points_mm, np.float64) - start
     distance, depth = np.linalg.norm(offsets, axis=1), offsets @ axis
     below = (depth >= -_INWARD_MM) if beam else np.ones(len(offsets), np.bool_)

@@ -260,6 +260,7 @@ def described(problem: VoxelProblem) -> dict[str, Any]:
         "detectors": [dataclasses.asdict(detector) for detector in problem.detectors],
         "media": [dataclasses.asdict(medium) for medium in problem.domain.media],
         "outside_n": problem.domain.outside_n,
+        **({"scattering_model": problem.domain.scattering_model} if problem.domain.is_anisotropic else {}),
     }
 
 

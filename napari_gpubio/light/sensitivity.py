@@ -31,6 +31,7 @@ from napari_gpubio.core.space import same_grid
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.profile import entry_point, sample_fluence
 from napari_gpubio.light.result import Estimate, LightResult
+from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
 from napari_gpubio.light.surface import ALL_ROUND
 
 Array = npt.NDArray[Any]
@@ -118,9 +119,11 @@ def sensitivity(
     ------
     InvalidInput
         If the runs differ in grid, labels or optical properties, the detector meets no tissue or a tissue without
-        scattering, or no light of the source reached it.
+        scattering, no light of the source reached it, or scattering is not reciprocal.
     """
     _check_same(source_run.domain, detector_run.domain)
+    if source_run.domain.is_anisotropic and source_run.domain.scattering_model == FREE:
+        raise InvalidInput(f"{NOT_RECIPROCAL}, which this sensitivity is made of; simulate both with model 'product'")
     place = diffuse_position(detector_run) if detector_mm is None else np.asarray(detector_mm, np.float64)
     _, fluence, error = sample_fluence(source_run, place[None])
     if not fluence[0] > 0:
@@ -173,7 +176,8 @@ def _check_same(a: Domain, b: Domain) -> None:
         )
     if not np.array_equal(a.labels, b.labels):
         raise InvalidInput("the runs of source and detector have different labels; simulate both in the same volume")
-    if _optics(a) != _optics(b) or not (_equal(a.mua_per_mm, b.mua_per_mm) and _equal(a.mus_per_mm, b.mus_per_mm)):
+    volumes = ("mua_per_mm", "mus_per_mm", "mus_tensor_per_mm")
+    if _optics(a) != _optics(b) or not all(_equal(getattr(a, name), getattr(b, name)) for name in volumes):
         raise InvalidInput(
             "the runs of source and detector have different optical properties; simulate one of them again"
         )
@@ -182,7 +186,8 @@ def _check_same(a: Domain, b: Domain) -> None:
 def _optics(domain: Domain) -> tuple[Any, ...]:
     """What makes the light of two domains differ, apart from labels and coefficients voxel by voxel."""
     media = (domain.medium(label) for label in domain.labels_present)
-    return domain.outside_n, *((m.label, m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in media)
+    model = domain.scattering_model if domain.is_anisotropic else ""
+    return domain.outside_n, model, *((m.label, m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in media)
 
 
 def _equal(a: Array | None, b: Array | None) -> bool:

@@ -58,6 +58,7 @@ VOXELS = [
 VOXELS += [(*VOXELS[0][:-1], f"SOURCE_KIND={kind}") for kind in SOURCE_KINDS if kind]
 VOXELS += [(*VOXELS[0][:-2], "THIN=1", "SOURCE_KIND=0")]
 VOXELS += [(*VOXELS[0][:-1], "SEVERAL=1"), (*VOXELS[0][:-1], "SOURCE_KIND=4", "SHARED=1")]
+VOXELS += [(*VOXELS[0][:-1], f"ANISOTROPY={model}", "SOURCE_KIND=0") for model in (1, 2, 3)]
 REPLAYS = [(*defines, f"RECORD={record}") for defines in (VOXELS[2], VOXELS[7]) for record in ("SCORES", "TRAILS")]
 LAYERS = [
     ("THREADS=256", f"CACHE={cache}", f"HISTORY={history}", f"ABSORPTION={absorption}")
@@ -240,6 +241,7 @@ def test_voxels_are_compiled_as_the_engine_does():
         for edges in ((0.0, 5.0), (1.0, 5.0), (0.0, 1.0, 5.0))
     }
     used |= {defines_of(problem(kind=kind)) for kind in SOURCE_KINDS}
+    used |= {defines_of(problem(anisotropy=model)) for model in (1, 2, 3)}
     used |= {defines_of(problem(is_thin=True)), defines_of(problem(others=("one",)))}
     used.add(defines_of(problem(kind=4, shares=np.ones((1, 2)))))
     assert used == set(VOXELS)

@@ -12,11 +12,13 @@ import pytest
 from PIL import Image
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, rotate_tensors
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light import cli as batch
+from napari_gpubio.light.anisotropy import FiberCalibration, with_fibers
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.guide import diffusion_guide
-from napari_gpubio.light.io import load_result, read_irradiance, write_table
+from napari_gpubio.light.io import load_result, read_diffusion_tensors, read_irradiance, write_table
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
@@ -105,6 +107,35 @@ def test_cavities_can_be_filled_with_air(files, capsys):
     assert "encloses" not in capsys.readouterr().err
     found = load_result("r.npz").domain
     assert found.medium(int(found.labels[3, 4, 4])).name == "air"
+
+
+@pytest.mark.parametrize(("order", "model"), [("mrtrix", "product"), ("fsl", "free"), ("dipy", "product")])
+def test_scattering_follows_the_fibers_of_a_tensor_image(files, capsys, order, model):
+    world = np.array([1.7e-3, 0.9e-3, 0.3e-3, 0.2e-3, 0.1e-3, -0.1e-3], np.float32)
+    own = rotate_tensors(world, axes_of(FRAMES[order], HEAD.affine).T)[np.argsort(PLACES[order])]
+    write_volume("dti.nii.gz", np.broadcast_to(own, (*HEAD.shape, 6)), HEAD.affine)
+    run_head(
+        *PLACE, "--tensor", "dti.nii.gz", "--tensor-order", order, "--fiber-labels", "2", "--scattering-model", model,
+        "--full-fa", "0.6", "--result", "r.npz",
+    )  # fmt: skip
+    tensors = np.broadcast_to(world, (*HEAD.shape, 6))
+    calibration = FiberCalibration(full_fa=0.6)
+    expected = with_fibers(HEAD, tensors, HEAD.affine, labels=[2], calibration=calibration, model=model)
+    found = load_result("r.npz").domain
+    np.testing.assert_allclose(found.mus_tensor_per_mm, expected.mus_tensor_per_mm, rtol=1e-4, atol=1e-4)
+    assert found.scattering_model == model
+    assert ("not reciprocal" in capsys.readouterr().err) == (model == "free")
+
+
+def test_tensor_images_that_do_not_fit_are_refused(files):
+    write_volume("dti.nii.gz", np.ones((*HEAD.shape, 6), np.float32), HEAD.affine)
+    with pytest.raises(InvalidInput, match="--tensor-order, one of mrtrix, fsl, dipy, full"):
+        run_head(*PLACE, "--tensor", "dti.nii.gz")
+    with pytest.raises(InvalidInput, match="6 components, which the order 'full' does not"):
+        run_head(*PLACE, "--tensor", "dti.nii.gz", "--tensor-order", "full")
+    for arguments, message in (({"order": "xyz"}, "'xyz'; choose"), ({"order": "fsl", "axes": "me"}, "axes is 'me'")):
+        with pytest.raises(InvalidInput, match=message):
+            read_diffusion_tensors("dti.nii.gz", **arguments)
 
 
 def test_halves_come_with_the_guide_of_a_denoiser(files):

@@ -26,7 +26,7 @@ LAYOUTS = {
 
 
 # Parts of a scene that are None but for what few runs have, which is compiled for those only.
-OPTIONAL = {"several", "shares"}
+OPTIONAL = {"several", "shares", "fibers"}
 
 
 def parts_of(signature):

@@ -19,6 +19,7 @@ from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import ScriptStep
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
+from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
 from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
@@ -41,7 +42,7 @@ from napari_gpubio.light.gui.request import (
 )
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
-from napari_gpubio.light.gui.script import save_input, voxel_script
+from napari_gpubio.light.gui.script import InputFiles, save_input, voxel_script
 from napari_gpubio.light.gui.several import LoadedSources, case_notes, shown_source
 from napari_gpubio.light.gui.source_controller import NO_LABELS, NO_SOURCE, SourceController
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
@@ -89,6 +90,7 @@ class VoxelMode(Mode[LightResult]):
 
     def _fill(self) -> None:
         self.label_box, self.table = LabelBox(self.viewer, self), PropertyTable(self)
+        self.fiber_box = FiberBox(self.viewer, self)
         self.place_bar, self.source_box = PlaceBar(self), SourceBox(self.viewer, self)
         self.detector_box = DetectorBox(self)
         self.run_box, self.display_box = VoxelRunBox(self), VoxelDisplayBox(self)
@@ -98,7 +100,7 @@ class VoxelMode(Mode[LightResult]):
         self._add_sections(
             (
                 ("", (self.label_box,)),
-                ("Optical properties", (self.table,)),
+                ("Optical properties", (self.table, self.fiber_box)),
                 ("Source", (self.place_bar, self.source_box)),
                 ("Detectors", (self.detector_box,)),
                 ("Run", (self.run_box,)),
@@ -128,14 +130,15 @@ class VoxelMode(Mode[LightResult]):
                 (self._need.finished, lambda outcome: self.run_box.show_need(outcome.result or "")),
             )
         )
-        for signal in (self.table.changed, self.run_box.changed):
+        self.table.changed.connect(lambda: self.fiber_box.show_labels(names_of(self.table.model.rows)))
+        for signal in (self.table.changed, self.fiber_box.changed, self.run_box.changed):
             signal.connect(panel.forget_refusal)
             signal.connect(lambda: self._on_change(quiet=True))
             signal.connect(self._find_need)
 
     def parts(self) -> Sequence[Any]:
         """Parts that follow the viewer."""
-        followers = (self.label_box.view_box, self.source_box, self.controller)
+        followers = (self.label_box.view_box, self.fiber_box, self.source_box, self.controller)
         return (*followers, *super().parts(), self._labels, self._loaded, self.labels_box)
 
     def jobs(self) -> Sequence[Any]:
@@ -184,7 +187,13 @@ class VoxelMode(Mode[LightResult]):
         tissue, layer = self._labels.tissue, self._labels.layer
         if tissue is None or layer is None:
             raise InvalidInput(NO_LABELS)
-        return Volume(study=layer.name, tissue=tissue, media=self.table.media(), carried=self._labels.domain)
+        return Volume(
+            study=layer.name,
+            tissue=tissue,
+            media=self.table.media(),
+            carried=self._labels.domain,
+            fibers=self.fiber_box.value,
+        )
 
     def place_source(self, position_mm: Any, *, snap: bool = True) -> None:
         """Put the source at a world position, mm: at the surface point nearest to it, or exactly there."""
@@ -429,17 +438,20 @@ class VoxelMode(Mode[LightResult]):
         if labels_path is None:
             raise InvalidInput(f"the labels {layer.name!r} are not saved in a file; save them first")
         pattern_path = None if pattern is None else saved[pattern.name]
+        fibers_path = None if self.fiber_box.layer is None else saved[self.fiber_box.layer.name]
         made_of, steps = self._done
         steps = steps if made_of is self.results.result else ()
-        return voxel_script(request, self.requested_options(), labels_path, pattern_path, steps=steps)
+        files = InputFiles(labels_path, pattern_path, fibers_path)
+        return voxel_script(request, self.requested_options(), files, steps=steps)
 
     def painted_layers(self) -> list[Any]:
-        """The labels, if no file holds them as they are, and the image of a source's pattern."""
+        """The labels, if no file holds them as they are, the image of a source's pattern, and tensors of fibers."""
         self.request()
-        layer, pattern = self._labels.layer, self.source_box.pattern_layer
+        layer = self._labels.layer
         painted = [layer] if layer is not None and saved_path(layer) is None else []
-        return painted if pattern is None else [*painted, pattern]
+        more = (self.source_box.pattern_layer, self.fiber_box.layer)
+        return [*painted, *(layer for layer in more if layer is not None)]
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save labels as NIfTI, or the image of a pattern as ``.npy``, into a folder."""
+        """Save labels as NIfTI, the image of a pattern as ``.npy``, or tensors as ``.npz``, into a folder."""
         return save_input(layer, folder)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 Made = TypeVar("Made", bound="DataclassInstance")
-_DOMAIN_ARRAYS = ("labels", "mua_per_mm", "mus_per_mm")
-_IN_DOMAIN = ("media", "outside_n")
+_DOMAIN_ARRAYS = ("labels", "mua_per_mm", "mus_per_mm", "mus_tensor_per_mm")
+_IN_DOMAIN = ("media", "outside_n", "scattering_model")
 _VOLUMES = ("gates", "gates_error", "fluence_error")
 _VOLUMES_ON_REQUEST = ("half_fluences", "escaped_weight", "guide")
 _PHOTON_ARRAYS = (
@@ -53,6 +53,8 @@ def describe(result: LightResult) -> dict[str, Any]:
     sources = [
         {name: value for name, value in fields_of(source).items() if name != "pattern"} for source in result.sources
     ]
+    if not result.domain.is_anisotropic:
+        del domain["scattering_model"]
     described = {
         "software": f"napari-gpubio {__version__}",
         **run,

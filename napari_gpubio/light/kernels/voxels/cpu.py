@@ -8,7 +8,7 @@ from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.light.batches import joined
 from napari_gpubio.light.kernels.voxels.fold import fold, writable
-from napari_gpubio.light.kernels.voxels.photon import Scene, Several
+from napari_gpubio.light.kernels.voxels.photon import Fibers, Scene, Several
 from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally
 from napari_gpubio.light.kernels.voxels.trace import Tallies, trace_photons
@@ -129,4 +129,5 @@ def scene_of(problem: VoxelProblem) -> Scene:
         shares=None if p.shares is None else writable(p.shares),
         detectors=writable(p.detector_numbers),
         seed=np.uint64(s.seed),
+        fibers=None if p.tensors is None else Fibers(p.anisotropy, *map(writable, p.tensors)),
     )

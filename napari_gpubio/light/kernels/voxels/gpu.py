@@ -31,6 +31,7 @@ SCENE = struct_layout(
     | dict.fromkeys(("angles", "chances", "places"), POINTER)
     | {"sources": np.int32, "shares": POINTER, "shared": np.int32}
     | {"detectors": POINTER, "detector_count": np.int32, "seed": np.uint64}
+    | dict.fromkeys(("tensor_places", "tensors"), POINTER)
 )
 PHOTONS = struct_layout(
     {"first": np.uint64, "count": np.uint32, "counter": POINTER}
@@ -256,7 +257,9 @@ def inputs_of(problem: VoxelProblem) -> dict[str, npt.NDArray[Any]]:
     arrays = {"rows": p.rows, "media": p.media, "mua": p.mua, "mus": p.mus, "edges": p.gate_edges}
     arrays |= {name: getattr(sources, name) for name in ("pattern", "angles", "chances", "places")}
     shares = np.zeros(0, np.float32) if p.shares is None else p.shares
-    return arrays | {"source": sources.numbers, "shares": shares, "detectors": p.detector_numbers}
+    arrays |= {"source": sources.numbers, "shares": shares, "detectors": p.detector_numbers}
+    places, tensors = p.tensors or (np.zeros(0, np.int32), np.zeros(0, np.float32))
+    return arrays | {"tensor_places": places, "tensors": tensors}
 
 
 def numbers_of(problem: VoxelProblem) -> dict[str, Any]:
@@ -298,6 +301,7 @@ def defines_of(problem: VoxelProblem) -> tuple[str, ...]:
         f"DETECT={int(bool(problem.detectors))}",
         f"GATED={int(problem.gates > 1 or problem.gate_edges[0] > 0)}",
         f"THIN={int(problem.is_thin)}",
+        *((f"ANISOTROPY={problem.anisotropy}",) if problem.anisotropy else ()),
         *(("SEVERAL=1",) if problem.others else (f"SOURCE_KIND={problem.kind}",)),
         *(("SHARED=1",) if problem.shares is not None else ()),
     )

@@ -53,6 +53,8 @@ struct Scene {
     const float* detectors;
     int detector_count;
     unsigned long long seed;
+    const int* tensor_places;  // of each voxel in the table of scattering tensors, 0 for none
+    const float* tensors;
 };
 
 __device__ __forceinline__ int row_at(const Scene& scene, int cell) { return __ldg(scene.rows + cell); }

@@ -27,6 +27,14 @@ class Several(NamedTuple):
     places: npt.NDArray[np.int32]
 
 
+class Fibers(NamedTuple):
+    """Scattering tensors: how light scatters where there is one, and `TensorTable`; see ``fibers.py``."""
+
+    model: int
+    places: npt.NDArray[np.int32]
+    numbers: Floats
+
+
 class Scene(NamedTuple):
     """What a photon meets: the padded grid of media, boundaries, time gates, the source and the detectors.
 
@@ -56,6 +64,8 @@ class Scene(NamedTuple):
         Shape (D, DETECTOR_NUMBERS).
     seed
         Of the random numbers, uint64.
+    fibers
+        Scattering tensors, or None.
     """
 
     nx: int
@@ -85,6 +95,7 @@ class Scene(NamedTuple):
     shares: Floats | None
     detectors: Floats
     seed: np.uint64
+    fibers: Fibers | None
 
 
 @leaf

@@ -5,16 +5,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import rotation_of
+from napari_gpubio.core.tensor_components import matrices, rotate_tensors
 from napari_gpubio.light.batches import BatchedProblem
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels.source_table import SourceTable, source_table
 from napari_gpubio.light.model import Domain
+from napari_gpubio.light.scattering_tensors import PRODUCT, SCATTERING_MODELS, extreme_eigenvalues
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, RECTANGLES, AnySource, Source, one_or_all
 from napari_gpubio.light.surface import label_at
@@ -35,7 +38,9 @@ EMISSION_STEP = 16
 SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
 ENERGY_PARTS = 6
 LAUNCHED = ENERGY_PARTS  # one more where patterns share photons
-MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 8, 24, 8, 10
+MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS, TENSOR_NUMBERS = 8, 24, 8, 10, 8
+# How light scatters where a voxel has a tensor; 0 without any.
+BY_PRODUCT, BY_PHASE_FUNCTION, BY_MIXTURE = range(1, 4)
 NEVER = np.float32(1e30)
 
 _MADE_OF = {
@@ -61,9 +66,27 @@ _MADE_OF = {
 }
 
 SUM_BITS = 24  # of each of the two numbers that make a running sum of a volume, which single precision holds exactly
+_SAME_SCATTERING = 1e-6  # relative: up to it, a tensor is what its label has anyway
 _PHOTONS_AT_FULL_SCALE = 1 << 31
 SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
 _COPIED_BYTES, _MOST_COPIES = 400 << 20, 8  # for all copies of them
+
+
+class TensorTable(NamedTuple):
+    """Scattering tensors as photons meet them.
+
+    Parameters
+    ----------
+    places
+        Row of the table of every voxel of the padded grid, flat, int32; 0 where light scatters by the label.
+    numbers
+        Shape (N + 1, TENSOR_NUMBERS): the columns of L in M = L L^T along the volume's axes, from the diagonal down,
+        1/mm^(1/2); then by product the chances of the first column, and of the first and the second, which are their
+        squares over the trace of M; else a bound of s.M.s, and its mean over all directions, 1/mm.
+    """
+
+    places: npt.NDArray[np.int32]
+    numbers: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +198,42 @@ class VoxelProblem(BatchedProblem):
         """Whether light mostly crosses voxels without being scattered there; decides about speed only."""
         mean_chord = 2.0 / float((1.0 / self.edges_mm).sum())
         return mean_chord * float(self.media[FIRST_MEDIUM:, 1].mean()) < 1.0
+
+    @property
+    def anisotropy(self) -> int:
+        """How light scatters where a voxel has a tensor, as the backends number it; 0 if none has one."""
+        return 0 if self.tensors is None else 1 + SCATTERING_MODELS.index(self.domain.scattering_model)
+
+    @cached_property
+    def tensors(self) -> TensorTable | None:
+        """Scattering tensors of the voxels that do not scatter by their label alike, or None if all do."""
+        given = self.domain.mus_tensor_per_mm
+        if given is None:
+            return None
+        world = given.reshape(-1, 6)
+        voxels = np.flatnonzero(world[:, 0])
+        is_reduced = self.domain.scattering_model == PRODUCT
+        coefficients = np.zeros(65536, np.float32)
+        for label in self.label_of_row:
+            medium = self.domain.medium(label)
+            coefficients[label] = medium.musp_per_mm if is_reduced else medium.mus_per_mm
+        own = coefficients[self.domain.labels.ravel()[voxels]][:, None] * np.array([1, 1, 1, 0, 0, 0], np.float32)
+        voxels = voxels[(np.abs(world[voxels] - own) > _SAME_SCATTERING * own[:, :1]).any(axis=1)]
+        if not voxels.size:
+            return None
+        turned = rotate_tensors(world[voxels].astype(np.float64), rotation_of(self.domain.affine).T)
+        numbers = np.zeros((len(voxels) + 1, TENSOR_NUMBERS), np.float32)
+        columns = np.linalg.cholesky(matrices(turned)).swapaxes(1, 2)[:, *np.triu_indices(3)]
+        numbers[1:, :6] = columns
+        if is_reduced:
+            squares = np.add.reduceat(columns**2, (0, 3, 5), axis=1).cumsum(axis=1)
+            numbers[1:, 6:] = squares[:, :2] / squares[:, 2:]
+        else:
+            numbers[1:, 6] = extreme_eigenvalues(turned)[1] * (1 + 1e-6)
+            numbers[1:, 7] = turned[:, :3].mean(axis=1)
+        places = np.zeros(self.domain.labels.size, np.int32)
+        places[voxels] = np.arange(1, len(voxels) + 1)
+        return TensorTable(np.pad(places.reshape(self.size), 1).ravel(), numbers)
 
     @property
     def faces(self) -> int:
@@ -396,9 +455,10 @@ class VoxelProblem(BatchedProblem):
         s = self.settings
         words: tuple[Any, ...] = (s.seed, s.refraction, s.specular, s.roulette_threshold, s.faces, s.halves, s.exit_map)
         words += (self.size, self.kind, self.pattern_columns, self.scale, self.energy_scale, self.absorbed_scale)
+        words += (self.anisotropy,) if self.tensors is not None else ()
         found = hashlib.sha256(repr(words).encode())
         arrays = (self.rows, self.media, self.mua, self.mus, self.edges_mm, self.source_numbers, self.pattern)
-        for array in (*arrays, self.gate_edges, self.detector_numbers):
+        for array in (*arrays, self.gate_edges, self.detector_numbers, *(self.tensors or ())):
             found.update(np.ascontiguousarray(array).data)
         for more in (self.angles, self.shares):
             if more is not None and more.size:
@@ -422,11 +482,12 @@ class VoxelProblem(BatchedProblem):
         return max(1, min(_MOST_COPIES, _COPIED_BYTES // (8 * self.tally_size * slots)))
 
     def resident_bytes(self, tallies: int = 1) -> int:
-        """Bytes that a run keeps for volumes: media rows, coefficients, tallies, sums and squares, and exits."""
+        """Bytes that a run keeps: media rows, coefficients, tensors, tallies, sums and squares, and exits."""
         per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates)
         per_cell = (per_cell + 8 * bool(self.settings.exit_map)) * self.patterns
         if self.shares is not None:  # tallies of one pattern are copied for folding
             per_cell += 8 * tallies * self.halves * self.gates
         per_cell += self.rows.itemsize + 8 * self.domain.is_continuous
         alike = self.media.nbytes + self.pattern.nbytes + self.energy_size * 8 * self.batch_count
+        alike += sum(array.nbytes for array in self.tensors or ())
         return self.cells * per_cell + alike

@@ -21,6 +21,7 @@ from napari_gpubio.light.kernels.physics import (
     scattering_cosine,
     turned,
 )
+from napari_gpubio.light.kernels.voxels.fibers import along_fibers, beside_fibers, turning_point
 from napari_gpubio.light.kernels.voxels.photon import (
     Floats,
     enter,
@@ -252,8 +253,7 @@ def trace_photons(start, stop, first, scene, tallies):
     scene, tallies
         See `Scene` and `Tallies`; tallies are added to, a detected photon is listed.
     """
-    hx, hy, hz = scene.hx, scene.hy, scene.hz
-    shares = scene.shares
+    hx, hy, hz, fibers, shares = scene.hx, scene.hy, scene.hz, scene.fibers, scene.shares
     end = scene.edges[len(scene.edges) - 1]
     paths = np.empty(len(scene.media) if len(scene.detectors) else 0, np.float32)
     detecting = len(paths) > 0
@@ -272,6 +272,7 @@ def trace_photons(start, stop, first, scene, tallies):
             continue
         w = ONE - lost
         mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, own_row, cell)
+        mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
         ax, ay, az = mirrored(px, ux, hx), mirrored(py, uy, hy), mirrored(pz, uz, hz)  # mm to the faces ahead
         sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
         chance, state = uniform(state)
@@ -305,7 +306,13 @@ def trace_photons(start, stop, first, scene, tallies):
                 chance, state = uniform(state)
                 bits, state = next_bits(state)
                 cp, sp = turn(bits)
-                vx, vy, vz = turned(ux, uy, uz, scattering_cosine(g, chance), cp, sp)
+                vx, vy, vz, cosine, state = turning_point(
+                    fibers, cell, (ux, uy, uz), scattering_cosine(g, chance), chance, state
+                )
+                after = turned(vx, vy, vz, cosine, cp, sp)
+                vx, vy, vz, mus, free_path, state = beside_fibers(
+                    fibers, cell, (ux, uy, uz), after, g, mus, free_path, state
+                )
                 ax, ay, az = turned_about(ax, ux, vx, hx), turned_about(ay, uy, vy, hy), turned_about(az, uz, vz, hz)
                 ux, uy, uz = vx, vy, vz
                 sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
@@ -387,6 +394,7 @@ def trace_photons(start, stop, first, scene, tallies):
                 (reflected, row == OUTSIDE, bent, rule == CYCLIC), (w, optical),
             )  # fmt: skip
             if reflected:
+                mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
                 continue
             if escapes:
                 add_energy(tallies, shares, pixel, ESCAPED, w)
@@ -397,7 +405,8 @@ def trace_photons(start, stop, first, scene, tallies):
                     list_photon(scene, tallies, paths, item, cell, where, (ux, uy, uz), (w, optical, scatterings))
                 break
             cell = following
-            if row != own_row or len(scene.mua):
+            if row != own_row or len(scene.mua) or fibers is not None:
                 own_row = row
                 mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, row, cell)
+                mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
                 limit = min((end - optical) * per_n, reach)

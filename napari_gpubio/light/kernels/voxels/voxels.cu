@@ -1,8 +1,9 @@
 // Photons through voxels, and the folding of finished batches. Counterpart: trace.py, fold.py.
 // Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there), GATED
 // (there are several time gates, or the first begins later than the light), THIN (light mostly crosses voxels without
-// being scattered there), SOURCE_KIND (see start.cuh), SEVERAL (photons start at one of several sources, of any kinds),
-// SHARED (patterns share photons), RECORD (photons of a list are traced again: SCORES or TRAILS of record.cuh).
+// being scattered there), ANISOTROPY (how light scatters where a voxel has a tensor, as ScatteringModel), SOURCE_KIND (see
+// start.cuh), SEVERAL (photons start at one of several sources, of any kinds), SHARED (patterns share photons), RECORD
+// (photons of a list are traced again: SCORES or TRAILS of record.cuh).
 #ifndef LABEL
 #define LABEL unsigned char
 #endif
@@ -31,7 +32,12 @@
 #define SOURCE_KIND scene.kind
 #endif
 
+#ifndef ANISOTROPY
+#define ANISOTROPY 0
+#endif
+
 #include "start.cuh"
+#include "fibers.cuh"
 #include "record.cuh"
 
 // Chosen by measurement: threads of a block, blocks that a processor must have room for, threads of a warp that must be
@@ -79,6 +85,9 @@ struct Flight {
     int seen;  // scattering events that have been scored
 #endif
     const float* shares;  // its weights for the patterns that share it
+#if ANISOTROPY
+    int place;  // of the voxel's tensor, 0 for none
+#endif
 };
 
 // The face that a photon is at, and the voxel and media row behind it.
@@ -178,6 +187,16 @@ __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, 
     return -1;
 }
 
+// The medium of the photon's voxel, and of its direction where that counts.
+__device__ __forceinline__ void find_medium(const Scene& scene, Flight* f)
+{
+    f->m = medium_at(scene, f->photon.row, f->photon.cell);
+#if ANISOTROPY
+    f->place = __ldg(scene.tensor_places + f->photon.cell);
+    along_fibers(scene, f->place, f->photon.u, &f->m);
+#endif
+}
+
 // Take a photon from its start to the first tissue. Whether there is any.
 __device__ __forceinline__ bool launch(
     const Scene& scene, const Photons& photons, const Tallies& tallies, unsigned int taken, Flight* f)
@@ -203,7 +222,7 @@ __device__ __forceinline__ bool launch(
     const bool inside = enter(scene, at, &f->photon, &lost);
     if (lost > 0.0f) add_energy(scene, tallies, *f, SPECULAR, lost);
     if (!inside && lost < 1.0f) add_energy(scene, tallies, *f, MISSED, 1.0f - lost);
-    f->m = medium_at(scene, f->photon.row, f->photon.cell);
+    find_medium(scene, f);
     f->ahead = mirrored(scene, f->photon.p, f->photon.u);
     f->slow = slowness_of(f->photon.u);
     f->s = minus_log(f->random.uniform());
@@ -230,10 +249,17 @@ __device__ __forceinline__ void go_on(Flight* f, float length)
 __device__ __forceinline__ void scatter(const Scene& scene, Flight* f)
 {
     const Vector before = f->photon.u;
-    const float ct = scattering_cosine(f->m.g, f->random.uniform());
+    const float chance = f->random.uniform();
+    float ct = scattering_cosine(f->m.g, chance);
     float cp, sp;
     turn(f->random.next(), &cp, &sp);
+#if ANISOTROPY
+    const Vector around = turning_point(scene, f->place, before, &ct, chance, &f->random);
+    const Vector after = turned(around, ct, cp, sp);
+    f->photon.u = beside_fibers(scene, f->place, before, after, &f->m, &f->random);
+#else
     f->photon.u = turned(before, ct, cp, sp);
+#endif
     f->ahead = turned_about(scene, f->ahead, before, f->photon.u);
     f->slow = slowness_of(f->photon.u);
     f->s = minus_log(f->random.uniform());
@@ -459,7 +485,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         note_face(record, scene, f, face, reflected, bent, rule == CYCLIC);
 #endif
         put(&f.ahead, face.axis, edge_of(scene, face.axis));
-        if (reflected) continue;
+        if (reflected) {
+#if ANISOTROPY
+            along_fibers(scene, f.place, photon.u, &f.m);
+#endif
+            continue;
+        }
         if (face.row == OUTSIDE) {
             add_energy(scene, tallies, f, ESCAPED, photon.w);
             if (tallies.exits) add_exit(scene, tallies, f);
@@ -471,9 +502,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             continue;
         }
         photon.cell = face.next;
-        if (CONTINUOUS || face.row != photon.row) {
+        if (CONTINUOUS || ANISOTROPY || face.row != photon.row) {
             photon.row = face.row;
-            f.m = medium_at(scene, face.row, face.next);
+            find_medium(scene, &f);
             f.limit = fminf((scene.end - f.optical) * f.m.per_n, f.m.reach);
         }
     }
