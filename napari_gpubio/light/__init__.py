@@ -8,12 +8,14 @@ From a segmented head to its fluence in three calls::
 
 The same in planar layers is `light.layers`; files are in `light.io`, optical properties in `light.tissue`, units and
 numbers of a result in `light.statistics`, closed-form solutions in `light.theory`, made-up heads in `light.phantom`.
+Jacobians of one source and detector are made by `light.adjoint_jacobians`, those of a probe by `light.forward`.
 """
 
 import importlib
 from types import ModuleType
 
 from napari_gpubio.light import layers
+from napari_gpubio.light.adjoint import adjoint_jacobians
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
@@ -22,7 +24,7 @@ from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
 
-_NAMESPACES = ("io", "phantom", "statistics", "theory", "tissue")
+_NAMESPACES = ("forward", "io", "phantom", "statistics", "theory", "tissue")
 __all__ = [
     "DetectedPhotons",
     "Detector",
@@ -35,6 +37,8 @@ __all__ = [
     "Medium",
     "Sensitivity",
     "Source",
+    "adjoint_jacobians",
+    "forward",
     "io",
     "layers",
     "needed_memory_mb",

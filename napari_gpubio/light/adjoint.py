@@ -10,8 +10,9 @@ detector detects of the source in units of its own source, which `napari_gpubio.
 fluences (Arridge 1999, Inverse Problems 15:R41). The second is J_D = - V grad Phi_s . grad Phi_d / N times -3 D^2, the
 derivative of D = 1 / (3 (mu_a + mu_s')); in the first D is held.
 
-Of modulated light the fluences are complex amplitudes, and so is the Jacobian: its real part is that of the logarithm
-of the amplitude, its imaginary part that of the phase. Of pulsed light the gates of both runs are convolved: light that
+Of modulated light the fluences are complex, the integrals of the pulsed ones times exp(-i omega t), and so is
+the Jacobian: its real part is that of the logarithm of the amplitude, its imaginary part that of the phase, which is
+more negative the later light arrives. Of pulsed light the gates of both runs are convolved: light that
 takes a time of gate g1 from the source to a voxel and one of gate g2 from there to the detector arrives in the gates
 g1 + g2 and g1 + g2 + 1, half of it in each, because both times are anywhere in their gates. Edges of gates must
 therefore be 0, t, 2 t, and so on.
@@ -80,7 +81,7 @@ def adjoint_jacobians(
     -------
     Jacobians
         Of one channel. ``measured`` is N, the fluence at the detector over n^2, per launched photon of both runs,
-        1/mm^2; of a phase, the phase by which the light lags, rad.
+        1/mm^2; of a phase, the phase, rad.
 
     Raises
     ------
@@ -228,7 +229,7 @@ def _modulated(pair: _Pair, frequency_mhz: float) -> _View:
 
     def told(values: Array, measured: Any) -> Iterator[tuple[str, Array, float]]:
         yield "ln_amplitude", values.real, float(np.abs(measured))
-        yield "phase", -values.imag, -float(np.angle(measured))  # the lag, for exp(-i omega t)
+        yield "phase", values.imag, float(np.angle(measured))
 
     return _View(lambda gates: gates @ weights[:, None], np.multiply, told, (None,), frequency_mhz)
 
