@@ -8,7 +8,16 @@ From a probe file and a segmented head to sparse matrices, with errors::
     model.matrix(760)  # mean path lengths, mm, pairs by voxels
 """
 
-from napari_gpubio.light.forward.model import Head, Pair, Probe, head_names, head_tissues, read_probe
+from napari_gpubio.light.forward.io import Surface, write_adot, write_model, write_npz
+from napari_gpubio.light.forward.model import (
+    Head,
+    Pair,
+    Probe,
+    TabulatedTissue,
+    head_names,
+    head_tissues,
+    read_probe,
+)
 from napari_gpubio.light.forward.place import Placement, place, register
 from napari_gpubio.light.forward.result import ForwardModel, WavelengthModel
 from napari_gpubio.light.forward.run import forward_model, forward_model_steps
@@ -21,6 +30,8 @@ __all__ = [
     "Pair",
     "Placement",
     "Probe",
+    "Surface",
+    "TabulatedTissue",
     "WavelengthModel",
     "forward_model",
     "forward_model_steps",
@@ -29,4 +40,7 @@ __all__ = [
     "place",
     "read_probe",
     "register",
+    "write_adot",
+    "write_model",
+    "write_npz",
 ]

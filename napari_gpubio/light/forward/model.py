@@ -194,6 +194,45 @@ def read_probe(path: str | Path) -> Probe:
 
 # -- the head ---------------------------------------------------------------------------------------------------------
 
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TabulatedTissue:
+    """A tissue whose properties are known at some wavelengths only.
+
+    Parameters
+    ----------
+    media
+        Optical properties by wavelength, nm.
+    """
+
+    media: Mapping[float, Medium]
+
+    @classmethod
+    def of_tables(cls, tables: Mapping[float, Sequence[Medium]]) -> "dict[int, TabulatedTissue]":
+        """Return the tissues of all labels from a table of optical properties at each wavelength."""
+        labels = dict.fromkeys(medium.label for media in tables.values() for medium in media)
+        return {
+            label: cls(media={nm: medium for nm, media in tables.items() for medium in media if medium.label == label})
+            for label in labels
+        }
+
+    def medium(self, wavelength_nm: float, label: int = 1) -> Medium:
+        """Return the properties at a wavelength, for a label.
+
+        Raises
+        ------
+        InvalidInput
+            If they are not known there.
+        """
+        for known, medium in self.media.items():
+            if np.isclose(known, wavelength_nm):
+                return dataclasses.replace(medium, label=label)
+        known_text = ", ".join(f"{wavelength:g}" for wavelength in self.media)
+        raise InvalidInput(
+            f"label {label} has properties at {known_text} nm, not at {wavelength_nm:g} nm; give a table for it"
+        )
+
+
 Recipe = Any  # a name of a preset, or anything with `medium(wavelength_nm, label)`, or a Medium for all wavelengths
 
 

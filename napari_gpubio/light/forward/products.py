@@ -21,6 +21,7 @@ from napari_gpubio.light.reciprocity import Shell, widest_between
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+CLOSEST = 1.25  # separation over the radius of the narrowest shell
 MOST_ERROR = 0.5  # of N, beyond which no light is said to have reached a detector
 _NO_ROW = Row(np.zeros(0, np.int32), np.zeros(0, np.float32), 0.0)
 
@@ -70,6 +71,16 @@ class Products:
         """Both optodes of a pair."""
         return pair.source, self.sources + pair.detector
 
+    def apart_mm(self, pair: Pair) -> float:
+        """Distance between source and detector."""
+        source, detector = self.ends(pair)
+        return float(np.linalg.norm(self.places_mm[source] - self.places_mm[detector]))
+
+    def is_close(self, pair: Pair) -> bool:
+        """Whether there is no room for shells between source and detector; False where a shell is not known."""
+        shells = [self.shells[end] for end in self.ends(pair)]
+        return any(one and self.apart_mm(pair) < CLOSEST * one[0].outer_mm for one in shells)
+
 
 def wavelength_model(
     products: Products, store: FluenceStore, wavelength_nm: float, tick: Callable[[], object] = lambda: None
@@ -85,13 +96,13 @@ def wavelength_model(
     paths, errors = np.full(shape, np.nan), np.full(shape, np.nan)
     deviations = np.zeros((len(p.pairs), 2 * groups, labels), np.float32)
     whole, error = np.full(len(p.pairs), np.nan), np.full(len(p.pairs), np.nan)
-    reached = np.zeros(len(p.pairs), np.bool_)
+    reached, close = np.zeros(len(p.pairs), np.bool_), np.array([p.is_close(pair) for pair in p.pairs], np.bool_)
     if chosen:
         detected = detected_by_pairs(p, store, chosen)
         whole[done] = detected.whole
         error[done] = _error(_left_out(detected.by_source), _left_out(detected.by_detector), detected.whole)
         with np.errstate(invalid="ignore"):
-            reached[done] = (detected.whole > 0) & (error[done] <= MOST_ERROR * detected.whole)
+            reached[done] = ~close[done] & (detected.whole > 0) & (error[done] <= MOST_ERROR * detected.whole)
         paths[done], deviations[done] = _label_paths(p, store, chosen, detected)
         errors[done] = error_of_groups(deviations[done].astype(np.float64))
         dark = done & ~reached
@@ -112,6 +123,7 @@ def wavelength_model(
         label_paths_mm=paths,
         label_errors_mm=errors,
         label_deviations_mm=deviations,
+        close=close,
         reached=reached,
         done=done,
     )
@@ -124,7 +136,7 @@ def detected_by_pairs(products: Products, store: FluenceStore, pairs: Sequence[P
     around: dict[tuple[int, int], list[tuple[int, int, bool]]] = {}  # shell to pairs, their other end, which is which
     for number, pair in enumerate(pairs):
         ends = products.ends(pair)
-        apart = float(np.linalg.norm(products.places_mm[ends[0]] - products.places_mm[ends[1]]))
+        apart = products.apart_mm(pair)
         for own, other in (ends, ends[::-1]):
             shells = products.shells[own]
             level = next(i for i, shell in enumerate(shells) if shell is widest_between(shells, apart))

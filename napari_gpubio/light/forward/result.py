@@ -43,6 +43,8 @@ class WavelengthModel:
     label_deviations_mm
         How far each group of photons has moved each of them, shape (P, groups, labels), for errors of several labels
         together; see `napari_gpubio.light.jacobian.error_of_groups`.
+    close
+        Whether source and detector are too close for shells between them, shape (P,); these count as not reached.
     reached
         Whether enough light goes from source to detector: N is known to half of itself, shape (P,).
     done
@@ -59,6 +61,7 @@ class WavelengthModel:
     label_paths_mm: npt.NDArray[np.float64]
     label_errors_mm: npt.NDArray[np.float64]
     label_deviations_mm: npt.NDArray[np.float32]
+    close: npt.NDArray[np.bool_]
     reached: npt.NDArray[np.bool_]
     done: npt.NDArray[np.bool_]
 
@@ -199,6 +202,6 @@ class ForwardModel:
         return tuple(
             f"{name} {part.wavelength_nm:g}"
             for part in self.parts
-            for name, reached, done in zip(self.channels, part.reached, part.done, strict=True)
-            if done and not reached
+            for name, reached, known in zip(self.channels, part.reached, part.done & ~part.close, strict=True)
+            if known and not reached
         )

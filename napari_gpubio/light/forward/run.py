@@ -43,6 +43,7 @@ _WAIT_SECONDS = 0.1  # between looks at the photons that are done
 _ONE_LAUNCH = 1 << 24  # photons of a GPU's first chunk: an optode takes a fraction of a second
 _INWARD_MM = 1e-6
 _MOST_NAMED = 6
+_COARSE = 2.0  # voxels over transport mean free paths, from which on it is said
 _CLOSE = "Within three transport mean free paths of an optode, and in CSF, a row is only indicative."
 
 
@@ -234,9 +235,16 @@ class _Work:
     def source(self, domain: Domain, optode: int) -> Source:
         """The source that stands for an optode."""
         point, direction = self.placement.probe.positions_mm[optode], self.placement.directions[optode]
+        kind = self.kind(optode)
+        start = above_surface(domain.affine, point, direction)
+        if kind != "pencil":
+            start = _inside(domain, point, direction)
+        return self.settings.source(kind, _vector(start), _vector(direction))
+
+    def kind(self, optode: int) -> str:
+        """What an optode is, one of `settings.OPTODES`."""
         is_source = optode < len(self.placement.probe.sources)
-        kind = self.settings.sources if is_source else self.settings.detectors
-        return self.settings.source(kind, _vector(above_surface(domain.affine, point, direction)), _vector(direction))
+        return self.settings.sources if is_source else self.settings.detectors
 
     # -- photons ------------------------------------------------------------------------------------------------------
 
@@ -350,8 +358,7 @@ class _Work:
         light = self.settings.light(self.device.kind, 0)
         probe, found = self.placement.probe, []
         for optode, (point, direction) in enumerate(zip(probe.positions_mm, self.placement.directions, strict=True)):
-            kind = self.settings.sources if optode < len(probe.sources) else self.settings.detectors
-            core = self.settings.radius_mm if kind == "fiber" else 0.0
+            core = self.settings.radius_mm if self.kind(optode) == "fiber" else 0.0
             inside = _inside(domain, point, direction)
             found.append(shells_around(domain, light, inside, core) if optode in done else ())
         return found
@@ -443,11 +450,30 @@ def _result(
         notes=tuple(notes),
         state=None if complete else state,
     )
-    return dataclasses.replace(model, notes=(*model.notes, *_findings(model)))
+    return dataclasses.replace(model, notes=(*model.notes, *_coarse(work), *_findings(model)))
+
+
+def _coarse(work: _Work) -> Iterator[str]:
+    """A sentence where voxels are large against the paths between scatterings at an optode."""
+    edge = float(work.domain.voxel_sizes_mm.max())
+    places = zip(work.placement.probe.positions_mm, work.placement.directions, strict=True)
+    media = (work.domain.medium_at(_inside(work.domain, *place)) for place in places)
+    shortest = min(1.0 / (medium.mua_per_mm + medium.musp_per_mm) for medium in media)
+    if edge > _COARSE * shortest:
+        yield (
+            f"Voxels of {edge:g} mm are large against the transport mean free path of {shortest:.2g} mm below an "
+            "optode: paths may be off by tens of percent. Take voxels of half the size."
+        )
 
 
 def _findings(model: ForwardModel) -> Iterator[str]:
     """What to know about a model's numbers."""
+    if close := [name for name, is_close in zip(model.channels, model.parts[0].close, strict=True) if is_close]:
+        more = f" and {len(close) - _MOST_NAMED} more" if len(close) > _MOST_NAMED else ""
+        yield (
+            f"Source and detector of {', '.join(close[:_MOST_NAMED])}{more} are too close for an adjoint Jacobian, "
+            "less than six transport mean free paths or five voxels: their rows are 0 and their errors infinite."
+        )
     if dark := model.unreached():
         more = f" and {len(dark) - _MOST_NAMED} more" if len(dark) > _MOST_NAMED else ""
         yield (

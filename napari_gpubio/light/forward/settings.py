@@ -6,19 +6,21 @@ from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.settings import MOST_PHOTONS, LightSettings
 from napari_gpubio.light.source import Source, Vector
 
-OPTODES = ("pencil", "lambertian", "fiber")
+OPTODES = ("pencil", "diffuse", "fiber")
 PHOTONS = {"cpu": 200_000, "cuda": 10_000_000}  # of an optode, where it is not told
 _POINT_MM = 0.01  # radius of what stands for a small detector
+_ALL_DIRECTIONS = 1.0  # numerical aperture in air
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardSettings:
     """How photons are traced, and what of a Jacobian is kept.
 
-    Light of a source enters along its axis (``pencil``), in all directions by the cosine law (``lambertian``), or from
-    a fiber. By reciprocity a ``lambertian`` detector is a small one that takes light from all directions, a ``fiber``
-    one that takes what is within its numerical aperture, and a ``pencil`` one along its axis only: the mean path of
-    light that leaves normally is about two transport mean free paths longer than of all light.
+    Light of a source enters along its axis (``pencil``), from all directions of the air (``diffuse``, as of an LED on
+    the skin), or from a ``fiber``. By reciprocity a ``diffuse`` detector is a small one that takes light of all
+    directions, a ``fiber`` one that takes what is within its numerical aperture, and a ``pencil`` one along its axis
+    only: light that leaves normally has a mean path two to three transport mean free paths longer than all light.
+    Pencils start outside of the skin, the others touch it: no light goes through the air.
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ class ForwardSettings:
         minimum=0, maximum=2**62,
     )  # fmt: skip
     sources: str = param("pencil", "Sources", "How light enters from a source.", choices=OPTODES)
-    detectors: str = param("lambertian", "Detectors", "How a detector takes light.", choices=OPTODES)
+    detectors: str = param("diffuse", "Detectors", "How a detector takes light.", choices=OPTODES)
     radius_mm: float = param(0.5, "Fiber radius", "Radius of fibers.", unit="mm", above=0.0, maximum=20.0, step=0.1)
     numerical_aperture: float = param(
         0.5, "Fiber NA", "Numerical aperture of fibers.", above=0.0, maximum=1.0, step=0.05
@@ -81,11 +83,11 @@ class ForwardSettings:
         )
 
     def source(self, kind: str, position_mm: Vector, direction: Vector) -> Source:
-        """The source that stands for an optode of a kind."""
+        """The source that stands for an optode of one of `OPTODES`."""
         return Source(
-            kind=kind,
+            kind="pencil" if kind == "pencil" else "fiber",
             position_mm=position_mm,
             direction=direction,
             radius_mm=self.radius_mm if kind == "fiber" else _POINT_MM,
-            numerical_aperture=self.numerical_aperture,
+            numerical_aperture=self.numerical_aperture if kind == "fiber" else _ALL_DIRECTIONS,
         )
