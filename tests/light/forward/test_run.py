@@ -85,12 +85,12 @@ def test_errors_are_the_spread_over_seeds():
     one = dataclasses.replace(FEW, photons=3200, groups=8, wavelengths_nm=(760,))
     pair = probe(pairs=(Pair(0, 0),))
     paths, errors = [], []
-    for seed in range(12):
-        model = forward_model(block(), pair, dataclasses.replace(one, seed=1000 * seed), device="cpu")
+    for seed in range(18):
+        model = forward_model(block(), pair, dataclasses.replace(one, seed=1000 * seed + 7), device="cpu")
         paths.append(model.parts[0].label_paths_mm[0])
         errors.append(model.parts[0].label_errors_mm[0])
     ratio = np.sqrt(np.square(errors).mean(axis=0)) / np.std(paths, axis=0, ddof=1)
-    assert ((ratio > 0.55) & (ratio < 1.9)).all(), ratio
+    assert ((ratio > 0.6) & (ratio < 1.6)).all(), ratio  # the spread of 18 is known to a sixth
 
 
 def test_wavelengths_share_their_random_numbers():
