@@ -39,7 +39,7 @@ from napari_gpubio.light.theory import extrapolated_boundary_mm, transport_mean_
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-INNER, OUTERS = 2.5, (5.0, 8.0, 12.0)  # radii of shells, transport mean free paths
+INNER, OUTERS = 2.5, (5.0, 10.0)  # radii of shells, transport mean free paths
 LEAST_VOXELS = 2.0  # of the inner radius, and between both: differences of means of voxels stand for gradients
 CLEAR_PER_MM = 0.1  # reduced scattering below which light is not diffuse over the width of a shell
 _AXES = range(3)

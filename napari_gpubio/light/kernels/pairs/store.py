@@ -116,10 +116,9 @@ class FluenceStore:
         array
             Shape (optodes, G, W).
         """
-        place, factors = self.xp.asarray(voxels), self.xp.asarray(weights.T)
-        return np.stack(
-            [self.host(self.values[optode][:, place].astype(np.float64) @ factors) for optode in optodes]
-        )  # fmt: skip
+        xp, groups = self.xp, self.values.shape[1]
+        places = xp.asarray(optodes)[:, None, None], xp.arange(groups)[None, :, None], xp.asarray(voxels)
+        return self.host(self.values[places].astype(np.float64) @ xp.asarray(weights.T))
 
     def near(self, voxels: Array, optode: int) -> Floats:
         """Fluence of an optode in some voxels by groups, shape (G, voxels)."""
@@ -157,8 +156,7 @@ class FluenceStore:
         if self._chosen is not None:
             first, second = first[self._chosen], second[self._chosen]
         products = (first * (self._factors * np.float32(scale))) * second
-        largest = products.max() if products.size else self.xp.float32(0)
-        columns = self.xp.flatnonzero((products >= np.float32(threshold) * largest) & (products > 0))
+        columns = self.xp.flatnonzero((products >= products.max() * np.float32(threshold)) & (products > 0))
         values = products[columns]
         both = self.host(self.xp.stack([values.sum(dtype=np.float64), products.sum(dtype=np.float64)]))
         kept = float(both[0] / both[1]) if both[1] > 0 else 1.0
@@ -167,7 +165,10 @@ class FluenceStore:
     def means(self) -> Any:
         """Mean over the groups, shape (optodes, V)."""
         if self._means is None:
-            self._means = self.xp.stack([one.mean(axis=0) for one in self.values])
+            optodes, _, voxels = self.values.shape
+            self._means = self.xp.empty((optodes, voxels), np.float32)
+            for mean, groups in zip(self._means, self.values, strict=True):
+                mean[...] = groups.mean(axis=0)
         return self._means
 
     def host(self, array: Any) -> Array:
