@@ -18,6 +18,7 @@ from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.anisotropy import FiberCalibration, with_fibers
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.findings import findings
+from napari_gpubio.light.forward import cli as forward
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.jacobians import save_jacobians, write_jacobian
 from napari_gpubio.light.io.mcx.cases import read_mcx
@@ -61,8 +62,9 @@ Ctrl-C ends a run early: what was done is written, and --resume head.npz goes on
 
 
 def add_verb(verbs: Any) -> None:
-    """Add the verbs ``light`` and ``mcml`` to the command line."""
+    """Add the verbs ``light``, ``mcml`` and ``forward`` to the command line."""
     mcml.add_verb(verbs)
+    forward.add_verb(verbs)
     verb = verbs.add_parser(
         "light",
         help="simulate light in a label volume",

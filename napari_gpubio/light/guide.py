@@ -262,6 +262,23 @@ def _decays() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     return roots, np.where(roots > 0, high, 0.0)
 
 
+def conductances(domain: Domain, settings: LightSettings) -> tuple[Array, tuple[Array, Array, Array]]:
+    """What lets the light of a domain diffuse, as the guide has it.
+
+    Returns
+    -------
+    array
+        Square of the refractive index of each voxel, shape (X, Y, Z); 1 without refraction.
+    tuple
+        Conductances of the faces to the next voxel along i, j and k, mm, shape (X, Y, Z) each: what crosses a face per
+        launched photon is the conductance times the step of the fluence over the square of the index. 0 where a voxel
+        meets the outside, and for the last one.
+    """
+    grid = _Grid.of(np, domain, settings)
+    _, found = _matrix(np, grid, domain, settings)
+    return np.asarray(grid.place(grid.n**2)), found
+
+
 def _matrix(xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> tuple[Any, tuple[Any, Any, Any]]:
     """Sinks and conductances of the diffusion equation for fluence / n^2, times the volume of a voxel."""
     inside = grid.ranks > 0
