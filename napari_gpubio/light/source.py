@@ -326,6 +326,22 @@ def single_source(source: AnySource, what: str) -> Source:
     raise InvalidInput(f"there are {len(source)} sources, and {what} needs a single one; simulate it alone")
 
 
+def checked_patterns(patterns: Array) -> npt.NDArray[np.float64]:
+    """Return a stack of patterns, shape (K, rows, columns), or raise InvalidInput with the number of a bad one."""
+    images = np.asarray(patterns, np.float64)
+    if images.ndim != 3 or not images.size:
+        raise InvalidInput(f"the patterns have shape {images.shape}; give a stack of images (patterns, rows, columns)")
+    if len(images) > MOST_PATTERNS:
+        raise InvalidInput(f"there are {len(images):,} patterns; at most {MOST_PATTERNS:,} can share photons")
+    for number, image in enumerate(images, 1):
+        if not np.isfinite(image).all() or (image < 0).any() or not image.sum() > 0:
+            raise InvalidInput(
+                f"pattern {number} of {len(images)} must be finite, nowhere negative and somewhere positive; signed "
+                "patterns are differences of two of these"
+            )
+    return images
+
+
 def finite_vector(name: str, value: Any) -> Vector:
     """Return three finite numbers as a tuple, or raise InvalidInput with the name of what they are."""
     numbers = np.asarray(value, np.float64).ravel()
