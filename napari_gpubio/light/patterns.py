@@ -30,7 +30,6 @@ from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source, checked_patterns
 
 Array = npt.NDArray[Any]
-MOST_PATTERNS = 4096
 _SHAPED = ("planar", "pattern")
 
 

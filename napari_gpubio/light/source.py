@@ -38,7 +38,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "volume": ("width_mm", "height_mm", "length_mm"),
 }
 WITH_ANGLES = tuple(kind for kind in KINDS if kind == "pencil" or ("focus_mm" in KINDS[kind] and kind != "hyperboloid"))
-MOST_ANGLES, MOST_SOURCES = 1 << 20, 1 << 16
+MOST_ANGLES, MOST_SOURCES, MOST_PATTERNS = 1 << 20, 1 << 16, 4096
 RECTANGLES = ("planar", "pattern", "slit", "pencil_array", "fourier")  # kinds that have a direction of the width
 DISKS = ("fiber", "gaussian", "disk", "lambertian", "hyperboloid")  # kinds that have a radius across the direction
 MOST_CELLS = 1 << 30  # of a volume
