@@ -277,13 +277,13 @@ def emitting_volume(emission: Array, affine: npt.ArrayLike) -> Source:
         If the emission is negative, not finite or zero everywhere, or has no three dimensions.
     """
     values, matrix = np.asarray(emission), checked_affine(affine)
-    places = np.nonzero(values) if values.ndim == 3 else ()
-    if not places or not len(places[0]):
+    if values.ndim != 3 or not values.any():
         raise InvalidInput(
             f"the emission has shape {values.shape} and is zero everywhere, or no volume; give a volume of what its "
             "voxels emit"
         )
-    low, high = (np.array([f(place) for place in places]) for f in (np.min, np.max))
+    planes = [np.flatnonzero(values.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)]
+    low, high = np.array([plane[0] for plane in planes]), np.array([plane[-1] for plane in planes])
     part = values[tuple(slice(a, b + 1) for a, b in zip(low, high, strict=True))]
     sizes = voxel_sizes_mm(matrix)
     if np.linalg.det(matrix[:3, :3]) < 0:  # the frame of a source is right-handed
