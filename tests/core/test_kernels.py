@@ -210,9 +210,9 @@ def test_a_kernel_is_compiled_once_for_each_device(fake_gpu, tmp_path, monkeypat
 def test_voxels_are_compiled_as_the_engine_does():
     assert set(SPECIALIZATIONS) | STRICT | FAST <= set(SOURCES)
 
-    def problem(itemsize, continuous, detectors, edges, kind=0):
+    def problem(itemsize, continuous, detectors, edges, kind=0, **more):
         domain = SimpleNamespace(is_continuous=continuous)
-        other = {"gates": len(edges) - 1, "gate_edges": edges, "kind": kind}
+        other = {"gates": len(edges) - 1, "gate_edges": edges, "kind": kind, "others": (), "shares": None} | more
         return SimpleNamespace(rows=np.zeros(1, f"u{itemsize}"), domain=domain, detectors=detectors, **other)
 
     used = {
@@ -223,6 +223,8 @@ def test_voxels_are_compiled_as_the_engine_does():
         for edges in ((0.0, 5.0), (1.0, 5.0), (0.0, 1.0, 5.0))
     }
     used |= {defines_of(problem(1, False, (), (0.0, 5.0), kind)) for kind in SOURCE_KINDS}
+    used.add(defines_of(problem(1, False, (), (0.0, 5.0), others=("one",))))
+    used.add(defines_of(problem(1, False, (), (0.0, 5.0), kind=4, shares="some")))  # of kind PATTERN
     assert used == set(VOXELS)
 
 
