@@ -200,7 +200,8 @@ def _check(sources: Sequence[LightResult], detectors: Sequence[LightResult]) -> 
 
 
 def _optode(run: LightResult) -> tuple[Any, ...]:
-    return run.source.kind, run.source.position_mm, run.source.direction
+    source = run.single_source("an adjoint Jacobian")
+    return source.kind, source.position_mm, source.direction
 
 
 # -- what is measured -------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from napari_gpubio.light.kernels.diffusion.solver import along
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.profile import entry_point
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import ALL_ROUND, DISKS
@@ -219,6 +220,10 @@ def _transport_path_mm(domain: Domain, place_mm: npt.ArrayLike) -> float:
 # -- two runs ---------------------------------------------------------------------------------------------------------
 
 
+def _only_source(run: LightResult) -> Source:
+    return run.single_source("an adjoint sensitivity")
+
+
 def optode_place(run: LightResult) -> Floats:
     """Where a run's source enters the tissue, or is inside of it, world mm.
 
@@ -227,9 +232,10 @@ def optode_place(run: LightResult) -> Floats:
     InvalidInput
         If its axis meets no tissue.
     """
-    if run.source.kind in ALL_ROUND:
-        return np.asarray(run.source.position_mm, np.float64)
-    return np.asarray(entry_point(run) + _INWARD_MM * run.source.frame()[2])
+    source = _only_source(run)
+    if source.kind in ALL_ROUND:
+        return np.asarray(source.position_mm, np.float64)
+    return np.asarray(entry_point(run) + _INWARD_MM * source.frame()[2])
 
 
 def shells_between(source_run: LightResult, detector_run: LightResult) -> tuple[Shell, Shell]:
@@ -238,7 +244,9 @@ def shells_between(source_run: LightResult, detector_run: LightResult) -> tuple[
     places = [optode_place(run) for run in runs]
     apart = float(np.linalg.norm(places[0] - places[1]))
     first, second = (
-        widest_between(shells_around(run.domain, run.settings, place, core_of(run.source)), apart)
+        widest_between(
+            shells_around(run.domain, run.settings, place, core_of(run.single_source("an adjoint sensitivity"))), apart
+        )
         for run, place in zip(runs, places, strict=True)
     )
     return first, second
@@ -296,16 +304,20 @@ def check_same(a: Domain, b: Domain) -> None:
         )
     if not np.array_equal(a.labels, b.labels):
         raise InvalidInput("the runs of source and detector have different labels; simulate both in the same volume")
-    if _optics(a) != _optics(b) or not (_equal(a.mua_per_mm, b.mua_per_mm) and _equal(a.mus_per_mm, b.mus_per_mm)):
+    volumes = ("mua_per_mm", "mus_per_mm", "mus_tensor_per_mm")
+    if _optics(a) != _optics(b) or not all(_equal(getattr(a, name), getattr(b, name)) for name in volumes):
         raise InvalidInput(
             "the runs of source and detector have different optical properties; simulate one of them again"
         )
+    if a.is_anisotropic and a.scattering_model == FREE:
+        raise InvalidInput(f"{NOT_RECIPROCAL}, which adjoint sensitivities need; simulate both with model 'product'")
 
 
 def _optics(domain: Domain) -> tuple[Any, ...]:
     """What makes the light of two domains differ, apart from labels and coefficients voxel by voxel."""
     media = (domain.medium(label) for label in domain.labels_present)
-    return domain.outside_n, *((m.label, m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in media)
+    model = domain.scattering_model if domain.is_anisotropic else ""
+    return domain.outside_n, model, *((m.label, m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in media)
 
 
 def _equal(a: Array | None, b: Array | None) -> bool:
