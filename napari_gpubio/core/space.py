@@ -64,6 +64,18 @@ def rotation_of(affine: Array) -> npt.NDArray[np.float64]:
     return np.asarray(u @ vt)
 
 
+def fsl_axes(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return FSL's three axes in world axes, as the columns of an orthonormal 3 x 3 matrix.
+
+    They are the directions of the voxel axes (the nearest orthonormal ones under shear), the first one reversed if
+    the determinant of the affine is positive.
+    """
+    axes = rotation_of(checked_affine(affine)).copy()
+    if np.linalg.det(axes) > 0:
+        axes[:, 0] *= -1.0
+    return axes
+
+
 def same_grid(shape_a: tuple[int, ...], affine_a: Array, shape_b: tuple[int, ...], affine_b: Array) -> bool:
     """Whether two volumes have the same first three dimensions and the same affine to 1e-3 mm at every corner."""
     if tuple(shape_a[:3]) != tuple(shape_b[:3]):

@@ -10,6 +10,7 @@ import numpy as np
 
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.light import anisotropic_checks
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.layers import checks as layered
 from napari_gpubio.light.model import Domain, Medium
@@ -132,6 +133,7 @@ CHECKS = (
     Check(name="refraction", source="Snell's law", run=_snell),
     Check(name="diffusion", source="diffusion theory, image source, Reff of Haskell et al. 1994", run=_diffusion),
     *(_absorption(name, photons) for name, photons in _ABSORBED.items()),
+    *anisotropic_checks.CHECKS,
     *layered.CHECKS,
 )
 
@@ -179,7 +181,7 @@ def _simulate_layers() -> None:
 
 
 WARMUPS = (
-    WarmUp(name="light in voxels", run=_simulate_little, functions=62),
+    WarmUp(name="light in voxels", run=_simulate_little, functions=56),
     WarmUp(name="light in layers", run=_simulate_layers, functions=5),
     WarmUp(name="volumes of more than 254 labels", run=lambda: _simulate_little((8, 8, 8), 300), functions=15),
 )

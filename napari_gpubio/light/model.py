@@ -19,6 +19,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.space import apply_affine, checked_affine, rotation_of, voxel_sizes_mm
+from napari_gpubio.light.scattering_tensors import PRODUCT, check_model, checked_tensors
 
 Array = npt.NDArray[Any]
 OUTSIDE = 0  # the label of what light does not travel through
@@ -86,6 +87,11 @@ class Domain:
     mua_per_mm, mus_per_mm
         Coefficients voxel by voxel, shape (X, Y, Z), 1/mm, instead of the media's (continuous media); g and n are
         still the label's.
+    mus_tensor_per_mm
+        Scattering tensors voxel by voxel, shape (X, Y, Z, 6) or (X, Y, Z, 3, 3), 1/mm, world axes, zeros where the
+        label's scattering holds; see `napari_gpubio.light.scattering_tensors`. They are kept as (X, Y, Z, 6).
+    scattering_model
+        How light scatters where there is a tensor: ``product``, ``free`` or ``mixture``.
     path
         The file of the labels, or None.
     notes
@@ -103,6 +109,8 @@ class Domain:
     outside_n: float = 1.0
     mua_per_mm: Array | None = None
     mus_per_mm: Array | None = None
+    mus_tensor_per_mm: Array | None = None
+    scattering_model: str = PRODUCT
     path: Path | None = None
     notes: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -114,6 +122,7 @@ class Domain:
         if not (np.isfinite(self.outside_n) and self.outside_n >= 1.0):
             raise InvalidInput(f"the refractive index outside is {self.outside_n}; it must be at least 1")
         self._check_volumes()
+        self._check_tensors()
         known = [medium.label for medium in self.media]
         if twice := {label for label in known if known.count(label) > 1}:
             raise InvalidInput(f"label {min(twice)} has two rows of optical properties; remove one")
@@ -123,10 +132,24 @@ class Domain:
                 f"no optical properties for label {listed}; add a row, or set those voxels to 0 (outside)"
             )
 
+    def _check_one_scattering(self) -> None:
+        if self.mus_per_mm is not None and self.mus_tensor_per_mm is not None:
+            raise InvalidInput(
+                "both mus_per_mm and mus_tensor_per_mm are given, and either says how much a voxel scatters; give one"
+            )
+
     def _check_volumes(self) -> None:
+        self._check_one_scattering()
         for name in ("mua_per_mm", "mus_per_mm"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, self._checked_volume(name))
+
+    def _check_tensors(self) -> None:
+        check_model(self.scattering_model)
+        if self.mus_tensor_per_mm is None:
+            return
+        tensors = checked_tensors(self.mus_tensor_per_mm, self.labels)
+        object.__setattr__(self, "mus_tensor_per_mm", tensors if tensors.any() else None)
 
     def _checked_volume(self, name: str) -> Array:
         values = np.asarray(getattr(self, name))
@@ -224,6 +247,28 @@ class Domain:
             object.__setattr__(other, name, value)
         other._check_volumes()
         return other
+
+    def with_tensors(self, mus_tensor_per_mm: Array | None, scattering_model: str = PRODUCT) -> "Domain":
+        """Return the same tissue with scattering tensors, or with None without any; see the parameters of a domain.
+
+        `napari_gpubio.light.anisotropy.with_fibers` makes them of a diffusion MRI.
+
+        Raises
+        ------
+        InvalidInput
+            If the shape does not fit, a tensor is not positive definite, or mu_s is given voxel by voxel too.
+        """
+        other = copy.copy(self)  # with what it has cached
+        object.__setattr__(other, "mus_tensor_per_mm", mus_tensor_per_mm)
+        object.__setattr__(other, "scattering_model", scattering_model)
+        other._check_one_scattering()
+        other._check_tensors()
+        return other
+
+    @property
+    def is_anisotropic(self) -> bool:
+        """Whether a voxel has a scattering tensor."""
+        return self.mus_tensor_per_mm is not None
 
     def medium(self, label: int) -> Medium:
         """Properties of a label.

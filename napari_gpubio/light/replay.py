@@ -209,7 +209,10 @@ def problem_of(result: LightResult) -> VoxelProblem:
         If the tallies of the result are of another simulation than its domain, source, settings and detectors.
     """
     size = 0 if result.state is None else result.state.batch_size
-    problem = VoxelProblem(result.domain, result.source, result.settings, result.detectors, batch_size=size)
+    source, *others = result.sources
+    problem = VoxelProblem(
+        result.domain, source, result.settings, result.detectors, batch_size=size, others=tuple(others)
+    )
     if result.state is not None and result.state.key != problem.key:
         raise InvalidInput(
             "the result's tallies are of another simulation than its domain, source, settings and detectors, or of "
@@ -358,9 +361,9 @@ def _assembled(
             unknown = reason or unknown
     channels = tuple(
         Channel(
-            source="S1",
+            source="+".join(f"S{number}" for number in range(1, len(result.sources) + 1)),
             detector=names[problem.detectors[d]],
-            source_mm=result.source.position_mm,
+            source_mm=result.sources[0].position_mm,
             detector_mm=result.detectors[problem.detectors[d]].position_mm,
         )
         for d in finished

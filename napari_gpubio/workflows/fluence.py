@@ -86,14 +86,16 @@ def clean_fluence_steps(
     halves, error = held["halves"], held["standard_error"]
     first, second = (result.fluence, None) if halves is None else halves
     inside = domain.labels != OUTSIDE
-    guided = yield from guide_steps(result, device=device)
+    guide = None  # theory for tissue that scatters alike in all directions
+    if not domain.is_anisotropic:
+        guide = (yield from guide_steps(result, device=device)).guide
     steps = denoise_fluence_steps(
         first,
         second,
         settings,
         labels=domain.labels,
-        guide=guided.guide,
-        refractive_index=refractive_index(domain),
+        guide=guide,
+        refractive_index=None if guide is None else refractive_index(domain),
         mask=inside,
         voxel_size_mm=tuple(map(float, domain.voxel_sizes_mm)),
         noise=error if halves is None else None,

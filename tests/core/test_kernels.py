@@ -39,19 +39,26 @@ BOTH_REALS = [("REAL=float",), ("REAL=double",)]
 RAYS = [ray_defines(real) for real in (np.float32, np.float64)]
 SOURCE_KINDS = sorted(
     {
-        VoxelProblem(None, Source(kind=kind, focus_mm=focus, pattern=np.ones((1, 1))), LightSettings()).kind
+        VoxelProblem(
+            None,
+            Source(kind=kind, focus_mm=focus, pattern=np.ones((1, 1, 1) if kind == "volume" else (1, 1))),
+            LightSettings(),
+        ).kind
         for kind in KINDS
         for focus in (0.0, 5.0)
     }
 )
 VOXELS = [
-    (f"LABEL={label}", f"CONTINUOUS={continuous}", f"DETECT={detect}", f"GATED={gated}", "SOURCE_KIND=0")
+    (f"LABEL={label}", f"CONTINUOUS={continuous}", f"DETECT={detect}", f"GATED={gated}", "THIN=0", "SOURCE_KIND=0")
     for label in ("unsigned char", "unsigned short")
     for continuous in (0, 1)
     for detect in (0, 1)
     for gated in (0, 1)
 ]
 VOXELS += [(*VOXELS[0][:-1], f"SOURCE_KIND={kind}") for kind in SOURCE_KINDS if kind]
+VOXELS += [(*VOXELS[0][:-2], "THIN=1", "SOURCE_KIND=0")]
+VOXELS += [(*VOXELS[0][:-1], "SEVERAL=1"), (*VOXELS[0][:-1], "SOURCE_KIND=4", "SHARED=1")]
+VOXELS += [(*VOXELS[0][:-1], f"ANISOTROPY={model}", "SOURCE_KIND=0") for model in (1, 2, 3)]
 REPLAYS = [(*defines, f"RECORD={record}") for defines in (VOXELS[2], VOXELS[7]) for record in ("SCORES", "TRAILS")]
 LAYERS = [
     ("THREADS=256", f"CACHE={cache}", f"HISTORY={history}", f"ABSORPTION={absorption}")
@@ -213,10 +220,18 @@ def test_a_kernel_is_compiled_once_for_each_device(fake_gpu, tmp_path, monkeypat
 def test_voxels_are_compiled_as_the_engine_does():
     assert set(SPECIALIZATIONS) | STRICT | FAST <= set(SOURCES)
 
-    def problem(itemsize, continuous, detectors, edges, kind=0):
+    def problem(itemsize=1, continuous=False, detectors=(), edges=(0.0, 5.0), **more):
         domain = SimpleNamespace(is_continuous=continuous)
-        other = {"gates": len(edges) - 1, "gate_edges": edges, "kind": kind}
-        return SimpleNamespace(rows=np.zeros(1, f"u{itemsize}"), domain=domain, detectors=detectors, **other)
+        other = {
+            "gates": len(edges) - 1,
+            "gate_edges": edges,
+            "kind": 0,
+            "is_thin": False,
+            "others": (),
+            "shares": None,
+        }
+        rows = np.zeros(1, f"u{itemsize}")
+        return SimpleNamespace(rows=rows, domain=domain, detectors=detectors, **{**other, **more})
 
     used = {
         defines_of(problem(itemsize, continuous, detectors, edges))
@@ -225,7 +240,10 @@ def test_voxels_are_compiled_as_the_engine_does():
         for detectors in ((), ("one",))
         for edges in ((0.0, 5.0), (1.0, 5.0), (0.0, 1.0, 5.0))
     }
-    used |= {defines_of(problem(1, False, (), (0.0, 5.0), kind)) for kind in SOURCE_KINDS}
+    used |= {defines_of(problem(kind=kind)) for kind in SOURCE_KINDS}
+    used |= {defines_of(problem(anisotropy=model)) for model in (1, 2, 3)}
+    used |= {defines_of(problem(is_thin=True)), defines_of(problem(others=("one",)))}
+    used.add(defines_of(problem(kind=4, shares=np.ones((1, 2)))))
     assert used == set(VOXELS)
 
 

@@ -16,6 +16,7 @@ from napari_gpubio.light.kernels.voxels import problem as problems
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
+from napari_gpubio.light.scattering_tensors import SCATTERING_MODELS
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.cuda_on_cpu import loader
@@ -63,15 +64,26 @@ def continuous(**more):
     return scene(mua_per_mm=random.random(SHAPE) ** 4, mus_per_mm=3 * random.random(SHAPE), **more)
 
 
+def fibrous(model="product", **more):
+    """Tensors in two thirds of the voxels, each with another direction."""
+    random = np.random.default_rng(10)
+    axes = random.normal(size=(*SHAPE, 3))
+    axes /= np.linalg.norm(axes, axis=-1, keepdims=True)
+    tensors = 2.5 * np.eye(3) - 2.2 * axes[..., :, None] * axes[..., None, :]
+    return scene(
+        mus_tensor_per_mm=tensors * (random.random(SHAPE) < 2 / 3)[..., None, None], scattering_model=model, **more
+    )
+
+
 def sources():
     """Every kind, oblique, within the tissue or in front of it; then parts of a disk, and a beam with a focus."""
     sizes = {"radius_mm": 1.5, "length_mm": 4.0, "width_mm": 3.0, "height_mm": 5.0, "half_angle_deg": 35.0}
     image = np.random.default_rng(9).random((4, 6)) ** 3
     for kind in KINDS:
-        inside = kind in ("isotropic", "line", "cylinder")
+        inside = kind in ("isotropic", "line", "cylinder", "volume")
         yield Source(
             kind=kind, position_mm=(4.6, 3.4, 0.9 if inside else -1.0), direction=(0.1, -0.2, 1.0),
-            pattern=image if kind == "pattern" else None, **sizes,
+            pattern={"pattern": image, "volume": image.reshape(4, 2, 3)}.get(kind), **sizes,
         )  # fmt: skip
     before = {"position_mm": (4.6, 3.4, -1.0), "direction": (0.1, -0.2, 1.0), "radius_mm": 1.5}
     yield Source(kind="lambertian", inner_radius_mm=0.5, sector_deg=(-30.0, 200.0), **before)
@@ -160,6 +172,32 @@ def test_every_build_has_the_bits_of_its_backend(fake_gpu, wide_labels, make, de
     assert (len(result.detected) > 0) == bool(detectors)
 
 
+@pytest.mark.parametrize("model", SCATTERING_MODELS)
+def test_every_scattering_model_has_the_bits_of_its_backend(one_gpu, model):
+    result = check_backends(fibrous(model), SOURCES[1], settings(**EVERYTHING))
+    assert len(result.detected) > 5
+
+
+@pytest.mark.parametrize("model", SCATTERING_MODELS)
+def test_tensors_that_are_their_label_s_scattering_have_the_bits_of_the_label(one_gpu, model):
+    """On both backends, in a whole volume and, with other tensors where no light comes, in a part of it."""
+    domain = make_domain(np.repeat([[[1] * 9 + [0] + [2] * 3]], 5, 0).repeat(6, 1), MEDIA[0], MEDIA[1])
+    coefficient = MEDIA[0].musp_per_mm if model == "product" else MEDIA[0].mus_per_mm
+    tensors = np.where(domain.labels == 1, coefficient, 0.0)[..., None] * [1, 1, 1, 0, 0, 0]
+    partly = np.where((domain.labels == 2)[..., None], [1.0, 2.0, 3.0, 0.5, 0.0, 0.0], tensors)
+    chosen = settings(1000, refraction=False, **EVERYTHING)
+    source = dataclasses.replace(PENCIL, position_mm=(2.5, 3.2, -1.0))
+    expected = simulate(domain, source, chosen, device="cpu")
+    assert expected.absorbed[2].value == 0
+    for given, built in ((tensors, 0), (partly, 1 + SCATTERING_MODELS.index(model))):
+        for device in ("cpu", "cuda"):
+            with_tensors = domain.with_tensors(given, model)
+            assert VoxelProblem(with_tensors, source, chosen).anisotropy == built
+            found = simulate(with_tensors, source, chosen, device=device)
+            found = dataclasses.replace(found, state=dataclasses.replace(found.state, key=expected.state.key))
+            check_same_bits(found, expected)
+
+
 @pytest.mark.parametrize("gates", [(0.0, 5.0), (0.02, 0.03), (0.0, 0.01, 0.011, 0.5), (0.05, 0.1, 0.2)])
 @pytest.mark.parametrize("halves", [False, True])
 def test_time_gates_have_the_bits_of_their_backend(one_gpu, gates, halves):
@@ -212,7 +250,9 @@ def test_photons_beyond_2_to_the_32_have_the_bits_of_their_backend(one_gpu):
     assert min(expected["detected_photons"]) > 2**32
 
 
-@pytest.mark.parametrize("make", [continuous, pytest.param(scene, marks=pytest.mark.validate)])
+@pytest.mark.parametrize(
+    "make", [continuous, *(pytest.param(make, marks=pytest.mark.validate) for make in (scene, fibrous))]
+)
 def test_the_kernels_have_no_undefined_behavior(one_gpu, monkeypatch, capfd, make):
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     for source in SOURCES:
@@ -355,11 +395,21 @@ def test_lists_of_detected_photons_that_are_full_have_the_bits_of_their_backend(
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("model", SCATTERING_MODELS)
+def test_scattering_models_on_a_real_gpu_agree_within_errors(model):
+    check_real_gpu(fibrous(model), PENCIL)
+
+
+@pytest.mark.gpu
 @ALL_SOURCES
 def test_a_real_gpu_agrees_within_errors(source):
+    check_real_gpu(scene(), source)
+
+
+def check_real_gpu(domain, source):
     """The production build rounds differently, so photons part; what they leave behind must not."""
     results = [
-        simulate(scene(), source, LightSettings(photons=n, seed=n, **EVERYTHING), detectors=DETECTORS, device=device)
+        simulate(domain, source, LightSettings(photons=n, seed=n, **EVERYTHING), detectors=DETECTORS, device=device)
         for n, device in ((100_000, "cpu"), (1_000_000, "cuda"))
     ]
     for name in ("absorbed", "escaped", "specular", "missed", "truncated"):

@@ -9,10 +9,11 @@ from dipy.io.utils import nifti1_symmat
 from dipy.reconst.dti import lower_triangular
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.tensor_components import positive_definite
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.tracts.io.tensor_images import positive_definite, read_tensors, rotate_tensors, write_tensors
+from napari_gpubio.tracts.io.tensor_images import read_tensors, write_tensors
 from napari_gpubio.tracts.model import TensorField
-from tests.tracts.tensor_samples import AFFINES, TURN, TURNS, axes_of, six, turned
+from tests.tracts.tensor_samples import AFFINES, TURNS, axes_of, six, turned
 
 SHAPE = (4, 5, 6)
 WORLD = turned((1.7e-3, 0.4e-3, 0.2e-3), TURNS[:120]).reshape(*SHAPE, 3, 3)
@@ -194,19 +195,6 @@ def test_mif(tmp_path):
     field = read_tensors(tmp_path / "t.mif")
     np.testing.assert_allclose(field.tensors, six(WORLD), atol=1e-9)
     assert "mrtrix order, by the kind of the file" in field.notes[0]
-
-
-def test_rotation_of_tensors():
-    for matrix in (TURN, np.random.default_rng(0).normal(size=(3, 3))):
-        expected = six(matrix @ (1e3 * WORLD) @ matrix.T)
-        np.testing.assert_allclose(rotate_tensors(six(1e3 * WORLD), matrix), expected, atol=1e-13)
-    assert rotate_tensors(six(WORLD).astype(np.float32), TURN).dtype == np.float32
-
-
-def test_positive_definite_agrees_with_the_eigenvalues():
-    full = np.random.default_rng(0).normal(size=(2000, 3, 3))
-    full = full + full.transpose(0, 2, 1) + 2 * np.eye(3)
-    np.testing.assert_array_equal(positive_definite(six(full)), np.linalg.eigvalsh(full)[:, 0] > 0)
 
 
 def test_real_tensors_of_mrtrix(shared_data):

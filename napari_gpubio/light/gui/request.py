@@ -15,7 +15,9 @@ from napari_gpubio.core.napari_io import LayerData, volume_layer
 from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.steps import Step
+from napari_gpubio.light.anisotropy import FiberMap, fiber_map, with_fiber_map
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.gui.fibers import FiberChoice
 from napari_gpubio.light.gui.labels import Tissue, vector
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.volumes import MOST_ERROR
@@ -32,7 +34,7 @@ from napari_gpubio.light.run import needed_memory_mb, simulate_steps
 from napari_gpubio.light.sensitivity import Sensitivity
 from napari_gpubio.light.sensitivity import sensitivity as combine
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import AnySource, Source
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.surface import inward_normal
 
@@ -83,13 +85,14 @@ class Volume:
     """Labels and their optical properties.
 
     ``study`` begins the names of layers and files. ``carried`` is the domain that came with the labels, for what the
-    panel does not show.
+    panel does not show. ``fibers``: what their scattering follows, or None.
     """
 
     study: str
     tissue: Tissue
     media: tuple[Medium, ...]
     carried: Domain | None
+    fibers: FiberChoice | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,7 +100,7 @@ class VoxelRequest:
     """Everything that a run in voxels needs."""
 
     volume: Volume
-    source: Source
+    source: AnySource
     detectors: tuple[Detector, ...]
     settings: LightSettings
     device: str
@@ -109,21 +112,38 @@ class VoxelRequest:
 
 
 class Domains:
-    """Makes domains in the worker, and keeps the last one: its checks take a while for large volumes."""
+    """Makes domains in the worker, and keeps the last one: its checks take a while for large volumes.
+
+    So do the fibers of diffusion tensors, which are kept while optical properties change.
+    """
 
     def __init__(self) -> None:
-        self._tissue: Tissue | None = None
-        self._media: tuple[Medium, ...] = ()
+        self._volume: Volume | None = None
         self._domain: Domain | None = None
+        self._fibers: tuple[Volume, FiberMap] | None = None
         self._lock = threading.Lock()  # a quick run may still be ending while the next run begins
 
     def of(self, volume: Volume) -> Domain:
         """Return the domain of a volume; `InvalidInput` if labels and properties do not make one."""
         with self._lock:
-            if self._domain is None or self._tissue is not volume.tissue or self._media != volume.media:
-                self._domain = _domain_of(volume)
-                self._tissue, self._media = volume.tissue, volume.media
+            if self._domain is None or self._volume is None or not _is_same(self._volume, volume):
+                domain = _domain_of(volume)
+                self._domain = domain if volume.fibers is None else self._with_fibers(domain, volume, volume.fibers)
+                self._volume = volume
             return self._domain
+
+    def _with_fibers(self, domain: Domain, volume: Volume, chosen: FiberChoice) -> Domain:
+        held = self._fibers
+        if held is None or held[0].tissue is not volume.tissue or not chosen.has_same_fibers(held[0].fibers):
+            found = fiber_map(domain, chosen.tensors, chosen.affine, labels=chosen.labels)
+            held = self._fibers = volume, found
+        return with_fiber_map(domain, held[1], labels=chosen.labels, model=chosen.model)
+
+
+def _is_same(a: Volume, b: Volume) -> bool:
+    """Whether two volumes make the same domain."""
+    same_fibers = b.fibers is None if a.fibers is None else a.fibers.is_same(b.fibers)
+    return a.tissue is b.tissue and a.media == b.media and same_fibers
 
 
 def _domain_of(volume: Volume) -> Domain:

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from napari.layers import Labels
@@ -12,31 +12,46 @@ from napari.layers import Labels
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import save_layer
+from napari_gpubio.core.tensor_components import tensors_of
 from napari_gpubio.core.volumes import nifti_affine, open_nifti
 from napari_gpubio.gui.script import ScriptStep, file_name
+from napari_gpubio.light.gui.fibers import FiberChoice
 from napari_gpubio.light.gui.request import DisplayOptions, LayerRequest, VoxelRequest
-from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.source import KINDS, AnySource, Source
 
 _ALWAYS = ("label", "position_mm", "direction", "kind")
 _VOXEL_IMPORTS = ("from napari_gpubio import light", "from napari_gpubio.light.statistics import FluenceUnit")
 _ALWAYS_OF_LAYERS = ("photons", "thickness_mm", "n", "kind", "radius_mm")
 
 
+class InputFiles(NamedTuple):
+    """Files of a script: of the labels, of the source's pattern (``.npy``), of diffusion tensors (``.npz``)."""
+
+    labels: Path
+    pattern: Path | None = None
+    tensors: Path | None = None
+
+
 def voxel_script(
     request: VoxelRequest,
     options: DisplayOptions,
-    labels_path: Path,
-    pattern_path: Path | None = None,
+    files: InputFiles,
     *,
     steps: Sequence[ScriptStep] = (),
 ) -> str:
-    """Return the script of a request, with files of the labels and of the source's pattern (``.npy``).
+    """Return the script of a request.
 
     It writes the result, and the fluence as it is on display; ``steps`` go on with both (``result``, ``unit``).
 
-    `InvalidInput` if the coefficients are given voxel by voxel.
+    `InvalidInput` if the labels carry coefficients or scattering tensors voxel by voxel.
     """
-    if request.volume.carried is not None and request.volume.carried.is_continuous:
+    carried = request.volume.carried
+    if carried is not None and carried.is_anisotropic and request.volume.fibers is None:
+        raise InvalidInput(
+            "the labels carry scattering tensors, which this script cannot hold; choose the layer of the diffusion "
+            "tensors at Fiber anisotropy, or use light.io.load_result"
+        )
+    if carried is not None and carried.is_continuous:
         raise InvalidInput(
             "the labels carry coefficients voxel by voxel, which this script cannot hold; use light.io.read_domain "
             "with mua_path and mus_path"
@@ -44,14 +59,15 @@ def voxel_script(
     name, unit = file_name(request.volume.study), options.unit
     shown = ", gates=True" * (request.settings.gate_count > 1) + ", hide_uncertain=True" * options.hide_uncertain
     lines = [
-        *(["import numpy as np", ""] if pattern_path is not None else []),
+        *(["import numpy as np", ""] if files.pattern is not None or files.tensors is not None else []),
         *sorted({*_VOXEL_IMPORTS, *(line for step in steps for line in step.imports)}),
         "",
         "media = (",
         *[f"    {_call(medium)}," for medium in request.volume.media],
         ")",
-        f"domain = light.io.read_domain({str(labels_path)!r}, media{_more(request, labels_path)})",
-        *_source_lines(request.source, pattern_path),
+        f"domain = light.io.read_domain({str(files.labels)!r}, media{_more(request, files.labels)})",
+        *_fiber_lines(request.volume.fibers, files.tensors),
+        *_source_lines(request.source, files.pattern),
     ]
     if request.detectors:
         lines += ["detectors = (", *[f"    {_call(detector)}," for detector in request.detectors], ")"]
@@ -107,22 +123,54 @@ def layered_script(request: LayerRequest, options: DisplayOptions) -> str:
 
 
 def save_input(layer: Any, folder: Path) -> Path:
-    """Save labels as NIfTI, or the image of a source's pattern as ``.npy``, into a folder; returns the path."""
+    """Save a layer into a folder and return the path.
+
+    Labels are saved as NIfTI, the image of a source's pattern as ``.npy``, diffusion tensors as ``.npz``.
+    """
     if isinstance(layer, Labels):
         return save_layer(layer, folder)
+    if (field := tensors_of(layer)) is not None:
+        path = folder / f"{file_name(layer.name)} tensors.npz"
+        with atomic_write(path) as part:
+            np.savez(part, tensors=field.tensors, affine=field.affine)
+        return path
     path = folder / f"{file_name(layer.name)}.npy"
     with atomic_write(path) as part:
         np.save(part, np.asarray(layer.data))
     return path
 
 
-def _source_lines(source: Source, pattern_path: Path | None) -> list[str]:
-    """The source with the sizes of its own kind only."""
-    own = ("kind", "position_mm", "direction", "width_axis", *KINDS[source.kind])
+def _fiber_lines(fibers: FiberChoice | None, path: Path | None) -> list[str]:
+    """What makes scattering follow the fibers of tensors in a file."""
+    if fibers is None or path is None:
+        return []
+    more = f", labels={fibers.labels!r}" * (fibers.labels is not None) + f", model={fibers.model!r}"
+    return [
+        f"with np.load({str(path)!r}) as fibers:",
+        f'    domain = light.anisotropy.with_fibers(domain, fibers["tensors"], fibers["affine"]{more})',
+    ]
+
+
+def _source_lines(source: AnySource, pattern_path: Path | None) -> list[str]:
+    """The source with the sizes of its own kind only, or all of several."""
+    if isinstance(source, tuple):
+        if any(one.pattern is not None for one in source):
+            raise InvalidInput(
+                "a script cannot hold the patterns of several sources; save the result, and take its sources from "
+                "light.io.load_result"
+            )
+        return ["source = (", *[f"    {_call(one, (*_own(one), 'weight'))}," for one in source], ")"]
+    own = _own(source)
     if pattern_path is None:
         return [f"source = {_call(source, own)}"]
     arguments = ", ".join(_arguments(source, own))
     return [f"source = light.Source({arguments}, pattern=np.load({str(pattern_path)!r}))"]
+
+
+def _own(source: Source) -> tuple[str, ...]:
+    """Names of what a source of a kind is made of."""
+    angles = ("launch_angles_deg", "launch_angles_are_discrete")
+    return ("kind", "position_mm", "direction", "width_axis", *KINDS[source.kind], "sector_deg", *angles)
 
 
 def _call(value: Any, names: Iterable[str] | None = None, *, always: tuple[str, ...] = _ALWAYS) -> str:

@@ -19,6 +19,7 @@ from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import ScriptStep
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
+from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
 from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
@@ -41,16 +42,22 @@ from napari_gpubio.light.gui.request import (
 )
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
-from napari_gpubio.light.gui.script import save_input, voxel_script
-from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
+from napari_gpubio.light.gui.script import InputFiles, save_input, voxel_script
+from napari_gpubio.light.gui.several import LoadedSources, case_notes, shown_source
+from napari_gpubio.light.gui.source_controller import NO_LABELS, NO_SOURCE, SourceController
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
 from napari_gpubio.light.io.snirf import Optodes as Probe
 from napari_gpubio.light.io.snirf import read_snirf
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import AnySource, Source, all_sources
 from napari_gpubio.light.summary import sensitivity_rows
+
+_NO_VOLUME = (
+    "The source is a volume whose cells emit, which this window does not have: a point stands in its place. Run the "
+    "file from the shell (napari-gpubio light) or from Python."
+)
 
 
 class VoxelMode(Mode[LightResult]):
@@ -70,6 +77,7 @@ class VoxelMode(Mode[LightResult]):
         inserted = self.viewer.layers.events.inserted
         self._loaded = Connections(lambda: ((inserted, self._find_loaded),))
         self._done: tuple[LightResult | None, tuple[ScriptStep, ...]] = None, ()  # actions on a result, as code
+        self._several: LoadedSources | None = None  # of a file, where it has more than one
         self._taking = False  # inputs over from a file, which are no change
         self._fill()
         self.controller = SourceController(
@@ -82,6 +90,7 @@ class VoxelMode(Mode[LightResult]):
 
     def _fill(self) -> None:
         self.label_box, self.table = LabelBox(self.viewer, self), PropertyTable(self)
+        self.fiber_box = FiberBox(self.viewer, self)
         self.place_bar, self.source_box = PlaceBar(self), SourceBox(self.viewer, self)
         self.detector_box = DetectorBox(self)
         self.run_box, self.display_box = VoxelRunBox(self), VoxelDisplayBox(self)
@@ -91,7 +100,7 @@ class VoxelMode(Mode[LightResult]):
         self._add_sections(
             (
                 ("", (self.label_box,)),
-                ("Optical properties", (self.table,)),
+                ("Optical properties", (self.table, self.fiber_box)),
                 ("Source", (self.place_bar, self.source_box)),
                 ("Detectors", (self.detector_box,)),
                 ("Run", (self.run_box,)),
@@ -121,14 +130,15 @@ class VoxelMode(Mode[LightResult]):
                 (self._need.finished, lambda outcome: self.run_box.show_need(outcome.result or "")),
             )
         )
-        for signal in (self.table.changed, self.run_box.changed):
+        self.table.changed.connect(lambda: self.fiber_box.show_labels(names_of(self.table.model.rows)))
+        for signal in (self.table.changed, self.fiber_box.changed, self.run_box.changed):
             signal.connect(panel.forget_refusal)
             signal.connect(lambda: self._on_change(quiet=True))
             signal.connect(self._find_need)
 
     def parts(self) -> Sequence[Any]:
         """Parts that follow the viewer."""
-        followers = (self.label_box.view_box, self.source_box, self.controller)
+        followers = (self.label_box.view_box, self.fiber_box, self.source_box, self.controller)
         return (*followers, *super().parts(), self._labels, self._loaded, self.labels_box)
 
     def jobs(self) -> Sequence[Any]:
@@ -153,17 +163,37 @@ class VoxelMode(Mode[LightResult]):
         """Return the inputs; `InvalidInput` with the first problem."""
         return VoxelRequest(
             volume=self._volume(),
-            source=self.controller.source(),
+            source=self._request_source(),
             detectors=self.controller.shown.detectors,
             settings=self.run_box.settings,
             device=self.panel.device,
         )
 
+    def _request_source(self) -> AnySource:
+        """The source on show, or all those of a file while none of them is changed."""
+        loaded = self._several
+        if loaded is not None and loaded.is_shown(self.controller.shown, self._placed_source()):
+            return loaded.sources
+        return self.controller.source()
+
+    def _placed_source(self) -> Source:
+        """The source that shines, without its pattern."""
+        placement = self.controller.shown.source
+        if placement is None:
+            raise InvalidInput(NO_SOURCE)
+        return self.source_box.source_at(placement)
+
     def _volume(self) -> Volume:
         tissue, layer = self._labels.tissue, self._labels.layer
         if tissue is None or layer is None:
             raise InvalidInput(NO_LABELS)
-        return Volume(study=layer.name, tissue=tissue, media=self.table.media(), carried=self._labels.domain)
+        return Volume(
+            study=layer.name,
+            tissue=tissue,
+            media=self.table.media(),
+            carried=self._labels.domain,
+            fibers=self.fiber_box.value,
+        )
 
     def place_source(self, position_mm: Any, *, snap: bool = True) -> None:
         """Put the source at a world position, mm: at the surface point nearest to it, or exactly there."""
@@ -206,20 +236,33 @@ class VoxelMode(Mode[LightResult]):
             self._show_labels(())
         case = None if self._labels.layer is None else carried(self._labels.layer, "case")
         if isinstance(case, LightCase):
-            self._set_inputs(case.source, case.detectors, case.settings)
+            self._set_inputs(all_sources(shown_source(case)), case.detectors, case.settings)
         self._find_loaded()
-        notes = case.notes if isinstance(case, LightCase) else () if domain is None else domain.notes
+        notes = case_notes(case) if isinstance(case, LightCase) else () if domain is None else domain.notes
+        if isinstance(case, LightCase) and all_sources(case.source)[0].kind == "volume":
+            notes = (*notes, _NO_VOLUME)
+        if self._several is not None and isinstance(case, LightCase):
+            notes = (*notes, self._several.note)
         if notes:
             self.panel.show_note(" ".join(notes))
         self.controller.refresh()
 
-    def _set_inputs(self, source: Source, detectors: tuple[Detector, ...], settings: LightSettings) -> None:
-        """Show the source, the detectors and the settings of a file."""
+    def _set_inputs(
+        self, sources: tuple[Source, ...], detectors: tuple[Detector, ...], settings: LightSettings
+    ) -> None:
+        """Show sources, of which the first shines, detectors and settings of a file."""
+        source = sources[0]
+        if source.kind == "volume":
+            source = Source(kind="isotropic", position_mm=source.position_mm)
         if source.pattern is not None:
             self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
         self.source_box.set_source(source)
         self.run_box.set_settings(settings)
-        self.controller.load(Optodes.of(source, detectors))
+        optodes, self._several = Optodes.of(sources, detectors), None
+        if len(sources) > 1:
+            first = self.source_box.source_at(optodes.sources[0])
+            self._several = LoadedSources(sources, optodes, first)  # before a quick run begins
+        self.controller.load(optodes)
 
     def _on_counted(self, labels: tuple[int, ...]) -> None:
         self._show_labels(labels)
@@ -294,7 +337,8 @@ class VoxelMode(Mode[LightResult]):
     def _sensitivity_steps(self, index: int, stop: threading.Event) -> Generator[Step, None, SensitivityMap]:
         result = self.needed_result().result
         detector, source = self.controller.shown.detectors[index], self.controller.source()
-        if not all(np.allclose(getattr(result.source, of), getattr(source, of)) for of in ("position_mm", "direction")):
+        simulated = result.single_source("a sensitivity")
+        if not all(np.allclose(getattr(simulated, of), getattr(source, of)) for of in ("position_mm", "direction")):
             raise InvalidInput("the source has moved since the result was made; press Run first")
         name = detector.name or f"detector {index + 1}"
         return sensitivity_steps(result, detector, name, self.panel.device, stop, self.options)
@@ -369,9 +413,11 @@ class VoxelMode(Mode[LightResult]):
         self.view.adopt(layer)
         self._taking = True
         try:
-            self._set_inputs(result.source, result.detectors, result.settings)
+            self._set_inputs(result.sources, result.detectors, result.settings)
         finally:
             self._taking = False
+        if self._several is not None:
+            self.panel.show_note(self._several.note)
         options = self.options
         self._load.submit(lambda _stop: display_steps(lambda: display_voxels(result, options)))
 
@@ -392,17 +438,20 @@ class VoxelMode(Mode[LightResult]):
         if labels_path is None:
             raise InvalidInput(f"the labels {layer.name!r} are not saved in a file; save them first")
         pattern_path = None if pattern is None else saved[pattern.name]
+        fibers_path = None if self.fiber_box.layer is None else saved[self.fiber_box.layer.name]
         made_of, steps = self._done
         steps = steps if made_of is self.results.result else ()
-        return voxel_script(request, self.requested_options(), labels_path, pattern_path, steps=steps)
+        files = InputFiles(labels_path, pattern_path, fibers_path)
+        return voxel_script(request, self.requested_options(), files, steps=steps)
 
     def painted_layers(self) -> list[Any]:
-        """The labels, if no file holds them as they are, and the image of a source's pattern."""
+        """The labels, if no file holds them as they are, the image of a source's pattern, and tensors of fibers."""
         self.request()
-        layer, pattern = self._labels.layer, self.source_box.pattern_layer
+        layer = self._labels.layer
         painted = [layer] if layer is not None and saved_path(layer) is None else []
-        return painted if pattern is None else [*painted, pattern]
+        more = (self.source_box.pattern_layer, self.fiber_box.layer)
+        return [*painted, *(layer for layer in more if layer is not None)]
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save labels as NIfTI, or the image of a pattern as ``.npy``, into a folder."""
+        """Save labels as NIfTI, the image of a pattern as ``.npy``, or tensors as ``.npz``, into a folder."""
         return save_input(layer, folder)

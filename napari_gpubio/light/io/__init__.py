@@ -8,7 +8,7 @@ from napari_gpubio.light.io.results import load_layered_result, load_result, sav
 from napari_gpubio.light.io.snirf import Optodes, read_snirf
 from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.io.trajectories import load_trajectories, save_trajectories
-from napari_gpubio.light.io.volumes import read_domain, read_irradiance, write_fluence
+from napari_gpubio.light.io.volumes import read_diffusion_tensors, read_domain, read_irradiance, write_fluence
 
 __all__ = [
     "MciRun",
@@ -17,6 +17,7 @@ __all__ = [
     "load_layered_result",
     "load_result",
     "load_trajectories",
+    "read_diffusion_tensors",
     "read_domain",
     "read_irradiance",
     "read_mci",

@@ -88,7 +88,7 @@ def within(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {name.removeprefix(f"{prefix}/"): a for name, a in arrays.items() if name.startswith(f"{prefix}/")}
 
 
-def entry(described: Mapping[str, Any], name: str, kind: type) -> Any:
+def entry(described: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
     """Return what the text (or the file, of an array) has under a name.
 
     Raises

@@ -14,14 +14,15 @@ from napari_gpubio.core.layer_files import companions, write_described
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import same_grid
-from napari_gpubio.core.volumes import check_expansion, read_volume
+from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, flat_components, rotate_tensors
+from napari_gpubio.core.volumes import check_expansion, read_array, read_volume
+from napari_gpubio.light.io.foreign import check_labels_file
 from napari_gpubio.light.io.results import describe
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.result import UNITS, LightResult
+from napari_gpubio.light.result import MOST_ERROR, UNITS, LightResult
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 Array = npt.NDArray[Any]
-MOST_ERROR = 0.5  # relative standard error up to which a voxel counts as more than noise
 HIDDEN = f"voxels with a relative standard error above {MOST_ERROR:.0%}"
 
 
@@ -56,6 +57,7 @@ def read_domain(
         If a file is missing, damaged or no such volume, a label has no properties, or the volume is sheared.
     """
     path = Path(path)
+    check_labels_file(path)
     labels, stored = read_volume(path)
     mua = _coefficients(mua_path, labels.shape, stored, path.name)
     mus = _coefficients(mus_path, labels.shape, stored, path.name)
@@ -72,6 +74,48 @@ def _coefficients(path: str | Path | None, shape: tuple[int, ...], affine: Array
     if not same_grid(values.shape, own_affine, shape, affine):
         raise InvalidInput(f"{Path(path).name} is on a different grid from the labels of {labels_name}; resample it")
     return values
+
+
+@reads_file
+def read_diffusion_tensors(
+    path: str | Path, order: str, *, axes: str | None = None
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
+    """Read diffusion tensors from NIfTI, for `napari_gpubio.light.anisotropy.with_fibers`.
+
+    Parameters
+    ----------
+    path
+        A ``.nii`` or ``.nii.gz`` file of 6 or 9 components; see `napari_gpubio.core.tensor_components`.
+    order
+        Of the components: ``"mrtrix"``, ``"fsl"``, ``"dipy"`` or ``"full"``.
+    axes
+        That they refer to: ``"world"``, ``"voxel"`` or ``"fsl"``; by default as the programs of that order do.
+
+    Returns
+    -------
+    tensors
+        Shape (X, Y, Z, 6): xx, yy, zz, xy, xz, yz, world axes, in the file's unit.
+    affine
+        Voxel to world, mm.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing, damaged or of another shape, or order or axes are not known.
+    """
+    if order not in PLACES:
+        raise InvalidInput(f"the order of the components is {order!r}; choose one of {', '.join(PLACES)}")
+    if axes not in (None, "world", "voxel", "fsl"):
+        raise InvalidInput(f"axes is {axes!r}; choose 'world', 'voxel' or 'fsl'")
+    name = Path(path).name
+    array, affine = read_array(path)
+    given = flat_components(array, name)
+    if (given.shape[3] == 9) != (order == "full"):
+        raise InvalidInput(
+            f"{name} has {given.shape[3]} components, which the order {order!r} does not; choose another"
+        )
+    tensors = np.take(given, PLACES[order], axis=3).astype(np.float32)
+    return rotate_tensors(tensors, axes_of(axes or FRAMES[order], affine)), affine
 
 
 @reads_file

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, flush_to_disk
 from napari_gpubio.core.reading import reading
-from napari_gpubio.core.space import checked_affine, rotation_of
+from napari_gpubio.core.space import fsl_axes
 from napari_gpubio.tracts.model import B0_LIMIT
 
 Array = npt.NDArray[Any]
@@ -33,18 +33,6 @@ def fsl_to_world(vectors: npt.ArrayLike, affine: npt.ArrayLike) -> Floats:
 def world_to_fsl(directions: npt.ArrayLike, affine: npt.ArrayLike) -> Floats:
     """Turn vectors in world axes, shape (N, 3), into FSL's convention; the inverse of `fsl_to_world`."""
     return np.asarray(directions, np.float64) @ fsl_axes(affine)
-
-
-def fsl_axes(affine: npt.ArrayLike) -> Floats:
-    """Return FSL's three axes in world axes, as the columns of an orthonormal 3 x 3 matrix.
-
-    They are the directions of the voxel axes (the nearest orthonormal ones under shear), the first one reversed if
-    the determinant of the affine is positive.
-    """
-    axes = rotation_of(checked_affine(affine)).copy()
-    if np.linalg.det(axes) > 0:
-        axes[:, 0] *= -1.0
-    return axes
 
 
 def read_fsl_gradients(

@@ -1,13 +1,6 @@
-"""Tensor images of other programs, in and out: the order of the components and the axes they refer to.
+"""Tensor images of other programs, in and out.
 
-========  =======================  ==================================================  ===================
-order     volumes                  programs                                            axes (frame "auto")
-========  =======================  ==================================================  ===================
-mrtrix    xx yy zz xy xz yz        MRtrix3 ``dwi2tensor``; the order used here         world
-fsl       xx xy xz yy yz zz        FSL ``dtifit --save_tensor``                        FSL's
-dipy      xx xy yy xz yz zz        DIPY; the lower triangle of NIfTI's intent SYMMATRIX  FSL's
-full      3 x 3, row by row        9 volumes, or 5 dimensions (..., 3, 3)              world
-========  =======================  ==================================================  ===================
+The order of the components, and the axes they refer to: `napari_gpubio.core.tensor_components`.
 """
 
 import dataclasses
@@ -20,26 +13,23 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.reading import reads_file
-from napari_gpubio.core.space import rotation_of
+from napari_gpubio.core.tensor_components import (
+    FRAMES,
+    FULL,
+    PLACES,
+    axes_of,
+    flat_components,
+    positive_definite,
+    rotate_tensors,
+)
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti, save_nifti
 from napari_gpubio.tracts.io.dwi import read_mask
-from napari_gpubio.tracts.io.gradients import fsl_axes
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif
 from napari_gpubio.tracts.model import TensorField
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 _SYMMATRIX = 1005
-# For each order, where xx, yy, zz, xy, xz, yz are found in the file.
-_PLACES = {
-    "mrtrix": (0, 1, 2, 3, 4, 5),
-    "fsl": (0, 3, 5, 1, 2, 4),
-    "dipy": (0, 2, 5, 1, 3, 4),
-    "full": (0, 4, 8, 1, 2, 5),
-}
-_FULL = (0, 3, 4, 3, 1, 5, 4, 5, 2)  # our components as a 3 x 3 matrix, row by row
-_FRAMES = {"mrtrix": "world", "fsl": "fsl", "dipy": "fsl", "full": "world"}
-_PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 _CLEARLY_BETTER = 0.05
 _LARGEST_TRACE = 0.05  # mm^2/s; free water at 37 C has 0.009
 _LARGEST = 1e30  # beyond it single precision overflows in what is made of a tensor
@@ -57,8 +47,8 @@ def read_tensors(
     path
         A NIfTI or MRtrix image: (X, Y, Z, 6), (X, Y, Z, 1, 6), (X, Y, Z, 9) or (X, Y, Z, 3, 3).
     order
-        ``"mrtrix"``, ``"fsl"``, ``"dipy"``, ``"full"`` (see above), or ``"auto"``: by the file's kind and shape, else
-        the order under which clearly the most tensors are positive definite.
+        ``"mrtrix"``, ``"fsl"``, ``"dipy"``, ``"full"`` (see `napari_gpubio.core.tensor_components`), or ``"auto"``:
+        by the file's kind and shape, else the order under which clearly the most tensors are positive definite.
     frame
         Axes that the components refer to: ``"world"``, ``"voxel"`` (the image's own), ``"fsl"`` (the same, the first
         one reversed if the affine has a positive determinant), or ``"auto"``: the program's habit.
@@ -76,16 +66,16 @@ def read_tensors(
     InvalidInput
         If the file cannot be read, the shape is not one of the above, the order is not clear, or no voxel is left.
     """
-    _check_choice("order", order, ("auto", *_PLACES))
+    _check_choice("order", order, ("auto", *PLACES))
     _check_choice("frame", frame, ("auto", "world", "voxel", "fsl"))
     path = existing_file(path)
     components, affine, known = _components(path)
     inside, mask_notes = _inside(components, affine, mask, path.name)
     order, order_note = _order(order, known, components[inside], path.name)
-    frame = _FRAMES[order] if frame == "auto" else frame
+    frame = FRAMES[order] if frame == "auto" else frame
     rows = _symmetric(components[inside].astype(np.float64), path.name)
-    rows = np.take(rows, _PLACES[order], axis=1)
-    rows = rotate_tensors(rows, _axes(frame, affine))
+    rows = np.take(rows, PLACES[order], axis=1)
+    rows = rotate_tensors(rows, axes_of(frame, affine))
     rows, unit_notes = _in_mm2_per_s(rows)
     tensors = np.zeros((*inside.shape, 6), np.result_type(components.dtype, np.float32))
     tensors[inside] = rows
@@ -117,27 +107,17 @@ def write_tensors(path: str | Path, field: TensorField, order: str = "mrtrix") -
     InvalidInput
         If the order or the ending is not known, or the folder does not exist.
     """
-    _check_choice("order", order, tuple(_PLACES))
-    own = rotate_tensors(field.tensors, _axes(_FRAMES[order], field.affine).T)
+    _check_choice("order", order, tuple(PLACES))
+    own = rotate_tensors(field.tensors, axes_of(FRAMES[order], field.affine).T)
     if own.dtype not in (np.float32, np.float64):
         own = own.astype(np.float32)
-    values = own[..., list(_FULL) if order == "full" else np.argsort(_PLACES[order])]
+    values = own[..., list(FULL) if order == "full" else np.argsort(PLACES[order])]
     import nibabel
 
     image = nibabel.Nifti1Image(values[:, :, :, None] if order == "dipy" else values, field.affine)
     if order == "dipy":
         image.header.set_intent("symmetric matrix", (3,))
     save_nifti(path, image, f"diffusion tensors, mm2/s, {order} order")
-
-
-def rotate_tensors(tensors: Array, Q: npt.ArrayLike) -> Array:
-    """Turn tensors (..., 6) into other axes, ``D -> Q D Q^T`` for a 3 x 3 matrix Q; the type stays."""
-    q = np.asarray(Q, np.float64)
-    table = np.empty((6, 6))  # D'_ij = sum over k <= l of (q_ik q_jl + q_il q_jk) D_kl, halved on the diagonal
-    for row, (i, j) in enumerate(_PAIRS):
-        for column, (k, m) in enumerate(_PAIRS):
-            table[row, column] = q[i, k] * q[j, m] + (q[i, m] * q[j, k] if k != m else 0.0)
-    return np.asarray(tensors @ table.T.astype(tensors.dtype if tensors.dtype.kind == "f" else np.float64))
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -149,21 +129,11 @@ def _components(path: Path) -> tuple[Array, npt.NDArray[np.float64], str | None]
     """Components (X, Y, Z, 6 or 9) as the file has them, the affine, and the order if the kind of file has one."""
     if path.name.lower().endswith(MIF_SUFFIXES):
         mif = read_mif(path)
-        return _flat_components(mif.data, path.name), mif.affine, "mrtrix"
+        return flat_components(mif.data, path.name), mif.affine, "mrtrix"
     image = open_nifti(path)
-    data = _flat_components(nifti_array(image, path), path.name)
+    data = flat_components(nifti_array(image, path), path.name)
     known = "dipy" if int(image.header["intent_code"]) == _SYMMATRIX else None
     return data, nifti_affine(image, path), known
-
-
-def _flat_components(data: Array, name: str) -> Array:
-    shape = data.shape
-    fits = len(shape) == 4 and shape[3] in (6, 9)
-    if fits or (len(shape) == 5 and shape[3:] in ((1, 6), (1, 9), (3, 3))):
-        return data.reshape(*shape[:3], -1)
-    raise InvalidInput(
-        f"{name} has shape {shape}; a tensor image has 6 or 9 volumes, or 5 dimensions that end in 1, 6 or 3, 3"
-    )
 
 
 def _inside(
@@ -199,7 +169,7 @@ def _order(order: str, known: str | None, rows: Array, name: str) -> tuple[str, 
         return known, f"components in {known} order, by the kind of the file"
     shares = {}
     for order in ("mrtrix", "fsl", "dipy"):
-        shares[order] = positive_definite(np.take(rows, _PLACES[order], axis=1)).mean()
+        shares[order] = positive_definite(np.take(rows, PLACES[order], axis=1)).mean()
     first, second, _ = sorted(shares, key=lambda o: -shares[o])
     if shares[first] - shares[second] <= _CLEARLY_BETTER:
         shown = ", ".join(f"{order} {100 * share:.1f} %" for order, share in shares.items())
@@ -208,21 +178,6 @@ def _order(order: str, known: str | None, rows: Array, name: str) -> tuple[str, 
             "give order='mrtrix', 'fsl' or 'dipy'"
         )
     return first, f"components taken in {first} order ({100 * shares[first]:.1f} % positive definite)"
-
-
-def positive_definite(tensors: Array) -> Mask:
-    """Which tensors, shape (..., 6), are positive definite: all leading minors are positive (Sylvester)."""
-    xx, yy, zz, xy, xz, yz = np.moveaxis(np.asarray(tensors, np.float64), -1, 0)
-    minor = xx * yy - xy * xy
-    determinant = zz * minor - xx * yz * yz - yy * xz * xz + 2 * xy * xz * yz
-    return np.asarray((xx > 0) & (minor > 0) & (determinant > 0))
-
-
-def _axes(frame: str, affine: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Axes of a frame in world axes, as columns: the matrix that takes its components to the world's."""
-    if frame == "world":
-        return np.eye(3)
-    return rotation_of(affine) if frame == "voxel" else fsl_axes(affine)
 
 
 def _symmetric(rows: Array, name: str) -> Array:

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import checked_affine, rotation_of, voxel_sizes_mm
-from napari_gpubio.tracts.io.gradients import fsl_axes
+from napari_gpubio.core.space import checked_affine, fsl_axes, rotation_of, voxel_sizes_mm
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.maps import fractional_anisotropy
 

@@ -168,6 +168,8 @@ def write_domain(domain: Domain, frame: McxFrame) -> tuple[dict[str, Any], dict[
     """Return the sections Domain and Shapes; media voxel by voxel, and too high labels, are refused."""
     if domain.is_continuous:
         raise InvalidInput("coefficients given voxel by voxel cannot be written for MCX; use a label for each tissue")
+    if domain.is_anisotropic:
+        raise InvalidInput("scattering tensors cannot be written for MCX; write Domain.with_tensors(None) instead")
     highest = max(medium.label for medium in domain.media)
     if highest >= MOST_ROWS:
         raise InvalidInput(f"the highest label is {highest}; MCX takes less than {MOST_ROWS}: number the labels anew")

@@ -6,6 +6,7 @@ together, as MCX does unless one detector is chosen on its command line.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,12 +53,15 @@ class McxCase(LightCase):
         Modulation frequency of the source, or None.
     trajectories
         Whether the ways of photons are wanted, too.
+    separately
+        Whether each of several sources is to have a result of its own.
     """
 
     output_type: str = "x"
     output_format: str = "jnii"
     frequency_mhz: float | None = None
     trajectories: bool = False
+    separately: bool = False
 
     @property
     def replays(self) -> bool:
@@ -81,6 +85,10 @@ class McxCase(LightCase):
                 f"Session.OutputFormat is {self.output_format!r}, which is not written here; choose "
                 f"{' or '.join(_FORMATS)}"
             )
+        if self.output_format == "nii" and (self.separately or self.patterns is not None):
+            raise InvalidInput(
+                "Session.OutputFormat is 'nii', which holds no volumes of several sources or patterns; choose jnii"
+            )
 
 
 class McxReplayed(NamedTuple):
@@ -94,7 +102,7 @@ NOTHING = McxReplayed()
 
 
 def write_mcx_output(
-    folder: str | Path, case: McxCase, result: LightResult, *, replayed: McxReplayed = NOTHING
+    folder: str | Path, case: McxCase, result: LightResult | Sequence[LightResult], *, replayed: McxReplayed = NOTHING
 ) -> tuple[Path, ...]:
     """Write the files that MCX would: ``ID.jnii`` or ``ID.nii``, and ``ID_detp.jdat`` if there are detectors.
 
@@ -111,7 +119,9 @@ def write_mcx_output(
     case
         What was read.
     result
-        Its simulation.
+        Its simulation, or those of each source or pattern. Volumes of sources are then along a sixth axis, each
+        over the mean of the weights launched, as MCX has them; those of patterns along a first one, without a list of
+        photons.
     replayed
         What the case wants of photons that are traced again.
 
@@ -127,19 +137,32 @@ def write_mcx_output(
     """
     case.check_output()
     path = Path(folder) / f"{_file_name(case.name)}{_FORMATS[case.output_format]}"
-    values = _volume(case.output_type, result) if not case.replays else _replayed_volume(case, result, replayed)
+    results = [result] if isinstance(result, LightResult) else list(result)
+    values = _volumes(case, results) if not case.replays else _replayed_volume(case, results[0], replayed)
     if case.output_format == "nii":
-        write_volume(path, values, result.domain.affine)
+        write_volume(path, values, results[0].domain.affine)
     else:
-        _write_json(path, _jnifti(values, case, result))
+        _write_json(path, _jnifti(values, case, results[0]))
     written = [path]
-    if result.detectors:
+    if results[0].detectors and case.patterns is None:
         written.append(path.with_name(f"{_file_name(case.name)}_detp.jdat"))
-        _write_json(written[-1], {"MCXData": _detected(result)})
+        _write_json(written[-1], {"MCXData": _detected(results)})
     if replayed.trajectories is not None:
         written.append(path.with_name(f"{_file_name(case.name)}_traj.jdat"))
         _write_json(written[-1], {"MCXData": {"Trajectory": _ways(replayed.trajectories)}})
     return tuple(written)
+
+
+def _volumes(case: McxCase, results: Sequence[LightResult]) -> npt.NDArray[np.float32]:
+    """Numbers of each voxel and time gate, shape (X, Y, Z, T); or (K, X, Y, Z, T) of patterns, (X, Y, Z, T, 1, S)."""
+    if case.patterns is not None:
+        return np.stack([_volume(case.output_type, result) for result in results])
+    if len(results) == 1:
+        return _volume(case.output_type, results[0])
+    weights = np.array([source.weight for source in case.sources])
+    shares = (weights / weights.mean()).astype(np.float32)
+    volumes = [_volume(case.output_type, one) * share for one, share in zip(results, shares, strict=True)]
+    return np.stack(volumes, axis=-1)[..., None, :]
 
 
 def _file_name(session: str) -> str:
@@ -210,31 +233,30 @@ def _ways(found: Trajectories) -> dict[str, Any]:
 
 def _jnifti(values: npt.NDArray[np.float32], case: McxCase, result: LightResult) -> dict[str, Any]:
     edge_mm, width_ns = float(result.domain.voxel_sizes_mm[0]), float(np.diff(result.settings.time_gates_ns)[0])
+    steps = [edge_mm] * 3 + [width_ns * _SECONDS]
+    if values.ndim > len(steps):
+        steps = [1.0, *steps] if case.patterns is not None else [*steps, 1.0, 1.0]
     header = {
         "NIIFormat": "jnifti",
         "Dim": list(values.shape),
         "DataType": "single",
         "Unit": {"L": "mm", "T": "s"},
-        "VoxelSize": [edge_mm] * 3 + [width_ns * _SECONDS],
+        "VoxelSize": steps,
         "TimeOffset": result.settings.time_gates_ns[0] * _SECONDS,
         "Description": f"{(OUTPUTS | REPLAYS)[case.output_type]}, {_UNITS[case.output_type]}",
     }
     return {"NIFTIHeader": header, "NIFTIData": encode_array(values)}
 
 
-def _detected(result: LightResult) -> dict[str, Any]:
+def _detected(results: Sequence[LightResult]) -> dict[str, Any]:
+    parts = [_listed(result) for result in results]
+    several = len(results) > 1 or len(results[0].sources) > 1
+    numbers = [number if len(results) > 1 else result.detected_sources() for number, result in enumerate(results)]
+    if several:  # the number of the source, from 1, in the upper 16 bits
+        for part, number in zip(parts, numbers, strict=True):
+            part["detid"] = part["detid"] | ((np.asarray(number, np.int32) + 1) << 16)
+    result, rows = results[0], {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     found, edge_mm = result.detected, float(result.domain.voxel_sizes_mm[0])
-    to_voxels = np.linalg.inv(result.domain.affine)
-    places = found.position_mm @ to_voxels[:3, :3].T + to_voxels[:3, 3] + 0.5
-    axes = result.domain.affine[:3, :3] / edge_mm
-    lists = {
-        "detid": (found.detector + 1).astype(np.int32),  # from 1, as in MCX
-        "nscat": found.scatterings.astype(np.int32),
-        "ppath": (found.path_mm / edge_mm).astype(np.float32),
-        "p": places.astype(np.float32),
-        "v": (found.direction @ axes).astype(np.float32),
-        "w0": found.weight.astype(np.float32),
-    }
     media = [
         {"mua": m.mua_per_mm, "mus": m.mus_per_mm, "g": m.g, "n": m.n}
         for m in (result.domain.medium(label) for label in found.labels)
@@ -245,11 +267,27 @@ def _detected(result: LightResult) -> dict[str, Any]:
         "MediaNum": len(media),
         "Media": media,
         "LengthUnit": edge_mm,
-        "TotalPhoton": result.launched,
-        "DetectedPhoton": len(found) + found.dropped,
-        "SavedPhoton": len(found),
+        "TotalPhoton": sum(one.launched for one in results),
+        "DetectedPhoton": sum(len(one.detected) + one.detected.dropped for one in results),
+        "SavedPhoton": len(rows["detid"]),
     }
-    return {"Info": info, "PhotonData": {name: encode_array(rows) for name, rows in lists.items() if rows.size}}
+    return {"Info": info, "PhotonData": {name: encode_array(values) for name, values in rows.items() if values.size}}
+
+
+def _listed(result: LightResult) -> dict[str, npt.NDArray[Any]]:
+    """What MCX notes of each detected photon."""
+    found, edge_mm = result.detected, float(result.domain.voxel_sizes_mm[0])
+    to_voxels = np.linalg.inv(result.domain.affine)
+    places = found.position_mm @ to_voxels[:3, :3].T + to_voxels[:3, 3] + 0.5
+    axes = result.domain.affine[:3, :3] / edge_mm
+    return {
+        "detid": (found.detector + 1).astype(np.int32),  # from 1, as in MCX
+        "nscat": found.scatterings.astype(np.int32),
+        "ppath": (found.path_mm / edge_mm).astype(np.float32),
+        "p": places.astype(np.float32),
+        "v": (found.direction @ axes).astype(np.float32),
+        "w0": found.weight.astype(np.float32),
+    }
 
 
 def _write_json(path: Path, root: dict[str, Any]) -> None:

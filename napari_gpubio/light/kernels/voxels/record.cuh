@@ -80,10 +80,10 @@ __device__ __forceinline__ void note(const Trails& trails, const Scene& scene, u
 
 // Note a vertex inside a voxel, after a path that is not booked yet.
 __device__ __forceinline__ void note_vertex(const Trails& trails, const Scene& scene, unsigned int line, VertexKind kind,
-    const Packet& photon, const Medium& m, float path, float optical)
+    const Packet& photon, Vector where, const Medium& m, float path, float optical)
 {
     const float decayed = mean_decay(__fmul_rn(m.mua, path));
     const float absorbed = fminf(__fmul_rn(m.mua, __fmul_rn(__fmul_rn(photon.w, path), decayed)), photon.w);
-    note(trails, scene, line, kind, photon.cell, photon.p, __fsub_rn(photon.w, absorbed),
+    note(trails, scene, line, kind, photon.cell, where, __fsub_rn(photon.w, absorbed),
         __fadd_rn(optical, __fmul_rn(m.n, path)));
 }

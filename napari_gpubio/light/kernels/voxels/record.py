@@ -23,6 +23,7 @@ from napari_gpubio.core.intrinsics import atomic_add
 from napari_gpubio.core.jit import leaf, pruned
 from napari_gpubio.light.batches import Words
 from napari_gpubio.light.kernels.physics import ZERO
+from napari_gpubio.light.kernels.voxels.photon import mirrored
 
 _D, _F, _L = np.float64, np.float32, np.uint64
 
@@ -124,25 +125,37 @@ def note(trails, scene, line, kind, cell, where, numbers):
     one[3], one[4] = numbers
 
 
+@leaf
+def place_of(scene, ahead, direction):
+    """Position in the voxel (mm from its low corner) of a packet that has so far to the faces ahead."""
+    return (
+        mirrored(ahead[0], direction[0], scene.hx),
+        mirrored(ahead[1], direction[1], scene.hy),
+        mirrored(ahead[2], direction[2], scene.hz),
+    )
+
+
 @pruned
-def note_vertex(trails, scene, line, kind, cell, where, state):
+def note_vertex(trails, scene, line, kind, cell, ahead, direction, state):
     """Note a vertex inside a voxel; ``state``: weight, mu_a, index, path that is not booked yet, optical path."""
     if trails is not None:
+        where = place_of(scene, ahead, direction)
         w, mua, n, path, optical = state
         absorbed = min(mua * (w * path * mean_decay(mua * path)), w)
         note(trails, scene, line, kind, cell, where, (w - absorbed, optical + n * path))
 
 
 @pruned
-def note_face(trails, scene, line, face, where, happened, state):
+def note_face(trails, scene, line, face, ahead, direction, happened, state):
     """Note what happens at a face, on this side of it, and behind it where the grid is cyclic.
 
-    ``face``: voxel, voxel behind, axis, whether forward; ``where`` the next path begins; ``happened``: whether it is
-    reflected, escapes, is bent, or goes on at the far side; ``state``: weight, optical path.
+    ``face``: voxel, voxel behind, axis, whether forward; ``ahead`` and ``direction`` of the next path; ``happened``:
+    whether it is reflected, escapes, is bent, or goes on at the far side; ``state``: weight, optical path.
     """
     if trails is not None:
         cell, following, axis, forward = face
         reflected, escapes, bent, wrapped = happened
+        where = place_of(scene, ahead, direction)
         x, y, z = where
         if axis == 0:
             x = scene.hx if forward else ZERO
