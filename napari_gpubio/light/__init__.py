@@ -14,8 +14,9 @@ import importlib
 from types import ModuleType
 
 from napari_gpubio.light import layers
-from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.detectors import DetectedPhotons, Detector, FaceDetector
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_steps
 from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
@@ -29,12 +30,14 @@ __all__ = [
     "Domain",
     "EnergyBalance",
     "Estimate",
+    "FaceDetector",
     "LightCase",
     "LightResult",
     "LightSettings",
     "Medium",
     "Sensitivity",
     "Source",
+    "TabulatedPhaseFunction",
     "io",
     "layers",
     "needed_memory_mb",

@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import FACES, AnyDetector, Detector, FaceDetector
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.mcx.cases import read_mcx
@@ -24,7 +24,7 @@ from napari_gpubio.light.layers import cli as mcml
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
-from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
+from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, fluence_units
 from napari_gpubio.light.summary import NumberRow, number_rows, write_csv
@@ -63,6 +63,8 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--outside-n", type=float, default=1.0, help="refractive index outside (default: 1)")
     verb.add_argument("--mua", type=Path, metavar="FILE", help="volume of absorption coefficients instead, 1/mm")
     verb.add_argument("--mus", type=Path, metavar="FILE", help="volume of scattering coefficients instead, 1/mm")
+    verb.add_argument("--g", type=Path, metavar="FILE", help="volume of the anisotropy g instead")
+    verb.add_argument("--n", type=Path, metavar="FILE", help="volume of the refractive index instead")
     verb.add_argument(
         "--air-in-cavities", action="store_true", help="let light cross voxels of label 0 that tissue encloses, as air"
     )
@@ -97,6 +99,10 @@ def _add_source(verb: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--detector", type=float, nargs=4, action="append", default=[], metavar=(*_POINT, "RADIUS"), help="sphere, mm"
     )
+    group.add_argument(
+        "--detector-face", action="append", default=[], choices=FACES, metavar="FACE",
+        help=f"whole face of the grid, one of {', '.join(FACES)} (written --detector-face=-k)",
+    )  # fmt: skip
 
 
 def _add_outputs(verb: argparse.ArgumentParser) -> None:
@@ -133,6 +139,7 @@ def _mcx_case(options: argparse.Namespace) -> McxCase | None:
         return None
     own = {field.name: field.default for kind in (LightSettings, Source) for field in dataclasses.fields(kind)}
     own |= {"photons": options.photons, "properties": None, "mua": None, "mus": None, "outside_n": 1.0}
+    own |= {"g": None, "n": None, "detector_face": []}
     own |= {"air_in_cavities": False, "position": None, "pattern": None, "detector": [], "time_gates_ns": None}
     own |= {"faces": None, "direction": None, "width_axis": None}
     if given := [name for name, value in own.items() if getattr(options, name, value) != value]:
@@ -176,7 +183,10 @@ def _domain(options: argparse.Namespace) -> Domain:
     if options.labels is None or options.properties is None:
         raise InvalidInput("give a label volume and --properties TABLE, or --resume RESULT")
     media = read_table(options.properties)
-    domain = read_domain(options.labels, media, outside_n=options.outside_n, mua_path=options.mua, mus_path=options.mus)
+    domain = read_domain(
+        options.labels, media, outside_n=options.outside_n, mua_path=options.mua, mus_path=options.mus,
+        g_path=options.g, n_path=options.n,
+    )  # fmt: skip
     return domain.with_air_in_cavities() if options.air_in_cavities else domain
 
 
@@ -203,11 +213,12 @@ def _settings(options: argparse.Namespace) -> LightSettings:
     return read_settings(options, LightSettings(**given))
 
 
-def _detectors(options: argparse.Namespace) -> tuple[Detector, ...]:
-    return tuple(
+def _detectors(options: argparse.Namespace) -> tuple[AnyDetector, ...]:
+    placed = (
         Detector(position_mm=(x, y, z), radius_mm=radius, name=f"D{number}")
         for number, (x, y, z, radius) in enumerate(options.detector, 1)
     )
+    return (*placed, *(FaceDetector(face=face, name=f"face {face}") for face in options.detector_face))
 
 
 # -- what comes out ---------------------------------------------------------------------------------------------------

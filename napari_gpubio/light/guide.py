@@ -158,7 +158,7 @@ def _without_scattering(
     """A simulation in which what would be scattered, as far as that turns it, is absorbed."""
     media = tuple(
         dataclasses.replace(medium, mua_per_mm=medium.mua_per_mm + medium.musp_per_mm, mus_per_mm=0.0)
-        for medium in domain.media
+        for medium in (domain.medium(medium.label) for medium in domain.media)
     )
     lost = None
     if domain.is_continuous:
@@ -166,7 +166,8 @@ def _without_scattering(
         lost = absorption + scattering
     absorbing = domain.with_optics(media, mua_per_mm=lost)
     longest = float(np.linalg.norm(domain.voxel_sizes_mm * domain.shape))
-    slowest = max(medium.n for medium in domain.media) / SPEED_OF_LIGHT_MM_PER_NS
+    highest = max(medium.n for medium in domain.media) if domain.n is None else float(domain.n.max())
+    slowest = highest / SPEED_OF_LIGHT_MM_PER_NS
     return (
         absorbing,
         source,
@@ -200,7 +201,10 @@ class _Grid(NamedTuple):
         n = xp.asarray(n if settings.refraction else np.ones_like(n))
         absorption, scattering = _coefficients(xp, domain, ranks)
         if domain.is_continuous:
-            return cls(ranks, n[ranks], absorption, scattering, lambda values: values)
+            own = n[ranks]
+            if domain.n is not None and settings.refraction:
+                own = xp.where(ranks > 0, xp.asarray(domain.n, np.float64), own)
+            return cls(ranks, own, absorption, scattering, lambda values: values)
         return cls(ranks, n, absorption, scattering, lambda values: values[ranks])
 
     def resistance(self, xp: Any, edge_mm: float) -> Any:
@@ -221,15 +225,21 @@ def _coefficients(xp: Any, domain: Domain, ranks: Any) -> tuple[Any, Any]:
         xp.asarray(np.array([1.0, *values]))
         for values in (
             [medium.mua_per_mm for medium in media],
-            [medium.musp_per_mm for medium in media],
+            [medium.mus_per_mm for medium in media],
             [1.0 - medium.g for medium in media],
         )
     )
     if domain.is_continuous:
-        given = domain.mua_per_mm, domain.mus_per_mm
-        absorption = absorption[ranks] if given[0] is None else xp.asarray(given[0], np.float64)
-        scattering = scattering[ranks] if given[1] is None else xp.asarray(given[1], np.float64) * turned[ranks]
+        own = [None if values is None else xp.asarray(values, np.float64) for values in _volumes(domain)]
+        absorption = absorption[ranks] if own[0] is None else own[0]
+        scattering = scattering[ranks] if own[1] is None else own[1]
+        turned = turned[ranks] if own[2] is None else 1.0 - own[2]
+    scattering = scattering * turned
     return xp.maximum(absorption, _LEAST_ABSORPTION), xp.maximum(scattering, _LEAST_SCATTERING)
+
+
+def _volumes(domain: Domain) -> tuple[Any, Any, Any]:
+    return domain.mua_per_mm, domain.mus_per_mm, domain.g
 
 
 def _asymptotic_decay(xp: Any, absorption: Any, scattering: Any) -> Any:

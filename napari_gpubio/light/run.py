@@ -14,7 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
 from napari_gpubio.light.model import OUTSIDE, Domain
@@ -31,7 +31,7 @@ def simulate(
     source: Source,
     settings: LightSettings | None = None,
     *,
-    detectors: Sequence[Detector] = (),
+    detectors: Sequence[AnyDetector] = (),
     device: str | Device = "auto",
     resume: LightResult | None = None,
     client: Any = None,
@@ -57,7 +57,7 @@ def simulate_steps(
     source: Source,
     settings: LightSettings | None = None,
     *,
-    detectors: Sequence[Detector] = (),
+    detectors: Sequence[AnyDetector] = (),
     device: str | Device = "auto",
     resume: LightResult | None = None,
     client: Any = None,
@@ -145,9 +145,11 @@ def check_source(domain: Domain, source: Source) -> None:
             )
 
 
-def check_detectors(domain: Domain, detectors: Sequence[Detector]) -> None:
+def check_detectors(domain: Domain, detectors: Sequence[AnyDetector]) -> None:
     """Raise InvalidInput if a detector is nowhere near the surface, where it would detect nothing."""
     for number, detector in enumerate(detectors, 1):
+        if not isinstance(detector, Detector):
+            continue
         nearest = nearest_surface(domain.labels, domain.affine, detector.position_mm)
         distance = float(np.linalg.norm(nearest - detector.position_mm))
         if distance > 1.2 * detector.radius_mm:

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import same_grid
-from napari_gpubio.light.model import Domain
+from napari_gpubio.light.model import VOXEL_LIMITS, Domain
 from napari_gpubio.light.profile import entry_point, sample_fluence
 from napari_gpubio.light.result import Estimate, LightResult
 from napari_gpubio.light.surface import ALL_ROUND
@@ -172,16 +172,21 @@ def _check_same(a: Domain, b: Domain) -> None:
         )
     if not np.array_equal(a.labels, b.labels):
         raise InvalidInput("the runs of source and detector have different labels; simulate both in the same volume")
-    if _optics(a) != _optics(b) or not (_equal(a.mua_per_mm, b.mua_per_mm) and _equal(a.mus_per_mm, b.mus_per_mm)):
+    same_volumes = all(_equal(getattr(a, name), getattr(b, name)) for name in VOXEL_LIMITS)
+    if _optics(a) != _optics(b) or not (same_volumes and _equal(_cosines(a), _cosines(b))):
         raise InvalidInput(
             "the runs of source and detector have different optical properties; simulate one of them again"
         )
 
 
 def _optics(domain: Domain) -> tuple[Any, ...]:
-    """What makes the light of two domains differ, apart from labels and coefficients voxel by voxel."""
+    """What makes the light of two domains differ, apart from labels, volumes of properties, and phase functions."""
     media = (domain.medium(label) for label in domain.labels_present)
     return domain.outside_n, *((m.label, m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in media)
+
+
+def _cosines(domain: Domain) -> Array | None:
+    return None if domain.phase_function is None else domain.phase_function.cosines
 
 
 def _equal(a: Array | None, b: Array | None) -> bool:

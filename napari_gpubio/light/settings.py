@@ -6,11 +6,10 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import FACES, AnyDetector
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.source import Source
 
-FACES = ("-i", "+i", "-j", "+j", "-k", "+k")
 FACE_RULES = ("default", "escape", "fresnel", "mirror", "cyclic")
 MOST_PHOTONS = 10**12
 
@@ -115,6 +114,6 @@ class LightCase:
     domain: Domain
     source: Source
     settings: LightSettings
-    detectors: tuple[Detector, ...]
+    detectors: tuple[AnyDetector, ...]
     notes: tuple[str, ...]
     name: str

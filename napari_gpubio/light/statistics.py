@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import DetectedPhotons
+from napari_gpubio.light.detectors import DetectedPhotons, Detector
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import UNITS, Estimate, LightResult
 
@@ -81,7 +81,7 @@ class DetectorNumbers:
     total_path_mm, path_mm
         Mean path length in tissue, in all and in each label; weighted, as the time is.
     separation_mm
-        Distance between source and detector.
+        Distance between source and detector; not a number for a whole face.
     dpf
         Mean path over separation: the differential pathlength factor.
     time_ns
@@ -115,11 +115,13 @@ def detector_numbers(result: LightResult) -> tuple[DetectorNumbers, ...]:
 
 def _of_detector(result: LightResult, index: int) -> DetectorNumbers:
     detector, detected = result.detectors[index], result.detected.of(index)
-    separation = math.dist(detector.position_mm, result.source.position_mm)
+    separation = math.nan  # of a whole face
+    if isinstance(detector, Detector):
+        separation = math.dist(detector.position_mm, result.source.position_mm)
     paths = _weighted_means(detected.weight, detected.path_mm)
     total = _weighted_means(detected.weight, detected.path_mm.sum(axis=1, dtype=np.float64)[:, None])[0]
     return DetectorNumbers(
-        name=detector.name or str(index + 1),
+        name=detector.name or (str(index + 1) if isinstance(detector, Detector) else f"face {detector.face}"),
         photons=len(detected),
         weight=_detected_weight(detected),
         total_path_mm=total,

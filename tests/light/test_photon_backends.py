@@ -10,11 +10,12 @@ from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import OutOfGpuMemory
 from napari_gpubio.light import batches as work
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import FACES, Detector, FaceDetector
 from napari_gpubio.light.kernels.voxels import cpu, gpu
 from napari_gpubio.light.kernels.voxels import problem as problems
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
+from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
@@ -61,6 +62,19 @@ def scene(*, wide_labels=False, **more):
 def continuous(**more):
     random = np.random.default_rng(8)
     return scene(mua_per_mm=random.random(SHAPE) ** 4, mus_per_mm=3 * random.random(SHAPE), **more)
+
+
+def own_g_and_n(**more):
+    """All four properties voxel by voxel, refraction at every face."""
+    random = np.random.default_rng(10)
+    given = {"g": 2 * random.random(SHAPE) - 1, "n": 1 + random.choice([0.0, 0.3, 0.5], size=SHAPE)}
+    return continuous(**given | more)
+
+
+def with_table(**more):
+    """A phase function of its own: forward and backward peaks, and a gap between."""
+    table = TabulatedPhaseFunction(cosines=[-1.0, -0.9, -0.9, 0.2, 0.8, 0.95, 1.0, 1.0])
+    return scene(phase_function=table, **more)
 
 
 def sources():
@@ -158,6 +172,36 @@ def test_every_build_has_the_bits_of_its_backend(fake_gpu, wide_labels, make, de
     assert problem.rows.dtype == (np.uint16 if wide_labels else np.uint8)
     result = check_backends(domain, PENCIL, settings(), detectors)
     assert (len(result.detected) > 0) == bool(detectors)
+
+
+@pytest.mark.parametrize("make", [own_g_and_n, with_table])
+def test_own_g_n_and_phase_function_have_the_bits_of_their_backend(one_gpu, make):
+    for refraction in (True, False):
+        result = check_backends(make(), PENCIL, settings(refraction=refraction, **EVERYTHING))
+        assert result.energy.absorbed.value > 0.1
+    mixed = ("cyclic", "cyclic", "mirror", "escape", "fresnel", "default")
+    check_backends(make(), PENCIL, settings(faces=mixed))
+
+
+def test_only_g_or_only_n_has_the_bits_of_its_backend(one_gpu):
+    for name in ("g", "n"):
+        whole = own_g_and_n()
+        check_backends(scene(**{name: getattr(whole, name)}), PENCIL, settings())
+
+
+def test_faces_that_detect_have_the_bits_of_their_backend(one_gpu):
+    """Each has what escapes through it and no detector before it in the list has; nothing escapes unlisted."""
+    faces = tuple(FaceDetector(face=face) for face in FACES)
+    full = make_domain(SHAPE, MEDIA[0], voxel_mm=VOXEL_MM)
+    result = check_backends(full, PENCIL, settings(1000), (DETECTORS[0], *faces))
+    found = result.detected
+    assert found.detected_weight == pytest.approx(result.energy.escaped.value, rel=1e-5)
+    ends = np.array(SHAPE) * VOXEL_MM
+    for detector, face in enumerate(FACES, 1):
+        place = found.of(detector).position_mm[:, "ijk".index(face[1])]
+        assert len(place) > 5
+        np.testing.assert_allclose(place, ends["ijk".index(face[1])] if face[0] == "+" else 0.0, atol=1e-5)
+    check_backends(scene(), PENCIL, settings(), faces)
 
 
 @pytest.mark.parametrize("gates", [(0.0, 5.0), (0.02, 0.03), (0.0, 0.01, 0.011, 0.5), (0.05, 0.1, 0.2)])

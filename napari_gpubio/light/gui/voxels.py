@@ -17,7 +17,7 @@ from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import ScriptStep
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import AnyDetector, FaceDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
@@ -51,6 +51,14 @@ from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.summary import sensitivity_rows
+
+_NO_FACES = "Whole faces that detect are left out here; napari-gpubio light runs the file with them."
+
+
+def _notes(case: LightCase) -> tuple[str, ...]:
+    """Those of a file, and what the panel leaves out of it."""
+    has_faces = any(isinstance(detector, FaceDetector) for detector in case.detectors)
+    return (*case.notes, _NO_FACES) if has_faces else case.notes
 
 
 class VoxelMode(Mode[LightResult]):
@@ -208,12 +216,12 @@ class VoxelMode(Mode[LightResult]):
         if isinstance(case, LightCase):
             self._set_inputs(case.source, case.detectors, case.settings)
         self._find_loaded()
-        notes = case.notes if isinstance(case, LightCase) else () if domain is None else domain.notes
+        notes = _notes(case) if isinstance(case, LightCase) else () if domain is None else domain.notes
         if notes:
             self.panel.show_note(" ".join(notes))
         self.controller.refresh()
 
-    def _set_inputs(self, source: Source, detectors: tuple[Detector, ...], settings: LightSettings) -> None:
+    def _set_inputs(self, source: Source, detectors: tuple[AnyDetector, ...], settings: LightSettings) -> None:
         """Show the source, the detectors and the settings of a file."""
         if source.pattern is not None:
             self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.batches import BatchedProblem
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.settings import FACE_RULES, LightSettings
+from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
 from napari_gpubio.light.source import KINDS, RECTANGLES, Source
 from napari_gpubio.light.surface import label_at
 
@@ -77,7 +77,7 @@ class VoxelProblem(BatchedProblem):
     domain: Domain
     source: Source
     settings: LightSettings
-    detectors: Sequence[Detector] = ()
+    detectors: Sequence[AnyDetector] = ()
     batch_size: int = 0
 
     # -- the grid -------------------------------------------------------------------------------------------------
@@ -156,6 +156,39 @@ class VoxelProblem(BatchedProblem):
             return self.media[self.rows, column]
         return np.pad(values, 1).ravel()
 
+    @cached_property
+    def g(self) -> npt.NDArray[np.float32]:
+        """g of every voxel of the padded grid, flat; empty unless g or n are given voxel by voxel."""
+        return self._by_voxel(self.domain.g, 2)
+
+    @cached_property
+    def n(self) -> npt.NDArray[np.float32]:
+        """Refractive index of every voxel of the padded grid, flat, that of the outside where there is no tissue.
+
+        Empty unless g or n are given voxel by voxel.
+        """
+        return self._by_voxel(self.domain.n, 3)
+
+    @property
+    def has_own_g_or_n(self) -> bool:
+        """Whether g or n are given voxel by voxel, so that there are volumes of both."""
+        return self.domain.g is not None or self.domain.n is not None
+
+    def _by_voxel(self, values: Array | None, column: int) -> npt.NDArray[np.float32]:
+        """A volume, or the labels' numbers in its place; the table's where there is no tissue."""
+        if not self.has_own_g_or_n:
+            return np.zeros(0, np.float32)
+        of_rows = self.media[self.rows, column]
+        if values is None:
+            return of_rows
+        return np.where(self.rows < FIRST_MEDIUM, of_rows, np.pad(values, 1).ravel())
+
+    @cached_property
+    def phase(self) -> npt.NDArray[np.float32]:
+        """Cosines of the scattering angle at equal steps of their distribution; empty for Henyey and Greenstein's."""
+        table = self.domain.phase_function
+        return np.zeros(0, np.float32) if table is None else table.cosines.astype(np.float32)
+
     @property
     def faces(self) -> int:
         """Rules of the six faces, three bits each, in the order of `FACES`."""
@@ -225,8 +258,8 @@ class VoxelProblem(BatchedProblem):
         if self.source.kind != "fiber":
             return math.radians(self.source.half_angle_deg)
         n = self.domain.outside_n
-        if label := label_at(self.domain.labels, self.domain.affine, self.source.position_mm):
-            n = self.domain.medium(label).n
+        if label_at(self.domain.labels, self.domain.affine, self.source.position_mm):
+            n = self.domain.medium_at(self.source.position_mm).n
         if self.source.numerical_aperture > n:
             raise InvalidInput(
                 f"the fiber's numerical aperture is {self.source.numerical_aperture:g}, more than the refractive index "
@@ -252,6 +285,9 @@ class VoxelProblem(BatchedProblem):
         """Detectors along the volume's axes; see `detector_at` of the backends; shape (D, DETECTOR_NUMBERS)."""
         table = np.zeros((len(self.detectors), DETECTOR_NUMBERS))
         for line, detector in zip(table, self.detectors, strict=True):
+            if not isinstance(detector, Detector):
+                line[3] = -1.0 - FACES.index(detector.face)
+                continue
             line[:3] = self.domain.world_to_grid(detector.position_mm)
             line[3] = detector.radius_mm**2
             line[7] = NEVER
@@ -296,6 +332,8 @@ class VoxelProblem(BatchedProblem):
     def bound_mm(self) -> float:
         """The most that one photon can book at once: its largest weight times its longest path, mm."""
         slowest = min(float(self.media[FIRST_MEDIUM:, 3].min()), 1e9)
+        if self.has_own_g_or_n:
+            slowest = float(self.n[self.rows >= FIRST_MEDIUM].min())
         heaviest = max(1.0, 10.0 * self.settings.roulette_threshold)
         return heaviest * (float(self.gate_edges[-1]) / slowest + 4.0 * float(np.linalg.norm(self.edges_mm)))
 
@@ -329,7 +367,7 @@ class VoxelProblem(BatchedProblem):
         words += (self.size, self.kind, self.pattern_columns, self.scale, self.energy_scale, self.absorbed_scale)
         found = hashlib.sha256(repr(words).encode())
         arrays = (self.rows, self.media, self.mua, self.mus, self.edges_mm, self.source_numbers, self.pattern)
-        for array in (*arrays, self.gate_edges, self.detector_numbers):
+        for array in (*arrays, self.gate_edges, self.detector_numbers, self.g, self.n, self.phase):
             found.update(np.ascontiguousarray(array).data)
         return found.hexdigest()
 
@@ -350,5 +388,5 @@ class VoxelProblem(BatchedProblem):
     def resident_bytes(self, tallies: int = 1) -> int:
         """Bytes that a run keeps for volumes: media rows, coefficients, tallies, sums and squares, and exits."""
         per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
-        per_cell += 8 * bool(self.settings.exit_map) + 8 * self.domain.is_continuous
+        per_cell += 8 * bool(self.settings.exit_map) + 8 * self.domain.is_continuous + 8 * self.has_own_g_or_n
         return self.cells * per_cell + self.media.nbytes + ENERGY_PARTS * 8 * self.batch_count
