@@ -1,6 +1,7 @@
 """What MCX writes at the end of a run: the volume as JNIfTI or NIfTI, and the list of detected photons."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase
 
 # Letters of OutputType, by which MCX knows what is in a voxel, and ours of them.
 OUTPUTS = {"x": "fluence rate", "f": "fluence", "e": "absorbed energy"}
-_FORMATS = {"jnii": ".jnii", "nii": ".nii"}
+_FORMATS = {"jnii": ".jnii", "nii": ".nii", "mc2": ".mc2"}
 _UNITS = {"x": "1/(mm2 s) per J", "f": "1/mm2", "e": "part of the launched energy"}
 _SECONDS = 1e-9  # of a ns
 
@@ -32,11 +34,15 @@ class McxCase(LightCase):
     output_type
         What is in a voxel: a letter of `OUTPUTS`, or another of MCX's.
     output_format
-        ``jnii``, ``nii``, or another of MCX's.
+        ``jnii``, ``nii``, ``mc2``, or another of MCX's.
+    saves_volume, saves_photons
+        Whether the volume and the list of detected photons are to be written.
     """
 
     output_type: str = "x"
     output_format: str = "jnii"
+    saves_volume: bool = True
+    saves_photons: bool = True
 
     def check_output(self) -> None:
         """Raise InvalidInput if the file wants something written that is not made here."""
@@ -51,11 +57,12 @@ class McxCase(LightCase):
 
 
 def write_mcx_output(folder: str | Path, case: McxCase, result: LightResult) -> tuple[Path, ...]:
-    """Write the files that MCX would: ``ID.jnii`` or ``ID.nii``, and ``ID_detp.jdat`` if there are detectors.
+    """Write what MCX would: ``ID.jnii``, ``ID.nii`` or ``ID.mc2``, and ``ID_detp.jdat`` if there are detectors.
 
     Numbers are per launched photon, as those of MCX with its normalization: in each time gate, fluence rate in
     1/(mm^2 s) per joule, fluence in 1/mm^2, or the part of the energy that each voxel absorbs. Paths of detected
-    photons are in voxel edges, positions in voxels from the corner of the first.
+    photons are in voxel edges, positions in voxels from the corner of the first. Detectors are numbered from 1, whole
+    faces are -1, all alike, as in MCX. ``mc2`` has the numbers alone, float32, the first axis fastest.
 
     Parameters
     ----------
@@ -78,16 +85,25 @@ def write_mcx_output(folder: str | Path, case: McxCase, result: LightResult) -> 
     """
     case.check_output()
     path = Path(folder) / f"{_file_name(case.name)}{_FORMATS[case.output_format]}"
-    values = _volume(case.output_type, result)
+    written = []
+    if case.saves_volume:
+        _write_volume(path, _volume(case.output_type, result), case, result)
+        written.append(path)
+    if result.detectors and case.saves_photons:
+        detected = path.with_name(f"{_file_name(case.name)}_detp.jdat")
+        _write_json(detected, {"MCXData": _detected(result)})
+        written.append(detected)
+    return tuple(written)
+
+
+def _write_volume(path: Path, values: npt.NDArray[np.float32], case: McxCase, result: LightResult) -> None:
     if case.output_format == "nii":
         write_volume(path, values, result.domain.affine)
+    elif case.output_format == "mc2":
+        with atomic_write(path) as part:
+            part.write_bytes(np.asarray(values, "<f4").tobytes(order="F"))
     else:
         _write_json(path, _jnifti(values, case, result))
-    if not result.detectors:
-        return (path,)
-    detected = path.with_name(f"{_file_name(case.name)}_detp.jdat")
-    _write_json(detected, {"MCXData": _detected(result)})
-    return path, detected
 
 
 def _file_name(session: str) -> str:
@@ -124,29 +140,34 @@ def _detected(result: LightResult) -> dict[str, Any]:
     to_voxels = np.linalg.inv(result.domain.affine)
     places = found.position_mm @ to_voxels[:3, :3].T + to_voxels[:3, 3] + 0.5
     axes = result.domain.affine[:3, :3] / edge_mm
+    media = [result.domain.medium(label) for label in found.labels]
+    absorbed = found.path_mm.astype(np.float64) @ np.array([medium.mua_per_mm for medium in media])
     lists = {
-        "detid": (found.detector + 1).astype(np.int32),  # from 1, as in MCX
+        "detid": _mcx_numbers(result.detectors)[found.detector],
         "nscat": found.scatterings.astype(np.int32),
         "ppath": (found.path_mm / edge_mm).astype(np.float32),
         "p": places.astype(np.float32),
         "v": (found.direction @ axes).astype(np.float32),
-        "w0": found.weight.astype(np.float32),
+        # MCX has the weight at launch, and its tools multiply it by what the paths and mua leave of it
+        "w0": (found.weight * np.exp(absorbed)).astype(np.float32),
     }
-    media = [
-        {"mua": m.mua_per_mm, "mus": m.mus_per_mm, "g": m.g, "n": m.n}
-        for m in (result.domain.medium(label) for label in found.labels)
-    ]
     info = {
         "Version": 1,
         "Software": f"napari-gpubio {__version__}",
         "MediaNum": len(media),
-        "Media": media,
+        "Media": [{"mua": m.mua_per_mm, "mus": m.mus_per_mm, "g": m.g, "n": m.n} for m in media],
         "LengthUnit": edge_mm,
         "TotalPhoton": result.launched,
         "DetectedPhoton": len(found) + found.dropped,
         "SavedPhoton": len(found),
     }
     return {"Info": info, "PhotonData": {name: encode_array(rows) for name, rows in lists.items() if rows.size}}
+
+
+def _mcx_numbers(detectors: Sequence[AnyDetector]) -> npt.NDArray[np.int32]:
+    """MCX's numbers of detectors: from 1 those that have a place, -1 for a whole face."""
+    placed = np.array([isinstance(detector, Detector) for detector in detectors])
+    return np.where(placed, np.cumsum(placed), -1).astype(np.int32)
 
 
 def _write_json(path: Path, root: dict[str, Any]) -> None:

@@ -27,8 +27,8 @@ OUTSIDE, EDGE = 0, 1
 FIRST_MEDIUM = 2  # row of the first medium, behind these
 DEFAULT, ESCAPE, FRESNEL, MIRROR, CYCLIC = range(5)
 # Where photons of a source start, and how they leave; both make a number, shape + EMISSION_STEP * emission.
-POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST = range(10)
-COLLIMATED, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN = range(8)
+POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST, FOURIER_2D = range(11)
+COLLIMATED, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN, AROUND, SPREAD = range(10)
 EMISSION_STEP = 16
 # Parts of the energy tally.
 SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
@@ -51,6 +51,8 @@ _MADE_OF = {
     "slit": (RECTANGLE, COLLIMATED),
     "pencil_array": (ARRAY, COLLIMATED),
     "fourier": (FOURIER, COLLIMATED),
+    "fourier_2d": (FOURIER_2D, COLLIMATED),
+    "radial_line": (LINE, AROUND),
     "hyperboloid": (WAIST, COLLIMATED),
     "even_cone": (POINT, EVEN),
     "normal_cone": (POINT, NORMAL),
@@ -207,6 +209,8 @@ class VoxelProblem(BatchedProblem):
         shape, emission = _MADE_OF[self.source.kind]
         if emission == COLLIMATED and shape != WAIST and self._focus_mm:
             emission = FOCUSED
+        elif self.source.kind == "slit" and (self.source.spread_along or self.source.spread_across):
+            emission = SPREAD
         return shape + EMISSION_STEP * emission
 
     @property
@@ -226,8 +230,9 @@ class VoxelProblem(BatchedProblem):
 
         Position, frame, two sizes, 1 - cosine of the opening, angle in turns, focus (mm); then of a disk the inner
         radius over the outer one, squared, and start and extent of the sector in turns (0: all of it); of an array its
-        columns and rows; of a modulated rectangle cycles along both edges, phase in turns, and amplitude; of a
-        hyperboloid its Rayleigh length (mm).
+        columns and rows; of a modulated rectangle cycles along both edges, phase in turns, amplitude, and the phase of
+        the second edge, if it has one; of a hyperboloid its Rayleigh length (mm); of a slit the spread of slopes; and
+        of a line that shines around itself the sector, as of a disk.
         """
         s, numbers = self.source, np.zeros(SOURCE_NUMBERS)
         numbers[:3] = self.domain.world_to_grid(s.position_mm)
@@ -243,16 +248,28 @@ class VoxelProblem(BatchedProblem):
             "lambertian": self._disk_numbers,
             "pencil_array": (s.columns, s.rows),
             "fourier": (s.cycles_across, s.cycles_up, s.phase_deg / 360.0, s.modulation),
+            "fourier_2d": (
+                s.cycles_across,
+                s.cycles_up,
+                s.phase_deg / 360.0,
+                s.modulation,
+                s.phase_up_deg / 360.0,
+            ),
             "hyperboloid": (s.rayleigh_mm,),
+            "slit": (s.spread_along, s.spread_across),
+            "radial_line": (0.0, *self._sector_turns),
         }.get(s.kind, ())
         numbers[17 : 17 + len(own)] = own
         return numbers.astype(np.float32)
 
     @property
     def _disk_numbers(self) -> tuple[float, ...]:
-        s = self.source
-        start, stop = s.sector_deg or (0.0, 0.0)
-        return (s.inner_radius_mm / s.radius_mm) ** 2, start / 360.0, (stop - start) / 360.0
+        return (self.source.inner_radius_mm / self.source.radius_mm) ** 2, *self._sector_turns
+
+    @property
+    def _sector_turns(self) -> tuple[float, float]:
+        start, stop = self.source.sector_deg or (0.0, 0.0)
+        return start / 360.0, (stop - start) / 360.0
 
     def _half_angle(self) -> float:
         if self.source.kind != "fiber":

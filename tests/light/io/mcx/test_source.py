@@ -49,11 +49,25 @@ def test_sources_at_a_point(read, fields, expected):
         assert getattr(found, size) == pytest.approx(getattr(expected, size))
 
 
-@pytest.mark.parametrize("kind", ["slit", "line"])
-def test_a_line_to_every_side(read, kind):
-    found = read(with_source(Type=kind, Param1=[6, 8, 0, 0], Dir=[0, 0, 1, "_NaN_"])).source
+def test_a_line_to_every_side(read):
+    found = read(with_source(Type="slit", Param1=[6, 8, 0, 0], Dir=[0, 0, 1, "_NaN_"])).source
     assert (found.kind, found.length_mm, found.position_mm) == ("line", 10.0, (32.0, 33.0, 0.0))
     np.testing.assert_allclose(found.frame()[2], [0.6, 0.8, 0])
+
+
+@pytest.mark.parametrize("focus", [0, 20, "_NaN_"])  # which MCX does not look at
+def test_a_line_that_shines_across_itself(read, focus):
+    found = read(with_source(Type="line", Param1=[6, 8, 0, 0], Dir=[0, 0, 1, focus])).source
+    assert (found.kind, found.length_mm, found.position_mm) == ("radial_line", 10.0, (32.0, 33.0, 0.0))
+    assert found.sector_deg is None
+
+
+def test_a_line_that_shines_into_a_wedge(read):
+    """MCX takes the part of Dir across the line, and turns it by up to Param2[0] to both sides."""
+    found = read(with_source(Type="line", Param1=[6, 8, 0, 0], Param2=[math.pi / 6], Dir=[0.6, 0, 0.8])).source
+    across = np.array([0.6, 0, 0.8]) - 0.36 * np.array([0.6, 0.8, 0])
+    np.testing.assert_allclose(found.frame()[0], across / np.linalg.norm(across), atol=1e-9)
+    assert found.sector_deg == pytest.approx((-30, 30))
 
 
 @pytest.mark.parametrize(("direction", "zero", "quarter"), [
@@ -77,6 +91,33 @@ def test_a_slit(read):
     found = read(with_source(Type="slit", Param1=[6, 8, 0, 0], Dir=[0, 0, 1, 30])).source
     assert (found.kind, found.width_mm, found.position_mm, found.focus_mm) == ("slit", 10.0, (32.0, 33.0, 0.0), 30.0)
     np.testing.assert_allclose(found.frame()[0], [0.6, 0.8, 0])
+
+
+def test_a_slit_whose_rays_spread(read):
+    """MCX: Param2[0] across the slit, Param2[1] along it."""
+    found = read(with_source(Type="slit", Param1=[6, 8, 0, 0], Param2=[0.3, 0.1, 9, 9])).source
+    assert (found.kind, found.spread_across, found.spread_along) == ("slit", 0.3, 0.1)
+
+
+@pytest.mark.parametrize("direction", [[0, 0, 1], [0, 0, -1], [0, 0.6, 0.8]])
+def test_fringes_of_any_cycles_lie_where_mcx_has_them(read, direction):
+    """MCX: u along Param1, v along Dir x Param1, which is Param1[3] long; phases in turns."""
+    fields = {"Param1": [30, 0, 0, 20], "Param2": [1.5, 2.25, 0.3, 0.4], "Dir": direction}
+    one = read(with_source(Type="fourierx", **fields)).source
+    other = read(with_source(Type="fourierx2d", **fields)).source
+    assert (one.kind, other.kind, one.modulation, other.modulation) == ("fourier", "fourier_2d", pytest.approx(0.6), 1)
+    edge = 20 * np.cross(direction, [1, 0, 0])
+    for u, v in ((0.1, 0.2), (0.7, 0.4), (0.95, 0.05)):
+        where = np.array([29, 29, 0]) + u * np.array([30, 0, 0]) + v * edge
+        x, y, z = one.frame() @ (where - one.position_mm)
+        assert z == pytest.approx(0.0, abs=1e-9)
+        np.testing.assert_allclose(one.frame(), other.frame())
+        ours = one.cycles_across * (x / 30 + 0.5) + one.cycles_up * (y / 20 + 0.5) + one.phase_deg / 360
+        assert math.cos(2 * math.pi * ours) == pytest.approx(math.cos(2 * math.pi * (1.5 * u + 2.25 * v + 0.3)))
+        across = other.cycles_across * (x / 30 + 0.5) + other.phase_deg / 360
+        up = other.cycles_up * (y / 20 + 0.5) + other.phase_up_deg / 360
+        assert math.sin(2 * math.pi * across) == pytest.approx(math.sin(2 * math.pi * (1.5 * u + 0.3)))
+        assert math.sin(2 * math.pi * up) == pytest.approx(math.sin(2 * math.pi * (2.25 * v + 0.4)))
 
 
 @pytest.mark.parametrize("p2", [[0, 20, 0], [0, -20, 0]])
@@ -138,14 +179,14 @@ def test_a_list_of_one_source_and_its_weight(read):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"Type": "fourierx", "Param1": [9, 0, 0, 2]}, "type 'fourierx' .a modulated rectangle.*does not have"),
+        ({"Type": "fourierx", "Param1": [9, 0, 0, 0]}, "Param1.3. is 0; give the length"),
+        ({"Type": "fourierx2d", "Param1": [9, 0, 9, 2]}, "right angles"),
         ({"Type": "pattern3d"}, "a pattern in a volume"),
         ({"Type": "hyperboloid"}, "radius_mm is 0"),
         ({"Type": "zgaussian"}, "angle_sd_deg is 0"),
-        ({"Type": "slit", "Param1": [9, 0, 0], "Param2": [0.1]}, "collimated slits only"),
         ({"Type": "slit", "Param1": [9, 0, 1]}, "upright slits only"),
         ({"Type": "pencilarray", "Param1": [9, 0, 0, 1], "Param2": [0, 9, 0, 4]}, "are 1 and 4; give"),
-        ({"Type": "line", "Param1": [9, 0, 0]}, "across itself.*_NaN_ there"),
+        ({"Type": "line", "Param1": [0, 0, 9], "Param2": [0.5]}, "width axis is along its direction"),
         ({"Type": "coneline"}, "type 'coneline', which this engine does not have"),
         ({"Type": "disk", "Param1": [3, 4]}, "inner radius is 4 mm and its radius 3 mm"),
         ({"Type": "ring", "Param1": [3, 1, 0, 7]}, "sector_deg is .* give two angles"),
