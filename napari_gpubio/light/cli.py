@@ -163,8 +163,6 @@ def _simulate(options: argparse.Namespace, case: McxCase | None) -> LightResult:
     elif options.resume is None:
         domain = _domain(options)
         source, settings, detectors = _source(options, domain), _settings(options), _detectors(options)
-        if problem := source_problem(domain.labels, domain.affine, source):
-            print(f"warning: {problem}", file=sys.stderr)
     else:
         if options.labels is not None:
             raise InvalidInput("--resume takes the labels from its result; leave the label volume out")
@@ -172,6 +170,8 @@ def _simulate(options: argparse.Namespace, case: McxCase | None) -> LightResult:
         domain, source, detectors = earlier.domain, earlier.source, earlier.detectors
         photons = earlier.settings.photons if options.photons is None else options.photons
         settings = dataclasses.replace(earlier.settings, photons=photons)
+    if earlier is None and (problem := source_problem(domain.labels, domain.affine, source)):
+        print(f"warning: {problem}", file=sys.stderr)
     with stop_at_interrupt() as stop:
         steps = simulate_steps(
             domain, source, settings, detectors=detectors, device=options.device, resume=earlier, stop=stop

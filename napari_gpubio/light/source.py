@@ -45,6 +45,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "normal_cone": ("angle_sd_deg",),
     "zgaussian": ("angle_sd_deg",),
 }
+_LEAST_SLANT = 1e-6  # volume of the unit vectors of a parallelogram and its light
 RECTANGLES = (
     "planar",
     "pattern",
@@ -101,6 +102,9 @@ class Source:
         ``width_axis`` on; None: all of it.
     width_axis
         World direction of the width of a rectangle; by default some direction across ``direction``.
+    height_axis
+        World direction of the height, for a parallelogram, or one that is lit at an angle: both axes are then taken as
+        they are. None: across the width and the direction.
     pattern
         Irradiance of a ``pattern``, shape (rows, columns), any non-negative scale.
 
@@ -169,6 +173,7 @@ class Source:
     )
     sector_deg: tuple[float, float] | None = None
     width_axis: Vector | None = None
+    height_axis: Vector | None = None
     pattern: Array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -181,6 +186,8 @@ class Source:
             object.__setattr__(self, "width_axis", finite_vector("the source's width_axis", self.width_axis))
             if np.linalg.norm(np.cross(self.width_axis, self.direction)) < 1e-6:
                 raise InvalidInput("the source's width axis is along its direction; give one across it")
+        if self.height_axis is not None:
+            self._check_height_axis()
         self._check_disk()
         if self.kind == "pattern":
             if self.pattern is None:
@@ -191,6 +198,18 @@ class Source:
             if not np.isfinite(image).all() or (image < 0).any() or image.sum() <= 0:
                 raise InvalidInput("the source's pattern must be finite, nowhere negative and somewhere positive")
             object.__setattr__(self, "pattern", image)
+
+    def _check_height_axis(self) -> None:
+        object.__setattr__(self, "height_axis", finite_vector("the source's height_axis", self.height_axis))
+        if self.width_axis is None or self.kind not in RECTANGLES:
+            raise InvalidInput("the source has a height_axis; that is for rectangles with a width_axis: leave it out")
+        if abs(np.linalg.det(self.frame())) < _LEAST_SLANT:
+            raise InvalidInput(
+                "the source's width_axis, height_axis and direction lie in one plane; light would not meet the "
+                "parallelogram: change one of them"
+            )
+        if self.focus_mm or (self.kind == "slit" and (self.spread_along or self.spread_across)):
+            raise InvalidInput("the source has a height_axis, and a focus or a spread; leave one of them out")
 
     def _check_disk(self) -> None:
         if "inner_radius_mm" in KINDS[self.kind] and not self.inner_radius_mm < self.radius_mm:
@@ -225,8 +244,14 @@ class Source:
         return self.radius_mm * math.hypot(1.0, self.focus_mm / self.rayleigh_mm)
 
     def frame(self) -> npt.NDArray[np.float64]:
-        """Rows: unit vectors of the width, the height and the direction, world axes."""
+        """Rows: unit vectors of the width, the height and the direction, world axes.
+
+        They are at right angles to each other unless there is a ``height_axis``.
+        """
         w = np.asarray(self.direction) / np.linalg.norm(self.direction)
+        if self.height_axis is not None and self.width_axis is not None:
+            axes = (np.asarray(axis) / (np.linalg.norm(axis) or 1.0) for axis in (self.width_axis, self.height_axis))
+            return np.array([*axes, w])
         across = self.width_axis
         if across is None:
             across = tuple(np.eye(3)[0 if abs(w[0]) < 0.9 else 1])  # x where possible, so that a square stays a square

@@ -91,7 +91,9 @@ def sources():
     yield Source(kind="lambertian", inner_radius_mm=0.5, sector_deg=(-30.0, 200.0), **before)
     yield Source(kind="gaussian", focus_mm=4.0, **before)
     yield Source(kind="slit", width_mm=3.0, spread_along=0.2, spread_across=0.6, **before)
-    yield Source(kind="radial_line", sector_deg=(-40.0, 90.0), **before)
+    yield Source(kind="radial_line", sector_deg=(-40.0, 90.0), **before | {"position_mm": (4.6, 3.4, 0.9)})
+    skewed = {"width_axis": (1.0, 0.2, 0.0), "height_axis": (0.5, 1.0, 0.3)}
+    yield Source(kind="fourier", width_mm=3.0, height_mm=4.0, **before | skewed)
 
 
 SOURCES = tuple(sources())

@@ -322,6 +322,27 @@ def test_fourier(device, kind, cycles, phase, modulation):
     assert stats.chisquare(*(values[sums[1] > 0] for values in sums)).pvalue > LEAST_P
 
 
+@pytest.mark.parametrize(("width", "height", "direction"), [
+    ((1.0, 0.0, 0.0), (0.6, 0.8, 0.0), (0.0, 0.0, 1.0)),  # a parallelogram
+    ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.6, 0.0, 0.8)),  # light at an angle
+    ((1.0, 0.2, 0.0), (0.5, 1.0, 0.3), (0.1, -0.2, 1.0)),
+])  # fmt: skip
+def test_parallelogram(device, width, height, direction):
+    """Evenly over both edges, all along one direction that need not be at right angles to them."""
+    source = Source(
+        kind="planar", direction=direction, width_axis=width, height_axis=height, width_mm=3.0, height_mm=5.0
+    )
+    frame = source.frame()
+    start = starts(device, source, photons=MANY)
+    world_direction = start.direction @ np.linalg.inv(frame.T)
+    np.testing.assert_allclose(world_direction, np.tile(frame[2], (MANY, 1)), atol=2e-6)
+    along = (start.position @ np.linalg.inv(frame.T)) @ np.linalg.inv(frame)  # parts of both edges and of the ray
+    np.testing.assert_allclose(along[:, 2], 0.0, atol=A_HAIR)
+    check_uniform(along[:, 0], -1.5, 1.5, 2 * A_HAIR)
+    check_uniform(along[:, 1], -2.5, 2.5, 2 * A_HAIR)
+    check_independent(along[:, 0], along[:, 1])
+
+
 @ALONG
 @pytest.mark.parametrize("kind", ["gaussian", "disk", "planar", "slit", "pencil_array", "fourier"])
 @pytest.mark.parametrize("focus", [4.0, -2.0])

@@ -102,10 +102,10 @@ class SourceBox(QWidget):
 
     def set_source(self, source: Source) -> None:
         """Show the kind and the sizes of another source; an image of its pattern is for the caller to choose."""
-        u, v, _ = dataclasses.replace(source, width_axis=None).frame()
+        u, v, _ = dataclasses.replace(source, width_axis=None, height_axis=None).frame()
         along = source.frame()[0]
         self.turn_box.show_value(float(np.rad2deg(np.arctan2(along @ v, along @ u))))
-        self.form.set_value(dataclasses.replace(source, width_axis=None, pattern=_NO_PATTERN))
+        self.form.set_value(dataclasses.replace(source, width_axis=None, height_axis=None, pattern=_NO_PATTERN))
 
     def show_optodes(self, optodes: Optodes, start: Placement | None = None) -> None:
         """Show where the active source is, and the list of sources if there are several.

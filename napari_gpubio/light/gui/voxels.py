@@ -53,12 +53,14 @@ from napari_gpubio.light.source import Source
 from napari_gpubio.light.summary import sensitivity_rows
 
 _NO_FACES = "Whole faces that detect are left out here; napari-gpubio light runs the file with them."
+_NO_SLANT = "The source's rectangle is set upright here; napari-gpubio light runs the file with its own edges."
 
 
 def _notes(case: LightCase) -> tuple[str, ...]:
     """Those of a file, and what the panel leaves out of it."""
     has_faces = any(isinstance(detector, FaceDetector) for detector in case.detectors)
-    return (*case.notes, _NO_FACES) if has_faces else case.notes
+    is_slanted = case.source.height_axis is not None
+    return (*case.notes, *[_NO_FACES] * has_faces, *[_NO_SLANT] * is_slanted)
 
 
 class VoxelMode(Mode[LightResult]):

@@ -65,6 +65,11 @@ def read_mcx(path: str | Path) -> McxCase:
             f"{path.name} is a project of MCX Studio, which holds several inputs; save the one you need there as JSON"
         )
     root = Section("", load_inp(path) if path.suffix.lower() == ".inp" else load_json(path))
+    if root.get("Shapes") is not None and not any(root.get(name) for name in _KEYS):
+        raise InvalidInput(
+            "it has shapes and nothing else: it is the volume of an input file, which names it as Domain.VolumeFile; "
+            "open that one"
+        )
     return _case(root, path)
 
 

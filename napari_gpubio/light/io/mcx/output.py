@@ -59,10 +59,10 @@ class McxCase(LightCase):
 def write_mcx_output(folder: str | Path, case: McxCase, result: LightResult) -> tuple[Path, ...]:
     """Write what MCX would: ``ID.jnii``, ``ID.nii`` or ``ID.mc2``, and ``ID_detp.jdat`` if there are detectors.
 
-    Numbers are per launched photon, as those of MCX with its normalization: in each time gate, fluence rate in
-    1/(mm^2 s) per joule, fluence in 1/mm^2, or the part of the energy that each voxel absorbs. Paths of detected
-    photons are in voxel edges, positions in voxels from the corner of the first. Detectors are numbered from 1, whole
-    faces are -1, all alike, as in MCX. ``mc2`` has the numbers alone, float32, the first axis fastest.
+    Numbers are per photon that entered the tissue, as those of MCX with its normalization: in each time gate, fluence
+    rate in 1/(mm^2 s) per joule, fluence in 1/mm^2, or the part of the energy that each voxel absorbs. Paths of
+    detected photons are in voxel edges, positions in voxels from the corner of the first. Detectors are numbered from
+    1, whole faces are -1, all alike, as in MCX. ``mc2`` has the numbers alone, float32, the first axis fastest.
 
     Parameters
     ----------
@@ -87,7 +87,8 @@ def write_mcx_output(folder: str | Path, case: McxCase, result: LightResult) -> 
     path = Path(folder) / f"{_file_name(case.name)}{_FORMATS[case.output_format]}"
     written = []
     if case.saves_volume:
-        _write_volume(path, _volume(case.output_type, result), case, result)
+        entered = max(result.energy.entered, 1e-12)
+        _write_volume(path, _volume(case.output_type, result) / np.float32(entered), case, result)
         written.append(path)
     if result.detectors and case.saves_photons:
         detected = path.with_name(f"{_file_name(case.name)}_detp.jdat")

@@ -184,12 +184,10 @@ def _slit(section: Section, frame: McxFrame) -> Source:
     center, along, length = _segment(section, frame)
     direction = _common(section, frame)["direction"]
     cosine = np.dot(along, direction) / (np.linalg.norm(along) * np.linalg.norm(direction) or 1.0)
-    if abs(cosine) > _RIGHT:
-        raise InvalidInput("Optode.Source.Param1 and Dir are not at right angles; this engine has upright slits only")
-    return Source(
-        kind="slit", position_mm=center, direction=direction, width_axis=along, width_mm=length,
-        spread_across=across_slope, spread_along=along_slope,
-    )  # fmt: skip
+    sizes: dict[str, Any] = {"width_mm": length, "spread_across": across_slope, "spread_along": along_slope}
+    if abs(cosine) > _RIGHT:  # light at an angle; a slit has no height, but it needs an axis
+        sizes["height_axis"] = tuple(np.cross(direction, along).tolist())
+    return Source(kind="slit", position_mm=center, direction=direction, width_axis=along, **sizes)
 
 
 def _segment(section: Section, frame: McxFrame) -> tuple[Any, Any, float]:
@@ -277,10 +275,6 @@ def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]
             "Optode.Source.Param1, Param2 or Dir is zero or too long; give edges and direction of a rectangle"
         )
     u, v, w = edges[0] / lengths[0], edges[1] / lengths[1], normal / np.linalg.norm(normal)
-    if max(abs(u @ v), abs(u @ w), abs(v @ w)) > _RIGHT:
-        raise InvalidInput(
-            "Optode.Source.Param1, Param2 and Dir are not at right angles; this engine has upright rectangles only"
-        )
     center = np.array(common["position_mm"]) + (edges[0] + edges[1]) * frame.unit_mm / 2
     rectangle = common | {
         "position_mm": tuple(center),
@@ -288,6 +282,8 @@ def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]
         "height_mm": lengths[1] * frame.unit_mm,
         "width_axis": tuple(u),
     }
+    if max(abs(u @ v), abs(u @ w), abs(v @ w)) > _RIGHT:  # a parallelogram, or light at an angle
+        return rectangle | {"height_axis": tuple(v)}, False
     return rectangle, bool(np.cross(w, u) @ v < 0)
 
 
@@ -476,6 +472,8 @@ def _written_fringes(source: Source, domain: Domain, unit_mm: float) -> dict[str
     width, height, direction = domain.direction_to_grid(source.frame())
     first, second = width * source.width_mm / unit_mm, np.cross(direction, width) * source.height_mm / unit_mm
     up, phase, phase_up = source.cycles_up, source.phase_deg / 360.0, source.phase_up_deg / 360.0
+    if abs(width @ direction) > _RIGHT or abs(np.cross(direction, width) @ height) < 1.0 - _RIGHT:
+        raise InvalidInput("the source's width, height and direction are not at right angles, as MCX needs them here")
     if np.cross(direction, width) @ height < 0:  # it runs against our height: from the other end of it
         phase, phase_up, up = phase + up * (source.kind == "fourier"), phase_up + up, -up
     corner = domain.world_to_grid(source.position_mm) / unit_mm - (first + second) / 2

@@ -115,6 +115,7 @@ def test_what_is_left_out_is_noted(read, session, words):
     ("root", "words"),
     [
         ({}, "Optode.Source is missing"),
+        ({"Shapes": [{"Grid": {"Size": [1, 1, 1]}}], "Help": {}}, "the volume of an input file.*open that one"),
         (without(case(), "Optode"), "Optode.Source is missing"),
         (without(case(), "Optode", "Source", "Pos"), "Optode.Source.Pos is missing"),
         (without(case(), "Optode", "Source", "Dir"), "Optode.Source.Dir is missing"),

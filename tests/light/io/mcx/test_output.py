@@ -63,6 +63,18 @@ def test_numbers_have_the_unit_of_the_output_type(folder, letter, unit):
     assert (data * to_absorbed).sum() == pytest.approx(result.energy.absorbed.value, rel=1e-5)
 
 
+def test_numbers_are_of_the_light_that_entered(folder):
+    """MCX leaves out what is reflected where light enters, and what misses the tissue."""
+    wide = root(DoMismatch=1, DoSpecular=1, OutputType="e")
+    wide["Optode"]["Source"] = {"Type": "disk", "Pos": [0, 5.5, -1], "Dir": [0, 0, 1], "Param1": [3, 0, 0, 0]}
+    case = read_mcx(written(folder, wide))
+    result = simulate(case.domain, case.source, case.settings, detectors=case.detectors, device="cpu")
+    path, _ = write_mcx_output(folder, case, result)
+    total = decode_array(loaded(path)["NIFTIData"], "data").sum(dtype=np.float64)
+    assert result.energy.entered < 0.6
+    assert total == pytest.approx(result.energy.absorbed.value / result.energy.entered, rel=1e-5)
+
+
 def test_detected_photons_are_counted_in_voxels_and_from_one(folder):
     case, result = simulated(folder)
     _, path = write_mcx_output(folder, case, result)

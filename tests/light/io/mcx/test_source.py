@@ -132,6 +132,28 @@ def test_fringes_lie_where_mcx_has_them(read, p2):
         assert math.cos(2 * math.pi * ours) == pytest.approx(math.cos(2 * math.pi * (3 * u + 2 * v + 0.2)))
 
 
+@pytest.mark.parametrize(("p1", "p2", "direction"), [
+    ([30, 0, 0], [10, 20, 0], [0, 0, 1]), ([30, 0, 0], [0, 20, 0], [0.6, 0, -0.8]), ([0, 0, 9], [0, 20, 9], [1, 1, 0])
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["planar", "fourier", "fourierx", "slit"])
+def test_slanted_edges_lie_where_mcx_has_them(read, p1, p2, direction, kind):
+    root = with_source(Type=kind, Param1=[*p1, 20.0 if kind == "fourierx" else 0], Param2=[*p2, 0], Dir=direction)
+    if kind in ("slit", "fourierx"):
+        root["Optode"]["Source"]["Param2"] = [0, 0, 0, 0]
+    if kind == "fourierx":  # the second edge lies across Dir, however slanted the first is
+        p2 = 20 * np.cross(direction, p1) / np.linalg.norm(np.cross(direction, p1))
+    source = read(root).source
+    u, v, w = source.frame()
+    np.testing.assert_allclose(w, np.array(direction) / np.linalg.norm(direction))
+    p2 = np.zeros(3) if kind == "slit" else np.array(p2)
+    edges = {tuple(np.round(np.add(a, b), 6)) for a in ((0, 0, 0), p1) for b in (np.zeros(3), p2)}
+    corners = source.position_mm + np.array([
+        x * u * source.width_mm / 2 + y * v * source.across_mm / 2 for x in (-1, 1) for y in (-1, 1)
+    ])  # fmt: skip
+    found = {tuple(np.round(corner - [29, 29, 0], 6) + 0.0) for corner in corners}
+    assert found == {tuple(np.array(edge) + 0.0) for edge in edges}
+
+
 def test_an_array_of_beams(read):
     found = read(with_source(Type="pencilarray", Param1=[30, 0, 0, 4], Param2=[0, 20, 0, 3])).source
     assert (found.kind, found.columns, found.rows) == ("pencil_array", 4, 3)
@@ -180,11 +202,12 @@ def test_a_list_of_one_source_and_its_weight(read):
     ("fields", "words"),
     [
         ({"Type": "fourierx", "Param1": [9, 0, 0, 0]}, "Param1.3. is 0; give the length"),
-        ({"Type": "fourierx2d", "Param1": [9, 0, 9, 2]}, "right angles"),
+        ({"Type": "planar", "Param1": [9, 0, 9], "Param2": [4, 0, 0]}, "lie in one plane"),
+        ({"Type": "planar", "Param1": [9, 0, 0], "Param2": [5, 5, 0], "Dir": [0, 0, 1, 9]}, "and a focus or a spread"),
         ({"Type": "pattern3d"}, "a pattern in a volume"),
         ({"Type": "hyperboloid"}, "radius_mm is 0"),
         ({"Type": "zgaussian"}, "angle_sd_deg is 0"),
-        ({"Type": "slit", "Param1": [9, 0, 1]}, "upright slits only"),
+        ({"Type": "slit", "Param1": [9, 0, 1], "Param2": [1]}, "and a focus or a spread"),
         ({"Type": "pencilarray", "Param1": [9, 0, 0, 1], "Param2": [0, 9, 0, 4]}, "are 1 and 4; give"),
         ({"Type": "line", "Param1": [0, 0, 9], "Param2": [0.5]}, "width axis is along its direction"),
         ({"Type": "coneline"}, "type 'coneline', which this engine does not have"),
@@ -193,8 +216,6 @@ def test_a_list_of_one_source_and_its_weight(read):
         ({"Type": "disk", "Param1": [3], "Dir": [0, 0, 1, "_NaN_"]}, "launched every side"),
         ({"Type": "cone"}, "half_angle_deg is 0"),
         ({"Type": "gaussian", "Param1": [-1]}, "radius_mm is -1"),
-        ({"Type": "planar", "Param1": [9, 0, 0], "Param2": [5, 5, 0]}, "right angles"),
-        ({"Type": "planar", "Param1": [9, 0, 0], "Param2": [0, 5, 1]}, "right angles"),
         ({"Type": "planar", "Param1": [9, 0, 0]}, "is zero or too long"),
         ({"Type": "slit", "Dir": [0, 0, 1, "_NaN_"]}, "give the line as a vector"),
         (PATTERN | {"Param1": [9, 0, 0, 3], "Param2": [0, 9, 0, 3]}, "make them the same"),
