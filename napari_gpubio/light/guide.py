@@ -287,6 +287,9 @@ def _matrix(xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> tu
     return sink, (x, y, z)
 
 
+_MOST_LEVELS = 64  # of the refractive index
+
+
 class _IndexSteps(NamedTuple):
     """What steps of the refractive index add to resistances, mm."""
 
@@ -298,13 +301,26 @@ class _IndexSteps(NamedTuple):
     @classmethod
     def of(cls, xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> "_IndexSteps":
         """Those of a domain."""
-        present = [domain.outside_n, *(domain.medium(label).n for label in domain.labels_present)]
+        ranks, present = grid.ranks, [domain.outside_n, *(domain.medium(label).n for label in domain.labels_present)]
+        if domain.n is not None:
+            levels, level_of = _levels(domain.labels, domain.n)
+            ranks, present = xp.asarray(level_of), [domain.outside_n, *levels]
         if not settings.refraction:
             present = [1.0] * len(present)
         different, kind_of_rank = np.unique(present, return_inverse=True)
         crossing = np.array([[diffuse_transmission(a, b) for b in different] for a in different])
         between = 4 * (1 - (crossing + crossing.T) / 2) / (crossing * different[:, None] ** 2)
         out = crossing[:, kind_of_rank[0]]
-        kinds = xp.asarray(kind_of_rank)[grid.ranks]
+        kinds = xp.asarray(kind_of_rank)[ranks]
         surface, open_surface = (2 * (2 - share) / (share * different**2) for share in (out, np.ones_like(out)))
         return cls(kinds, xp.asarray(between), xp.asarray(surface)[kinds], xp.asarray(open_surface)[kinds])
+
+
+def _levels(labels: Array, n: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Levels of the index, a few where it varies freely, and the number of each voxel's from 1; 0 outside."""
+    inside = labels > 0
+    levels = np.unique(n[inside]).astype(np.float64)
+    if len(levels) > _MOST_LEVELS:
+        levels = np.linspace(levels[0], levels[-1], _MOST_LEVELS)
+    middles = (levels[1:] + levels[:-1]) / 2
+    return levels, np.where(inside, 1 + np.searchsorted(middles, n), 0)
