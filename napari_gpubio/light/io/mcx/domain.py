@@ -105,20 +105,19 @@ def read_domain(root: Section, frame: McxFrame, folder: Path) -> tuple[Domain, t
 
 
 def _read_phase_function(domain: Section) -> TabulatedPhaseFunction | None:
-    """The cosines of InverseCDF between the ends, -1 and 1, which MCX adds; and 1 once more for an even number."""
+    """The cosines of InverseCDF with the ends -1 and 1, which MCX adds."""
     node = domain.get("InverseCDF")
     if node is None or (isinstance(node, list) and not node):
         return None
     values = decode_array(node, "Domain.InverseCDF").ravel().tolist() if is_array(node) else node
-    numbers = np.array(checked_numbers(values, "Domain.InverseCDF", 1, MOST_POINTS - 3))
+    numbers = np.array(checked_numbers(values, "Domain.InverseCDF", 1, MOST_POINTS - 2))
     for place, (before, number) in enumerate(zip([-1.0, *numbers], numbers, strict=False)):
         if not before <= number <= 1.0:
             raise InvalidInput(
                 f"Domain.InverseCDF[{place}] is {number:g}; cosines must increase from -1 to 1, and the one before is "
                 f"{before:g}"
             )
-    ends = [1.0] * (1 + len(numbers) % 2)
-    return TabulatedPhaseFunction(cosines=np.concatenate([[-1.0], numbers, ends]))
+    return TabulatedPhaseFunction(cosines=np.concatenate([[-1.0], numbers, [1.0]]))
 
 
 def _read_media(domain: Section) -> tuple[float, tuple[Medium, ...]]:
@@ -218,12 +217,12 @@ def write_domain(domain: Domain, frame: McxFrame) -> tuple[dict[str, Any], dict[
 
 
 def _written_phase_function(table: TabulatedPhaseFunction) -> list[float]:
-    """The cosines between the ends; those must be -1 and 1, and all an even number, or MCX would add one."""
+    """The cosines between the ends, which must be -1 and 1."""
     cosines = table.cosines
-    if len(cosines) % 2 or (cosines[0], cosines[-1]) != (-1.0, 1.0):
+    if len(cosines) < 3 or (cosines[0], cosines[-1]) != (-1.0, 1.0):
         raise InvalidInput(
-            f"the phase function has {len(cosines)} cosines from {cosines[0]:g} to {cosines[-1]:g}; MCX takes an even "
-            "number, from -1 to 1: tabulate it again with TabulatedPhaseFunction.from_density(density, points=4096)"
+            f"the phase function has {len(cosines)} cosines from {cosines[0]:g} to {cosines[-1]:g}; MCX needs three at "
+            "least, from -1 to 1: let the first and the last step reach there"
         )
     return [float(cosine) for cosine in cosines[1:-1]]
 
