@@ -18,11 +18,12 @@ from types import ModuleType
 
 from napari_gpubio.light import layers
 from napari_gpubio.light.adjoint import adjoint_jacobians
-from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.detectors import DetectedPhotons, Detector, FaceDetector
 from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fluorescence, fluorescence_steps
 from napari_gpubio.light.jacobian import Channel, Jacobian, Jacobians
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.patterns import PatternResult, simulate_patterns, simulate_patterns_steps
+from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.replay import replay, replay_steps
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_each, simulate_each_steps, simulate_steps
@@ -42,6 +43,7 @@ __all__ = [
     "Domain",
     "EnergyBalance",
     "Estimate",
+    "FaceDetector",
     "FluorescenceResult",
     "Fluorophore",
     "Jacobian",
@@ -53,6 +55,7 @@ __all__ = [
     "PatternResult",
     "Sensitivity",
     "Source",
+    "TabulatedPhaseFunction",
     "Trajectories",
     "adjoint_jacobians",
     "anisotropic_theory",

@@ -16,7 +16,7 @@ from napari_gpubio.core.steps import drive
 from napari_gpubio.core.tensor_components import PLACES
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.anisotropy import FiberCalibration, with_fibers
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import FACES, AnyDetector, Detector, FaceDetector
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.forward import cli as forward
 from napari_gpubio.light.guide import guided_steps
@@ -35,7 +35,7 @@ from napari_gpubio.light.replay import check_request, detector_names, replay_ste
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_each_steps, simulate_steps
 from napari_gpubio.light.scattering_tensors import FREE, PRODUCT
-from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
+from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, AnySource, Source, all_sources, emitting_volume
 from napari_gpubio.light.spectrum import spectrum, spectrum_media
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, fluence_units
@@ -84,6 +84,8 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--outside-n", type=float, default=1.0, help="refractive index outside (default: 1)")
     verb.add_argument("--mua", type=Path, metavar="FILE", help="volume of absorption coefficients instead, 1/mm")
     verb.add_argument("--mus", type=Path, metavar="FILE", help="volume of scattering coefficients instead, 1/mm")
+    verb.add_argument("--g", type=Path, metavar="FILE", help="volume of the anisotropy g instead")
+    verb.add_argument("--n", type=Path, metavar="FILE", help="volume of the refractive index instead")
     _add_fibers(verb)
     verb.add_argument(
         "--air-in-cavities", action="store_true", help="let light cross voxels of label 0 that tissue encloses, as air"
@@ -137,6 +139,10 @@ def _add_source(verb: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--detector", type=float, nargs=4, action="append", default=[], metavar=(*_POINT, "RADIUS"), help="sphere, mm"
     )
+    group.add_argument(
+        "--detector-face", action="append", default=[], choices=FACES, metavar="FACE",
+        help=f"whole face of the grid, one of {', '.join(FACES)} (written --detector-face=-k)",
+    )  # fmt: skip
 
 
 def _add_fibers(verb: argparse.ArgumentParser) -> None:
@@ -233,6 +239,7 @@ def _mcx_case(options: argparse.Namespace) -> McxCase | None:
         return None
     own = {field.name: field.default for kind in (LightSettings, Source) for field in dataclasses.fields(kind)}
     own |= {"photons": options.photons, "properties": None, "mua": None, "mus": None, "outside_n": 1.0}
+    own |= {"g": None, "n": None, "detector_face": []}
     own |= {"air_in_cavities": False, "position": None, "pattern": None, "detector": [], "time_gates_ns": None}
     own |= {"faces": None, "direction": None, "width_axis": None, "wavelengths": None, "tissue": []}
     own |= {"tensor": None, "fiber_labels": None}
@@ -289,15 +296,13 @@ def _simulate(
     earlier: LightResult | None = None
     domain: Domain
     source: AnySource
-    detectors: Sequence[Detector]
+    detectors: Sequence[AnyDetector]
     if case is not None:
         domain, source, detectors = case.domain, case.source, case.detectors
         settings = dataclasses.replace(case.settings, photons=options.photons or case.settings.photons)
     elif options.resume is None:
         domain = _domain(options, by_wavelength)
         source, settings, detectors = _source(options, domain), _settings(options), _detectors(options)
-        if problem := source_problem(domain.labels, domain.affine, source):
-            print(f"warning: {problem}", file=sys.stderr)
     else:
         if options.labels is not None:
             raise InvalidInput("--resume takes the labels from its result; leave the label volume out")
@@ -305,6 +310,9 @@ def _simulate(
         domain, source, detectors = earlier.domain, earlier.source, earlier.detectors
         photons = earlier.settings.photons if options.photons is None else options.photons
         settings = dataclasses.replace(earlier.settings, photons=photons)
+    for one in all_sources(source) if earlier is None else ():
+        if problem := source_problem(domain.labels, domain.affine, one):
+            print(f"warning: {problem}", file=sys.stderr)
     with stop_at_interrupt() as stop:
         how: dict[str, Any] = {"detectors": detectors, "device": options.device, "stop": stop}
         if case is not None and case.patterns is not None:
@@ -327,7 +335,10 @@ def _domain(options: argparse.Namespace, by_wavelength: Mapping[float, tuple[Med
     if options.labels is None or (options.properties is None and not by_wavelength):
         raise InvalidInput("give a label volume and --properties TABLE, or --resume RESULT")
     media = spectrum_media(by_wavelength) if by_wavelength else read_table(options.properties)
-    domain = read_domain(options.labels, media, outside_n=options.outside_n, mua_path=options.mua, mus_path=options.mus)
+    domain = read_domain(
+        options.labels, media, outside_n=options.outside_n, mua_path=options.mua, mus_path=options.mus,
+        g_path=options.g, n_path=options.n,
+    )  # fmt: skip
     domain = domain.with_air_in_cavities() if options.air_in_cavities else domain
     return domain if options.tensor is None else _with_fibers(options, domain)
 
@@ -375,11 +386,12 @@ def _settings(options: argparse.Namespace) -> LightSettings:
     return read_settings(options, LightSettings(**given))
 
 
-def _detectors(options: argparse.Namespace) -> tuple[Detector, ...]:
-    return tuple(
+def _detectors(options: argparse.Namespace) -> tuple[AnyDetector, ...]:
+    placed = (
         Detector(position_mm=(x, y, z), radius_mm=radius, name=f"D{number}")
         for number, (x, y, z, radius) in enumerate(options.detector, 1)
     )
+    return (*placed, *(FaceDetector(face=face, name=f"face {face}") for face in options.detector_face))
 
 
 # -- what comes out ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.source import Vector, finite_vector
 
 Array = npt.NDArray[Any]
+FACES = ("-i", "+i", "-j", "+j", "-k", "+k")  # of the grid, across its axes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,33 @@ class Detector:
                 object.__setattr__(self, what, finite_vector(f"the detector's {what}", value))
         if self.normal is not None and not any(self.normal):
             raise InvalidInput("the detector's normal is (0, 0, 0); give a direction, or None for a sphere")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaceDetector:
+    """A whole face of the grid that detects what escapes through it; not what escapes inside the grid, into label 0.
+
+    Parameters
+    ----------
+    face
+        One of `FACES`: ``-k`` is the face before the first voxels of the third axis, ``+k`` that behind the last.
+    name
+        For tables.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such face.
+    """
+
+    face: str = param("-k", "Face", "Face of the grid that detects.", choices=FACES)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_params(self)
+
+
+AnyDetector: TypeAlias = Detector | FaceDetector
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

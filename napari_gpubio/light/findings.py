@@ -12,7 +12,7 @@ from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import Estimate, LightResult, exposed_area_mm2
 from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.surface import clearance_mm, depth_inside_mm, share_inside
+from napari_gpubio.light.surface import ALL_ROUND, clearance_mm, depth_inside_mm, share_inside
 
 Status = Literal["ok", "warning", "error"]
 CLOSED_WITHIN = 1e-6  # by how much the energy balance may miss 1, apart from the rounding of what is booked
@@ -20,6 +20,7 @@ _ROUNDING_SD = 3.0  # standard deviations of that, which are upper bounds: two t
 _MOST_EFOLDS = 22.0  # a packet that has lost more of its weight books less than a quantum
 MOST_TRUNCATED = 0.01  # fraction of a launched photon
 MOST_ROULETTE_Z = 4.0
+MOST_MISSED = 0.02  # of a source that shines to every side
 MOST_CUT = 0.02  # part of a source behind the surface
 MOST_DIP = 1.5  # voxels that its deepest part lies below: a source that is not tilted dips into the steps of voxels
 
@@ -77,6 +78,9 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
         end = result.settings.time_gates_ns[-1]
         message = f"{energy.truncated.value:.1%} of the light was still traveling at {end:g} ns; add later gates."
         found.append(Finding("warning", message))
+    if all(one.kind in ALL_ROUND for one in result.sources) and energy.missed.value > MOST_MISSED:
+        message = f"{energy.missed.value:.1%} of the light missed the tissue: its source lies outside. Move it inside."
+        found.append(Finding("warning", message))
     if result.detected.dropped:
         message = f"{result.detected.dropped:,} detected photons were not listed; raise 'Most detected photons'."
         found.append(Finding("warning", message))
@@ -118,7 +122,7 @@ def _cut_findings(domain: Domain, source: Source, name: str) -> Iterator[Finding
 def gate_findings(result: LightResult) -> Iterator[Finding]:
     """What to know about time gates that are shorter than the time that light stays in a voxel."""
     domain, edges = result.domain, np.diff(result.settings.time_gates_ns)
-    slowest = max(domain.medium(label).n for label in domain.labels_present)
+    slowest = max(domain.medium(label).n for label in domain.labels_present) if domain.n is None else domain.n.max()
     transit_ns = float(np.linalg.norm(domain.voxel_sizes_mm)) * slowest / LIGHT_MM_PER_NS
     late_ns, label = max((lateness_ns(domain, label), label) for label in domain.labels_present)
     if len(edges) > 1 and edges.min() < max(transit_ns, 2.0 * late_ns):

@@ -168,7 +168,7 @@ def _without_scattering(
     """A simulation in which what would be scattered, as far as that turns it, is absorbed."""
     media = tuple(
         dataclasses.replace(medium, mua_per_mm=medium.mua_per_mm + medium.musp_per_mm, mus_per_mm=0.0)
-        for medium in domain.media
+        for medium in (domain.medium(medium.label) for medium in domain.media)
     )
     lost = None
     if domain.is_continuous:
@@ -176,7 +176,8 @@ def _without_scattering(
         lost = absorption + scattering
     absorbing = domain.with_optics(media, mua_per_mm=lost)
     longest = float(np.linalg.norm(domain.voxel_sizes_mm * domain.shape))
-    slowest = max(medium.n for medium in domain.media) / SPEED_OF_LIGHT_MM_PER_NS
+    highest = max(medium.n for medium in domain.media) if domain.n is None else float(domain.n.max())
+    slowest = highest / SPEED_OF_LIGHT_MM_PER_NS
     are_alike = len(sources) == 1 and sources[0].kind == "pencil" and sources[0].launch_angles_deg is None
     return (
         absorbing,
@@ -210,7 +211,10 @@ class _Grid(NamedTuple):
         n = xp.asarray(n if settings.refraction else np.ones_like(n))
         absorption, scattering = _coefficients(xp, domain, ranks)
         if domain.is_continuous:
-            return cls(ranks, n[ranks], absorption, scattering, lambda values: values)
+            own = n[ranks]
+            if domain.n is not None and settings.refraction:
+                own = xp.where(ranks > 0, xp.asarray(domain.n, np.float64), own)
+            return cls(ranks, own, absorption, scattering, lambda values: values)
         return cls(ranks, n, absorption, scattering, lambda values: values[ranks])
 
     def resistance(self, xp: Any, edge_mm: float) -> Any:
@@ -231,15 +235,21 @@ def _coefficients(xp: Any, domain: Domain, ranks: Any) -> tuple[Any, Any]:
         xp.asarray(np.array([1.0, *values]))
         for values in (
             [medium.mua_per_mm for medium in media],
-            [medium.musp_per_mm for medium in media],
+            [medium.mus_per_mm for medium in media],
             [1.0 - medium.g for medium in media],
         )
     )
     if domain.is_continuous:
-        given = domain.mua_per_mm, domain.mus_per_mm
-        absorption = absorption[ranks] if given[0] is None else xp.asarray(given[0], np.float64)
-        scattering = scattering[ranks] if given[1] is None else xp.asarray(given[1], np.float64) * turned[ranks]
+        own = [None if values is None else xp.asarray(values, np.float64) for values in _volumes(domain)]
+        absorption = absorption[ranks] if own[0] is None else own[0]
+        scattering = scattering[ranks] if own[1] is None else own[1]
+        turned = turned[ranks] if own[2] is None else 1.0 - own[2]
+    scattering = scattering * turned
     return xp.maximum(absorption, _LEAST_ABSORPTION), xp.maximum(scattering, _LEAST_SCATTERING)
+
+
+def _volumes(domain: Domain) -> tuple[Any, Any, Any]:
+    return domain.mua_per_mm, domain.mus_per_mm, domain.g
 
 
 def _asymptotic_decay(xp: Any, absorption: Any, scattering: Any) -> Any:
@@ -304,6 +314,9 @@ def _matrix(xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> tu
     return sink, (x, y, z)
 
 
+_MOST_LEVELS = 64  # of the refractive index
+
+
 class _IndexSteps(NamedTuple):
     """What steps of the refractive index add to resistances, mm."""
 
@@ -315,13 +328,26 @@ class _IndexSteps(NamedTuple):
     @classmethod
     def of(cls, xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> "_IndexSteps":
         """Those of a domain."""
-        present = [domain.outside_n, *(domain.medium(label).n for label in domain.labels_present)]
+        ranks, present = grid.ranks, [domain.outside_n, *(domain.medium(label).n for label in domain.labels_present)]
+        if domain.n is not None:
+            levels, level_of = _levels(domain.labels, domain.n)
+            ranks, present = xp.asarray(level_of), [domain.outside_n, *levels]
         if not settings.refraction:
             present = [1.0] * len(present)
         different, kind_of_rank = np.unique(present, return_inverse=True)
         crossing = np.array([[diffuse_transmission(a, b) for b in different] for a in different])
         between = 4 * (1 - (crossing + crossing.T) / 2) / (crossing * different[:, None] ** 2)
         out = crossing[:, kind_of_rank[0]]
-        kinds = xp.asarray(kind_of_rank)[grid.ranks]
+        kinds = xp.asarray(kind_of_rank)[ranks]
         surface, open_surface = (2 * (2 - share) / (share * different**2) for share in (out, np.ones_like(out)))
         return cls(kinds, xp.asarray(between), xp.asarray(surface)[kinds], xp.asarray(open_surface)[kinds])
+
+
+def _levels(labels: Array, n: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Levels of the index, a few where it varies freely, and the number of each voxel's from 1; 0 outside."""
+    inside = labels > 0
+    levels = np.unique(n[inside]).astype(np.float64)
+    if len(levels) > _MOST_LEVELS:
+        levels = np.linspace(levels[0], levels[-1], _MOST_LEVELS)
+    middles = (levels[1:] + levels[:-1]) / 2
+    return levels, np.where(inside, 1 + np.searchsorted(middles, n), 0)

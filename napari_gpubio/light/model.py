@@ -19,10 +19,18 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.space import apply_affine, checked_affine, rotation_of, voxel_sizes_mm
+from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.scattering_tensors import PRODUCT, check_model, checked_tensors
 
 Array = npt.NDArray[Any]
 OUTSIDE = 0  # the label of what light does not travel through
+# Volumes of a domain, with the numbers that they may have in tissue.
+VOXEL_LIMITS = {
+    "mua_per_mm": (0.0, np.inf),
+    "mus_per_mm": (0.0, np.inf),
+    "g": (-1.0, 1.0),
+    "n": (1.0, 10.0),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +92,11 @@ class Domain:
         Properties of each label that occurs; others may be there too.
     outside_n
         Refractive index of what surrounds the labels.
-    mua_per_mm, mus_per_mm
-        Coefficients voxel by voxel, shape (X, Y, Z), 1/mm, instead of the media's (continuous media); g and n are
-        still the label's.
+    mua_per_mm, mus_per_mm, g, n
+        Properties voxel by voxel, shape (X, Y, Z), instead of the media's (continuous media); those that are None are
+        the label's. Light is refracted wherever n changes from one voxel to the next.
+    phase_function
+        How light is scattered, in all media alike, instead of by Henyey and Greenstein with the media's g.
     mus_tensor_per_mm
         Scattering tensors voxel by voxel, shape (X, Y, Z, 6) or (X, Y, Z, 3, 3), 1/mm, world axes, zeros where the
         label's scattering holds; see `napari_gpubio.light.scattering_tensors`. They are kept as (X, Y, Z, 6).
@@ -109,6 +119,9 @@ class Domain:
     outside_n: float = 1.0
     mua_per_mm: Array | None = None
     mus_per_mm: Array | None = None
+    g: Array | None = None
+    n: Array | None = None
+    phase_function: TabulatedPhaseFunction | None = None
     mus_tensor_per_mm: Array | None = None
     scattering_model: str = PRODUCT
     path: Path | None = None
@@ -122,6 +135,8 @@ class Domain:
         if not (np.isfinite(self.outside_n) and self.outside_n >= 1.0):
             raise InvalidInput(f"the refractive index outside is {self.outside_n}; it must be at least 1")
         self._check_volumes()
+        if self.phase_function is not None and self.g is not None:
+            raise InvalidInput("the domain has a phase function and g voxel by voxel; leave one of them out")
         self._check_tensors()
         known = [medium.label for medium in self.media]
         if twice := {label for label in known if known.count(label) > 1}:
@@ -140,7 +155,7 @@ class Domain:
 
     def _check_volumes(self) -> None:
         self._check_one_scattering()
-        for name in ("mua_per_mm", "mus_per_mm"):
+        for name in VOXEL_LIMITS:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, self._checked_volume(name))
 
@@ -158,9 +173,11 @@ class Domain:
                 f"{name} has shape {values.shape} and the labels {self.labels.shape}; make them the same"
             )
         inside = values[self.labels != OUTSIDE]
-        if not np.isfinite(inside).all() or (inside < 0).any():
-            worst = inside[~np.isfinite(inside) | (inside < 0)][0]
-            raise InvalidInput(f"{name} has the value {worst} in tissue; coefficients must be finite and not negative")
+        low, high = VOXEL_LIMITS[name]
+        wrong = ~(np.isfinite(inside) & (inside >= low) & (inside <= high))
+        if wrong.any():
+            limits = f"finite and at least {low:g}" if np.isinf(high) else f"from {low:g} to {high:g}"
+            raise InvalidInput(f"{name} has the value {inside[wrong][0]} in tissue; it must be {limits} there")
         return np.where(self.labels == OUTSIDE, 0.0, values).astype(np.float32)
 
     @property
@@ -225,17 +242,20 @@ class Domain:
             raise InvalidInput("all labels from 1 to 65535 are in use; free one for the air in cavities")
         labels = np.where(cavities, label, self.labels.astype(np.uint16))
         air = Medium(label=label, name="air", n=1.0)
-        return dataclasses.replace(self, labels=labels, media=(*self.media, air), path=None)
+        n = None if self.n is None else np.where(cavities, air.n, self.n)
+        return dataclasses.replace(self, labels=labels, media=(*self.media, air), n=n, path=None)
 
     @property
     def is_continuous(self) -> bool:
-        """Whether a coefficient is given voxel by voxel."""
-        return self.mua_per_mm is not None or self.mus_per_mm is not None
+        """Whether a property is given voxel by voxel."""
+        return any(getattr(self, name) is not None for name in VOXEL_LIMITS)
 
     def with_optics(
         self, media: Sequence[Medium], *, mua_per_mm: Array | None = None, mus_per_mm: Array | None = None
     ) -> "Domain":
         """Return the same labels with other media of the same labels; what was counted of them is not counted again.
+
+        What else is given voxel by voxel (g and n), and the phase function, stay.
 
         Raises
         ------
@@ -271,7 +291,7 @@ class Domain:
         return self.mus_tensor_per_mm is not None
 
     def medium(self, label: int) -> Medium:
-        """Properties of a label.
+        """Properties of a label; g, and with it mu_s', is that of the phase function, where the domain has one.
 
         Raises
         ------
@@ -280,7 +300,7 @@ class Domain:
         """
         for medium in self.media:
             if medium.label == label:
-                return medium
+                return medium if self.phase_function is None else dataclasses.replace(medium, g=self.phase_function.g)
         raise InvalidInput(f"label {label} has no optical properties; there are {[m.label for m in self.media]}")
 
     def medium_at(self, position_mm: npt.ArrayLike) -> Medium:
@@ -293,7 +313,7 @@ class Domain:
         """
         voxel = np.floor(apply_affine(np.linalg.inv(self.affine), position_mm) + 0.5).astype(int)
         place = tuple(np.clip(voxel, 0, np.array(self.shape) - 1))
-        own = {"mua_per_mm": self.mua_per_mm, "mus_per_mm": self.mus_per_mm}
+        own = {name: getattr(self, name) for name in VOXEL_LIMITS}
         given: dict[str, Any] = {name: float(values[place]) for name, values in own.items() if values is not None}
         return dataclasses.replace(self.medium(int(self.labels[place])), **given)
 

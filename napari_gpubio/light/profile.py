@@ -17,6 +17,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import OUTSIDE, Domain, Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.surface import first_tissue
@@ -134,9 +135,18 @@ def depth_profile(result: LightResult) -> Profile:
 
 
 def detector_profile(result: LightResult, detector: int) -> Profile:
-    """Fluence from the source straight to a detector; the argument is the detector's index."""
+    """Fluence from the source straight to a detector; the argument is the detector's index.
+
+    Raises
+    ------
+    InvalidInput
+        If the detector is a whole face.
+    """
+    end = result.detectors[detector]
+    if not isinstance(end, Detector):
+        raise InvalidInput(f"detector {detector + 1} is the face {end.face} of the grid; take one that has a position")
     source = result.single_source("a profile from it to a detector")
-    return line_profile(result, source.position_mm, result.detectors[detector].position_mm)
+    return line_profile(result, source.position_mm, end.position_mm)
 
 
 def sample_fluence(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import AnySource, Source, all_sources, single_source
@@ -129,7 +129,7 @@ class LightResult(SimulationResult):
     domain: Domain
     source: AnySource
     settings: LightSettings
-    detectors: tuple[Detector, ...]
+    detectors: tuple[AnyDetector, ...]
     gates: npt.NDArray[np.float32]
     gates_error: npt.NDArray[np.float32]
     fluence_error: npt.NDArray[np.float32]

@@ -15,7 +15,7 @@ from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import compiling
 from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
 from napari_gpubio.light.model import OUTSIDE, Domain
@@ -32,7 +32,7 @@ def simulate(
     source: Source | Sequence[Source],
     settings: LightSettings | None = None,
     *,
-    detectors: Sequence[Detector] = (),
+    detectors: Sequence[AnyDetector] = (),
     device: str | Device = "auto",
     resume: LightResult | None = None,
     client: Any = None,
@@ -58,7 +58,7 @@ def simulate_steps(
     source: Source | Sequence[Source],
     settings: LightSettings | None = None,
     *,
-    detectors: Sequence[Detector] = (),
+    detectors: Sequence[AnyDetector] = (),
     device: str | Device = "auto",
     resume: LightResult | None = None,
     client: Any = None,
@@ -225,8 +225,9 @@ def check_source(domain: Domain, source: Source) -> None:
         if problem := source_problem(domain.labels, domain.affine, source):
             raise InvalidInput(f"{problem} It is at {shown}; move it, or check its affine.")
     elif label_at(domain.labels, domain.affine, position) == OUTSIDE:
-        all_round = source.kind in ALL_ROUND
-        if all_round or first_tissue(domain.labels, domain.affine, position, source.direction) is None:
+        if source.kind in ALL_ROUND:
+            return  # some of its light meets the tissue; what misses it is in the energy balance
+        if first_tissue(domain.labels, domain.affine, position, source.direction) is None:
             raise InvalidInput(f"{source_problem(domain.labels, domain.affine, source)} It is at {shown}.")
     elif source.kind not in ALL_ROUND:
         ahead = source.frame()[2] * domain.voxel_sizes_mm.min() / 2
@@ -237,9 +238,11 @@ def check_source(domain: Domain, source: Source) -> None:
             )
 
 
-def check_detectors(domain: Domain, detectors: Sequence[Detector]) -> None:
+def check_detectors(domain: Domain, detectors: Sequence[AnyDetector]) -> None:
     """Raise InvalidInput if a detector is nowhere near the surface, where it would detect nothing."""
     for number, detector in enumerate(detectors, 1):
+        if not isinstance(detector, Detector):
+            continue
         nearest = nearest_surface(domain.labels, domain.affine, detector.position_mm)
         distance = float(np.linalg.norm(nearest - detector.position_mm))
         if distance > 1.2 * detector.radius_mm:

@@ -142,6 +142,8 @@ def index_by_voxel(run: LightResult) -> npt.NDArray[np.float32]:
     """Refractive index of each voxel as far as light notices it, shape (X, Y, Z); 1 without refraction and outside."""
     table = np.ones(65536, np.float32)
     if run.settings.refraction:
+        if run.domain.n is not None:
+            return np.where(run.domain.labels > 0, run.domain.n, np.float32(1.0))
         for medium in run.domain.media:
             table[medium.label] = medium.n
     return table[run.domain.labels]

@@ -7,11 +7,10 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import FACES, AnyDetector
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.source import AnySource, Source, all_sources
 
-FACES = ("-i", "+i", "-j", "+j", "-k", "+k")
 FACE_RULES = ("default", "escape", "fresnel", "mirror", "cyclic")
 MOST_PHOTONS = 10**12
 
@@ -119,7 +118,7 @@ class LightCase:
     domain: Domain
     source: AnySource
     settings: LightSettings
-    detectors: tuple[Detector, ...]
+    detectors: tuple[AnyDetector, ...]
     notes: tuple[str, ...]
     name: str
     patterns: npt.NDArray[np.float64] | None = None

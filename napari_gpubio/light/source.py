@@ -28,18 +28,37 @@ KINDS: dict[str, tuple[str, ...]] = {
     "line": ("length_mm",),
     "cylinder": ("radius_mm", "length_mm"),
     "lambertian": ("radius_mm", "inner_radius_mm"),
-    "slit": ("width_mm", "focus_mm"),
+    "slit": ("width_mm", "spread_along", "spread_across", "focus_mm"),
     "pencil_array": ("width_mm", "height_mm", "columns", "rows", "focus_mm"),
     "fourier": ("width_mm", "height_mm", "cycles_across", "cycles_up", "phase_deg", "modulation", "focus_mm"),
+    "fourier_2d": (
+        "width_mm",
+        "height_mm",
+        "cycles_across",
+        "cycles_up",
+        "phase_deg",
+        "phase_up_deg",
+        "modulation",
+        "focus_mm",
+    ),
+    "radial_line": ("length_mm",),
     "hyperboloid": ("radius_mm", "focus_mm", "rayleigh_mm"),
     "even_cone": ("half_angle_deg",),
     "normal_cone": ("angle_sd_deg",),
     "zgaussian": ("angle_sd_deg",),
     "volume": ("width_mm", "height_mm", "length_mm"),
 }
+_LEAST_SLANT = 1e-6  # volume of the unit vectors of a parallelogram and its light
 WITH_ANGLES = tuple(kind for kind in KINDS if kind == "pencil" or ("focus_mm" in KINDS[kind] and kind != "hyperboloid"))
 MOST_ANGLES, MOST_SOURCES, MOST_PATTERNS = 1 << 20, 1 << 16, 4096
-RECTANGLES = ("planar", "pattern", "slit", "pencil_array", "fourier")  # kinds that have a direction of the width
+RECTANGLES = (
+    "planar",
+    "pattern",
+    "slit",
+    "pencil_array",
+    "fourier",
+    "fourier_2d",
+)  # kinds that have a direction of the width
 DISKS = ("fiber", "gaussian", "disk", "lambertian", "hyperboloid")  # kinds that have a radius across the direction
 MOST_CELLS = 1 << 30  # of a volume
 
@@ -57,12 +76,16 @@ class Source:
       same with the irradiance of an image, whose columns run along the width and rows along the height.
     * ``line``: isotropic emission along a segment of length ``length_mm`` in ``direction``, centered on the position.
       ``cylinder``: a cylindrical diffuser: Lambertian emission outwards from its side.
+      ``radial_line``: the same segment, from which light leaves at right angles, evenly all around or into the sector
+      ``sector_deg``.
     * ``lambertian``: a disk that emits by the cosine law. It and ``disk`` are rings with an ``inner_radius_mm``, and
       sectors with ``sector_deg``.
-    * ``slit``: a collimated line of length ``width_mm`` along ``width_axis``, a light sheet. ``pencil_array``:
+    * ``slit``: a collimated line of length ``width_mm`` along ``width_axis``, a light sheet; the slopes of its rays are
+      normally distributed where ``spread_along`` (the width) or ``spread_across`` is not 0. ``pencil_array``:
       ``columns`` by ``rows`` pencil beams that fill a rectangle up to its edges. ``fourier``: a rectangle whose
       irradiance is 1 + m cos 2 pi (c u + r v + phase / 360), with u and v from 0 to 1 along width and height, and as
       many cycles c and r as ``cycles_across`` and ``cycles_up`` say (spatial frequency domain imaging).
+      ``fourier_2d``: 1 + m sin 2 pi (c u + phase / 360) sin 2 pi (r v + phase_up / 360).
     * ``hyperboloid``: a Gaussian beam that narrows to the 1/e^2 radius ``radius_mm`` at ``focus_mm`` ahead; rays are
       the lines of a hyperboloid with the Rayleigh length ``rayleigh_mm``.
     * ``even_cone``: a point whose polar angle is uniform up to ``half_angle_deg``. ``normal_cone``: one whose polar
@@ -84,9 +107,13 @@ class Source:
     direction
         Direction of emission (or axis of a line), world axes, of any length but zero.
     sector_deg
-        Part of a disk that shines: from and to these azimuths, counted from ``width_axis`` on; None: all of it.
+        Part of a disk that shines, or into which a ``radial_line`` does: from and to these azimuths, counted from
+        ``width_axis`` on; None: all of it.
     width_axis
         World direction of the width of a rectangle; by default some direction across ``direction``.
+    height_axis
+        World direction of the height, for a parallelogram, or one that is lit at an angle: both axes are then taken as
+        they are. None: across the width and the direction.
     pattern
         Irradiance of a ``pattern``, shape (rows, columns); emission of the cells of a ``volume``, shape (X, Y, Z),
         along width, height and direction. Any non-negative scale.
@@ -143,14 +170,27 @@ class Source:
         0.0, "Phase", "Phase of the irradiance at the rectangle's corner.", unit="°", minimum=-360.0, maximum=360.0,
         step=10.0,
     )  # fmt: skip
+    phase_up_deg: float = param(
+        0.0, "Phase up", "Phase along the height, where width and height have one each.", unit="°", minimum=-360.0,
+        maximum=360.0, step=10.0,
+    )  # fmt: skip
     modulation: float = param(
         1.0, "Modulation", "Amplitude of the irradiance over its mean.", minimum=0.0, maximum=1.0, step=0.1
     )
+    spread_along: float = param(
+        0.0, "Spread along", "Standard deviation of the rays' slope along the width.", minimum=0.0, maximum=100.0,
+        step=0.1,
+    )  # fmt: skip
+    spread_across: float = param(
+        0.0, "Spread across", "Standard deviation of the rays' slope across the width.", minimum=0.0, maximum=100.0,
+        step=0.1,
+    )  # fmt: skip
     angle_sd_deg: float = param(
         10.0, "Angle SD", "Standard deviation of the polar angle.", unit="°", above=0.0, maximum=180.0, step=1.0
     )
     sector_deg: tuple[float, float] | None = None
     width_axis: Vector | None = None
+    height_axis: Vector | None = None
     pattern: Array | None = field(default=None, repr=False)
     weight: float = 1.0
     launch_angles_deg: tuple[float, ...] | None = None
@@ -166,6 +206,8 @@ class Source:
             object.__setattr__(self, "width_axis", finite_vector("the source's width_axis", self.width_axis))
             if np.linalg.norm(np.cross(self.width_axis, self.direction)) < 1e-6:
                 raise InvalidInput("the source's width axis is along its direction; give one across it")
+        if self.height_axis is not None:
+            self._check_height_axis()
         self._check_disk()
         self._check_angles()
         weight = float(self.weight)
@@ -218,6 +260,18 @@ class Source:
             )
         object.__setattr__(self, "launch_angles_deg", tuple(angles.tolist()))
 
+    def _check_height_axis(self) -> None:
+        object.__setattr__(self, "height_axis", finite_vector("the source's height_axis", self.height_axis))
+        if self.width_axis is None or self.kind not in RECTANGLES:
+            raise InvalidInput("the source has a height_axis; that is for rectangles with a width_axis: leave it out")
+        if abs(np.linalg.det(self.frame())) < _LEAST_SLANT:
+            raise InvalidInput(
+                "the source's width_axis, height_axis and direction lie in one plane; light would not meet the "
+                "parallelogram: change one of them"
+            )
+        if self.focus_mm or (self.kind == "slit" and (self.spread_along or self.spread_across)):
+            raise InvalidInput("the source has a height_axis, and a focus or a spread; leave one of them out")
+
     def _check_disk(self) -> None:
         if "inner_radius_mm" in KINDS[self.kind] and not self.inner_radius_mm < self.radius_mm:
             raise InvalidInput(
@@ -251,8 +305,14 @@ class Source:
         return self.radius_mm * math.hypot(1.0, self.focus_mm / self.rayleigh_mm)
 
     def frame(self) -> npt.NDArray[np.float64]:
-        """Rows: unit vectors of the width, the height and the direction, world axes."""
+        """Rows: unit vectors of the width, the height and the direction, world axes.
+
+        They are at right angles to each other unless there is a ``height_axis``.
+        """
         w = np.asarray(self.direction) / np.linalg.norm(self.direction)
+        if self.height_axis is not None and self.width_axis is not None:
+            axes = (np.asarray(axis) / (np.linalg.norm(axis) or 1.0) for axis in (self.width_axis, self.height_axis))
+            return np.array([*axes, w])
         across = self.width_axis
         if across is None:
             across = tuple(np.eye(3)[0 if abs(w[0]) < 0.9 else 1])  # x where possible, so that a square stays a square

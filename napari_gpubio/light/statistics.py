@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import UNITS, Estimate, LightResult
 from napari_gpubio.light.source import Source
@@ -82,7 +82,7 @@ class DetectorNumbers:
     total_path_mm, path_mm
         Mean path length in tissue, in all and in each label; weighted, as the time is.
     separation_mm
-        Distance between source and detector.
+        Distance between source and detector; not a number for a whole face.
     dpf
         Mean path over separation: the differential pathlength factor.
     time_ns
@@ -114,9 +114,9 @@ def detector_numbers(result: LightResult) -> tuple[DetectorNumbers, ...]:
     return tuple(_of_detector(result, index) for index in range(len(result.detectors)))
 
 
-def separation_mm(result: LightResult, detector: Detector) -> float:
-    """Distance between source and detector, mm; NaN of several sources."""
-    if not isinstance(result.source, Source):
+def separation_mm(result: LightResult, detector: AnyDetector) -> float:
+    """Distance between source and detector, mm; NaN of several sources, and of a whole face."""
+    if not (isinstance(result.source, Source) and isinstance(detector, Detector)):
         return math.nan
     return math.dist(detector.position_mm, result.source.position_mm)
 
@@ -127,7 +127,7 @@ def _of_detector(result: LightResult, index: int) -> DetectorNumbers:
     paths = _weighted_means(detected.weight, detected.path_mm)
     total = _weighted_means(detected.weight, detected.path_mm.sum(axis=1, dtype=np.float64)[:, None])[0]
     return DetectorNumbers(
-        name=detector.name or str(index + 1),
+        name=detector.name or (str(index + 1) if isinstance(detector, Detector) else f"face {detector.face}"),
         photons=len(detected),
         weight=_detected_weight(detected),
         total_path_mm=total,

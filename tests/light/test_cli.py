@@ -207,6 +207,12 @@ def test_coefficients_may_come_from_volumes(files):
     write_volume("mua.nii.gz", mua, HEAD.affine)
     run_head(*PLACE, "--mua", "mua.nii.gz", "--result", "r.npz")
     np.testing.assert_array_equal(load_result("r.npz").domain.mua_per_mm, mua)
+    write_volume("n.nii.gz", np.where(HEAD.labels == 1, 1.5, 1.3).astype(np.float32), HEAD.affine)
+    run_head(*PLACE, "--n", "n.nii.gz", "--g", "mua.nii.gz", "--detector-face=+k", "--result", "r.npz")
+    found = load_result("r.npz")
+    assert set(np.unique(found.domain.n[HEAD.labels > 0])) <= {np.float32(1.3), np.float32(1.5)}
+    np.testing.assert_array_equal(found.domain.g, mua)
+    assert [detector.face for detector in found.detectors] == ["+k"]
 
 
 # -- stop and resume --------------------------------------------------------------------------------------------------

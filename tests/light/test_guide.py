@@ -14,6 +14,7 @@ from napari_gpubio.light.guide import diffusion_guide
 from napari_gpubio.light.kernels.diffusion.cpu import CpuSolver
 from napari_gpubio.light.kernels.diffusion.gpu import GpuSolver
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.phase import TabulatedPhaseFunction
 
 TISSUE = Medium(label=1, mua_per_mm=0.02, mus_per_mm=10.0, g=0.9, n=1.37)
 BLOOD = dataclasses.replace(TISSUE, label=2, mua_per_mm=0.45)
@@ -165,6 +166,24 @@ def test_coefficients_by_voxel_are_those_of_the_labels():
     )
     expected = diffusion_guide(domain, beam(domain), device="cpu")
     np.testing.assert_allclose(diffusion_guide(continuous, beam(domain), device="cpu"), expected, rtol=1e-4)
+
+
+def test_g_and_n_voxel_by_voxel_are_those_of_labels():
+    clear = dataclasses.replace(BLOOD, g=0.5, n=1.5)
+    domain = dataclasses.replace(with_vessel(20), media=(TISSUE, clear))
+    own = {name: np.choose(domain.labels - 1, [getattr(m, name) for m in domain.media]) for name in ("g", "n")}
+    mixed = dataclasses.replace(domain, media=(TISSUE, BLOOD), **own)
+    expected = diffusion_guide(domain, beam(domain), device="cpu")
+    np.testing.assert_allclose(diffusion_guide(mixed, beam(domain), device="cpu"), expected, rtol=1e-4)
+
+
+def test_a_phase_function_counts_by_its_mean_cosine():
+    table = TabulatedPhaseFunction(cosines=[0.8, 1.0])
+    domain = with_vessel(12)
+    expected = diffusion_guide(domain, beam(domain), device="cpu")
+    media = tuple(dataclasses.replace(medium, g=0.0) for medium in domain.media)
+    tabulated = dataclasses.replace(domain, media=media, phase_function=table)
+    np.testing.assert_allclose(diffusion_guide(tabulated, beam(domain), device="cpu"), expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

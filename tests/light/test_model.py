@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import Detector, FaceDetector
 from napari_gpubio.light.model import Medium
+from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.result import exposed_area_mm2
 from tests.light.result_samples import detected_photons
 from tests.light.voxel_samples import layers, make_domain, sliced, turned_affine
@@ -173,12 +174,12 @@ def test_continuous_media():
     assert domain.absorption()[1, 1, 1] == np.float32(0.3)  # a copy
 
 
-@pytest.mark.parametrize("name", ["mua_per_mm", "mus_per_mm"])
+@pytest.mark.parametrize("name", ["mua_per_mm", "mus_per_mm", "g", "n"])
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
         (np.ones((2, 2, 3)), r"has shape \(2, 2, 3\) and the labels \(2, 2, 2\); make them the same"),
-        (np.full((2, 2, 2), -0.5), "has the value -0.5 in tissue; coefficients must be finite and not negative"),
+        (np.full((2, 2, 2), -1.5), "has the value -1.5 in tissue"),
         (np.full((2, 2, 2), NAN), "has the value nan in tissue"),
         (np.full((2, 2, 2), INF), "has the value inf in tissue"),
     ],
@@ -186,6 +187,37 @@ def test_continuous_media():
 def test_continuous_media_that_are_refused(name, values, sentence):
     with pytest.raises(InvalidInput, match=f"{name} {sentence}"):
         make_domain((2, 2, 2), **{name: values})
+
+
+@pytest.mark.parametrize(("name", "value"), [("g", 1.01), ("n", 0.99), ("n", 11.0), ("mua_per_mm", -1e-9)])
+def test_properties_beyond_their_limits_are_refused_with_value_and_limits(name, value):
+    values = np.ones((2, 2, 2))
+    values[1, 0, 1] = value
+    with pytest.raises(InvalidInput, match=f"{name} has the value {value} in tissue; it must be .* there"):
+        make_domain((2, 2, 2), **{name: values})
+
+
+def test_properties_of_a_voxel_are_its_own():
+    volumes = {name: 1.0 + 0.01 * np.arange(8).reshape(2, 2, 2) for name in ("mua_per_mm", "mus_per_mm", "n")}
+    domain = make_domain((2, 2, 2), g=np.linspace(-1, 1, 8).reshape(2, 2, 2), **volumes)
+    found = domain.medium_at((1.5, 0.5, 1.5))
+    assert (found.mua_per_mm, found.n, found.g) == pytest.approx((1.05, 1.05, 3 / 7))
+
+
+def test_air_in_cavities_has_its_own_index():
+    labels = np.ones((3, 3, 3), np.uint8)
+    labels[1, 1, 1] = 0
+    filled = make_domain(labels, n=np.full((3, 3, 3), 1.4)).with_air_in_cavities()
+    assert (filled.n[1, 1, 1], filled.n[0, 1, 1]) == (1.0, np.float32(1.4))
+
+
+def test_a_phase_function_has_the_g_of_every_medium():
+    table = TabulatedPhaseFunction(cosines=[0.0, 1.0])
+    domain = make_domain((2, 2, 2), phase_function=table)
+    assert domain.medium(1).g == pytest.approx(0.5)
+    assert domain.medium_at((0.5, 0.5, 0.5)).musp_per_mm == pytest.approx(0.5 * domain.media[0].mus_per_mm)
+    with pytest.raises(InvalidInput, match="a phase function and g voxel by voxel"):
+        make_domain((2, 2, 2), phase_function=table, g=np.zeros((2, 2, 2)))
 
 
 def test_other_optics_of_the_same_labels():
@@ -226,6 +258,12 @@ def test_area_toward_the_outside():
 def test_detectors_that_are_refused(values, sentence):
     with pytest.raises(InvalidInput, match=sentence):
         Detector(**values)
+
+
+def test_a_face_that_does_not_exist_is_refused():
+    assert FaceDetector(face="+j").face == "+j"
+    with pytest.raises(InvalidInput, match=r"face is '\+x'; choose one of"):
+        FaceDetector(face="+x")
 
 
 def detected():

@@ -10,15 +10,17 @@ from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import OutOfGpuMemory
 from napari_gpubio.light import batches as work
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import FACES, Detector, FaceDetector
 from napari_gpubio.light.kernels.voxels import cpu, gpu
 from napari_gpubio.light.kernels.voxels import problem as problems
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
+from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.scattering_tensors import SCATTERING_MODELS
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.surface import ALL_ROUND
 from tests.cuda_on_cpu import loader
 from tests.light.voxel_samples import check_same_bits, check_z, make_domain, turned_affine
 from tests.runs import check_same_methods, check_threads_change_nothing
@@ -75,12 +77,25 @@ def fibrous(model="product", **more):
     )
 
 
+def own_g_and_n(**more):
+    """All four properties voxel by voxel, refraction at every face."""
+    random = np.random.default_rng(10)
+    given = {"g": 2 * random.random(SHAPE) - 1, "n": 1 + random.choice([0.0, 0.3, 0.5], size=SHAPE)}
+    return continuous(**given | more)
+
+
+def with_table(**more):
+    """A phase function of its own: forward and backward peaks, and a gap between."""
+    table = TabulatedPhaseFunction(cosines=[-1.0, -0.9, -0.9, 0.2, 0.8, 0.95, 1.0, 1.0])
+    return scene(phase_function=table, **more)
+
+
 def sources():
     """Every kind, oblique, within the tissue or in front of it; then parts of a disk, and a beam with a focus."""
     sizes = {"radius_mm": 1.5, "length_mm": 4.0, "width_mm": 3.0, "height_mm": 5.0, "half_angle_deg": 35.0}
     image = np.random.default_rng(9).random((4, 6)) ** 3
     for kind in KINDS:
-        inside = kind in ("isotropic", "line", "cylinder", "volume")
+        inside = kind in ALL_ROUND
         yield Source(
             kind=kind, position_mm=(4.6, 3.4, 0.9 if inside else -1.0), direction=(0.1, -0.2, 1.0),
             pattern={"pattern": image, "volume": image.reshape(4, 2, 3)}.get(kind), **sizes,
@@ -88,6 +103,10 @@ def sources():
     before = {"position_mm": (4.6, 3.4, -1.0), "direction": (0.1, -0.2, 1.0), "radius_mm": 1.5}
     yield Source(kind="lambertian", inner_radius_mm=0.5, sector_deg=(-30.0, 200.0), **before)
     yield Source(kind="gaussian", focus_mm=4.0, **before)
+    yield Source(kind="slit", width_mm=3.0, spread_along=0.2, spread_across=0.6, **before)
+    yield Source(kind="radial_line", sector_deg=(-40.0, 90.0), **before | {"position_mm": (4.6, 3.4, 0.9)})
+    skewed = {"width_axis": (1.0, 0.2, 0.0), "height_axis": (0.5, 1.0, 0.3)}
+    yield Source(kind="fourier", width_mm=3.0, height_mm=4.0, **before | skewed)
 
 
 SOURCES = tuple(sources())
@@ -196,6 +215,36 @@ def test_tensors_that_are_their_label_s_scattering_have_the_bits_of_the_label(on
             found = simulate(with_tensors, source, chosen, device=device)
             found = dataclasses.replace(found, state=dataclasses.replace(found.state, key=expected.state.key))
             check_same_bits(found, expected)
+
+
+@pytest.mark.parametrize("make", [own_g_and_n, with_table])
+def test_own_g_n_and_phase_function_have_the_bits_of_their_backend(one_gpu, make):
+    for refraction in (True, False):
+        result = check_backends(make(), PENCIL, settings(refraction=refraction, **EVERYTHING))
+        assert result.energy.absorbed.value > 0.1
+    mixed = ("cyclic", "cyclic", "mirror", "escape", "fresnel", "default")
+    check_backends(make(), PENCIL, settings(faces=mixed))
+
+
+def test_only_g_or_only_n_has_the_bits_of_its_backend(one_gpu):
+    for name in ("g", "n"):
+        whole = own_g_and_n()
+        check_backends(scene(**{name: getattr(whole, name)}), PENCIL, settings())
+
+
+def test_faces_that_detect_have_the_bits_of_their_backend(one_gpu):
+    """Each has what escapes through it and no detector before it in the list has; nothing escapes unlisted."""
+    faces = tuple(FaceDetector(face=face) for face in FACES)
+    full = make_domain(SHAPE, MEDIA[0], voxel_mm=VOXEL_MM)
+    result = check_backends(full, PENCIL, settings(1000), (DETECTORS[0], *faces))
+    found = result.detected
+    assert found.detected_weight == pytest.approx(result.energy.escaped.value, rel=1e-5)
+    ends = np.array(SHAPE) * VOXEL_MM
+    for detector, face in enumerate(FACES, 1):
+        place = found.of(detector).position_mm[:, "ijk".index(face[1])]
+        assert len(place) > 5
+        np.testing.assert_allclose(place, ends["ijk".index(face[1])] if face[0] == "+" else 0.0, atol=1e-5)
+    check_backends(scene(), PENCIL, settings(), faces)
 
 
 @pytest.mark.parametrize("gates", [(0.0, 5.0), (0.02, 0.03), (0.0, 0.01, 0.011, 0.5), (0.05, 0.1, 0.2)])

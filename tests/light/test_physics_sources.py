@@ -17,7 +17,7 @@ from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.light.voxel_samples import check_z, make_domain, turned_affine
 
-PHOTONS = 20_000
+PHOTONS, MANY = 20_000, 200_000
 EDGE = 20.0  # mm
 CENTER = np.full(3, EDGE / 2)
 DIRECTIONS = [(0.0, 0.0, 1.0), (1.0, 2.0, -2.0)]
@@ -245,6 +245,39 @@ def test_slit(device, direction):
 
 
 @ALONG
+@pytest.mark.parametrize(("along", "across"), [(0.0, 0.3), (0.5, 0.1), (1.5, 0.0)])
+def test_slit_with_spread(device, direction, along, across):
+    """Slopes along and across the slit are normally distributed and independent."""
+    slit = Source(kind="slit", direction=direction, width_mm=3.0, spread_along=along, spread_across=across)
+    start = starts(device, slit, photons=MANY)
+    check_uniform(start.position[:, 0], -1.5, 1.5, A_HAIR)
+    np.testing.assert_allclose(start.position[:, 1], 0.0, atol=A_HAIR)
+    slopes = start.direction[:, :2] / start.direction[:, 2:]
+    for values, spread in zip(slopes.T, (along, across), strict=True):
+        if spread:
+            assert stats.kstest(values / spread, "norm").pvalue > LEAST_P
+        else:
+            np.testing.assert_allclose(values, 0.0, atol=1e-6)
+    if along and across:
+        check_independent(start.position[:, 0], *slopes.T)
+
+
+@ALONG
+@pytest.mark.parametrize("sector", [None, (-30.0, 30.0), (100.0, 350.0)])
+def test_radial_line(device, direction, sector):
+    """At right angles to the segment, evenly around it or into a sector."""
+    line = Source(kind="radial_line", direction=direction, length_mm=6.0, sector_deg=sector)
+    start = starts(device, line, photons=MANY)
+    np.testing.assert_allclose(start.position[:, :2], 0.0, atol=2 * TINY)
+    np.testing.assert_allclose(start.direction[:, 2], 0.0, atol=1e-6)
+    check_uniform(start.position[:, 2], -3, 3, A_HAIR)
+    first, last = sector or (0.0, 360.0)
+    azimuth = (np.degrees(np.arctan2(start.direction[:, 1], start.direction[:, 0])) - first + 0.01) % 360 - 0.01
+    check_uniform(azimuth, 0, last - first, 0.02)
+    check_independent(start.position[:, 2], azimuth)
+
+
+@ALONG
 @pytest.mark.parametrize(("columns", "rows"), [(4, 3), (5, 1), (1, 2)])
 def test_pencil_array(device, direction, columns, rows):
     """Every beam has its share; the outer ones lie on the edges, a single one in the middle."""
@@ -260,28 +293,54 @@ def test_pencil_array(device, direction, columns, rows):
     assert stats.chisquare(counts).pvalue > LEAST_P
 
 
+@pytest.mark.parametrize("kind", ["fourier", "fourier_2d"])
 @pytest.mark.parametrize(("cycles", "phase", "modulation"), [
-    ((3.0, 0.0), 0.0, 1.0), ((2.5, 1.0), 70.0, 0.6), ((0.0, 2.0), -90.0, 0.0)
+    ((3.0, 0.0), 0.0, 1.0), ((2.5, 1.0), 70.0, 0.6), ((0.0, 2.0), -90.0, 0.0), ((1.5, 3.0), 180.0, 1.0)
 ])  # fmt: skip
-def test_fourier(device, cycles, phase, modulation):
+def test_fourier(device, kind, cycles, phase, modulation):
     """The integral of the irradiance over each of 20 x 20 fields, and nothing beyond the rectangle."""
     fringes = Source(
-        kind="fourier", width_mm=3.0, height_mm=5.0, cycles_across=cycles[0], cycles_up=cycles[1], phase_deg=phase,
-        modulation=modulation,
+        kind=kind, width_mm=3.0, height_mm=5.0, cycles_across=cycles[0], cycles_up=cycles[1], phase_deg=phase,
+        phase_up_deg=90.0, modulation=modulation,
     )  # fmt: skip
-    start = starts(device, fringes)
+    start = starts(device, fringes, photons=MANY)
     check_collimated(start)
     u, v = start.position[:, 0] / 3.0 + 0.5, start.position[:, 1] / 5.0 + 0.5
     counts, *_ = np.histogram2d(u, v, bins=20, range=((-1e-3, 1 + 1e-3), (-1e-3, 1 + 1e-3)))
-    assert counts.sum() == PHOTONS
+    assert counts.sum() == MANY
     fine = (np.arange(400) + 0.5) / 400
-    wave = 2 * np.pi * (cycles[0] * fine[:, None] + cycles[1] * fine + phase / 360)
-    expected = (1 + modulation * np.cos(wave)).reshape(20, 20, 20, 20).sum(axis=(1, 3))
-    expected *= PHOTONS / expected.sum()
+    across, up = (2 * np.pi * np.multiply(fine, n) for n in cycles)
+    if kind == "fourier":
+        wave = np.cos(across[:, None] + up + np.radians(phase))
+    else:
+        wave = np.sin(across[:, None] + np.radians(phase)) * np.sin(up + np.pi / 2)
+    expected = (1 + modulation * wave).reshape(20, 20, 20, 20).sum(axis=(1, 3))
+    expected *= MANY / expected.sum()
     enough = expected > 5  # the other fields are taken together
     groups = np.where(enough, np.arange(enough.size).reshape(enough.shape), enough.size).ravel()
     sums = [np.bincount(groups, values.ravel()) for values in (counts, expected)]
     assert stats.chisquare(*(values[sums[1] > 0] for values in sums)).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize(("width", "height", "direction"), [
+    ((1.0, 0.0, 0.0), (0.6, 0.8, 0.0), (0.0, 0.0, 1.0)),  # a parallelogram
+    ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.6, 0.0, 0.8)),  # light at an angle
+    ((1.0, 0.2, 0.0), (0.5, 1.0, 0.3), (0.1, -0.2, 1.0)),
+])  # fmt: skip
+def test_parallelogram(device, width, height, direction):
+    """Evenly over both edges, all along one direction that need not be at right angles to them."""
+    source = Source(
+        kind="planar", direction=direction, width_axis=width, height_axis=height, width_mm=3.0, height_mm=5.0
+    )
+    frame = source.frame()
+    start = starts(device, source, photons=MANY)
+    world_direction = start.direction @ np.linalg.inv(frame.T)
+    np.testing.assert_allclose(world_direction, np.tile(frame[2], (MANY, 1)), atol=2e-6)
+    along = (start.position @ np.linalg.inv(frame.T)) @ np.linalg.inv(frame)  # parts of both edges and of the ray
+    np.testing.assert_allclose(along[:, 2], 0.0, atol=A_HAIR)
+    check_uniform(along[:, 0], -1.5, 1.5, 2 * A_HAIR)
+    check_uniform(along[:, 1], -2.5, 2.5, 2 * A_HAIR)
+    check_independent(along[:, 0], along[:, 1])
 
 
 @ALONG

@@ -104,12 +104,12 @@ class SourceBox(QWidget):
 
     def set_source(self, source: Source) -> None:
         """Show the kind and the sizes of another source; an image of its pattern is for the caller to choose."""
-        u, v, _ = dataclasses.replace(source, width_axis=None).frame()
+        u, v, _ = dataclasses.replace(source, width_axis=None, height_axis=None).frame()
         along = source.frame()[0]
         self.turn_box.show_value(float(np.rad2deg(np.arctan2(along @ v, along @ u))))
         self._angles = (source.kind, source.launch_angles_deg, source.launch_angles_are_discrete)
         plain = dataclasses.replace(source, launch_angles_deg=None, launch_angles_are_discrete=False, weight=1.0)
-        self.form.set_value(dataclasses.replace(plain, width_axis=None, pattern=_NO_PATTERN))
+        self.form.set_value(dataclasses.replace(plain, width_axis=None, height_axis=None, pattern=_NO_PATTERN))
 
     def _with_angles(self, source: Source) -> Source:
         """The source with the launch angles of a file, which have no control, while it is of that kind."""

@@ -61,7 +61,7 @@ def arrow(source: Source, tail_mm: float) -> Strokes:
     if source.kind == "isotropic":
         spokes = [*np.eye(3), *-np.eye(3)]
         return np.array([[position + 0.15 * tail_mm * s, position + 0.4 * tail_mm * s] for s in spokes])
-    if source.kind in ("line", "cylinder"):
+    if source.kind in ("line", "cylinder", "radial_line"):
         return NOTHING
     around = circle(position - _HEAD * tail_mm * w, u, v, _SLIMNESS * _HEAD * tail_mm)[:, 0]
     return np.array([[position - tail_mm * w, position], *[[corner, position] for corner in around]])
@@ -78,7 +78,7 @@ def footprint(source: Source) -> Strokes:
         right, up = u * source.width_mm / 2, v * source.across_mm / 2
         return closed(position + np.array([-right - up, right - up, right + up, up - right]))
     half = w * source.length_mm / 2
-    if source.kind == "line":
+    if source.kind in ("line", "radial_line"):
         return np.array([[position - half, position + half]])
     if source.kind == "cylinder":
         sides = [source.radius_mm * side for side in (u, -u, v, -v)]

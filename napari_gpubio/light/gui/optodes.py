@@ -11,7 +11,7 @@ from qtpy.QtCore import Signal
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.picking import MarkerTool
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.gui.labels import Position, Sight, Tissue, Vector, vector
 from napari_gpubio.light.io.snirf import Optodes as Probe
 from napari_gpubio.light.source import Source
@@ -92,11 +92,15 @@ class Optodes:
     detectors: tuple[Detector, ...] = ()
 
     @classmethod
-    def of(cls, sources: Sequence[Source], detectors: Sequence[Detector]) -> "Optodes":
-        """Return those of a file, as they are; several sources, and detectors without a name, are numbered."""
+    def of(cls, sources: Sequence[Source], detectors: Sequence[AnyDetector]) -> "Optodes":
+        """Return those of a file, as they are; several sources, and detectors without a name, are numbered.
+
+        Whole faces are left out.
+        """
         named = [
             detector if detector.name else dataclasses.replace(detector, name=f"D{number}")
             for number, detector in enumerate(detectors, 1)
+            if isinstance(detector, Detector)
         ]
         places = [Placement.of(source) for source in sources]
         if len(places) > 1:

@@ -43,7 +43,7 @@ def voxel_script(
 
     It writes the result, and the fluence as it is on display; ``steps`` go on with both (``result``, ``unit``).
 
-    `InvalidInput` if the labels carry coefficients or scattering tensors voxel by voxel.
+    `InvalidInput` if properties or scattering tensors are given voxel by voxel, or the labels carry a phase function.
     """
     carried = request.volume.carried
     if carried is not None and carried.is_anisotropic and request.volume.fibers is None:
@@ -53,8 +53,13 @@ def voxel_script(
         )
     if carried is not None and carried.is_continuous:
         raise InvalidInput(
-            "the labels carry coefficients voxel by voxel, which this script cannot hold; use light.io.read_domain "
-            "with mua_path and mus_path"
+            "the labels carry properties voxel by voxel, which this script cannot hold; use light.io.read_domain "
+            "with mua_path, mus_path, g_path and n_path"
+        )
+    if carried is not None and carried.phase_function is not None:
+        raise InvalidInput(
+            "the labels carry a phase function, which this script cannot hold; give it to the domain that "
+            "light.io.read_domain reads: dataclasses.replace(domain, phase_function=...)"
         )
     name, unit = file_name(request.volume.study), options.unit
     shown = ", gates=True" * (request.settings.gate_count > 1) + ", hide_uncertain=True" * options.hide_uncertain

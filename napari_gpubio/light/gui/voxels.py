@@ -17,7 +17,7 @@ from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import ScriptStep
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import AnyDetector, FaceDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
 from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
@@ -58,6 +58,16 @@ _NO_VOLUME = (
     "The source is a volume whose cells emit, which this window does not have: a point stands in its place. Run the "
     "file from the shell (napari-gpubio light) or from Python."
 )
+_NO_FACES = "Whole faces that detect are left out here; napari-gpubio light runs the file with them."
+_NO_SLANT = "The source's rectangle is set upright here; napari-gpubio light runs the file with its own edges."
+
+
+def _notes(case: LightCase) -> tuple[str, ...]:
+    """Those of a file, and what the panel leaves out of it."""
+    has_faces = any(isinstance(detector, FaceDetector) for detector in case.detectors)
+    first = all_sources(case.source)[0]
+    left_out = [_NO_FACES] * has_faces + [_NO_SLANT] * (first.height_axis is not None)
+    return (*case_notes(case), *left_out, *[_NO_VOLUME] * (first.kind == "volume"))
 
 
 class VoxelMode(Mode[LightResult]):
@@ -238,9 +248,7 @@ class VoxelMode(Mode[LightResult]):
         if isinstance(case, LightCase):
             self._set_inputs(all_sources(shown_source(case)), case.detectors, case.settings)
         self._find_loaded()
-        notes = case_notes(case) if isinstance(case, LightCase) else () if domain is None else domain.notes
-        if isinstance(case, LightCase) and all_sources(case.source)[0].kind == "volume":
-            notes = (*notes, _NO_VOLUME)
+        notes = _notes(case) if isinstance(case, LightCase) else () if domain is None else domain.notes
         if self._several is not None and isinstance(case, LightCase):
             notes = (*notes, self._several.note)
         if notes:
@@ -248,7 +256,7 @@ class VoxelMode(Mode[LightResult]):
         self.controller.refresh()
 
     def _set_inputs(
-        self, sources: tuple[Source, ...], detectors: tuple[Detector, ...], settings: LightSettings
+        self, sources: tuple[Source, ...], detectors: tuple[AnyDetector, ...], settings: LightSettings
     ) -> None:
         """Show sources, of which the first shines, detectors and settings of a file."""
         source = sources[0]

@@ -12,7 +12,7 @@ import numpy as np
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector, FaceDetector
 from napari_gpubio.light.io.archive import LAYERS, VOXELS, Array, entry, opened_archive, within, write_archive
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
@@ -20,7 +20,8 @@ from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.model import VOXEL_LIMITS, Domain, Medium
+from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import AnySource, Source, all_sources, one_or_all
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 Made = TypeVar("Made", bound="DataclassInstance")
-_DOMAIN_ARRAYS = ("labels", "mua_per_mm", "mus_per_mm", "mus_tensor_per_mm")
+_DOMAIN_ARRAYS = ("labels", *VOXEL_LIMITS, "mus_tensor_per_mm")
 _IN_DOMAIN = ("media", "outside_n", "scattering_model")
 _VOLUMES = ("gates", "gates_error", "fluence_error")
 _VOLUMES_ON_REQUEST = ("half_fluences", "escaped_weight", "guide")
@@ -55,6 +56,10 @@ def describe(result: LightResult) -> dict[str, Any]:
     ]
     if not result.domain.is_anisotropic:
         del domain["scattering_model"]
+    if result.domain.phase_function is None:
+        domain.pop("phase_function")
+    else:
+        domain["phase_function"] = fields_of(result.domain.phase_function)
     described = {
         "software": f"napari-gpubio {__version__}",
         **run,
@@ -201,7 +206,7 @@ def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightR
         domain=domain,
         source=_sources(entry(described, "source", (dict, list)), arrays),
         settings=settings,
-        detectors=tuple(_made(Detector, values) for values in entry(described, "detectors", list)),
+        detectors=tuple(map(_detector, entry(described, "detectors", list))),
         **_volumes(within(arrays, "result"), domain.shape, settings.gate_count),
         energy=_made(EnergyBalance, {name: _estimate(energy, name) for name in energy}),
         absorbed={int(label): _estimate(absorbed, label) for label in absorbed},
@@ -244,7 +249,15 @@ def domain_from(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> Do
     values["media"] = media_from(entry(values, "media", list))
     values["path"] = None if values.get("path") is None else Path(entry(values, "path", str))
     values["notes"] = tuple(entry(values, "notes", list))
+    if "phase_function" in values:
+        values["phase_function"] = _made(TabulatedPhaseFunction, values["phase_function"])
     return _made(Domain, {**values, **{name: arrays.get(name) for name in _DOMAIN_ARRAYS}})
+
+
+def _detector(described: Any) -> AnyDetector:
+    """A detector with a place, or a whole face."""
+    is_face = isinstance(described, dict) and "face" in described
+    return _made(FaceDetector, described) if is_face else _made(Detector, described)
 
 
 def _about_run(described: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,8 @@ def read_domain(
     outside_n: float = 1.0,
     mua_path: str | Path | None = None,
     mus_path: str | Path | None = None,
+    g_path: str | Path | None = None,
+    n_path: str | Path | None = None,
     affine: npt.ArrayLike | None = None,
 ) -> Domain:
     """Read a label volume and give it optical properties.
@@ -46,8 +48,9 @@ def read_domain(
         Properties of each label; see `napari_gpubio.light.io.read_table`.
     outside_n
         Refractive index of what surrounds the labels.
-    mua_path, mus_path
-        Volumes of absorption and scattering coefficients, 1/mm, on the same grid, instead of the media's.
+    mua_path, mus_path, g_path, n_path
+        Volumes of absorption and scattering coefficients, 1/mm, anisotropy and refractive index, on the same grid,
+        instead of the media's.
     affine
         Voxel to world, mm, instead of the file's: NIfTI has single precision.
 
@@ -59,15 +62,15 @@ def read_domain(
     path = Path(path)
     check_labels_file(path)
     labels, stored = read_volume(path)
-    mua = _coefficients(mua_path, labels.shape, stored, path.name)
-    mus = _coefficients(mus_path, labels.shape, stored, path.name)
+    paths = {"mua_per_mm": mua_path, "mus_per_mm": mus_path, "g": g_path, "n": n_path}
+    volumes: dict[str, Any] = {name: _on_grid(file, labels.shape, stored, path.name) for name, file in paths.items()}
     return Domain(
         labels=labels, affine=stored if affine is None else np.asarray(affine, np.float64), media=tuple(media),
-        outside_n=outside_n, mua_per_mm=mua, mus_per_mm=mus, path=path,
+        outside_n=outside_n, **volumes, path=path,
     )  # fmt: skip
 
 
-def _coefficients(path: str | Path | None, shape: tuple[int, ...], affine: Array, labels_name: str) -> Array | None:
+def _on_grid(path: str | Path | None, shape: tuple[int, ...], affine: Array, labels_name: str) -> Array | None:
     if path is None:
         return None
     values, own_affine = read_volume(path)

@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light import layers
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import Detector, FaceDetector
 from napari_gpubio.light.io import load_layered_result, load_result, save_layered_result, save_result
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.napari_io import get_reader
+from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.settings import LightSettings
@@ -69,6 +70,7 @@ def rich_result():
     shape = plain.domain.shape
     domain = dataclasses.replace(
         plain.domain, mua_per_mm=RANDOM.random(shape), mus_per_mm=RANDOM.random(shape), outside_n=1.33,
+        n=1 + RANDOM.random(shape), phase_function=TabulatedPhaseFunction(cosines=[-1.0, 0.1 + 0.2, 1.0]),
         path=Path("a folder") / "head µ.nii.gz", notes=("one thing", "another"), parameters={"made": [1, 2.5]},
     )  # fmt: skip
     return dataclasses.replace(
@@ -79,7 +81,10 @@ def rich_result():
             photons=20_000, seed=2**40, faces=("cyclic", "cyclic", "mirror", "escape", "fresnel", "default"),
             time_gates_ns=(0.0, 0.1 + 0.2, 5.0), halves=True, exit_map=True,
         ),
-        detectors=(Detector(position_mm=(1, 2, 3), normal=(0, 0, 1), name="D1"), Detector(position_mm=(4, 5, 6))),
+        detectors=(
+            Detector(position_mm=(1, 2, 3), normal=(0, 0, 1), name="D1"), FaceDetector(face="+j", name="behind"),
+            Detector(position_mm=(4, 5, 6)),
+        ),
         half_fluences=RANDOM.random((2, *shape, 2), np.float32),
         escaped_weight=RANDOM.random(shape, np.float32),
         guide=RANDOM.random(shape, np.float32),

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.reading import reads_file
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import AnyDetector, Detector, FaceDetector
 from napari_gpubio.light.io.foreign import check_mcx_bytes, check_mcx_root
 from napari_gpubio.light.io.mcx.domain import MOST_ROWS, McxFrame, frame_of, read_domain, read_frame, write_domain
 from napari_gpubio.light.io.mcx.inp import load_inp
@@ -32,10 +32,9 @@ _MOST_NAMED = 8
 # What is read, or changes nothing but how MCX runs and what it saves.
 _KEYS = {
     "Session": "ID Photons RNGSeed BCFlags BC DoMismatch DoSpecular DoSaveRef DoNormalize DoSaveVolume DoPartialPath "
-    "DoSaveExit DoSaveSeed DoDCS DoAutoThread MaxDetPhoton MinEnergy OutputType OutputFormat SaveDataMask RootPath "
-    "DebugFlag",
+    "DoSaveExit DoSaveSeed DoDCS DoAutoThread MaxDetPhoton MinEnergy OutputType OutputFormat SaveDataMask DebugFlag",
     "Forward": "T0 T1 Dt",
-    "Domain": "Media MediaFormat Dim VolumeFile LengthUnit Step OriginType",
+    "Domain": "Media MediaFormat Dim VolumeFile LengthUnit Step OriginType InverseCDF",
     "Optode": "Source Detector",
     "Optode.Source": "Type Pos Dir Param1 Param2 Pattern SrcNum SrcID Weight Frequency Omega AngleInverseCDF",
 }
@@ -73,11 +72,15 @@ def read_mcx(path: str | Path, source_number: int | None = None) -> McxCase:
     if path.is_file():
         with path.open("rb") as file:
             check_mcx_bytes(path.name, file.read(4096))
-    if path.suffix.lower() == ".inp":
-        return _case(Section("", load_inp(path)), path, source_number)
-    fields = load_json(path)
+    fields = load_inp(path) if path.suffix.lower() == ".inp" else load_json(path)
+    root = Section("", fields)
+    if root.get("Shapes") is not None and not any(root.get(name) for name in _KEYS):
+        raise InvalidInput(
+            "it has shapes and nothing else: it is the volume of an input file, which names it as Domain.VolumeFile; "
+            "open that one"
+        )
     check_mcx_root(path.name, fields)
-    return _case(Section("", fields), path, source_number)
+    return _case(root, path, source_number)
 
 
 def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
@@ -85,6 +88,7 @@ def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
     session = root.section("Session")
     found = read_sources(root.section("Optode"), frame, source_number)
     detectors, detector_notes = _read_detectors(root.section("Optode"), frame)
+    faces = _read_face_detectors(session)
     settings, settings_notes = read_settings(session, root.section("Forward"))
     domain, domain_notes = read_domain(root, frame, path.parent)
     return McxCase(
@@ -93,13 +97,15 @@ def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
         patterns=found.patterns,
         separately=found.separately,
         settings=settings,
-        detectors=detectors,
+        detectors=(*faces, *detectors),  # in this order: MCX asks for the face first
         notes=(*domain_notes, *found.notes, *detector_notes, *settings_notes, *_unused(root)),
         name=session.text("ID", path.stem),
         output_type=_output_type(session),
         output_format=session.text("OutputFormat", "jnii").lower(),
         frequency_mhz=_frequency_mhz(root.section("Optode").section("Source")),
         trajectories="m" in session.text("DebugFlag", "").lower(),
+        saves_volume=session.flag("DoSaveVolume", default=True),
+        saves_photons=session.flag("DoPartialPath", default=True),
     )
 
 
@@ -148,7 +154,7 @@ def write_mcx(
     domain: Domain,
     source: Source | Sequence[Source],
     settings: LightSettings,
-    detectors: Sequence[Detector] = (),
+    detectors: Sequence[AnyDetector] = (),
     *,
     patterns: npt.NDArray[Any] | None = None,
 ) -> None:
@@ -159,8 +165,9 @@ def write_mcx(
     path
         Ends in ``.json``.
     domain
-        Of cubic voxels and labels. MCX knows no affine: positions and directions are written along the axes of the
-        volume, counted from the corner of its first voxel.
+        Of cubic voxels. MCX knows no affine: positions and directions are written along the axes of the volume, counted
+        from the corner of its first voxel. Of a domain with properties voxel by voxel the labels are not written; MCX
+        keeps such properties in half precision.
     source, settings, detectors
         What is to be simulated; several sources must be of one kind. Batches, half buffers and Russian roulette are not
         written; see `napari_gpubio.light.io.mcx.cases.write_settings`.
@@ -170,8 +177,8 @@ def write_mcx(
     Raises
     ------
     InvalidInput
-        If voxels are not cubes, MCX lacks the source, a flat detector, gates of different widths or media voxel by
-        voxel, or the file cannot be written.
+        If voxels are not cubes, MCX lacks the source, a flat detector, gates of different widths or the table of the
+        phase function, or the file cannot be written.
     """
     path = Path(path)
     if path.suffix.lower() != ".json":
@@ -185,16 +192,21 @@ def write_mcx(
 
 
 def _sections(
-    name: str, domain: Domain, source: AnySource, settings: LightSettings, detectors: tuple[Detector, ...]
+    name: str, domain: Domain, source: AnySource, settings: LightSettings, detectors: tuple[AnyDetector, ...]
 ) -> dict[str, Any]:
     frame = frame_of(domain)
     section, shapes = write_domain(domain, frame)
     if len(section["Media"]) + len(detectors) > MOST_ROWS:
         raise InvalidInput(f"there are {len(detectors)} detectors; MCX takes {MOST_ROWS} media and detectors in all")
     session, forward = write_settings(settings, has_detectors=bool(detectors))
+    placed = [detector for detector in detectors if isinstance(detector, Detector)]
+    if len(placed) < len(detectors):
+        faces = {detector.face for detector in detectors if isinstance(detector, FaceDetector)}
+        flags = session.get("BCFlags", "_" * 6)
+        session["BCFlags"] = flags + "".join(str(int(face in faces)) for face in _MCX_FACES)
     optode = {
         "Source": write_sources(source, domain, frame),
-        "Detector": [_write_detector(detector, domain, frame) for detector in detectors],
+        "Detector": [_write_detector(detector, domain, frame) for detector in placed],
     }
     return {
         "Session": {"ID": name} | session,
@@ -232,7 +244,6 @@ def read_settings(session: Section, forward: Section) -> tuple[LightSettings, tu
     saves time.
     """
     gates, notes = _read_gates(forward)
-    faces, face_notes = _read_faces(session.text("BCFlags", session.text("BC", "")))
     seed, seed_notes = _read_seed(session)
     own = LightSettings()
     settings = LightSettings(
@@ -244,9 +255,9 @@ def read_settings(session: Section, forward: Section) -> tuple[LightSettings, tu
         exit_map=session.flag("DoSaveRef", default=False),
         max_detected=min(session.whole("MaxDetPhoton", own.max_detected), _MOST_LISTED),
         time_gates_ns=gates,
-        faces=faces,
+        faces=_read_faces(_flags(session)),
     )
-    return settings, (*notes, *face_notes, *seed_notes, *_other_notes(session, settings))
+    return settings, (*notes, *seed_notes, *_other_notes(session, settings))
 
 
 def _read_gates(forward: Section) -> tuple[tuple[float, ...], tuple[str, ...]]:
@@ -279,7 +290,7 @@ def _tidy(seconds: float) -> float:
     return float(f"{seconds * _NS:.12g}")
 
 
-def _read_faces(letters: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _read_faces(letters: str) -> tuple[str, ...]:
     flags = letters.lower()
     if len(flags) > 12 or any(letter not in _LETTERS for letter in flags[:6]) or set(flags[6:]) - {"0", "1"}:
         raise InvalidInput(
@@ -287,8 +298,17 @@ def _read_faces(letters: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
             "-x, -y, -z, +x, +y, +z, and then 0 or 1 for each"
         )
     rules = dict(zip(_MCX_FACES, flags[:6].ljust(6, "_"), strict=True))
-    note = "Whole faces cannot be detectors here; the last six letters of BCFlags are not used."
-    return tuple(_LETTERS[rules[face]] for face in FACES), (note,) if "1" in flags[6:] else ()
+    return tuple(_LETTERS[rules[face]] for face in FACES)
+
+
+def _flags(session: Section) -> str:
+    return session.text("BCFlags", session.text("BC", ""))
+
+
+def _read_face_detectors(session: Section) -> tuple[FaceDetector, ...]:
+    """The faces that the second six letters choose."""
+    chosen = {face for face, letter in zip(_MCX_FACES, _flags(session)[6:], strict=False) if letter == "1"}
+    return tuple(FaceDetector(face=face, name=f"face {face}") for face in FACES if face in chosen)
 
 
 def _read_seed(session: Section) -> tuple[int, tuple[str, ...]]:

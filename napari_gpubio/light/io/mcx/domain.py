@@ -5,6 +5,7 @@ the offset of half a voxel, so that the grid's corner is the world's origin: MCX
 world position p x unit, and ``domain.world_to_grid(p * unit) == p * unit``.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +19,8 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.reading import reads_file
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, check_declared_size, one_volume, read_volume
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, check_declared_size, check_expansion, one_volume, read_volume
+from napari_gpubio.light.io.mcx.bjdata import decode_bjdata
 from napari_gpubio.light.io.mcx.jdata import (
     Section,
     checked_numbers,
@@ -28,8 +30,18 @@ from napari_gpubio.light.io.mcx.jdata import (
     load_json,
     shown,
 )
+from napari_gpubio.light.io.mcx.media import (
+    FORMATS,
+    LABELS,
+    VoxelFormat,
+    check_format,
+    domain_of,
+    packed_properties,
+    values_of,
+)
 from napari_gpubio.light.io.mcx.shapes import empty_grid, rasterize
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.phase import MOST_POINTS, TabulatedPhaseFunction
 
 Array = npt.NDArray[Any]
 MOST_ROWS = 4000  # media and detectors that MCX takes
@@ -37,8 +49,8 @@ _SAME_SIZE = 1e-5  # how much the edges of a voxel may differ, relative
 _PROPERTIES = ("mua", "mus", "g", "n")
 _MEDIUM_KEYS = dict(zip(_PROPERTIES, ("mua_per_mm", "mus_per_mm", "g", "n"), strict=True))
 _REFUSED = {
-    "InverseCDF": "a phase function of its own; this engine scatters by Henyey and Greenstein",
-    "MieScatter": "polarized light, which this engine does not trace",
+    "MieScatter": "polarized light, which this engine does not trace; give mua, mus, g and n of each medium in Media "
+    "instead, for unpolarized light",
     "VoxelSize": "edges of its own for every layer of voxels; resample the volume to equal voxels",
 }
 
@@ -82,9 +94,30 @@ def read_domain(root: Section, frame: McxFrame, folder: Path) -> tuple[Domain, t
             raise InvalidInput(f"Domain.{key} requests {what}")
     outside_n, media = _read_media(section)
     volume, notes = _read_volume(root, section, frame, folder)
-    if section.text("MediaFormat", "byte").lower() in CONTINUOUS:
-        return _continuous(volume, media, outside_n, frame), notes
-    return Domain(labels=volume, affine=frame.affine, media=media, outside_n=outside_n), notes
+    form, table = section.text("MediaFormat", "byte").lower(), _read_phase_function(section)
+    if form not in FORMATS:
+        own = Domain(labels=volume, affine=frame.affine, media=media, outside_n=outside_n)
+        return dataclasses.replace(own, phase_function=table), notes
+    own, more = domain_of(volume, form, media, outside_n, frame.unit_mm)
+    if table is not None:
+        own = dataclasses.replace(own, g=None, phase_function=table)  # MCX does not look at g then
+    return dataclasses.replace(own, affine=frame.affine), (*notes, *more)
+
+
+def _read_phase_function(domain: Section) -> TabulatedPhaseFunction | None:
+    """The cosines of InverseCDF with the ends -1 and 1, which MCX adds."""
+    node = domain.get("InverseCDF")
+    if node is None or (isinstance(node, list) and not node):
+        return None
+    values = decode_array(node, "Domain.InverseCDF").ravel().tolist() if is_array(node) else node
+    numbers = np.array(checked_numbers(values, "Domain.InverseCDF", 1, MOST_POINTS - 2))
+    for place, (before, number) in enumerate(zip([-1.0, *numbers], numbers, strict=False)):
+        if not before <= number <= 1.0:
+            raise InvalidInput(
+                f"Domain.InverseCDF[{place}] is {number:g}; cosines must increase from -1 to 1, and the one before is "
+                f"{before:g}"
+            )
+    return TabulatedPhaseFunction(cosines=np.concatenate([[-1.0], numbers, [1.0]]))
 
 
 def _read_media(domain: Section) -> tuple[float, tuple[Medium, ...]]:
@@ -144,17 +177,6 @@ def _inside(folder: Path, file: str) -> Path:
     )
 
 
-def _continuous(volume: Array, media: tuple[Medium, ...], outside_n: float, frame: McxFrame) -> Domain:
-    """Coefficients voxel by voxel: NaN is outside, all else has the other properties of row 1."""
-    outside = np.isnan(volume).any(axis=-1)
-    mua = np.where(outside, 0.0, volume[..., 0])
-    mus = np.where(outside, 0.0, volume[..., 1]) if volume.shape[-1] == 2 else None
-    labels = np.where(outside, 0, 1).astype(np.uint8)
-    return Domain(
-        labels=labels, affine=frame.affine, media=media[:1], outside_n=outside_n, mua_per_mm=mua, mus_per_mm=mus
-    )
-
-
 def frame_of(domain: Domain) -> McxFrame:
     """Return how a written file counts: from 0, in voxels, which must be cubes."""
     sizes = domain.voxel_sizes_mm
@@ -165,9 +187,10 @@ def frame_of(domain: Domain) -> McxFrame:
 
 
 def write_domain(domain: Domain, frame: McxFrame) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the sections Domain and Shapes; media voxel by voxel, and too high labels, are refused."""
-    if domain.is_continuous:
-        raise InvalidInput("coefficients given voxel by voxel cannot be written for MCX; use a label for each tissue")
+    """Return the sections Domain and Shapes; scattering tensors and too high labels are refused.
+
+    Of properties voxel by voxel the labels are not written, but in which voxels there is tissue.
+    """
     if domain.is_anisotropic:
         raise InvalidInput("scattering tensors cannot be written for MCX; write Domain.with_tensors(None) instead")
     highest = max(medium.label for medium in domain.media)
@@ -179,38 +202,43 @@ def write_domain(domain: Domain, frame: McxFrame) -> tuple[dict[str, Any], dict[
     for medium in domain.media:
         row = {key: getattr(medium, name) for key, name in _MEDIUM_KEYS.items()}
         rows[medium.label] = row | {key: getattr(medium, key) for key in ("name", "source") if getattr(medium, key)}
+    form, volume = "byte" if domain.labels.dtype == np.uint8 else "short", domain.labels
+    if domain.is_continuous:
+        form, volume = packed_properties(domain)
+        rows = [rows[0], rows[domain.labels_present[0]]]
     section = {
         "OriginType": 1,
         "LengthUnit": frame.unit_mm,
-        "MediaFormat": "byte" if domain.labels.dtype == np.uint8 else "short",
+        "MediaFormat": form,
         "Dim": list(domain.shape),
         "Media": rows,
     }
-    return section, encode_array(domain.labels)
+    if domain.phase_function is not None:
+        section["InverseCDF"] = _written_phase_function(domain.phase_function)
+    return section, encode_array(volume)
 
 
-_LABELS = {"byte": "<u1", "short": "<u2", "integer": "<u4"}
-CONTINUOUS = {"mua_float": 1, "muamus_float": 2}  # coefficients in a voxel
-_OTHER = {
-    "svmc": "voxels split by a plane",
-    "mixlabel": "two labels in a voxel",
-    "labelplus": "a property in each voxel beside the label",
-    "muamus_half": "coefficients in half precision; save them as muamus_float",
-    "muamus_short": "coefficients as gray levels; save them as muamus_float",
-    "asgn_byte": "four properties as gray levels; save them as muamus_float",
-    "asgn_float": "four properties in each voxel; save them as muamus_float",
-}
+def _written_phase_function(table: TabulatedPhaseFunction) -> list[float]:
+    """The cosines between the ends, which must be -1 and 1."""
+    cosines = table.cosines
+    if len(cosines) < 3 or (cosines[0], cosines[-1]) != (-1.0, 1.0):
+        raise InvalidInput(
+            f"the phase function has {len(cosines)} cosines from {cosines[0]:g} to {cosines[-1]:g}; MCX needs three at "
+            "least, from -1 to 1: let the first and the last step reach there"
+        )
+    return [float(cosine) for cosine in cosines[1:-1]]
 
 
 @reads_file
 def read_volume_file(
     path: Path, form: str, dim: Sequence[int] | None, *, from_zero: bool
 ) -> tuple[Array, tuple[str, ...]]:
-    """Read a volume: raw values, NIfTI (``.nii``, ``.nii.gz``), JNIfTI (``.jnii``), or a list of shapes (``.json``).
+    """Read a volume: raw values, NIfTI (``.nii``, ``.nii.gz``), JNIfTI (``.jnii``, ``.bnii``), or shapes (``.json``).
 
     ``form`` is MCX's name of what is in a voxel (``MediaFormat``); raw values need ``dim``, others must agree with it.
-    Returns labels, shape (X, Y, Z), or coefficients, 1/mm, shape (X, Y, Z, 1 or 2), and notes.
+    Returns labels, shape (X, Y, Z), or the values of each voxel, see `values_of`, and notes.
     """
+    check_format(form)
     path, name = existing_file(path), path.name.lower()
     notes: tuple[str, ...] = ()
     if name.endswith(".json"):
@@ -218,65 +246,55 @@ def read_volume_file(
     if name.endswith(NIFTI_SUFFIXES):
         volume = read_volume(path)[0]
         notes = (f"The affine of {path.name} is not used: MCX counts in voxels.",)
-    elif name.endswith(".jnii"):
-        volume = one_volume(_jnifti(path), path.name)
-    elif name.endswith(".bnii"):
-        raise InvalidInput(f"{path.name} is binary JNIfTI; save it as text (.jnii) or as NIfTI (.nii, .nii.gz)")
+    elif name.endswith((".jnii", ".bnii")):
+        volume = _jnifti(path)
+        if form not in FORMATS:
+            volume = one_volume(volume, path.name)
     elif name.endswith((".hdr", ".img", ".inp")):
         raise InvalidInput(f"{path.name} cannot be read here; convert it to NIfTI (.nii, .nii.gz)")
     else:
         return _raw(path, form, dim), notes
-    if dim is not None and volume.shape != tuple(dim):
+    values = values_of(volume, form, path.name) if form in FORMATS else _whole(volume, form, path.name)
+    if dim is not None and values.shape[:3] != tuple(dim):
         raise InvalidInput(f"{path.name} has shape {volume.shape} and Domain.Dim is {list(dim)}; make them the same")
-    return _checked_labels_format(volume, form), notes
+    return values, notes
 
 
 def volume_of_array(node: Mapping[str, Any], form: str) -> Array:
     """Return the volume of an array in the JSON; the result and the errors are those of `read_volume_file`.
 
-    Labels have three dimensions; coefficients (``mua_float``, ``muamus_float``) have a last one for the two.
+    Labels have three dimensions; other values have a last one where there are several.
     """
+    check_format(form)
     volume = decode_array(node, "Shapes")
-    if form not in CONTINUOUS:
-        if volume.dtype.kind == "f":
-            raise InvalidInput(f"Shapes has values of type {volume.dtype} and MediaFormat is {form!r}; give integers")
-        return one_volume(_checked_labels_format(volume, form), "Shapes")
-    values = volume.reshape(*volume.shape, 1) if volume.ndim == 3 else volume
-    if values.ndim != 4 or values.shape[-1] != CONTINUOUS[form] or values.dtype.kind != "f":
-        raise InvalidInput(
-            f"Shapes has shape {volume.shape} of type {volume.dtype}; {form} needs single, (x, y, z, "
-            f"{CONTINUOUS[form]})"
-        )
-    return values
+    if form in FORMATS:
+        return values_of(volume, form, "Shapes")
+    return one_volume(_whole(volume, form, "Shapes"), "Shapes")
 
 
-def _checked_labels_format(volume: Array, form: str) -> Array:
-    if form in CONTINUOUS or form in _OTHER:
-        what = _OTHER.get(form, "coefficients voxel by voxel")
-        raise InvalidInput(f"Domain.MediaFormat is {form!r}, {what}; give labels here (byte, short or integer)")
-    if form not in _LABELS:
-        raise InvalidInput(f"Domain.MediaFormat is {shown(form)}; give one of {', '.join([*_LABELS, *CONTINUOUS])}")
+def _whole(volume: Array, form: str, what: str) -> Array:
+    """Labels, which must be integers; MCX reads those of a NIfTI file as integers, whatever their type."""
+    if what == "Shapes" and volume.dtype.kind == "f":
+        raise InvalidInput(f"{what} has values of type {volume.dtype} and MediaFormat is {form!r}; give integers")
     return volume
 
 
 def _raw(path: Path, form: str, dim: Sequence[int] | None) -> Array:
     """Raw values, the first axis fastest."""
-    if form not in CONTINUOUS:
-        _checked_labels_format(np.empty(0), form)
     if dim is None:
         raise InvalidInput(f"Domain.Dim is missing; {path.name} has raw values and does not contain its dimensions")
     empty_grid(dim)
-    dtype, each = ("<f4", CONTINUOUS[form]) if form in CONTINUOUS else (_LABELS[form], 1)
-    count = math.prod(dim) * each
-    needed = count * np.dtype(dtype).itemsize
+    kind = FORMATS.get(form) or VoxelFormat(LABELS[form], 1)
+    count = math.prod(dim) * kind.count
+    needed = count * np.dtype(kind.dtype).itemsize
     check_declared_size(path, 0, needed)
     if (size := path.stat().st_size) != needed:
         raise InvalidInput(
             f"{path.name} has {size} bytes; Domain.Dim {list(dim)} in the format {form!r} needs {needed}: correct one "
             "of them"
         )
-    values = np.fromfile(path, dtype).reshape((each, *dim), order="F")
-    return np.moveaxis(values, 0, -1) if form in CONTINUOUS else values[0]
+    values = np.fromfile(path, kind.dtype).reshape((kind.count, *dim), order="F")
+    return np.moveaxis(values, 0, -1) if form in FORMATS else values[0]
 
 
 def _shapes_file(path: Path, dim: Sequence[int] | None, *, from_zero: bool) -> Array:
@@ -287,7 +305,15 @@ def _shapes_file(path: Path, dim: Sequence[int] | None, *, from_zero: bool) -> A
 
 
 def _jnifti(path: Path) -> Array:
-    data = Section("", load_json(path)).get("NIFTIData")
+    """The array of a JNIfTI file, as text or binary."""
+    if path.name.lower().endswith(".bnii"):
+        check_expansion(path, path.stat().st_size)
+        root = decode_bjdata(path.read_bytes(), path.name)
+    else:
+        root = load_json(path)
+    data = Section("", root if isinstance(root, dict) else {}).get("NIFTIData")
+    if isinstance(data, np.ndarray):
+        return data.astype(data.dtype.newbyteorder("="))
     if not is_array(data):
         raise InvalidInput(f"{path.name}: NIFTIData is {shown(data)}; an array with _ArraySize_ is needed")
     return decode_array(data, "NIFTIData")

@@ -78,6 +78,7 @@ def _dtype(node: Mapping[str, Any], what: str) -> np.dtype[Any]:
 
 def _shape(node: Mapping[str, Any], what: str) -> tuple[int, ...]:
     sizes = node.get("_ArraySize_")
+    sizes = sizes.ravel().tolist() if isinstance(sizes, np.ndarray) else sizes
     sizes = sizes if isinstance(sizes, list) else [sizes]
     if not 1 <= len(sizes) <= _MOST_AXES or not all(type(size) is int and 0 < size < 2**40 for size in sizes):
         raise InvalidInput(f"{what}._ArraySize_ is {shown(sizes)}; 1 to {_MOST_AXES} positive integers are needed")
@@ -87,6 +88,7 @@ def _shape(node: Mapping[str, Any], what: str) -> tuple[int, ...]:
 def _plain(node: Mapping[str, Any], dtype: np.dtype[Any], shape: Sequence[int], what: str) -> Array:
     """Values that are written out as numbers."""
     values = node.get("_ArrayData_")
+    values = values.ravel().tolist() if isinstance(values, np.ndarray) else values
     values = values if isinstance(values, list) else [values]
     if len(values) != math.prod(shape):
         raise InvalidInput(
@@ -141,6 +143,9 @@ def _is_big_endian(node: Mapping[str, Any]) -> bool:
 
 
 def _bytes_of(text: object, what: str) -> bytes:
+    """The bytes of base64 text; binary files have them as they are."""
+    if isinstance(text, np.ndarray) and text.dtype.itemsize == 1:
+        return text.tobytes()
     if not isinstance(text, str):
         raise InvalidInput(f"{what}._ArrayZipData_ is {shown(text)}; base64 text is needed")
     try:

@@ -18,6 +18,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.jacobian import Jacobian, Jacobians
 from napari_gpubio.light.result import LightResult
@@ -33,7 +34,7 @@ REPLAYS = {
     "r": "d ln amplitude / d mua, then d phase lag / d mua",
 }
 MOST_TRAJECTORIES = 2000  # photons whose ways are written
-_FORMATS = {"jnii": ".jnii", "nii": ".nii"}
+_FORMATS = {"jnii": ".jnii", "nii": ".nii", "mc2": ".mc2"}
 _UNITS = {"x": "1/(mm2 s) per J", "f": "1/mm2", "e": "part of the launched energy"}
 _UNITS |= {"j": "mm", "p": "mm", "r": "mm, rad mm"}
 _SECONDS = 1e-9  # of a ns
@@ -48,13 +49,15 @@ class McxCase(LightCase):
     output_type
         What is in a voxel: a letter of `OUTPUTS`, or another of MCX's.
     output_format
-        ``jnii``, ``nii``, or another of MCX's.
+        ``jnii``, ``nii``, ``mc2``, or another of MCX's.
     frequency_mhz
         Modulation frequency of the source, or None.
     trajectories
         Whether the ways of photons are wanted, too.
     separately
         Whether each of several sources is to have a result of its own.
+    saves_volume, saves_photons
+        Whether the volume and the list of detected photons are to be written.
     """
 
     output_type: str = "x"
@@ -62,6 +65,8 @@ class McxCase(LightCase):
     frequency_mhz: float | None = None
     trajectories: bool = False
     separately: bool = False
+    saves_volume: bool = True
+    saves_photons: bool = True
 
     @property
     def replays(self) -> bool:
@@ -104,13 +109,14 @@ NOTHING = McxReplayed()
 def write_mcx_output(
     folder: str | Path, case: McxCase, result: LightResult | Sequence[LightResult], *, replayed: McxReplayed = NOTHING
 ) -> tuple[Path, ...]:
-    """Write the files that MCX would: ``ID.jnii`` or ``ID.nii``, and ``ID_detp.jdat`` if there are detectors.
+    """Write what MCX would: ``ID.jnii``, ``ID.nii`` or ``ID.mc2``, and ``ID_detp.jdat`` if there are detectors.
 
     Where trajectories are wanted, ``ID_traj.jdat``, too.
 
-    Numbers are per launched photon, as those of MCX with its normalization: in each time gate, fluence rate in
-    1/(mm^2 s) per joule, fluence in 1/mm^2, or the part of the energy that each voxel absorbs. Paths of detected
-    photons are in voxel edges, positions in voxels from the corner of the first.
+    Numbers are per photon that entered the tissue, as those of MCX with its normalization: in each time gate, fluence
+    rate in 1/(mm^2 s) per joule, fluence in 1/mm^2, or the part of the energy that each voxel absorbs. Paths of
+    detected photons are in voxel edges, positions in voxels from the corner of the first. Detectors are numbered from
+    1, whole faces are -1, all alike, as in MCX. ``mc2`` has the numbers alone, float32, the first axis fastest.
 
     Parameters
     ----------
@@ -138,13 +144,12 @@ def write_mcx_output(
     case.check_output()
     path = Path(folder) / f"{_file_name(case.name)}{_FORMATS[case.output_format]}"
     results = [result] if isinstance(result, LightResult) else list(result)
-    values = _volumes(case, results) if not case.replays else _replayed_volume(case, results[0], replayed)
-    if case.output_format == "nii":
-        write_volume(path, values, results[0].domain.affine)
-    else:
-        _write_json(path, _jnifti(values, case, results[0]))
-    written = [path]
-    if results[0].detectors and case.patterns is None:
+    written = []
+    if case.saves_volume:
+        values = _volumes(case, results) if not case.replays else _replayed_volume(case, results[0], replayed)
+        _write_volume(path, values, case, results[0])
+        written.append(path)
+    if results[0].detectors and case.saves_photons and case.patterns is None:
         written.append(path.with_name(f"{_file_name(case.name)}_detp.jdat"))
         _write_json(written[-1], {"MCXData": _detected(results)})
     if replayed.trajectories is not None:
@@ -153,16 +158,31 @@ def write_mcx_output(
     return tuple(written)
 
 
+def _write_volume(path: Path, values: npt.NDArray[np.float32], case: McxCase, result: LightResult) -> None:
+    if case.output_format == "nii":
+        write_volume(path, values, result.domain.affine)
+    elif case.output_format == "mc2":
+        with atomic_write(path) as part:
+            part.write_bytes(np.asarray(values, "<f4").tobytes(order="F"))
+    else:
+        _write_json(path, _jnifti(values, case, result))
+
+
 def _volumes(case: McxCase, results: Sequence[LightResult]) -> npt.NDArray[np.float32]:
     """Numbers of each voxel and time gate, shape (X, Y, Z, T); or (K, X, Y, Z, T) of patterns, (X, Y, Z, T, 1, S)."""
     if case.patterns is not None:
-        return np.stack([_volume(case.output_type, result) for result in results])
+        return np.stack([_entered(case, result) for result in results])
     if len(results) == 1:
-        return _volume(case.output_type, results[0])
+        return _entered(case, results[0])
     weights = np.array([source.weight for source in case.sources])
     shares = (weights / weights.mean()).astype(np.float32)
-    volumes = [_volume(case.output_type, one) * share for one, share in zip(results, shares, strict=True)]
+    volumes = [_entered(case, one) * share for one, share in zip(results, shares, strict=True)]
     return np.stack(volumes, axis=-1)[..., None, :]
+
+
+def _entered(case: McxCase, result: LightResult) -> npt.NDArray[np.float32]:
+    """Numbers of each voxel and time gate, shape (X, Y, Z, T), per photon that entered the tissue."""
+    return _volume(case.output_type, result) / np.float32(max(result.energy.entered, 1e-12))
 
 
 def _file_name(session: str) -> str:
@@ -254,18 +274,16 @@ def _detected(results: Sequence[LightResult]) -> dict[str, Any]:
     numbers = [number if len(results) > 1 else result.detected_sources() for number, result in enumerate(results)]
     if several:  # the number of the source, from 1, in the upper 16 bits
         for part, number in zip(parts, numbers, strict=True):
-            part["detid"] = part["detid"] | ((np.asarray(number, np.int32) + 1) << 16)
+            upper = (np.asarray(number, np.int32) + 1) << 16
+            part["detid"] = np.where(part["detid"] > 0, part["detid"] | upper, part["detid"])
     result, rows = results[0], {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    found, edge_mm = result.detected, float(result.domain.voxel_sizes_mm[0])
-    media = [
-        {"mua": m.mua_per_mm, "mus": m.mus_per_mm, "g": m.g, "n": m.n}
-        for m in (result.domain.medium(label) for label in found.labels)
-    ]
+    edge_mm = float(result.domain.voxel_sizes_mm[0])
+    media = [result.domain.medium(label) for label in result.detected.labels]
     info = {
         "Version": 1,
         "Software": f"napari-gpubio {__version__}",
         "MediaNum": len(media),
-        "Media": media,
+        "Media": [{"mua": m.mua_per_mm, "mus": m.mus_per_mm, "g": m.g, "n": m.n} for m in media],
         "LengthUnit": edge_mm,
         "TotalPhoton": sum(one.launched for one in results),
         "DetectedPhoton": sum(len(one.detected) + one.detected.dropped for one in results),
@@ -280,14 +298,22 @@ def _listed(result: LightResult) -> dict[str, npt.NDArray[Any]]:
     to_voxels = np.linalg.inv(result.domain.affine)
     places = found.position_mm @ to_voxels[:3, :3].T + to_voxels[:3, 3] + 0.5
     axes = result.domain.affine[:3, :3] / edge_mm
+    mua = np.array([result.domain.medium(label).mua_per_mm for label in found.labels])
     return {
-        "detid": (found.detector + 1).astype(np.int32),  # from 1, as in MCX
+        "detid": _mcx_numbers(result.detectors)[found.detector],
         "nscat": found.scatterings.astype(np.int32),
         "ppath": (found.path_mm / edge_mm).astype(np.float32),
         "p": places.astype(np.float32),
         "v": (found.direction @ axes).astype(np.float32),
-        "w0": found.weight.astype(np.float32),
+        # MCX has the weight at launch, and its tools multiply it by what the paths and mua leave of it
+        "w0": (found.weight * np.exp(found.path_mm.astype(np.float64) @ mua)).astype(np.float32),
     }
+
+
+def _mcx_numbers(detectors: Sequence[AnyDetector]) -> npt.NDArray[np.int32]:
+    """MCX's numbers of detectors: from 1 those that have a place, -1 for a whole face."""
+    placed = np.array([isinstance(detector, Detector) for detector in detectors])
+    return np.where(placed, np.cumsum(placed), -1).astype(np.int32)
 
 
 def _write_json(path: Path, root: dict[str, Any]) -> None:

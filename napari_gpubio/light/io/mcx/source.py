@@ -23,10 +23,7 @@ from napari_gpubio.light.source import MOST_ANGLES, RECTANGLES, Source
 Array = npt.NDArray[Any]
 _RIGHT = 1e-4  # cosine of an angle that still counts as a right angle
 _UNKNOWN = {
-    "fourierx": "a modulated rectangle of any two edges",
-    "fourierx2d": "a rectangle that is modulated along both edges",
     "pattern3d": "a volume that shines along a direction",
-    "line": "a line that shines across itself",
 }
 
 
@@ -111,10 +108,9 @@ def _no_counterpart(kind: str, launch: str) -> InvalidInput:
     what = f" ({_UNKNOWN[kind]})" if kind in _UNKNOWN else ""
     how = "" if launch == "along" else f", launched {launch} by the fourth number of Dir"
     known = ", ".join(dict.fromkeys(kind for kind, _ in _READERS if kind not in _UNKNOWN))
-    whole = {"line": "line", "pattern3d": "volume"}.get(kind, "")
-    hint = f"; a {whole} that shines to every side has _NaN_ there" if whole else ""
+    hint = "; a volume that shines to every side has _NaN_ there" if kind == "pattern3d" else ""
     return InvalidInput(
-        f"Optode.Source is of the type {kind[:40]!r}{what}{how}, which this engine does not have; use {known}{hint}"
+        f"Optode.Source is of the type {kind[:40]!r}{what}{how}, which this engine does not have{hint}; use {known}"
     )
 
 
@@ -180,7 +176,7 @@ def _disk(section: Section, frame: McxFrame, kind: str) -> Source:
     sizes: dict[str, Any] = {"radius_mm": radius * frame.unit_mm, "inner_radius_mm": inner * frame.unit_mm}
     common = _common(section, frame)
     if any(sector):
-        start, stop = (math.degrees(angle) for angle in sector)
+        start, stop = (math.degrees(angle) for angle in sorted(sector))
         across, is_mirrored = _zero_azimuth(common["direction"])
         sizes |= {"sector_deg": (-stop, -start) if is_mirrored else (start, stop), "width_axis": across}
     return Source(kind=kind, **sizes, **common)
@@ -202,17 +198,29 @@ def _line(section: Section, frame: McxFrame) -> Source:
     return Source(kind="line", position_mm=center, direction=along, length_mm=length)
 
 
+def _radial_line(section: Section, frame: McxFrame) -> Source:
+    """Across the line to every side; with Param2[0] into a wedge of as much to both sides of Dir."""
+    center, along, length = _segment(section, frame)
+    half = math.degrees(_parameters(section, "Param2")[0])
+    wedge: dict[str, Any] = {}
+    if half > 0:
+        wedge = {
+            "sector_deg": (-min(half, 180.0), min(half, 180.0)),
+            "width_axis": _common(section, frame)["direction"],
+        }
+    return Source(kind="radial_line", position_mm=center, direction=along, length_mm=length, **wedge)
+
+
 def _slit(section: Section, frame: McxFrame) -> Source:
-    if any(_parameters(section, "Param2")[:2]):
-        raise InvalidInput(
-            "Optode.Source.Param2 spreads the directions of a slit; this engine has collimated slits only"
-        )
+    """With Param2 the rays spread across the slit and along it."""
+    across_slope, along_slope, *_ = (max(slope, 0.0) for slope in _parameters(section, "Param2"))
     center, along, length = _segment(section, frame)
     direction = _common(section, frame)["direction"]
     cosine = np.dot(along, direction) / (np.linalg.norm(along) * np.linalg.norm(direction) or 1.0)
-    if abs(cosine) > _RIGHT:
-        raise InvalidInput("Optode.Source.Param1 and Dir are not at right angles; this engine has upright slits only")
-    return Source(kind="slit", position_mm=center, direction=direction, width_axis=along, width_mm=length)
+    sizes: dict[str, Any] = {"width_mm": length, "spread_across": across_slope, "spread_along": along_slope}
+    if abs(cosine) > _RIGHT:  # light at an angle; a slit has no height, but it needs an axis
+        sizes["height_axis"] = tuple(np.cross(direction, along).tolist())
+    return Source(kind="slit", position_mm=center, direction=direction, width_axis=along, **sizes)
 
 
 def _segment(section: Section, frame: McxFrame) -> tuple[Any, Any, float]:
@@ -289,6 +297,38 @@ def _fourier(section: Section, frame: McxFrame) -> Source:
     )  # fmt: skip
 
 
+def _fourierx(section: Section, frame: McxFrame) -> Source:
+    """The second edge is as long as Param1[3], across the first and Dir; Param2 has cycles, phase (turns) and 1 - m."""
+    rectangle = _rectangle_on(section, frame)
+    across, up, phase, flat = _parameters(section, "Param2")
+    return Source(
+        kind="fourier", cycles_across=across, cycles_up=up, phase_deg=360.0 * (phase % 1.0), modulation=1.0 - flat,
+        **rectangle,
+    )  # fmt: skip
+
+
+def _fourierx2d(section: Section, frame: McxFrame) -> Source:
+    """As `_fourierx`; Param2 has the cycles and the phases (turns) of both edges."""
+    rectangle = _rectangle_on(section, frame)
+    across, up, phase, phase_up = _parameters(section, "Param2")
+    return Source(
+        kind="fourier_2d", cycles_across=across, cycles_up=up, phase_deg=360.0 * (phase % 1.0),
+        phase_up_deg=360.0 * (phase_up % 1.0), **rectangle,
+    )  # fmt: skip
+
+
+def _rectangle_on(section: Section, frame: McxFrame) -> dict[str, Any]:
+    """What a rectangle is made of whose first edge and the length of the second are given."""
+    *edge, length = _parameters(section, "Param1")
+    if not length > 0:
+        raise InvalidInput(f"Optode.Source.Param1[3] is {length:g}; give the length of the second edge in voxels")
+    direction = np.array(_common(section, frame)["direction"])
+    second = np.cross(direction, edge)
+    norm = float(np.linalg.norm(second)) or 1.0
+    fields = {**section.fields, "Param1": [*edge, 0.0], "Param2": [*(second * (length / norm)).tolist(), 0.0]}
+    return _rectangle(Section(section.name, fields, section.root), frame)[0]
+
+
 def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]:
     """What a rectangle is made of, and whether its second edge runs against our height."""
     common = _common(section, frame)
@@ -301,10 +341,6 @@ def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]
             "Optode.Source.Param1, Param2 or Dir is zero or too long; give edges and direction of a rectangle"
         )
     u, v, w = edges[0] / lengths[0], edges[1] / lengths[1], normal / np.linalg.norm(normal)
-    if max(abs(u @ v), abs(u @ w), abs(v @ w)) > _RIGHT:
-        raise InvalidInput(
-            "Optode.Source.Param1, Param2 and Dir are not at right angles; this engine has upright rectangles only"
-        )
     center = np.array(common["position_mm"]) + (edges[0] + edges[1]) * frame.unit_mm / 2
     rectangle = common | {
         "position_mm": tuple(center),
@@ -312,6 +348,8 @@ def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]
         "height_mm": lengths[1] * frame.unit_mm,
         "width_axis": tuple(u),
     }
+    if max(abs(u @ v), abs(u @ w), abs(v @ w)) > _RIGHT:  # a parallelogram, or light at an angle
+        return rectangle | {"height_axis": tuple(v)}, False
     return rectangle, bool(np.cross(w, u) @ v < 0)
 
 
@@ -353,13 +391,15 @@ _READERS: Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]]
     ("planar", "along"): _planar,
     ("pattern", "along"): _pattern,
     ("slit", "every side"): _line,
-    ("line", "every side"): _line,
+    ("line", None): _radial_line,
     ("slit", "along"): _slit,
     ("ring", "along"): partial(_disk, kind="disk"),
     ("ring", "cosine law"): partial(_disk, kind="lambertian"),
     ("pattern3d", "every side"): _volume,
     ("pencilarray", "along"): _pencil_array,
     ("fourier", "along"): _fourier,
+    ("fourierx", "along"): _fourierx,
+    ("fourierx2d", "along"): _fourierx2d,
     ("hyperboloid", None): _hyperboloid,
     ("arcsine", None): _arcsine,
     ("zgaussian", None): _zgaussian,
@@ -385,6 +425,8 @@ _TYPES = {  # of MCX, where it has the kind
     "volume": "pattern3d",
     "pencil_array": "pencilarray",
     "fourier": "fourier",
+    "fourier_2d": "fourierx2d",
+    "radial_line": "line",
 }
 
 
@@ -398,11 +440,17 @@ def write_source(source: Source, domain: Domain, frame: McxFrame) -> dict[str, A
     fields: dict[str, Any] = {"Type": _TYPES[source.kind], "Pos": center, "Dir": direction}
     if source.kind == "volume":
         fields |= _written_volume(source, center, domain, unit)
+    if source.kind == "fourier_2d" or (source.kind == "fourier" and not _has_whole_cycles(source)):
+        fields |= _written_fringes(source, domain, unit)
     elif source.kind in RECTANGLES and source.kind != "slit":
         fields |= _written_rectangle(source, center, width * source.width_mm / unit, height * source.height_mm / unit)
-    elif source.kind in ("line", "slit"):
+    elif source.kind in ("line", "slit", "radial_line"):
         along = (width * source.width_mm if source.kind == "slit" else direction * source.length_mm) / unit
         fields |= {"Pos": center - along / 2, "Param1": [*along.tolist(), 0.0]}
+        if source.kind == "radial_line":
+            fields |= _written_wedge(source, width, height)
+        elif source.spread_across or source.spread_along:
+            fields["Param2"] = [source.spread_across, source.spread_along, 0.0, 0.0]
     elif sizes := _written_sizes(source, domain, unit):
         fields["Param1"] = [*sizes, 0.0, 0.0, 0.0][:4]
     if source.sector_deg is not None and fields["Type"] == "disk":
@@ -412,6 +460,13 @@ def write_source(source: Source, domain: Domain, frame: McxFrame) -> dict[str, A
     if launch := _written_launch(source, unit):
         fields["Dir"] = [*direction.tolist(), launch]
     return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in fields.items()}
+
+
+def _written_wedge(source: Source, width: Array, height: Array) -> dict[str, Any]:
+    """The middle of the sector into which a line shines, and half of the sector, radians; 0 for all around."""
+    start, stop = (math.radians(angle) for angle in source.sector_deg or (0.0, 0.0))
+    middle = (start + stop) / 2
+    return {"Dir": width * math.cos(middle) + height * math.sin(middle), "Param2": [(stop - start) / 2, 0.0, 0.0, 0.0]}
 
 
 def _written_sizes(source: Source, domain: Domain, unit_mm: float) -> tuple[float, ...]:
@@ -500,12 +555,31 @@ def _written_volume(source: Source, center: Array, domain: Domain, unit_mm: floa
     }
 
 
+def _has_whole_cycles(source: Source) -> bool:
+    return not (source.cycles_across % 1 or source.cycles_up % 1)
+
+
+def _written_fringes(source: Source, domain: Domain, unit_mm: float) -> dict[str, Any]:
+    """Any cycles along both edges; the second edge is the one across the first and the direction."""
+    width, height, direction = domain.direction_to_grid(source.frame())
+    first, second = width * source.width_mm / unit_mm, np.cross(direction, width) * source.height_mm / unit_mm
+    up, phase, phase_up = source.cycles_up, source.phase_deg / 360.0, source.phase_up_deg / 360.0
+    if abs(width @ direction) > _RIGHT or abs(np.cross(direction, width) @ height) < 1.0 - _RIGHT:
+        raise InvalidInput("the source's width, height and direction are not at right angles, as MCX needs them here")
+    if np.cross(direction, width) @ height < 0:  # it runs against our height: from the other end of it
+        phase, phase_up, up = phase + up * (source.kind == "fourier"), phase_up + up, -up
+    corner = domain.world_to_grid(source.position_mm) / unit_mm - (first + second) / 2
+    fields = {"Pos": corner, "Param1": [*first.tolist(), source.height_mm / unit_mm]}
+    if source.kind == "fourier":
+        numbers = [source.cycles_across, up, phase % 1.0, 1.0 - source.modulation]
+        return fields | {"Type": "fourierx", "Param2": numbers}
+    if source.modulation != 1.0:
+        raise InvalidInput(f"the source's modulation is {source.modulation:g}; MCX has 1 only where both edges have it")
+    return fields | {"Type": "fourierx2d", "Param2": [source.cycles_across, up, phase % 1.0, phase_up % 1.0]}
+
+
 def _written_modulation(source: Source) -> tuple[float, float]:
     """Cycles and phase of a modulated rectangle in one number, and cycles and lack of modulation in another."""
-    if source.cycles_across % 1 or source.cycles_up % 1:
-        raise InvalidInput(
-            f"the source has {source.cycles_across:g} and {source.cycles_up:g} cycles; MCX has whole cycles only"
-        )
     if not source.modulation > 0:
         raise InvalidInput("the source's modulation is 0; write it as kind 'planar'")
     return source.cycles_across + source.phase_deg / 360.0 % 1.0, source.cycles_up + 1.0 - source.modulation

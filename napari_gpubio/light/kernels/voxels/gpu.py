@@ -22,8 +22,8 @@ _MOST = 2**32 - 1
 
 # The structs of the kernels' parameters, as in photon.cuh and voxels.cu.
 SCENE = struct_layout(
-    dict.fromkeys(("rows", "media", "mua", "mus"), POINTER)
-    | dict.fromkeys(("media_rows", "nx", "ny", "nz", "stride_x", "stride_y"), np.int32)
+    dict.fromkeys(("rows", "media", "mua", "mus", "g", "n", "phase"), POINTER)
+    | dict.fromkeys(("phase_count", "media_rows", "nx", "ny", "nz", "stride_x", "stride_y"), np.int32)
     | dict.fromkeys(("hx", "hy", "hz"), np.float32)
     | dict.fromkeys(("faces", "refraction", "specular"), np.int32)
     | {"threshold": np.float32, "edges": POINTER, "gates": np.int32, "end": np.float32, "kind": np.int32}
@@ -255,6 +255,7 @@ def inputs_of(problem: VoxelProblem) -> dict[str, npt.NDArray[Any]]:
     """Arrays of a `SCENE`; those that are empty are not looked at."""
     p, sources = problem, problem.source_table
     arrays = {"rows": p.rows, "media": p.media, "mua": p.mua, "mus": p.mus, "edges": p.gate_edges}
+    arrays |= {"g": p.g, "n": p.n, "phase": p.phase}
     arrays |= {name: getattr(sources, name) for name in ("pattern", "angles", "chances", "places")}
     shares = np.zeros(0, np.float32) if p.shares is None else p.shares
     arrays |= {"source": sources.numbers, "shares": shares, "detectors": p.detector_numbers}
@@ -267,6 +268,7 @@ def numbers_of(problem: VoxelProblem) -> dict[str, Any]:
     p, s = problem, problem.settings
     (nx, ny, nz), (hx, hy, hz) = p.size, p.edges_mm
     return {
+        "phase_count": len(p.phase),
         "media_rows": p.media_rows,
         "nx": nx,
         "ny": ny,
@@ -297,7 +299,8 @@ def defines_of(problem: VoxelProblem) -> tuple[str, ...]:
     label = "unsigned char" if problem.rows.itemsize == 1 else "unsigned short"
     return (
         f"LABEL={label}",
-        f"CONTINUOUS={int(problem.domain.is_continuous)}",
+        f"CONTINUOUS={2 if problem.has_own_g_or_n else int(problem.domain.is_continuous)}",
+        f"PHASE_TABLE={int(problem.domain.phase_function is not None)}",
         f"DETECT={int(bool(problem.detectors))}",
         f"GATED={int(problem.gates > 1 or problem.gate_edges[0] > 0)}",
         f"THIN={int(problem.is_thin)}",

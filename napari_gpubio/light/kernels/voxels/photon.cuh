@@ -31,6 +31,10 @@ struct Scene {
     const float* media;
     const float* mua;
     const float* mus;
+    const float* g;  // and n of each voxel, where they are given voxel by voxel; the table of a phase function
+    const float* n;
+    const float* phase;
+    int phase_count;
     int media_rows;
     int nx, ny, nz, stride_x, stride_y;  // size without the rim, and strides with it
     float hx, hy, hz;  // voxel edges, mm
@@ -59,9 +63,14 @@ struct Scene {
 
 __device__ __forceinline__ int row_at(const Scene& scene, int cell) { return __ldg(scene.rows + cell); }
 
-__device__ __forceinline__ float n_of(const Scene& scene, int row)
+// Refractive index of a voxel, or of the outside.
+__device__ __forceinline__ float index_at(const Scene& scene, int row, int cell)
 {
+#if CONTINUOUS > 1
+    return __ldg(scene.n + cell);
+#else
     return __ldg(scene.media + MEDIUM_NUMBERS * row + 3);
+#endif
 }
 
 __device__ __forceinline__ Medium medium_at(const Scene& scene, int row, int cell)
@@ -74,6 +83,11 @@ __device__ __forceinline__ Medium medium_at(const Scene& scene, int row, int cel
     m.mus = __ldg(scene.mus + cell);
     m.free_path = 1.0f / fmaxf(m.mus, 1e-20f);
     m.reach = 2.0f * (1.0f / fmaxf(m.mua, 1e-20f));
+#endif
+#if CONTINUOUS > 1
+    m.g = __ldg(scene.g + cell);
+    m.n = __ldg(scene.n + cell);
+    m.per_n = 1.0f / m.n;
 #endif
     return m;
 }
@@ -246,7 +260,7 @@ __device__ __forceinline__ bool enter(const Scene& scene, Vector at, Packet* pho
     }
     if (row == EDGE) return false;
     if (entered < 0) entered = outer_face(scene, cell, p, u);
-    const float n1 = n_of(scene, OUTSIDE), n2 = n_of(scene, row);
+    const float n1 = __ldg(scene.media + MEDIUM_NUMBERS * OUTSIDE + 3), n2 = index_at(scene, row, cell);
     if (scene.specular && entered >= 0 && n1 != n2) {
         float ct;
         *lost = fresnel(fabsf(part(u, entered)), n1, n2, &ct);

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.jit import helper, leaf
+from napari_gpubio.core.jit import helper, leaf, pruned
 from napari_gpubio.light.kernels.physics import ONE, ZERO, fresnel
 from napari_gpubio.light.kernels.voxels.problem import EDGE, MIRROR, OUTSIDE
 
@@ -46,6 +46,8 @@ class Scene(NamedTuple):
         Voxel edges, mm.
     rows, media, mua, mus
         Media row of each voxel, the table of media, and coefficients of each voxel (empty without continuous media).
+    g, n, phase
+        g and refractive index of each voxel, and the table of a phase function; None where there are none.
     faces
         Rules of the six faces, three bits each.
     refraction, specular
@@ -80,6 +82,9 @@ class Scene(NamedTuple):
     media: Floats
     mua: Floats
     mus: Floats
+    g: Floats | None
+    n: Floats | None
+    phase: Floats | None
     faces: int
     refraction: bool
     specular: bool
@@ -174,6 +179,14 @@ def voxel_of(a, h, count):
     return 0 if i < 0 else count - 1 if i > count - 1 else i
 
 
+@pruned
+def index_at(own, media, row, cell):
+    """Refractive index of a voxel, or of the outside."""
+    if own is None:
+        return media[row, 3]
+    return own[cell]
+
+
 @leaf
 def outer_face(scene, cell, px, py, pz, ux, uy, uz):
     """Axis of the outer face of the tissue that a photon starts on, which counts as coming from outside, or -1."""
@@ -239,7 +252,7 @@ def enter(scene, ax, ay, az, ux, uy, uz):
         return False, 0, 0, px, py, pz, ux, uy, uz, ZERO
     if entered < 0:
         entered = outer_face(scene, cell, px, py, pz, ux, uy, uz)
-    n1, n2, lost = scene.media[OUTSIDE, 3], scene.media[row, 3], ZERO
+    n1, n2, lost = scene.media[OUTSIDE, 3], index_at(scene.n, scene.media, row, cell), ZERO
     if scene.specular and entered >= 0 and n1 != n2:
         u = ux if entered == 0 else uy if entered == 1 else uz
         lost, ct = fresnel(abs(u), n1, n2)

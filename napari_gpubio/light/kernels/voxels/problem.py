@@ -14,11 +14,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import rotation_of
 from napari_gpubio.core.tensor_components import matrices, rotate_tensors
 from napari_gpubio.light.batches import BatchedProblem
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.kernels.voxels.source_table import SourceTable, source_table
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.scattering_tensors import PRODUCT, SCATTERING_MODELS, extreme_eigenvalues
-from napari_gpubio.light.settings import FACE_RULES, LightSettings
+from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
 from napari_gpubio.light.source import KINDS, RECTANGLES, AnySource, Source, one_or_all
 from napari_gpubio.light.surface import label_at
 
@@ -31,8 +31,8 @@ OUTSIDE, EDGE = 0, 1
 FIRST_MEDIUM = 2  # row of the first medium, behind these
 DEFAULT, ESCAPE, FRESNEL, MIRROR, CYCLIC = range(5)
 # Where photons of a source start, and how they leave; both make a number, shape + EMISSION_STEP * emission.
-POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST, VOLUME = range(11)
-COLLIMATED, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN, ANGLES = range(9)
+POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST, VOLUME, FOURIER_2D = range(12)
+COLLIMATED, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN, ANGLES, AROUND, SPREAD = range(11)
 EMISSION_STEP = 16
 # Parts of the energy tally.
 SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
@@ -58,6 +58,8 @@ _MADE_OF = {
     "slit": (RECTANGLE, COLLIMATED),
     "pencil_array": (ARRAY, COLLIMATED),
     "fourier": (FOURIER, COLLIMATED),
+    "fourier_2d": (FOURIER_2D, COLLIMATED),
+    "radial_line": (LINE, AROUND),
     "hyperboloid": (WAIST, COLLIMATED),
     "even_cone": (POINT, EVEN),
     "normal_cone": (POINT, NORMAL),
@@ -111,7 +113,7 @@ class VoxelProblem(BatchedProblem):
     domain: Domain
     source: Source
     settings: LightSettings
-    detectors: Sequence[Detector] = ()
+    detectors: Sequence[AnyDetector] = ()
     batch_size: int = 0
     others: Sequence[Source] = ()
     shares: npt.NDArray[np.float32] | None = None
@@ -193,6 +195,39 @@ class VoxelProblem(BatchedProblem):
             return self.media[self.rows, column]
         return np.pad(values, 1).ravel()
 
+    @cached_property
+    def g(self) -> npt.NDArray[np.float32]:
+        """g of every voxel of the padded grid, flat; empty unless g or n are given voxel by voxel."""
+        return self._by_voxel(self.domain.g, 2)
+
+    @cached_property
+    def n(self) -> npt.NDArray[np.float32]:
+        """Refractive index of every voxel of the padded grid, flat, that of the outside where there is no tissue.
+
+        Empty unless g or n are given voxel by voxel.
+        """
+        return self._by_voxel(self.domain.n, 3)
+
+    @property
+    def has_own_g_or_n(self) -> bool:
+        """Whether g or n are given voxel by voxel, so that there are volumes of both."""
+        return self.domain.g is not None or self.domain.n is not None
+
+    def _by_voxel(self, values: Array | None, column: int) -> npt.NDArray[np.float32]:
+        """A volume, or the labels' numbers in its place; the table's where there is no tissue."""
+        if not self.has_own_g_or_n:
+            return np.zeros(0, np.float32)
+        of_rows = self.media[self.rows, column]
+        if values is None:
+            return of_rows
+        return np.where(self.rows < FIRST_MEDIUM, of_rows, np.pad(values, 1).ravel())
+
+    @cached_property
+    def phase(self) -> npt.NDArray[np.float32]:
+        """Cosines of the scattering angle at equal steps of their distribution; empty for Henyey and Greenstein's."""
+        table = self.domain.phase_function
+        return np.zeros(0, np.float32) if table is None else table.cosines.astype(np.float32)
+
     @property
     def is_thin(self) -> bool:
         """Whether light mostly crosses voxels without being scattered there; decides about speed only."""
@@ -255,6 +290,8 @@ class VoxelProblem(BatchedProblem):
             emission = ANGLES
         if emission == COLLIMATED and shape != WAIST and self._focus_mm:
             emission = FOCUSED
+        elif self.source.kind == "slit" and (self.source.spread_along or self.source.spread_across):
+            emission = SPREAD
         return shape + EMISSION_STEP * emission
 
     @property
@@ -276,9 +313,10 @@ class VoxelProblem(BatchedProblem):
 
         Position, frame, two sizes, 1 - cosine of the opening, angle in turns, focus (mm); then of a disk the inner
         radius over the outer one, squared, and start and extent of the sector in turns (0: all of it); of an array its
-        columns and rows; of a modulated rectangle cycles along both edges, phase in turns, and amplitude; of a
-        hyperboloid its Rayleigh length (mm); of a volume its cells along the three axes, and its length (mm). The last
-        two are place and length of a table of launch angles, negative if only these angles occur.
+        columns and rows; of a modulated rectangle cycles along both edges, phase in turns, amplitude, and the phase of
+        the second edge, if it has one; of a hyperboloid its Rayleigh length (mm); of a slit the spread of slopes; of a
+        line that shines around itself the sector, as of a disk; of a volume its cells along the three axes, and its
+        length (mm). The last two are place and length of a table of launch angles, negative if only these angles occur.
         """
         s, numbers = self.source, np.zeros(SOURCE_NUMBERS)
         numbers[:3] = self.domain.world_to_grid(s.position_mm)
@@ -294,8 +332,17 @@ class VoxelProblem(BatchedProblem):
             "lambertian": self._disk_numbers,
             "pencil_array": (s.columns, s.rows),
             "fourier": (s.cycles_across, s.cycles_up, s.phase_deg / 360.0, s.modulation),
+            "fourier_2d": (
+                s.cycles_across,
+                s.cycles_up,
+                s.phase_deg / 360.0,
+                s.modulation,
+                s.phase_up_deg / 360.0,
+            ),
             "hyperboloid": (s.rayleigh_mm,),
             "volume": (*np.asarray(s.pattern).shape, s.length_mm),
+            "slit": (s.spread_along, s.spread_across),
+            "radial_line": (0.0, *self._sector_turns),
         }.get(s.kind, ())
         numbers[17 : 17 + len(own)] = own
         numbers[23] = -len(self.angles) if s.launch_angles_are_discrete else len(self.angles)
@@ -303,16 +350,19 @@ class VoxelProblem(BatchedProblem):
 
     @property
     def _disk_numbers(self) -> tuple[float, ...]:
-        s = self.source
-        start, stop = s.sector_deg or (0.0, 0.0)
-        return (s.inner_radius_mm / s.radius_mm) ** 2, start / 360.0, (stop - start) / 360.0
+        return (self.source.inner_radius_mm / self.source.radius_mm) ** 2, *self._sector_turns
+
+    @property
+    def _sector_turns(self) -> tuple[float, float]:
+        start, stop = self.source.sector_deg or (0.0, 0.0)
+        return start / 360.0, (stop - start) / 360.0
 
     def _half_angle(self) -> float:
         if self.source.kind != "fiber":
             return math.radians(self.source.half_angle_deg)
         n = self.domain.outside_n
-        if label := label_at(self.domain.labels, self.domain.affine, self.source.position_mm):
-            n = self.domain.medium(label).n
+        if label_at(self.domain.labels, self.domain.affine, self.source.position_mm):
+            n = self.domain.medium_at(self.source.position_mm).n
         if self.source.numerical_aperture > n:
             raise InvalidInput(
                 f"the fiber's numerical aperture is {self.source.numerical_aperture:g}, more than the refractive index "
@@ -370,6 +420,9 @@ class VoxelProblem(BatchedProblem):
         """Detectors along the volume's axes; see `detector_at` of the backends; shape (D, DETECTOR_NUMBERS)."""
         table = np.zeros((len(self.detectors), DETECTOR_NUMBERS))
         for line, detector in zip(table, self.detectors, strict=True):
+            if not isinstance(detector, Detector):
+                line[3] = -1.0 - FACES.index(detector.face)
+                continue
             line[:3] = self.domain.world_to_grid(detector.position_mm)
             line[3] = detector.radius_mm**2
             line[7] = NEVER
@@ -424,6 +477,8 @@ class VoxelProblem(BatchedProblem):
     def bound_mm(self) -> float:
         """The most that one photon can book at once: its largest weight times its longest path, mm."""
         slowest = min(float(self.media[FIRST_MEDIUM:, 3].min()), 1e9)
+        if self.has_own_g_or_n:
+            slowest = float(self.n[self.rows >= FIRST_MEDIUM].min())
         heaviest = self.heaviest * max(1.0, 10.0 * self.settings.roulette_threshold)
         return heaviest * (float(self.gate_edges[-1]) / slowest + 4.0 * float(np.linalg.norm(self.edges_mm)))
 
@@ -458,7 +513,8 @@ class VoxelProblem(BatchedProblem):
         words += (self.anisotropy,) if self.tensors is not None else ()
         found = hashlib.sha256(repr(words).encode())
         arrays = (self.rows, self.media, self.mua, self.mus, self.edges_mm, self.source_numbers, self.pattern)
-        for array in (*arrays, self.gate_edges, self.detector_numbers, *(self.tensors or ())):
+        own = (self.g, self.n, self.phase, *(self.tensors or ()))
+        for array in (*arrays, self.gate_edges, self.detector_numbers, *own):
             found.update(np.ascontiguousarray(array).data)
         for more in (self.angles, self.shares):
             if more is not None and more.size:
@@ -487,7 +543,7 @@ class VoxelProblem(BatchedProblem):
         per_cell = (per_cell + 8 * bool(self.settings.exit_map)) * self.patterns
         if self.shares is not None:  # tallies of one pattern are copied for folding
             per_cell += 8 * tallies * self.halves * self.gates
-        per_cell += self.rows.itemsize + 8 * self.domain.is_continuous
+        per_cell += self.rows.itemsize + 8 * self.domain.is_continuous + 8 * self.has_own_g_or_n
         alike = self.media.nbytes + self.pattern.nbytes + self.energy_size * 8 * self.batch_count
         alike += sum(array.nbytes for array in self.tensors or ())
         return self.cells * per_cell + alike

@@ -4,8 +4,10 @@
 #include "photon.cuh"
 
 // Where photons of a source start, and how they leave; the source's kind is shape + EMISSION_STEP * emission.
-enum Shape { POINT = 0, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST, VOLUME };
-enum Emission { COLLIMATED = 0, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN, ANGLES };
+enum Shape { POINT = 0, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST, VOLUME, FOURIER_2D };
+enum Emission {
+    COLLIMATED = 0, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN, ANGLES, AROUND, SPREAD
+};
 enum { EMISSION_STEP = 16 };
 
 // What has been drawn: three numbers from 0 to 1 and a turn for the place, one and a turn for the direction.
@@ -77,6 +79,19 @@ __device__ __forceinline__ Vector unit(float x, float y, float z)
     return Vector{x * scale, y * scale, z * scale};
 }
 
+// Modulation of a rectangle's irradiance, from -1 to 1, at a point from 0 to 1 along both edges.
+__device__ __forceinline__ float fringes(const float* source, int shape, float u0, float u1)
+{
+    float cosine, across, up;
+    if (shape == FOURIER) {
+        turned_by(source[17] * u0 + source[18] * u1 + source[19], &cosine, &across);
+        return cosine;
+    }
+    turned_by(source[17] * u0 + source[19], &cosine, &across);
+    turned_by(source[18] * u1 + source[21], &cosine, &up);
+    return across * up;
+}
+
 // A point of a ring or sector, an array, fringes or a beam that narrows, mm; that of another shape stays.
 __device__ __forceinline__ void rare_place(
     const float* source, int shape, const Drawn& drawn, float* x, float* y, Xoshiro* random)
@@ -98,14 +113,13 @@ __device__ __forceinline__ void rare_place(
     if (shape == ARRAY) {
         u0 = spot(u0, source[17]);
         u1 = spot(u1, source[18]);
-    } else if (shape == FOURIER) {
-        float cosine, sine;
-        turned_by(source[17] * u0 + source[18] * u1 + source[19], &cosine, &sine);
-        while (u2 * (1.0f + source[20]) > 1.0f + source[20] * cosine) {  // drawn again until it is accepted
+    } else if (shape == FOURIER || shape == FOURIER_2D) {
+        float fringe = fringes(source, shape, u0, u1);
+        while (u2 * (1.0f + source[20]) > 1.0f + source[20] * fringe) {  // drawn again until it is accepted
             u0 = random->uniform();
             u1 = random->uniform();
             u2 = random->uniform();
-            turned_by(source[17] * u0 + source[18] * u1 + source[19], &cosine, &sine);
+            fringe = fringes(source, shape, u0, u1);
         }
     } else {
         return;
@@ -140,6 +154,15 @@ __device__ __forceinline__ Vector rare_direction(
         return unit(-ahead * x, -ahead * y, ahead * focus);
     }
     if (emission <= COSINE) return given;
+    if (emission == SPREAD) {
+        const float r = sqrtf(2.0f * minus_log(drawn.v));
+        return unit(source[17] * (r * drawn.ca), source[18] * (r * drawn.sa), 1.0f);
+    }
+    if (emission == AROUND) {
+        float ca = drawn.ca, sa = drawn.sa;
+        if (source[19] > 0.0f) turned_by(source[18] + drawn.v * source[19], &ca, &sa);
+        return Vector{ca, sa, 0.0f};
+    }
     float share = drawn.v;
     if (emission == NORMAL || emission == ZGAUSSIAN)
         share = sqrtf(2.0f * minus_log(drawn.u0)) * (emission == NORMAL ? drawn.cp : 1.0f - 2.0f * drawn.u1);

@@ -16,6 +16,7 @@ from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO
 from napari_gpubio.light.kernels.voxels.photon import Floats
 from napari_gpubio.light.kernels.voxels.problem import (
     ANGLES,
+    AROUND,
     ARRAY,
     COLLIMATED,
     CONE,
@@ -25,6 +26,7 @@ from napari_gpubio.light.kernels.voxels.problem import (
     EMISSION_STEP,
     FOCUSED,
     FOURIER,
+    FOURIER_2D,
     GAUSSIAN,
     LINE,
     NORMAL,
@@ -32,6 +34,7 @@ from napari_gpubio.light.kernels.voxels.problem import (
     POINT,
     RECTANGLE,
     SOURCE_NUMBERS,
+    SPREAD,
     VOLUME,
     WAIST,
     ZGAUSSIAN,
@@ -122,6 +125,17 @@ def unit(x, y, z):
     return x * scale, y * scale, z * scale
 
 
+@leaf
+def fringes(source, shape, u0, u1):
+    """Modulation of a rectangle's irradiance, from -1 to 1, at a point from 0 to 1 along both edges."""
+    if shape == FOURIER:
+        cosine, _ = turned_by(source[17] * u0 + source[18] * u1 + source[19])
+        return cosine
+    _, across = turned_by(source[17] * u0 + source[19])
+    _, up = turned_by(source[18] * u1 + source[21])
+    return across * up
+
+
 @helper
 def rare_place(source, shape, drawn, x, y, state):
     """A point of a ring or sector, an array, fringes or a beam that narrows, mm; that of another shape stays."""
@@ -136,13 +150,13 @@ def rare_place(source, shape, drawn, x, y, state):
         return r * (cp - behind * sp), r * (sp + behind * cp), state
     if shape == ARRAY:
         u0, u1 = spot(u0, source[17]), spot(u1, source[18])
-    elif shape == FOURIER:
-        cosine, _ = turned_by(source[17] * u0 + source[18] * u1 + source[19])
-        while u2 * (ONE + source[20]) > ONE + source[20] * cosine:  # drawn again until it is accepted
+    elif shape == FOURIER or shape == FOURIER_2D:
+        fringe = fringes(source, shape, u0, u1)
+        while u2 * (ONE + source[20]) > ONE + source[20] * fringe:  # drawn again until it is accepted
             u0, state = uniform(state)
             u1, state = uniform(state)
             u2, state = uniform(state)
-            cosine, _ = turned_by(source[17] * u0 + source[18] * u1 + source[19])
+            fringe = fringes(source, shape, u0, u1)
     else:
         return x, y, state
     return (u0 - HALF) * source[12], (u1 - HALF) * source[13], state
@@ -177,6 +191,13 @@ def rare_direction(origin, shape, emission, drawn, x, y, given):
         return unit(-ahead * x, -ahead * y, ahead * focus)
     if emission <= COSINE:
         return given
+    if emission == SPREAD:
+        r = math.sqrt(_F(2.0) * minus_log(v))
+        return unit(source[17] * (r * ca), source[18] * (r * sa), ONE)
+    if emission == AROUND:
+        if source[19] > ZERO:
+            ca, sa = turned_by(source[18] + v * source[19])
+        return ca, sa, ZERO
     share = v
     if emission == NORMAL or emission == ZGAUSSIAN:
         share = math.sqrt(_F(2.0) * minus_log(u0)) * (cp if emission == NORMAL else ONE - _F(2.0) * u1)

@@ -25,6 +25,7 @@ from napari_gpubio.light.kernels.voxels.fibers import along_fibers, beside_fiber
 from napari_gpubio.light.kernels.voxels.photon import (
     Floats,
     enter,
+    index_at,
     mirrored,
     refracted,
     rule_of,
@@ -178,6 +179,25 @@ def medium_at(media, mua, mus, row, cell):
     return mua[cell], mus[cell], media[row, 2], media[row, 3], free_path, media[row, 5], reach
 
 
+@pruned
+def own_g_and_n(gs, ns, cell, g, n, per_n):
+    """g, refractive index and its inverse where they are given voxel by voxel; else those of the label."""
+    if gs is None:
+        return g, n, per_n
+    return gs[cell], ns[cell], ONE / ns[cell]
+
+
+@pruned
+def deflection(table, g, u):
+    """Cosine of the scattering angle at a random number, from a table of it where there is one."""
+    if table is None:
+        return scattering_cosine(g, u)
+    place = u * _F(len(table) - 1)
+    low = min(np.int64(place), len(table) - 2)
+    part = place - _F(low)
+    return table[low] + part * (table[low + 1] - table[low])
+
+
 @leaf
 def gate_after(edges, gate, optical):
     """Time gate of an optical path, given that of a shorter one; -1 before the first gate."""
@@ -205,13 +225,27 @@ def behind_face(scene, cell, axis, forward):
     return following, row, rule
 
 
-@helper
-def detector_at(detectors, x, y, z):
-    """Which detector an escaping photon hits, or -1.
+@leaf
+def face_of(scene, cell, following):
+    """Face of the grid between a voxel and the one that follows on the path, or -1 inside the grid."""
+    if scene.rows[following] != EDGE:
+        return -1
+    step = following - cell
+    axis = 2 if abs(step) == 1 else 1 if abs(step) == scene.stride_y else 0
+    return 2 * axis + (1 if step > 0 else 0)
 
-    A detector: center, radius^2, normal (0 for a sphere), half thickness.
+
+@helper
+def detector_at(detectors, face, x, y, z):
+    """Which detector a photon hits that escapes, through a face of the grid or inside it (-1); -1 for none.
+
+    A detector: center, radius^2, normal (0 for a sphere), half thickness. A whole face has -1 - its number as radius^2.
     """
     for d in range(len(detectors)):
+        if detectors[d, 3] < ZERO:
+            if _F(face) == -ONE - detectors[d, 3]:
+                return d
+            continue
         dx, dy, dz = x - detectors[d, 0], y - detectors[d, 1], z - detectors[d, 2]
         axial = dx * detectors[d, 4] + dy * detectors[d, 5] + dz * detectors[d, 6]
         if dx * dx + dy * dy + dz * dz - axial * axial <= detectors[d, 3] and abs(axial) <= detectors[d, 7]:
@@ -220,13 +254,17 @@ def detector_at(detectors, x, y, z):
 
 
 @helper
-def list_photon(scene, tallies, paths, item, cell, where, direction, state):
-    """Add an escaping photon to the list if it hits a detector; ``state``: weight, optical path, scattering events."""
+def list_photon(scene, tallies, paths, item, cells, where, direction, state):
+    """Add a photon to the list that escapes from one cell to another, if it hits a detector.
+
+    ``state``: weight, optical path, scattering events.
+    """
+    cell, following = cells
     i, j, k = cell // scene.stride_x - 1, cell // scene.stride_y % (scene.ny + 2) - 1, cell % scene.stride_y - 1
     px, py, pz = where
     weight, optical, scatterings = state
     x, y, z = _F(i) * scene.hx + px, _F(j) * scene.hy + py, _F(k) * scene.hz + pz
-    detector = detector_at(scene.detectors, x, y, z)
+    detector = detector_at(scene.detectors, face_of(scene, cell, following), x, y, z)
     if detector < 0:
         return
     place = atomic_add(tallies.detected, 0, 1)
@@ -272,6 +310,7 @@ def trace_photons(start, stop, first, scene, tallies):
             continue
         w = ONE - lost
         mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, own_row, cell)
+        g, n, per_n = own_g_and_n(scene.g, scene.n, cell, g, n, per_n)
         mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
         ax, ay, az = mirrored(px, ux, hx), mirrored(py, uy, hy), mirrored(pz, uz, hz)  # mm to the faces ahead
         sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
@@ -307,7 +346,7 @@ def trace_photons(start, stop, first, scene, tallies):
                 bits, state = next_bits(state)
                 cp, sp = turn(bits)
                 vx, vy, vz, cosine, state = turning_point(
-                    fibers, cell, (ux, uy, uz), scattering_cosine(g, chance), chance, state
+                    fibers, cell, (ux, uy, uz), deflection(scene.phase, g, chance), chance, state
                 )
                 after = turned(vx, vy, vz, cosine, cp, sp)
                 vx, vy, vz, mus, free_path, state = beside_fibers(
@@ -370,8 +409,9 @@ def trace_photons(start, stop, first, scene, tallies):
             forward = along > ZERO
             following, row, rule = behind_face(scene, cell, axis, forward)
             reflected, bent = rule == MIRROR, False
-            if not reflected and row != own_row and (rule == FRESNEL or (scene.refraction and rule != ESCAPE)):
-                n2 = scene.media[row, 3]
+            can_differ = row != own_row or scene.n is not None
+            if not reflected and can_differ and (rule == FRESNEL or (scene.refraction and rule != ESCAPE)):
+                n2 = index_at(scene.n, scene.media, row, following)
                 if n2 != n:
                     r, ct = fresnel(abs(along), n, n2)
                     chance, state = uniform(state)
@@ -402,11 +442,14 @@ def trace_photons(start, stop, first, scene, tallies):
                     add_exit(tallies, shares, pixel, cell, w)
                 if detecting:
                     where = mirrored(ax, ux, hx), mirrored(ay, uy, hy), mirrored(az, uz, hz)
-                    list_photon(scene, tallies, paths, item, cell, where, (ux, uy, uz), (w, optical, scatterings))
+                    list_photon(
+                        scene, tallies, paths, item, (cell, following), where, (ux, uy, uz), (w, optical, scatterings)
+                    )
                 break
             cell = following
             if row != own_row or len(scene.mua) or fibers is not None:
                 own_row = row
                 mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, row, cell)
+                g, n, per_n = own_g_and_n(scene.g, scene.n, cell, g, n, per_n)
                 mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
                 limit = min((end - optical) * per_n, reach)

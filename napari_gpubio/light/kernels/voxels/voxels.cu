@@ -1,14 +1,18 @@
 // Photons through voxels, and the folding of finished batches. Counterpart: trace.py, fold.py.
-// Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there), GATED
-// (there are several time gates, or the first begins later than the light), THIN (light mostly crosses voxels without
-// being scattered there), ANISOTROPY (how light scatters where a voxel has a tensor, as ScatteringModel), SOURCE_KIND (see
-// start.cuh), SEVERAL (photons start at one of several sources, of any kinds), SHARED (patterns share photons), RECORD
-// (photons of a list are traced again: SCORES or TRAILS of record.cuh).
+// Defines: LABEL (the type of the volume), CONTINUOUS (1: coefficients voxel by voxel, 2: g and n, too), PHASE_TABLE (there
+// is a table of the phase function), DETECT (detectors are there), GATED (there are several time gates, or the first
+// begins later than the light), THIN (light mostly crosses voxels without being scattered there), ANISOTROPY (how light
+// scatters where a voxel has a tensor, as ScatteringModel), SOURCE_KIND (see start.cuh), SEVERAL (photons start at one of
+// several sources, of any kinds), SHARED (patterns share photons), RECORD (photons of a list are traced again: SCORES or
+// TRAILS of record.cuh).
 #ifndef LABEL
 #define LABEL unsigned char
 #endif
 #ifndef CONTINUOUS
 #define CONTINUOUS 0
+#endif
+#ifndef PHASE_TABLE
+#define PHASE_TABLE 0
 #endif
 #ifndef DETECT
 #define DETECT 0
@@ -175,11 +179,16 @@ __device__ __forceinline__ Tallies in_registers(Tallies tallies)
     return tallies;
 }
 
-// Which detector an escaping photon hits, or -1. A detector: center, radius^2, normal (0 for a sphere), half thickness.
-__device__ __forceinline__ int detector_at(const float* __restrict__ detectors, int count, Vector at)
+// Which detector a photon hits that escapes, through a face of the grid or inside it (-1); -1 for none. A detector:
+// center, radius^2, normal (0 for a sphere), half thickness. A whole face has -1 - its number as radius^2.
+__device__ __forceinline__ int detector_at(const float* __restrict__ detectors, int count, int face, Vector at)
 {
     for (int d = 0; d < count; ++d) {
         const float* one = detectors + DETECTOR_NUMBERS * d;
+        if (one[3] < 0.0f) {
+            if ((float)face == -1.0f - one[3]) return d;
+            continue;
+        }
         const float x = at.x - one[0], y = at.y - one[1], z = at.z - one[2];
         const float axial = x * one[4] + y * one[5] + z * one[6];
         if (x * x + y * y + z * z - axial * axial <= one[3] && fabsf(axial) <= one[7]) return d;
@@ -238,6 +247,19 @@ __device__ __forceinline__ bool launch(
     return inside;
 }
 
+// Cosine of the scattering angle at a random number, from a table of it where there is one.
+__device__ __forceinline__ float deflection(const Scene& scene, float g, float u)
+{
+#if PHASE_TABLE
+    const float place = u * (float)(scene.phase_count - 1);
+    const int low = min((int)place, scene.phase_count - 2);
+    const float a = __ldg(scene.phase + low), part = place - (float)low;
+    return a + part * (__ldg(scene.phase + low + 1) - a);
+#else
+    return scattering_cosine(g, u);
+#endif
+}
+
 // Go on in the same voxel.
 __device__ __forceinline__ void go_on(Flight* f, float length)
 {
@@ -250,7 +272,7 @@ __device__ __forceinline__ void scatter(const Scene& scene, Flight* f)
 {
     const Vector before = f->photon.u;
     const float chance = f->random.uniform();
-    float ct = scattering_cosine(f->m.g, chance);
+    float ct = deflection(scene, f->m.g, chance);
     float cp, sp;
     turn(f->random.next(), &cp, &sp);
 #if ANISOTROPY
@@ -332,8 +354,9 @@ __device__ __forceinline__ bool reflect_or_bend(const Scene& scene, Flight* f, c
 {
     Packet& photon = f->photon;
     bool reflected = rule == MIRROR;
-    if (!reflected && face.row != photon.row && (rule == FRESNEL || (scene.refraction && rule != ESCAPE))) {
-        const float n2 = n_of(scene, face.row);
+    const bool can_differ = CONTINUOUS > 1 || face.row != photon.row;
+    if (!reflected && can_differ && (rule == FRESNEL || (scene.refraction && rule != ESCAPE))) {
+        const float n2 = index_at(scene, face.row, face.next);
         if (n2 != f->m.n) {
             float ct;
             const float r = fresnel(fabsf(part(photon.u, face.axis)), f->m.n, n2, &ct);
@@ -348,15 +371,17 @@ __device__ __forceinline__ bool reflect_or_bend(const Scene& scene, Flight* f, c
     return reflected;
 }
 
-// Add a photon that escapes to the list if it hits a detector.
-__device__ __forceinline__ void list_photon(const Scene& scene, const Tallies& tallies, const Flight& f)
+// Add a photon that escapes through a face to the list if it hits a detector.
+__device__ __forceinline__ void list_photon(
+    const Scene& scene, const Tallies& tallies, const Flight& f, const Face& through)
 {
     const int cell = f.photon.cell;
     const int i = cell / scene.stride_x - 1, j = cell / scene.stride_y % (scene.ny + 2) - 1;
     const int k = cell % scene.stride_y - 1;
     const Vector u = f.photon.u, p = mirrored(scene, f.ahead, u);
     const Vector at{(float)i * scene.hx + p.x, (float)j * scene.hy + p.y, (float)k * scene.hz + p.z};
-    const int detector = detector_at(scene.detectors, scene.detector_count, at);
+    const int face = row_at(scene, through.next) == EDGE ? 2 * through.axis + (through.forward ? 1 : 0) : -1;
+    const int detector = detector_at(scene.detectors, scene.detector_count, face, at);
     const unsigned int place = detector < 0 ? tallies.capacity : atomicAdd(tallies.detected, 1u);
     if (place >= tallies.capacity) return;
     const float numbers[DETECTED_NUMBERS] = {
@@ -496,7 +521,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             if (tallies.exits) add_exit(scene, tallies, f);
 #if DETECT
             put(&f.ahead, face.axis, 0.0f);
-            list_photon(scene, tallies, f);
+            list_photon(scene, tallies, f, face);
 #endif
             alive = false;
             continue;

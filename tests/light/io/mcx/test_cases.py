@@ -11,6 +11,7 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.mcx.cases import read_mcx, write_mcx
 from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import KINDS, RECTANGLES, Source
 from tests.light.io.mcx.samples import GRAY, OUTSIDE, case, irradiance_at, without, written
@@ -103,9 +104,9 @@ def test_settings(read):
         ({"OutputType": "J"}, "those detected are replayed"),
         ({"DoNormalize": 0}, "per launched photon all the same"),
         ({"DoDCS": True}, "momentum transfer"),
-        ({"BCFlags": "______001000"}, "Whole faces cannot be detectors"),
         ({"DebugFlag": "MP"}, "DebugFlag M: the ways of"),
         ({"ReplayDet": 2}, "Not used here: Session.ReplayDet"),
+        ({"RootPath": "out"}, "Not used here: Session.RootPath"),
     ],
 )
 def test_what_is_left_out_is_noted(read, session, words):
@@ -117,6 +118,7 @@ def test_what_is_left_out_is_noted(read, session, words):
     ("root", "words"),
     [
         ({}, "Optode.Source is missing"),
+        ({"Shapes": [{"Grid": {"Size": [1, 1, 1]}}], "Help": {}}, "the volume of an input file.*open that one"),
         (without(case(), "Optode"), "Optode.Source is missing"),
         (without(case(), "Optode", "Source", "Pos"), "Optode.Source.Pos is missing"),
         (without(case(), "Optode", "Source", "Dir"), "Optode.Source.Dir is missing"),
@@ -139,13 +141,16 @@ def test_what_is_left_out_is_noted(read, session, words):
         (case(Shapes=[{"Grid": {"Tag": 0, "Size": [2, 2, 2]}}]), "every voxel is 0"),
         (case(Domain={"LengthUnit": 0}), "LengthUnit is 0"),
         (case(Domain={"Step": [1, 1, 2]}), "cubic voxels only"),
-        (case(Domain={"InverseCDF": [0.1, 0.5]}), "phase function of its own"),
-        (case(Domain={"MieScatter": [{}]}), "polarized light"),
+        (case(Domain={"InverseCDF": [0.1, 0.5, 0.4]}), r"InverseCDF\[2\] is 0.4; .* the one before is 0.5"),
+        (case(Domain={"InverseCDF": [-1.5]}), r"InverseCDF\[0\] is -1.5"),
+        (case(Domain={"InverseCDF": [0.5, 1.5]}), r"InverseCDF\[1\] is 1.5"),
+        (case(Domain={"InverseCDF": "isotropic"}), "InverseCDF is 'isotropic'; give a list"),
+        (case(Domain={"MieScatter": [{}]}), "polarized light.*give mua, mus, g and n"),
         (case(Domain={"VoxelSize": {"Dx": [1]}}), "equal voxels"),
         (case(Domain={"Dim": [10**6, 10**6, 10**6]}, Shapes=[]), "between 1 and 32767"),
         (case(Domain={"Dim": [30000, 30000, 30000]}, Shapes=[]), "MB of memory"),
         (case(Domain={"Dim": [60, 60]}), "list of 3 numbers"),
-        (case(Domain={"MediaFormat": "mua_float"}, Shapes=encode_array(np.zeros((4, 5, 6), np.uint8))), "needs single"),
+        (case(Domain={"MediaFormat": "mua_float"}, Shapes=encode_array(np.zeros((4, 5, 6), np.uint8))), "needs float"),
         (case(Shapes=encode_array(np.ones((4, 5, 6), np.float32))), "give integers"),
         (case(Session={"Photons": 0}), "photons is 0"),
         (case(Session={"Photons": "many"}), "Session.Photons is 'many'; give a number"),
@@ -215,7 +220,8 @@ def source(kind: str, **fields) -> Source:
         "kind": kind, "position_mm": (0.7, 0.8, -0.1), "direction": (0.2, -0.4, 1.0), "radius_mm": 0.35,
         "half_angle_deg": 17.0, "width_mm": 0.7, "height_mm": 1.1, "length_mm": 0.9, "inner_radius_mm": 0.1,
         "focus_mm": -3.0, "rayleigh_mm": 0.8, "columns": 4, "rows": 5, "cycles_across": 2.0, "cycles_up": -3.0,
-        "phase_deg": 40.0, "modulation": 0.7, "angle_sd_deg": 8.0,
+        "phase_deg": 40.0, "phase_up_deg": 75.0, "modulation": 1.0 if kind == "fourier_2d" else 0.7,
+        "angle_sd_deg": 8.0, "spread_along": 0.2, "spread_across": 0.4,
     }  # fmt: skip
     pattern = np.random.default_rng(2).random((3, 4)) if kind == "pattern" else None
     return Source(**own | {"pattern": pattern} | fields)
@@ -283,6 +289,105 @@ def test_a_volume_there_and_back(tmp_path, direction, mirrored):
         write_mcx(tmp_path / "case.json", given, tilted, LightSettings())
 
 
+def irradiance(source: Source, point: np.ndarray) -> float:
+    """Of a rectangle with fringes, over its mean."""
+    u, v, _ = source.frame()
+    across = (point - source.position_mm) @ u / source.width_mm + 0.5
+    up = (point - source.position_mm) @ v / source.height_mm + 0.5
+    assert -1e-6 < min(across, up) < max(across, up) < 1 + 1e-6
+    turns = source.cycles_across * across + source.phase_deg / 360, source.cycles_up * up
+    if source.kind == "fourier":
+        return 1 + source.modulation * np.cos(2 * np.pi * sum(turns))
+    return 1 + np.sin(2 * np.pi * turns[0]) * np.sin(2 * np.pi * (turns[1] + source.phase_up_deg / 360))
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("fields", [
+    {"kind": "fourier", "cycles_up": 0.7}, {"kind": "fourier_2d", "modulation": 1.0, "phase_up_deg": 25.0}
+])  # fmt: skip
+def test_fringes_there_and_back(tmp_path, mirrored, fields):
+    """Each point of the rectangle keeps its irradiance, also where the second edge comes to run backwards."""
+    affine = np.diag([-0.3 if mirrored else 0.3, 0.3, 0.3, 1.0])
+    volume = domain(affine)
+    given = source(cycles_across=1.5, position_mm=volume.grid_to_world((0.7, 0.8, -0.1)), **fields)
+    found = back(tmp_path, volume, given, LightSettings(), ())
+    u, v, _ = given.frame()
+    for x, y in ((-0.3, -0.5), (0.3, -0.4), (-0.2, 0.5), (0.1, 0.2)):
+        point = np.array(given.position_mm) + x * u + y * v
+        there = found.domain.grid_to_world(volume.world_to_grid(point))
+        assert irradiance(found.source, there) == pytest.approx(irradiance(given, point), abs=1e-6)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("sector", [None, (20.0, 110.0)])
+def test_wedges_there_and_back(tmp_path, mirrored, sector):
+    affine = np.diag([-0.3 if mirrored else 0.3, 0.3, 0.3, 1.0])
+    volume = domain(affine)
+    given = source("radial_line", position_mm=volume.grid_to_world((0.7, 0.8, -0.1)), sector_deg=sector)
+    found = back(tmp_path, volume, given, LightSettings(), ()).source
+    assert (found.kind, found.length_mm) == ("radial_line", pytest.approx(0.9))
+    if sector is None:
+        assert found.sector_deg is None
+        return
+    u, v, _ = given.frame()
+    middle = volume.direction_to_grid(np.cos(np.radians(65)) * u + np.sin(np.radians(65)) * v)
+    np.testing.assert_allclose(found.frame()[0], middle, atol=1e-9)
+    assert found.sector_deg == pytest.approx((-45, 45))
+
+
+def test_media_voxel_by_voxel_there_and_back(tmp_path):
+    inside = LABELS > 0
+    random = np.random.default_rng(6)
+    given = domain(mua_per_mm=random.random((4, 5, 6)), g=random.random((4, 5, 6)))
+    found = back(tmp_path, given, source("pencil"), LightSettings(), ()).domain
+    np.testing.assert_array_equal(found.labels > 0, inside)
+    for name, of_label in (("mus_per_mm", {1: 8.25, 3: 1e-7}), ("n", {1: 1.37, 3: 1.5})):
+        expected = np.vectorize(of_label.get)(np.where(inside, given.labels, 1))
+        np.testing.assert_allclose(getattr(found, name)[inside], expected[inside], rtol=1e-6)
+    for name in ("mua_per_mm", "g"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(given, name))
+
+
+def test_coefficients_of_one_label_there_and_back(tmp_path):
+    given = domain(labels=np.where(LABELS > 0, 3, 0), mus_per_mm=np.full((4, 5, 6), 2.0))
+    found = back(tmp_path, given, source("pencil"), LightSettings(), ()).domain
+    assert json.loads((tmp_path / "case.json").read_text())["Domain"]["MediaFormat"] == "muamus_float"
+    assert (found.g, found.n, found.medium(1).g, found.medium(1).n) == (None, None, -0.5, 1.5)
+    np.testing.assert_array_equal(found.mus_per_mm, given.mus_per_mm)
+
+
+@pytest.mark.parametrize(("inner", "expected"), [
+    ([], None),
+    ([0.5, 0.9], [-1, 0.5, 0.9, 1]),
+    ([0.0], [-1, 0, 1]),
+    ([-1.0, -1.0, 0.25], [-1, -1, -1, 0.25, 1]),
+])  # fmt: skip
+def test_the_table_of_a_phase_function_gets_its_ends(read, inner, expected):
+    for node in (inner, encode_array(inner)) if inner else (inner,):
+        found = read(case(Domain={"InverseCDF": node})).domain.phase_function
+        assert (found is None) == (expected is None)
+        if expected:
+            assert found.cosines.tolist() == expected
+
+
+def test_a_phase_function_there_and_back(tmp_path):
+    table = TabulatedPhaseFunction.from_density(lambda c: 1 + c**2, points=50)
+    given = domain(phase_function=table)
+    found = back(tmp_path, given, source("pencil"), LightSettings(), ()).domain.phase_function
+    np.testing.assert_array_equal(found.cosines, table.cosines)
+
+
+def test_faces_that_detect_there_and_back(tmp_path, read):
+    """MCX asks whether the face detects before it looks for a detector there."""
+    found = read(case(Session={"BCFlags": "r___a_001010"}))
+    assert found.settings.faces == ("fresnel", "default", "default", "escape", "default", "default")
+    assert [d.face for d in found.detectors[:2]] == ["+j", "-k"]
+    assert len(found.detectors) == 6
+    again = back(tmp_path, found.domain, found.source, found.settings, found.detectors)
+    assert again.detectors == found.detectors
+    assert json.loads((tmp_path / "case.json").read_text())["Session"]["BCFlags"] == "r___a_001010"
+
+
 @pytest.mark.parametrize("direction", [(0, 0, 1), (0, 0, -1), (0.2, -0.4, 1.0), (1, 0, 0)])
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("kind", ["disk", "lambertian"])
@@ -305,7 +410,7 @@ def test_sectors_there_and_back(tmp_path, direction, mirrored, kind):
 
 @pytest.mark.parametrize(("fields", "words"), [
     ({"kind": "normal_cone"}, "MCX has no source like 'normal_cone'; it has pencil"),
-    ({"kind": "fourier", "cycles_up": 0.5}, "2 and 0.5 cycles; MCX has whole cycles only"),
+    ({"kind": "fourier_2d", "modulation": 0.5}, "modulation is 0.5; MCX has 1"),
     ({"kind": "fourier", "modulation": 0.0}, "modulation is 0; write it as kind 'planar'"),
 ])  # fmt: skip
 def test_sources_that_mcx_lacks(tmp_path, fields, words):
@@ -370,7 +475,8 @@ def test_many_labels(tmp_path):
         ({"source": source("cylinder")}, "no source like 'cylinder'"),
         ({"settings": LightSettings(time_gates_ns=(0, 1, 3))}, "gates of one width only"),
         ({"detectors": [Detector(position_mm=(0, 0, 0), normal=(0, 0, 1))]}, "no flat"),
-        ({"domain": domain(mua_per_mm=np.ones((4, 5, 6)))}, "voxel by voxel"),
+        ({"domain": domain(phase_function=TabulatedPhaseFunction(cosines=[-1, 1]))}, "2 cosines from -1 to 1"),
+        ({"domain": domain(phase_function=TabulatedPhaseFunction(cosines=[0, 1]))}, "2 cosines from 0 to 1"),
         ({"domain": labeled(4000)}, "highest label is 4000"),
         ({"domain": labeled(3990), "detectors": DETECTORS * 10}, "20 detectors"),
     ],

@@ -63,6 +63,18 @@ def test_numbers_have_the_unit_of_the_output_type(folder, letter, unit):
     assert (data * to_absorbed).sum() == pytest.approx(result.energy.absorbed.value, rel=1e-5)
 
 
+def test_numbers_are_of_the_light_that_entered(folder):
+    """MCX leaves out what is reflected where light enters, and what misses the tissue."""
+    wide = root(DoMismatch=1, DoSpecular=1, OutputType="e")
+    wide["Optode"]["Source"] = {"Type": "disk", "Pos": [0, 5.5, -1], "Dir": [0, 0, 1], "Param1": [3, 0, 0, 0]}
+    case = read_mcx(written(folder, wide))
+    result = simulate(case.domain, case.source, case.settings, detectors=case.detectors, device="cpu")
+    path, _ = write_mcx_output(folder, case, result)
+    total = decode_array(loaded(path)["NIFTIData"], "data").sum(dtype=np.float64)
+    assert result.energy.entered < 0.6
+    assert total == pytest.approx(result.energy.absorbed.value / result.energy.entered, rel=1e-5)
+
+
 def test_detected_photons_are_counted_in_voxels_and_from_one(folder):
     case, result = simulated(folder)
     _, path = write_mcx_output(folder, case, result)
@@ -76,9 +88,29 @@ def test_detected_photons_are_counted_in_voxels_and_from_one(folder):
     np.testing.assert_allclose(lists["p"] * 2, result.detected.position_mm, atol=1e-5)
     assert np.linalg.norm(lists["p"] - [8, 5.5, 0], axis=1).max() <= 2 + 1e-5
     np.testing.assert_allclose(np.linalg.norm(lists["v"], axis=1), 1, atol=1e-5)
-    # the weight at escape is what the paths leave of that at launch
-    weight = np.exp(-result.detected.path_mm @ np.array([m["mua"] for m in info["Media"]]))
-    np.testing.assert_allclose(lists["w0"], weight, rtol=1e-3)
+    # w0 is the weight at launch: no roulette was played here, and no light lost where it entered
+    np.testing.assert_allclose(lists["w0"], 1.0, rtol=1e-4)
+    weight = lists["w0"] * np.exp(-result.detected.path_mm @ np.array([m["mua"] for m in info["Media"]]))
+    np.testing.assert_allclose(weight, result.detected.weight, rtol=1e-5)
+
+
+def test_whole_faces_have_the_number_of_mcx(folder):
+    """Faces -1, all alike, and round detectors from 1, wherever they stand in our list."""
+    case, result = simulated(folder, BCFlags="______100001")
+    assert [getattr(d, "face", "round") for d in result.detectors] == ["-i", "+k", "round"]
+    _, path = write_mcx_output(folder, case, result)
+    found = decode_array(loaded(path)["MCXData"]["PhotonData"]["detid"], "detid")
+    assert set(found) == {-1, 1}
+    np.testing.assert_array_equal(found == 1, result.detected.detector == 2)
+
+
+@pytest.mark.parametrize(("session", "names"), [
+    ({"DoSaveVolume": 0}, ["slab_detp.jdat"]), ({"DoPartialPath": False}, ["slab.jnii"]),
+    ({"DoSaveVolume": False, "DoPartialPath": 0}, []),
+])  # fmt: skip
+def test_only_what_the_file_wants_is_written(folder, session, names):
+    case, result = simulated(folder, **session)
+    assert [path.name for path in write_mcx_output(folder, case, result)] == names
 
 
 def run(*arguments):
@@ -88,7 +120,7 @@ def run(*arguments):
     return options.run(options)
 
 
-@pytest.mark.parametrize("form", ["jnii", "nii"])
+@pytest.mark.parametrize("form", ["jnii", "nii", "mc2"])
 def test_the_shell_runs_a_file_as_it_is(folder, capsys, form):
     case, result = simulated(folder, OutputFormat=form)
     file = next(folder.glob("*.json"))
@@ -96,6 +128,8 @@ def test_the_shell_runs_a_file_as_it_is(folder, capsys, form):
     assert f"slab.{form}" in capsys.readouterr().out
     if form == "nii":
         data = np.asarray(nib.load(folder / "slab.nii").dataobj)
+    elif form == "mc2":
+        data = np.fromfile(folder / "slab.mc2", "<f4").reshape(result.gates.shape, order="F")
     else:
         data = decode_array(loaded(folder / "slab.jnii")["NIFTIData"], "data")
     np.testing.assert_array_equal(data, result.fluence_rate)
@@ -115,7 +149,7 @@ def test_photons_can_be_given_and_other_results_come_beside(folder):
     [
         ({"OutputType": "M"}, (), r"Session\.OutputType is 'm', which is not made here"),
         ({"OutputType": "rf"}, (), r"Session\.OutputType is 'r'; give a modulation frequency"),
-        ({"OutputFormat": "mc2"}, (), r"Session\.OutputFormat is 'mc2', which is not written here"),
+        ({"OutputFormat": "tx3"}, (), r"Session\.OutputFormat is 'tx3', which is not written here"),
         ({}, ("--seed", "3"), "has its own seed; leave --seed out"),
         ({}, ("--position", "1", "2", "3"), "has its own position"),
         ({}, ("--properties", "table.csv"), "has its own properties"),

@@ -49,11 +49,25 @@ def test_sources_at_a_point(read, fields, expected):
         assert getattr(found, size) == pytest.approx(getattr(expected, size))
 
 
-@pytest.mark.parametrize("kind", ["slit", "line"])
-def test_a_line_to_every_side(read, kind):
-    found = read(with_source(Type=kind, Param1=[6, 8, 0, 0], Dir=[0, 0, 1, "_NaN_"])).source
+def test_a_line_to_every_side(read):
+    found = read(with_source(Type="slit", Param1=[6, 8, 0, 0], Dir=[0, 0, 1, "_NaN_"])).source
     assert (found.kind, found.length_mm, found.position_mm) == ("line", 10.0, (32.0, 33.0, 0.0))
     np.testing.assert_allclose(found.frame()[2], [0.6, 0.8, 0])
+
+
+@pytest.mark.parametrize("focus", [0, 20, "_NaN_"])  # which MCX does not look at
+def test_a_line_that_shines_across_itself(read, focus):
+    found = read(with_source(Type="line", Param1=[6, 8, 0, 0], Dir=[0, 0, 1, focus])).source
+    assert (found.kind, found.length_mm, found.position_mm) == ("radial_line", 10.0, (32.0, 33.0, 0.0))
+    assert found.sector_deg is None
+
+
+def test_a_line_that_shines_into_a_wedge(read):
+    """MCX takes the part of Dir across the line, and turns it by up to Param2[0] to both sides."""
+    found = read(with_source(Type="line", Param1=[6, 8, 0, 0], Param2=[math.pi / 6], Dir=[0.6, 0, 0.8])).source
+    across = np.array([0.6, 0, 0.8]) - 0.36 * np.array([0.6, 0.8, 0])
+    np.testing.assert_allclose(found.frame()[0], across / np.linalg.norm(across), atol=1e-9)
+    assert found.sector_deg == pytest.approx((-30, 30))
 
 
 @pytest.mark.parametrize(("direction", "zero", "quarter"), [
@@ -79,6 +93,33 @@ def test_a_slit(read):
     np.testing.assert_allclose(found.frame()[0], [0.6, 0.8, 0])
 
 
+def test_a_slit_whose_rays_spread(read):
+    """MCX: Param2[0] across the slit, Param2[1] along it."""
+    found = read(with_source(Type="slit", Param1=[6, 8, 0, 0], Param2=[0.3, 0.1, 9, 9])).source
+    assert (found.kind, found.spread_across, found.spread_along) == ("slit", 0.3, 0.1)
+
+
+@pytest.mark.parametrize("direction", [[0, 0, 1], [0, 0, -1], [0, 0.6, 0.8]])
+def test_fringes_of_any_cycles_lie_where_mcx_has_them(read, direction):
+    """MCX: u along Param1, v along Dir x Param1, which is Param1[3] long; phases in turns."""
+    fields = {"Param1": [30, 0, 0, 20], "Param2": [1.5, 2.25, 0.3, 0.4], "Dir": direction}
+    one = read(with_source(Type="fourierx", **fields)).source
+    other = read(with_source(Type="fourierx2d", **fields)).source
+    assert (one.kind, other.kind, one.modulation, other.modulation) == ("fourier", "fourier_2d", pytest.approx(0.6), 1)
+    edge = 20 * np.cross(direction, [1, 0, 0])
+    for u, v in ((0.1, 0.2), (0.7, 0.4), (0.95, 0.05)):
+        where = np.array([29, 29, 0]) + u * np.array([30, 0, 0]) + v * edge
+        x, y, z = one.frame() @ (where - one.position_mm)
+        assert z == pytest.approx(0.0, abs=1e-9)
+        np.testing.assert_allclose(one.frame(), other.frame())
+        ours = one.cycles_across * (x / 30 + 0.5) + one.cycles_up * (y / 20 + 0.5) + one.phase_deg / 360
+        assert math.cos(2 * math.pi * ours) == pytest.approx(math.cos(2 * math.pi * (1.5 * u + 2.25 * v + 0.3)))
+        across = other.cycles_across * (x / 30 + 0.5) + other.phase_deg / 360
+        up = other.cycles_up * (y / 20 + 0.5) + other.phase_up_deg / 360
+        assert math.sin(2 * math.pi * across) == pytest.approx(math.sin(2 * math.pi * (1.5 * u + 0.3)))
+        assert math.sin(2 * math.pi * up) == pytest.approx(math.sin(2 * math.pi * (2.25 * v + 0.4)))
+
+
 @pytest.mark.parametrize("p2", [[0, 20, 0], [0, -20, 0]])
 def test_fringes_lie_where_mcx_has_them(read, p2):
     """MCX: [1 + (1 - M) cos 2 pi (kx u + ky v + f)] / 2 with u, v from 0 to 1 along Param1 and Param2."""
@@ -89,6 +130,28 @@ def test_fringes_lie_where_mcx_has_them(read, p2):
         x, y, _ = found.frame() @ (where - found.position_mm)
         ours = found.cycles_across * (x / 30 + 0.5) + found.cycles_up * (y / 20 + 0.5) + found.phase_deg / 360
         assert math.cos(2 * math.pi * ours) == pytest.approx(math.cos(2 * math.pi * (3 * u + 2 * v + 0.2)))
+
+
+@pytest.mark.parametrize(("p1", "p2", "direction"), [
+    ([30, 0, 0], [10, 20, 0], [0, 0, 1]), ([30, 0, 0], [0, 20, 0], [0.6, 0, -0.8]), ([0, 0, 9], [0, 20, 9], [1, 1, 0])
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["planar", "fourier", "fourierx", "slit"])
+def test_slanted_edges_lie_where_mcx_has_them(read, p1, p2, direction, kind):
+    root = with_source(Type=kind, Param1=[*p1, 20.0 if kind == "fourierx" else 0], Param2=[*p2, 0], Dir=direction)
+    if kind in ("slit", "fourierx"):
+        root["Optode"]["Source"]["Param2"] = [0, 0, 0, 0]
+    if kind == "fourierx":  # the second edge lies across Dir, however slanted the first is
+        p2 = 20 * np.cross(direction, p1) / np.linalg.norm(np.cross(direction, p1))
+    source = read(root).source
+    u, v, w = source.frame()
+    np.testing.assert_allclose(w, np.array(direction) / np.linalg.norm(direction))
+    p2 = np.zeros(3) if kind == "slit" else np.array(p2)
+    edges = {tuple(np.round(np.add(a, b), 6)) for a in ((0, 0, 0), p1) for b in (np.zeros(3), p2)}
+    corners = source.position_mm + np.array([
+        x * u * source.width_mm / 2 + y * v * source.across_mm / 2 for x in (-1, 1) for y in (-1, 1)
+    ])  # fmt: skip
+    found = {tuple(np.round(corner - [29, 29, 0], 6) + 0.0) for corner in corners}
+    assert found == {tuple(np.array(edge) + 0.0) for edge in edges}
 
 
 def test_an_array_of_beams(read):
@@ -154,27 +217,26 @@ def test_a_list_of_one_source_and_its_weight(read):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"Type": "fourierx", "Param1": [9, 0, 0, 2]}, "type 'fourierx' .a modulated rectangle.*does not have"),
         ({"Type": "pattern3d"}, "a volume that shines along a direction.*_NaN_ there"),
         ({"Type": "pattern3d", "Dir": EVERY_SIDE}, "give the cells of the volume along x, y and z"),
         ({"Type": "pattern3d", "Dir": EVERY_SIDE, "Param1": [1, 2, 3], "Pattern": {"Nx": 1, "Ny": 3, "Nz": 2}},
          "Nx, Ny, Nz = .1, 3, 2., and Param1 is .1, 2, 3."),
         ({"Type": "pattern3d", "Dir": EVERY_SIDE, "Param1": [2, 1, 1],
           "Pattern": encode_array(np.ones((1, 2, 1)))}, "make them equal"),
+        ({"Type": "fourierx", "Param1": [9, 0, 0, 0]}, "Param1.3. is 0; give the length"),
+        ({"Type": "planar", "Param1": [9, 0, 9], "Param2": [4, 0, 0]}, "lie in one plane"),
+        ({"Type": "planar", "Param1": [9, 0, 0], "Param2": [5, 5, 0], "Dir": [0, 0, 1, 9]}, "and a focus or a spread"),
         ({"Type": "hyperboloid"}, "radius_mm is 0"),
         ({"Type": "zgaussian"}, "angle_sd_deg is 0"),
-        ({"Type": "slit", "Param1": [9, 0, 0], "Param2": [0.1]}, "collimated slits only"),
-        ({"Type": "slit", "Param1": [9, 0, 1]}, "upright slits only"),
+        ({"Type": "slit", "Param1": [9, 0, 1], "Param2": [1]}, "and a focus or a spread"),
         ({"Type": "pencilarray", "Param1": [9, 0, 0, 1], "Param2": [0, 9, 0, 4]}, "are 1 and 4; give"),
-        ({"Type": "line", "Param1": [9, 0, 0]}, "across itself.*_NaN_ there"),
+        ({"Type": "line", "Param1": [0, 0, 9], "Param2": [0.5]}, "width axis is along its direction"),
         ({"Type": "coneline"}, "type 'coneline', which this engine does not have"),
         ({"Type": "disk", "Param1": [3, 4]}, "inner radius is 4 mm and its radius 3 mm"),
         ({"Type": "ring", "Param1": [3, 1, 0, 7]}, "sector_deg is .* give two angles"),
         ({"Type": "disk", "Param1": [3], "Dir": [0, 0, 1, "_NaN_"]}, "launched every side"),
         ({"Type": "cone"}, "half_angle_deg is 0"),
         ({"Type": "gaussian", "Param1": [-1]}, "radius_mm is -1"),
-        ({"Type": "planar", "Param1": [9, 0, 0], "Param2": [5, 5, 0]}, "right angles"),
-        ({"Type": "planar", "Param1": [9, 0, 0], "Param2": [0, 5, 1]}, "right angles"),
         ({"Type": "planar", "Param1": [9, 0, 0]}, "is zero or too long"),
         ({"Type": "slit", "Dir": [0, 0, 1, "_NaN_"]}, "give the line as a vector"),
         (PATTERN | {"Param1": [9, 0, 0, 3], "Param2": [0, 9, 0, 3]}, "make them the same"),
