@@ -268,7 +268,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--voxel-mm", type=float, default=1.0)
     parser.add_argument("--photons", type=float, help=f"of an optode and wavelength; default: {PHOTONS}")
     parser.add_argument("--longest-mm", type=float, default=0.0, help="leave out pairs farther apart; 0: none")
-    parser.add_argument("--threshold", type=float, default=0.01)
+    parser.add_argument("--threshold", type=float, default=ForwardSettings().threshold)
     parser.add_argument("--exact-photons", type=float, help="of each source, for exact paths")
     parser.add_argument("--accuracy-voxel-mm", type=float, default=1.0)
     return parser.parse_args()

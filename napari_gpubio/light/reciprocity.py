@@ -220,6 +220,10 @@ def _transport_path_mm(domain: Domain, place_mm: npt.ArrayLike) -> float:
 # -- two runs ---------------------------------------------------------------------------------------------------------
 
 
+def _only_source(run: LightResult) -> Source:
+    return run.single_source("an adjoint sensitivity")
+
+
 def optode_place(run: LightResult) -> Floats:
     """Where a run's source enters the tissue, or is inside of it, world mm.
 
@@ -228,7 +232,7 @@ def optode_place(run: LightResult) -> Floats:
     InvalidInput
         If its axis meets no tissue.
     """
-    source = run.single_source("an adjoint sensitivity")
+    source = _only_source(run)
     if source.kind in ALL_ROUND:
         return np.asarray(source.position_mm, np.float64)
     return np.asarray(entry_point(run) + _INWARD_MM * source.frame()[2])

@@ -38,7 +38,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "volume": ("width_mm", "height_mm", "length_mm"),
 }
 WITH_ANGLES = tuple(kind for kind in KINDS if kind == "pencil" or ("focus_mm" in KINDS[kind] and kind != "hyperboloid"))
-MOST_ANGLES, MOST_SOURCES = 1 << 20, 1 << 16
+MOST_ANGLES, MOST_SOURCES, MOST_PATTERNS = 1 << 20, 1 << 16, 4096
 RECTANGLES = ("planar", "pattern", "slit", "pencil_array", "fourier")  # kinds that have a direction of the width
 DISKS = ("fiber", "gaussian", "disk", "lambertian", "hyperboloid")  # kinds that have a radius across the direction
 MOST_CELLS = 1 << 30  # of a volume
@@ -277,13 +277,13 @@ def emitting_volume(emission: Array, affine: npt.ArrayLike) -> Source:
         If the emission is negative, not finite or zero everywhere, or has no three dimensions.
     """
     values, matrix = np.asarray(emission), checked_affine(affine)
-    places = np.nonzero(values) if values.ndim == 3 else ()
-    if not places or not len(places[0]):
+    if values.ndim != 3 or not values.any():
         raise InvalidInput(
             f"the emission has shape {values.shape} and is zero everywhere, or no volume; give a volume of what its "
             "voxels emit"
         )
-    low, high = (np.array([f(place) for place in places]) for f in (np.min, np.max))
+    planes = [np.flatnonzero(values.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)]
+    low, high = np.array([plane[0] for plane in planes]), np.array([plane[-1] for plane in planes])
     part = values[tuple(slice(a, b + 1) for a, b in zip(low, high, strict=True))]
     sizes = voxel_sizes_mm(matrix)
     if np.linalg.det(matrix[:3, :3]) < 0:  # the frame of a source is right-handed
@@ -324,6 +324,22 @@ def single_source(source: AnySource, what: str) -> Source:
     if isinstance(source, Source):
         return source
     raise InvalidInput(f"there are {len(source)} sources, and {what} needs a single one; simulate it alone")
+
+
+def checked_patterns(patterns: Array) -> npt.NDArray[np.float64]:
+    """Return a stack of patterns, shape (K, rows, columns), or raise InvalidInput with the number of a bad one."""
+    images = np.asarray(patterns, np.float64)
+    if images.ndim != 3 or not images.size:
+        raise InvalidInput(f"the patterns have shape {images.shape}; give a stack of images (patterns, rows, columns)")
+    if len(images) > MOST_PATTERNS:
+        raise InvalidInput(f"there are {len(images):,} patterns; at most {MOST_PATTERNS:,} can share photons")
+    for number, image in enumerate(images, 1):
+        if not np.isfinite(image).all() or (image < 0).any() or not image.sum() > 0:
+            raise InvalidInput(
+                f"pattern {number} of {len(images)} must be finite, nowhere negative and somewhere positive; signed "
+                "patterns are differences of two of these"
+            )
+    return images
 
 
 def finite_vector(name: str, value: Any) -> Vector:

@@ -5,11 +5,12 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numba as nb
 import pytest
 
-from napari_gpubio.core import chunks, jit
+from napari_gpubio.core import chunks, jit, kernels
 from napari_gpubio.core.device import CPU
 from napari_gpubio.core.timing import RunClock, begin_compiling, compile_seconds, compiling, end_compiling
 
@@ -85,6 +86,23 @@ def test_a_function_that_numba_compiles_takes_no_time():
     clock, begun = RunClock(), time.perf_counter()
     assert compiled((1.0, 2.0, 3.0)) > 0
     assert clock.seconds < 0.3 * (time.perf_counter() - begun)
+
+
+def test_a_kernel_that_nvrtc_compiles_at_its_first_launch_takes_no_time(at, fake_gpu, monkeypatch):
+    """Also the one of a source that nothing has been compiled for."""
+    fake_gpu()
+
+    class Module:
+        def get_function(self, name):
+            at(8.0)
+            return name
+
+    monkeypatch.setattr(kernels, "_module", lambda *_: Module())
+    at(0.0)
+    clock = RunClock()
+    assert kernels.kernel(Path("voxels.cu"), "trace_photons", defines=("SOURCE_KIND=42",)) == "trace_photons"
+    at(9.0)
+    assert clock.seconds == 1.0
 
 
 def test_the_length_of_chunks_does_not_depend_on_compilation(at):

@@ -7,6 +7,7 @@ each ratio P / N is found again without one group after another.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,12 +113,14 @@ def wavelength_model(
     for pair, number, is_reached in zip(p.pairs, whole, reached, strict=True):
         rows.append(_row(p, store, pair, float(number)) if is_reached else _NO_ROW)
         tick()
+    kept = np.array([row.kept for row in rows])
+    starts, columns, values = _joined(rows)
     return WavelengthModel(
         wavelength_nm=wavelength_nm,
-        row_starts=np.cumsum([0, *(len(row.columns) for row in rows)], dtype=np.int64),
-        columns=np.concatenate([row.columns for row in rows]),
-        values=np.concatenate([row.values for row in rows]),
-        kept=np.array([row.kept for row in rows]),
+        row_starts=starts,
+        columns=columns,
+        values=values,
+        kept=kept,
         detected=whole,
         detected_error=error,
         label_paths_mm=paths,
@@ -127,6 +130,16 @@ def wavelength_model(
         reached=reached,
         done=done,
     )
+
+
+def _joined(rows: list[Row]) -> tuple[Array, Array, Array]:
+    """Starts, columns and values of rows one after another; the rows are let go meanwhile, since they may be much."""
+    starts = np.cumsum([0, *(len(row.columns) for row in rows)], dtype=np.int64)
+    columns, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+    for number, (start, stop) in enumerate(pairwise(starts)):
+        columns[start:stop], values[start:stop], _ = rows[number]
+        rows[number] = _NO_ROW
+    return starts, columns, values
 
 
 def detected_by_pairs(products: Products, store: FluenceStore, pairs: Sequence[Pair]) -> Detected:

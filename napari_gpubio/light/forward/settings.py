@@ -59,8 +59,8 @@ class ForwardSettings:
         maximum=1000.0, step=5.0,
     )  # fmt: skip
     threshold: float = param(
-        0.01, "Threshold", "Voxels of less than this share of a row's largest value are dropped.", minimum=0.0,
-        maximum=0.5, step=0.001,
+        1e-4, "Threshold", "Voxels of less than this share of a row's largest value are dropped; 1e-4 keeps 99 %.",
+        minimum=0.0, maximum=0.5, step=1e-4,
     )  # fmt: skip
 
     wavelengths_nm: tuple[float, ...] = ()
