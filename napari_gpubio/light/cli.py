@@ -207,6 +207,8 @@ def run(options: argparse.Namespace) -> int:
     unit = _unit(options)
     _check_outputs(options)
     case = _mcx_case(options)
+    if case is not None and (case.separately or case.patterns is not None) and _wants_replay(options):
+        raise InvalidInput("--jacobian and --trajectories are of one run; choose one source with --srcid, or 0 for all")
     by_wavelength = _media_by_wavelength(options)
     results = _simulate(options, case, by_wavelength)
     for number, result in enumerate(results, 1):
@@ -518,7 +520,7 @@ def _mcx_replayed(options: argparse.Namespace, case: McxCase, result: LightResul
 
 def _check_replay(options: argparse.Namespace) -> None:
     """Find out before the simulation whether its photons can be replayed as requested."""
-    if options.jacobian is None and options.trajectories is None:
+    if not _wants_replay(options):
         return
     is_mcx = options.labels is not None and options.labels.suffix.lower() in MCX_SUFFIXES
     if not options.detector and options.resume is None and not is_mcx:
@@ -529,6 +531,10 @@ def _check_replay(options: argparse.Namespace) -> None:
         check_request(options.jacobian_of, options.jacobian_gates_ns, options.jacobian_frequency_mhz)
         if options.jacobian.suffix.lower() != ".npz":
             sidecar_path(options.jacobian)
+
+
+def _wants_replay(options: argparse.Namespace) -> bool:
+    return options.jacobian is not None or options.trajectories is not None
 
 
 def _replay(options: argparse.Namespace, result: LightResult) -> None:

@@ -13,7 +13,7 @@ over detected photons by their weight w ::
 A derivative by mu_s' = mu_s (1 - g) is that by mu_s over (1 - g). Nothing is assumed of the tissue: they hold next to a
 source, in clear layers, in time gates. What scattering would do in a voxel with mu_s = 0 no photon shows, because none
 is scattered there: that derivative is NaN (-L alone, the light that would be lost, is not it); a small mu_s, such as
-0.01 per mm, makes it known.
+0.01 per mm, makes it known. It is NaN, too, where scattering depends on the direction (fibers).
 
 Standard errors come from 16 independent groups of photons, those whose numbers leave the same remainder.
 """
@@ -206,8 +206,11 @@ def problem_of(result: LightResult) -> VoxelProblem:
     Raises
     ------
     InvalidInput
-        If the tallies of the result are of another simulation than its domain, source, settings and detectors.
+        If the tallies of the result are of another simulation than its domain, source, settings and detectors, or its
+        photons have served several patterns.
     """
+    if "photon_sharing" in result.parameters:
+        raise InvalidInput("the result is of one of several patterns that shared photons; simulate this pattern alone")
     size = 0 if result.state is None else result.state.batch_size
     source, *others = result.sources
     problem = VoxelProblem(
@@ -352,7 +355,7 @@ def _assembled(
     notes: tuple[str, ...],
     parameters: dict[str, Any],
 ) -> Jacobians:
-    finished, names = sorted(done), detector_names(result)
+    finished, names, sources = sorted(done), detector_names(result), result.sources
     parts, unknown = [], ""
     for m, measurement in enumerate(problem.measurements):
         for coefficient in of:
@@ -361,9 +364,9 @@ def _assembled(
             unknown = reason or unknown
     channels = tuple(
         Channel(
-            source="+".join(f"S{number}" for number in range(1, len(result.sources) + 1)),
+            source="+".join(f"S{number}" for number in range(1, len(sources) + 1)),
             detector=names[problem.detectors[d]],
-            source_mm=result.sources[0].position_mm,
+            source_mm=sources[0].position_mm if len(sources) == 1 else (np.nan,) * 3,
             detector_mm=result.detectors[problem.detectors[d]].position_mm,
         )
         for d in finished
@@ -432,22 +435,31 @@ def _factors(domain: Domain, coefficient: str) -> tuple[Floats | None, Doubles, 
         return None, by_label, ""
     if coefficient == "musp":
         by_label = np.array([1.0 / (1.0 - medium.g) if medium.g < 1.0 else np.nan for medium in media])
+    unknown = _without_scattering(domain)
+    partly = np.bincount(domain.ranks[unknown].ravel(), minlength=len(media) + 1)[1:] > 0
     table = np.concatenate([[1.0], by_label]).astype(np.float32)
-    if domain.mus_per_mm is None:
-        clear = np.array([False, *(medium.mus_per_mm == 0 for medium in media)])
-        table[clear] = np.nan
-        by_label = np.where(clear[1:], np.nan, by_label)
-        factors = table[domain.ranks]
-    else:
-        without = (domain.labels != OUTSIDE) & (domain.mus_per_mm == 0)
-        factors = np.where(without, np.float32(np.nan), table[domain.ranks])
-        clear_ranks = np.bincount(domain.ranks[without].ravel(), minlength=len(media) + 1)[1:] > 0
-        by_label = np.where(clear_ranks, np.nan, by_label)
+    by_label = np.where(partly, np.nan, by_label)
+    if not np.isnan(by_label).any() and coefficient == "mus":
+        return None, by_label, ""
+    factors = np.where(unknown, np.float32(np.nan), table[domain.ranks])
     if not np.isnan(by_label).any():
-        return (None if coefficient == "mus" else factors), by_label, ""
-    unknown = [str(label) for label, factor in zip(domain.labels_present, by_label, strict=True) if np.isnan(factor)]
+        return factors, by_label, ""
+    named = [str(label) for label, factor in zip(domain.labels_present, by_label, strict=True) if np.isnan(factor)]
     reason = (
-        f"The derivative by {'µs' if coefficient == 'mus' else 'µs′'} is not known where µs is 0 or g is 1 (label "
-        f"{', '.join(unknown[:8])}): no photon shows there what scattering would do; give a small µs instead."
+        f"The derivative by {'µs' if coefficient == 'mus' else 'µs′'} is not known where µs is 0, g is 1, or "
+        f"scattering depends on the direction (label {', '.join(named[:8])}). Where µs is 0, no photon shows what "
+        "scattering would do; give a small µs instead."
     )
     return factors, by_label, reason
+
+
+def _without_scattering(domain: Domain) -> npt.NDArray[np.bool_]:
+    """Where mu_s is 0 or depends on the direction, shape (X, Y, Z)."""
+    if domain.mus_per_mm is not None:
+        unknown = (domain.labels != OUTSIDE) & (domain.mus_per_mm == 0)
+    else:
+        clear = [domain.medium(label).mus_per_mm == 0 for label in domain.labels_present]
+        unknown = np.array([False, *clear])[domain.ranks]
+    if domain.mus_tensor_per_mm is not None:
+        unknown |= domain.mus_tensor_per_mm.any(axis=-1)
+    return np.asarray(unknown)

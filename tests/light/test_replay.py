@@ -13,6 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.model import Medium
+from napari_gpubio.light.patterns import simulate_patterns
 from napari_gpubio.light.phantom import default_source, load_head_phantom
 from napari_gpubio.light.replay import replay, replay_steps
 from napari_gpubio.light.run import simulate
@@ -361,6 +362,40 @@ def test_scattering_is_not_known_in_single_voxels_without_it():
     assert np.isnan(part.values).sum() == 1
     assert np.isnan(part.label_sums[0, 0])
     assert np.isfinite(part.label_sums[0, 1:]).all()
+
+
+def test_scattering_is_not_known_where_it_follows_fibers():
+    domain = slab_domain()
+    tensors = np.zeros((*domain.shape, 6))
+    tensors[4:8, 4:8, 4:, :3] = 5.0, 5.0, 2.0
+    part = replay(slab(4000, domain=domain.with_tensors(tensors)), detectors=[0, 1])
+    fibrous = tensors.any(axis=-1)
+    assert np.isnan(part.of("mus").values[:, fibrous]).all()
+    assert np.isfinite(part.of("mus").values[:, ~fibrous]).all()
+    assert np.isfinite(part.of("mua").values).all()
+    assert "depends on the direction" in part.notes[0]
+
+
+def test_light_of_several_sources_is_replayed_together():
+    """Each photon starts at one of them; mean paths are those of the list."""
+    sources = [SLAB_SOURCE, dataclasses.replace(SLAB_SOURCE, position_mm=(9.0, 6.0, -0.5), weight=2.0)]
+    settings = LightSettings(photons=6000, seed=4)
+    result = simulate(slab_domain(), sources, settings, detectors=SLAB_DETECTORS[:4], device="cpu")
+    found = replay(result, of=("mua",))
+    for d in range(4):
+        np.testing.assert_allclose(found.of().label_sums[d], -result.detected.of(d).mean_path_mm(), rtol=1e-6)
+    assert found.channels[0].source == "S1+S2"
+    assert math.isnan(found.channels[0].separation_mm)
+
+
+def test_patterns_that_share_photons_are_refused():
+    shape = Source(kind="planar", position_mm=(6.0, 6.0, -1.0), width_mm=4.0, height_mm=4.0)
+    images = np.random.default_rng(3).random((2, 4, 4))
+    result = simulate_patterns(
+        slab_domain(), shape, images, LightSettings(photons=500), detectors=SLAB_DETECTORS[:2], device="cpu"
+    ).of(0)
+    with pytest.raises(InvalidInput, match="patterns that shared photons"):
+        replay(result, detectors=[0])
 
 
 def test_a_gate_that_no_photon_arrives_in_is_not_known():

@@ -106,7 +106,7 @@ def test_gpus_change_no_derivative(fake_gpu, in_chunks_of):
     assert not any(pretended.used_bytes.values())
 
 
-@pytest.mark.parametrize("which", [1, 3, 6, 9, 12])
+@pytest.mark.parametrize("which", [1, 3, 6, 9, 11, 12])
 def test_a_failed_allocation_changes_no_derivative(fake_gpu, monkeypatch, which):
     pretended, advance, failed = fake_gpu(), gpu.Run.advance, []
     result = run("cuda")

@@ -18,6 +18,7 @@ from napari_gpubio.light.jacobian import Channel, Jacobian, Jacobians
 
 _PART_ARRAYS = ("values", "errors", "measured", "measured_error", "label_sums", "label_errors", "label_deviations")
 _FIRST_AXIS = "channel"
+_PLACES = ("source_mm", "detector_mm")
 
 
 def save_jacobians(path: str | Path, jacobians: Jacobians, *, compress: bool = True) -> None:
@@ -109,7 +110,8 @@ def _jacobians(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> Jac
 def _channel(row: Any) -> Channel:
     if not isinstance(row, dict):
         raise InvalidInput(f"a channel is {str(row)[:60]!r}; it was changed: save it again")
-    places = {name: _numbers(row, name, 3) for name in ("source_mm", "detector_mm")}
+    filled = {name: [math.nan if one is None else one for one in entry(row, name, list)] for name in _PLACES}
+    places = {name: _numbers(filled, name, 3) for name in _PLACES}
     return Channel(source=entry(row, "source", str), detector=entry(row, "detector", str), **places)
 
 
@@ -136,7 +138,7 @@ def _part(row: Any, arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int,
 
 def _numbers(row: Mapping[str, Any], name: str, count: int) -> Any:
     values = entry(row, name, list)
-    if len(values) != count or not all(isinstance(value, Real) and math.isfinite(value) for value in values):
+    if len(values) != count or not all(isinstance(value, Real) for value in values):
         raise InvalidInput(f"its {name!r} is {str(values)[:60]}; {count} numbers are needed: save it again")
     return tuple(float(value) for value in values)
 

@@ -102,7 +102,7 @@ def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
         name=session.text("ID", path.stem),
         output_type=_output_type(session),
         output_format=session.text("OutputFormat", "jnii").lower(),
-        frequency_mhz=_frequency_mhz(root.section("Optode").section("Source")),
+        frequency_mhz=_frequency_mhz(_first_source(root)),
         trajectories="m" in session.text("DebugFlag", "").lower(),
         saves_volume=session.flag("DoSaveVolume", default=True),
         saves_photons=session.flag("DoPartialPath", default=True),
@@ -117,13 +117,16 @@ def _frequency_mhz(source: Section) -> float | None:
     return hertz / 1e6 or None
 
 
+def _first_source(root: Section) -> Section:
+    """The section of the source, or of the first of several."""
+    source = root.section("Optode").get("Source")
+    first = source[0] if isinstance(source, list) and source else source
+    return Section("Optode.Source", first if isinstance(first, dict) else {}, root.fields)
+
+
 def _unused(root: Section) -> list[str]:
     """A note of the keys that this package does not look at."""
-    source = root.section("Optode").get("Source")
-    first = source[0] if isinstance(source, list) else source  # of a list
-    sections = {name: root.section(name) for name in _KEYS} | {
-        "Optode.Source": Section("Optode.Source", first if isinstance(first, dict) else {}, root.fields)
-    }
+    sections = {name: root.section(name) for name in _KEYS} | {"Optode.Source": _first_source(root)}
     keys = [
         f"{name}.{key}"[:60]
         for name, section in sections.items()

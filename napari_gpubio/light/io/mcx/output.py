@@ -80,6 +80,11 @@ class McxCase(LightCase):
                 f"Session.OutputType is {self.output_type!r}, which is of detected photons, and there are no "
                 "detectors; give Optode.Detector"
             )
+        if (self.replays or self.trajectories) and (self.separately or self.patterns is not None):
+            raise InvalidInput(
+                "photons of one source, or of all together, can be traced again, not those of separate sources or of "
+                "patterns; take another OutputType and no DebugFlag M, or --srcid 0 or one source"
+            )
         if self.output_type == "r" and not self.frequency_mhz:
             raise InvalidInput("Session.OutputType is 'r'; give a modulation frequency in Hz: Optode.Source.Frequency")
         if self.output_type not in OUTPUTS | REPLAYS:

@@ -81,7 +81,7 @@ class Tracer:
         defines = (*voxels.defines_of(p), f"RECORD={define}")
         launch = kernel(_TRACE, "trace_photons", defines=defines, fast=True)
         launch((self._blocks(count),), (_THREADS,), (self._scene, launched, tallies, record))
-        found = int(room["counters"][1]) if p.detectors else 0
+        found = int(to_host(room["counters"])[1]) if p.detectors else 0
         return DetectedList(to_host(room["photons"][:found]), to_host(room["numbers"][:found]))
 
     def _blocks(self, count: int) -> int:

@@ -236,3 +236,12 @@ def test_trajectories_are_written_where_they_are_wanted(folder):
     np.testing.assert_allclose(places[first], np.tile([5, 5.5, 0], (50, 1)), atol=2e-3)  # voxels, from the corner
     assert (weights > 0).all()
     assert (weights <= 1).all()
+
+
+def test_photons_of_separate_sources_are_not_replayed(folder):
+    content = root(OutputType="J")
+    content["Optode"]["Source"] |= {"SrcID": -1}
+    one = content["Optode"]["Source"]
+    content["Optode"]["Source"] = [one, one | {"Pos": [4, 5.5, 0]}]
+    with pytest.raises(InvalidInput, match="not those of separate sources"):
+        run(str(written(folder, content)), "--device", "cpu", "--srcid", "-1")
