@@ -20,6 +20,7 @@ Standard errors come from 16 independent groups of photons, those whose numbers 
 
 import dataclasses
 import functools
+import math
 import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
@@ -34,13 +35,14 @@ from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.light.batches import FIRST_CHUNK, check_memory
-from napari_gpubio.light.detectors import DetectedPhotons
+from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector
 from napari_gpubio.light.jacobian import COEFFICIENTS, Channel, Jacobian, Jacobians, error_of_groups
 from napari_gpubio.light.kernels.replay.measurements import Arrivals, Measurement, measurements
 from napari_gpubio.light.kernels.replay.problem import DetectorPart, ReplayProblem
 from napari_gpubio.light.kernels.voxels.problem import FIRST_MEDIUM, VoxelProblem
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.source import Vector
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -195,6 +197,14 @@ def _make_runs(problem: ReplayProblem, device: Device) -> list[Any]:
         )
         for one in (Device("cuda", (index,)) for index in device.indices)
     ]
+
+
+_NO_PLACE = (math.nan,) * 3  # of several sources, and of a whole face
+
+
+def place_of(detector: AnyDetector) -> Vector:
+    """Position of a detector, mm; NaN of a whole face."""
+    return detector.position_mm if isinstance(detector, Detector) else _NO_PLACE
 
 
 # -- what is traced ---------------------------------------------------------------------------------------------------
@@ -366,8 +376,8 @@ def _assembled(
         Channel(
             source="+".join(f"S{number}" for number in range(1, len(sources) + 1)),
             detector=names[problem.detectors[d]],
-            source_mm=sources[0].position_mm if len(sources) == 1 else (np.nan,) * 3,
-            detector_mm=result.detectors[problem.detectors[d]].position_mm,
+            source_mm=sources[0].position_mm if len(sources) == 1 else _NO_PLACE,
+            detector_mm=place_of(result.detectors[problem.detectors[d]]),
         )
         for d in finished
     )
