@@ -21,7 +21,7 @@ from napari_gpubio.light.kernels.physics import (
     scattering_cosine,
     turned,
 )
-from napari_gpubio.light.kernels.voxels.fibers import along_fibers, beside_fibers, turning_point
+from napari_gpubio.light.kernels.voxels.fibers import along_fibers, beside_fibers, place_of, turning_point
 from napari_gpubio.light.kernels.voxels.photon import Floats, enter, refracted, rule_of, to_face
 from napari_gpubio.light.kernels.voxels.problem import (
     BEFORE,
@@ -181,7 +181,8 @@ def trace_photons(start, stop, first, scene, tallies):
             continue
         w = ONE - lost
         mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, own_row, cell)
-        mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
+        place = place_of(fibers, cell)
+        mus, free_path = along_fibers(fibers, place, (ux, uy, uz), g, mus, free_path)
         chance, state = uniform(state)
         s = minus_log(chance)
         dither, state = next_bits(state)
@@ -207,11 +208,11 @@ def trace_photons(start, stop, first, scene, tallies):
                 bits, state = next_bits(state)
                 cp, sp = turn(bits)
                 vx, vy, vz, cosine, state = turning_point(
-                    fibers, cell, (ux, uy, uz), scattering_cosine(g, chance), chance, state
+                    fibers, place, (ux, uy, uz), scattering_cosine(g, chance), chance, state
                 )
                 after = turned(vx, vy, vz, cosine, cp, sp)
                 ux, uy, uz, mus, free_path, state = beside_fibers(
-                    fibers, cell, (ux, uy, uz), after, g, mus, free_path, state
+                    fibers, place, (ux, uy, uz), after, g, mus, free_path, state
                 )
                 chance, state = uniform(state)
                 s = minus_log(chance)
@@ -273,7 +274,7 @@ def trace_photons(start, stop, first, scene, tallies):
             else:
                 pz, uz = low, -uz if reflected else uz
             if reflected:
-                mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
+                mus, free_path = along_fibers(fibers, place, (ux, uy, uz), g, mus, free_path)
                 continue
             if row == OUTSIDE:
                 atomic_add(energy, ESCAPED, rounded(w * energy_scale))
@@ -288,5 +289,6 @@ def trace_photons(start, stop, first, scene, tallies):
             if row != own_row or len(scene.mua) or fibers is not None:
                 own_row = row
                 mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, row, cell)
-                mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
+                place = place_of(fibers, cell)
+                mus, free_path = along_fibers(fibers, place, (ux, uy, uz), g, mus, free_path)
                 limit = min((end - optical) * per_n, reach)
