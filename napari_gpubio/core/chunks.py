@@ -7,13 +7,13 @@ as long because of a few items that do. Nothing here can change a result: items 
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol, TypeVar
 
 from napari_gpubio.core.device import CPU, Device, free_gpu_pool, free_memory_bytes, is_out_of_gpu_memory
 from napari_gpubio.core.errors import OutOfGpuMemory
+from napari_gpubio.core.timing import RunClock
 
 logger = logging.getLogger(__name__)
 Made = TypeVar("Made")
@@ -130,14 +130,14 @@ class _Worker:
         self.length = max(1, min(first_chunk, self._fits()))
 
     def do(self, start: int, count: int) -> int:
-        begun = time.perf_counter()
+        clock = RunClock()
         try:
             self.run.advance(start, count)
         except Exception as error:
             if not is_out_of_gpu_memory(error):
                 raise
             return self._again_by_halves(start, count)
-        self._fit_length(count, time.perf_counter() - begun)
+        self._fit_length(count, clock.seconds)
         return count
 
     def _again_by_halves(self, start: int, count: int) -> int:

@@ -183,24 +183,34 @@ def _help(queue: SimpleQueue[_Blocks]) -> None:
         queue.get().help()
 
 
-class _Compilations(event.Listener):
-    """Counts the functions that Numba compiles, and the seconds that it takes."""
-
-    count = 0
-    report: Callable[[], object] | None = None
+class _Waits(event.Listener):
+    """Counts the seconds in which Numba compiles, waits for a thread that does, or loads machine code."""
 
     def on_start(self, _event: event.Event) -> None:
         begin_compiling()
 
     def on_end(self, _event: event.Event) -> None:
-        self.count += 1
         end_compiling()
+
+
+class _Compilations(event.Listener):
+    """Counts the functions that Numba compiles."""
+
+    count = 0
+    report: Callable[[], object] | None = None
+
+    def on_start(self, _event: event.Event) -> None:
+        pass
+
+    def on_end(self, _event: event.Event) -> None:
+        self.count += 1
         if self.report is not None:
             self.report()
 
 
 _compilations = _Compilations()
 event.register("numba:compile", _compilations)
+event.register("numba:compiler_lock", _Waits())
 
 
 def compiled_functions() -> int:

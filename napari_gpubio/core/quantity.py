@@ -43,7 +43,7 @@ _UNITS: tuple[dict[str, float], ...] = (
     {"mm/s": 1.0, "µm/s": 1e-3},
     {"K": 1.0, "mK": 1e-3},
     {"°C": 1.0}, {"HU": 1.0}, {"s/mm²": 1.0}, {"counts": 1.0}, {"photons": 1.0}, {"a.u.": 1.0},
-    {"rad": 1.0}, {"°": 1.0},
+    {"rad": 1.0}, {"°": 1.0}, {"ns mm": 1.0}, {"rad mm": 1.0},
 )  # fmt: skip
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _TO_SUPERSCRIPTS = {plain: raised for raised, plain in _SUPERSCRIPTS.items()}

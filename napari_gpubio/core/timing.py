@@ -7,19 +7,21 @@ from contextlib import contextmanager
 
 _lock = threading.Lock()
 _running: dict[int, int] = {}  # by thread: compilations that are under way, one inside another
-_begun: dict[int, float] = {}
-_seconds = 0.0
+_seconds, _begun = 0.0, 0.0  # of those that are over; when the first of those under way began
 
 
 def compile_seconds() -> float:
-    """Seconds that this process has spent compiling, on the CPU's and the GPU's behalf."""
+    """Seconds in which this process has compiled, or loaded what was compiled, on the CPU's and the GPU's behalf.
+
+    Where several threads do so at once, such as one for each GPU, a second counts once.
+    """
     with _lock:
-        return _seconds
+        return _seconds + (time.perf_counter() - _begun if _running else 0.0)
 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Enclose a compilation; of those inside one another only the outermost counts."""
+    """Enclose a compilation, or the loading of what was compiled; of those inside one another the outermost counts."""
     begin_compiling()
     try:
         yield
@@ -29,11 +31,12 @@ def compiling() -> Iterator[None]:
 
 def begin_compiling() -> None:
     """Note that this thread begins to compile."""
+    global _begun
     me = threading.get_ident()
     with _lock:
+        if not _running:
+            _begun = time.perf_counter()
         _running[me] = _running.get(me, 0) + 1
-        if _running[me] == 1:
-            _begun[me] = time.perf_counter()
 
 
 def end_compiling() -> None:
@@ -44,7 +47,8 @@ def end_compiling() -> None:
         _running[me] -= 1
         if not _running[me]:
             del _running[me]
-            _seconds += time.perf_counter() - _begun.pop(me)
+        if not _running:
+            _seconds += time.perf_counter() - _begun
 
 
 class RunClock:

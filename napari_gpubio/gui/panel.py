@@ -15,6 +15,7 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.timing import RunClock
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, MakeSteps, Outcome
 from napari_gpubio.gui.panel_frame import PanelFrame
@@ -89,7 +90,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._pacer = PreviewPacer(self)
         self._rerun = False
         self._refusal = ""  # the message of the last Run, if it was refused
-        self._begun = 0.0
+        self._begun, self._clock = 0.0, RunClock()
         self.run_form: RunForm = self
         self.run_display: RunDisplay = self
         self._current_display: RunDisplay = self  # that of the run under way
@@ -164,7 +165,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._job.stop_event = stop
         self._job.stepped.connect(self.show_step)
         self._job.finished.connect(self._on_finished)
-        self._begun = time.perf_counter()
+        self._begun, self._clock = time.perf_counter(), RunClock()
         self._set_running(running=True)
         self.show_status("starting …")
         self._job.start()
@@ -243,7 +244,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         """Show how far the run is, and what it has so far."""
         if self._job is None:
             return
-        spent = time.perf_counter() - self._begun
+        spent = self._clock.seconds  # compiling will not go on as long again
         self.bar.setRange(0, 1000)
         self.bar.setValue(int(1000 * step.fraction))
         left = spent * (1 - step.fraction) / step.fraction if step.fraction > 0 else 0.0

@@ -8,46 +8,80 @@ From a segmented head to its fluence in three calls::
 
 The same in planar layers is `light.layers`; files are in `light.io`, optical properties in `light.tissue`, units and
 numbers of a result in `light.statistics`, closed-form solutions in `light.theory`, made-up heads in `light.phantom`.
-White matter that scatters less along its fibers, from diffusion MRI, is in `light.anisotropy`.
+How the light that detectors receive depends on each voxel tell `light.replay` (exact), `light.adjoint_jacobians` (one
+source and detector, fast), and `light.forward` (a probe). White matter that scatters less along its fibers, from
+diffusion MRI, is in `light.anisotropy`.
 """
 
 import importlib
 from types import ModuleType
 
 from napari_gpubio.light import layers
+from napari_gpubio.light.adjoint import adjoint_jacobians
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fluorescence, fluorescence_steps
+from napari_gpubio.light.jacobian import Channel, Jacobian, Jacobians
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.patterns import PatternResult, simulate_patterns, simulate_patterns_steps
+from napari_gpubio.light.replay import replay, replay_steps
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
-from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_steps
+from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_each, simulate_each_steps, simulate_steps
 from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import Source, emitting_volume
+from napari_gpubio.light.spectrum import DetectedSpectrum, reweighted, spectrum, spectrum_media
+from napari_gpubio.light.trajectories import trajectories, trajectories_steps
+from napari_gpubio.light.trajectory import Trajectories
 
-_NAMESPACES = ("anisotropic_theory", "anisotropy", "io", "phantom", "statistics", "theory", "tissue")
+_NAMESPACES = ("anisotropic_theory", "anisotropy", "forward", "io", "phantom", "statistics", "theory", "tissue")
 __all__ = [
+    "Channel",
     "DetectedPhotons",
+    "DetectedSpectrum",
     "Detector",
     "Domain",
     "EnergyBalance",
     "Estimate",
+    "FluorescenceResult",
+    "Fluorophore",
+    "Jacobian",
+    "Jacobians",
     "LightCase",
     "LightResult",
     "LightSettings",
     "Medium",
+    "PatternResult",
     "Sensitivity",
     "Source",
+    "Trajectories",
+    "adjoint_jacobians",
     "anisotropic_theory",
     "anisotropy",
+    "emitting_volume",
+    "fluorescence",
+    "fluorescence_steps",
+    "forward",
     "io",
     "layers",
     "needed_memory_mb",
     "phantom",
+    "replay",
+    "replay_steps",
+    "reweighted",
     "sensitivity",
     "simulate",
+    "simulate_each",
+    "simulate_each_steps",
+    "simulate_patterns",
+    "simulate_patterns_steps",
     "simulate_steps",
+    "spectrum",
+    "spectrum_media",
     "statistics",
     "theory",
     "tissue",
+    "trajectories",
+    "trajectories_steps",
 ]
 
 

@@ -104,6 +104,11 @@ class DetectedPhotons:
         """Weight per launched photon."""
         return float(self.weight.sum(dtype=np.float64)) / max(1, self.launched)
 
+    @property
+    def listed_launched(self) -> int:
+        """Photons of a complete run that the list stands for: where it was full, those up to the last one listed."""
+        return int(self.photon[-1]) + 1 if self.dropped and len(self.photon) else self.launched
+
     def mean_path_mm(self) -> npt.NDArray[np.float64]:
         """Mean partial path length in each medium, weighted by the photons' weight, mm, shape (M,)."""
         total = self.weight.sum(dtype=np.float64)

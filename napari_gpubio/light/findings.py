@@ -8,8 +8,10 @@ import numpy as np
 
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS, VoxelProblem
+from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import Estimate, LightResult, exposed_area_mm2
 from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
+from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import clearance_mm, depth_inside_mm, share_inside
 
 Status = Literal["ok", "warning", "error"]
@@ -92,8 +94,13 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
 
 
 def start_findings(result: LightResult) -> Iterator[Finding]:
-    """What to know about a source that the surface of the tissue cuts."""
-    domain, source = result.domain, result.source
+    """What to know about sources that the surface of the tissue cuts."""
+    for number, source in enumerate(result.sources, 1):
+        name = "the source" if len(result.sources) == 1 else f"source {number}"
+        yield from _cut_findings(result.domain, source, name)
+
+
+def _cut_findings(domain: Domain, source: Source, name: str) -> Iterator[Finding]:
     inside = share_inside(domain.labels, domain.affine, source)
     if not MOST_CUT < inside < 1.0 - MOST_CUT:
         return
@@ -103,23 +110,41 @@ def start_findings(result: LightResult) -> Iterator[Finding]:
     back = short_number(max(depth, clearance_mm(domain.labels, domain.affine, source)), 3)
     yield Finding(
         "warning",
-        f"About {inside:.0%} of the source lies behind the surface: that light starts in the tissue, without specular "
+        f"About {inside:.0%} of {name} lies behind the surface: that light starts in the tissue, without specular "
         f"reflection and with a shorter way. Move the source back by {back} mm, or push all of it in.",
     )
 
 
 def gate_findings(result: LightResult) -> Iterator[Finding]:
-    """What to know about time gates that are shorter than the way through a voxel."""
+    """What to know about time gates that are shorter than the time that light stays in a voxel."""
     domain, edges = result.domain, np.diff(result.settings.time_gates_ns)
     slowest = max(domain.medium(label).n for label in domain.labels_present)
     transit_ns = float(np.linalg.norm(domain.voxel_sizes_mm)) * slowest / LIGHT_MM_PER_NS
-    if len(edges) > 1 and edges.min() < transit_ns:
-        late, width = (short_number(1e3 * value, 3) for value in (transit_ns, edges.min()))
+    late_ns, label = max((lateness_ns(domain, label), label) for label in domain.labels_present)
+    if len(edges) > 1 and edges.min() < max(transit_ns, 2.0 * late_ns):
+        late, width = (short_number(1e3 * value, 2) for value in (late_ns, edges.min()))
+        medium = domain.medium(label)
         message = (
-            f"Light takes up to {late} ps through a voxel, and what it leaves there is booked at the end of that: "
-            f"gates of {width} ps get light up to so much too late. Take longer gates, or smaller voxels."
+            f"What light leaves in a voxel is booked when it leaves the voxel, in {medium.name or f'label {label}'} "
+            f"about {late} ps later on average: gates of {width} ps get light so much too late. Take longer gates, or "
+            "smaller voxels."
         )
         yield Finding("warning", message)
+
+
+def lateness_ns(domain: Domain, label: int) -> float:
+    """How much later, on average, light in a label's voxels is booked than it is there, ns.
+
+    That is the mean path from any point and direction of a cube to its outside: 0.38 edges where light goes straight,
+    and as much more as a walk with the diffusion coefficient 1 / (3 mu_s') takes, whose mean from all points of a cube
+    is 0.028 of its edge squared over the coefficient. Light that is absorbed on the way is booked sooner.
+    """
+    medium, edge = domain.medium(label), domain.voxel_volume_mm3 ** (1 / 3)
+    musp = medium.musp_per_mm
+    if domain.mus_per_mm is not None:
+        musp = float(domain.mus_per_mm[domain.labels == label].mean()) * (1.0 - medium.g)
+    path = 0.38 * edge + 0.028 * 3.0 * musp * edge**2
+    return min(path, 1.0 / max(medium.mua_per_mm, 1e-9)) * medium.n / LIGHT_MM_PER_NS
 
 
 def direction_findings(result: LightResult) -> Iterator[Finding]:
@@ -148,7 +173,10 @@ def closed_within(result: LightResult) -> float:
     mua = max(domain.medium(label).mua_per_mm for label in domain.labels_present) if volume is None else volume.max()
     if not mua > 0:
         return CLOSED_WITHIN
-    scale = VoxelProblem(domain, result.source, result.settings).scale
+    shared = result.parameters.get("photon_sharing")
+    heaviest = shared.get("heaviest") if isinstance(shared, dict) else None  # start of a photon, of patterns
+    heaviest = heaviest if isinstance(heaviest, float) and 1 < heaviest < math.inf else 1.0
+    scale = VoxelProblem(domain, result.sources[0], result.settings, heaviest=heaviest).scale
     bookings = _MOST_EFOLDS * (0.5 + 1.5 / (mua * domain.voxel_sizes_mm.min()))
     sd = mua / (2.0 * scale) * math.sqrt(bookings / max(1, result.launched))
     return float(CLOSED_WITHIN + _ROUNDING_SD * sd)

@@ -29,9 +29,9 @@ from napari_gpubio.light.kernels.diffusion.solver import Solver, along
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.run import check_source, make_runs
+from napari_gpubio.light.run import check_sources, make_runs
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import AnySource, Source
 from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS, diffuse_transmission
 
 Array = npt.NDArray[Any]
@@ -44,7 +44,7 @@ _BYTES_PER_VOXEL = 150  # matrix, vectors and what they are made of, with all co
 
 
 def diffusion_guide(
-    domain: Domain, source: Source, settings: LightSettings | None = None, *, device: str | Device = "auto"
+    domain: Domain, source: AnySource, settings: LightSettings | None = None, *, device: str | Device = "auto"
 ) -> npt.NDArray[np.float32]:
     """Return the fluence of a simulation as diffusion theory has it, of all times together.
 
@@ -80,16 +80,16 @@ def diffusion_guide(
         )
     settings, chosen = settings or LightSettings(), choose_device(device)
     needed_bytes = _BYTES_PER_VOXEL * domain.labels.size
-    check_source(domain, source)
+    sources = check_sources(domain, source)
     check_memory(needed_bytes, chosen, "take larger voxels, or close other programs")
     if not chosen.is_gpu:
         from napari_gpubio.light.kernels.diffusion.cpu import CpuSolver
 
-        return np.asarray(_guide(np, CpuSolver, domain, source, settings, chosen))
+        return np.asarray(_guide(np, CpuSolver, domain, sources, settings, chosen))
     from napari_gpubio.light.kernels.diffusion.gpu import on_gpu
 
     only = Device("cuda", chosen.indices[:1])
-    make = functools.partial(_guide, domain=domain, source=source, settings=settings, device=only)
+    make = functools.partial(_guide, domain=domain, sources=sources, settings=settings, device=only)
     return within_memory(functools.partial(on_gpu, only, make), only, needed_bytes, "the guide of a denoiser")
 
 
@@ -136,12 +136,13 @@ def _guide(
     xp: Any,
     solver: Callable[..., Solver],
     domain: Domain,
-    source: Source,
+    sources: tuple[Source, ...],
     settings: LightSettings,
     device: Device,
 ) -> Any:
     """The guide with the arrays (NumPy or CuPy) and the solver of a backend."""
-    unscattered = _traced(VoxelProblem(*_without_scattering(domain, source, settings)), device)
+    absorbing, direct = _without_scattering(domain, sources, settings)
+    unscattered = _traced(VoxelProblem(absorbing, sources[0], direct, others=sources[1:]), device)
     grid = _Grid.of(xp, domain, settings)
     emission = grid.place(grid.scattering) * unscattered * domain.voxel_volume_mm3
     diffuse = solver(*_matrix(xp, grid, domain, settings)).solve(emission)
@@ -162,8 +163,8 @@ def _traced(problem: VoxelProblem, device: Device) -> Any:
 
 
 def _without_scattering(
-    domain: Domain, source: Source, settings: LightSettings
-) -> tuple[Domain, Source, LightSettings]:
+    domain: Domain, sources: tuple[Source, ...], settings: LightSettings
+) -> tuple[Domain, LightSettings]:
     """A simulation in which what would be scattered, as far as that turns it, is absorbed."""
     media = tuple(
         dataclasses.replace(medium, mua_per_mm=medium.mua_per_mm + medium.musp_per_mm, mus_per_mm=0.0)
@@ -176,11 +177,11 @@ def _without_scattering(
     absorbing = domain.with_optics(media, mua_per_mm=lost)
     longest = float(np.linalg.norm(domain.voxel_sizes_mm * domain.shape))
     slowest = max(medium.n for medium in domain.media) / SPEED_OF_LIGHT_MM_PER_NS
+    are_alike = len(sources) == 1 and sources[0].kind == "pencil" and sources[0].launch_angles_deg is None
     return (
         absorbing,
-        source,
         LightSettings(
-            photons=_PHOTONS_OF_A_PENCIL if source.kind == "pencil" else _PHOTONS,
+            photons=_PHOTONS_OF_A_PENCIL if are_alike else _PHOTONS,
             batches=2,  # as few as there can be, since there is no need of errors
             seed=settings.seed,
             refraction=settings.refraction,
@@ -259,6 +260,23 @@ def _decays() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         is_less = albedo * np.arctanh(middle) < middle
         low, high = np.where(is_less, middle, low), np.where(is_less, high, middle)
     return roots, np.where(roots > 0, high, 0.0)
+
+
+def conductances(domain: Domain, settings: LightSettings) -> tuple[Array, tuple[Array, Array, Array]]:
+    """What lets the light of a domain diffuse, as the guide has it.
+
+    Returns
+    -------
+    array
+        Square of the refractive index of each voxel, shape (X, Y, Z); 1 without refraction.
+    tuple
+        Conductances of the faces to the next voxel along i, j and k, mm, shape (X, Y, Z) each: what crosses a face per
+        launched photon is the conductance times the step of the fluence over the square of the index. 0 where a voxel
+        meets the outside, and for the last one.
+    """
+    grid = _Grid.of(np, domain, settings)
+    _, found = _matrix(np, grid, domain, settings)
+    return np.asarray(grid.place(grid.n**2)), found
 
 
 def _matrix(xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> tuple[Any, tuple[Any, Any, Any]]:

@@ -123,7 +123,8 @@ def depth_profile(result: LightResult) -> Profile:
     InvalidInput
         If the axis meets no tissue.
     """
-    start, axis = entry_point(result), result.source.frame()[2]
+    source = result.single_source("a profile along its direction")
+    start, axis = entry_point(result), source.frame()[2]
     corners = _CORNERS * result.domain.shape - 0.5
     depths = (apply_affine(result.domain.affine, corners) - start) @ axis
     profile = line_profile(result, start, start + axis * depths.max())
@@ -134,7 +135,8 @@ def depth_profile(result: LightResult) -> Profile:
 
 def detector_profile(result: LightResult, detector: int) -> Profile:
     """Fluence from the source straight to a detector; the argument is the detector's index."""
-    return line_profile(result, result.source.position_mm, result.detectors[detector].position_mm)
+    source = result.single_source("a profile from it to a detector")
+    return line_profile(result, source.position_mm, result.detectors[detector].position_mm)
 
 
 def sample_fluence(
@@ -195,7 +197,7 @@ def entry_point(result: LightResult) -> npt.NDArray[np.float64]:
     InvalidInput
         If it never is.
     """
-    domain, source = result.domain, result.source
+    domain, source = result.domain, result.single_source("the place where its axis enters the tissue")
     found = first_tissue(domain.labels, domain.affine, source.position_mm, source.direction)
     if found is None:
         raise InvalidInput("the source's axis hits no tissue; point it at the tissue")
@@ -223,10 +225,11 @@ def theory_curve(result: LightResult, points_mm: npt.ArrayLike) -> TheoryCurve:
         If the source is a line or a cylinder, its axis meets no tissue, or the tissue there does not scatter, or
         scattering depends on direction somewhere.
     """
-    kind = result.source.kind
+    source = result.single_source("a curve by diffusion theory")
+    kind = source.kind
     if kind in _NO_THEORY:
         raise InvalidInput(f"there is no curve by diffusion theory for a source of kind {kind!r}")
-    start, axis, beam = entry_point(result), result.source.frame()[2], kind != "isotropic"
+    start, axis, beam = entry_point(result), source.frame()[2], kind != "isotropic"
     medium = result.domain.medium_at(start + _INWARD_MM * axis)
     if result.domain.is_anisotropic:
         raise InvalidInput("this diffusion theory is for tissue that scatters alike in all directions")

@@ -12,9 +12,10 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import AnySource, Source, all_sources, single_source
 
 Array = npt.NDArray[Any]
+MOST_ERROR = 0.5  # relative standard error up to which a number counts as more than noise
 UNITS = {
     "1/mm²": "per launched photon",
     "mW/mm²": "fluence rate at the source's power",
@@ -103,7 +104,7 @@ class LightResult(SimulationResult):
     Parameters
     ----------
     domain, source, settings, detectors
-        What was simulated.
+        What was simulated; ``source`` is a tuple where photons started at one of several.
     gates
         Fluence of each time gate per launched photon, 1/mm^2, shape (X, Y, Z, G).
     gates_error
@@ -126,7 +127,7 @@ class LightResult(SimulationResult):
     """
 
     domain: Domain
-    source: Source
+    source: AnySource
     settings: LightSettings
     detectors: tuple[Detector, ...]
     gates: npt.NDArray[np.float32]
@@ -138,6 +139,29 @@ class LightResult(SimulationResult):
     absorbed: Mapping[int, Estimate]
     detected: DetectedPhotons
     guide: npt.NDArray[np.float32] | None = None
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The source, or all of them."""
+        return all_sources(self.source)
+
+    def single_source(self, what: str) -> Source:
+        """The only source, for what needs a single one: a few words.
+
+        Raises
+        ------
+        InvalidInput
+            If there are several.
+        """
+        return single_source(self.source, what)
+
+    def detected_sources(self) -> npt.NDArray[np.int64]:
+        """Which source, from 0, each detected photon started at, shape (N,)."""
+        if len(self.sources) == 1:
+            return np.zeros(len(self.detected), np.int64)
+        from napari_gpubio.light.kernels.voxels.pixels import drawn_sources
+
+        return drawn_sources([source.weight for source in self.sources], self.settings.seed, self.detected.photon)
 
     @cached_property
     def fluence(self) -> npt.NDArray[np.float32]:

@@ -13,6 +13,7 @@ from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_by
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import compiling
 from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
@@ -20,7 +21,7 @@ from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import Source, all_sources
 from napari_gpubio.light.surface import ALL_ROUND, first_tissue, label_at, nearest_surface, source_problem
 
 _MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit numbers
@@ -28,7 +29,7 @@ _MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit nu
 
 def simulate(
     domain: Domain,
-    source: Source,
+    source: Source | Sequence[Source],
     settings: LightSettings | None = None,
     *,
     detectors: Sequence[Detector] = (),
@@ -54,7 +55,7 @@ def simulate(
 
 def simulate_steps(
     domain: Domain,
-    source: Source,
+    source: Source | Sequence[Source],
     settings: LightSettings | None = None,
     *,
     detectors: Sequence[Detector] = (),
@@ -70,7 +71,8 @@ def simulate_steps(
     domain
         Labels with optical properties.
     source
-        The light source.
+        The light source, or several: each photon then starts at one of them, drawn by their weights, and all results
+        are per launched photon of all of them. `simulate_each` gives a result for each.
     settings
         Photons, boundaries, time gates and tallies; see `LightSettings`.
     detectors
@@ -98,9 +100,10 @@ def simulate_steps(
         there is too little memory.
     """
     settings = settings or LightSettings()
-    check_source(domain, source)
+    sources = check_sources(domain, source)
     check_detectors(domain, detectors)
-    problem = resumed(VoxelProblem(domain, source, settings, tuple(detectors)), resume, VoxelTally)
+    problem = VoxelProblem(domain, sources[0], settings, tuple(detectors), others=sources[1:])
+    problem = resumed(problem, resume, VoxelTally)
     if client is None:
         chosen = choose_device(device)
         results = 4 * problem.cells * (2 * problem.gates + 2)
@@ -109,10 +112,83 @@ def simulate_steps(
         needed = f"{_needed_mb(problem, chosen):.0f} MB on {chosen.describe()}"
         yield Step(0 if resume is None else resume.launched, settings.photons, f"photons ({needed})")
     backend = Backend(make_runs=make_runs, assemble=assemble, empty=VoxelTally.none)
-    steps = photon_steps(
-        backend, problem, _description(problem), device=device, resume=resume, client=client, stop=stop
-    )
+    steps = photon_steps(backend, problem, described(problem), device=device, resume=resume, client=client, stop=stop)
     return (yield from steps)
+
+
+def simulate_each(
+    domain: Domain,
+    sources: Sequence[Source],
+    settings: LightSettings | None = None,
+    *,
+    detectors: Sequence[Detector] = (),
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> tuple[LightResult, ...]:
+    """Simulate each of some sources alone; see `simulate_each_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light
+    >>> head = light.phantom.load_head_phantom()
+    >>> source = light.phantom.default_source(head)
+    >>> both = light.simulate_each(head, [source, source], light.LightSettings(photons=1000), device="cpu")
+    >>> [result.settings.seed for result in both]
+    [1, 2]
+    """
+    return drive(simulate_each_steps(domain, sources, settings, detectors=detectors, device=device), progress)
+
+
+def simulate_each_steps(
+    domain: Domain,
+    sources: Sequence[Source],
+    settings: LightSettings | None = None,
+    *,
+    detectors: Sequence[Detector] = (),
+    device: str | Device = "auto",
+    client: Any = None,
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, tuple[LightResult, ...]]:
+    """Simulate each of some sources alone, step by step.
+
+    Parameters
+    ----------
+    domain, settings, detectors, device, client, stop
+        As of `simulate_steps`; every source has as many photons as the settings say.
+    sources
+        The sources; their weights do not matter.
+
+    Returns
+    -------
+    tuple of LightResult
+        One for each source, per photon launched by it. Source i has the seed of the settings plus i, so that errors of
+        the results are independent; `simulate` with that seed gives the same bits.
+
+    Raises
+    ------
+    InvalidInput
+        As of `simulate_steps`, before any photon is traced where it is about a source.
+    """
+    settings, sources = settings or LightSettings(), check_sources(domain, sources)
+    results: list[LightResult] = []
+    for number, source in enumerate(sources):
+        own = dataclasses.replace(settings, seed=(settings.seed + number) % 2**64)
+        steps = simulate_steps(domain, source, own, detectors=detectors, device=device, client=client, stop=stop)
+        results.append((yield from _after(steps, number, len(sources), settings.photons)))
+    return tuple(results)
+
+
+def _after(
+    steps: Generator[Step, None, LightResult], number: int, count: int, photons: int
+) -> Generator[Step, None, LightResult]:
+    """The steps of one of several simulations, counted from the beginning of the first."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            return end.value
+        done, total = number * photons + step.done, count * photons
+        yield Step(done, total, f"{step.message}, source {number + 1} of {count}")
 
 
 def needed_memory_mb(domain: Domain, settings: LightSettings, device: str | Device = "auto") -> float:
@@ -128,11 +204,27 @@ def _needed_mb(problem: VoxelProblem, device: Device) -> float:
     return problem.resident_bytes(tallies) / 2**20
 
 
+def check_sources(domain: Domain, source: Source | Sequence[Source]) -> tuple[Source, ...]:
+    """Return one or several sources as a tuple, or raise InvalidInput if one of them cannot light the tissue."""
+    sources = all_sources(source)
+    for number, one in enumerate(sources, 1):
+        try:
+            check_source(domain, one)
+        except InvalidInput as error:
+            if len(sources) == 1:
+                raise
+            raise InvalidInput(f"source {number} of {len(sources)}: {error}") from error
+    return sources
+
+
 def check_source(domain: Domain, source: Source) -> None:
     """Raise InvalidInput if a source cannot light the tissue."""
     position = np.asarray(source.position_mm)
     shown = position_text(position)
-    if label_at(domain.labels, domain.affine, position) == OUTSIDE:
+    if source.kind == "volume":
+        if problem := source_problem(domain.labels, domain.affine, source):
+            raise InvalidInput(f"{problem} It is at {shown}; move it, or check its affine.")
+    elif label_at(domain.labels, domain.affine, position) == OUTSIDE:
         all_round = source.kind in ALL_ROUND
         if all_round or first_tissue(domain.labels, domain.affine, position, source.direction) is None:
             raise InvalidInput(f"{source_problem(domain.labels, domain.affine, source)} It is at {shown}.")
@@ -157,10 +249,14 @@ def check_detectors(domain: Domain, detectors: Sequence[Detector]) -> None:
             )
 
 
-def _description(problem: VoxelProblem) -> dict[str, Any]:
-    source = problem.source
+def described(problem: VoxelProblem) -> dict[str, Any]:
+    """What a run was, as JSON can hold it."""
+    sources = [
+        {f.name: getattr(source, f.name) for f in dataclasses.fields(source) if f.name != "pattern"}
+        for source in all_sources(problem.sources)
+    ]
     return {
-        "source": {f.name: getattr(source, f.name) for f in dataclasses.fields(source) if f.name != "pattern"},
+        "source": sources if problem.others else sources[0],
         "detectors": [dataclasses.asdict(detector) for detector in problem.detectors],
         "media": [dataclasses.asdict(medium) for medium in problem.domain.media],
         "outside_n": problem.domain.outside_n,
@@ -171,7 +267,8 @@ def _description(problem: VoxelProblem) -> dict[str, Any]:
 def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
-        from napari_gpubio.light.kernels.voxels import cpu
+        with compiling():
+            from napari_gpubio.light.kernels.voxels import cpu
 
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.light.kernels.voxels import gpu
@@ -196,8 +293,8 @@ def _tallies(problem: VoxelProblem, gpus: Sequence[Device]) -> tuple[int, int]:
     """
     if problem.tally_size >= _MOST_CELLS:
         raise InvalidInput(
-            f"the volume has {problem.tally_size:,} cells with its time gates, more than a GPU run can count; take "
-            "fewer gates or larger voxels, or device='cpu'"
+            f"the volume has {problem.tally_size:,} cells with its time gates and patterns, more than a GPU run can "
+            "count; take fewer of them or larger voxels, or device='cpu'"
         )
     spare = min(max(0, free_memory_bytes(one) - problem.resident_bytes()) // 2 for one in gpus)
     most = min(problem.slots(len(gpus)), _MOST_CELLS // problem.tally_size)

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import AnySource, Source, all_sources
 
 FACES = ("-i", "+i", "-j", "+j", "-k", "+k")
 FACE_RULES = ("default", "escape", "fresnel", "mirror", "cyclic")
@@ -105,16 +106,25 @@ class LightCase:
     Parameters
     ----------
     domain, source, settings, detectors
-        What `napari_gpubio.light.simulate` takes.
+        What `napari_gpubio.light.simulate` takes; ``source`` is a tuple where there are several.
     notes
         Messages to the user about what was changed or left out.
     name
         The session's ID, or the file's name.
+    patterns
+        Patterns on the source's rectangle that share photons, shape (K, rows, columns), for
+        `napari_gpubio.light.simulate_patterns`; or None.
     """
 
     domain: Domain
-    source: Source
+    source: AnySource
     settings: LightSettings
     detectors: tuple[Detector, ...]
     notes: tuple[str, ...]
     name: str
+    patterns: npt.NDArray[np.float64] | None = None
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The source, or all of them."""
+        return all_sources(self.source)

@@ -1,6 +1,7 @@
 """Light sources."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.space import apply_affine, checked_affine, voxel_sizes_mm
 
 Array = npt.NDArray[Any]
 Vector = tuple[float, float, float]
@@ -33,9 +35,13 @@ KINDS: dict[str, tuple[str, ...]] = {
     "even_cone": ("half_angle_deg",),
     "normal_cone": ("angle_sd_deg",),
     "zgaussian": ("angle_sd_deg",),
+    "volume": ("width_mm", "height_mm", "length_mm"),
 }
+WITH_ANGLES = tuple(kind for kind in KINDS if kind == "pencil" or ("focus_mm" in KINDS[kind] and kind != "hyperboloid"))
+MOST_ANGLES, MOST_SOURCES, MOST_PATTERNS = 1 << 20, 1 << 16, 4096
 RECTANGLES = ("planar", "pattern", "slit", "pencil_array", "fourier")  # kinds that have a direction of the width
 DISKS = ("fiber", "gaussian", "disk", "lambertian", "hyperboloid")  # kinds that have a radius across the direction
+MOST_CELLS = 1 << 30  # of a volume
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,9 +68,12 @@ class Source:
     * ``even_cone``: a point whose polar angle is uniform up to ``half_angle_deg``. ``normal_cone``: one whose polar
       angle is normally distributed; ``zgaussian``: the distribution that MCX has under this name, the same times a
       uniform number from -1 to 1 instead of a cosine, with 2/3 of the variance.
+    * ``volume``: a box of ``width_mm`` along ``width_axis``, ``length_mm`` along the direction and ``height_mm`` across
+      both, centered on the position, whose cells emit in all directions, each as much as an array says
+      (bioluminescence, fluorescence). `emitting_volume` makes one of a volume with an affine.
 
     Where a kind that is collimated has a ``focus_mm`` other than 0, its rays meet so far ahead, or part as if they came
-    from a point so far behind (negative).
+    from a point so far behind (negative). With ``launch_angles_deg`` it has the polar angles of a table instead.
 
     Parameters
     ----------
@@ -79,7 +88,15 @@ class Source:
     width_axis
         World direction of the width of a rectangle; by default some direction across ``direction``.
     pattern
-        Irradiance of a ``pattern``, shape (rows, columns), any non-negative scale.
+        Irradiance of a ``pattern``, shape (rows, columns); emission of the cells of a ``volume``, shape (X, Y, Z),
+        along width, height and direction. Any non-negative scale.
+    weight
+        Share of the photons that start here where there are several sources, on any scale.
+    launch_angles_deg
+        Polar angles about the direction, increasing, at equal steps of their distribution function from 0 to 1, and
+        linear between them; for the kinds that are collimated otherwise.
+    launch_angles_are_discrete
+        Whether only these angles occur, all equally often.
 
     Raises
     ------
@@ -101,7 +118,7 @@ class Source:
     width_mm: float = param(10.0, "Width", "Width of the rectangle.", unit="mm", above=0.0, maximum=1e4, step=1.0)
     height_mm: float = param(10.0, "Height", "Height of the rectangle.", unit="mm", above=0.0, maximum=1e4, step=1.0)
     length_mm: float = param(
-        10.0, "Length", "Length of the line or cylinder.", unit="mm", above=0.0, maximum=1e4, step=1.0
+        10.0, "Length", "Length of the line, cylinder or box.", unit="mm", above=0.0, maximum=1e4, step=1.0
     )
     inner_radius_mm: float = param(
         0.0, "Inner radius", "Radius of the dark middle of a disk.", unit="mm", minimum=0.0, maximum=1e4, step=0.1
@@ -135,6 +152,9 @@ class Source:
     sector_deg: tuple[float, float] | None = None
     width_axis: Vector | None = None
     pattern: Array | None = field(default=None, repr=False)
+    weight: float = 1.0
+    launch_angles_deg: tuple[float, ...] | None = None
+    launch_angles_are_discrete: bool = False
 
     def __post_init__(self) -> None:
         check_params(self)
@@ -147,15 +167,56 @@ class Source:
             if np.linalg.norm(np.cross(self.width_axis, self.direction)) < 1e-6:
                 raise InvalidInput("the source's width axis is along its direction; give one across it")
         self._check_disk()
+        self._check_angles()
+        weight = float(self.weight)
+        if not 0 < weight < math.inf:
+            raise InvalidInput(
+                f"the source's weight is {weight:g}; give a number greater than 0, or leave the source out"
+            )
+        object.__setattr__(self, "weight", weight)
         if self.kind == "pattern":
-            if self.pattern is None:
-                raise InvalidInput("a source of kind 'pattern' needs its pattern: an image of the irradiance")
-            image = np.asarray(self.pattern, np.float64)
-            if image.ndim != 2 or not image.size:
-                raise InvalidInput(f"the source's pattern has shape {image.shape}; give a two-dimensional image")
-            if not np.isfinite(image).all() or (image < 0).any() or image.sum() <= 0:
-                raise InvalidInput("the source's pattern must be finite, nowhere negative and somewhere positive")
-            object.__setattr__(self, "pattern", image)
+            self._check_pattern(2, "an image of the irradiance", "a two-dimensional image")
+        elif self.kind == "volume":
+            self._check_pattern(3, "the emission of its cells", "a three-dimensional array")
+
+    def _check_pattern(self, axes: int, what: str, how: str) -> None:
+        if self.pattern is None:
+            raise InvalidInput(f"a source of kind {self.kind!r} needs its pattern: {what}")
+        values = np.asarray(self.pattern, np.float64)
+        if axes == 2 and values.ndim == 3:
+            raise InvalidInput(
+                f"the source's pattern has shape {values.shape}, a stack of images; trace it with simulate_patterns"
+            )
+        if values.ndim != axes or not 0 < values.size <= MOST_CELLS:
+            raise InvalidInput(f"the source's pattern has shape {values.shape}; give {how}")
+        if not np.isfinite(values).all() or (values < 0).any() or values.sum() <= 0:
+            raise InvalidInput("the source's pattern must be finite, nowhere negative and somewhere positive")
+        object.__setattr__(self, "pattern", values)
+
+    def _check_angles(self) -> None:
+        if self.launch_angles_deg is None:
+            return
+        if self.kind not in WITH_ANGLES:
+            raise InvalidInput(
+                f"a source of kind {self.kind!r} has angles of its own; launch angles are for {', '.join(WITH_ANGLES)}"
+            )
+        if self.can_focus and self.focus_mm:
+            raise InvalidInput(
+                f"the source has launch angles and a focus at {self.focus_mm:g} mm; give one of them, with focus_mm = 0"
+            )
+        angles = np.asarray(self.launch_angles_deg, np.float64).ravel()
+        least = 1 if self.launch_angles_are_discrete else 2
+        if not least <= len(angles) <= MOST_ANGLES:
+            raise InvalidInput(f"the source has {len(angles)} launch angles; give {least} to {MOST_ANGLES:,}")
+        if not (np.isfinite(angles).all() and angles[0] >= 0 and angles[-1] <= 180):
+            raise InvalidInput("the source's launch angles must be numbers from 0 to 180 degrees")
+        if (fall := np.flatnonzero(np.diff(angles) < 0)).size:
+            low, high = angles[fall[0] : fall[0] + 2]
+            raise InvalidInput(
+                f"the source's launch angles fall from {low:g} to {high:g} degrees; give them in increasing order, at "
+                "equal steps of their distribution function"
+            )
+        object.__setattr__(self, "launch_angles_deg", tuple(angles.tolist()))
 
     def _check_disk(self) -> None:
         if "inner_radius_mm" in KINDS[self.kind] and not self.inner_radius_mm < self.radius_mm:
@@ -198,6 +259,87 @@ class Source:
         u = np.asarray(across) - w * (np.asarray(across) @ w)
         u /= np.linalg.norm(u)
         return np.array([u, np.cross(w, u), w])
+
+
+def emitting_volume(emission: Array, affine: npt.ArrayLike) -> Source:
+    """Return a source of kind ``volume`` whose cells are the voxels of a volume; planes without emission are left out.
+
+    Parameters
+    ----------
+    emission
+        What each voxel emits, shape (X, Y, Z), any non-negative scale.
+    affine
+        Voxel to world, mm; its axes must be perpendicular.
+
+    Raises
+    ------
+    InvalidInput
+        If the emission is negative, not finite or zero everywhere, or has no three dimensions.
+    """
+    values, matrix = np.asarray(emission), checked_affine(affine)
+    if values.ndim != 3 or not values.any():
+        raise InvalidInput(
+            f"the emission has shape {values.shape} and is zero everywhere, or no volume; give a volume of what its "
+            "voxels emit"
+        )
+    planes = [np.flatnonzero(values.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)]
+    low, high = np.array([plane[0] for plane in planes]), np.array([plane[-1] for plane in planes])
+    part = values[tuple(slice(a, b + 1) for a, b in zip(low, high, strict=True))]
+    sizes = voxel_sizes_mm(matrix)
+    if np.linalg.det(matrix[:3, :3]) < 0:  # the frame of a source is right-handed
+        part = part[:, ::-1]
+    width, height, length = (float(edge) for edge in part.shape * sizes)
+    return Source(
+        kind="volume", position_mm=tuple(apply_affine(matrix, (low + high) / 2)), direction=tuple(matrix[:3, 2]),
+        width_axis=tuple(matrix[:3, 0]), width_mm=width, height_mm=height, length_mm=length, pattern=part,
+    )  # fmt: skip
+
+
+AnySource = Source | tuple[Source, ...]
+
+
+def all_sources(source: Source | Sequence[Source]) -> tuple[Source, ...]:
+    """Return one or several sources as a tuple.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none, something is no source, or there are too many.
+    """
+    sources = (source,) if isinstance(source, Source) else tuple(source)
+    if odd := [one for one in sources if not isinstance(one, Source)]:
+        raise InvalidInput(f"{odd[0]!r} is not a Source; give a Source, or a list of them")
+    if not 1 <= len(sources) <= MOST_SOURCES:
+        raise InvalidInput(f"there are {len(sources)} sources; give 1 to {MOST_SOURCES:,}")
+    return sources
+
+
+def one_or_all(sources: tuple[Source, ...]) -> AnySource:
+    """Return the source, where there is one, or all of them."""
+    return sources[0] if len(sources) == 1 else sources
+
+
+def single_source(source: AnySource, what: str) -> Source:
+    """Return the only source, or raise InvalidInput with the name of what needs a single one."""
+    if isinstance(source, Source):
+        return source
+    raise InvalidInput(f"there are {len(source)} sources, and {what} needs a single one; simulate it alone")
+
+
+def checked_patterns(patterns: Array) -> npt.NDArray[np.float64]:
+    """Return a stack of patterns, shape (K, rows, columns), or raise InvalidInput with the number of a bad one."""
+    images = np.asarray(patterns, np.float64)
+    if images.ndim != 3 or not images.size:
+        raise InvalidInput(f"the patterns have shape {images.shape}; give a stack of images (patterns, rows, columns)")
+    if len(images) > MOST_PATTERNS:
+        raise InvalidInput(f"there are {len(images):,} patterns; at most {MOST_PATTERNS:,} can share photons")
+    for number, image in enumerate(images, 1):
+        if not np.isfinite(image).all() or (image < 0).any() or not image.sum() > 0:
+            raise InvalidInput(
+                f"pattern {number} of {len(images)} must be finite, nowhere negative and somewhere positive; signed "
+                "patterns are differences of two of these"
+            )
+    return images
 
 
 def finite_vector(name: str, value: Any) -> Vector:

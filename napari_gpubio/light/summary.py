@@ -12,6 +12,7 @@ from napari_gpubio.core.numbers import number_text
 from napari_gpubio.light.findings import MOST_ROULETTE_Z, MOST_TRUNCATED, Status, closed_within, roulette_z
 from napari_gpubio.light.result import Estimate, LightResult
 from napari_gpubio.light.sensitivity import Sensitivity
+from napari_gpubio.light.spectrum import DetectedSpectrum
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, detector_numbers, label_fluence, label_name
 
 RUN = "Run"
@@ -147,6 +148,8 @@ def detector_rows(result: LightResult) -> tuple[NumberRow, ...]:
         note = "of the listed photons only: the list was full" if result.detected.dropped else ""
         rows.append(NumberRow(group=group, name="Photons", value=numbers.photons, status=status, note=note))
         for name, part, unit in numbers.parts():
+            if name in ("Separation", "DPF") and isinstance(result.source, tuple):
+                continue  # there is none from several sources
             rows.append(NumberRow(group=group, name=name, value=part.value, error=part.error, unit=unit))
         for label, part in numbers.path_mm.items():
             name = f"Mean path, {label_name(result.domain, label)}"
@@ -177,6 +180,22 @@ def write_csv(path: str | os.PathLike[str], rows: Iterable[NumberRow]) -> None:
         for row in rows:
             label = "" if row.label is None else row.label
             table.writerow((row.group, row.name, label, _full(row.value), _full(row.error), row.unit, row.note))
+
+
+def write_spectrum(path: str | os.PathLike[str], found: DetectedSpectrum) -> None:
+    """Write a spectrum of detected light as comma-separated values, a line for each detector and wavelength.
+
+    Raises
+    ------
+    InvalidInput
+        If the folder does not exist.
+    """
+    rows = list(found.rows())
+    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8-sig") as file:
+        table = csv.DictWriter(file, list(rows[0]) if rows else ())
+        table.writeheader()
+        for row in rows:
+            table.writerow({name: _full(value) if isinstance(value, float) else value for name, value in row.items()})
 
 
 def _full(value: float) -> str:

@@ -17,7 +17,7 @@ from napari_gpubio.light.source import DISKS, RECTANGLES, Source
 
 Array = npt.NDArray[Any]
 Point = npt.NDArray[np.float64]
-ALL_ROUND = ("isotropic", "line", "cylinder")  # kinds that shine to every side
+ALL_ROUND = ("isotropic", "line", "cylinder", "volume")  # kinds that shine to every side
 LIFT = 1e-3  # a source on the surface floats above it by this share of a voxel's smallest edge, so it is not in tissue
 _SIGMA_VOXELS = 2.5  # fewer leave the steps of the voxels in the normal, more round off what is truly curved
 _CLEAR_VOXELS, _STEPS_ACROSS = 4.0, 7
@@ -286,6 +286,21 @@ def _equal_parts(source: Source) -> Point:
     return np.asarray(first.ravel()[:, None] * u + second.ravel()[:, None] * v)
 
 
+def emits_inside(labels: Array, affine: Array, source: Source) -> bool:
+    """Whether the center of a cell of an emitting volume that emits lies in tissue."""
+    emission, frame = np.asarray(source.pattern), source.frame()
+    sizes = np.array([source.width_mm, source.height_mm, source.length_mm])
+    for plane in np.flatnonzero(emission.any(axis=(1, 2))):
+        cells = np.insert(np.argwhere(emission[plane] > 0), 0, plane, axis=1)
+        from_middle = ((cells + 0.5) / emission.shape - 0.5) * sizes
+        places = np.asarray(source.position_mm) + from_middle @ frame
+        voxels = np.floor(apply_affine(np.linalg.inv(affine), places) + 0.5).astype(int)
+        voxels = voxels[((voxels >= 0) & (voxels < labels.shape)).all(axis=1)]
+        if (labels[tuple(voxels.T)] != OUTSIDE).any():
+            return True
+    return False
+
+
 def source_problem(labels: Array, affine: Array, source: Source) -> str:
     """Return what the user should know about where a source is, or an empty text.
 
@@ -296,6 +311,8 @@ def source_problem(labels: Array, affine: Array, source: Source) -> str:
     source
         The source.
     """
+    if source.kind == "volume":
+        return "" if emits_inside(labels, affine, source) else "No cell of the volume that emits lies in the tissue."
     if label_at(labels, affine, source.position_mm) != OUTSIDE:
         return ""
     if source.kind in ALL_ROUND:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from napari_gpubio.core import chunks, philox
+from napari_gpubio.core import philox, timing
 from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import OutOfGpuMemory
@@ -82,7 +82,7 @@ def lengths_by_clock(monkeypatch, total, first_chunk, fixed, per_item):
         run.done.append((start, count))
 
     monkeypatch.setattr(run, "advance", advance)
-    monkeypatch.setattr(chunks.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now)
     list(advance_in_chunks([run], total, first_chunk=first_chunk))
     return [count for _, count in run.done]
 

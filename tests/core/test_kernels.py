@@ -39,19 +39,27 @@ BOTH_REALS = [("REAL=float",), ("REAL=double",)]
 RAYS = [ray_defines(real) for real in (np.float32, np.float64)]
 SOURCE_KINDS = sorted(
     {
-        VoxelProblem(None, Source(kind=kind, focus_mm=focus, pattern=np.ones((1, 1))), LightSettings()).kind
+        VoxelProblem(
+            None,
+            Source(kind=kind, focus_mm=focus, pattern=np.ones((1, 1, 1) if kind == "volume" else (1, 1))),
+            LightSettings(),
+        ).kind
         for kind in KINDS
         for focus in (0.0, 5.0)
     }
 )
 VOXELS = [
-    (f"LABEL={label}", f"CONTINUOUS={continuous}", f"DETECT={detect}", f"GATED={gated}", "SOURCE_KIND=0")
+    (f"LABEL={label}", f"CONTINUOUS={continuous}", f"DETECT={detect}", f"GATED={gated}", "THIN=0", "SOURCE_KIND=0")
     for label in ("unsigned char", "unsigned short")
     for continuous in (0, 1)
     for detect in (0, 1)
     for gated in (0, 1)
 ]
 VOXELS += [(*VOXELS[0][:-1], f"SOURCE_KIND={kind}") for kind in SOURCE_KINDS if kind]
+VOXELS += [(*VOXELS[0][:-2], "THIN=1", "SOURCE_KIND=0")]
+VOXELS += [(*VOXELS[0][:-1], "SEVERAL=1"), (*VOXELS[0][:-1], "SOURCE_KIND=4", "SHARED=1")]
+VOXELS += [(*VOXELS[0][:-1], f"ANISOTROPY={model}", "SOURCE_KIND=0") for model in (1, 2, 3)]
+REPLAYS = [(*defines, f"RECORD={record}") for defines in (VOXELS[2], VOXELS[7]) for record in ("SCORES", "TRAILS")]
 LAYERS = [
     ("THREADS=256", f"CACHE={cache}", f"HISTORY={history}", f"ABSORPTION={absorption}")
     for cache in (0, 1)
@@ -77,7 +85,8 @@ SPECIALIZATIONS = {
     "dose/kernels/histogram/dvh.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
     "tracts/kernels/rays/geodesic.cu": RAYS,
     "tracts/kernels/tensors/tensors.cu": BOTH_REALS,
-    "light/kernels/voxels/voxels.cu": VOXELS,
+    "light/kernels/voxels/voxels.cu": VOXELS + REPLAYS,
+    "light/kernels/replay/fold.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
     "light/kernels/layers/layers.cu": LAYERS,
     **{f"speckle/kernels/contrast/{name}.cu": defines for name, defines in SPECKLE.items()},
 }
@@ -85,6 +94,7 @@ SPECIALIZATIONS = {
 STRICT = {
     "denoise/kernels/fluence/fluence.cu",
     "dose/kernels/histogram/dvh.cu",
+    "light/kernels/replay/fold.cu",
     "speckle/kernels/contrast/direct.cu",
     "speckle/kernels/contrast/sequences.cu",
     "speckle/kernels/contrast/windows.cu",
@@ -97,6 +107,7 @@ STRICT = {
 FAST = {"denoise/kernels/anlm/anlm.cu", "light/kernels/voxels/voxels.cu", "light/kernels/layers/layers.cu"}
 # Files that mix float with double because they mean double.
 DOUBLE_ON_PURPOSE = {
+    "light/kernels/replay/fold.cu",
     "speckle/kernels/contrast/direct.cu",
     "tracts/kernels/bootstrap/bootstrap.cu",
     "tracts/kernels/tensors/tensors.cu",
@@ -117,8 +128,8 @@ REGISTERS = {
     "compose_rows REAL=double": 64,
     "eigen_rows REAL=float": 72,
     "eigen_rows REAL=double": 72,
-    **{f"trace_photons {' '.join(defines)}": 64 for defines in VOXELS},  # its launch bounds leave no more
-    **{f"fold_batches {' '.join(defines)}": 80 for defines in VOXELS},
+    **{f"trace_photons {' '.join(defines)}": 64 for defines in VOXELS + REPLAYS},  # its launch bounds leave no more
+    **{f"fold_batches {' '.join(defines)}": 80 for defines in VOXELS + REPLAYS},
     **{f"trace_layers {' '.join(defines)}": 64 for defines in LAYERS},  # so that four blocks share a processor
     **{f"trace_simply {' '.join(defines)}": 72 for defines in LAYERS},
     **{f"fill_spatial {' '.join(SPECKLE['windows'][n])}": most for n, most in ((0, 63), (1, 71), (2, 63))},
@@ -130,7 +141,7 @@ SPILLS = {
     **{f"average {' '.join(defines)}": 64 for defines in ANLM},
     **{f"tally_voxels LABEL=unsigned {label}": 24 for label in ("char", "short")},  # so that three blocks share one
     f"trace_vanaart {' '.join(RAYS[1])}": 16,  # 12 on sm_90, 4 on sm_120
-    **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS},  # 32 with fast maths on sm_90, else 0 to 8
+    **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS + REPLAYS},  # 36 with a record, else 0 to 32
     **{f"trace_simply {' '.join(defines)}": 24 for defines in LAYERS},  # 20 without the map on sm_80 and sm_90
     # Around the frames' edges and in builds with a dark frame; 36 at most.
     **{
@@ -209,10 +220,19 @@ def test_a_kernel_is_compiled_once_for_each_device(fake_gpu, tmp_path, monkeypat
 def test_voxels_are_compiled_as_the_engine_does():
     assert set(SPECIALIZATIONS) | STRICT | FAST <= set(SOURCES)
 
-    def problem(itemsize, continuous, detectors, edges, kind=0):
+    def problem(itemsize=1, continuous=False, detectors=(), edges=(0.0, 5.0), **more):
         domain = SimpleNamespace(is_continuous=continuous)
-        other = {"gates": len(edges) - 1, "gate_edges": edges, "kind": kind}
-        return SimpleNamespace(rows=np.zeros(1, f"u{itemsize}"), domain=domain, detectors=detectors, **other)
+        other = {
+            "gates": len(edges) - 1,
+            "gate_edges": edges,
+            "kind": 0,
+            "is_thin": False,
+            "anisotropy": 0,
+            "others": (),
+            "shares": None,
+        }
+        rows = np.zeros(1, f"u{itemsize}")
+        return SimpleNamespace(rows=rows, domain=domain, detectors=detectors, **{**other, **more})
 
     used = {
         defines_of(problem(itemsize, continuous, detectors, edges))
@@ -221,7 +241,10 @@ def test_voxels_are_compiled_as_the_engine_does():
         for detectors in ((), ("one",))
         for edges in ((0.0, 5.0), (1.0, 5.0), (0.0, 1.0, 5.0))
     }
-    used |= {defines_of(problem(1, False, (), (0.0, 5.0), kind)) for kind in SOURCE_KINDS}
+    used |= {defines_of(problem(kind=kind)) for kind in SOURCE_KINDS}
+    used |= {defines_of(problem(anisotropy=model)) for model in (1, 2, 3)}
+    used |= {defines_of(problem(is_thin=True)), defines_of(problem(others=("one",)))}
+    used.add(defines_of(problem(kind=4, shares=np.ones((1, 2)))))
     assert used == set(VOXELS)
 
 

@@ -1,6 +1,7 @@
 """The verb ``light``: the numbers are those of the API, files are complete, and a run can be stopped and resumed."""
 
 import argparse
+import csv
 import json
 import signal
 import zlib
@@ -21,8 +22,10 @@ from napari_gpubio.light.io import load_result, read_diffusion_tensors, read_irr
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import Source, emitting_volume
+from napari_gpubio.light.spectrum import spectrum, spectrum_media
 from napari_gpubio.light.summary import NumberRow
+from napari_gpubio.light.tissue import media_at_wavelengths
 from tests.light.result_samples import layered_domain
 
 HEAD = layered_domain((8, 9, 10), 2.0)
@@ -312,3 +315,62 @@ def test_the_table_has_a_heading_for_each_group():
         "Fluence",
         "  scalp    0.5 1/mm²",
     ]
+
+
+# -- many wavelengths, and volumes that emit --------------------------------------------------------------------------
+
+TISSUES = ("--tissue", "1", "scalp (Strangman 2003)", "--tissue", "2", "skull (Strangman 2003)")
+SPECTRUM = ("--wavelengths", "690:830:35", "--spectrum", "s.csv")
+DETECTOR = ("--detector", "4", "0", "0", "2.5")
+
+
+def tissues_of_the_head():
+    """A preset for each label of the head."""
+    labels = HEAD.labels_present
+    return [word for label in labels for word in ("--tissue", str(label), "scalp (Strangman 2003)")]
+
+
+def test_a_spectrum_is_that_of_the_api(files, capsys):
+    status = light("head.nii.gz", *SPECTRUM, *tissues_of_the_head(), *PLACE, *DETECTOR, *QUICK, "--result", "r.npz")
+    assert status == 0
+    with (files / "s.csv").open(encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["wavelength_nm"]) for row in rows] == [690, 725, 760, 795, 830]
+    by_wavelength = media_at_wavelengths(
+        dict.fromkeys(HEAD.labels_present, "scalp (Strangman 2003)"), range(690, 831, 35)
+    )
+    result = load_result("r.npz")
+    assert result.domain.media == spectrum_media(by_wavelength)
+    expected = spectrum(result, by_wavelength, keep_scattering=True)
+    assert [float(row["detected_weight"]) for row in rows] == expected.weight.value[0].tolist()
+    assert "Scattering is that of the run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((*AT_PLACE, *TISSUES), "belong to --wavelengths"),
+        (("head.nii.gz", *PLACE, "--wavelengths", "690:830:35"), "needs --tissue LABEL PRESET"),
+        ((*AT_PLACE, *SPECTRUM, *TISSUES, *DETECTOR), "both --properties and --wavelengths"),
+        (("head.nii.gz", *PLACE, *SPECTRUM, *TISSUES), "there is no --detector"),
+        (("head.nii.gz", *PLACE, *SPECTRUM, *TISSUES, *DETECTOR, "--mua", "m.nii"), "--mua gives absorption voxel"),
+        (("head.nii.gz", *PLACE, *SPECTRUM, "--tissue", "skin", "1", *DETECTOR), "has 'skin'; give the number"),
+        (("head.nii.gz", *PLACE, *TISSUES, *DETECTOR, "--wavelengths", "690:0:5", "--spectrum", "s.csv"),
+         "is '690:0:5'; give FIRST:LAST:STEP"),
+        ((*AT_PLACE, "--source", "volume"), "needs --pattern VOLUME"),
+    ],
+)  # fmt: skip
+def test_wavelengths_that_lack_something_are_refused(files, arguments, words):
+    with pytest.raises(InvalidInput, match=words):
+        light(*arguments, *QUICK)
+
+
+def test_a_volume_emits_where_it_lies(files):
+    emission = np.zeros(HEAD.shape, np.float32)
+    emission[3:5, 4, 5] = 1.0, 3.0
+    write_volume(files / "dye.nii.gz", emission, HEAD.affine)
+    assert run_head("--source", "volume", "--pattern", "dye.nii.gz", "--result", "r.npz") == 0
+    expected = simulate(
+        HEAD, emitting_volume(emission, HEAD.affine), LightSettings(photons=2000, batches=4), device="cpu"
+    )
+    np.testing.assert_allclose(load_result("r.npz").fluence, expected.fluence, rtol=1e-3, atol=1e-6)

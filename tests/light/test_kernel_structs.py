@@ -1,11 +1,13 @@
 """Parameters of kernels: structs as the ``.cu`` files read them, and one compiled version of each CPU kernel."""
 
+import numba
 import numpy as np
 import pytest
 
 from napari_gpubio.core import kernels
 from napari_gpubio.light.kernels.layers import gpu as layers
 from napari_gpubio.light.kernels.layers import packet
+from napari_gpubio.light.kernels.replay import gpu as replay
 from napari_gpubio.light.kernels.voxels import fold, trace
 from napari_gpubio.light.kernels.voxels import gpu as voxels
 from napari_gpubio.light.run import simulate
@@ -19,7 +21,33 @@ LAYOUTS = {
     (voxels, "Fold"): voxels.FOLD,
     (layers, "Scene"): layers.SCENE,
     (layers, "Batches"): layers.BATCHES,
+    (layers, "Underway"): layers.UNDERWAY,
 }
+
+
+# Parts of a scene that are None but for what few runs have, which is compiled for those only.
+OPTIONAL = {"several", "shares", "fibers"}
+
+
+def parts_of(signature):
+    """Names of what is not None in the scene of a kernel's signature."""
+    scene = signature[3]
+    return {name for name, kind in zip(scene.fields, scene.types, strict=True) if kind != numba.none}
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "expected"),
+    [
+        (voxels._SOURCE, "Scores", replay.SCORES), (voxels._SOURCE, "Trails", replay.TRAILS),
+        (replay._FOLD, "Fold", replay.FOLD), (replay._FOLD, "Finish", replay.FINISH),
+    ],
+)  # fmt: skip
+def test_structs_of_a_replay_are_laid_out_as_in_the_source(source, name, expected):
+    read = struct_in(kernels.source(source), name, word=np.uint64)
+    assert read == expected
+    assert [kernels.is_pointer(read[field]) for field in read.names] == [
+        kernels.is_pointer(expected[field]) for field in expected.names
+    ]
 
 
 @pytest.mark.parametrize(("engine", "name"), LAYOUTS, ids=lambda value: value if isinstance(value, str) else "")
@@ -37,8 +65,8 @@ def test_kernels_are_compiled_once_for_each_type_of_labels():
         domain = scene(wide_labels=many)
         for chosen in (settings(photons=8), settings(photons=8, halves=True, exit_map=True, time_gates_ns=(0, 1, 2))):
             simulate(domain, PENCIL, chosen, detectors=DETECTORS if few else (), device="cpu")
-    # each again for the rare sources of other tests, and these for scattering tensors
-    assert len(trace.trace_photons.signatures) <= 8
+    usual = [signature for signature in trace.trace_photons.signatures if not OPTIONAL & parts_of(signature)]
+    assert len(usual) <= 12  # each again for the rare sources and the replays of other tests
     for kernel in (fold.fold_batch, fold.add_absorbed):
         assert len(kernel.signatures) <= 2
     assert len(fold.mean_and_error.signatures) <= 1

@@ -80,10 +80,10 @@ def sources():
     sizes = {"radius_mm": 1.5, "length_mm": 4.0, "width_mm": 3.0, "height_mm": 5.0, "half_angle_deg": 35.0}
     image = np.random.default_rng(9).random((4, 6)) ** 3
     for kind in KINDS:
-        inside = kind in ("isotropic", "line", "cylinder")
+        inside = kind in ("isotropic", "line", "cylinder", "volume")
         yield Source(
             kind=kind, position_mm=(4.6, 3.4, 0.9 if inside else -1.0), direction=(0.1, -0.2, 1.0),
-            pattern=image if kind == "pattern" else None, **sizes,
+            pattern={"pattern": image, "volume": image.reshape(4, 2, 3)}.get(kind), **sizes,
         )  # fmt: skip
     before = {"position_mm": (4.6, 3.4, -1.0), "direction": (0.1, -0.2, 1.0), "radius_mm": 1.5}
     yield Source(kind="lambertian", inner_radius_mm=0.5, sector_deg=(-30.0, 200.0), **before)

@@ -335,13 +335,40 @@ def test_normal_cones(device, direction):
         check_round(*start.direction[:, :2].T)
 
 
+@ALONG
+@pytest.mark.parametrize("kind", ["pencil", "disk", "pencil_array"])
+def test_launch_angles(device, direction, kind):
+    """Angles at equal steps of the distribution function, linear between them."""
+    table = (0.0, 5.0, 5.0, 20.0, 170.0)
+    start = starts(device, Source(kind=kind, direction=direction, launch_angles_deg=table, radius_mm=1.2))
+    if kind == "disk":
+        check_disk(start, 1.2)
+    angle = np.degrees(np.arccos(np.clip(start.direction[:, 2], -1, 1)))
+    share = np.interp(angle, table, np.linspace(0, 1, 5))
+    at_five = np.abs(angle - 5.0) < 1e-3  # a quarter of the photons
+    check_z(at_five.mean() - 0.25, np.sqrt(0.25 * 0.75 / len(angle)))
+    check_uniform(np.where(share < 0.5, share, share - 0.25)[~at_five] / 0.75, 0, 1, tolerance=1e-4)
+    check_round(*start.direction[angle > 1.0, :2].T)
+
+
+def test_discrete_launch_angles(device):
+    table = (10.0, 20.0, 20.0, 60.0)
+    start = starts(device, Source(launch_angles_deg=table, launch_angles_are_discrete=True))
+    check_at_a_point(start)
+    angle = np.degrees(np.arccos(start.direction[:, 2]))
+    counts = [np.count_nonzero(np.abs(angle - one) < 1e-3) for one in (10.0, 20.0, 60.0)]
+    assert sum(counts) == len(angle)
+    assert stats.chisquare(counts, len(angle) * np.array([0.25, 0.5, 0.25])).pvalue > LEAST_P
+    check_round(*start.direction[:, :2].T)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_sources_in_turned_volumes(device, kind):
     """A left-handed, rotated volume: the same light in the world."""
     image = np.array([[1.0, 2.0], [3.0, 4.0]])
     source = Source(
         kind=kind, direction=(0.3, -1, 2), radius_mm=1.0, width_mm=2.0, height_mm=3.0, length_mm=4.0,
-        pattern=image if kind == "pattern" else None,
+        pattern={"pattern": image, "volume": image[:, :, None]}.get(kind),
     )  # fmt: skip
     domain = make_domain((24, 12, 8), Medium(label=1, n=1.0), affine=turned_affine())
     center = domain.grid_to_world((12, 12, 12))

@@ -68,8 +68,8 @@ def test_sources_that_can(values):
 @pytest.mark.parametrize("kind", KINDS)
 def test_tissue_may_be_one_voxel_thick(kind):
     domain = make_domain((1, 1, 1), voxel_mm=60.0)
-    z = 30.0 if kind in ("isotropic", "line", "cylinder") else 0.0
-    source = Source(kind=kind, position_mm=(30.5, 30.5, z), pattern=np.ones((2, 2)))
+    z = 30.0 if kind in ("isotropic", "line", "cylinder", "volume") else 0.0
+    source = Source(kind=kind, position_mm=(30.5, 30.5, z), pattern=np.ones((2, 2, 2) if kind == "volume" else (2, 2)))
     result = simulate(domain, source, LightSettings(photons=160), device="cpu")
     assert result.energy.absorbed.value > 0.1
 

@@ -69,6 +69,8 @@ class SourceBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.form = ParamForm(Source(pattern=_NO_PATTERN), parent=self)
+        self.form.widget("kind").del_choice("volume")  # whose cells cannot be given here
+        self._angles: tuple[str, tuple[float, ...] | None, bool] = ("", None, False)
         self.pattern_box = LayerBox(
             viewer,
             lambda layer: why_not_array(layer, Image, (2,), "a 2-D image is needed"),
@@ -92,7 +94,7 @@ class SourceBox(QWidget):
 
     def complete_source(self, placement: Placement) -> Source:
         """Return the source with all that a run needs; `InvalidInput` if its pattern has no suitable image."""
-        source = self.source_at(placement)
+        source = self._with_angles(self.source_at(placement))
         if source.kind != "pattern":
             return dataclasses.replace(source, pattern=None)
         layer = self.pattern_box.layer
@@ -105,7 +107,16 @@ class SourceBox(QWidget):
         u, v, _ = dataclasses.replace(source, width_axis=None).frame()
         along = source.frame()[0]
         self.turn_box.show_value(float(np.rad2deg(np.arctan2(along @ v, along @ u))))
-        self.form.set_value(dataclasses.replace(source, width_axis=None, pattern=_NO_PATTERN))
+        self._angles = (source.kind, source.launch_angles_deg, source.launch_angles_are_discrete)
+        plain = dataclasses.replace(source, launch_angles_deg=None, launch_angles_are_discrete=False, weight=1.0)
+        self.form.set_value(dataclasses.replace(plain, width_axis=None, pattern=_NO_PATTERN))
+
+    def _with_angles(self, source: Source) -> Source:
+        """The source with the launch angles of a file, which have no control, while it is of that kind."""
+        kind, angles, are_discrete = self._angles
+        if angles is None or source.kind != kind or source.focus_mm != 0.0:
+            return source
+        return dataclasses.replace(source, launch_angles_deg=angles, launch_angles_are_discrete=are_discrete)
 
     def show_optodes(self, optodes: Optodes, start: Placement | None = None) -> None:
         """Show where the active source is, and the list of sources if there are several.

@@ -92,13 +92,16 @@ class Optodes:
     detectors: tuple[Detector, ...] = ()
 
     @classmethod
-    def of(cls, source: Source, detectors: Sequence[Detector]) -> "Optodes":
-        """Return those of a file, as they are; detectors without a name are numbered."""
+    def of(cls, sources: Sequence[Source], detectors: Sequence[Detector]) -> "Optodes":
+        """Return those of a file, as they are; several sources, and detectors without a name, are numbered."""
         named = [
             detector if detector.name else dataclasses.replace(detector, name=f"D{number}")
             for number, detector in enumerate(detectors, 1)
         ]
-        return cls(sources=(Placement.of(source),), detectors=tuple(named))
+        places = [Placement.of(source) for source in sources]
+        if len(places) > 1:
+            places = [dataclasses.replace(place, name=f"S{number}") for number, place in enumerate(places, 1)]
+        return cls(sources=tuple(places), detectors=tuple(named))
 
     def __iter__(self) -> Iterator[Vector]:
         """Positions of all of them, sources first."""

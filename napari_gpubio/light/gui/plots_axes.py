@@ -75,7 +75,8 @@ class LogPlot(ThemedPlot):
     ) -> None:
         """Draw a curve with a band of plus and minus its error; values that are not positive leave gaps.
 
-        ``dashed``: it was not simulated. ``dots`` mark every value, so that one between two gaps is seen.
+        ``dashed``: it was not simulated, or is no more than noise. ``dots`` mark every value, so that one between two
+        gaps is seen.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             logarithm = np.where(y > 0, np.log10(y), np.nan)

@@ -20,12 +20,13 @@ from napari_gpubio.light.layers.summary import (
     escape_curves,
     radial_curve,
 )
+from napari_gpubio.light.result import MOST_ERROR
 
 EMPTY = "No result yet: press Run."
 NO_MAP = "This result has no absorption map: tick it under Run, and run again."
 NOTHING = "Nothing escaped on any side."
+TOO_FEW = f"seen by too few photons (error above {MOST_ERROR:.0%})"
 BROAD, AT_RADIUS = "broad beam", "at radius"
-_LEAST_KNOWN = 0.5  # relative error up to which a value counts for the end of an axis
 Curves = tuple[Curve, ...]
 LayerDisplay = Displayed[LayeredResult]
 
@@ -95,9 +96,18 @@ class Pane(QWidget):
         self.draw_more(displayed)
         for curve, color in zip(self.curves, theme.CURVES, strict=False):  # few curves, more colors
             if (curve.value > 0).any():
-                name = f"{curve.name} ± standard error"
-                self.plot.add_curve(curve.at, curve.value, error=curve.error, color=color, name=name)
+                self._draw_curve(curve, color)
         self.plot.frame(np.append(first.at, 0.0), min(map(_lowest, self.curves)))
+
+    def _draw_curve(self, curve: Curve, color: str) -> None:
+        """Draw what is known as a line with a band, and what is no more than noise dashed and without one."""
+        doubtful = curve.doubtful
+        name, known = f"{curve.name} ± standard error", np.where(doubtful, np.nan, curve.value)
+        self.plot.add_curve(curve.at, known, error=curve.error, color=color, name=name)
+        if doubtful.any():
+            with_ends = doubtful | np.append(doubtful[1:], False) | np.append(False, doubtful[:-1])
+            noise = np.where(with_ends, curve.value, np.nan)
+            self.plot.add_curve(curve.at, noise, color=color, name=f"{curve.name}, {TOO_FEW}", dashed=True)
 
 
 class DepthPane(Pane):
@@ -201,8 +211,7 @@ def _millimeters(tip: str, parent: QWidget) -> NumberBox:
 
 def _lowest(curve: Curve) -> float:
     """The smallest value of a curve that is more than noise."""
-    with np.errstate(invalid="ignore"):
-        known = (curve.value > 0) & ~(curve.error > _LEAST_KNOWN * curve.value)
+    known = (curve.value > 0) & ~curve.doubtful
     return float(np.min(curve.value, where=known, initial=np.inf))
 
 

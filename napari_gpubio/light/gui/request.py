@@ -34,7 +34,7 @@ from napari_gpubio.light.run import needed_memory_mb, simulate_steps
 from napari_gpubio.light.sensitivity import Sensitivity
 from napari_gpubio.light.sensitivity import sensitivity as combine
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import AnySource, Source
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.surface import inward_normal
 
@@ -100,7 +100,7 @@ class VoxelRequest:
     """Everything that a run in voxels needs."""
 
     volume: Volume
-    source: Source
+    source: AnySource
     detectors: tuple[Detector, ...]
     settings: LightSettings
     device: str

@@ -43,15 +43,21 @@ from napari_gpubio.light.gui.request import (
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.gui.script import InputFiles, save_input, voxel_script
-from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
+from napari_gpubio.light.gui.several import LoadedSources, case_notes, shown_source
+from napari_gpubio.light.gui.source_controller import NO_LABELS, NO_SOURCE, SourceController
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
 from napari_gpubio.light.io.snirf import Optodes as Probe
 from napari_gpubio.light.io.snirf import read_snirf
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import AnySource, Source, all_sources
 from napari_gpubio.light.summary import sensitivity_rows
+
+_NO_VOLUME = (
+    "The source is a volume whose cells emit, which this window does not have: a point stands in its place. Run the "
+    "file from the shell (napari-gpubio light) or from Python."
+)
 
 
 class VoxelMode(Mode[LightResult]):
@@ -71,6 +77,7 @@ class VoxelMode(Mode[LightResult]):
         inserted = self.viewer.layers.events.inserted
         self._loaded = Connections(lambda: ((inserted, self._find_loaded),))
         self._done: tuple[LightResult | None, tuple[ScriptStep, ...]] = None, ()  # actions on a result, as code
+        self._several: LoadedSources | None = None  # of a file, where it has more than one
         self._taking = False  # inputs over from a file, which are no change
         self._fill()
         self.controller = SourceController(
@@ -156,11 +163,25 @@ class VoxelMode(Mode[LightResult]):
         """Return the inputs; `InvalidInput` with the first problem."""
         return VoxelRequest(
             volume=self._volume(),
-            source=self.controller.source(),
+            source=self._request_source(),
             detectors=self.controller.shown.detectors,
             settings=self.run_box.settings,
             device=self.panel.device,
         )
+
+    def _request_source(self) -> AnySource:
+        """The source on show, or all those of a file while none of them is changed."""
+        loaded = self._several
+        if loaded is not None and loaded.is_shown(self.controller.shown, self._placed_source()):
+            return loaded.sources
+        return self.controller.source()
+
+    def _placed_source(self) -> Source:
+        """The source that shines, without its pattern."""
+        placement = self.controller.shown.source
+        if placement is None:
+            raise InvalidInput(NO_SOURCE)
+        return self.source_box.source_at(placement)
 
     def _volume(self) -> Volume:
         tissue, layer = self._labels.tissue, self._labels.layer
@@ -215,20 +236,33 @@ class VoxelMode(Mode[LightResult]):
             self._show_labels(())
         case = None if self._labels.layer is None else carried(self._labels.layer, "case")
         if isinstance(case, LightCase):
-            self._set_inputs(case.source, case.detectors, case.settings)
+            self._set_inputs(all_sources(shown_source(case)), case.detectors, case.settings)
         self._find_loaded()
-        notes = case.notes if isinstance(case, LightCase) else () if domain is None else domain.notes
+        notes = case_notes(case) if isinstance(case, LightCase) else () if domain is None else domain.notes
+        if isinstance(case, LightCase) and all_sources(case.source)[0].kind == "volume":
+            notes = (*notes, _NO_VOLUME)
+        if self._several is not None and isinstance(case, LightCase):
+            notes = (*notes, self._several.note)
         if notes:
             self.panel.show_note(" ".join(notes))
         self.controller.refresh()
 
-    def _set_inputs(self, source: Source, detectors: tuple[Detector, ...], settings: LightSettings) -> None:
-        """Show the source, the detectors and the settings of a file."""
+    def _set_inputs(
+        self, sources: tuple[Source, ...], detectors: tuple[Detector, ...], settings: LightSettings
+    ) -> None:
+        """Show sources, of which the first shines, detectors and settings of a file."""
+        source = sources[0]
+        if source.kind == "volume":
+            source = Source(kind="isotropic", position_mm=source.position_mm)
         if source.pattern is not None:
             self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
         self.source_box.set_source(source)
         self.run_box.set_settings(settings)
-        self.controller.load(Optodes.of(source, detectors))
+        optodes, self._several = Optodes.of(sources, detectors), None
+        if len(sources) > 1:
+            first = self.source_box.source_at(optodes.sources[0])
+            self._several = LoadedSources(sources, optodes, first)  # before a quick run begins
+        self.controller.load(optodes)
 
     def _on_counted(self, labels: tuple[int, ...]) -> None:
         self._show_labels(labels)
@@ -303,7 +337,8 @@ class VoxelMode(Mode[LightResult]):
     def _sensitivity_steps(self, index: int, stop: threading.Event) -> Generator[Step, None, SensitivityMap]:
         result = self.needed_result().result
         detector, source = self.controller.shown.detectors[index], self.controller.source()
-        if not all(np.allclose(getattr(result.source, of), getattr(source, of)) for of in ("position_mm", "direction")):
+        simulated = result.single_source("a sensitivity")
+        if not all(np.allclose(getattr(simulated, of), getattr(source, of)) for of in ("position_mm", "direction")):
             raise InvalidInput("the source has moved since the result was made; press Run first")
         name = detector.name or f"detector {index + 1}"
         return sensitivity_steps(result, detector, name, self.panel.device, stop, self.options)
@@ -378,9 +413,11 @@ class VoxelMode(Mode[LightResult]):
         self.view.adopt(layer)
         self._taking = True
         try:
-            self._set_inputs(result.source, result.detectors, result.settings)
+            self._set_inputs(result.sources, result.detectors, result.settings)
         finally:
             self._taking = False
+        if self._several is not None:
+            self.panel.show_note(self._several.note)
         options = self.options
         self._load.submit(lambda _stop: display_steps(lambda: display_voxels(result, options)))
 

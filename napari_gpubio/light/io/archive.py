@@ -36,6 +36,11 @@ LAYERS = Kind(
     format="napari-gpubio layered light result", version=1, title="light in layers", writer="save_layered_result"
 )
 
+JACOBIANS = Kind(format="napari-gpubio Jacobians", version=1, title="Jacobians of light", writer="save_jacobians")
+TRAJECTORIES = Kind(
+    format="napari-gpubio trajectories", version=1, title="trajectories of photons", writer="save_trajectories"
+)
+
 
 def write_archive(
     path: str | Path, kind: Kind, header: Mapping[str, Any], arrays: Iterable[tuple[str, Array]], *, compress: bool
@@ -83,7 +88,7 @@ def within(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {name.removeprefix(f"{prefix}/"): a for name, a in arrays.items() if name.startswith(f"{prefix}/")}
 
 
-def entry(described: Mapping[str, Any], name: str, kind: type) -> Any:
+def entry(described: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
     """Return what the text (or the file, of an array) has under a name.
 
     Raises
@@ -111,7 +116,8 @@ def _checked(header: Any, path: Path, kind: Kind) -> dict[str, Any]:
     """The text of a file, if it is that of a result of this kind and version."""
     header = header if isinstance(header, dict) else {}
     if (own := header.get("format")) != kind.format:
-        others = [f"a result of {other.title}, " for other in (VOXELS, LAYERS) if own == other.format]
+        known = (VOXELS, LAYERS, JACOBIANS, TRAJECTORIES)
+        others = [f"a result of {other.title}, " for other in known if own == other.format]
         raise InvalidInput(
             f"{path.name} is {''.join(others)}not a result of {kind.title}; give a file that {kind.writer} has written"
         )

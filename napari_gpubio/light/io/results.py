@@ -23,7 +23,7 @@ from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import AnySource, Source, all_sources, one_or_all
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -50,13 +50,16 @@ def describe(result: LightResult) -> dict[str, Any]:
     """
     run = {name: value for name, value in result.parameters.items() if name not in _IN_DOMAIN}
     domain = {name: value for name, value in fields_of(result.domain).items() if name not in _DOMAIN_ARRAYS}
+    sources = [
+        {name: value for name, value in fields_of(source).items() if name != "pattern"} for source in result.sources
+    ]
     if not result.domain.is_anisotropic:
         del domain["scattering_model"]
     described = {
         "software": f"napari-gpubio {__version__}",
         **run,
         "domain": {"shape": result.domain.shape, **domain, "media": [fields_of(m) for m in result.domain.media]},
-        "source": {name: value for name, value in fields_of(result.source).items() if name != "pattern"},
+        "source": sources if len(sources) > 1 else sources[0],
         "settings": fields_of(result.settings),
         "detectors": [fields_of(detector) for detector in result.detectors],
         "launched": result.launched,
@@ -157,7 +160,7 @@ def _arrays(result: LightResult, *, resumable: bool) -> Iterator[tuple[str, Arra
     """Every array of a result, with its name in the file."""
     for owner, prefix, names in (
         (result.domain, "domain", _DOMAIN_ARRAYS),
-        (result.source, "source", ("pattern",)),
+        *((source, _source_folder(result, number), ("pattern",)) for number, source in enumerate(result.sources)),
         (result, "result", _VOLUMES + _VOLUMES_ON_REQUEST),
         (result.detected, "detected", _PHOTON_ARRAYS),
     ):
@@ -169,17 +172,34 @@ def _arrays(result: LightResult, *, resumable: bool) -> Iterator[tuple[str, Arra
             yield f"state/{name}", array
 
 
+def _source_folder(result: LightResult, number: int) -> str:
+    """Where arrays of a source are in the file."""
+    return f"source/{number}" if len(result.sources) > 1 else "source"
+
+
+def _sources(described: Any, arrays: Mapping[str, Array]) -> AnySource:
+    """A source, or several, from plain data and their patterns."""
+    if isinstance(described, dict):
+        return _made_source(described, arrays.get("source/pattern"))
+    made = [_made_source(one, arrays.get(f"source/{number}/pattern")) for number, one in enumerate(described)]
+    return one_or_all(all_sources(made))
+
+
+def _made_source(described: Any, pattern: Array | None) -> Source:
+    return _made(Source, {**described, "pattern": pattern} if isinstance(described, dict) else described)
+
+
 def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightResult:
     energy, absorbed, detected = (entry(described, name, dict) for name in ("energy", "absorbed", "detected"))
     if odd := [label for label in absorbed if not (label.isdecimal() and len(label) <= 5)]:
         raise InvalidInput(f"its 'absorbed' has {odd[0]!r}, which is no label; it was changed: save the result again")
     photons = {name: entry(arrays, f"detected/{name}", np.ndarray) for name in _PHOTON_ARRAYS}
     state = within(arrays, "state")
-    domain = _domain(entry(described, "domain", dict), within(arrays, "domain"))
+    domain = domain_from(entry(described, "domain", dict), within(arrays, "domain"))
     settings = _made(LightSettings, described.get("settings"))
     return LightResult(
         domain=domain,
-        source=_made(Source, {**entry(described, "source", dict), "pattern": arrays.get("source/pattern")}),
+        source=_sources(entry(described, "source", (dict, list)), arrays),
         settings=settings,
         detectors=tuple(_made(Detector, values) for values in entry(described, "detectors", list)),
         **_volumes(within(arrays, "result"), domain.shape, settings.gate_count),
@@ -213,7 +233,13 @@ def media_from(rows: Any) -> tuple[Medium, ...]:
     return tuple(_made(Medium, row) for row in rows)
 
 
-def _domain(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> Domain:
+def domain_arrays() -> tuple[str, ...]:
+    """Names of the arrays of a domain, which files have apart from its description."""
+    return _DOMAIN_ARRAYS
+
+
+def domain_from(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> Domain:
+    """Return a domain from its description and its arrays; `InvalidInput` if they are damaged."""
     values = {name: value for name, value in described.items() if name != "shape"}
     values["media"] = media_from(entry(values, "media", list))
     values["path"] = None if values.get("path") is None else Path(entry(values, "path", str))

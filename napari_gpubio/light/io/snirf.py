@@ -1,6 +1,7 @@
 """Positions of optodes from SNIRF files (``.snirf``), the HDF5 format of near-infrared spectroscopy.
 
-Read are the three-dimensional positions of sources and detectors, their labels and the wavelengths of the probe.
+Read are the three-dimensional positions of sources and detectors, their labels, the wavelengths and landmarks of the
+probe, and which source and detector are measured together.
 Positions are in the **file's own coordinate system**, that of the digitizer or of a template head; the format does not
 say which. They must be registered to the label volume before they are used in it.
 
@@ -29,9 +30,12 @@ _WORDS = {
 }
 _GROUP = re.compile(r"nirs(\d*)")
 _DATASETS = tuple(f"{kind}{what}" for kind in ("source", "detector") for what in ("Pos3D", "Pos2D", "Labels"))
+_INDICES = ("sourceIndex", "detectorIndex")
 PATTERNS = (
     "/nirs*", "/nirs*/probe", "/nirs*/metaDataTags/LengthUnit", "/nirs*/probe/wavelengths",
+    "/nirs*/probe/landmarkPos3D", "/nirs*/probe/landmarkLabels",
     *(f"/nirs*/probe/{name}" for name in _DATASETS),
+    *(f"/nirs*/data*/measurementList*/{name}" for name in _INDICES),  # a group for each, or one with arrays
 )  # fmt: skip
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -49,6 +53,10 @@ class Optodes:
         In the file's own coordinate system, mm, shape (S, 3) and (D, 3).
     wavelengths_nm
         Nominal wavelengths of the sources.
+    pairs
+        Source and detector, counted from 0, that are measured together, each once; empty where the file does not tell.
+    landmarks_mm
+        Named places in the same coordinate system, such as ``Nz``.
     notes
         What a person should know.
     """
@@ -58,6 +66,8 @@ class Optodes:
     detectors: tuple[str, ...]
     detector_positions_mm: npt.NDArray[np.float64]
     wavelengths_nm: tuple[float, ...]
+    pairs: tuple[tuple[int, int], ...] = ()
+    landmarks_mm: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -90,6 +100,7 @@ class _Content:
     chosen: str | None = None
     unit: Array | None = None
     probe: Mapping[str, Array | int] = field(default_factory=dict)  # an integer: so many values, too many
+    measured: Mapping[str, Array] = field(default_factory=dict)  # indices of the measurement list, by their paths
 
 
 def optodes_of(file: Hdf5Content) -> Optodes:
@@ -102,7 +113,8 @@ def optodes_of(file: Hdf5Content) -> Optodes:
     start, found = f"/{chosen}/probe/", dict[str, Array | int]({**file.arrays, **file.sizes})
     probe = {path.removeprefix(start): values for path, values in found.items() if path.startswith(start)}
     unit = file.arrays.get(f"/{chosen}/metaDataTags/LengthUnit")
-    return _optodes(_Content(recordings=recordings, chosen=chosen, unit=unit, probe=probe))
+    measured = {path: values for path, values in file.arrays.items() if path.startswith(f"/{chosen}/data")}
+    return _optodes(_Content(recordings=recordings, chosen=chosen, unit=unit, probe=probe, measured=measured))
 
 
 def _optodes(content: _Content) -> Optodes:
@@ -123,6 +135,8 @@ def _optodes(content: _Content) -> Optodes:
         detectors=_names(content, "detector", len(detectors)),
         detector_positions_mm=detectors,
         wavelengths_nm=_wavelengths(content),
+        pairs=_pairs(content, len(sources), len(detectors)),
+        landmarks_mm=_landmarks(content, unit),
         notes=tuple(notes),
     )
 
@@ -182,6 +196,43 @@ def _wavelengths(content: _Content) -> tuple[float, ...]:
     if found is None or found.dtype.kind not in "iuf":
         return ()
     return tuple(number for number in found.astype(np.float64).ravel().tolist() if math.isfinite(number))
+
+
+def _pairs(content: _Content, sources: int, detectors: int) -> tuple[tuple[int, int], ...]:
+    """Pairs of the measurement list, each once, in its order."""
+    groups = dict.fromkeys(path.rpartition("/")[0] for path in content.measured)
+    pairs: dict[tuple[int, int], None] = {}
+    for group in sorted(groups, key=lambda name: [int(part) for part in re.findall(r"\d+", name)]):
+        ends = [content.measured.get(f"{group}/{name}") for name in _INDICES]
+        if any(end is None or end.dtype.kind not in "iuf" for end in ends):
+            continue
+        first, second = (np.asarray(end).ravel().astype(np.int64) for end in ends)
+        if len(first) != len(second):
+            raise InvalidInput(f"{group} has {len(first)} sources and {len(second)} detectors; export the file again")
+        for source, detector in zip(first.tolist(), second.tolist(), strict=True):
+            if not (1 <= source <= sources and 1 <= detector <= detectors):
+                raise InvalidInput(
+                    f"{group} has source {source} and detector {detector}; the probe has {sources} sources and "
+                    f"{detectors} detectors: export the file again"
+                )
+            pairs[source - 1, detector - 1] = None
+    return tuple(pairs)
+
+
+def _landmarks(content: _Content, unit: float) -> dict[str, tuple[float, float, float]]:
+    """Named landmarks, as far as they are whole; a fourth column has the number of the name."""
+    places, labels = _dataset(content, "landmarkPos3D"), _dataset(content, "landmarkLabels")
+    if places is None or labels is None or places.dtype.kind not in "iuf" or places.ndim != 2:
+        return {}
+    if places.shape[1] not in (3, 4):
+        return {}
+    names, found = [row[0].strip() for row in _rows(labels)], {}
+    for row, values in enumerate(places.astype(np.float64)):
+        number = row if len(values) == 3 or not np.isfinite(values[3]) else int(values[3]) - 1
+        if np.isfinite(values[:3]).all() and 0 <= number < len(names) and names[number]:
+            x, y, z = (float(value) * unit for value in values[:3])
+            found[names[number]] = (x, y, z)
+    return found
 
 
 def _rows(found: Any) -> Iterator[list[str]]:

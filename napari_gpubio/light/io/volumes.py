@@ -16,13 +16,13 @@ from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, flat_components, rotate_tensors
 from napari_gpubio.core.volumes import check_expansion, read_array, read_volume
+from napari_gpubio.light.io.foreign import check_labels_file
 from napari_gpubio.light.io.results import describe
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.result import UNITS, LightResult
+from napari_gpubio.light.result import MOST_ERROR, UNITS, LightResult
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 Array = npt.NDArray[Any]
-MOST_ERROR = 0.5  # relative standard error up to which a voxel counts as more than noise
 HIDDEN = f"voxels with a relative standard error above {MOST_ERROR:.0%}"
 
 
@@ -57,6 +57,7 @@ def read_domain(
         If a file is missing, damaged or no such volume, a label has no properties, or the volume is sheared.
     """
     path = Path(path)
+    check_labels_file(path)
     labels, stored = read_volume(path)
     mua = _coefficients(mua_path, labels.shape, stored, path.name)
     mus = _coefficients(mus_path, labels.shape, stored, path.name)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers
-from napari_gpubio.light.result import Estimate, SimulationResult
+from napari_gpubio.light.result import MOST_ERROR, Estimate, SimulationResult
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,13 +21,28 @@ class Estimates(NamedTuple):
     value: Floats
     error: Floats
 
+    @property
+    def effective_photons(self) -> Floats:
+        """How many photons of equal weight would have this relative error; infinite without one, NaN where unknown."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((self.value / self.error) ** 2)
+
+    @property
+    def trusted(self) -> npt.NDArray[np.bool_]:
+        """Where there is a value and its error is known to be at most half of it.
+
+        Beyond that a place was seen by so few photons that the rare ones which carry most of its light may be missing:
+        the value is then too small by more than its error says.
+        """
+        return np.asarray((self.value != 0) & (self.error <= MOST_ERROR * np.abs(self.value)))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LayeredResult(SimulationResult):
     """Result of a layered simulation.
 
     Names follow MCML (Wang et al. 1995): R is diffuse reflectance, T transmittance, A absorption; r, z, a and l are the
-    axes along which they are resolved.
+    axes along which they are resolved. Where `Estimates.trusted` is false, a bin was seen by too few photons.
 
     Parameters
     ----------

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import compiling
 from napari_gpubio.light.batches import Backend, check_memory, mean_error, photon_steps, resumed
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
@@ -97,7 +98,8 @@ def _medium_as_json(medium: LayeredMedium) -> dict[str, Any]:
 def make_runs(problem: LayeredProblem, device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
-        from napari_gpubio.light.kernels.layers import cpu
+        with compiling():
+            from napari_gpubio.light.kernels.layers import cpu
 
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.light.kernels.layers import gpu
@@ -178,8 +180,9 @@ def _absorption(problem: LayeredProblem, tallies: _Tallies, spread: Floats | Non
         return {"A_rz": None, "A_z": None}
     cells, shape = slice(0, problem.absorption_cells), (-1, s.radial_bins, s.depth_bins)
     area = ring_area_mm2(s)[:, None]
+    a_rz = tallies.estimates(cells, lambda w: _along_r(w.reshape(shape) / area, spread), s.dz_mm)
     return {
-        "A_rz": tallies.estimates(cells, lambda w: _along_r(w.reshape(shape) / area, spread), s.dz_mm),
+        "A_rz": a_rz if spread is not None else _steadied(a_rz, area * s.dz_mm / _deposit_share(problem)),
         "A_z": tallies.estimates(cells, lambda w: w.reshape(shape).sum(axis=1), s.dz_mm),
     }
 
@@ -190,13 +193,61 @@ def _escaped(
     s = problem.settings
     shape = (-1, s.radial_bins, s.angle_bins)
     area, solid, cosine = ring_area_mm2(s), solid_angle_sr(s), np.cos(angle_centers(s))
+    by_both = tallies.estimates(cells, lambda w: _along_r(w.reshape(shape) / area[:, None], spread), solid * cosine)
+    by_r = tallies.estimates(cells, lambda w: _along_r(w.reshape(shape).sum(axis=2) / area, spread))
     return {
-        f"{name}_ra": tallies.estimates(
-            cells, lambda w: _along_r(w.reshape(shape) / area[:, None], spread), solid * cosine
-        ),
-        f"{name}_r": tallies.estimates(cells, lambda w: _along_r(w.reshape(shape).sum(axis=2) / area, spread)),
+        f"{name}_ra": by_both if spread is not None else _steadied(by_both, area[:, None] * solid * cosine),
+        f"{name}_r": by_r if spread is not None else _steadied(by_r, area),
         f"{name}_a": tallies.estimates(cells, lambda w: w.reshape(shape).sum(axis=1), solid),
     }
+
+
+def _deposit_share(problem: LayeredProblem) -> Floats:
+    """Part of its weight that a packet leaves where it interacts, in each depth bin; 1 where nothing absorbs."""
+    s, medium = problem.settings, problem.medium
+    depths = (np.arange(s.depth_bins) + 0.5) * s.dz_mm
+    shares = problem.layers[[medium.layer_at(z) for z in depths], 0].astype(np.float64)
+    return np.where(shares > 0, shares, 1.0)
+
+
+_NEAR = (5, 9)  # bins along r, and along z or the angle, that help with a bin's error
+_MEAN_OF = 3  # bins in each direction
+_FEW = 100.0  # photons of equal weight that would know as much; a relative error of 10 %
+
+
+def _steadied(found: Estimates, unit: Floats) -> Estimates:
+    """Return estimates in bins with errors that do not depend on a bin's own photons alone.
+
+    Most of the light of a dark bin is in rare heavy photons. A bin that has not seen them has too small a value and too
+    small an error: the spread of its batches knows nothing of what is missing. Its neighbors have seen some. The
+    variance of a weight over its mean, which is about the weight that one photon brings, changes slowly from bin to
+    bin; so a bin worth few photons has only half of its variance from its own, and half is that ratio of the bins
+    around it times the mean weight of the nearest. One worth many keeps the more of its own. Outermost bins keep all of
+    it, since they may hold what lies beyond the grid.
+
+    Parameters
+    ----------
+    found
+        In bins of r, and of z or of the angle.
+    unit
+        What a value is multiplied with to be the weight in its bin; of absorbed weight, that before it was absorbed. A
+        finite beam has spread every photon over many bins, which know enough by themselves.
+    """
+    from scipy.ndimage import uniform_filter
+
+    inner = (slice(None, -1),) * found.value.ndim
+    if np.isnan(found.error).any() or not found.value[inner].size:
+        return found
+    weight, variance = (found.value * unit)[inner], np.square(found.error * unit)[inner]
+    near = _NEAR[: weight.ndim]
+    around, brought = (uniform_filter(part, near, mode="nearest") for part in (variance, weight))
+    per_weight = np.divide(around, brought, out=np.zeros(weight.shape), where=brought > 0)
+    shared = per_weight * uniform_filter(weight, _MEAN_OF, mode="nearest")
+    worth = np.divide(weight**2, variance, out=np.full(weight.shape, np.inf), where=variance > 0)
+    share = 0.5 * np.minimum(1.0, _FEW / np.maximum(worth, _FEW))
+    error = found.error * unit
+    error[inner] = np.sqrt(variance + share * (np.maximum(shared, 0.0) - variance))
+    return Estimates(found.value, error / unit)
 
 
 def _along_r(per_area: Floats, spread: Floats | None) -> Floats:

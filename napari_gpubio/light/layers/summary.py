@@ -15,7 +15,7 @@ from napari_gpubio.light.findings import CLOSED_WITHIN, Finding, Status, balance
 from napari_gpubio.light.layers.napari_io import QUANTITIES, own_bins, quantity_rz, quantity_unit
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import ring_area_mm2
-from napari_gpubio.light.result import Estimate
+from napari_gpubio.light.result import MOST_ERROR, Estimate
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.summary import ABSORBED, ENERGY, RUN, NumberRow, roulette_row
 
@@ -120,6 +120,12 @@ class Curve:
     value: Floats
     error: Floats
     where: str = ""
+
+    @property
+    def doubtful(self) -> npt.NDArray[np.bool_]:
+        """Where a value is known to be no more than noise; see `Estimates.trusted`. Unknown errors are no doubt."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray((self.value > 0) & (self.error > MOST_ERROR * self.value))
 
     @property
     def name(self) -> str:

@@ -1,6 +1,7 @@
 """Optical properties from the literature, by tissue and wavelength, each row with its source."""
 
 import dataclasses
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -130,6 +131,30 @@ def preset(name: str, wavelength_nm: float, label: int = 1) -> Medium:
         If there is no such preset, or it is not known at that wavelength.
     """
     return preset_recipe(name).medium(wavelength_nm, label)
+
+
+def media_at_wavelengths(
+    presets: Mapping[int, str], wavelengths_nm: Iterable[float]
+) -> dict[float, tuple[Medium, ...]]:
+    """Media of several labels at several wavelengths, as `napari_gpubio.light.spectrum` takes them.
+
+    Parameters
+    ----------
+    presets
+        For each label one of `preset_names`.
+    wavelengths_nm
+        Wavelengths, nm.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such preset, or it is not known at a wavelength.
+    """
+    recipes = {label: preset_recipe(name) for label, name in presets.items()}
+    return {
+        float(wavelength): tuple(recipe.medium(float(wavelength), label) for label, recipe in recipes.items())
+        for wavelength in wavelengths_nm
+    }
 
 
 def head_recipes(table: str = "Strangman 2003") -> tuple[Preset, ...]:

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from qtpy.QtWidgets import QComboBox
 
+from napari_gpubio import light
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried, stored_array
 from napari_gpubio.core.volumes import read_array, write_volume
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.request import adjoint_source
+from napari_gpubio.light.gui.script import _source_lines
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.volumes import read_domain
 from napari_gpubio.light.napari_io import labels_layer, log10_of, read_layers
@@ -203,6 +206,49 @@ def test_the_pattern_of_an_input_file_becomes_an_image(open_mcx):
     assert np.array_equal(shown.pattern, pattern)
     assert np.allclose(shown.frame(), source.frame(), atol=2e-3)  # the turn is shown to a tenth of a degree
     assert (shown.width_mm, shown.height_mm) == (8.0, 5.0)
+
+
+PAIR = (
+    Source(kind="cone", position_mm=(-30.0, -4.0, 5.0), direction=(1.0, 0.25, 0.0), half_angle_deg=7.5, weight=3.0),
+    Source(position_mm=(30.0, 0.0, 0.0), direction=(-1.0, 0.0, 0.0)),
+)
+
+
+def test_all_sources_of_a_file_shine_until_one_is_changed(viewer, empty, open_mcx, qtbot):
+    shown = open_mcx(PAIR, LightSettings(photons=FEW))
+    assert [source.weight for source in shown.sources] == [3.0, 1.0]
+    assert "There are 2 sources" in empty.message
+    assert [place.name for place in empty.voxels.controller.shown.sources] == ["S1", "S2"]
+    assert empty.voxels.request().source == PAIR
+    empty.voxels.place_source((-30.0, 0.0, 0.0))
+    settle(qtbot, empty)
+    assert empty.voxels.request().source.kind == "cone"
+    assert len(result(viewer).sources) == 1
+
+
+def test_the_script_of_several_sources_makes_them(open_mcx, empty):
+    open_mcx(PAIR, LightSettings(photons=FEW))
+    lines = _source_lines(empty.voxels.request().source, None)
+    made: dict = {"light": light}
+    exec("\n".join(lines), made)
+    for one, other in zip(made["source"], PAIR, strict=True):
+        assert (one.kind, one.position_mm, one.weight) == (other.kind, other.position_mm, other.weight)
+    with pytest.raises(InvalidInput, match="patterns of several sources"):
+        _source_lines((PAIR[0], Source(kind="pattern", pattern=np.ones((2, 2)))), None)
+
+
+def test_launch_angles_of_a_file_are_kept(open_mcx):
+    source = dataclasses.replace(PAIR[1], launch_angles_deg=(0.0, 10.0, 30.0))
+    assert open_mcx(source, LightSettings(photons=FEW)).source.launch_angles_deg == (0.0, 10.0, 30.0)
+
+
+def test_a_volume_that_emits_becomes_a_point_and_says_so(empty, open_mcx):
+    source = Source(
+        kind="volume", position_mm=CENTER, width_mm=4.0, height_mm=4.0, length_mm=4.0, pattern=np.ones((2, 2, 2))
+    )
+    shown = open_mcx(source, LightSettings(photons=FEW)).source
+    assert (shown.kind, shown.position_mm, shown.pattern) == ("isotropic", tuple(CENTER), None)
+    assert "a volume whose cells emit" in empty.message
 
 
 # -------------------------------------------------------------------------------------------------------------- results

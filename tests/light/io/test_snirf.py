@@ -166,3 +166,42 @@ def test_without_h5py(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(InvalidInput, match=r'pip install "napari-gpubio\[snirf\]"'):
         read_snirf(path)
+
+
+# -- pairs and landmarks ----------------------------------------------------------------------------------------------
+
+
+def add_list(path, rows, *, arrays=False):
+    with h5py.File(path, "a") as file:
+        if arrays:
+            for name, column in zip(("sourceIndex", "detectorIndex"), zip(*rows, strict=True), strict=True):
+                file[f"nirs/data1/measurementLists/{name}"] = np.array(column)
+            return
+        for number, (source, detector) in enumerate(rows, 1):
+            group = f"nirs/data1/measurementList{number}"
+            file[f"{group}/sourceIndex"], file[f"{group}/detectorIndex"] = np.int32(source), np.int32(detector)
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+def test_pairs_of_the_measurement_list(tmp_path, arrays):
+    path = write(tmp_path / "a.snirf")
+    rows = [(1, 1), (1, 1), (2, 3), (1, 2)] + [(2, 1)] * 8
+    add_list(path, rows, arrays=arrays)
+    assert optodes(path).pairs == ((0, 0), (1, 2), (0, 1), (1, 0))
+    assert optodes(write(tmp_path / "b.snirf")).pairs == ()
+
+
+def test_a_pair_of_optodes_that_are_not_there_is_refused(tmp_path):
+    path = write(tmp_path / "a.snirf")
+    add_list(path, [(1, 1), (3, 1)])
+    with pytest.raises(InvalidInput, match="source 3 and detector 1; the probe has 2 sources and 3 detectors"):
+        optodes(path)
+
+
+@pytest.mark.parametrize("columns", [3, 4])
+def test_landmarks(tmp_path, columns):
+    places = np.array([[0, 9.0, 0, 2], [1.0, 2.0, 3.0, 1]])[:, :columns]
+    labels = np.array(["Nz", "LPA"] if columns == 3 else ["LPA", "Nz"], dtype=h5py.string_dtype())
+    path = write(tmp_path / "a.snirf", probe={"landmarkPos3D": places, "landmarkLabels": labels})
+    assert optodes(path).landmarks_mm == {"Nz": (0.0, 90.0, 0.0), "LPA": (10.0, 20.0, 30.0)}
+    assert optodes(write(tmp_path / "b.snirf", probe={"landmarkPos3D": places})).landmarks_mm == {}

@@ -7,6 +7,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.batches import joined, mean_error
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import BatchTally, LayerTally
+from napari_gpubio.light.layers.result import Estimates
 from napari_gpubio.light.layers.run import assemble
 from napari_gpubio.light.layers.settings import LayeredSettings
 from tests.light.layers.samples import ARRAYS, GLASS, NUMBERS, TISSUE, medium
@@ -115,6 +116,27 @@ def test_values_are_sums_over_all_photons():
     assert (result.launched, result.complete, result.specular) == (66, False, p.specular)
 
 
+def helped(weight, error, inner=None):
+    """Errors of weights in bins, up to half of whose variance is of the bins around; the outermost stay."""
+    expected, (rows, columns) = error.copy(), (weight.shape[0] - 1, inner or weight.shape[1] - 1)
+
+    def around(values, i, j, reach):
+        near = [
+            values[min(max(i + a, 0), rows - 1), min(max(j + b, 0), columns - 1)]
+            for a in range(-reach[0], reach[0] + 1)
+            for b in range(-reach[1], reach[1] + 1)
+        ]
+        return np.mean(near)
+
+    for i in range(rows):
+        for j in range(columns):
+            of_weight = around(error**2, i, j, (2, 4)) / around(weight, i, j, (2, 4))
+            share = 0.5 * min(1.0, 100.0 * (error[i, j] / weight[i, j]) ** 2)
+            shared = of_weight * around(weight, i, j, (1, 1))
+            expected[i, j] = np.sqrt((1.0 - share) * error[i, j] ** 2 + share * shared)
+    return expected
+
+
 @pytest.mark.parametrize("left", [[], [(60, 70)], [(54, 80)]], ids=str)
 def test_errors_come_from_the_spread_of_batches(left):
     """That of the mean of n photons: sqrt(variance of one / n); see `napari_gpubio.light.batches`."""
@@ -134,9 +156,13 @@ def test_errors_come_from_the_spread_of_batches(left):
     def rd(w):
         return w[:, 12:18].reshape(-1, 3, 2)
 
-    np.testing.assert_allclose(result.A_rz.error, error(a_rz) / RINGS_MM2[:, None] / 0.25)
+    unit = RINGS_MM2[:, None] * 0.25
+    np.testing.assert_allclose(result.A_rz.error * unit, helped(result.A_rz.value * unit, error(a_rz)))
     np.testing.assert_allclose(result.A_z.error, error(lambda w: a_rz(w).sum(axis=1)) / 0.25)
-    np.testing.assert_allclose(result.Rd_r.error, error(lambda w: rd(w).sum(axis=2)) / RINGS_MM2)
+    rd_r = error(lambda w: rd(w).sum(axis=2))
+    np.testing.assert_allclose(
+        result.Rd_r.error * RINGS_MM2, helped((result.Rd_r.value * RINGS_MM2)[:, None], rd_r[:, None], inner=1)[:, 0]
+    )
     np.testing.assert_allclose(result.A_l.error, error(lambda w: w[:, 24:26]))
     assert result.diffuse_reflectance.error == pytest.approx(error(lambda w: rd(w).sum(axis=(1, 2))))
     assert result.absorbed.error == pytest.approx(error(lambda w: w[:, 24:26].sum(axis=1)))
@@ -180,3 +206,9 @@ def test_fluence_is_absorption_over_mua():
     np.testing.assert_allclose(result.fluence_z().value, result.A_z.value / mua)
     np.testing.assert_allclose(result.fluence_rz().value, result.A_rz.value / mua)
     np.testing.assert_allclose(result.fluence_rz().error, result.A_rz.error / mua)
+
+
+def test_what_is_no_more_than_noise_is_not_trusted():
+    found = Estimates(np.array([4.0, 4.0, 0.0, 4.0, -4.0]), np.array([1.0, 2.1, 0.0, np.nan, 1.0]))
+    assert found.trusted.tolist() == [True, False, False, False, True]
+    np.testing.assert_allclose(found.effective_photons, [16.0, (4 / 2.1) ** 2, np.nan, np.nan, 16.0])

@@ -76,6 +76,25 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, short_pilot, order):
         check_same_bits(on("cuda"), by_cpu())
 
 
+@pytest.mark.parametrize("variant", ["default", "cache"])
+def test_packets_that_many_launches_finish_have_the_bits_of_the_backend(fake_gpu, short_pilot, monkeypatch, variant):
+    fake_gpu()
+    monkeypatch.setattr(gpu, "FEWEST_CYCLES", 1)
+    launches, launch = [], gpu.Run._launch
+
+    def counted(run, *args, photons, **more):
+        launches.append(photons)
+        launch(run, *args, photons=photons, **more)
+
+    monkeypatch.setattr(gpu.Run, "_launch", counted)
+    problem = LayeredProblem(MEDIA["many kinds"], settings())
+    chosen = Variant(cache=variant == "cache", shape=(4, 5) if variant == "cache" else None)
+    expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
+    check_same_arrays(tallies(problem, [(0, 250), (250, 350)], chosen), expected)
+    assert launches[:2] == [250, 350]
+    assert len(launches) > 4
+
+
 @pytest.mark.parametrize(
     "changes",
     [

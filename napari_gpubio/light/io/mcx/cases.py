@@ -12,40 +12,46 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.io.foreign import check_mcx_bytes, check_mcx_root
 from napari_gpubio.light.io.mcx.domain import MOST_ROWS, McxFrame, frame_of, read_domain, read_frame, write_domain
 from napari_gpubio.light.io.mcx.inp import load_inp
 from napari_gpubio.light.io.mcx.jdata import Section, load_json, shown
-from napari_gpubio.light.io.mcx.output import OUTPUTS, McxCase
-from napari_gpubio.light.io.mcx.source import read_source, write_source
+from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, OUTPUTS, REPLAYS, McxCase
+from napari_gpubio.light.io.mcx.sources import read_sources, write_sources
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.settings import FACES, LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import AnySource, Source, all_sources, one_or_all
 
 _MOST_NAMED = 8
 # What is read, or changes nothing but how MCX runs and what it saves.
 _KEYS = {
     "Session": "ID Photons RNGSeed BCFlags BC DoMismatch DoSpecular DoSaveRef DoNormalize DoSaveVolume DoPartialPath "
-    "DoSaveExit DoSaveSeed DoDCS DoAutoThread MaxDetPhoton MinEnergy OutputType OutputFormat SaveDataMask RootPath",
+    "DoSaveExit DoSaveSeed DoDCS DoAutoThread MaxDetPhoton MinEnergy OutputType OutputFormat SaveDataMask RootPath "
+    "DebugFlag",
     "Forward": "T0 T1 Dt",
     "Domain": "Media MediaFormat Dim VolumeFile LengthUnit Step OriginType",
     "Optode": "Source Detector",
-    "Optode.Source": "Type Pos Dir Param1 Param2 Pattern SrcNum Weight Frequency",
+    "Optode.Source": "Type Pos Dir Param1 Param2 Pattern SrcNum SrcID Weight Frequency Omega AngleInverseCDF",
 }
 
 
 @reads_file
-def read_mcx(path: str | Path) -> McxCase:
+def read_mcx(path: str | Path, source_number: int | None = None) -> McxCase:
     """Read an MCX input file.
 
     Parameters
     ----------
     path
         A JSON file, or one of lines (``.inp``). A volume file that it names counts from its folder.
+    source_number
+        What to take of a file with several sources, as MCX's option srcid: 0 for all of them together, which is
+        usual, -1 for a result of each, or the number of one, from 1.
 
     Returns
     -------
@@ -64,33 +70,53 @@ def read_mcx(path: str | Path) -> McxCase:
         raise InvalidInput(
             f"{path.name} is a project of MCX Studio, which holds several inputs; save the one you need there as JSON"
         )
-    root = Section("", load_inp(path) if path.suffix.lower() == ".inp" else load_json(path))
-    return _case(root, path)
+    if path.is_file():
+        with path.open("rb") as file:
+            check_mcx_bytes(path.name, file.read(4096))
+    if path.suffix.lower() == ".inp":
+        return _case(Section("", load_inp(path)), path, source_number)
+    fields = load_json(path)
+    check_mcx_root(path.name, fields)
+    return _case(Section("", fields), path, source_number)
 
 
-def _case(root: Section, path: Path) -> McxCase:
+def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
     frame = read_frame(root.section("Domain"))
     session = root.section("Session")
-    source, source_notes = read_source(root.section("Optode"), frame)
+    found = read_sources(root.section("Optode"), frame, source_number)
     detectors, detector_notes = _read_detectors(root.section("Optode"), frame)
     settings, settings_notes = read_settings(session, root.section("Forward"))
     domain, domain_notes = read_domain(root, frame, path.parent)
     return McxCase(
         domain=domain,
-        source=source,
+        source=found.source,
+        patterns=found.patterns,
+        separately=found.separately,
         settings=settings,
         detectors=detectors,
-        notes=(*domain_notes, *source_notes, *detector_notes, *settings_notes, *_unused(root)),
+        notes=(*domain_notes, *found.notes, *detector_notes, *settings_notes, *_unused(root)),
         name=session.text("ID", path.stem),
         output_type=_output_type(session),
         output_format=session.text("OutputFormat", "jnii").lower(),
+        frequency_mhz=_frequency_mhz(root.section("Optode").section("Source")),
+        trajectories="m" in session.text("DebugFlag", "").lower(),
     )
+
+
+def _frequency_mhz(source: Section) -> float | None:
+    """Modulation frequency, which MCX has in Hz; in an example of its own, as an angular frequency in rad/s."""
+    hertz = source.number("Frequency", 0.0) or source.number("Omega", 0.0) / (2.0 * math.pi)
+    if not hertz >= 0:
+        raise InvalidInput(f"Optode.Source.Frequency is {hertz:g} Hz; it must not be negative")
+    return hertz / 1e6 or None
 
 
 def _unused(root: Section) -> list[str]:
     """A note of the keys that this package does not look at."""
+    source = root.section("Optode").get("Source")
+    first = source[0] if isinstance(source, list) else source  # of a list
     sections = {name: root.section(name) for name in _KEYS} | {
-        "Optode.Source": root.section("Optode").section("Source")
+        "Optode.Source": Section("Optode.Source", first if isinstance(first, dict) else {}, root.fields)
     }
     keys = [
         f"{name}.{key}"[:60]
@@ -118,7 +144,13 @@ def _read_detectors(optode: Section, frame: McxFrame) -> tuple[tuple[Detector, .
 
 
 def write_mcx(
-    path: str | Path, domain: Domain, source: Source, settings: LightSettings, detectors: Sequence[Detector] = ()
+    path: str | Path,
+    domain: Domain,
+    source: Source | Sequence[Source],
+    settings: LightSettings,
+    detectors: Sequence[Detector] = (),
+    *,
+    patterns: npt.NDArray[Any] | None = None,
 ) -> None:
     """Write an MCX input file that needs no other file; an older one is replaced only when the new one is complete.
 
@@ -130,8 +162,10 @@ def write_mcx(
         Of cubic voxels and labels. MCX knows no affine: positions and directions are written along the axes of the
         volume, counted from the corner of its first voxel.
     source, settings, detectors
-        What is to be simulated. Batches, half buffers and Russian roulette are not written; see
-        `napari_gpubio.light.io.mcx.cases.write_settings`.
+        What is to be simulated; several sources must be of one kind. Batches, half buffers and Russian roulette are not
+        written; see `napari_gpubio.light.io.mcx.cases.write_settings`.
+    patterns
+        Patterns that share photons, shape (K, rows, columns), on the source's rectangle.
 
     Raises
     ------
@@ -142,13 +176,16 @@ def write_mcx(
     path = Path(path)
     if path.suffix.lower() != ".json":
         raise InvalidInput(f"{path.name} does not end in .json; MCX knows its input by that")
-    text = json.dumps(_sections(path.stem, domain, source, settings, tuple(detectors)), indent=1)
+    made = _sections(path.stem, domain, one_or_all(all_sources(source)), settings, tuple(detectors))
+    if patterns is not None:
+        made["Optode"]["Source"] = write_sources(one_or_all(all_sources(source)), domain, frame_of(domain), patterns)
+    text = json.dumps(made, indent=1)
     with atomic_write(path) as part:
         part.write_text(text + "\n", encoding="utf-8")
 
 
 def _sections(
-    name: str, domain: Domain, source: Source, settings: LightSettings, detectors: tuple[Detector, ...]
+    name: str, domain: Domain, source: AnySource, settings: LightSettings, detectors: tuple[Detector, ...]
 ) -> dict[str, Any]:
     frame = frame_of(domain)
     section, shapes = write_domain(domain, frame)
@@ -156,7 +193,7 @@ def _sections(
         raise InvalidInput(f"there are {len(detectors)} detectors; MCX takes {MOST_ROWS} media and detectors in all")
     session, forward = write_settings(settings, has_detectors=bool(detectors))
     optode = {
-        "Source": write_source(source, domain, frame),
+        "Source": write_sources(source, domain, frame),
         "Detector": [_write_detector(detector, domain, frame) for detector in detectors],
     }
     return {
@@ -256,7 +293,10 @@ def _read_faces(letters: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _read_seed(session: Section) -> tuple[int, tuple[str, ...]]:
     if isinstance(session.get("RNGSeed"), str):
-        raise InvalidInput(f"Session.RNGSeed is {session.text('RNGSeed')[:60]!r}, a replay of photons; give an integer")
+        raise InvalidInput(
+            f"Session.RNGSeed is {session.text('RNGSeed')[:60]!r}, a replay of photons from seeds of another program, "
+            "which go other ways here; give an integer: photons are run, and with OutputType J, P or R replayed"
+        )
     seed = session.whole("RNGSeed", -1)
     if seed >= 0:
         return seed, ()
@@ -271,8 +311,12 @@ def _other_notes(session: Section, settings: LightSettings) -> list[str]:
     if settings.refraction and not settings.specular:
         notes.append("DoSpecular is off, as it is by default in MCX: light enters without specular loss.")
     output = _output_type(session)
-    if output not in OUTPUTS:
-        notes.append(f"OutputType {output!r} is not made; there are {', '.join(OUTPUTS.values())}.")
+    if output in REPLAYS:
+        notes.append(f"OutputType {output!r}: photons are run, and those detected are replayed; no seeds are needed.")
+    elif output not in OUTPUTS:
+        notes.append(f"OutputType {output!r} is not made; there are {', '.join((OUTPUTS | REPLAYS).values())}.")
+    if "m" in session.text("DebugFlag", "").lower():
+        notes.append(f"DebugFlag M: the ways of {MOST_TRAJECTORIES:,} photons at most are written, 1000 vertices each.")
     if not session.flag("DoNormalize", default=True):
         notes.append("DoNormalize is off; results are per launched photon all the same.")
     return notes + [f"{key}: {what}." for key, what in _NOT_DONE.items() if session.get(key)]

@@ -1,9 +1,15 @@
-"""What MCX writes at the end of a run: the volume as JNIfTI or NIfTI, and the list of detected photons."""
+"""What MCX writes at the end of a run: the volume as JNIfTI or NIfTI, detected photons, and trajectories.
+
+MCX replays detected photons in a second run, from seeds that the first has saved. Here the first run is enough, since
+photons are known by their numbers; what is written is per weight of the photons that all detectors have received
+together, as MCX does unless one detector is chosen on its command line.
+"""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +19,23 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light.io.mcx.jdata import encode_array
+from napari_gpubio.light.jacobian import Jacobian, Jacobians
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase
+from napari_gpubio.light.trajectory import KINDS, Trajectories
 
 # Letters of OutputType, by which MCX knows what is in a voxel, and ours of them.
 OUTPUTS = {"x": "fluence rate", "f": "fluence", "e": "absorbed energy"}
+# Those that take a replay of detected photons.
+REPLAYS = {
+    "j": "path of the detected light in a voxel, -d ln intensity / d mua",
+    "p": "scattering events of the detected light in a voxel times the voxel's edge",
+    "r": "d ln amplitude / d mua, then d phase lag / d mua",
+}
+MOST_TRAJECTORIES = 2000  # photons whose ways are written
 _FORMATS = {"jnii": ".jnii", "nii": ".nii"}
 _UNITS = {"x": "1/(mm2 s) per J", "f": "1/mm2", "e": "part of the launched energy"}
+_UNITS |= {"j": "mm", "p": "mm", "r": "mm, rad mm"}
 _SECONDS = 1e-9  # of a ns
 
 
@@ -33,25 +49,64 @@ class McxCase(LightCase):
         What is in a voxel: a letter of `OUTPUTS`, or another of MCX's.
     output_format
         ``jnii``, ``nii``, or another of MCX's.
+    frequency_mhz
+        Modulation frequency of the source, or None.
+    trajectories
+        Whether the ways of photons are wanted, too.
+    separately
+        Whether each of several sources is to have a result of its own.
     """
 
     output_type: str = "x"
     output_format: str = "jnii"
+    frequency_mhz: float | None = None
+    trajectories: bool = False
+    separately: bool = False
+
+    @property
+    def replays(self) -> bool:
+        """Whether detected photons are to be traced again for its volume."""
+        return self.output_type in REPLAYS
 
     def check_output(self) -> None:
         """Raise InvalidInput if the file wants something written that is not made here."""
-        if self.output_type not in OUTPUTS:
-            made = ", ".join(f"{letter} ({what})" for letter, what in OUTPUTS.items())
+        if self.replays and not self.detectors:
+            raise InvalidInput(
+                f"Session.OutputType is {self.output_type!r}, which is of detected photons, and there are no "
+                "detectors; give Optode.Detector"
+            )
+        if self.output_type == "r" and not self.frequency_mhz:
+            raise InvalidInput("Session.OutputType is 'r'; give a modulation frequency in Hz: Optode.Source.Frequency")
+        if self.output_type not in OUTPUTS | REPLAYS:
+            made = ", ".join(f"{letter} ({what})" for letter, what in (OUTPUTS | REPLAYS).items())
             raise InvalidInput(f"Session.OutputType is {self.output_type!r}, which is not made here; choose {made}")
         if self.output_format not in _FORMATS:
             raise InvalidInput(
                 f"Session.OutputFormat is {self.output_format!r}, which is not written here; choose "
                 f"{' or '.join(_FORMATS)}"
             )
+        if self.output_format == "nii" and (self.separately or self.patterns is not None):
+            raise InvalidInput(
+                "Session.OutputFormat is 'nii', which holds no volumes of several sources or patterns; choose jnii"
+            )
 
 
-def write_mcx_output(folder: str | Path, case: McxCase, result: LightResult) -> tuple[Path, ...]:
+class McxReplayed(NamedTuple):
+    """What came of photons that were traced again: Jacobians in the time gates of the run, and trajectories."""
+
+    jacobians: Jacobians | None = None
+    trajectories: Trajectories | None = None
+
+
+NOTHING = McxReplayed()
+
+
+def write_mcx_output(
+    folder: str | Path, case: McxCase, result: LightResult | Sequence[LightResult], *, replayed: McxReplayed = NOTHING
+) -> tuple[Path, ...]:
     """Write the files that MCX would: ``ID.jnii`` or ``ID.nii``, and ``ID_detp.jdat`` if there are detectors.
+
+    Where trajectories are wanted, ``ID_traj.jdat``, too.
 
     Numbers are per launched photon, as those of MCX with its normalization: in each time gate, fluence rate in
     1/(mm^2 s) per joule, fluence in 1/mm^2, or the part of the energy that each voxel absorbs. Paths of detected
@@ -64,7 +119,11 @@ def write_mcx_output(folder: str | Path, case: McxCase, result: LightResult) -> 
     case
         What was read.
     result
-        Its simulation.
+        Its simulation, or those of each source or pattern. Volumes of sources are then along a sixth axis, each
+        over the mean of the weights launched, as MCX has them; those of patterns along a first one, without a list of
+        photons.
+    replayed
+        What the case wants of photons that are traced again.
 
     Returns
     -------
@@ -78,16 +137,32 @@ def write_mcx_output(folder: str | Path, case: McxCase, result: LightResult) -> 
     """
     case.check_output()
     path = Path(folder) / f"{_file_name(case.name)}{_FORMATS[case.output_format]}"
-    values = _volume(case.output_type, result)
+    results = [result] if isinstance(result, LightResult) else list(result)
+    values = _volumes(case, results) if not case.replays else _replayed_volume(case, results[0], replayed)
     if case.output_format == "nii":
-        write_volume(path, values, result.domain.affine)
+        write_volume(path, values, results[0].domain.affine)
     else:
-        _write_json(path, _jnifti(values, case, result))
-    if not result.detectors:
-        return (path,)
-    detected = path.with_name(f"{_file_name(case.name)}_detp.jdat")
-    _write_json(detected, {"MCXData": _detected(result)})
-    return path, detected
+        _write_json(path, _jnifti(values, case, results[0]))
+    written = [path]
+    if results[0].detectors and case.patterns is None:
+        written.append(path.with_name(f"{_file_name(case.name)}_detp.jdat"))
+        _write_json(written[-1], {"MCXData": _detected(results)})
+    if replayed.trajectories is not None:
+        written.append(path.with_name(f"{_file_name(case.name)}_traj.jdat"))
+        _write_json(written[-1], {"MCXData": {"Trajectory": _ways(replayed.trajectories)}})
+    return tuple(written)
+
+
+def _volumes(case: McxCase, results: Sequence[LightResult]) -> npt.NDArray[np.float32]:
+    """Numbers of each voxel and time gate, shape (X, Y, Z, T); or (K, X, Y, Z, T) of patterns, (X, Y, Z, T, 1, S)."""
+    if case.patterns is not None:
+        return np.stack([_volume(case.output_type, result) for result in results])
+    if len(results) == 1:
+        return _volume(case.output_type, results[0])
+    weights = np.array([source.weight for source in case.sources])
+    shares = (weights / weights.mean()).astype(np.float32)
+    volumes = [_volume(case.output_type, one) * share for one, share in zip(results, shares, strict=True)]
+    return np.stack(volumes, axis=-1)[..., None, :]
 
 
 def _file_name(session: str) -> str:
@@ -105,33 +180,83 @@ def _volume(output_type: str, result: LightResult) -> npt.NDArray[np.float32]:
     return np.asarray(result.gates * absorption, np.float32)
 
 
+def _replayed_volume(case: McxCase, result: LightResult, replayed: McxReplayed) -> npt.NDArray[np.float32]:
+    """What a replay gives for the light of all detectors together, in each time gate, shape (X, Y, Z, T)."""
+    if (jacobians := replayed.jacobians) is None:
+        raise InvalidInput(f"Session.OutputType is {case.output_type!r}; give the replay of the detected photons")
+    if case.output_type == "r":
+        return _modulated(jacobians)
+    whole = jacobians.of("mua").measured.sum()
+    volumes = []
+    for gate in range(case.settings.gate_count):
+        path = -_together(jacobians.of("mua", gate=gate), whole)
+        if case.output_type == "p":
+            gained = _together(jacobians.of("mus", gate=gate), whole)
+            edge_mm = float(result.domain.voxel_sizes_mm[0])
+            path = _scattering(result) * (gained + path) * edge_mm
+        volumes.append(path)
+    return np.stack(volumes, axis=-1).astype(np.float32)
+
+
+def _together(part: Jacobian, whole: float) -> npt.NDArray[np.float64]:
+    """Derivatives of all channels, weighted with what each has received in the gate over all that was received."""
+    share = np.where(part.measured > 0, part.measured, 0.0) / whole
+    return np.asarray(np.tensordot(share, np.nan_to_num(part.values).astype(np.float64), axes=1))
+
+
+def _scattering(result: LightResult) -> npt.NDArray[np.float64]:
+    """mu_s of every voxel, 1/mm."""
+    domain = result.domain
+    if domain.mus_per_mm is not None:
+        return domain.mus_per_mm.astype(np.float64)
+    table = np.array([0.0, *(domain.medium(label).mus_per_mm for label in domain.labels_present)])
+    return np.asarray(table[domain.ranks])
+
+
+def _modulated(jacobians: Jacobians) -> npt.NDArray[np.float32]:
+    """Derivatives of ln amplitude and of the phase lag of all channels together, shape (X, Y, Z, 2)."""
+    amplitude, phase = jacobians.of("mua", "ln_amplitude"), jacobians.of("mua", "phase")
+    signal = amplitude.measured * np.exp(1j * phase.measured)
+    both = np.tensordot(signal / signal.sum(), amplitude.values + 1j * phase.values, axes=1)
+    return np.stack([both.real, -both.imag], axis=-1).astype(np.float32)
+
+
+def _ways(found: Trajectories) -> dict[str, Any]:
+    """Vertices as MCX has them: where photons start, scatter, change their direction at a face, and end."""
+    kept = found.kind != KINDS.index("crossed")
+    to_voxels = np.linalg.inv(found.domain.affine)
+    places = found.position_mm[kept] @ to_voxels[:3, :3].T + to_voxels[:3, 3] + 0.5
+    photons = np.repeat(found.photon, np.diff(found.starts))[kept]
+    lists = {"photonid": photons.astype(np.uint32), "p": places.astype(np.float32), "w0": found.weight[kept]}
+    return {name: encode_array(rows) for name, rows in lists.items() if rows.size}
+
+
 def _jnifti(values: npt.NDArray[np.float32], case: McxCase, result: LightResult) -> dict[str, Any]:
     edge_mm, width_ns = float(result.domain.voxel_sizes_mm[0]), float(np.diff(result.settings.time_gates_ns)[0])
+    steps = [edge_mm] * 3 + [width_ns * _SECONDS]
+    if values.ndim > len(steps):
+        steps = [1.0, *steps] if case.patterns is not None else [*steps, 1.0, 1.0]
     header = {
         "NIIFormat": "jnifti",
         "Dim": list(values.shape),
         "DataType": "single",
         "Unit": {"L": "mm", "T": "s"},
-        "VoxelSize": [edge_mm] * 3 + [width_ns * _SECONDS],
+        "VoxelSize": steps,
         "TimeOffset": result.settings.time_gates_ns[0] * _SECONDS,
-        "Description": f"{OUTPUTS[case.output_type]}, {_UNITS[case.output_type]}",
+        "Description": f"{(OUTPUTS | REPLAYS)[case.output_type]}, {_UNITS[case.output_type]}",
     }
     return {"NIFTIHeader": header, "NIFTIData": encode_array(values)}
 
 
-def _detected(result: LightResult) -> dict[str, Any]:
+def _detected(results: Sequence[LightResult]) -> dict[str, Any]:
+    parts = [_listed(result) for result in results]
+    several = len(results) > 1 or len(results[0].sources) > 1
+    numbers = [number if len(results) > 1 else result.detected_sources() for number, result in enumerate(results)]
+    if several:  # the number of the source, from 1, in the upper 16 bits
+        for part, number in zip(parts, numbers, strict=True):
+            part["detid"] = part["detid"] | ((np.asarray(number, np.int32) + 1) << 16)
+    result, rows = results[0], {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     found, edge_mm = result.detected, float(result.domain.voxel_sizes_mm[0])
-    to_voxels = np.linalg.inv(result.domain.affine)
-    places = found.position_mm @ to_voxels[:3, :3].T + to_voxels[:3, 3] + 0.5
-    axes = result.domain.affine[:3, :3] / edge_mm
-    lists = {
-        "detid": (found.detector + 1).astype(np.int32),  # from 1, as in MCX
-        "nscat": found.scatterings.astype(np.int32),
-        "ppath": (found.path_mm / edge_mm).astype(np.float32),
-        "p": places.astype(np.float32),
-        "v": (found.direction @ axes).astype(np.float32),
-        "w0": found.weight.astype(np.float32),
-    }
     media = [
         {"mua": m.mua_per_mm, "mus": m.mus_per_mm, "g": m.g, "n": m.n}
         for m in (result.domain.medium(label) for label in found.labels)
@@ -142,11 +267,27 @@ def _detected(result: LightResult) -> dict[str, Any]:
         "MediaNum": len(media),
         "Media": media,
         "LengthUnit": edge_mm,
-        "TotalPhoton": result.launched,
-        "DetectedPhoton": len(found) + found.dropped,
-        "SavedPhoton": len(found),
+        "TotalPhoton": sum(one.launched for one in results),
+        "DetectedPhoton": sum(len(one.detected) + one.detected.dropped for one in results),
+        "SavedPhoton": len(rows["detid"]),
     }
-    return {"Info": info, "PhotonData": {name: encode_array(rows) for name, rows in lists.items() if rows.size}}
+    return {"Info": info, "PhotonData": {name: encode_array(values) for name, values in rows.items() if values.size}}
+
+
+def _listed(result: LightResult) -> dict[str, npt.NDArray[Any]]:
+    """What MCX notes of each detected photon."""
+    found, edge_mm = result.detected, float(result.domain.voxel_sizes_mm[0])
+    to_voxels = np.linalg.inv(result.domain.affine)
+    places = found.position_mm @ to_voxels[:3, :3].T + to_voxels[:3, 3] + 0.5
+    axes = result.domain.affine[:3, :3] / edge_mm
+    return {
+        "detid": (found.detector + 1).astype(np.int32),  # from 1, as in MCX
+        "nscat": found.scatterings.astype(np.int32),
+        "ppath": (found.path_mm / edge_mm).astype(np.float32),
+        "p": places.astype(np.float32),
+        "v": (found.direction @ axes).astype(np.float32),
+        "w0": found.weight.astype(np.float32),
+    }
 
 
 def _write_json(path: Path, root: dict[str, Any]) -> None:

@@ -18,26 +18,26 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.domain import McxFrame
 from napari_gpubio.light.io.mcx.jdata import Section, decode_array, is_array
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.source import RECTANGLES, Source
+from napari_gpubio.light.source import MOST_ANGLES, RECTANGLES, Source
 
 Array = npt.NDArray[Any]
 _RIGHT = 1e-4  # cosine of an angle that still counts as a right angle
 _UNKNOWN = {
     "fourierx": "a modulated rectangle of any two edges",
     "fourierx2d": "a rectangle that is modulated along both edges",
-    "pattern3d": "a pattern in a volume",
+    "pattern3d": "a volume that shines along a direction",
     "line": "a line that shines across itself",
 }
 
 
 def read_source(optode: Section, frame: McxFrame) -> tuple[Source, tuple[str, ...]]:
-    """Read the source from the section Optode, and notes about it; what this engine lacks is refused."""
+    """Read a single source from the section Optode, and notes about it; what this engine lacks is refused."""
     if optode.get("Source") is None:
         raise InvalidInput("Optode.Source is missing; add it")
-    section = _single(optode.section("Source"))
-    if section.get("AngleInverseCDF") is not None:
-        raise InvalidInput("Optode.Source.AngleInverseCDF gives launch angles of its own; this engine cannot have them")
+    section = optode.section("Source")
     kind, focus = section.text("Type", "pencil").lower(), _focus(section)
+    if section.get("AngleInverseCDF") is not None:
+        return _with_angles(section, frame, kind, focus), _notes(section)
     launch = _launch(focus)
     reader = _READERS.get((kind, launch)) or _READERS.get((kind, None))
     if reader is None:
@@ -48,19 +48,51 @@ def read_source(optode: Section, frame: McxFrame) -> tuple[Source, tuple[str, ..
     return source, _notes(section)
 
 
-def _single(section: Section) -> Section:
-    """The source, where it is written as a list of one."""
-    fields = dict(section.fields)
-    for key in ("Pos", "Dir", "Param1", "Param2"):
-        rows = section.get(key)
-        if not (isinstance(rows, list) and rows and isinstance(rows[0], list)):
-            continue
-        if len(rows) > 1:
+def _with_angles(section: Section, frame: McxFrame, kind: str, focus: float) -> Source:
+    """A source with a table of launch angles over pi; only these occur where the fourth number of Dir is positive.
+
+    MCX counts the angles from the direction if that number is from 0 to 1.5, and else from where the kind launches.
+    """
+    node = section.get("AngleInverseCDF")
+    table = decode_array(node, "Optode.Source.AngleInverseCDF").ravel() if is_array(node) else None
+    shares = section.numbers("AngleInverseCDF", 1, MOST_ANGLES) if table is None else table.tolist()
+    if not 0.0 <= focus < 1.5 and kind in _TURNING:
+        raise InvalidInput(
+            f"Optode.Source has AngleInverseCDF with {focus:g} as fourth number of Dir, which counts angles from where "
+            f"a source of the type {kind!r} launches; give 0 there, or 1 where no other angles than these occur"
+        )
+    kind = "pencil" if kind in _TURNING else kind
+    reader = _READERS.get((kind, "along"))
+    if reader is None:
+        raise _no_counterpart(kind, "along")
+    angles = tuple(180.0 * share for share in shares)
+    return dataclasses.replace(
+        reader(section, frame), launch_angles_deg=angles, launch_angles_are_discrete=bool(focus > 0)
+    )
+
+
+def read_patterns(section: Section, frame: McxFrame) -> tuple[Source, Array]:
+    """Read a source whose patterns share photons, shape (K, rows, columns), and the rectangle that they are on.
+
+    Numbers of a pixel stand side by side for all patterns.
+    """
+    rectangle, is_mirrored = _rectangle(section, frame)
+    columns, rows = (int(_parameters(section, key)[3]) for key in ("Param1", "Param2"))
+    count, node = section.whole("SrcNum", 1), section.get("Pattern")
+    if is_array(node):
+        array = decode_array(node, "Optode.Source.Pattern")
+        stack = _sized(array, (array.shape[0], columns, rows)).swapaxes(1, 2)
+    else:
+        pattern = section.section("Pattern")
+        sizes = (pattern.whole("Nx"), pattern.whole("Ny"))
+        if sizes != (columns, rows) or pattern.whole("Nz", 1) not in (1, count):
             raise InvalidInput(
-                f"Optode.Source.{key} has {len(rows)} sources; write one file for each and add the results"
+                f"Optode.Source.Pattern has Nx, Ny = {sizes}, and Param1[3], Param2[3] are {(columns, rows)}; make "
+                "them the same"
             )
-        fields[key] = rows[0]
-    return Section(section.name, fields, section.root)
+        size = count * columns * rows
+        stack = np.moveaxis(np.reshape(pattern.numbers("Data", size, size), (rows, columns, count)), 2, 0)
+    return Source(kind="planar", **rectangle), stack[:, ::-1] if is_mirrored else stack
 
 
 def _focus(section: Section) -> float:
@@ -79,7 +111,8 @@ def _no_counterpart(kind: str, launch: str) -> InvalidInput:
     what = f" ({_UNKNOWN[kind]})" if kind in _UNKNOWN else ""
     how = "" if launch == "along" else f", launched {launch} by the fourth number of Dir"
     known = ", ".join(dict.fromkeys(kind for kind, _ in _READERS if kind not in _UNKNOWN))
-    hint = "; a line that shines to every side has _NaN_ there" if kind == "line" else ""
+    whole = {"line": "line", "pattern3d": "volume"}.get(kind, "")
+    hint = f"; a {whole} that shines to every side has _NaN_ there" if whole else ""
     return InvalidInput(
         f"Optode.Source is of the type {kind[:40]!r}{what}{how}, which this engine does not have; use {known}{hint}"
     )
@@ -202,6 +235,39 @@ def _pattern(section: Section, frame: McxFrame) -> Source:
     return Source(kind="pattern", pattern=image[::-1] if is_mirrored else image, **rectangle)
 
 
+def _volume(section: Section, frame: McxFrame) -> Source:
+    """Cells of MCX's pattern in a volume are as large as voxels; the first of its numbers run along x."""
+    size = _parameters(section, "Param1")[:3]
+    if min(size) < 1 or any(edge % 1 for edge in size):
+        raise InvalidInput(f"Optode.Source.Param1 is {list(size)}; give the cells of the volume along x, y and z")
+    shape = (int(size[0]), int(size[1]), int(size[2]))
+    width, height, length = (edge * frame.unit_mm for edge in shape)
+    center = _place(section, frame) + np.array([width, height, length]) / 2
+    return Source(
+        kind="volume", position_mm=tuple(center), width_axis=(1.0, 0.0, 0.0), width_mm=width, height_mm=height,
+        length_mm=length, pattern=_cells(section, shape),
+    )  # fmt: skip
+
+
+def _cells(section: Section, shape: tuple[int, int, int]) -> Array:
+    """The pattern of a volume, shape (X, Y, Z)."""
+    if section.whole("SrcNum", 1) != 1:
+        raise InvalidInput("Optode.Source.SrcNum requests several patterns at once; write one file for each")
+    node = section.get("Pattern")
+    if is_array(node):
+        array = decode_array(node, "Optode.Source.Pattern")
+        if array.shape != shape:
+            raise InvalidInput(f"Optode.Source.Pattern has shape {array.shape}, and Param1 is {shape}; make them equal")
+        return array
+    pattern = section.section("Pattern")
+    sizes, count = (pattern.whole("Nx"), pattern.whole("Ny"), pattern.whole("Nz")), math.prod(shape)
+    if sizes != shape:
+        raise InvalidInput(f"Optode.Source.Pattern has Nx, Ny, Nz = {sizes}, and Param1 is {shape}; make them the same")
+    if isinstance(data := pattern.get("Data"), str):
+        raise InvalidInput(f"the pattern is in the file {data[:60]!r}; put its numbers into Optode.Source.Pattern.Data")
+    return np.array(pattern.numbers("Data", count, count)).reshape(shape, order="F")
+
+
 def _pencil_array(section: Section, frame: McxFrame) -> Source:
     columns, rows = (_parameters(section, key)[3] for key in ("Param1", "Param2"))
     if min(columns, rows) < 2 or columns % 1 or rows % 1:
@@ -251,8 +317,6 @@ def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]
 
 def _image(section: Section, columns: int, rows: int) -> Array:
     """The pattern as (rows, columns): rows along the second edge, columns along the first."""
-    if section.whole("SrcNum", 1) != 1:
-        raise InvalidInput("Optode.Source.SrcNum requests several patterns at once; write one file for each")
     node = section.get("Pattern")
     if is_array(node):
         return _sized(decode_array(node, "Optode.Source.Pattern"), (columns, rows)).T
@@ -269,8 +333,8 @@ def _image(section: Section, columns: int, rows: int) -> Array:
     return np.array(pattern.numbers("Data", count, count)).reshape(rows, columns)
 
 
-def _sized(array: Array, shape: tuple[int, int]) -> Array:
-    if array.size != shape[0] * shape[1] or [n for n in array.shape if n > 1] != [n for n in shape if n > 1]:
+def _sized(array: Array, shape: tuple[int, ...]) -> Array:
+    if array.size != math.prod(shape) or [n for n in array.shape if n > 1] != [n for n in shape if n > 1]:
         raise InvalidInput(
             f"Optode.Source.Pattern has shape {array.shape}, and Param1[3], Param2[3] are {shape}; make them the same"
         )
@@ -293,6 +357,7 @@ _READERS: Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]]
     ("slit", "along"): _slit,
     ("ring", "along"): partial(_disk, kind="disk"),
     ("ring", "cosine law"): partial(_disk, kind="lambertian"),
+    ("pattern3d", "every side"): _volume,
     ("pencilarray", "along"): _pencil_array,
     ("fourier", "along"): _fourier,
     ("hyperboloid", None): _hyperboloid,
@@ -301,6 +366,7 @@ _READERS: Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]]
 }
 
 
+_TURNING = ("pencil", "isotropic", "cone", "arcsine", "zgaussian")  # points, which a table of angles makes alike
 _EVERY_SIDE, _COSINE_LAW = "_NaN_", "-_Inf_"  # the fourth number of Dir
 _TYPES = {  # of MCX, where it has the kind
     "pencil": "pencil",
@@ -316,6 +382,7 @@ _TYPES = {  # of MCX, where it has the kind
     "slit": "slit",
     "planar": "planar",
     "pattern": "pattern",
+    "volume": "pattern3d",
     "pencil_array": "pencilarray",
     "fourier": "fourier",
 }
@@ -329,7 +396,9 @@ def write_source(source: Source, domain: Domain, frame: McxFrame) -> dict[str, A
     width, height, direction = domain.direction_to_grid(source.frame())
     center = domain.world_to_grid(source.position_mm) / unit
     fields: dict[str, Any] = {"Type": _TYPES[source.kind], "Pos": center, "Dir": direction}
-    if source.kind in RECTANGLES and source.kind != "slit":
+    if source.kind == "volume":
+        fields |= _written_volume(source, center, domain, unit)
+    elif source.kind in RECTANGLES and source.kind != "slit":
         fields |= _written_rectangle(source, center, width * source.width_mm / unit, height * source.height_mm / unit)
     elif source.kind in ("line", "slit"):
         along = (width * source.width_mm if source.kind == "slit" else direction * source.length_mm) / unit
@@ -338,6 +407,8 @@ def write_source(source: Source, domain: Domain, frame: McxFrame) -> dict[str, A
         fields["Param1"] = [*sizes, 0.0, 0.0, 0.0][:4]
     if source.sector_deg is not None and fields["Type"] == "disk":
         fields["Type"] = "ring"
+    if source.launch_angles_deg is not None:
+        fields["AngleInverseCDF"] = [angle / 180.0 for angle in source.launch_angles_deg]
     if launch := _written_launch(source, unit):
         fields["Dir"] = [*direction.tolist(), launch]
     return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in fields.items()}
@@ -362,7 +433,9 @@ def _written_sizes(source: Source, domain: Domain, unit_mm: float) -> tuple[floa
 
 def _written_launch(source: Source, unit_mm: float) -> str | float:
     """The fourth number of Dir; 0 along the direction."""
-    if source.kind == "line":
+    if source.launch_angles_are_discrete:
+        return 1.0
+    if source.kind in ("line", "volume"):
         return _EVERY_SIDE
     if source.kind == "lambertian":
         return _COSINE_LAW
@@ -406,6 +479,25 @@ def _written_rectangle(source: Source, center: Array, width: Array, height: Arra
     if source.pattern is None:
         return fields
     return fields | {"Pattern": {"Nx": across, "Ny": up, "Data": np.asarray(source.pattern).ravel().tolist()}}
+
+
+def _written_volume(source: Source, center: Array, domain: Domain, unit_mm: float) -> dict[str, Any]:
+    """Corner, cells and pattern of a volume, whose cells have to lie like voxels."""
+    emission, frame = np.asarray(source.pattern), domain.direction_to_grid(source.frame())
+    axes = np.abs(frame).argmax(axis=1)
+    sizes = np.array([source.width_mm, source.height_mm, source.length_mm]) / unit_mm
+    if np.abs(frame).max(axis=1).min() < 1.0 - _RIGHT or np.abs(sizes / emission.shape - 1.0).max() > _RIGHT:
+        raise InvalidInput(
+            "MCX has cells of one voxel along the axes of the volume; resample the source's pattern to it"
+        )
+    backwards = tuple(axis for axis in range(3) if frame[axis, axes[axis]] < 0)
+    cells = np.flip(emission, backwards).transpose(np.argsort(axes))
+    (nx, ny, nz), corner = cells.shape, center - np.array(cells.shape) / 2
+    return {
+        "Pos": corner,
+        "Param1": [nx, ny, nz, 0.0],
+        "Pattern": {"Nx": nx, "Ny": ny, "Nz": nz, "Data": cells.ravel(order="F").tolist()},
+    }
 
 
 def _written_modulation(source: Source) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """Photons through layers in CUDA, the counterpart of ``cpu.py``; the kernel is in ``layers.cu``."""
 
+import math
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +28,13 @@ SCENE = struct_layout(
     | {"cosines": POINTER, "seed": np.uint64}
 )
 BATCHES = struct_layout(
-    {"firsts": POINTER, "counts": POINTER, "counters": POINTER, "slots": np.int32, "tallies": POINTER}
-    | {"copies": np.int32, "tally_size": np.uint32, "scale": np.float32}
-    | {"cached_radial": np.int32, "cached_depth": np.int32}
+    {"firsts": POINTER, "counts": POINTER, "counters": POINTER, "first_slot": np.int32, "slots": np.int32}
+    | {"tallies": POINTER, "copies": np.int32, "tally_size": np.uint32, "scale": np.float32}
+    | {"cached_radial": np.int32, "cached_depth": np.int32, "resident": POINTER}
 )
+UNDERWAY = struct_layout({"before": POINTER, "count": np.uint32, "after": POINTER, "left": POINTER, "cycles": np.int64})
+PACKET_WORDS = 16
+FEWEST_CYCLES = 1 << 20  # of a launch that finishes packets: half a millisecond
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +65,13 @@ class Variant:
 
 
 class Run:
-    """The simulation of one problem on one of ``sharers`` GPUs; a chunk of photons may hold any number of batches."""
+    """The simulation of one problem on one of ``sharers`` GPUs; a chunk of photons may hold any number of batches.
+
+    A few photons live a hundred times longer than most (intralipid), and a GPU that waits for them at the end of every
+    chunk is idle half of the time. So packets that still live when a chunk has no more photons to begin stay under way
+    to the next one. Before anyone sees the tallies, they are traced to their ends, in launches after each of which the
+    living ones gather in full warps.
+    """
 
     def __init__(
         self, problem: LayeredProblem, *, device: Device, sharers: int = 1, variant: Variant | None = None
@@ -76,7 +86,8 @@ class Run:
         self.shape = self._variant.shape
         share = -(-problem.batch_count // sharers)
         self.span = problem.batch_size * share
-        self._processors = processor_count(device)
+        self._most_blocks = processor_count(device) * _BLOCKS_PER_PROCESSOR
+        self._underway: tuple[Any, int] = (None, 0)  # packets, a row each, and their number
         with cupy.cuda.Device(device.indices[0]):
             self._layers, self._cosines = cupy.asarray(problem.layers), cupy.asarray(problem.cosines)
             self._scene = struct(SCENE, layers=self._layers, cosines=self._cosines, **numbers_of(problem))
@@ -103,6 +114,7 @@ class Run:
         import cupy
 
         with self._busy, cupy.cuda.Device(self.device.indices[0]):
+            self._finish()
             tallies = {batch: to_host(self._tallies[batch]) for batch in self._done.batches}
             batches = {b: BatchTally(list(part.done), tallies[b]) for b, part in self._done.batches.items()}
         return LayerTally(batch_size=self._done.batch_size, key=self._done.key, batches=batches)
@@ -110,6 +122,7 @@ class Run:
     def close(self) -> None:
         """Let the device arrays go."""
         self._layers = self._cosines = self._tallies = None
+        self._underway = (None, 0)
 
     @property
     def _caches(self) -> bool:
@@ -130,48 +143,86 @@ class Run:
 
         p, s = self._problem, self._problem.settings
         pilot = cupy.zeros((len(self._parts(start, PILOT_PHOTONS)), p.tally_size), np.uint64)
+        kept, self._underway = self._underway, (None, 0)
         self._trace(start, PILOT_PHOTONS, pilot)
+        self._underway = kept
         absorbed = to_host(pilot[:, : p.absorption_cells].sum(axis=0))
         return hot_corner(absorbed.reshape(s.radial_bins, s.depth_bins), self._variant.cache_bytes // 8)
 
     def _trace(self, start: int, count: int, tallies: Any) -> None:
-        """Trace photons and add to tallies, the first of which is that of the first photon's batch."""
+        """Trace photons and add to tallies, the first of which is that of the first photon's batch.
+
+        Packets that live when there are no more photons to begin stay under way.
+        """
         import cupy
 
-        p, s = self._problem, self._problem.settings
-        parts = self._parts(start, count)
-        ranges = [part.done[0] for _, part in parts]
+        p = self._problem
+        ranges = [part.done[0] for _, part in self._parts(start, count)]
+        copies = p.copies(len(ranges))
+        # named, since a struct keeps no array alive
         firsts = cupy.asarray(np.array([first for first, _ in ranges], np.uint64))
         counts = cupy.asarray(np.array([last - first for first, last in ranges], np.uint32))
-        copies = p.copies(len(ranges))
-        copied = cupy.zeros((copies, len(ranges), p.tally_size), np.uint64)
-        cached = self.shape if self._caches and self.shape is not None else None
-        radial, depth = cached or (0, 0)
         counters = cupy.zeros(len(ranges), np.uint32)
-        batches = struct(
-            BATCHES,
+        copied = cupy.zeros((copies, len(ranges), p.tally_size), np.uint64)
+        batches = self._batches(
             firsts=firsts,
             counts=counts,
             counters=counters,
+            first_slot=start // p.batch_size,
             slots=len(ranges),
             tallies=copied,
             copies=copies,
-            tally_size=p.tally_size,
-            scale=SCALE,
-            cached_radial=radial,
-            cached_depth=depth,
         )
-        blocks = min(self._processors * _BLOCKS_PER_PROCESSOR, -(-count // _THREADS))
-        chosen = {"CACHE": cached is not None, "HISTORY": self._variant.history, "ABSORPTION": s.absorption}
-        defines = (f"THREADS={_THREADS}", *(f"{name}={int(value)}" for name, value in chosen.items()))
-        name = "trace_simply" if self._variant.simple else "trace_layers"
-        launched = kernel(_SOURCE, name, defines=defines, fast=True)
-        shared = 8 * radial * depth
+        if self._variant.simple:
+            self._kernel("trace_simply")((self._blocks(count),), (_THREADS,), (self._scene, batches))
+        else:
+            self._launch(batches, photons=count, cycles=0)
+        tallies[: len(ranges)] += copied.sum(axis=0)
+
+    def _finish(self) -> None:
+        """Trace packets under way to their ends."""
+        batches = self._batches(
+            firsts=None, counts=None, counters=None, first_slot=0, slots=0, tallies=None, copies=1, cached=False
+        )
+        cycles = FEWEST_CYCLES
+        while before := self._underway[1]:
+            self._launch(batches, photons=0, cycles=cycles, cached=False)
+            if self._underway[1] > before // 2:
+                cycles *= 2
+
+    def _launch(self, batches: np.void, *, photons: int, cycles: int, cached: bool = True) -> None:
+        """Trace photons and packets under way; what lives when none are to begin, so many cycles later, stays so."""
+        import cupy
+
+        before, waiting = self._underway
+        blocks = max(self._blocks(photons), min(waiting, self._most_blocks))
+        after, left = cupy.empty((blocks * _THREADS, PACKET_WORDS), np.float32), cupy.zeros(1, np.uint32)
+        underway = struct(UNDERWAY, before=before, count=waiting, after=after, left=left, cycles=cycles)
+        corner = self._corner if cached else None
+        shared = 8 * math.prod(corner or (0, 0))
+        launched = self._kernel("trace_layers", cached=corner is not None)
         if shared:  # more than a kernel gets unasked, together with what it has itself
             launched.max_dynamic_shared_size_bytes = shared
-        launched((blocks,), (_THREADS,), (self._scene, batches), shared_mem=shared)
-        for copy in copied:
-            tallies[: len(ranges)] += copy
+        launched((blocks,), (_THREADS,), (self._scene, batches, underway), shared_mem=shared)
+        self._underway = (after, int(to_host(left)[0]))
+
+    @property
+    def _corner(self) -> tuple[int, int] | None:
+        """Shape of the cached corner of A(r, z), once it is known."""
+        return self.shape if self._caches else None
+
+    def _blocks(self, photons: int) -> int:
+        return min(self._most_blocks, -(-photons // _THREADS))
+
+    def _batches(self, *, cached: bool = True, **given: Any) -> np.void:
+        radial, depth = (self._corner if cached else None) or (0, 0)
+        own = {"tally_size": self._problem.tally_size, "scale": SCALE, "resident": self._tallies}
+        return struct(BATCHES, cached_radial=radial, cached_depth=depth, **given, **own)
+
+    def _kernel(self, name: str, *, cached: bool = False) -> Any:
+        chosen = {"CACHE": cached, "HISTORY": self._variant.history, "ABSORPTION": self._problem.settings.absorption}
+        defines = (f"THREADS={_THREADS}", *(f"{key}={int(value)}" for key, value in chosen.items()))
+        return kernel(_SOURCE, name, defines=defines, fast=True)
 
 
 def numbers_of(problem: LayeredProblem) -> dict[str, Any]:

@@ -18,10 +18,10 @@
 #define THREADS 256
 #endif
 
-// Chosen by measurement: threads that a processor must have room for; turns that the threads of a warp may miss in all
-// before those that wait are served; rounds after which the living packets of a block are gathered.
-enum { RESIDENT = 1024, PATIENCE = 96, PACK_AFTER = 64 };
-enum { LAYER_NUMBERS = 7 };
+// Chosen by measurement: threads that a processor must have room for, and turns that each thread of a warp that has
+// something to do may miss, on average, before those that wait are served; turns after which they are in any case.
+enum { RESIDENT = 1024, PATIENCE = 3, MOST_TURNS = 192, TURNS = MOST_TURNS / PATIENCE };
+enum { LAYER_NUMBERS = 7, MOST_LAYERS = 100 };
 using word = unsigned long long;
 
 struct Layer {
@@ -55,19 +55,29 @@ struct Batches {
     const word* firsts;  // first photon of each
     const unsigned int* counts;
     unsigned int* counters;  // of photons that threads have taken
-    int slots;
+    int first_slot, slots;
     word* tallies;
     int copies;
     unsigned int tally_size;
     float scale;
     int cached_radial, cached_depth;
+    word* resident;  // tallies of all batches, for packets from earlier launches
+};
+
+// Packets under way between two launches: those that the one before has left, and room for those that this one leaves,
+// with their number; cycles that a warp spends at least when there are no more photons to begin. As UNDERWAY in gpu.py.
+struct Underway {
+    const Packet* before;
+    unsigned int count;
+    Packet* after;
+    unsigned int* left;
+    long long cycles;
 };
 
 __device__ __forceinline__ Layer layer_at(const Scene& scene, int index)
 {
     const float* row = scene.layers + LAYER_NUMBERS * index;
-    return Layer{__ldg(row),     __ldg(row + 1), __ldg(row + 2), __ldg(row + 3),
-                 __ldg(row + 4), __ldg(row + 5), __ldg(row + 6)};
+    return Layer{row[0], row[1], row[2], row[3], row[4], row[5], row[6]};
 }
 
 __device__ __forceinline__ int radial_bin(const Scene& scene, float r)
@@ -111,6 +121,7 @@ struct Tally {
     float scale;
     unsigned int* cache;
     int cached_radial, cached_depth;
+    bool is_cached;  // whether the cache is of this batch
     int place;  // the last bin of A(r, z), and what it has not got yet
     word pending;
 
@@ -120,11 +131,19 @@ struct Tally {
     {
         int here = r * scene.depth + t;
 #if CACHE
-        if (r < cached_radial && t < cached_depth) here = -1 - (r * cached_depth + t);
+        if (is_cached && r < cached_radial && t < cached_depth) here = -1 - (r * cached_depth + t);
 #endif
         if (!HISTORY || here != place) flush();
         place = here;
         pending += amount;
+    }
+
+    __device__ __forceinline__ void go_to(word* other, bool cached)
+    {
+        if (other == words && cached == is_cached) return;
+        flush();
+        words = other;
+        is_cached = cached;
     }
 
     __device__ __forceinline__ void flush()
@@ -156,16 +175,22 @@ __device__ __forceinline__ Packet launched(const Scene& scene, word item, int sl
     return photon;
 }
 
-// Depth (mm) to the face ahead.
-__device__ __forceinline__ float room(const Packet& photon, const Layer& m)
+// The step of a packet to its next scattering event, if nothing lies in between: its length (mm), and depth at its end.
+struct Ahead {
+    float length, z;
+};
+
+__device__ __forceinline__ Ahead ahead_of(const Packet& photon, const Layer& m)
 {
-    return photon.u.z > 0.0f ? m.thickness - photon.z : photon.z;
+    const float length = photon.s * m.per_mut;
+    return Ahead{length, photon.z + length * photon.u.z};
 }
 
-// Whether the next scattering event comes before the face ahead.
-__device__ __forceinline__ bool stays(const Packet& photon, const Layer& m)
+// Whether a scattering event is next: there is weight enough, and it comes before the face ahead.
+__device__ __forceinline__ bool goes_on(const Scene& scene, const Packet& photon, const Layer& m, const Ahead& ahead)
 {
-    return m.mut > 0.0f && photon.s * m.per_mut * fabsf(photon.u.z) < room(photon, m);
+    // & is without branches
+    return (photon.w >= scene.threshold) & (m.mut > 0.0f) & (ahead.z >= 0.0f) & (ahead.z <= m.thickness);
 }
 
 // Add what the packet has left in the layer to the layer's tally.
@@ -188,13 +213,13 @@ __device__ __forceinline__ bool survives(const Scene& scene, const Tally& tally,
     return alive;
 }
 
-// Go on to the next scattering event, leave a part of the weight there, and turn. Whether the packet lives on.
-__device__ __forceinline__ bool scatter(const Scene& scene, Tally* tally, Packet* photon, const Layer& m)
+// Go on to the next scattering event, leave a part of the weight there, and turn.
+__device__ __forceinline__ void scatter(
+    const Scene& scene, Tally* tally, Packet* photon, const Layer& m, const Ahead& ahead)
 {
-    const float length = photon->s * m.per_mut;
-    photon->x += length * photon->u.x;
-    photon->y += length * photon->u.y;
-    photon->z = fminf(fmaxf(photon->z + length * photon->u.z, 0.0f), m.thickness);
+    photon->x += ahead.length * photon->u.x;
+    photon->y += ahead.length * photon->u.y;
+    photon->z = ahead.z;
     const float absorbed = photon->w * m.share;
     photon->w -= absorbed;
 #if ABSORPTION
@@ -207,27 +232,27 @@ __device__ __forceinline__ bool scatter(const Scene& scene, Tally* tally, Packet
 #else
     photon->dither = redithered(photon->dither);  // so that the rest is the same with and without the map
 #endif
-    const float ct = scattering_cosine(m.g, photon->random.uniform());
+    // two numbers make three: the azimuth takes the bits that the others leave
+    const unsigned int one = photon->random.next(), other = photon->random.next();
     float cp, sp;
-    turn(photon->random.next(), &cp, &sp);
-    photon->u = turned(photon->u, ct, cp, sp);
-    photon->s = minus_log(photon->random.uniform());
-    return photon->w >= scene.threshold || survives(scene, *tally, photon);
+    turn(one << 23 | (other & 511u) << 14, &cp, &sp);
+    photon->u = turned(photon->u, scattering_cosine(m.g, unit_float(one)), cp, sp);
+    photon->s = minus_log(unit_float(other));
 }
 
 // Go on to the face ahead, and cross it or be reflected. Whether the packet lives on.
 __device__ __forceinline__ bool cross(const Scene& scene, const Tally& tally, Packet* photon, Layer* m)
 {
     const bool down = photon->u.z > 0.0f;
-    const float length = photon->u.z != 0.0f ? room(*photon, *m) / fabsf(photon->u.z) : 0.0f;
+    const float room = down ? m->thickness - photon->z : photon->z;  // depth to the face
+    const float length = photon->u.z != 0.0f ? room / fabsf(photon->u.z) : 0.0f;
     photon->x += length * photon->u.x;
     photon->y += length * photon->u.y;
     photon->z = down ? m->thickness : 0.0f;
-    photon->s = photon->s - length * m->mut;
+    photon->s = fmaxf(photon->s - length * m->mut, 0.0f);
     const int behind = down ? photon->layer + 1 : photon->layer - 1;
     const bool outside = behind < 0 || behind >= scene.layer_count;
-    const float n2 =
-        outside ? (down ? scene.n_below : scene.n_above) : __ldg(scene.layers + LAYER_NUMBERS * behind + 4);
+    const float n2 = outside ? (down ? scene.n_below : scene.n_above) : scene.layers[LAYER_NUMBERS * behind + 4];
     float ct = fabsf(photon->u.z);
     if (n2 != m->n) {
         const float reflectance = fresnel(fabsf(photon->u.z), m->n, n2, &ct);
@@ -251,111 +276,128 @@ __device__ __forceinline__ bool cross(const Scene& scene, const Tally& tally, Pa
     return true;
 }
 
+// What comes instead of a scattering event: roulette, or the face ahead. Whether the packet lives on.
+__device__ __forceinline__ bool leave(const Scene& scene, const Tally& tally, Packet* photon, Layer* m)
+{
+    return photon->w < scene.threshold ? survives(scene, tally, photon) : cross(scene, tally, photon, m);
+}
+
 __device__ __forceinline__ word* tally_of(const Batches& batches, int slot)
 {
+    const int own = slot - batches.first_slot;
+    if (own < 0 || own >= batches.slots) return batches.resident + (size_t)slot * batches.tally_size;
     const size_t copy = (int)blockIdx.x % batches.copies;
-    return batches.tallies + (copy * batches.slots + slot) * batches.tally_size;
+    return batches.tallies + (copy * batches.slots + own) * batches.tally_size;
 }
 
 // One photon after another: what trace_layers does, plainly.
 extern "C" __global__ void __launch_bounds__(THREADS) trace_simply(const Scene scene, const Batches batches)
 {
     for (int slot = 0; slot < batches.slots; ++slot) {
-        Tally tally{tally_of(batches, slot), batches.scale, nullptr, 0, 0, 0, 0ull};
+        Tally tally{tally_of(batches, batches.first_slot + slot), batches.scale, nullptr, 0, 0, false, 0, 0ull};
         for (unsigned int i = blockIdx.x * blockDim.x + threadIdx.x; i < batches.counts[slot];
              i += gridDim.x * blockDim.x) {
-            Packet photon = launched(scene, batches.firsts[slot] + i, slot);
+            Packet photon = launched(scene, batches.firsts[slot] + i, batches.first_slot + slot);
             Layer m = layer_at(scene, photon.layer);
-            while (stays(photon, m) ? scatter(scene, &tally, &photon, m) : cross(scene, tally, &photon, &m)) {
+            for (bool alive = true; alive;) {
+                const Ahead ahead = ahead_of(photon, m);
+                if (goes_on(scene, photon, m, ahead))
+                    scatter(scene, &tally, &photon, m, ahead);
+                else
+                    alive = leave(scene, tally, &photon, &m);
             }
         }
         tally.flush();
     }
 }
 
-// Hand the packets of a block over to its first threads, so that warps are full and the other warps at rest: some packets
-// live a hundred times longer than most. All threads of the block must call it. Whether the thread has one now.
-__device__ __forceinline__ bool packed(Packet* own, bool alive, int living)
+// The clock of the processor; on a CPU, the number of calls.
+__device__ __forceinline__ long long cycles_now()
 {
-    __shared__ Packet parked[THREADS];
-    __shared__ int count;
-    if (threadIdx.x == 0) count = 0;
-    __syncthreads();
-    if (alive) parked[atomicAdd(&count, 1)] = *own;
-    __syncthreads();
-    if ((int)threadIdx.x < living) *own = parked[threadIdx.x];
-    return (int)threadIdx.x < living;
+#ifdef GPUBIO_ON_CPU
+    static long long calls = 0;
+    return ++calls;
+#else
+    return clock64();
+#endif
 }
 
 // With a cache, each block works on the photons of one batch (`slot`) after another, so that the cache holds those of
-// one batch only. Without, each thread does.
+// one batch only. Without, each thread does. What lives when there are no more photons to begin, some cycles later,
+// stays under way.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
-    trace_layers(const Scene scene, const Batches batches)
+    trace_layers(const Scene given_scene, const Batches batches, const Underway underway)
 {
+    // The table of layers lies in shared memory: its reads would wait behind what is added to the tallies.
+    __shared__ float table[LAYER_NUMBERS * MOST_LAYERS];
+    for (int i = threadIdx.x; i < LAYER_NUMBERS * given_scene.layer_count; i += blockDim.x)
+        table[i] = given_scene.layers[i];
+    Scene scene = given_scene;
+    scene.layers = table;
     unsigned int* cache = nullptr;
 #if CACHE
     extern __shared__ unsigned int bins[];
     const int cached = batches.cached_radial * batches.cached_depth;
     for (int i = threadIdx.x; i < 2 * cached; i += blockDim.x) bins[i] = 0u;
-    __syncthreads();
     cache = bins;
 #endif
-    for (int first_turn = 0; first_turn < (CACHE ? batches.slots : 1); ++first_turn) {
-        int slot = (int)((blockIdx.x + first_turn) % batches.slots),
-            left = CACHE ? 1 : batches.slots;  // batches to take photons of
-        Tally tally{
-            tally_of(batches, slot), batches.scale, cache, batches.cached_radial, batches.cached_depth, 0, 0ull};
-        Packet photon{};
-        Layer m{};
-        bool alive = false, packing = false;
-        int rounds = 0, busy = THREADS / 32;
-        for (;;) {
-            while (packing ? threads_with(alive) && rounds-- > 0 : !threads_with(left == 0)) {
-                if (!alive && left > 0) {
-                    const unsigned int taken = atomicAdd(batches.counters + slot, 1u);
-                    if (taken < batches.counts[slot]) {
-                        photon = launched(scene, batches.firsts[slot] + taken, slot);
-                        m = layer_at(scene, photon.layer);
-                        alive = true;
-                    } else {  // on to the next batch
-                        tally.flush();
-                        if (--left > 0) {
-                            slot = slot + 1 == batches.slots ? 0 : slot + 1;
-                            tally.words = tally_of(batches, slot);
-                        }
-                    }
+    __syncthreads();
+    Tally tally{nullptr, batches.scale, cache, batches.cached_radial, batches.cached_depth, false, 0, 0ull};
+    Packet photon{};
+    Layer m{};
+    const unsigned int own = threadIdx.x * gridDim.x + blockIdx.x;  // few are spread over all processors
+    bool alive = own < underway.count;
+    if (alive) {
+        photon = underway.before[own];
+        m = layer_at(scene, photon.layer);
+        tally.words = tally_of(batches, photon.slot);
+    }
+    const long long end = cycles_now() + underway.cycles;
+    const int turns = CACHE && batches.slots > 0 ? batches.slots : 1;
+    for (int turn = 0; turn < turns; ++turn) {
+        int slot = batches.slots > 0 ? (int)((blockIdx.x + turn) % batches.slots) : 0;
+        int left = CACHE ? batches.slots > 0 : batches.slots;  // batches to take photons of
+        while (!threads_with(left == 0) || threads_with(alive && underway.cycles > 0 && cycles_now() < end)) {
+            if (!alive && left > 0) {
+                const unsigned int taken = atomicAdd(batches.counters + slot, 1u);
+                if (taken < batches.counts[slot]) {
+                    photon = launched(scene, batches.firsts[slot] + taken, batches.first_slot + slot);
+                    m = layer_at(scene, photon.layer);
+                    alive = true;
+                    tally.go_to(tally_of(batches, photon.slot), CACHE);
                 }
-                // Scatter, until the threads of the warp that have something else to do have waited long enough.
-                bool scatters = alive && stays(photon, m);
-                int missed = 0;
-                do {
-                    if (!scatters) continue;
-                    alive = scatter(scene, &tally, &photon, m);
-                    scatters = alive && stays(photon, m);
-                } while ((missed += 32 - threads_with(scatters)) < PATIENCE);
-                if (alive && !scatters) alive = cross(scene, tally, &photon, &m);
+                if (taken + 1 >= batches.counts[slot] && --left > 0) {  // on to the next batch
+                    slot = slot + 1 == batches.slots ? 0 : slot + 1;
+                }
             }
-            // No photons wait any more: the living ones of the block gather in few warps, again and again.
-            packing = true;
-            left = 0;
-            rounds = PACK_AFTER;
-            tally.flush();
-            const int living = __syncthreads_count(alive);
-            if (!living) break;
-            if ((living + 31) / 32 >= busy) continue;
-            busy = (living + 31) / 32;
-            alive = packed(&photon, alive, living);
-            m = layer_at(scene, photon.layer);
-            tally.words = tally_of(batches, photon.slot);
+            // Scatter, until the threads of the warp that have something else to do have waited long enough.
+            Ahead ahead = ahead_of(photon, m);
+            bool scatters = alive && goes_on(scene, photon, m, ahead);
+            const int busy = threads_with(alive || left > 0);
+            int missed = 0;
+            do {
+                if (!scatters) continue;
+                scatter(scene, &tally, &photon, m, ahead);
+                ahead = ahead_of(photon, m);
+                scatters = goes_on(scene, photon, m, ahead);
+                // one turn that all miss counts as much as MOST_TURNS / PATIENCE that none does
+            } while ((missed += (1 + TURNS) * busy - TURNS * threads_with(scatters)) < MOST_TURNS * busy);
+            if (alive && !scatters) alive = leave(scene, tally, &photon, &m);
         }
 #if CACHE
+        tally.go_to(tally.words, false);
+        __syncthreads();
+        if (batches.slots == 0) break;
+        word* const words = tally_of(batches, batches.first_slot + slot);
         for (int i = threadIdx.x; i < cached; i += blockDim.x) {
             const word gathered = (word)cache[2 * i + 1] << 32 | cache[2 * i];
             if (!gathered) continue;
-            tally.add(i / batches.cached_depth * scene.depth + i % batches.cached_depth, gathered);
+            atomicAdd(words + i / batches.cached_depth * scene.depth + i % batches.cached_depth, gathered);
             cache[2 * i] = cache[2 * i + 1] = 0u;
         }
         __syncthreads();
 #endif
     }
+    tally.flush();
+    if (alive) underway.after[atomicAdd(underway.left, 1u)] = photon;
 }

@@ -10,6 +10,7 @@ import numpy as np
 
 from napari_gpubio.core.fastmath import minus_log, turn
 from napari_gpubio.core.jit import helper, kernel, leaf
+from napari_gpubio.core.philox import unit_float
 from napari_gpubio.core.xoshiro import next_bits, stream, uniform
 from napari_gpubio.light.kernels.physics import (
     GAIN,
@@ -23,7 +24,7 @@ from napari_gpubio.light.kernels.physics import (
     turned,
 )
 
-_F, _L = np.float32, np.uint64
+_F, _U, _L = np.float32, np.uint32, np.uint64
 
 
 @leaf
@@ -71,12 +72,25 @@ def trace(item, scene, tally):
     s = minus_log(chance)
     dither, state = next_bits(state)
     while True:
+        if w < scene.threshold:
+            amount, dither = quanta((booked - w) * scale, dither)
+            tally[layers_at + layer] += _L(amount)
+            chance, state = uniform(state)
+            if chance >= SURVIVAL:
+                amount, dither = quanta(w * scale, dither)
+                tally[roulette_at] += _L(amount)
+                return
+            gained = w * GAIN
+            amount, dither = quanta(gained * scale, dither)
+            tally[roulette_at] -= _L(amount)
+            w += gained
+            booked = w
+            continue
         down = uz > ZERO
-        room = thickness - z if down else z  # depth to the face ahead
         length = s * per_mut
-        if mut > ZERO and length * abs(uz) < room:
-            x, y, z = x + length * ux, y + length * uy, z + length * uz
-            z = min(max(z, ZERO), thickness)
+        end = z + length * uz
+        if mut > ZERO and ZERO <= end <= thickness:
+            x, y, z = x + length * ux, y + length * uy, end
             absorbed = w * share
             w -= absorbed
             if scene.absorption:
@@ -88,33 +102,20 @@ def trace(item, scene, tally):
                     tally[cell] += _L(amount)
             else:  # so that the rest is the same with and without the map
                 dither = redithered(dither)
-            chance, state = uniform(state)
-            bits, state = next_bits(state)
-            cp, sp = turn(bits)
-            ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, chance), cp, sp)
-            chance, state = uniform(state)
-            s = minus_log(chance)
-            if w >= scene.threshold:
-                continue
-            amount, dither = quanta((booked - w) * scale, dither)
-            tally[layers_at + layer] += _L(amount)
-            chance, state = uniform(state)
-            if chance < SURVIVAL:
-                gained = w * GAIN
-                amount, dither = quanta(gained * scale, dither)
-                tally[roulette_at] -= _L(amount)
-                w += gained
-                booked = w
-                continue
-            amount, dither = quanta(w * scale, dither)
-            tally[roulette_at] += _L(amount)
-            return
+            # two numbers make three: the azimuth takes the bits that the others leave
+            one, state = next_bits(state)
+            other, state = next_bits(state)
+            cp, sp = turn(_U(_U(one << _U(23)) | _U(_U(other & _U(511)) << _U(14))))
+            ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, unit_float(one)), cp, sp)
+            s = minus_log(unit_float(other))
+            continue
 
         # Cross the face, or be reflected at it.
+        room = thickness - z if down else z  # depth to the face
         to_face = room / abs(uz) if uz != ZERO else ZERO
         x, y = x + to_face * ux, y + to_face * uy
         z = thickness if down else ZERO
-        s = s - to_face * mut
+        s = max(s - to_face * mut, ZERO)
         behind = layer + 1 if down else layer - 1
         outside = behind < 0 or behind >= len(layers)
         n2 = (scene.n_below if down else scene.n_above) if outside else layers[behind, 4]

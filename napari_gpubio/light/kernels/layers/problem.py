@@ -17,7 +17,7 @@ LAYER_NUMBERS = 7  # mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the 
 SCALE = 2.0**31  # quanta of a tally per photon weight: an entry fits in 32 bits, those of 2^32 photons in 63
 
 _MOST_CPU_BYTES = 512 << 20  # each thread has a tally of its own
-_MOST_TALLIES, _COPIED_BYTES = 32, 256 << 20  # of the batches that a GPU traces together
+_MOST_TALLIES, _COPIED_BYTES = 96, 256 << 20  # of the batches that a GPU traces together
 LEAST_WEIGHT = 1e-30  # of a packet; less is nothing
 
 

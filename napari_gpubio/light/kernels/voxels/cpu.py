@@ -8,8 +8,8 @@ from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.light.batches import joined
 from napari_gpubio.light.kernels.voxels.fold import fold, writable
-from napari_gpubio.light.kernels.voxels.photon import Fibers, Scene
-from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, ENERGY_PARTS, VoxelProblem
+from napari_gpubio.light.kernels.voxels.photon import Fibers, Scene, Several
+from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally
 from napari_gpubio.light.kernels.voxels.trace import Tallies, trace_photons
 
@@ -26,7 +26,7 @@ class Run:
         self._problem = problem
         self._whole = VoxelTally.empty(problem)
         self.tally = np.zeros(problem.tally_size, np.uint64)
-        self._energy = np.zeros(ENERGY_PARTS, np.uint64)
+        self._energy = np.zeros(problem.energy_size, np.uint64)
         self._scene = scene_of(problem)
         self._done: list[tuple[int, int]] = []
 
@@ -68,8 +68,8 @@ class Run:
         numbers = np.empty((capacity, DETECTED_NUMBERS + p.media_rows), np.float32)
         tallies = Tallies(
             path=self.tally,
-            half_stride=p.gates * p.cells if p.halves > 1 else 0,
-            gate_stride=p.cells,
+            half_stride=p.gates * p.cells * p.patterns if p.halves > 1 else 0,
+            gate_stride=p.cells * p.patterns,
             scale=np.float32(p.scale),
             energy=self._energy,
             energy_scale=np.float32(p.energy_scale),
@@ -99,7 +99,7 @@ class Run:
 
 def scene_of(problem: VoxelProblem) -> Scene:
     """Everything that photons meet, as the kernels take it."""
-    p, s = problem, problem.settings
+    p, s, sources = problem, problem.settings, problem.source_table
     (nx, ny, nz), (hx, hy, hz) = p.size, p.edges_mm
     return Scene(
         nx=nx,
@@ -121,9 +121,12 @@ def scene_of(problem: VoxelProblem) -> Scene:
         edges=writable(p.gate_edges),
         kind=p.kind,
         rare=p.rare_source or None,
-        source=writable(p.source_numbers),
-        pattern=writable(p.pattern),
+        source=writable(sources.numbers),
+        pattern=writable(sources.pattern),
         columns=p.pattern_columns,
+        angles=writable(sources.angles),
+        several=Several(sources.chances, sources.places) if sources.is_several else None,
+        shares=None if p.shares is None else writable(p.shares),
         detectors=writable(p.detector_numbers),
         seed=np.uint64(s.seed),
         fibers=None if p.tensors is None else Fibers(p.anisotropy, *map(writable, p.tensors)),

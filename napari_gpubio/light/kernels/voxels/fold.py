@@ -215,11 +215,16 @@ def writable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def fold(problem: VoxelProblem, path: Words, sums: Words, squares: Words) -> Words:
-    """Add a finished batch to the sums and clear it; returns what each media row absorbed."""
-    p, absorbed = problem, np.zeros(problem.media_rows, np.uint64)
-    batch = Fold(path, sums, squares, p.cells, p.gates, p.halves, _absorbers(p), absorbed)
-    run_blocks(fold_batch, p.cells, batch, least=_CELLS_AT_LEAST)
-    return absorbed
+    """Add a finished batch to the sums and clear it; returns what each media row absorbed, for each pattern."""
+    p, absorbed = problem, np.zeros((problem.patterns, problem.media_rows), np.uint64)
+    tallies = path.reshape(-1, p.patterns).T  # those of patterns lie side by side, their sums one after another
+    parts = sums.reshape(p.patterns, -1), squares.reshape(p.patterns, -1, 2), absorbed
+    for tally, total, square, rows in zip(tallies, *parts, strict=True):
+        batch = Fold(np.ascontiguousarray(tally), total, square, p.cells, p.gates, p.halves, _absorbers(p), rows)
+        run_blocks(fold_batch, p.cells, batch, least=_CELLS_AT_LEAST)
+    if p.patterns > 1:
+        path[:] = 0  # a copy was folded
+    return absorbed.ravel()
 
 
 def absorbed_by_rows(problem: VoxelProblem, path: Words) -> Words:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device, processor_count, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.light.batches import joined
-from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, ENERGY_PARTS, VoxelProblem
+from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally
 
 _SOURCE = Path(__file__).with_name("voxels.cu")
@@ -28,12 +28,15 @@ SCENE = struct_layout(
     | dict.fromkeys(("faces", "refraction", "specular"), np.int32)
     | {"threshold": np.float32, "edges": POINTER, "gates": np.int32, "end": np.float32, "kind": np.int32}
     | {"source": POINTER, "pattern": POINTER, "pattern_rows": np.int32, "pattern_columns": np.int32}
-    | {"detectors": POINTER, "detector_count": np.int32, "seed": np.uint64, "places": POINTER, "tensors": POINTER}
+    | dict.fromkeys(("angles", "chances", "places"), POINTER)
+    | {"sources": np.int32, "shares": POINTER, "shared": np.int32}
+    | {"detectors": POINTER, "detector_count": np.int32, "seed": np.uint64}
+    | dict.fromkeys(("tensor_places", "tensors"), POINTER)
 )
 PHOTONS = struct_layout(
     {"first": np.uint64, "count": np.uint32, "counter": POINTER}
     | dict.fromkeys(("first_slot", "rest", "batch_size"), np.uint32)
-    | {"paths": POINTER}
+    | {"paths": POINTER, "items": POINTER}
 )
 TALLIES = struct_layout(
     {"path": POINTER}
@@ -77,10 +80,10 @@ class Run:
             self._scene = struct(SCENE, **self._inputs, **numbers_of(problem))
             self._tally = cupy.zeros((self._slots, self._copies, p.tally_size), np.uint64)
             self._sums = cupy.zeros(p.tally_size, np.uint64)
-            self._squares = cupy.zeros((p.square_gates * p.cells, 2), np.uint64)
+            self._squares = cupy.zeros((p.square_size, 2), np.uint64)
             self._exits = cupy.zeros(p.exit_cells, np.uint64) if p.exit_cells else None
-            self._energy = cupy.zeros((p.batch_count, ENERGY_PARTS), np.uint64)
-            self._absorbed = cupy.zeros((p.batch_count, p.media_rows), np.uint64)
+            self._energy = cupy.zeros((p.batch_count, p.energy_size), np.uint64)
+            self._absorbed = cupy.zeros((p.batch_count, p.patterns * p.media_rows), np.uint64)
 
     def bytes_per_item(self) -> int:
         """Bytes of the list of detected photons that one photon may take."""
@@ -177,14 +180,15 @@ class Run:
             rest=min(p.batch_size - start % p.batch_size, _MOST),
             batch_size=min(p.batch_size, _MOST),
             paths=paths,
+            items=None,
         )
         tallies = struct(
             TALLIES,
             path=self._tally,
             copies=self._copies,
             slot_stride=p.tally_size,
-            half_stride=p.gates * p.cells if p.halves > 1 else 0,
-            gate_stride=p.cells,
+            half_stride=p.gates * p.cells * p.patterns if p.halves > 1 else 0,
+            gate_stride=p.cells * p.patterns,
             scale=p.scale,
             energy=self._energy[first_batch:],
             energy_scale=p.energy_scale,
@@ -201,30 +205,47 @@ class Run:
 
     def _fold(self, first: int, count: int) -> None:
         """Add whole batches, one after another in their slots, to the sums, and clear them."""
+        import cupy
+
+        p, slot = self._problem, first % self._slots
+        path = self._tally[slot : slot + count]
+        if p.patterns == 1:
+            self._fold_pattern(0, path, self._absorbed[first : first + count])
+        else:  # their tallies lie side by side, their sums one after another
+            for k in range(p.patterns):
+                absorbed = cupy.zeros((count, p.media_rows), np.uint64)
+                tallies = path.reshape(count, self._copies, -1, p.patterns)
+                self._fold_pattern(k, tallies[..., k].copy(), absorbed)
+                self._absorbed[first : first + count, k * p.media_rows : (k + 1) * p.media_rows] = absorbed
+            path[...] = 0  # copies of it were folded
+        for batch in range(first, first + count):
+            self._whole.add(batch)
+            del self._open[batch]
+
+    def _fold_pattern(self, k: int, path: Any, absorbed: Any) -> None:
+        """Add batches of one pattern to its sums, and what each media row absorbed to those of each batch."""
         p = self._problem
+        size, squares = p.tally_size // p.patterns, p.square_size // p.patterns
         grid = (-(-p.cells // (_THREADS * FOLD_CELLS)),)
         fold = struct(
             FOLD,
-            path=self._tally[first % self._slots :],
-            batches=count,
+            path=path,
+            batches=len(absorbed),
             copies=self._copies,
-            copy_stride=p.tally_size,
+            copy_stride=size,
             cells=p.cells,
             gates=p.gates,
             halves=p.halves,
-            sums=self._sums,
-            squares=self._squares,
+            sums=self._sums[k * size :],
+            squares=self._squares[k * squares :],
             rows=self._inputs["rows"],
             media_rows=p.media_rows,
             media=self._inputs["media"],
             mua=self._inputs["mua"],
             absorbed_scale=p.absorbed_scale,
-            absorbed=self._absorbed[first:],
+            absorbed=absorbed,
         )
         self._kernel("fold_batches")(grid, (_THREADS,), (fold,))
-        for batch in range(first, first + count):
-            self._whole.add(batch)
-            del self._open[batch]
 
     def _kernel(self, name: str, *, fast: bool = False) -> Any:
         return kernel(_SOURCE, name, defines=defines_of(self._problem), fast=fast)
@@ -232,11 +253,13 @@ class Run:
 
 def inputs_of(problem: VoxelProblem) -> dict[str, npt.NDArray[Any]]:
     """Arrays of a `SCENE`; those that are empty are not looked at."""
-    p = problem
+    p, sources = problem, problem.source_table
     arrays = {"rows": p.rows, "media": p.media, "mua": p.mua, "mus": p.mus, "edges": p.gate_edges}
+    arrays |= {name: getattr(sources, name) for name in ("pattern", "angles", "chances", "places")}
+    shares = np.zeros(0, np.float32) if p.shares is None else p.shares
+    arrays |= {"source": sources.numbers, "shares": shares, "detectors": p.detector_numbers}
     places, tensors = p.tensors or (np.zeros(0, np.int32), np.zeros(0, np.float32))
-    arrays |= {"source": p.source_numbers, "pattern": p.pattern, "detectors": p.detector_numbers}
-    return arrays | {"places": places, "tensors": tensors}
+    return arrays | {"tensor_places": places, "tensors": tensors}
 
 
 def numbers_of(problem: VoxelProblem) -> dict[str, Any]:
@@ -262,6 +285,8 @@ def numbers_of(problem: VoxelProblem) -> dict[str, Any]:
         "kind": p.kind,
         "pattern_rows": len(p.pattern) // p.pattern_columns,
         "pattern_columns": p.pattern_columns,
+        "sources": len(p.source_table.chances),
+        "shared": p.patterns,
         "detector_count": len(p.detectors),
         "seed": s.seed,
     }
@@ -275,6 +300,8 @@ def defines_of(problem: VoxelProblem) -> tuple[str, ...]:
         f"CONTINUOUS={int(problem.domain.is_continuous)}",
         f"DETECT={int(bool(problem.detectors))}",
         f"GATED={int(problem.gates > 1 or problem.gate_edges[0] > 0)}",
-        f"SOURCE_KIND={problem.kind}",
-        f"ANISOTROPY={problem.anisotropy}",
+        f"THIN={int(problem.is_thin)}",
+        *((f"ANISOTROPY={problem.anisotropy}",) if problem.anisotropy else ()),
+        *(("SEVERAL=1",) if problem.others else (f"SOURCE_KIND={problem.kind}",)),
+        *(("SHARED=1",) if problem.shares is not None else ()),
     )

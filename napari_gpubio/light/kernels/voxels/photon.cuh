@@ -2,14 +2,15 @@
 // Where a photon enters the tissue, and how it gets from face to face. Counterpart: photon.py, same names, same order of
 // operations.
 //
-// A position is a voxel (`cell`, an index into the grid padded by one voxel) and mm from its low corner (x, y, z).
-// Between two scattering events the packet goes straight; absorption is continuous along the path and is booked when a
+// A position is a voxel (`cell`, an index into the grid padded by one voxel) and mm from its low corner (x, y, z). In
+// flight it is mm to the face ahead along each axis: then to find that face takes a product for each axis, and to cross it
+// sets one number, whichever way the packet goes. Between two scattering events the packet goes straight; absorption is continuous along the path and is booked when a
 // voxel is left: the integral of the weight over the path (mm) goes to the tally, mu_a times it off the weight.
 #include "physics.cuh"
 
 enum { OUTSIDE = 0, EDGE = 1 };  // rows of the media table that are no tissue: label 0, and the rim of the grid
 enum FaceRule { DEFAULT = 0, ESCAPE = 1, FRESNEL = 2, MIRROR = 3, CYCLIC = 4 };
-enum EnergyPart { SPECULAR = 0, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE, ENERGY_PARTS };
+enum EnergyPart { SPECULAR = 0, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE, ENERGY_PARTS, LAUNCHED = ENERGY_PARTS };
 enum { MEDIUM_NUMBERS = 8, SOURCE_NUMBERS = 24, DETECTOR_NUMBERS = 8, DETECTED_NUMBERS = 10 };
 
 #define NEVER 1e30f
@@ -43,10 +44,16 @@ struct Scene {
     const float* source;
     const float* pattern;
     int pattern_rows, pattern_columns;
+    const float* angles;  // tables of launch angles, turns
+    const float* chances;  // running sum over several sources, whose numbers, patterns and angles lie end to end
+    const int* places;  // of each of them: kind, columns, start and end of its pattern
+    int sources;
+    const float* shares;  // weights of a photon from each pixel for the patterns that share it
+    int shared;  // number of these patterns
     const float* detectors;
     int detector_count;
     unsigned long long seed;
-    const int* places;  // of each voxel in the table of scattering tensors, 0 for none
+    const int* tensor_places;  // of each voxel in the table of scattering tensors, 0 for none
     const float* tensors;
 };
 
@@ -89,6 +96,30 @@ __device__ __forceinline__ int stride_of(const Scene& scene, int axis)
 __device__ __forceinline__ int rule_of(int faces, int axis, bool forward)
 {
     return faces >> (3 * (2 * axis + (forward ? 1 : 0))) & 7;
+}
+
+// Position in the voxel, as mm to the faces ahead, or back again.
+__device__ __forceinline__ Vector mirrored(const Scene& scene, Vector p, Vector u)
+{
+    return Vector{
+        u.x > 0.0f ? scene.hx - p.x : p.x, u.y > 0.0f ? scene.hy - p.y : p.y, u.z > 0.0f ? scene.hz - p.z : p.z};
+}
+
+// The same position to a packet that has turned.
+__device__ __forceinline__ Vector turned_about(const Scene& scene, Vector ahead, Vector before, Vector u)
+{
+    return Vector{
+        (u.x > 0.0f) != (before.x > 0.0f) ? scene.hx - ahead.x : ahead.x,
+        (u.y > 0.0f) != (before.y > 0.0f) ? scene.hy - ahead.y : ahead.y,
+        (u.z > 0.0f) != (before.z > 0.0f) ? scene.hz - ahead.z : ahead.z};
+}
+
+__device__ __forceinline__ Vector slowness_of(Vector u) { return Vector{slowness(u.x), slowness(u.y), slowness(u.z)}; }
+
+// The faces ahead of a packet that has gone on.
+__device__ __forceinline__ Vector nearer(Vector ahead, Vector u, float length)
+{
+    return Vector{ahead.x - length * fabsf(u.x), ahead.y - length * fabsf(u.y), ahead.z - length * fabsf(u.z)};
 }
 
 struct Packet {

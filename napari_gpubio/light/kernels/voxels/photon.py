@@ -1,7 +1,9 @@
 """Where a photon enters the tissue, and how it gets from face to face. Counterpart: ``photon.cuh``.
 
-Between two scattering events a packet goes straight; absorption is continuous along the path and is booked when a voxel
-is left: the integral of the weight over the path (mm) goes to the tally, mu_a times it off the weight.
+In flight, a position is mm to the face ahead along each axis: then to find that face takes a product for each axis, and
+to cross it sets one number. Between two scattering events a packet goes straight; absorption is continuous along the
+path and is booked when a voxel is left: the integral of the weight over the path (mm) goes to the tally, mu_a times it
+off the weight.
 """
 
 import math
@@ -16,6 +18,13 @@ from napari_gpubio.light.kernels.voxels.problem import EDGE, MIRROR, OUTSIDE
 
 Floats = npt.NDArray[np.float32]
 _F = np.float32
+
+
+class Several(NamedTuple):
+    """What draws one of several sources: the last arrays of a `SourceTable`."""
+
+    chances: Floats
+    places: npt.NDArray[np.int32]
 
 
 class Fibers(NamedTuple):
@@ -45,8 +54,12 @@ class Scene(NamedTuple):
         Weight below which packets play roulette.
     edges
         Edges of the time gates as optical path, mm.
-    kind, rare, source, pattern, columns
+    kind, rare, source, pattern, columns, angles
         The source; see `VoxelProblem`. ``rare`` is True for a source of the rare ones, else None.
+    several
+        What draws one of several sources, which lie end to end in these arrays; None for a single one.
+    shares
+        Weights of a photon from each pixel for the patterns that share it, shape (P, K); None without.
     detectors
         Shape (D, DETECTOR_NUMBERS).
     seed
@@ -77,6 +90,9 @@ class Scene(NamedTuple):
     source: Floats
     pattern: Floats
     columns: int
+    angles: Floats
+    several: Several | None
+    shares: Floats | None
     detectors: Floats
     seed: np.uint64
     fibers: Fibers | None
@@ -105,6 +121,18 @@ def refracted(ux, uy, uz, axis, ct, ratio):
     else:
         vz = ct if uz > ZERO else -ct
     return vx, vy, vz
+
+
+@leaf
+def mirrored(p, u, h):
+    """A coordinate in a voxel (mm from its low face) as mm to the face ahead, or back again."""
+    return h - p if u > ZERO else p
+
+
+@leaf
+def turned_about(ahead, before, u, h):
+    """Mm to the face ahead of a packet that went one way along an axis before, and now perhaps the other."""
+    return h - ahead if (u > ZERO) != (before > ZERO) else ahead
 
 
 @leaf

@@ -3,9 +3,9 @@
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,11 @@ from napari_gpubio.core.space import rotation_of
 from napari_gpubio.core.tensor_components import matrices, rotate_tensors
 from napari_gpubio.light.batches import BatchedProblem
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels.source_table import SourceTable, source_table
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.scattering_tensors import PRODUCT, SCATTERING_MODELS, extreme_eigenvalues
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
-from napari_gpubio.light.source import KINDS, RECTANGLES, Source
+from napari_gpubio.light.source import KINDS, RECTANGLES, AnySource, Source, one_or_all
 from napari_gpubio.light.surface import label_at
 
 Array = npt.NDArray[Any]
@@ -30,12 +31,13 @@ OUTSIDE, EDGE = 0, 1
 FIRST_MEDIUM = 2  # row of the first medium, behind these
 DEFAULT, ESCAPE, FRESNEL, MIRROR, CYCLIC = range(5)
 # Where photons of a source start, and how they leave; both make a number, shape + EMISSION_STEP * emission.
-POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST = range(10)
-COLLIMATED, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN = range(8)
+POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST, VOLUME = range(11)
+COLLIMATED, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN, ANGLES = range(9)
 EMISSION_STEP = 16
 # Parts of the energy tally.
 SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
 ENERGY_PARTS = 6
+LAUNCHED = ENERGY_PARTS  # one more where patterns share photons
 MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS, TENSOR_NUMBERS = 8, 24, 8, 10, 8
 # How light scatters where a voxel has a tensor; 0 without any.
 BY_PRODUCT, BY_PHASE_FUNCTION, BY_MIXTURE = range(1, 4)
@@ -60,8 +62,10 @@ _MADE_OF = {
     "even_cone": (POINT, EVEN),
     "normal_cone": (POINT, NORMAL),
     "zgaussian": (POINT, ZGAUSSIAN),
+    "volume": (VOLUME, ISOTROPIC),
 }
 
+SUM_BITS = 24  # of each of the two numbers that make a running sum of a volume, which single precision holds exactly
 _SAME_SCATTERING = 1e-6  # relative: up to it, a tensor is what its label has anyway
 _PHOTONS_AT_FULL_SCALE = 1 << 31
 SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
@@ -95,6 +99,13 @@ class VoxelProblem(BatchedProblem):
         What is simulated.
     batch_size
         Photons of a batch, where a resumed run has fixed it; by default photons / batches.
+    others
+        Further sources: each photon starts at one of them or at ``source``, drawn by their weights.
+    shares
+        Where several patterns share photons: the weight for each pattern of a photon from each pixel, shape (P, K).
+        The source's own pattern is then the density from which photons start.
+    heaviest
+        Largest weight that a photon starts with.
     """
 
     domain: Domain
@@ -102,6 +113,9 @@ class VoxelProblem(BatchedProblem):
     settings: LightSettings
     detectors: Sequence[Detector] = ()
     batch_size: int = 0
+    others: Sequence[Source] = ()
+    shares: npt.NDArray[np.float32] | None = None
+    heaviest: float = 1.0
 
     # -- the grid -------------------------------------------------------------------------------------------------
 
@@ -180,6 +194,12 @@ class VoxelProblem(BatchedProblem):
         return np.pad(values, 1).ravel()
 
     @property
+    def is_thin(self) -> bool:
+        """Whether light mostly crosses voxels without being scattered there; decides about speed only."""
+        mean_chord = 2.0 / float((1.0 / self.edges_mm).sum())
+        return mean_chord * float(self.media[FIRST_MEDIUM:, 1].mean()) < 1.0
+
+    @property
     def anisotropy(self) -> int:
         """How light scatters where a voxel has a tensor, as the backends number it; 0 if none has one."""
         return 0 if self.tensors is None else 1 + SCATTERING_MODELS.index(self.domain.scattering_model)
@@ -231,13 +251,17 @@ class VoxelProblem(BatchedProblem):
     def kind(self) -> int:
         """Shape and emission of the source, as the backends number them."""
         shape, emission = _MADE_OF[self.source.kind]
+        if self.source.launch_angles_deg is not None:
+            emission = ANGLES
         if emission == COLLIMATED and shape != WAIST and self._focus_mm:
             emission = FOCUSED
         return shape + EMISSION_STEP * emission
 
     @property
     def rare_source(self) -> bool:
-        """Whether the source needs what the kernels have for the rare ones only; see ``start.py``."""
+        """Whether a source needs what the kernels have for the rare ones only; see ``start.py``."""
+        if self.others:
+            return any(part.rare_source for part in self.parts)
         shape, emission = self.kind % EMISSION_STEP, self.kind // EMISSION_STEP
         is_part = shape == DISK and any(self.source_numbers[17:])
         return is_part or shape >= ARRAY or emission == FOCUSED or emission >= EVEN
@@ -253,12 +277,13 @@ class VoxelProblem(BatchedProblem):
         Position, frame, two sizes, 1 - cosine of the opening, angle in turns, focus (mm); then of a disk the inner
         radius over the outer one, squared, and start and extent of the sector in turns (0: all of it); of an array its
         columns and rows; of a modulated rectangle cycles along both edges, phase in turns, and amplitude; of a
-        hyperboloid its Rayleigh length (mm).
+        hyperboloid its Rayleigh length (mm); of a volume its cells along the three axes, and its length (mm). The last
+        two are place and length of a table of launch angles, negative if only these angles occur.
         """
         s, numbers = self.source, np.zeros(SOURCE_NUMBERS)
         numbers[:3] = self.domain.world_to_grid(s.position_mm)
         numbers[3:12] = self.domain.direction_to_grid(s.frame()).ravel()
-        wide = s.kind in RECTANGLES
+        wide = s.kind in RECTANGLES or s.kind == "volume"
         numbers[12] = s.width_mm if wide else s.radius_mm
         numbers[13] = s.across_mm if wide else s.length_mm
         numbers[14] = 1.0 - math.cos(self._half_angle())
@@ -270,8 +295,10 @@ class VoxelProblem(BatchedProblem):
             "pencil_array": (s.columns, s.rows),
             "fourier": (s.cycles_across, s.cycles_up, s.phase_deg / 360.0, s.modulation),
             "hyperboloid": (s.rayleigh_mm,),
+            "volume": (*np.asarray(s.pattern).shape, s.length_mm),
         }.get(s.kind, ())
         numbers[17 : 17 + len(own)] = own
+        numbers[23] = -len(self.angles) if s.launch_angles_are_discrete else len(self.angles)
         return numbers.astype(np.float32)
 
     @property
@@ -295,16 +322,48 @@ class VoxelProblem(BatchedProblem):
 
     @cached_property
     def pattern(self) -> npt.NDArray[np.float32]:
-        """Running sum of the pattern's pixels, row by row, the last one 1; a single 1 without a pattern."""
+        """Running sum of the pattern's pixels, row by row, the last one 1; a single 1 without a pattern.
+
+        Of a volume, a sum is a whole number of 2^-48 in two parts, the upper 24 bits and the lower ones: single
+        precision could not tell the sums of millions of cells apart.
+        """
         if self.source.pattern is None:
             return np.ones(1, np.float32)
         sums = np.cumsum(self.source.pattern.ravel())
+        if self.source.kind == "volume":
+            whole = np.rint(sums / sums[-1] * 2.0 ** (2 * SUM_BITS)).astype(np.int64)
+            return np.stack([whole >> SUM_BITS, whole & ((1 << SUM_BITS) - 1)], axis=1).astype(np.float32).ravel()
         return (sums / sums[-1]).astype(np.float32)
 
     @property
     def pattern_columns(self) -> int:
         """Columns of the pattern."""
-        return 1 if self.source.pattern is None else self.source.pattern.shape[1]
+        return 1 if self.source.pattern is None or self.source.kind == "volume" else self.source.pattern.shape[1]
+
+    @cached_property
+    def angles(self) -> npt.NDArray[np.float32]:
+        """The source's table of launch angles, in turns; empty where it has none."""
+        return (np.array(self.source.launch_angles_deg or (), np.float64) / 360.0).astype(np.float32)
+
+    @property
+    def parts(self) -> tuple[Self, ...]:
+        """The problems of each source alone."""
+        return (replace(self, others=()), *(replace(self, source=source, others=()) for source in self.others))
+
+    @cached_property
+    def source_table(self) -> SourceTable:
+        """The source, or all of them where there are several."""
+        return source_table(self.parts)
+
+    @property
+    def sources(self) -> AnySource:
+        """The source, or all of them where there are several."""
+        return one_or_all((self.source, *self.others))
+
+    @property
+    def patterns(self) -> int:
+        """Number of patterns that share photons; each has tallies of its own."""
+        return 1 if self.shares is None else self.shares.shape[1]
 
     @cached_property
     def detector_numbers(self) -> npt.NDArray[np.float32]:
@@ -344,18 +403,28 @@ class VoxelProblem(BatchedProblem):
     @property
     def tally_size(self) -> int:
         """Numbers of a tally."""
-        return self.halves * self.gates * self.cells
+        return self.halves * self.gates * self.cells * self.patterns
+
+    @property
+    def square_size(self) -> int:
+        """Sums of squares, for each voxel in each of their parts."""
+        return self.square_gates * self.cells * self.patterns
+
+    @property
+    def energy_size(self) -> int:
+        """Numbers of the energy tally of a batch."""
+        return ENERGY_PARTS if self.shares is None else (ENERGY_PARTS + 1) * self.patterns
 
     @property
     def exit_cells(self) -> int:
         """Numbers of the map of escaping light."""
-        return self.cells if self.settings.exit_map else 0
+        return self.cells * self.patterns if self.settings.exit_map else 0
 
     @property
     def bound_mm(self) -> float:
         """The most that one photon can book at once: its largest weight times its longest path, mm."""
         slowest = min(float(self.media[FIRST_MEDIUM:, 3].min()), 1e9)
-        heaviest = max(1.0, 10.0 * self.settings.roulette_threshold)
+        heaviest = self.heaviest * max(1.0, 10.0 * self.settings.roulette_threshold)
         return heaviest * (float(self.gate_edges[-1]) / slowest + 4.0 * float(np.linalg.norm(self.edges_mm)))
 
     @property
@@ -371,7 +440,7 @@ class VoxelProblem(BatchedProblem):
     @property
     def energy_scale(self) -> float:
         """Quanta of the energy tally per photon weight."""
-        return 2.0 ** min(30, 59 - math.ceil(math.log2(self.batch_size)))
+        return 2.0 ** min(30, 59 - math.ceil(math.log2(self.batch_size * self.heaviest)))
 
     @property
     def absorbed_scale(self) -> float:
@@ -391,6 +460,11 @@ class VoxelProblem(BatchedProblem):
         arrays = (self.rows, self.media, self.mua, self.mus, self.edges_mm, self.source_numbers, self.pattern)
         for array in (*arrays, self.gate_edges, self.detector_numbers, *(self.tensors or ())):
             found.update(np.ascontiguousarray(array).data)
+        for more in (self.angles, self.shares):
+            if more is not None and more.size:
+                found.update(np.ascontiguousarray(more).data)
+        for table in self.source_table if self.others else ():
+            found.update(np.ascontiguousarray(table).data)
         return found.hexdigest()
 
     @property
@@ -409,7 +483,11 @@ class VoxelProblem(BatchedProblem):
 
     def resident_bytes(self, tallies: int = 1) -> int:
         """Bytes that a run keeps: media rows, coefficients, tensors, tallies, sums and squares, and exits."""
-        per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
-        per_cell += 8 * bool(self.settings.exit_map) + 8 * self.domain.is_continuous
-        tensors = sum(array.nbytes for array in self.tensors or ())
-        return self.cells * per_cell + tensors + self.media.nbytes + ENERGY_PARTS * 8 * self.batch_count
+        per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates)
+        per_cell = (per_cell + 8 * bool(self.settings.exit_map)) * self.patterns
+        if self.shares is not None:  # tallies of one pattern are copied for folding
+            per_cell += 8 * tallies * self.halves * self.gates
+        per_cell += self.rows.itemsize + 8 * self.domain.is_continuous
+        alike = self.media.nbytes + self.pattern.nbytes + self.energy_size * 8 * self.batch_count
+        alike += sum(array.nbytes for array in self.tensors or ())
+        return self.cells * per_cell + alike

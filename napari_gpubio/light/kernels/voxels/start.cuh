@@ -4,8 +4,8 @@
 #include "photon.cuh"
 
 // Where photons of a source start, and how they leave; the source's kind is shape + EMISSION_STEP * emission.
-enum Shape { POINT = 0, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST };
-enum Emission { COLLIMATED = 0, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN };
+enum Shape { POINT = 0, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST, VOLUME };
+enum Emission { COLLIMATED = 0, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN, ANGLES };
 enum { EMISSION_STEP = 16 };
 
 // What has been drawn: three numbers from 0 to 1 and a turn for the place, one and a turn for the direction.
@@ -13,20 +13,50 @@ struct Drawn {
     float u0, u1, u2, cp, sp, v, ca, sa;
 };
 
-// A point of a pattern: x and y over width and height, from 0 to 1.
-__device__ __forceinline__ void in_pattern(const Scene& scene, float* u0, float* u1, float u2)
+// Which of some increasing numbers is the first that exceeds another; the last one if none does.
+__device__ __forceinline__ int first_above(const float* sums, int count, float u)
 {
-    int low = 0, high = scene.pattern_rows * scene.pattern_columns - 1;
-    while (low < high) {  // the first pixel whose running sum exceeds u2
+    int low = 0, high = count - 1;
+    while (low < high) {
         const int middle = (low + high) / 2;
-        if (scene.pattern[middle] > u2)
+        if (sums[middle] > u)
             high = middle;
         else
             low = middle + 1;
     }
+    return low;
+}
+
+// A point of a pattern: x and y over width and height, from 0 to 1.
+__device__ __forceinline__ void in_pattern(const Scene& scene, float* u0, float* u1, float u2)
+{
+    const int low = first_above(scene.pattern, scene.pattern_rows * scene.pattern_columns, u2);
     const int row = low / scene.pattern_columns, column = low - row * scene.pattern_columns;
     *u0 = ((float)column + *u0) / (float)scene.pattern_columns;
     *u1 = ((float)row + *u1) / (float)scene.pattern_rows;
+}
+
+// A point of a cell of a volume, from its center, mm; two numbers of 24 bits choose the cell.
+__device__ __forceinline__ void in_volume(
+    const Scene& scene, const Drawn& drawn, float* x, float* y, float* z, Xoshiro* random)
+{
+    const float* const source = scene.source;
+    const float a = (float)(random->next() >> 8), b = (float)(random->next() >> 8);
+    const int columns = (int)source[18], layers = (int)source[19];
+    int low = 0, high = (int)source[17] * columns * layers - 1;
+    while (low < high) {  // the first cell whose running sum exceeds the number
+        const int middle = (low + high) / 2;
+        const float* const sum = scene.pattern + 2 * (size_t)middle;
+        if (sum[0] > a || (sum[0] == a && sum[1] > b))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    const int row = low / layers, k = low - row * layers;
+    const int i = row / columns, j = row - i * columns;
+    *x = (((float)i + drawn.u0) / source[17] - 0.5f) * source[12];
+    *y = (((float)j + drawn.u1) / source[18] - 0.5f) * source[13];
+    *z = (((float)k + drawn.u2) / source[19] - 0.5f) * source[20];
 }
 
 // Cosine of the polar angle that a number from 0 to 1 stands for.
@@ -84,11 +114,22 @@ __device__ __forceinline__ void rare_place(
     *y = (u1 - 0.5f) * source[13];
 }
 
+// The launch angle (turns) of a table that a number from 0 to 1 stands for; a negative count: no other angles.
+__device__ __forceinline__ float angle_of(const float* angles, int first, int count, float v)
+{
+    if (count < 0) return angles[first + min((int)(v * (float)-count), -count - 1)];
+    const float place = v * (float)(count - 1);
+    const int step = min((int)place, count - 2);
+    const float share = place - (float)step;
+    return angles[first + step] * (1.0f - share) + angles[first + step + 1] * share;
+}
+
 // Direction towards a focus, in a beam that narrows, or by a law of the angle; else the given one. The place of a point
 // does not need what has been drawn for it.
 __device__ __forceinline__ Vector rare_direction(
-    const float* source, int shape, int emission, const Drawn& drawn, float x, float y, Vector given)
+    const Scene& scene, int shape, int emission, const Drawn& drawn, float x, float y, Vector given)
 {
+    const float* const source = scene.source;
     const float focus = source[16];
     if (shape == WAIST) {
         const float r = source[12] * sqrtf(0.5f * minus_log(drawn.u0));
@@ -100,10 +141,11 @@ __device__ __forceinline__ Vector rare_direction(
     }
     if (emission <= COSINE) return given;
     float share = drawn.v;
-    if (emission != EVEN)
+    if (emission == NORMAL || emission == ZGAUSSIAN)
         share = sqrtf(2.0f * minus_log(drawn.u0)) * (emission == NORMAL ? drawn.cp : 1.0f - 2.0f * drawn.u1);
-    float ct, st;
-    turned_by(source[15] * share, &ct, &st);
+    float turns = source[15] * share, ct, st;
+    if (emission == ANGLES) turns = angle_of(scene.angles, (int)source[22], (int)source[23], drawn.v);
+    turned_by(turns, &ct, &st);
     return Vector{st * drawn.ca, st * drawn.sa, ct};
 }
 
@@ -140,6 +182,7 @@ __device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vecto
         }
     }
     rare_place(source, shape, drawn, &x, &y, random);
+    if (shape == VOLUME) in_volume(scene, drawn, &x, &y, &z, random);
     Vector l{0.0f, 0.0f, 1.0f};
     if (emission > FOCUSED) {
         drawn.v = random->uniform();
@@ -153,7 +196,7 @@ __device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vecto
             l.z = upward;
         }
     }
-    l = rare_direction(source, shape, emission, drawn, x, y, l);
+    l = rare_direction(scene, shape, emission, drawn, x, y, l);
     const float* f = source + 3;
     *at = Vector{
         source[0] + (x * f[0] + y * f[3] + z * f[6]), source[1] + (x * f[1] + y * f[4] + z * f[7]),
@@ -161,4 +204,30 @@ __device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vecto
     *along = Vector{
         l.x * f[0] + l.y * f[3] + l.z * f[6], l.x * f[1] + l.y * f[4] + l.z * f[7],
         l.x * f[2] + l.y * f[5] + l.z * f[8]};
+}
+
+// As `begin`, at one of several sources, which the first random number draws.
+__device__ __forceinline__ void begin_somewhere(const Scene& scene, Xoshiro* random, Vector* at, Vector* along)
+{
+#if SEVERAL
+    Scene origin = scene;
+    const int which = first_above(scene.chances, scene.sources, random->uniform());
+    const int* const place = scene.places + 4 * which;
+    origin.kind = place[0];
+    origin.source += SOURCE_NUMBERS * which;
+    origin.pattern += place[2];
+    origin.pattern_columns = place[1];
+    origin.pattern_rows = (place[3] - place[2]) / place[1];
+    begin(origin, random, at, along);
+#else
+    begin(scene, random, at, along);
+#endif
+}
+
+// Pixel of a pattern that a photon starts from, as `begin` draws it; the random numbers are a copy.
+__device__ __forceinline__ int pixel_of(const Scene& scene, Xoshiro random)
+{
+    random.uniform();
+    random.uniform();
+    return first_above(scene.pattern, scene.pattern_rows * scene.pattern_columns, random.uniform());
 }

@@ -5,14 +5,17 @@ law of the cosine. What the others need, which takes seconds, is compiled for th
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from napari_gpubio.core.fastmath import minus_log, turn, turned_by
 from napari_gpubio.core.jit import helper, leaf, pruned
-from napari_gpubio.core.xoshiro import next_bits, uniform
+from napari_gpubio.core.xoshiro import next_bits, stream, uniform
 from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO
+from napari_gpubio.light.kernels.voxels.photon import Floats
 from napari_gpubio.light.kernels.voxels.problem import (
+    ANGLES,
     ARRAY,
     COLLIMATED,
     CONE,
@@ -20,7 +23,6 @@ from napari_gpubio.light.kernels.voxels.problem import (
     CYLINDER,
     DISK,
     EMISSION_STEP,
-    EVEN,
     FOCUSED,
     FOURIER,
     GAUSSIAN,
@@ -29,26 +31,70 @@ from napari_gpubio.light.kernels.voxels.problem import (
     PATTERN,
     POINT,
     RECTANGLE,
+    SOURCE_NUMBERS,
+    VOLUME,
     WAIST,
+    ZGAUSSIAN,
 )
 
 _F = np.float32
+
+
+class Origin(NamedTuple):
+    """One of several sources; the fields are as in `Scene`."""
+
+    kind: int
+    source: Floats
+    pattern: Floats
+    columns: int
+    angles: Floats
+
+
+@leaf
+def first_above(sums, u):
+    """Which of some increasing numbers is the first that exceeds another; the last one if none does."""
+    low, high = 0, len(sums) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if sums[middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @leaf
 def in_pattern(scene, u0, u1, u2):
     """A point of a pattern: x and y over width and height, from 0 to 1."""
     pattern, columns = scene.pattern, scene.columns
-    low, high = 0, len(pattern) - 1
-    while low < high:  # the first pixel whose running sum exceeds u2
-        middle = (low + high) // 2
-        if pattern[middle] > u2:
-            high = middle
-        else:
-            low = middle + 1
+    low = first_above(pattern, u2)
     row = low // columns
     column = low - row * columns
     return (_F(column) + u0) / _F(columns), (_F(row) + u1) / _F(len(pattern) // columns)
+
+
+@leaf
+def in_volume(scene, drawn, state):
+    """A point of a cell of a volume, from its center, mm; two numbers of 24 bits choose the cell."""
+    pattern, source = scene.pattern, scene.source
+    upper, state = next_bits(state)
+    lower, state = next_bits(state)
+    a, b = _F(upper >> np.uint32(8)), _F(lower >> np.uint32(8))
+    columns, layers = np.int64(source[18]), np.int64(source[19])
+    low, high = 0, np.int64(source[17]) * columns * layers - 1
+    while low < high:  # the first cell whose running sum exceeds the number
+        middle = (low + high) // 2
+        if pattern[2 * middle] > a or (pattern[2 * middle] == a and pattern[2 * middle + 1] > b):
+            high = middle
+        else:
+            low = middle + 1
+    row = low // layers
+    i, k = row // columns, low - row * layers
+    j = row - i * columns
+    x = ((_F(i) + drawn[0]) / source[17] - HALF) * source[12]
+    y = ((_F(j) + drawn[1]) / source[18] - HALF) * source[13]
+    z = ((_F(k) + drawn[2]) / source[19] - HALF) * source[20]
+    return x, y, z, state
 
 
 @leaf
@@ -102,14 +148,26 @@ def rare_place(source, shape, drawn, x, y, state):
     return (u0 - HALF) * source[12], (u1 - HALF) * source[13], state
 
 
+@leaf
+def angle_of(angles, first, count, v):
+    """The launch angle (turns) of a table that a number from 0 to 1 stands for; a negative count: no other angles."""
+    if count < 0:
+        return angles[first + min(np.int64(v * _F(-count)), -count - 1)]
+    place = v * _F(count - 1)
+    step = min(np.int64(place), count - 2)
+    share = place - _F(step)
+    return angles[first + step] * (ONE - share) + angles[first + step + 1] * share
+
+
 @helper
-def rare_direction(source, shape, emission, drawn, x, y, given):
+def rare_direction(origin, shape, emission, drawn, x, y, given):
     """Direction towards a focus, in a beam that narrows, or by a law of the angle; else the given one.
 
     ``drawn`` begins with numbers that the place of a point does not need; the last three are its own: one from 0 to 1,
     and cosine and sine of the azimuth.
     """
     u0, u1, cp, sp, v, ca, sa = drawn
+    source = origin.source
     focus = source[16]
     if shape == WAIST:
         r = source[12] * math.sqrt(HALF * minus_log(u0))
@@ -120,9 +178,12 @@ def rare_direction(source, shape, emission, drawn, x, y, given):
     if emission <= COSINE:
         return given
     share = v
-    if emission != EVEN:
+    if emission == NORMAL or emission == ZGAUSSIAN:
         share = math.sqrt(_F(2.0) * minus_log(u0)) * (cp if emission == NORMAL else ONE - _F(2.0) * u1)
-    ct, st = turned_by(source[15] * share)
+    turns = source[15] * share
+    if emission == ANGLES:
+        turns = angle_of(origin.angles, np.int64(source[22]), np.int64(source[23]), v)
+    ct, st = turned_by(turns)
     return st * ca, st * sa, ct
 
 
@@ -130,7 +191,8 @@ def rare_direction(source, shape, emission, drawn, x, y, given):
 def begin(scene, rare, state):
     """Where a photon starts (grid mm), in which direction, and the state of the random numbers after that.
 
-    ``rare`` is that of the scene: None, for which Numba leaves out the branches of the rare sources, or True.
+    ``rare`` is that of the scene (or `Origin`): None, for which Numba leaves out the branches of the rare sources, or
+    True.
     """
     source = scene.source
     shape, emission = scene.kind % EMISSION_STEP, scene.kind // EMISSION_STEP
@@ -156,6 +218,8 @@ def begin(scene, rare, state):
             x, y = size * cp, size * sp
     if rare is not None:
         x, y, state = rare_place(source, shape, (u0, u1, u2, cp, sp), x, y, state)
+        if shape == VOLUME:
+            x, y, z, state = in_volume(scene, (u0, u1, u2), state)
 
     lx, ly, lz = ZERO, ZERO, ONE
     v, ca, sa = ZERO, ZERO, ZERO
@@ -170,7 +234,7 @@ def begin(scene, rare, state):
             across, upward = lx, ly
             lx, ly, lz = ct * cp - across * sp, ct * sp + across * cp, upward
     if rare is not None:
-        lx, ly, lz = rare_direction(source, shape, emission, (u0, u1, cp, sp, v, ca, sa), x, y, (lx, ly, lz))
+        lx, ly, lz = rare_direction(scene, shape, emission, (u0, u1, cp, sp, v, ca, sa), x, y, (lx, ly, lz))
     return (
         source[0] + (x * source[3] + y * source[6] + z * source[9]),
         source[1] + (x * source[4] + y * source[7] + z * source[10]),
@@ -180,3 +244,32 @@ def begin(scene, rare, state):
         lx * source[5] + ly * source[8] + lz * source[11],
         state,
     )
+
+
+@pruned
+def begin_somewhere(scene, rare, several, state):
+    """As `begin`, at one of several sources, which the first random number draws; None: there is but one."""
+    if several is None:
+        return begin(scene, rare, state)
+    u, state = uniform(state)
+    which = first_above(several.chances, u)
+    first, places = which * SOURCE_NUMBERS, several.places
+    origin = Origin(
+        np.int64(places[which, 0]),
+        scene.source[first : first + SOURCE_NUMBERS],
+        scene.pattern[places[which, 2] : places[which, 3]],
+        np.int64(places[which, 1]),
+        scene.angles,
+    )
+    return begin(origin, rare, state)
+
+
+@pruned
+def pixel_of(scene, shares, item):
+    """Pixel of a pattern that a photon starts from, where its weights depend on it; as `begin` draws it."""
+    if shares is None:
+        return 0
+    _, state = uniform(stream(scene.seed, item))
+    _, state = uniform(state)
+    u2, _ = uniform(state)
+    return first_above(scene.pattern, u2)

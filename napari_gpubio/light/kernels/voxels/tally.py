@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -103,7 +103,7 @@ class VoxelTally(Tally):
             batch_size=problem.batch_size,
             key=problem.key,
             sums=np.broadcast_to(np.uint64(0), problem.tally_size),
-            squares=np.broadcast_to(np.uint64(0), (problem.square_gates * problem.cells, 2)),
+            squares=np.broadcast_to(np.uint64(0), (problem.square_size, 2)),
             exits=np.zeros(problem.exit_cells, np.uint64),
             detected=DetectedList.none(problem),
         )
@@ -206,14 +206,28 @@ class VoxelTally(Tally):
         }
 
 
-def assemble(problem: VoxelProblem, tally: VoxelTally, parameters: Mapping[str, Any]) -> LightResult:
-    """Turn the tallies of the photons that are done into a result."""
+class LaunchedWeights(NamedTuple):
+    """Weight that photons started with, where that is not 1 each: in each whole batch, in order, and in the rest."""
+
+    batches: npt.NDArray[np.float64]
+    rest: float
+
+    @property
+    def total(self) -> float:
+        """Weight of all of them."""
+        return float(self.batches.sum()) + self.rest
+
+
+def assemble(
+    problem: VoxelProblem, tally: VoxelTally, parameters: Mapping[str, Any], weights: LaunchedWeights | None = None
+) -> LightResult:
+    """Turn the tallies of the photons that are done into a result; of energy, per launched weight where it is given."""
     launched = tally.photons
     gates, gates_error, fluence_error, halves = _volumes(problem, tally, launched)
-    energy, absorbed = _energy(problem, tally, launched)
+    energy, absorbed = _energy(problem, tally, launched, weights)
     return LightResult(
         domain=problem.domain,
-        source=problem.source,
+        source=problem.sources,
         settings=problem.settings,
         detectors=tuple(problem.detectors),
         gates=gates,
@@ -282,7 +296,9 @@ def _escaped(problem: VoxelProblem, tally: VoxelTally, launched: int) -> Floats 
 # -- energy -----------------------------------------------------------------------------------------------------------
 
 
-def _energy(problem: VoxelProblem, tally: VoxelTally, launched: int) -> tuple[EnergyBalance, dict[int, Estimate]]:
+def _energy(
+    problem: VoxelProblem, tally: VoxelTally, launched: int, weights: LaunchedWeights | None
+) -> tuple[EnergyBalance, dict[int, Estimate]]:
     from napari_gpubio.light.kernels.voxels.fold import absorbed_by_rows
 
     units = np.full(ENERGY_PARTS + problem.media_rows, 1.0 / problem.energy_scale)
@@ -297,8 +313,12 @@ def _energy(problem: VoxelProblem, tally: VoxelTally, launched: int) -> tuple[En
     def estimate(numbers: Array) -> Estimate:
         """Fraction per photon of a column, or of several columns together."""
         per_batch, left = batches[:, numbers].sum(axis=1), rest[numbers].sum()
-        value = (per_batch.sum() + left) / max(1, launched)
-        error = mean_error(per_batch, left, problem.batch_size, launched - len(batches) * problem.batch_size)
+        value, scale = (per_batch.sum() + left) / max(1, launched), 1.0
+        if weights is not None and weights.total > 0:  # a ratio, whose error is that of what is left over from it
+            scale = launched / weights.total
+            value *= scale
+            per_batch, left = per_batch - value * weights.batches, left - value * weights.rest
+        error = scale * mean_error(per_batch, left, problem.batch_size, launched - len(batches) * problem.batch_size)
         return Estimate(float(value), float(error))
 
     rows = ENERGY_PARTS + np.arange(problem.media_rows)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.fastmath import mean_decay, minus_log, turn
 from napari_gpubio.core.intrinsics import atomic_add
-from napari_gpubio.core.jit import helper, kernel, leaf
+from napari_gpubio.core.jit import helper, kernel, leaf, pruned
 from napari_gpubio.core.xoshiro import next_bits, stream, uniform
 from napari_gpubio.light.batches import Words
 from napari_gpubio.light.kernels.physics import (
@@ -22,7 +22,15 @@ from napari_gpubio.light.kernels.physics import (
     turned,
 )
 from napari_gpubio.light.kernels.voxels.fibers import along_fibers, beside_fibers, place_of, turning_point
-from napari_gpubio.light.kernels.voxels.photon import Floats, enter, refracted, rule_of, to_face
+from napari_gpubio.light.kernels.voxels.photon import (
+    Floats,
+    enter,
+    mirrored,
+    refracted,
+    rule_of,
+    slowness,
+    turned_about,
+)
 from napari_gpubio.light.kernels.voxels.problem import (
     BEFORE,
     CYCLIC,
@@ -32,6 +40,7 @@ from napari_gpubio.light.kernels.voxels.problem import (
     ESCAPE,
     ESCAPED,
     FRESNEL,
+    LAUNCHED,
     MIRROR,
     MISSED,
     OUTSIDE,
@@ -39,7 +48,19 @@ from napari_gpubio.light.kernels.voxels.problem import (
     SPECULAR,
     TRUNCATED,
 )
-from napari_gpubio.light.kernels.voxels.start import begin
+from napari_gpubio.light.kernels.voxels.record import (
+    ROULETTE_AT,
+    SCATTERED,
+    START,
+    TRUNCATED_AT,
+    Scores,
+    Trails,
+    add_scores,
+    item_of,
+    note_face,
+    note_vertex,
+)
+from napari_gpubio.light.kernels.voxels.start import begin_somewhere, pixel_of
 
 _F, _L = np.float32, np.uint64
 
@@ -54,10 +75,13 @@ class Tallies(NamedTuple):
     energy, energy_scale
         The energy tally, shape (ENERGY_PARTS,), in quanta of 1 / energy_scale.
     exits
-        Escaped weight of each voxel in the same quanta, or empty.
+        Escaped weight of each voxel in the same quanta, or empty. Where patterns share photons, each place of these
+        three has a number for every pattern, side by side.
     detected, photons, numbers
         Number of photons detected, and their list: indices, shape (N,), and what `list_photon` notes of each, shape
         (N, DETECTED_NUMBERS + rows).
+    items, scores, trails
+        Indices of the photons to trace again, and what they leave behind; see ``record.py``.
     """
 
     path: Words
@@ -70,6 +94,72 @@ class Tallies(NamedTuple):
     detected: npt.NDArray[np.int64]
     photons: Words
     numbers: Floats
+    items: Words | None = None
+    scores: Scores | None = None
+    trails: Trails | None = None
+
+
+@pruned
+def add_energy(tallies, shares, pixel, part, weight):
+    """Add weight to a part of the energy tally, for all patterns where there are some."""
+    if shares is None:
+        atomic_add(tallies.energy, part, rounded(weight * tallies.energy_scale))
+    else:
+        patterns = shares.shape[1]
+        for k in range(patterns):
+            if shares[pixel, k] > ZERO:
+                atomic_add(
+                    tallies.energy, part * patterns + k, rounded(weight * shares[pixel, k] * tallies.energy_scale)
+                )
+
+
+@pruned
+def add_launched(tallies, shares, pixel):
+    """Add the weights that a photon starts with, where patterns share it."""
+    if shares is not None:
+        add_energy(tallies, shares, pixel, LAUNCHED, ONE)
+
+
+@pruned
+def take_energy(tallies, shares, pixel, part, weight):
+    """Take weight off a part of the energy tally."""
+    if shares is None:
+        atomic_add(tallies.energy, part, _L(0) - rounded(weight * tallies.energy_scale))
+    else:
+        patterns = shares.shape[1]
+        for k in range(patterns):
+            amount = rounded(weight * shares[pixel, k] * tallies.energy_scale)
+            atomic_add(tallies.energy, part * patterns + k, _L(0) - amount)
+
+
+@pruned
+def add_path(tallies, shares, pixel, place, cell, booked, dither):
+    """Add weight times path to a voxel's tally, which begins at ``place``; returns the next dither."""
+    if shares is None:
+        amount, dither = quanta(booked * tallies.scale, dither)
+        if amount:
+            atomic_add(tallies.path, place + cell, _L(amount))
+    else:
+        patterns = shares.shape[1]
+        for k in range(patterns):
+            if shares[pixel, k] > ZERO:
+                amount, dither = quanta(booked * shares[pixel, k] * tallies.scale, dither)
+                if amount:
+                    atomic_add(tallies.path, place + cell * patterns + k, _L(amount))
+    return dither
+
+
+@pruned
+def add_exit(tallies, shares, pixel, cell, weight):
+    """Add escaping weight to the voxel that it left."""
+    if shares is None:
+        atomic_add(tallies.exits, cell, rounded(weight * tallies.energy_scale))
+    else:
+        patterns = shares.shape[1]
+        for k in range(patterns):
+            if shares[pixel, k] > ZERO:
+                amount = rounded(weight * shares[pixel, k] * tallies.energy_scale)
+                atomic_add(tallies.exits, cell * patterns + k, amount)
 
 
 @leaf
@@ -163,47 +253,57 @@ def trace_photons(start, stop, first, scene, tallies):
     scene, tallies
         See `Scene` and `Tallies`; tallies are added to, a detected photon is listed.
     """
-    hx, hy, hz, fibers = scene.hx, scene.hy, scene.hz, scene.fibers
-    energy, energy_scale = tallies.energy, tallies.energy_scale
+    hx, hy, hz, fibers, shares = scene.hx, scene.hy, scene.hz, scene.fibers, scene.shares
     end = scene.edges[len(scene.edges) - 1]
     paths = np.empty(len(scene.media) if len(scene.detectors) else 0, np.float32)
     detecting = len(paths) > 0
     for i in range(start, stop):
-        item = _L(first + _L(i))
+        item = item_of(tallies.items, first, i)
         base = np.int64(item & _L(1)) * tallies.half_stride
-        ax, ay, az, ux, uy, uz, state = begin(scene, scene.rare, stream(scene.seed, item))
+        pixel = pixel_of(scene, shares, item)
+        add_launched(tallies, shares, pixel)
+        ax, ay, az, ux, uy, uz, state = begin_somewhere(scene, scene.rare, scene.several, stream(scene.seed, item))
         inside, cell, own_row, px, py, pz, ux, uy, uz, lost = enter(scene, ax, ay, az, ux, uy, uz)
         if lost > ZERO:
-            atomic_add(energy, SPECULAR, rounded(lost * energy_scale))
+            add_energy(tallies, shares, pixel, SPECULAR, lost)
         if not inside:
             if lost < ONE:
-                atomic_add(energy, MISSED, rounded((ONE - lost) * energy_scale))
+                add_energy(tallies, shares, pixel, MISSED, ONE - lost)
             continue
         w = ONE - lost
         mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, own_row, cell)
         place = place_of(fibers, cell)
         mus, free_path = along_fibers(fibers, place, (ux, uy, uz), g, mus, free_path)
+        ax, ay, az = mirrored(px, ux, hx), mirrored(py, uy, hy), mirrored(pz, uz, hz)  # mm to the faces ahead
+        sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
         chance, state = uniform(state)
         s = minus_log(chance)
         dither, state = next_bits(state)
-        path, optical, gate, scatterings = ZERO, ZERO, np.int64(-1), 0
+        path, optical, gate, scatterings, seen = ZERO, ZERO, np.int64(-1), 0, 0
         limit = min(end * per_n, reach)
         for row in range(len(paths)):
             paths[row] = ZERO
+        note_vertex(tallies.trails, scene, i, START, cell, (ax, ay, az), (ux, uy, uz), (w, mua, n, path, optical))
         while True:
+            way_x, way_y, way_z = ax * sx, ay * sy, az * sz
+            nearest = min(way_x, way_y)
+            to_face = max(min(nearest, way_z), ZERO)
             length = s * free_path
-            qx, qy, qz = px + length * ux, py + length * uy, pz + length * uz
-            leaves = not (ZERO <= qx <= hx and ZERO <= qy <= hy and ZERO <= qz <= hz)
+            leaves = length >= to_face
             axis = 0
             if leaves:
-                d, axis = to_face(scene, px, py, pz, ux, uy, uz)
-                length = min(max(d, ZERO), length)
-                px, py, pz = px + length * ux, py + length * uy, pz + length * uz
-                path += length
-                s = max(s - length * mus, ZERO)
+                axis = 1 if way_y < way_x else 0
+                if way_z < nearest:
+                    axis = 2
+                ax, ay, az = ax - to_face * abs(ux), ay - to_face * abs(uy), az - to_face * abs(uz)
+                path += to_face
+                s = max(s - to_face * mus, ZERO)
             else:
-                px, py, pz = qx, qy, qz
+                ax, ay, az = ax - length * abs(ux), ay - length * abs(uy), az - length * abs(uz)
                 path += length
+                note_vertex(
+                    tallies.trails, scene, i, SCATTERED, cell, (ax, ay, az), (ux, uy, uz), (w, mua, n, path, optical)
+                )
                 chance, state = uniform(state)
                 bits, state = next_bits(state)
                 cp, sp = turn(bits)
@@ -211,15 +311,19 @@ def trace_photons(start, stop, first, scene, tallies):
                     fibers, place, (ux, uy, uz), scattering_cosine(g, chance), chance, state
                 )
                 after = turned(vx, vy, vz, cosine, cp, sp)
-                ux, uy, uz, mus, free_path, state = beside_fibers(
+                vx, vy, vz, mus, free_path, state = beside_fibers(
                     fibers, place, (ux, uy, uz), after, g, mus, free_path, state
                 )
+                ax, ay, az = turned_about(ax, ux, vx, hx), turned_about(ay, uy, vy, hy), turned_about(az, uz, vz, hz)
+                ux, uy, uz = vx, vy, vz
+                sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
                 chance, state = uniform(state)
                 s = minus_log(chance)
                 scatterings += 1
                 if path < limit:
                     continue
 
+            seen = add_scores(tallies.scores, i, cell, mus, path, scatterings, seen)
             # Book what the path in this voxel has absorbed.
             booked = w * path * mean_decay(mua * path)
             absorbed = min(mua * booked, w)
@@ -230,22 +334,33 @@ def trace_photons(start, stop, first, scene, tallies):
             path = ZERO
             gate = gate_after(scene.edges, gate, optical)
             if gate >= 0:
-                amount, dither = quanta(booked * tallies.scale, dither)
-                if amount:
-                    atomic_add(tallies.path, base + gate * tallies.gate_stride + cell, _L(amount))
+                dither = add_path(tallies, shares, pixel, base + gate * tallies.gate_stride, cell, booked, dither)
             else:
-                atomic_add(energy, BEFORE, rounded(absorbed * energy_scale))
+                add_energy(tallies, shares, pixel, BEFORE, absorbed)
             if optical >= end:
-                atomic_add(energy, TRUNCATED, rounded(w * energy_scale))
+                add_energy(tallies, shares, pixel, TRUNCATED, w)
+                note_vertex(
+                    tallies.trails, scene, i, TRUNCATED_AT, cell, (ax, ay, az), (ux, uy, uz), (w, mua, n, path, optical)
+                )
                 break
             if w < scene.threshold:
                 chance, state = uniform(state)
                 if chance < SURVIVAL:
                     gained = w * GAIN
-                    atomic_add(energy, ROULETTE, _L(0) - rounded(gained * energy_scale))
+                    take_energy(tallies, shares, pixel, ROULETTE, gained)
                     w += gained
                 else:
-                    atomic_add(energy, ROULETTE, rounded(w * energy_scale))
+                    add_energy(tallies, shares, pixel, ROULETTE, w)
+                    note_vertex(
+                        tallies.trails,
+                        scene,
+                        i,
+                        ROULETTE_AT,
+                        cell,
+                        (ax, ay, az),
+                        (ux, uy, uz),
+                        (w, mua, n, path, optical),
+                    )
                     break
             limit = min((end - optical) * per_n, reach)
             if not leaves:
@@ -255,7 +370,7 @@ def trace_photons(start, stop, first, scene, tallies):
             along = ux if axis == 0 else uy if axis == 1 else uz
             forward = along > ZERO
             following, row, rule = behind_face(scene, cell, axis, forward)
-            reflected = rule == MIRROR
+            reflected, bent = rule == MIRROR, False
             if not reflected and row != own_row and (rule == FRESNEL or (scene.refraction and rule != ESCAPE)):
                 n2 = scene.media[row, 3]
                 if n2 != n:
@@ -263,27 +378,32 @@ def trace_photons(start, stop, first, scene, tallies):
                     chance, state = uniform(state)
                     reflected = chance < r
                     if not reflected:
+                        bx, by, bz = ux, uy, uz
                         ux, uy, uz = refracted(ux, uy, uz, axis, ct, n / n2)
-            h = hx if axis == 0 else hy if axis == 1 else hz
-            at_face = reflected or row == OUTSIDE  # on this side of the face
-            low = (h if forward else ZERO) if at_face else (ZERO if forward else h)
+                        sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
+                        bent = ux != bx or uy != by or uz != bz
+            # Before a packet that stays lies the whole edge of a voxel; one that escapes is at the face.
+            escapes = row == OUTSIDE and not reflected
             if axis == 0:
-                px, ux = low, -ux if reflected else ux
+                ax, ux = ZERO if escapes else hx, -ux if reflected else ux
             elif axis == 1:
-                py, uy = low, -uy if reflected else uy
+                ay, uy = ZERO if escapes else hy, -uy if reflected else uy
             else:
-                pz, uz = low, -uz if reflected else uz
+                az, uz = ZERO if escapes else hz, -uz if reflected else uz
+            note_face(
+                tallies.trails, scene, i, (cell, following, axis, forward), (ax, ay, az), (ux, uy, uz),
+                (reflected, row == OUTSIDE, bent, rule == CYCLIC), (w, optical),
+            )  # fmt: skip
             if reflected:
                 mus, free_path = along_fibers(fibers, place, (ux, uy, uz), g, mus, free_path)
                 continue
-            if row == OUTSIDE:
-                atomic_add(energy, ESCAPED, rounded(w * energy_scale))
+            if escapes:
+                add_energy(tallies, shares, pixel, ESCAPED, w)
                 if len(tallies.exits):
-                    atomic_add(tallies.exits, cell, rounded(w * energy_scale))
+                    add_exit(tallies, shares, pixel, cell, w)
                 if detecting:
-                    list_photon(
-                        scene, tallies, paths, item, cell, (px, py, pz), (ux, uy, uz), (w, optical, scatterings)
-                    )
+                    where = mirrored(ax, ux, hx), mirrored(ay, uy, hy), mirrored(az, uz, hz)
+                    list_photon(scene, tallies, paths, item, cell, where, (ux, uy, uz), (w, optical, scatterings))
                 break
             cell = following
             if row != own_row or len(scene.mua) or fibers is not None:

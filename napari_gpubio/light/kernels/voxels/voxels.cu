@@ -1,7 +1,9 @@
 // Photons through voxels, and the folding of finished batches. Counterpart: trace.py, fold.py.
 // Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there), GATED
-// (there are several time gates, or the first begins later than the light), SOURCE_KIND (see start.cuh), ANISOTROPY (how
-// light scatters where a voxel has a tensor, as ScatteringModel).
+// (there are several time gates, or the first begins later than the light), THIN (light mostly crosses voxels without
+// being scattered there), ANISOTROPY (how light scatters where a voxel has a tensor, as ScatteringModel), SOURCE_KIND (see
+// start.cuh), SEVERAL (photons start at one of several sources, of any kinds), SHARED (patterns share photons), RECORD
+// (photons of a list are traced again: SCORES or TRAILS of record.cuh).
 #ifndef LABEL
 #define LABEL unsigned char
 #endif
@@ -14,6 +16,18 @@
 #ifndef GATED
 #define GATED 1
 #endif
+#ifndef THIN
+#define THIN 0
+#endif
+#ifndef RECORD
+#define RECORD 0
+#endif
+#ifndef SEVERAL
+#define SEVERAL 0
+#endif
+#ifndef SHARED
+#define SHARED 0
+#endif
 #ifndef SOURCE_KIND
 #define SOURCE_KIND scene.kind
 #endif
@@ -22,7 +36,9 @@
 #define ANISOTROPY 0
 #endif
 
+#include "start.cuh"
 #include "fibers.cuh"
+#include "record.cuh"
 
 // Chosen by measurement: threads of a block, blocks that a processor must have room for, threads of a warp that must be
 // without a photon before they get new ones, and voxels of a thread that folds (as on the host).
@@ -36,6 +52,7 @@ struct Photons {
     unsigned int* counter;  // of photons that threads have taken
     unsigned int first_slot, rest, batch_size;
     float* paths;  // scratch for the path in each medium, a row for each thread
+    const unsigned long long* items;  // with RECORD: indices of the photons, in place of those from `first` on
 };
 
 // Where they add up. Each batch (slot) has copies of its tally, which blocks share out. As TALLIES in gpu.py.
@@ -58,10 +75,16 @@ struct Flight {
     Xoshiro random;
     Packet photon;
     Medium m;
+    Vector ahead, slow;  // mm to the face ahead along each axis, and path per mm on the way to it
     unsigned int base, slot, dither;  // where its tally begins, and its batch
     float s, path, limit, optical;  // optical depth to go, path not booked yet and its limit, optical path
     int gate, scatterings;
     float* paths;
+#if RECORD
+    unsigned int line;  // of the list of photons
+    int seen;  // scattering events that have been scored
+#endif
+    const float* shares;  // its weights for the patterns that share it
 #if ANISOTROPY
     int place;  // of the voxel's tensor, 0 for none
 #endif
@@ -73,30 +96,70 @@ struct Face {
     bool forward;
 };
 
-__device__ __forceinline__ unsigned long long* energy_of(const Tallies& tallies, const Flight& f, EnergyPart part)
-{
-    return tallies.energy + (f.slot * ENERGY_PARTS + part);
-}
-
 __device__ __forceinline__ unsigned long long quanta_of(const Tallies& tallies, float weight)
 {
     return __float2ull_rn(weight * tallies.energy_scale);
 }
 
-__device__ __forceinline__ void add_energy(const Tallies& tallies, const Flight& f, EnergyPart part, float weight)
+// Add weight to a part of the energy tally, for all patterns where there are some.
+__device__ __forceinline__ void add_energy(
+    const Scene& scene, const Tallies& tallies, const Flight& f, EnergyPart part, float weight)
 {
-    atomicAdd(energy_of(tallies, f, part), quanta_of(tallies, weight));
+#if SHARED
+    unsigned long long* const of = tallies.energy + (f.slot * (ENERGY_PARTS + 1u) + part) * scene.shared;
+    for (int k = 0; k < scene.shared; ++k)
+        if (f.shares[k] > 0.0f) atomicAdd(of + k, quanta_of(tallies, weight * f.shares[k]));
+#else
+    atomicAdd(tallies.energy + (f.slot * ENERGY_PARTS + part), quanta_of(tallies, weight));
+#endif
 }
 
-// The parameters, with the numbers of the inner loop in registers. nvcc would read them from constant memory at every
-// use, just when something waits for them, and branch more often: several percent of the speed. It cannot do so with what
-// comes out of a shuffle; and the strides it computes early from numbers that it has anyway.
+// Take weight off a part of the energy tally.
+__device__ __forceinline__ void take_energy(
+    const Scene& scene, const Tallies& tallies, const Flight& f, EnergyPart part, float weight)
+{
+#if SHARED
+    unsigned long long* const of = tallies.energy + (f.slot * (ENERGY_PARTS + 1u) + part) * scene.shared;
+    for (int k = 0; k < scene.shared; ++k) atomicAdd(of + k, 0ull - quanta_of(tallies, weight * f.shares[k]));
+#else
+    atomicAdd(tallies.energy + (f.slot * ENERGY_PARTS + part), 0ull - quanta_of(tallies, weight));
+#endif
+}
+
+// Add weight times path to the tally of the photon's voxel.
+__device__ __forceinline__ void add_path(const Scene& scene, const Tallies& tallies, Flight* f, float booked)
+{
+#if SHARED
+    const unsigned int first = f->base + f->gate * tallies.gate_stride + f->photon.cell * scene.shared;
+    for (int k = 0; k < scene.shared; ++k) {
+        if (!(f->shares[k] > 0.0f)) continue;
+        const unsigned int amount = quanta(booked * f->shares[k] * tallies.scale, &f->dither);
+        if (amount) atomicAdd(tallies.path + (first + k), (unsigned long long)amount);
+    }
+#else
+    const unsigned int amount = quanta(booked * tallies.scale, &f->dither);
+    unsigned long long* const place = tallies.path + (f->base + f->gate * tallies.gate_stride + f->photon.cell);
+    if (amount) atomicAdd(place, (unsigned long long)amount);
+#endif
+}
+
+// Add escaping weight to the voxel that it left.
+__device__ __forceinline__ void add_exit(const Scene& scene, const Tallies& tallies, const Flight& f)
+{
+#if SHARED
+    unsigned long long* const of = tallies.exits + (size_t)f.photon.cell * scene.shared;
+    for (int k = 0; k < scene.shared; ++k)
+        if (f.shares[k] > 0.0f) atomicAdd(of + k, quanta_of(tallies, f.photon.w * f.shares[k]));
+#else
+    atomicAdd(tallies.exits + f.photon.cell, quanta_of(tallies, f.photon.w));
+#endif
+}
+
+// The parameters, with numbers of the inner loop in registers, which nvcc would read from constant memory at every use, just
+// when something waits for them; the strides it computes early from numbers that it has anyway.
 __device__ __forceinline__ Scene in_registers(Scene scene)
 {
 #ifndef GPUBIO_ON_CPU
-    scene.hx = __shfl_sync(~0u, scene.hx, 0);
-    scene.hy = __shfl_sync(~0u, scene.hy, 0);
-    scene.hz = __shfl_sync(~0u, scene.hz, 0);
     asm volatile("" : "+f"(scene.end), "+f"(scene.threshold));
     scene.stride_y = scene.nz + 2;
     scene.stride_x = (scene.ny + 2) * scene.stride_y;
@@ -129,7 +192,7 @@ __device__ __forceinline__ void find_medium(const Scene& scene, Flight* f)
 {
     f->m = medium_at(scene, f->photon.row, f->photon.cell);
 #if ANISOTROPY
-    f->place = __ldg(scene.places + f->photon.cell);
+    f->place = __ldg(scene.tensor_places + f->photon.cell);
     along_fibers(scene, f->place, f->photon.u, &f->m);
 #endif
 }
@@ -138,18 +201,30 @@ __device__ __forceinline__ void find_medium(const Scene& scene, Flight* f)
 __device__ __forceinline__ bool launch(
     const Scene& scene, const Photons& photons, const Tallies& tallies, unsigned int taken, Flight* f)
 {
+#if RECORD
+    f->item = photons.items[taken];
+    f->line = taken;
+    f->seen = 0;
+#else
     f->item = photons.first + taken;
+#endif
     f->slot = photons.first_slot + (taken < photons.rest ? 0u : 1u + (taken - photons.rest) / photons.batch_size);
     f->base = (f->slot * tallies.copies + blockIdx.x % tallies.copies) * tallies.slot_stride +
               (unsigned int)(f->item & 1u) * tallies.half_stride;
     f->random.begin(scene.seed, f->item);
+#if SHARED
+    f->shares = scene.shares + (size_t)pixel_of(scene, f->random) * scene.shared;
+    add_energy(scene, tallies, *f, LAUNCHED, 1.0f);
+#endif
     Vector at;
-    begin(scene, &f->random, &at, &f->photon.u);
+    begin_somewhere(scene, &f->random, &at, &f->photon.u);
     float lost;
     const bool inside = enter(scene, at, &f->photon, &lost);
-    if (lost > 0.0f) add_energy(tallies, *f, SPECULAR, lost);
-    if (!inside && lost < 1.0f) add_energy(tallies, *f, MISSED, 1.0f - lost);
+    if (lost > 0.0f) add_energy(scene, tallies, *f, SPECULAR, lost);
+    if (!inside && lost < 1.0f) add_energy(scene, tallies, *f, MISSED, 1.0f - lost);
     find_medium(scene, f);
+    f->ahead = mirrored(scene, f->photon.p, f->photon.u);
+    f->slow = slowness_of(f->photon.u);
     f->s = minus_log(f->random.uniform());
     f->dither = f->random.next();
     f->path = 0.0f;
@@ -163,37 +238,44 @@ __device__ __forceinline__ bool launch(
     return inside;
 }
 
-// Scatter at `q`, a path of `length` away in the same voxel.
-__device__ __forceinline__ void scatter(const Scene& scene, Flight* f, Vector q, float length)
+// Go on in the same voxel.
+__device__ __forceinline__ void go_on(Flight* f, float length)
 {
-    f->photon.p = q;
+    f->ahead = nearer(f->ahead, f->photon.u, length);
     f->path += length;
+}
+
+// Turn by a scattering angle.
+__device__ __forceinline__ void scatter(const Scene& scene, Flight* f)
+{
+    const Vector before = f->photon.u;
     const float chance = f->random.uniform();
     float ct = scattering_cosine(f->m.g, chance);
     float cp, sp;
     turn(f->random.next(), &cp, &sp);
 #if ANISOTROPY
-    const Vector around = turning_point(scene, f->place, f->photon.u, &ct, chance, &f->random);
+    const Vector around = turning_point(scene, f->place, before, &ct, chance, &f->random);
     const Vector after = turned(around, ct, cp, sp);
-    f->photon.u = beside_fibers(scene, f->place, f->photon.u, after, &f->m, &f->random);
+    f->photon.u = beside_fibers(scene, f->place, before, after, &f->m, &f->random);
 #else
-    f->photon.u = turned(f->photon.u, ct, cp, sp);
+    f->photon.u = turned(before, ct, cp, sp);
 #endif
+    f->ahead = turned_about(scene, f->ahead, before, f->photon.u);
+    f->slow = slowness_of(f->photon.u);
     f->s = minus_log(f->random.uniform());
 #if DETECT
     ++f->scatterings;
 #endif
 }
 
-// Go on to the voxel's face, a path of at most `length` away.
-__device__ __forceinline__ Face go_to_face(const Scene& scene, Flight* f, float length)
+// Go on to the voxel's face, the nearest of those that are `ways` away.
+__device__ __forceinline__ Face go_to_face(const Scene& scene, Flight* f, Vector ways, float length)
 {
     Face face;
-    Packet& photon = f->photon;
-    length = fminf(fmaxf(to_face(scene, photon.p, photon.u, &face.axis), 0.0f), length);
-    photon.p =
-        Vector{photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y, photon.p.z + length * photon.u.z};
-    f->path += length;
+    const Packet& photon = f->photon;
+    face.axis = ways.y < ways.x ? 1 : 0;
+    if (ways.z < fminf(ways.x, ways.y)) face.axis = 2;
+    go_on(f, length);
     f->s = fmaxf(f->s - length * f->m.mus, 0.0f);
     face.forward = part(photon.u, face.axis) > 0.0f;
     face.next = photon.cell + (face.forward ? stride_of(scene, face.axis) : -stride_of(scene, face.axis));
@@ -225,11 +307,9 @@ __device__ __forceinline__ void book(const Scene& scene, const Tallies& tallies,
     f->gate = gate_after(scene, f->gate, f->optical);
 #endif
     if (f->gate >= 0) {
-        const unsigned int amount = quanta(booked * tallies.scale, &f->dither);
-        unsigned long long* const place = tallies.path + (f->base + f->gate * tallies.gate_stride + f->photon.cell);
-        if (amount) atomicAdd(place, (unsigned long long)amount);
+        add_path(scene, tallies, f, booked);
     } else {
-        add_energy(tallies, *f, BEFORE, absorbed);
+        add_energy(scene, tallies, *f, BEFORE, absorbed);
     }
 }
 
@@ -258,7 +338,10 @@ __device__ __forceinline__ bool reflect_or_bend(const Scene& scene, Flight* f, c
             float ct;
             const float r = fresnel(fabsf(part(photon.u, face.axis)), f->m.n, n2, &ct);
             reflected = f->random.uniform() < r;
-            if (!reflected) photon.u = refracted(photon.u, face.axis, ct, f->m.n / n2);
+            if (!reflected) {
+                photon.u = refracted(photon.u, face.axis, ct, f->m.n / n2);
+                f->slow = slowness_of(photon.u);
+            }
         }
     }
     if (reflected) put(&photon.u, face.axis, -part(photon.u, face.axis));
@@ -271,7 +354,7 @@ __device__ __forceinline__ void list_photon(const Scene& scene, const Tallies& t
     const int cell = f.photon.cell;
     const int i = cell / scene.stride_x - 1, j = cell / scene.stride_y % (scene.ny + 2) - 1;
     const int k = cell % scene.stride_y - 1;
-    const Vector p = f.photon.p, u = f.photon.u;
+    const Vector u = f.photon.u, p = mirrored(scene, f.ahead, u);
     const Vector at{(float)i * scene.hx + p.x, (float)j * scene.hy + p.y, (float)k * scene.hz + p.z};
     const int detector = detector_at(scene.detectors, scene.detector_count, at);
     const unsigned int place = detector < 0 ? tallies.capacity : atomicAdd(tallies.detected, 1u);
@@ -284,91 +367,140 @@ __device__ __forceinline__ void list_photon(const Scene& scene, const Tallies& t
     for (int q = 0; q < scene.media_rows; ++q) line[DETECTED_NUMBERS + q] = f.paths[q];
 }
 
+#if RECORD == TRAILS
+__device__ __forceinline__ void note_vertex(const Trails& trails, const Scene& scene, const Flight& f, VertexKind kind)
+{
+    note_vertex(trails, scene, f.line, kind, f.photon, mirrored(scene, f.ahead, f.photon.u), f.m, f.path, f.optical);
+}
+
+// Note what happens at a face, on this side of it, and behind it where the grid is cyclic.
+__device__ __forceinline__ void note_face(
+    const Trails& trails, const Scene& scene, const Flight& f, const Face& face, bool reflected, bool bent, bool wrapped)
+{
+    const float h = edge_of(scene, face.axis);
+    Vector at = mirrored(scene, f.ahead, f.photon.u);
+    put(&at, face.axis, face.forward ? h : 0.0f);
+    const VertexKind kind = reflected              ? REFLECTED
+                            : face.row == OUTSIDE ? ESCAPED_AT
+                            : wrapped             ? LEFT
+                            : bent                ? BENT
+                                                  : CROSSED;
+    if (kind != CROSSED || trails.crossings)
+        note(trails, scene, f.line, kind, f.photon.cell, at, f.photon.w, f.optical);
+    if (kind != LEFT) return;
+    put(&at, face.axis, face.forward ? 0.0f : h);
+    note(trails, scene, f.line, JUMPED, face.next, at, f.photon.w, f.optical);
+}
+#endif
+
 // Trace photons from their starts to their ends; threads without one take the next. A turn of the loop that has nothing
 // more to do goes back to its head, where the threads of a warp meet again; steps with early returns in functions of
 // their own would make them meet in between, which costs some percent.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-    trace_photons(const Scene given_scene, const Photons photons, const Tallies given_tallies)
+    trace_photons(const Scene given_scene, const Photons photons, const Tallies given_tallies
+#if RECORD == SCORES
+        , const Scores record
+#elif RECORD == TRAILS
+        , const Trails record
+#endif
+    )
 {
     const Scene scene = in_registers(given_scene);
     const Tallies tallies = in_registers(given_tallies);
     Flight f{};
     Packet& photon = f.photon;
-    bool alive = false, due = false;  // a booking, since the packet has gone far enough
+    bool alive = false;
 #if DETECT
     f.paths = photons.paths + ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * scene.media_rows;
 #endif
     for (;;) {
-        // What comes next: a scattering event in this voxel, or else its face or a booking that is due.
+        // What comes next: a scattering event in this voxel, or else its face, or a booking, since the packet has gone far
+        // enough.
+        const Vector ways{f.ahead.x * f.slow.x, f.ahead.y * f.slow.y, f.ahead.z * f.slow.z};
+        const float to_face = fmaxf(fminf(fminf(ways.x, ways.y), ways.z), 0.0f);
         const float length = f.s * f.m.free_path;
-        const Vector q{
-            photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y, photon.p.z + length * photon.u.z};
-        const bool scatters = alive && !due && q.x >= 0.0f && q.x <= scene.hx && q.y >= 0.0f && q.y <= scene.hy &&
-                              q.z >= 0.0f && q.z <= scene.hz;
-        // The warp does what most of its threads wait for (crossing is a little dearer); the others' turn comes.
+        const bool due = f.path >= f.limit, scatters = alive && !due && length < to_face;
+        // The warp does what most of its threads wait for; the others' turn comes.
         const int scattering = threads_with(scatters), crossing = threads_with(alive && !scatters);
         if (threads_with(!alive) >= SPAWN || scattering + crossing == 0) {
             if (alive) continue;
             const unsigned int taken = atomicAdd(photons.counter, 1u);
             if (taken >= photons.count) return;
             alive = launch(scene, photons, tallies, taken, &f);
-            due = false;
+#if RECORD == TRAILS
+            if (alive) note_vertex(record, scene, f, START);
+#endif
             continue;
         }
-        if (2 * scattering >= 3 * crossing) {
+        if (THIN ? scattering >= crossing : 2 * scattering >= 3 * crossing) {
             if (!scatters) continue;
-            scatter(scene, &f, q, length);
-            due = f.path >= f.limit;
+            go_on(&f, length);
+#if RECORD == TRAILS
+            note_vertex(record, scene, f, SCATTERED);
+#endif
+            scatter(scene, &f);
             continue;
         }
         if (!alive || scatters) continue;
 
         Face face{0, photon.cell, OUTSIDE, false};
-        if (!due) face = go_to_face(scene, &f, length);
+        if (!due) face = go_to_face(scene, &f, ways, to_face);
+#if RECORD == SCORES
+        f.seen = add_scores(record, f.line, photon.cell, f.m.mus, f.path, f.scatterings, f.seen);
+#endif
         book(scene, tallies, &f);
         if (f.optical >= scene.end) {
-            add_energy(tallies, f, TRUNCATED, photon.w);
+            add_energy(scene, tallies, f, TRUNCATED, photon.w);
+#if RECORD == TRAILS
+            note_vertex(record, scene, f, TRUNCATED_AT);
+#endif
             alive = false;
             continue;
         }
         if (photon.w < scene.threshold) {  // Russian roulette
             if (f.random.uniform() < SURVIVAL) {
                 const float gained = photon.w * (1.0f / SURVIVAL - 1.0f);
-                atomicAdd(energy_of(tallies, f, ROULETTE), 0ull - quanta_of(tallies, gained));
+                take_energy(scene, tallies, f, ROULETTE, gained);
                 photon.w += gained;
             } else {
-                add_energy(tallies, f, ROULETTE, photon.w);
+                add_energy(scene, tallies, f, ROULETTE, photon.w);
+#if RECORD == TRAILS
+                note_vertex(record, scene, f, ROULETTE_AT);
+#endif
                 alive = false;
                 continue;
             }
         }
         f.limit = fminf((scene.end - f.optical) * f.m.per_n, f.m.reach);
-        if (due) {
-            due = false;
-            continue;
-        }
+        if (due) continue;
 
-        // Cross the face, be reflected at it, or escape; the next path begins at it.
-        const float h = edge_of(scene, face.axis);
+        // Cross the face, be reflected at it, or escape. Before a packet that stays lies the whole edge of a voxel.
         const int rule = behind_face(scene, photon.cell, &face);
-        if (reflect_or_bend(scene, &f, face, rule)) {
-            put(&photon.p, face.axis, face.forward ? h : 0.0f);
+#if RECORD == TRAILS
+        const Vector before = photon.u;
+#endif
+        const bool reflected = reflect_or_bend(scene, &f, face, rule);
+#if RECORD == TRAILS
+        const bool bent = photon.u.x != before.x || photon.u.y != before.y || photon.u.z != before.z;
+        note_face(record, scene, f, face, reflected, bent, rule == CYCLIC);
+#endif
+        put(&f.ahead, face.axis, edge_of(scene, face.axis));
+        if (reflected) {
 #if ANISOTROPY
             along_fibers(scene, f.place, photon.u, &f.m);
 #endif
             continue;
         }
         if (face.row == OUTSIDE) {
-            add_energy(tallies, f, ESCAPED, photon.w);
-            if (tallies.exits) atomicAdd(tallies.exits + photon.cell, quanta_of(tallies, photon.w));
+            add_energy(scene, tallies, f, ESCAPED, photon.w);
+            if (tallies.exits) add_exit(scene, tallies, f);
 #if DETECT
-            put(&photon.p, face.axis, face.forward ? h : 0.0f);
+            put(&f.ahead, face.axis, 0.0f);
             list_photon(scene, tallies, f);
 #endif
             alive = false;
             continue;
         }
-        put(&photon.p, face.axis, face.forward ? 0.0f : h);
         photon.cell = face.next;
         if (CONTINUOUS || ANISOTROPY || face.row != photon.row) {
             photon.row = face.row;

@@ -9,7 +9,7 @@ from napari.components import ViewerModel
 from napari.utils._proxies import PublicOnlyProxy
 
 from napari_gpubio.light.gui.plots import LAYERS, PlotWindow
-from napari_gpubio.light.gui.plots_layers import AT_RADIUS, BROAD, EMPTY, NO_MAP, NOTHING
+from napari_gpubio.light.gui.plots_layers import AT_RADIUS, BROAD, EMPTY, NO_MAP, NOTHING, TOO_FEW
 from napari_gpubio.light.gui.request import DisplayOptions, display_layers
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
@@ -43,7 +43,14 @@ def plot(window, result, tab=2, **options):
 
 
 def curves(pane):
-    return {name.removesuffix(" ± standard error"): drawn for name, drawn in drawn_curves(pane.plot).items()}
+    """Curves by name, what is drawn dashed put together with the rest."""
+    drawn = drawn_curves(pane.plot)
+    whole = {name.removesuffix(" ± standard error"): both for name, both in drawn.items() if TOO_FEW not in name}
+    for name, (_, dashed) in drawn.items():
+        if (solid := name.removesuffix(f", {TOO_FEW}")) != name:
+            x, y = whole[solid]
+            whole[solid] = x, np.where(np.isnan(y), dashed, y)
+    return whole
 
 
 def bands(pane):
@@ -54,6 +61,19 @@ def bands(pane):
 def borders(pane):
     lines = [item for item in pane.plot.getPlotItem().items if isinstance(item, pyqtgraph.InfiniteLine)]
     return {round(line.value(), 6): line.label.toPlainText() for line in lines}
+
+
+def test_what_few_photons_have_seen_is_dashed_and_without_a_band(window, traced):
+    """The line is drawn where its error is at most half of it, and goes on dashed where that is not so."""
+    plot(window, traced)
+    drawn = drawn_curves(window.radial.plot)
+    (solid,), (dashed,) = ([y for name, (_, y) in drawn.items() if (TOO_FEW in name) == few] for few in (False, True))
+    fluence = traced.fluence_rz()
+    trusted = fluence.trusted[:-1, 0]
+    assert 3 < trusted.sum() < len(trusted) - 3
+    np.testing.assert_array_equal(np.isfinite(solid), trusted)
+    assert np.isfinite(dashed)[~trusted & (fluence.value[:-1, 0] > 0)].all()
+    assert not np.isfinite(dashed)[:2].any()
 
 
 def test_without_a_result_it_says_what_to_do(window):

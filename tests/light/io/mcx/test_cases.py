@@ -1,5 +1,6 @@
 """MCX's conventions turned into ours and back: origin, unit, faces, gates; what is refused."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -98,11 +99,13 @@ def test_settings(read):
     [
         ({"DoMismatch": 1}, "without specular loss"),
         ({"RNGSeed": -1}, "seed from the clock"),
-        ({"OutputType": "J"}, "OutputType 'j' is not made"),
+        ({"OutputType": "M"}, "OutputType 'm' is not made"),
+        ({"OutputType": "J"}, "those detected are replayed"),
         ({"DoNormalize": 0}, "per launched photon all the same"),
         ({"DoDCS": True}, "momentum transfer"),
         ({"BCFlags": "______001000"}, "Whole faces cannot be detectors"),
-        ({"DebugFlag": "M"}, "Not used here: Session.DebugFlag"),
+        ({"DebugFlag": "MP"}, "DebugFlag M: the ways of"),
+        ({"ReplayDet": 2}, "Not used here: Session.ReplayDet"),
     ],
 )
 def test_what_is_left_out_is_noted(read, session, words):
@@ -147,7 +150,8 @@ def test_what_is_left_out_is_noted(read, session, words):
         (case(Session={"Photons": 0}), "photons is 0"),
         (case(Session={"Photons": "many"}), "Session.Photons is 'many'; give a number"),
         (case(Session={"Photons": 10**400}), "give a number"),
-        (case(Session={"RNGSeed": "base.mch"}), "a replay of photons"),
+        (case(Session={"RNGSeed": "base.mch"}), "'base.mch', a replay of photons from seeds of another program"),
+        (case(Optode={"Source": {"Pos": [29, 29, 0], "Dir": [0, 0, 1], "Frequency": -1e8}}), "Frequency is -1e"),
         (case(Session={"BCFlags": "xyz"}), "BCFlags is 'xyz'"),
         (case(Session={"BCFlags": "c_____"}), "only one face of axis i is cyclic"),
         (case(Session={"DoMismatch": "yes"}), "give a number"),
@@ -240,7 +244,7 @@ def test_all_numbers_there_and_back(tmp_path):
         assert (*a.position_mm, a.radius_mm) == pytest.approx((*b.position_mm, b.radius_mm))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("fiber", "cylinder", "normal_cone")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("fiber", "cylinder", "normal_cone", "volume")])
 def test_sources_there_and_back(tmp_path, kind):
     given = source(kind)
     found = back(tmp_path, domain(), given, LightSettings(), ()).source
@@ -252,6 +256,31 @@ def test_sources_there_and_back(tmp_path, kind):
         np.testing.assert_allclose(found.frame(), given.frame(), atol=1e-9)
     if given.pattern is not None:
         np.testing.assert_allclose(found.pattern, given.pattern)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("direction", [(0, 0, 1), (0, -1, 0), (-1, 0, 0)])
+def test_a_volume_there_and_back(tmp_path, direction, mirrored):
+    """Every cell emits as much at the same place of the grid, however its axes lie."""
+    given = domain(np.diag([-0.3 if mirrored else 0.3, 0.3, 0.3, 1.0]))
+    emission = np.random.default_rng(3).random((2, 3, 4))
+    box = Source(
+        kind="volume", position_mm=given.grid_to_world((0.6, 0.6, 0.9)), direction=direction, pattern=emission,
+        width_axis=(0, 0, 1) if direction != (0, 0, 1) else (0, 1, 0), width_mm=0.6, height_mm=0.9, length_mm=1.2,
+    )  # fmt: skip
+    found = back(tmp_path, given, box, LightSettings(), ())
+
+    def places(source, volume):
+        cells = np.argwhere(np.ones(source.pattern.shape))
+        sizes = (source.width_mm, source.height_mm, source.length_mm)
+        from_middle = ((cells + 0.5) / source.pattern.shape - 0.5) * sizes
+        at = volume.world_to_grid(np.asarray(source.position_mm) + from_middle @ source.frame())
+        return {tuple(np.round(place, 6) + 0.0): value for place, value in zip(at, source.pattern.ravel(), strict=True)}
+
+    assert places(found.source, found.domain) == pytest.approx(places(box, given))
+    tilted = dataclasses.replace(box, direction=(0.2, -0.4, 1.0))
+    with pytest.raises(InvalidInput, match="cells of one voxel along the axes"):
+        write_mcx(tmp_path / "case.json", given, tilted, LightSettings())
 
 
 @pytest.mark.parametrize("direction", [(0, 0, 1), (0, 0, -1), (0.2, -0.4, 1.0), (1, 0, 0)])

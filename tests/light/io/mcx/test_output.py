@@ -113,7 +113,8 @@ def test_photons_can_be_given_and_other_results_come_beside(folder):
 @pytest.mark.parametrize(
     ("session", "arguments", "named"),
     [
-        ({"OutputType": "J"}, (), r"Session\.OutputType is 'j', which is not made here"),
+        ({"OutputType": "M"}, (), r"Session\.OutputType is 'm', which is not made here"),
+        ({"OutputType": "rf"}, (), r"Session\.OutputType is 'r'; give a modulation frequency"),
         ({"OutputFormat": "mc2"}, (), r"Session\.OutputFormat is 'mc2', which is not written here"),
         ({}, ("--seed", "3"), "has its own seed; leave --seed out"),
         ({}, ("--position", "1", "2", "3"), "has its own position"),
@@ -131,3 +132,73 @@ def test_what_cannot_be_done_is_said_before_the_run(folder, session, arguments, 
 def test_an_id_leads_to_no_other_folder(folder):
     case, result = simulated(folder, ID="../../elsewhere")
     assert write_mcx_output(folder, case, result)[0] == folder / "elsewhere.jnii"
+
+
+# -- what takes photons that are traced again -------------------------------------------------------------------------
+
+
+def replayed_run(folder, *, detectors=1, **session):
+    """Run a file from the shell; returns the volume, the case, and what the API gives for the same."""
+    content = root(**session)
+    content["Optode"]["Source"]["Frequency"] = 2e8
+    content["Optode"]["Detector"] += [{"Pos": [2, 5.5, 0], "R": 1.5}] * (detectors - 1)
+    file = written(folder, content)
+    assert run(str(file), "--device", "cpu") == 0
+    case = read_mcx(file)
+    result = simulate(case.domain, case.source, case.settings, detectors=case.detectors, device="cpu")
+    return decode_array(loaded(folder / "slab.jnii")["NIFTIData"], "data"), case, result
+
+
+@pytest.mark.parametrize("detectors", [1, 2])
+def test_paths_of_the_detected_light_are_those_of_the_list(folder, detectors):
+    """J of MCX is a path in mm per detected weight: all of it together is the mean path."""
+    volume, _, result = replayed_run(folder, detectors=detectors, OutputType="jacobian", Photons=6000)
+    found = result.detected
+    assert volume.shape == (10, 11, 6, 4)
+    weight = found.weight.astype(float)
+    assert volume.sum(dtype=float) == pytest.approx(weight @ found.path_mm.sum(axis=1) / weight.sum(), rel=1e-5)
+    early = found.time_ns < 0.5
+    gate = weight[early] @ found.path_mm[early].sum(axis=1) / weight.sum()
+    assert volume[..., 0].sum(dtype=float) == pytest.approx(gate, rel=1e-5)
+    assert (volume >= 0).all()
+
+
+def test_scattering_of_the_detected_light_is_counted(folder):
+    """P of MCX: events per detected weight, times the voxel's edge of 2 mm."""
+    volume, _, result = replayed_run(folder, OutputType="P", Photons=6000)
+    found = result.detected
+    weight = found.weight.astype(float)
+    assert volume.sum(dtype=float) == pytest.approx(2.0 * (weight @ found.scatterings) / weight.sum(), rel=1e-4)
+
+
+def test_amplitude_and_phase_lag_of_all_detected_light(folder):
+    volume, case, result = replayed_run(folder, detectors=2, OutputType="rf", Photons=6000)
+    assert case.frequency_mhz == pytest.approx(200.0)
+    found = result.detected
+    signal = found.weight * np.exp(-2e-3j * np.pi * 200.0 * found.time_ns)
+    expected = -(signal @ found.path_mm.sum(axis=1)) / signal.sum()
+    assert volume.shape == (10, 11, 6, 2)
+    sums = volume.sum(axis=(0, 1, 2), dtype=float)
+    assert sums == pytest.approx([expected.real, -expected.imag], rel=1e-4)
+    assert sums[1] < 0  # what absorbs takes late light away
+
+
+def test_replay_needs_detectors(folder):
+    content = root(OutputType="J")
+    content["Optode"]["Detector"] = []
+    with pytest.raises(InvalidInput, match="there are no detectors"):
+        run(str(written(folder, content)), "--device", "cpu")
+
+
+def test_trajectories_are_written_where_they_are_wanted(folder):
+    file = written(folder, root(DebugFlag="M", Photons=50))
+    assert run(str(file), "--device", "cpu") == 0
+    ways = loaded(folder / "slab_traj.jdat")["MCXData"]["Trajectory"]
+    photons, places, weights = (decode_array(ways[name], name) for name in ("photonid", "p", "w0"))
+    assert len(photons) == len(places) == len(weights)
+    assert photons.dtype == np.uint32
+    assert set(photons) == set(range(50))
+    first = np.flatnonzero(np.diff(photons, prepend=-1.0))
+    np.testing.assert_allclose(places[first], np.tile([5, 5.5, 0], (50, 1)), atol=2e-3)  # voxels, from the corner
+    assert (weights > 0).all()
+    assert (weights <= 1).all()

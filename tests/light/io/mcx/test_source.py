@@ -97,6 +97,7 @@ def test_an_array_of_beams(read):
     assert (found.width_mm, found.height_mm, found.position_mm) == (30, 20, (44, 39, 0))
 
 
+EVERY_SIDE = [0, 0, 1, "_NaN_"]
 PATTERN = {"Type": "pattern", "Pattern": {"Nx": 3, "Ny": 2, "Data": [0, 1, 2, 3, 4, 5]}}
 
 
@@ -129,6 +130,21 @@ def test_a_pattern_as_an_array(read):
     assert any("row-major" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("as_array", [False, True])
+def test_a_pattern_in_a_volume(read, as_array):
+    """MCX: cell (ix, iy, iz), number ix + Nx (iy + Ny iz), is the voxel at Pos + (ix, iy, iz)."""
+    cells = np.arange(1.0, 25.0).reshape(2, 3, 4)
+    data = {"Nx": 2, "Ny": 3, "Nz": 4, "Data": cells.ravel(order="F").tolist()}
+    pattern = encode_array(cells) if as_array else data
+    root = with_source(Type="pattern3d", Pos=[10, 20, 30], Dir=EVERY_SIDE, Param1=[2, 3, 4], Pattern=pattern)
+    root["Domain"]["LengthUnit"] = 0.5
+    found = read(root).source
+    assert (found.kind, found.width_mm, found.height_mm, found.length_mm) == ("volume", 1.0, 1.5, 2.0)
+    assert found.position_mm == (5.5, 10.75, 16.0)
+    np.testing.assert_array_equal(found.frame(), np.eye(3))
+    np.testing.assert_array_equal(found.pattern, cells)
+
+
 def test_a_list_of_one_source_and_its_weight(read):
     found = read(with_source(Pos=[[29, 29, 0, 2]], Dir=[[0, 0, 1, 0]]))
     assert found.source.position_mm == (29, 29, 0)
@@ -139,7 +155,12 @@ def test_a_list_of_one_source_and_its_weight(read):
     ("fields", "words"),
     [
         ({"Type": "fourierx", "Param1": [9, 0, 0, 2]}, "type 'fourierx' .a modulated rectangle.*does not have"),
-        ({"Type": "pattern3d"}, "a pattern in a volume"),
+        ({"Type": "pattern3d"}, "a volume that shines along a direction.*_NaN_ there"),
+        ({"Type": "pattern3d", "Dir": EVERY_SIDE}, "give the cells of the volume along x, y and z"),
+        ({"Type": "pattern3d", "Dir": EVERY_SIDE, "Param1": [1, 2, 3], "Pattern": {"Nx": 1, "Ny": 3, "Nz": 2}},
+         "Nx, Ny, Nz = .1, 3, 2., and Param1 is .1, 2, 3."),
+        ({"Type": "pattern3d", "Dir": EVERY_SIDE, "Param1": [2, 1, 1],
+          "Pattern": encode_array(np.ones((1, 2, 1)))}, "make them equal"),
         ({"Type": "hyperboloid"}, "radius_mm is 0"),
         ({"Type": "zgaussian"}, "angle_sd_deg is 0"),
         ({"Type": "slit", "Param1": [9, 0, 0], "Param2": [0.1]}, "collimated slits only"),
@@ -157,16 +178,20 @@ def test_a_list_of_one_source_and_its_weight(read):
         ({"Type": "planar", "Param1": [9, 0, 0]}, "is zero or too long"),
         ({"Type": "slit", "Dir": [0, 0, 1, "_NaN_"]}, "give the line as a vector"),
         (PATTERN | {"Param1": [9, 0, 0, 3], "Param2": [0, 9, 0, 3]}, "make them the same"),
-        (PATTERN | {"Param1": [9, 0, 0, 3], "Param2": [0, 9, 0, 2], "SrcNum": 3}, "several patterns at once"),
+        (PATTERN | {"Param1": [9, 0, 0, 3], "Param2": [0, 9, 0, 2], "SrcNum": 3}, "give a list of 18 numbers"),
         ({"Type": "pattern", "Param1": [9, 0, 0, 2], "Param2": [0, 9, 0, 2]}, "Nx is missing"),
         ({"Type": "pattern", "Param1": [9, 0, 0, 1], "Param2": [0, 9, 0, 1],
           "Pattern": {"Nx": 1, "Ny": 1, "Data": "p.bin"}}, "in the file 'p.bin'"),
-        ({"Pos": [[1, 1, 1], [2, 2, 2]]}, "has 2 sources"),
         ({"Pos": [1, 1]}, "3 to 4 numbers"),
         ({"Dir": [0, 0, 0]}, "direction is .0, 0, 0."),
         ({"Dir": [0, 0, "_NaN_"]}, "three finite numbers"),
         ({"Type": 3}, "give a text"),
-        ({"AngleInverseCDF": [0, 0.1, 1]}, "launch angles of its own"),
+        ({"AngleInverseCDF": [0, 0.2, 0.1]}, "fall from 36 to 18 degrees"),
+        ({"AngleInverseCDF": [0, 1.1]}, "from 0 to 180 degrees"),
+        ({"AngleInverseCDF": [0.1]}, "has 1 launch angles; give 2"),
+        ({"AngleInverseCDF": "x"}, "give a list of"),
+        ({"AngleInverseCDF": [0, 0.1], "Type": "isotropic", "Dir": [0, 0, 1, 2]}, "counts angles from where"),
+        ({"AngleInverseCDF": [0, 0.1], "Type": "hyperboloid", "Param1": [3, 20, 8]}, "type 'hyperboloid'"),
     ],
 )  # fmt: skip
 def test_sources_without_a_counterpart(read, fields, words):

@@ -1,0 +1,46 @@
+"""Forward models of fNIRS and diffuse optical tomography: how each pair's optical density changes with absorption.
+
+From a probe file and a segmented head to sparse matrices, with errors::
+
+    head = light.forward.Head(labels=labels, affine=affine, tissues=light.forward.head_tissues("Cassano 2019"))
+    probe = light.forward.register(light.forward.read_probe("probe.snirf"), landmarks_mm=landmarks_of_the_head)
+    model = light.forward.forward_model(head, probe, labels=("gray matter",))
+    model.matrix(760)  # mean path lengths, mm, pairs by voxels
+"""
+
+from napari_gpubio.light.forward.io import Surface, write_adot, write_model, write_npz
+from napari_gpubio.light.forward.model import (
+    Head,
+    Pair,
+    Probe,
+    TabulatedTissue,
+    head_names,
+    head_tissues,
+    read_probe,
+)
+from napari_gpubio.light.forward.place import Placement, place, register
+from napari_gpubio.light.forward.result import ForwardModel, WavelengthModel
+from napari_gpubio.light.forward.run import forward_model, forward_model_steps
+from napari_gpubio.light.forward.settings import ForwardSettings
+
+__all__ = [
+    "ForwardModel",
+    "ForwardSettings",
+    "Head",
+    "Pair",
+    "Placement",
+    "Probe",
+    "Surface",
+    "TabulatedTissue",
+    "WavelengthModel",
+    "forward_model",
+    "forward_model_steps",
+    "head_names",
+    "head_tissues",
+    "place",
+    "read_probe",
+    "register",
+    "write_adot",
+    "write_model",
+    "write_npz",
+]

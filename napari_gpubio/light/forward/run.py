@@ -1,0 +1,245 @@
+"""From a head, a probe and settings to a forward model: a simulation of each optode, then products of all pairs.
+
+Every optode is a source once for each wavelength, detectors too (by reciprocity), so that S sources and D detectors
+take S + D simulations, not S times D. Their fluence stays on the device (`napari_gpubio.light.kernels.pairs`).
+"""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
+from napari_gpubio.light.forward.model import Head, Probe, labels_named
+from napari_gpubio.light.forward.place import Placement, place
+from napari_gpubio.light.forward.result import ForwardModel, WavelengthModel
+from napari_gpubio.light.forward.settings import ForwardSettings
+from napari_gpubio.light.forward.work import State, Work, inside_at
+from napari_gpubio.light.kernels.pairs.store import TissueVoxels
+from napari_gpubio.light.model import Domain
+
+Array = npt.NDArray[Any]
+_MOST_NAMED = 6
+_COARSE = 2.0  # voxels over transport mean free paths, from which on it is said
+_CLOSE = "Within three transport mean free paths of an optode, and in CSF, a row is only indicative."
+
+
+def forward_model(
+    head: Head,
+    probe: Probe | Placement,
+    settings: ForwardSettings | None = None,
+    *,
+    labels: Iterable[int | str] | None = None,
+    mask: Array | None = None,
+    device: str | Device = "auto",
+    resume: ForwardModel | None = None,
+    progress: Callable[[Step], object] | None = None,
+) -> ForwardModel:
+    """Forward model of a probe on a head; see `forward_model_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light
+    >>> phantom = light.phantom.load_head_phantom()
+    >>> head = light.forward.Head(
+    ...     labels=phantom.labels, affine=phantom.affine, tissues=light.forward.head_tissues()
+    ... )
+    >>> probe = light.forward.Probe(
+    ...     sources=("S1",), source_positions_mm=[(-45, 0, 75)],
+    ...     detectors=("D1",), detector_positions_mm=[(-45, 25, 75)], wavelengths_nm=(760,),
+    ... )
+    >>> few = light.forward.ForwardSettings(photons=4000)
+    >>> model = light.forward.forward_model(head, probe, few, labels=(4,), device="cpu")
+    >>> model.matrix(760).shape[0], model.channels
+    (1, ('S1D1',))
+    """
+    steps = forward_model_steps(head, probe, settings, labels=labels, mask=mask, device=device, resume=resume)
+    return drive(steps, progress)
+
+
+def forward_model_steps(
+    head: Head,
+    probe: Probe | Placement,
+    settings: ForwardSettings | None = None,
+    *,
+    labels: Iterable[int | str] | None = None,
+    mask: Array | None = None,
+    device: str | Device = "auto",
+    resume: ForwardModel | None = None,
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, ForwardModel]:
+    """Simulate every optode of a probe at every wavelength, and make the rows of all pairs, step by step.
+
+    Parameters
+    ----------
+    head
+        Labels and tissues.
+    probe
+        Sources and detectors in the world of the head (see `register`), which are placed on its scalp; or those that
+        `place` has placed.
+    settings
+        Photons and what is kept; see `ForwardSettings`.
+    labels
+        Labels whose voxels are the columns, by number or name (``("gray matter", 5)``); None: all.
+    mask
+        Only voxels of these labels where this is not 0, shape (X, Y, Z).
+    device
+        See `napari_gpubio.core.device.choose_device`; several GPUs share the optodes, the first holds their fluence.
+    resume
+        A model that was stopped, of the same head, probe and settings, in the same process: only optodes that it lacks
+        are simulated.
+    stop
+        Set it to stop early; pairs whose optodes are done have their rows, and ``complete`` is False.
+
+    Raises
+    ------
+    InvalidInput
+        If an optode is not at the scalp, a tissue is not known at a wavelength, no voxel is chosen, or there is too
+        little memory.
+    """
+    settings, chosen_device = settings or ForwardSettings(), choose_device(device)
+    wavelengths = _wavelengths(probe.probe if isinstance(probe, Placement) else probe, settings)
+    first = head.at(wavelengths[0])
+    voxels = TissueVoxels(first)
+    domains = [first.with_optics(head.media(wavelength)) for wavelength in wavelengths]
+    placement = probe if isinstance(probe, Placement) else place(probe, first)
+    kept = placement.probe.within(settings.longest_mm or None)
+    placement = dataclasses.replace(placement, probe=kept)
+    work = Work(
+        head=head, domain=first, placement=placement, settings=settings, device=chosen_device, stop=stop,
+        voxels=voxels, wanted=labels_named(first, labels), mask=mask,
+    )  # fmt: skip
+    columns = chosen_columns(voxels, first, work.wanted, mask)
+    state = _state_of(resume, work.key(wavelengths, domains))
+    clock, notes = RunClock(_seconds(resume)), [*placement.probe.notes, _CLOSE]
+    total = work.photons * len(work.optodes) * len(wavelengths)
+    message = f"photons of {len(work.optodes)} optodes"
+    for wavelength, domain in zip(wavelengths, domains, strict=True):
+        if wavelength in state.parts:
+            continue
+        before = work.photons * len(work.optodes) * len(state.parts)
+        for done in work.simulate(domain, state):
+            yield Step(before + done, total, f"{message} at {wavelength:g} nm")
+        whole = len(state.open_store.done) == len(work.optodes)
+        yield Step(before + work.photons * len(state.open_store.done), total, f"products of pairs at {wavelength:g} nm")
+        part = work.products(domain, state, columns, wavelength)
+        if not whole:
+            return _result(work, state, part, clock, notes)
+        state.parts[wavelength] = part
+        state.close_store()
+    return _result(work, state, None, clock, notes)
+
+
+def chosen_columns(
+    voxels: TissueVoxels, domain: Domain, labels: Sequence[int], mask: Array | None
+) -> npt.NDArray[np.int64] | None:
+    """Places of the columns among the tissue's voxels; None: all of them.
+
+    Raises
+    ------
+    InvalidInput
+        If the mask has another shape, or no voxel of the labels is in it.
+    """
+    if mask is None and set(labels) == set(domain.labels_present):
+        return None
+    wanted = np.zeros(len(voxels), np.bool_)
+    for label, part in zip(domain.labels_present, voxels.slices, strict=True):
+        wanted[part] = label in labels
+    if mask is not None:
+        if np.shape(mask) != domain.shape:
+            raise InvalidInput(f"the mask has shape {np.shape(mask)} and the labels {domain.shape}; make them the same")
+        wanted &= (np.asarray(mask) != 0).ravel()[voxels.flat]
+    if not wanted.any():
+        raise InvalidInput(
+            f"no voxel of label {', '.join(map(str, labels))} is in the mask; choose other labels or another mask"
+        )
+    return np.flatnonzero(wanted)
+
+
+def _wavelengths(probe: Probe, settings: ForwardSettings) -> tuple[float, ...]:
+    wavelengths = settings.wavelengths_nm or probe.wavelengths_nm
+    if not wavelengths:
+        raise InvalidInput("the probe has no wavelengths; give wavelengths_nm (--wavelengths) in the settings")
+    if len(set(wavelengths)) < len(wavelengths):
+        raise InvalidInput(f"a wavelength occurs twice in {', '.join(f'{w:g}' for w in wavelengths)}; give each once")
+    return wavelengths
+
+
+def _state_of(resume: ForwardModel | None, key: str) -> State:
+    if resume is None:
+        return State(key)
+    if not isinstance(resume.state, State):
+        raise InvalidInput("the model to resume has no state; only one that was stopped in this process has")
+    if resume.state.key != key:
+        raise InvalidInput("the model to resume is of another head, probe, settings or device; begin anew")
+    return resume.state
+
+
+def _seconds(resume: ForwardModel | None) -> float:
+    return 0.0 if resume is None else float(resume.parameters.get("seconds", 0.0))
+
+
+def _result(
+    work: Work, state: State, unfinished: WavelengthModel | None, clock: RunClock, notes: list[str]
+) -> ForwardModel:
+    domain, voxels, complete = work.domain, work.voxels, unfinished is None
+    columns = chosen_columns(voxels, domain, work.wanted, work.mask)
+    parts = (*state.parts.values(), *(() if unfinished is None else (unfinished,)))
+    model = ForwardModel(
+        head=work.head,
+        placement=work.placement,
+        pairs=work.placement.probe.all_pairs,
+        labels=domain.labels_present,
+        label_names=tuple(domain.medium(label).name for label in domain.labels_present),
+        voxels=voxels.flat if columns is None else voxels.flat[columns],
+        parts=parts,
+        settings=work.settings,
+        complete=complete,
+        parameters={
+            "software": f"napari-gpubio {__version__}",
+            "settings": dataclasses.asdict(work.settings),
+            "photons": work.photons,
+            "optodes": len(work.optodes),
+            "device": work.device.describe(),
+            "seconds": round(clock.seconds, 3),
+        },
+        notes=tuple(notes),
+        state=None if complete else state,
+    )
+    return dataclasses.replace(model, notes=(*model.notes, *_coarse(work), *_findings(model)))
+
+
+def _coarse(work: Work) -> Iterator[str]:
+    """A sentence where voxels are large against the paths between scatterings at an optode."""
+    edge = float(work.domain.voxel_sizes_mm.max())
+    places = zip(work.placement.probe.positions_mm, work.placement.directions, strict=True)
+    media = (work.domain.medium_at(inside_at(work.domain, *place)) for place in places)
+    shortest = min(1.0 / (medium.mua_per_mm + medium.musp_per_mm) for medium in media)
+    if edge > _COARSE * shortest:
+        yield (
+            f"Voxels of {edge:g} mm are large against the transport mean free path of {shortest:.2g} mm below an "
+            "optode: paths may be off by tens of percent. Take voxels of half the size."
+        )
+
+
+def _findings(model: ForwardModel) -> Iterator[str]:
+    """What to know about a model's numbers."""
+    if close := [name for name, is_close in zip(model.channels, model.parts[0].close, strict=True) if is_close]:
+        more = f" and {len(close) - _MOST_NAMED} more" if len(close) > _MOST_NAMED else ""
+        yield (
+            f"Source and detector of {', '.join(close[:_MOST_NAMED])}{more} are too close for an adjoint Jacobian, "
+            "less than six transport mean free paths or five voxels: their rows are 0 and their errors infinite."
+        )
+    if dark := model.unreached():
+        more = f" and {len(dark) - _MOST_NAMED} more" if len(dark) > _MOST_NAMED else ""
+        yield (
+            f"Too little light goes from source to detector of {', '.join(dark[:_MOST_NAMED])}{more}: their rows are 0 "
+            "and their errors infinite. Simulate more photons, or leave pairs out that are far apart."
+        )

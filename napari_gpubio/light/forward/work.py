@@ -1,0 +1,273 @@
+"""The work of a forward model at one wavelength: the simulation of each optode, and the products of all pairs."""
+
+import functools
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.chunks import advance_in_pieces, within_memory
+from napari_gpubio.core.device import CPU, Device, free_gpu_pool, free_memory_bytes
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.numbers import memory_text, position_text
+from napari_gpubio.light.batches import FIRST_CHUNK, joined
+from napari_gpubio.light.forward.model import Head
+from napari_gpubio.light.forward.place import Placement
+from napari_gpubio.light.forward.products import Products, wavelength_model
+from napari_gpubio.light.forward.result import WavelengthModel
+from napari_gpubio.light.forward.settings import ForwardSettings
+from napari_gpubio.light.kernels.pairs.store import FluenceStore, TissueVoxels
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
+from napari_gpubio.light.model import OUTSIDE, Domain
+from napari_gpubio.light.reciprocity import Shell, shells_around
+from napari_gpubio.light.run import check_source
+from napari_gpubio.light.source import Source, Vector
+from napari_gpubio.light.surface import above_surface, label_at
+
+Array = npt.NDArray[Any]
+_WAIT_SECONDS = 0.1  # between looks at the photons that are done
+_ONE_LAUNCH = 1 << 24  # photons of a GPU's first chunk: an optode takes a fraction of a second
+_INWARD_MM = 1e-6
+
+
+@dataclass(eq=False)
+class State:
+    """What is done: whole wavelengths, and the fluence of the optodes of the one that is not whole."""
+
+    key: str
+    parts: dict[float, WavelengthModel] = field(default_factory=dict)
+    store: FluenceStore | None = None
+    shells: dict[int, tuple[Shell, ...]] = field(default_factory=dict)  # of optodes, at that wavelength
+
+    @property
+    def open_store(self) -> FluenceStore:
+        """The store of the wavelength that is worked on."""
+        if self.store is None:
+            raise RuntimeError("no store is open")
+        return self.store
+
+    def close_store(self) -> None:
+        """Let the fluence of a wavelength go."""
+        if self.store is not None:
+            self.store.close()
+        self.store = None
+        self.shells.clear()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Work:
+    """What is done for each wavelength."""
+
+    head: Head
+    domain: Domain  # at the first wavelength
+    placement: Placement
+    settings: ForwardSettings
+    device: Device
+    stop: threading.Event | None
+    voxels: TissueVoxels
+    wanted: tuple[int, ...]  # labels of the columns
+    mask: Array | None
+
+    @functools.cached_property
+    def backend(self) -> ModuleType:
+        """The module of the device."""
+        if self.device.is_gpu:
+            from napari_gpubio.light.kernels.pairs import gpu
+
+            return gpu
+        from napari_gpubio.light.kernels.pairs import cpu
+
+        return cpu
+
+    @property
+    def photons(self) -> int:
+        """Photons of an optode."""
+        return self.settings.groups * self.settings.group_size(self.device.kind)
+
+    @functools.cached_property
+    def optodes(self) -> tuple[int, ...]:
+        """Optodes that are in a pair, sources first."""
+        probe = self.placement.probe
+        sources = {pair.source for pair in probe.all_pairs}
+        detectors = {len(probe.sources) + pair.detector for pair in probe.all_pairs}
+        return *sorted(sources), *sorted(detectors)
+
+    def key(self, wavelengths: Sequence[float], domains: Sequence[Domain]) -> str:
+        """Fingerprint of everything that a model depends on."""
+        s, p = self.settings, self.placement
+        words = (
+            repr(s),
+            self.photons,
+            self.device.kind,
+            tuple(wavelengths),
+            p.probe.all_pairs,
+            self.wanted,
+            [d.media for d in domains],
+        )
+        found = hashlib.sha256(repr((*words, self.head.outside_n)).encode())
+        for array in (domains[0].labels, domains[0].affine, p.probe.positions_mm, p.directions, self.mask):
+            found.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()
+
+    def source(self, domain: Domain, optode: int) -> Source:
+        """The source that stands for an optode."""
+        point, direction = self.placement.probe.positions_mm[optode], self.placement.directions[optode]
+        kind = self.kind(optode)
+        start = above_surface(domain.affine, point, direction)
+        if kind != "pencil":
+            start = inside_at(domain, point, direction)
+        return self.settings.source(kind, _vector(start), _vector(direction))
+
+    def kind(self, optode: int) -> str:
+        """What an optode is, one of `settings.OPTODES`."""
+        is_source = optode < len(self.placement.probe.sources)
+        return self.settings.sources if is_source else self.settings.detectors
+
+    # -- photons ------------------------------------------------------------------------------------------------------
+
+    def simulate(self, domain: Domain, state: State) -> Iterator[int]:
+        """Simulate the optodes that are not done; yields photons done at this wavelength."""
+        first = self._problem(domain, self.optodes[0], None)
+        if state.store is None:
+            state.store = self._new_store(first)
+        waiting = [optode for optode in self.optodes if optode not in state.store.done]
+        ready = self.photons * (len(self.optodes) - len(waiting))
+        devices = [Device("cuda", (index,)) for index in self.device.indices] if self.device.is_gpu else [CPU]
+        photons, halt = dict.fromkeys(waiting, 0), threading.Event()
+        busy: dict[Future[None], Device] = {}
+        with ThreadPoolExecutor(len(devices) + 1, thread_name_prefix="napari-gpubio") as pool:
+            shells = pool.submit(self._find_shells, domain, state.shells, halt)
+            try:
+                while waiting or busy:
+                    if self.stop is not None and self.stop.is_set():
+                        waiting.clear()
+                        halt.set()
+                    free = [one for one in devices if one not in busy.values()]
+                    for one in free[: len(waiting)]:
+                        optode = waiting.pop(0)
+                        task = pool.submit(
+                            self._trace, self._problem(domain, optode, first), optode, state.store, one, photons, halt
+                        )
+                        busy[task] = one
+                    for task in wait(busy, timeout=_WAIT_SECONDS, return_when=FIRST_COMPLETED).done:
+                        del busy[task]
+                        task.result()
+                    if shells.done():
+                        shells.result()  # which raises what went wrong there
+                    yield ready + sum(photons.values())
+            finally:
+                halt.set()  # so that no worker goes on for a caller that is gone
+
+    def _new_store(self, problem: VoxelProblem) -> FluenceStore:
+        """An empty store, once it is sure that everything fits."""
+        rows, groups = len(self.placement.probe.names), self.settings.groups
+        size = FluenceStore.bytes_of(len(self.voxels), rows, groups)
+        needed = size + self.backend.run_bytes(problem)
+        free_gpu_pool(self.device)
+        if needed > (free := free_memory_bytes(self.device)):
+            raise InvalidInput(
+                f"the fluence of {rows} optodes in {len(self.voxels):,} voxels, by {groups} groups of photons, needs "
+                f"{memory_text(needed)} and {memory_text(free)} are free on {self.device}; take larger voxels, fewer "
+                "groups, or parts of the probe one after another"
+            )
+        make = functools.partial(self.backend.store, self.voxels, rows, groups, self.device)
+        return self._made(make, self.device, size, "the fluence of all optodes")
+
+    @staticmethod
+    def _made(make: Callable[[], Any], device: Device, needed: int, what: str) -> Any:
+        return within_memory(make, device, needed, what) if device.is_gpu else make()
+
+    def _problem(self, domain: Domain, optode: int, like: VoxelProblem | None) -> VoxelProblem:
+        """The simulation of an optode; ``like`` is another one in the same domain, whose grid it shares."""
+        source = self.source(domain, optode)
+        check_source(domain, source)
+        problem = VoxelProblem(domain, source, self.settings.light(self.device.kind, optode))
+        if like is not None:
+            vars(problem).update({name: getattr(like, name) for name in ("rows", "media", "mua", "mus")})
+        return problem
+
+    def _trace(
+        self,
+        problem: VoxelProblem,
+        optode: int,
+        store: FluenceStore,
+        device: Device,
+        photons: dict[int, int],
+        halt: threading.Event,
+    ) -> None:  # fmt: skip
+        """Trace all photons of an optode, unless the work is stopped before."""
+        quantum = problem.fluence_of_quantum(problem.batch_size)
+
+        def keep(group: int, tally: Any) -> None:
+            store.put(optode, group, tally, quantum)
+
+        make = functools.partial(self.backend.GroupRun, problem, keep, device=device)
+        run = self._made(make, device, self.backend.run_bytes(problem), "light transport in this volume")
+        first_chunk = _ONE_LAUNCH if device.is_gpu else FIRST_CHUNK[device.kind]
+        try:
+            pieces = joined([problem.batch_range(batch) for batch in range(problem.batch_count)], run.span)
+            for traced in advance_in_pieces([run], pieces, stop=halt, first_chunk=first_chunk):
+                photons[optode] = traced
+            if photons[optode] == problem.settings.photons:
+                store.done.add(optode)
+            else:
+                photons[optode] = 0  # an optode that is not whole is done again
+        finally:
+            run.close()
+
+    # -- products -----------------------------------------------------------------------------------------------------
+
+    def products(
+        self, domain: Domain, state: State, columns: npt.NDArray[np.int64] | None, wavelength: float
+    ) -> WavelengthModel:
+        """Rows, label sums and errors of all pairs at a wavelength."""
+        store, shells = state.open_store, state.shells
+        for optode in store.done - shells.keys():
+            shells[optode] = self.shells_of(domain, optode)
+        made = Products(
+            domain=domain,
+            pairs=self.placement.probe.all_pairs,
+            sources=len(self.placement.probe.sources),
+            places_mm=self.placement.probe.positions_mm,
+            shells=[shells.get(optode, ()) for optode in range(len(self.placement.probe.names))],
+            squares=np.array([domain.medium(label).n ** 2 for label in domain.labels_present]),
+            chosen=columns,
+            threshold=self.settings.threshold,
+        )
+        with self.backend.on(self.device):
+            return wavelength_model(made, store, wavelength)
+
+    def shells_of(self, domain: Domain, optode: int) -> tuple[Shell, ...]:
+        """Shells around an optode."""
+        inside = inside_at(domain, self.placement.probe.positions_mm[optode], self.placement.directions[optode])
+        core = self.settings.radius_mm if self.kind(optode) == "fiber" else 0.0
+        return shells_around(domain, self.settings.light(self.device.kind, optode), inside, core)
+
+    def _find_shells(self, domain: Domain, found: dict[int, tuple[Shell, ...]], halt: threading.Event) -> None:
+        """Find the shells of all optodes while their photons are traced."""
+        for optode in self.optodes:
+            if halt.is_set():
+                return
+            if optode not in found:
+                found[optode] = self.shells_of(domain, optode)
+
+
+def inside_at(domain: Domain, point: Array, direction: Array) -> Array:
+    """A place in the tissue at an optode: the surface of voxels has steps, so it may take a voxel to be inside."""
+    step = float(domain.voxel_sizes_mm.min()) / 4
+    for count in range(1, 13):
+        inside = point + (_INWARD_MM if count == 1 else (count - 1) * step) * direction
+        if label_at(domain.labels, domain.affine, inside) != OUTSIDE:
+            return np.asarray(inside)
+    raise InvalidInput(f"there is no tissue below the optode at {position_text(point)}; check the labels there")
+
+
+def _vector(values: Array) -> Vector:
+    x, y, z = (float(value) for value in values)
+    return x, y, z

@@ -1,0 +1,160 @@
+"""One or several sources of an MCX file, and stacks of patterns that share photons.
+
+Several sources have one type, and a row each in ``Pos``, ``Dir``, ``Param1`` and ``Param2``; or ``Source`` is a list of
+objects. The fourth number of ``Pos`` is the weight of a source: MCX launches as many photons from each, that much
+heavier, and divides by the launched weight. This engine draws sources by their weights, to the same mean.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.io.mcx.domain import McxFrame
+from napari_gpubio.light.io.mcx.jdata import Section, is_array, shown
+from napari_gpubio.light.io.mcx.source import read_patterns, read_source, write_source
+from napari_gpubio.light.model import Domain
+from napari_gpubio.light.source import AnySource, Source, all_sources, checked_patterns, one_or_all
+
+Array = npt.NDArray[Any]
+_ROWS = ("Pos", "Dir", "Param1", "Param2")
+TOGETHER, SEPARATELY = 0, -1  # numbers of MCX's srcid; others choose one source, from 1
+
+
+class ReadSources(NamedTuple):
+    """What the section Optode says about sources.
+
+    Parameters
+    ----------
+    source
+        One source or several; of patterns, the rectangle that they are on.
+    patterns
+        Patterns that share photons, shape (K, rows, columns), or None.
+    separately
+        Whether each source is to have a result of its own.
+    notes
+        Messages to the user.
+    """
+
+    source: AnySource
+    patterns: Array | None
+    separately: bool
+    notes: tuple[str, ...]
+
+
+def read_sources(optode: Section, frame: McxFrame, chosen: int | None = None) -> ReadSources:
+    """Read all sources; one that this engine lacks is refused with its number.
+
+    Parameters
+    ----------
+    optode
+        The section Optode.
+    frame
+        Unit and origin of positions.
+    chosen
+        MCX's srcid: 0 for all sources together, -1 for each separately, or the number of one; None: as the file says,
+        else 0.
+    """
+    rows = _rows(optode)
+    first = Section("Optode.Source", rows[0], optode.root)
+    chosen = first.whole("SrcID", TOGETHER) if chosen is None else chosen
+    if not SEPARATELY <= chosen <= len(rows):
+        raise InvalidInput(
+            f"the source to simulate is number {chosen}, and the file has {len(rows)}; give 1 to {len(rows)}, 0 for "
+            "all of them together, or -1 for each separately"
+        )
+    if _is_stack(first):
+        if len(rows) > 1:
+            raise InvalidInput("Optode.Source has several sources and several patterns; MCX has one or the other")
+        rectangle, patterns = read_patterns(first, frame)
+        return ReadSources(rectangle, checked_patterns(patterns), separately=False, notes=())
+    if len(rows) == 1:
+        source, notes = read_source(Section("Optode", {"Source": rows[0]}, optode.root), frame)
+        return ReadSources(source, None, chosen == SEPARATELY, notes)
+    wanted = range(len(rows)) if chosen <= 0 else (chosen - 1,)
+    read = [_read_row(rows[number], number + 1, len(rows), optode, frame) for number in wanted]
+    notes = tuple(dict.fromkeys(note for _, notes in read for note in notes))
+    return ReadSources(one_or_all(tuple(source for source, _ in read)), None, chosen == SEPARATELY, notes)
+
+
+def _rows(optode: Section) -> list[dict[str, Any]]:
+    """The fields of each source."""
+    node = optode.get("Source")
+    if node is None:
+        raise InvalidInput("Optode.Source is missing; add it")
+    if isinstance(node, list):
+        if not node or not all(isinstance(one, Mapping) for one in node):
+            raise InvalidInput(f"Optode.Source is {shown(node)}; give an object, or a list of objects")
+        return [row for one in node for row in _split(Section("Optode.Source", dict(one), optode.root))]
+    return _split(optode.section("Source"))
+
+
+def _split(section: Section) -> list[dict[str, Any]]:
+    """The fields of each source of an object whose values may be lists of rows, or one row for all."""
+    lists = {key: section.get(key) for key in _ROWS}
+    tables = {key: rows for key, rows in lists.items() if isinstance(rows, list) and rows and isinstance(rows[0], list)}
+    count = max((len(rows) for rows in tables.values()), default=1)
+    if odd := [key for key, rows in tables.items() if len(rows) not in (1, count)]:
+        raise InvalidInput(
+            f"Optode.Source.{odd[0]} has {len(tables[odd[0]])} rows, and other fields have {count}; give a row for "
+            "each source"
+        )
+    if count > 1 and "Pos" not in tables:
+        raise InvalidInput(f"Optode.Source has {count} rows for sources and a single Pos; give each its position")
+    lowered = {key.lower() for key in tables}
+    others = {key: value for key, value in section.fields.items() if key.lower() not in lowered}
+    return [others | {key: rows[min(number, len(rows) - 1)] for key, rows in tables.items()} for number in range(count)]
+
+
+def _is_stack(section: Section) -> bool:
+    """Whether patterns share photons: by SrcNum, or by an array with three axes."""
+    node = section.get("Pattern")
+    sizes = node.get("_ArraySize_") if is_array(node) and isinstance(node, Mapping) else None
+    is_cube = isinstance(sizes, list) and len(sizes) == 3 and min(sizes[0], sizes[2]) > 1
+    kind = section.text("Type", "pencil").lower()
+    return kind == "pattern" and (section.whole("SrcNum", 1) > 1 or is_cube)
+
+
+def _read_row(
+    row: dict[str, Any], number: int, count: int, optode: Section, frame: McxFrame
+) -> tuple[Source, tuple[str, ...]]:
+    try:
+        section = Section("Optode.Source", row, optode.root)
+        position = section.numbers("Pos", 3, 4)
+        weight = section.number("Weight", (*position, 1.0)[3])
+        plain = {key: value for key, value in row.items() if key.lower() not in ("weight", "pos")}
+        fields = {"Source": plain | {"Pos": list(position[:3])}}
+        source, notes = read_source(Section("Optode", fields, optode.root), frame)
+        return dataclasses.replace(source, weight=weight), notes
+    except InvalidInput as error:
+        raise InvalidInput(f"source {number} of {count}: {error}") from error
+
+
+def write_sources(source: AnySource, domain: Domain, frame: McxFrame, patterns: Array | None = None) -> dict[str, Any]:
+    """Return Optode.Source of one source or several, or of patterns that share photons."""
+    if patterns is not None:
+        return _written_patterns(all_sources(source)[0], domain, frame, checked_patterns(patterns))
+    if isinstance(source, Source):
+        return write_source(source, domain, frame)
+    written = [write_source(one, domain, frame) for one in source]
+    shared = {key: value for key, value in written[0].items() if key not in _ROWS}
+    for number, fields in enumerate(written, 1):
+        if {key: value for key, value in fields.items() if key not in _ROWS} != shared:
+            raise InvalidInput(
+                f"sources 1 and {number} have different types, patterns or launch angles; in an MCX file all sources "
+                "have the same"
+            )
+        fields["Pos"] = [*fields["Pos"], source[number - 1].weight]
+        fields["Dir"] = [*fields["Dir"], 0.0][:4]
+    keys = [key for key in _ROWS if key in written[0]]
+    return shared | {key: [fields[key] for fields in written] for key in keys}
+
+
+def _written_patterns(source: Source, domain: Domain, frame: McxFrame, patterns: Array) -> dict[str, Any]:
+    """Numbers of a pixel stand side by side for all patterns."""
+    fields = write_source(dataclasses.replace(source, kind="pattern", pattern=patterns[0]), domain, frame)
+    data = np.moveaxis(patterns, 0, 2).ravel().tolist()
+    return fields | {"SrcNum": len(patterns), "Pattern": fields["Pattern"] | {"Data": data}}

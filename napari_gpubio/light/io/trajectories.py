@@ -1,0 +1,79 @@
+"""Files of trajectories (``.npz``)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio import __version__
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.io.archive import TRAJECTORIES, Array, entry, opened_archive, within, write_archive
+from napari_gpubio.light.io.results import as_json, domain_arrays, domain_from, fields_of
+from napari_gpubio.light.trajectory import KINDS, Trajectories
+
+_ARRAYS = {
+    "photon": "u", "starts": "i", "position_mm": "f", "weight": "f", "time_ns": "f", "kind": "u", "vertex_counts": "i",
+}  # fmt: skip
+
+
+def save_trajectories(path: str | Path, trajectories: Trajectories, *, compress: bool = False) -> None:
+    """Save trajectories in one file; an older file is replaced only when the new one is complete.
+
+    Parameters
+    ----------
+    path
+        Ends in ``.npz``.
+    trajectories
+        What `napari_gpubio.light.trajectories` gave.
+    compress
+        Make the file smaller, and the saving slower.
+
+    Raises
+    ------
+    InvalidInput
+        If the name ends otherwise, the folder does not exist or may not be written, or the disk is full.
+    """
+    domain = {name: value for name, value in fields_of(trajectories.domain).items() if name not in domain_arrays()}
+    header = {
+        "software": f"napari-gpubio {__version__}",
+        "domain": {**domain, "media": [fields_of(medium) for medium in trajectories.domain.media]},
+        "kinds": KINDS,
+        "parameters": trajectories.parameters,
+    }
+    arrays = [(f"domain/{name}", getattr(trajectories.domain, name)) for name in domain_arrays()]
+    arrays += [(f"vertices/{name}", getattr(trajectories, name)) for name in _ARRAYS]
+    present = [(name, array) for name, array in arrays if array is not None]
+    write_archive(
+        path, TRAJECTORIES, {name: as_json(value) for name, value in header.items()}, present, compress=compress
+    )
+
+
+def load_trajectories(path: str | Path) -> Trajectories:
+    """Load what `save_trajectories` saved.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing, incomplete, damaged, no such file, of another version, or too large for the memory.
+    """
+    with opened_archive(path, TRAJECTORIES) as (described, arrays):
+        domain = domain_from(entry(described, "domain", dict), within(arrays, "domain"))
+        found = _checked(within(arrays, "vertices"))
+        return Trajectories(domain=domain, **found, parameters=entry(described, "parameters", dict))
+
+
+def _checked(arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """The arrays, if their types and lengths fit each other."""
+    found = {name: entry(arrays, name, np.ndarray) for name in _ARRAYS}
+    photons, vertices = len(found["photon"].ravel()), len(found["kind"].ravel())
+    shapes = dict.fromkeys(("weight", "time_ns", "kind"), (vertices,)) | {"position_mm": (vertices, 3)}
+    shapes |= {"photon": (photons,), "vertex_counts": (photons,), "starts": (photons + 1,)}
+    for name, array in found.items():
+        if array.shape != shapes[name] or array.dtype.kind != _ARRAYS[name]:
+            raise InvalidInput(f"its {name!r} has shape {array.shape} of {array.dtype}; it was changed: save it again")
+    starts = found["starts"]
+    fits = starts[0] == 0 and starts[-1] == vertices and (np.diff(starts) >= 0).all()
+    if not fits or (found["kind"] >= len(KINDS)).any():
+        raise InvalidInput("its vertices do not fit its photons; it was changed: save it again")
+    return found

@@ -1,0 +1,41 @@
+"""Fluence of optodes on the CPU: groups of photons are the batches of a run, kept apart instead of added up."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.light.kernels.pairs.store import FluenceStore, TissueVoxels
+from napari_gpubio.light.kernels.voxels import cpu
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
+
+Keep = Callable[[int, Any], None]
+
+
+class GroupRun(cpu.Run):
+    """The simulation of one optode on the CPU; ``keep(group, tally)`` is called for each batch that is whole."""
+
+    def __init__(self, problem: VoxelProblem, keep: Keep, *, device: Device = CPU) -> None:
+        super().__init__(problem, device=device)
+        self._keep = keep
+
+    def _close(self, batch: int) -> None:
+        self._keep(batch, self.tally)
+        self._clear()
+
+
+def store(voxels: TissueVoxels, optodes: int, groups: int, device: Device) -> FluenceStore:
+    """An empty store."""
+    del device
+    return FluenceStore(voxels, optodes, groups)
+
+
+def on(device: Device) -> AbstractContextManager[Any]:
+    """What encloses work with a store."""
+    del device
+    return nullcontext()
+
+
+def run_bytes(problem: VoxelProblem) -> int:
+    """Memory that the run of an optode takes."""
+    return problem.resident_bytes()

@@ -1,0 +1,89 @@
+"""Fluence of optodes on GPUs, the counterpart of ``cpu.py``: all groups of an optode are traced in one launch."""
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.core.device import Device, to_host
+from napari_gpubio.light.kernels.pairs.store import Array, FluenceStore, TissueVoxels
+from napari_gpubio.light.kernels.voxels import gpu
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
+
+Keep = Callable[[int, Any], None]
+
+
+class GroupRun(gpu.Run):
+    """The simulation of one optode on one GPU; ``keep(group, tally)`` is called for each batch that is whole."""
+
+    def __init__(self, problem: VoxelProblem, keep: Keep, *, device: Device) -> None:
+        slots = problem.batch_count
+        super().__init__(problem, device=device, slots=slots, copies=problem.copies(slots))
+        self._keep = keep
+
+    def _fold(self, first: int, count: int) -> None:
+        """Keep whole batches apart, and clear their slots."""
+        for batch in range(first, first + count):
+            slot = self._tally[batch % self._slots]
+            self._keep(batch, slot[0] if self._copies == 1 else slot.sum(axis=0))
+            slot[...] = 0
+            self._whole.add(batch)
+            del self._open[batch]
+
+
+class GpuStore(FluenceStore):
+    """Fluence of optodes on the first of some GPUs; the others send theirs to it."""
+
+    def __init__(self, voxels: TissueVoxels, optodes: int, groups: int, device: Device) -> None:
+        import cupy
+
+        self.xp = cupy
+        self.device = device
+        self._of_device: dict[int, Any] = {}  # indices of the voxels on each GPU
+        self._busy = threading.Lock()
+        with cupy.cuda.Device(device.indices[0]):
+            super().__init__(voxels, optodes, groups)
+
+    def put(self, optode: int, group: int, tally: Any, fluence_of_quantum: float) -> None:
+        """As the base class; the tally is on the current GPU."""
+        import cupy
+
+        chosen = (tally[self._cells()] * fluence_of_quantum).astype(np.float32)
+        cupy.cuda.get_current_stream().synchronize()
+        with self._busy, cupy.cuda.Device(self.device.indices[0]):
+            self.values[optode, group] = cupy.asarray(chosen)
+            self._means = None
+            cupy.cuda.get_current_stream().synchronize()
+
+    def host(self, array: Any) -> Array:
+        """An array of the device as NumPy."""
+        return array if isinstance(array, np.ndarray) else to_host(array).copy()
+
+    def _cells(self) -> Any:
+        import cupy
+
+        current = cupy.cuda.Device().id
+        if current not in self._of_device:
+            self._of_device[current] = cupy.asarray(self.voxels.cells)
+        return self._of_device[current]
+
+
+def store(voxels: TissueVoxels, optodes: int, groups: int, device: Device) -> FluenceStore:
+    """An empty store on the first GPU of a device."""
+    return GpuStore(voxels, optodes, groups, device)
+
+
+def on(device: Device) -> AbstractContextManager[Any]:
+    """What encloses work with a store."""
+    import cupy
+
+    context: AbstractContextManager[Any] = cupy.cuda.Device(device.indices[0])
+    return context
+
+
+def run_bytes(problem: VoxelProblem) -> int:
+    """Memory that the run of an optode takes on its GPU."""
+    slots = problem.batch_count
+    return problem.resident_bytes(slots * problem.copies(slots))

@@ -1,0 +1,180 @@
+"""Fluence of many optodes by groups of photons, and its products for pairs of them; both backends share it.
+
+Values stay on the device on which they were made, as single precision: shape (optodes, groups, voxels). The voxels are
+those of the tissue, ordered by their label, so that a label is a slice. A sum over a label of the products of all
+sources with all detectors is then one product of matrices, and a row of a Jacobian one product of vectors.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.light.model import Domain
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+
+class Row(NamedTuple):
+    """The largest values of a row: which of the chosen voxels, what they are, and their share of the row's sum."""
+
+    columns: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float32]
+    kept: float
+
+
+class TissueVoxels:
+    """Voxels of the tissue, ordered by label.
+
+    Parameters
+    ----------
+    domain
+        The tissue.
+
+    Attributes
+    ----------
+    flat
+        Indices in the domain's flat labels, shape (V,).
+    cells
+        Indices in the padded grid of the tallies, shape (V,).
+    slices
+        Where each of the labels lies that occur, in their order.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        ranks = domain.ranks
+        inside = np.flatnonzero(ranks)
+        order = np.argsort(ranks.ravel()[inside], kind="stable")
+        self.flat = inside[order]
+        place = np.unravel_index(self.flat, domain.shape)
+        padded = tuple(count + 2 for count in domain.shape)
+        self.cells = np.ravel_multi_index(tuple(index + 1 for index in place), padded)
+        ends = np.cumsum(np.bincount(ranks.ravel())[1:])
+        self.slices = tuple(slice(int(a), int(b)) for a, b in zip((0, *ends[:-1]), ends, strict=True))
+        self._position = np.full(ranks.size, -1, np.int64)
+        self._position[self.flat] = np.arange(len(self.flat))
+
+    def __len__(self) -> int:
+        return len(self.flat)
+
+    def positions(self, flat: Array) -> npt.NDArray[np.int64]:
+        """Places of voxels, given by their indices in the domain, in this order; -1 of the outside."""
+        return self._position[flat]
+
+
+class FluenceStore:
+    """Fluence of optodes, as NumPy (or CuPy, in the subclass of ``gpu.py``)."""
+
+    xp: Any = np
+
+    def __init__(self, voxels: TissueVoxels, optodes: int, groups: int) -> None:
+        self.voxels = voxels
+        self.done: set[int] = set()  # optodes of which all photons are
+        self.values = self.xp.zeros((optodes, groups, len(voxels)), np.float32)
+        self._means: Any = None
+        self._chosen: Any = None  # columns of the rows; None: all voxels
+        self._factors: Any = self.xp.ones(len(voxels), np.float32)
+
+    @staticmethod
+    def bytes_of(voxels: int, optodes: int, groups: int) -> int:
+        """Memory that a store takes, with the means."""
+        return 4 * voxels * optodes * (groups + 1)
+
+    def put(self, optode: int, group: int, tally: Any, fluence_of_quantum: float) -> None:
+        """Keep what a group of photons of an optode has tallied: weight times path, flat, in quanta."""
+        self.values[optode, group] = tally[self.voxels.cells] * fluence_of_quantum
+        self._means = None
+
+    def label_sums(self, sources: Array, detectors: Array) -> tuple[Floats, Floats]:
+        """Sums over labels of products of the fluences of sources and detectors.
+
+        Returns
+        -------
+        array
+            Of each group of a source and the mean of a detector, shape (S, D, G, L).
+        array
+            Of the mean of a source and each group of a detector, shape (S, D, G, L).
+        """
+        first, second = self._label_sums(sources, detectors), self._label_sums(detectors, sources)
+        return first, np.swapaxes(second, 0, 1)
+
+    def _label_sums(self, grouped: Array, meaned: Array) -> Floats:
+        means, groups = self.means(), self.values.shape[1]
+        found = np.zeros((len(grouped), len(meaned), groups, len(self.voxels.slices)))
+        for column, label in enumerate(self.voxels.slices):
+            others = means[meaned, label].T
+            for row, optode in enumerate(grouped):
+                found[row, :, :, column] = self.host(self.values[optode, :, label] @ others).T
+        return found
+
+    def shell_sums(self, voxels: Array, optodes: Array, weights: Floats) -> Floats:
+        """Sums over some voxels of the fluence of each group of some optodes times weights, shape (W, voxels).
+
+        Returns
+        -------
+        array
+            Shape (optodes, G, W).
+        """
+        xp, groups = self.xp, self.values.shape[1]
+        places = xp.asarray(optodes)[:, None, None], xp.arange(groups)[None, :, None], xp.asarray(voxels)
+        return self.host(self.values[places].astype(np.float64) @ xp.asarray(weights.T))
+
+    def near(self, voxels: Array, optode: int) -> Floats:
+        """Fluence of an optode in some voxels by groups, shape (G, voxels)."""
+        return self.host(self.values[optode][:, self.xp.asarray(voxels)]).astype(np.float64)
+
+    def choose(self, chosen: Array | None, factors: Floats) -> None:
+        """Choose the columns of rows.
+
+        Parameters
+        ----------
+        chosen
+            Their places among the voxels; None: all.
+        factors
+            What products are multiplied by in each label.
+        """
+        by_voxel = np.empty(len(self.voxels), np.float32)
+        for label, factor in zip(self.voxels.slices, factors, strict=True):
+            by_voxel[label] = factor
+        self._chosen = None if chosen is None else self.xp.asarray(chosen)
+        self._factors = self.xp.asarray(by_voxel if chosen is None else by_voxel[chosen])
+
+    def row(self, source: int, detector: int, scale: float, threshold: float) -> Row:
+        """Largest products of the fluence of a source and a detector, in the chosen columns.
+
+        Parameters
+        ----------
+        source, detector
+            Optodes.
+        scale
+            What all products are multiplied by.
+        threshold
+            Smallest value that is kept, as a share of the largest.
+        """
+        first, second = self.means()[source], self.means()[detector]
+        if self._chosen is not None:
+            first, second = first[self._chosen], second[self._chosen]
+        products = (first * (self._factors * np.float32(scale))) * second
+        columns = self.xp.flatnonzero((products >= products.max() * np.float32(threshold)) & (products > 0))
+        values = products[columns]
+        both = self.host(self.xp.stack([values.sum(dtype=np.float64), products.sum(dtype=np.float64)]))
+        kept = float(both[0] / both[1]) if both[1] > 0 else 1.0
+        return Row(self.host(columns.astype(np.int32)), self.host(values), kept)
+
+    def means(self) -> Any:
+        """Mean over the groups, shape (optodes, V)."""
+        if self._means is None:
+            optodes, _, voxels = self.values.shape
+            self._means = self.xp.empty((optodes, voxels), np.float32)
+            for mean, groups in zip(self._means, self.values, strict=True):
+                mean[...] = groups.mean(axis=0)
+        return self._means
+
+    def host(self, array: Any) -> Array:
+        """An array of the device as NumPy."""
+        return np.asarray(array)
+
+    def close(self) -> None:
+        """Let the device arrays go."""
+        self.values = self._means = self._chosen = self._factors = None

@@ -1,0 +1,1 @@
+"""Photons that are traced again: derivatives of what detectors measure, and trajectories."""

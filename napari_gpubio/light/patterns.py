@@ -1,0 +1,183 @@
+"""Many patterns in one run, which share its photons: structured illumination and single-pixel imaging."""
+
+import dataclasses
+import functools
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels.patterns import (
+    launched_weights,
+    part_of,
+    sharing,
+    start_density,
+)
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
+from napari_gpubio.light.model import Domain
+from napari_gpubio.light.result import LightResult, SimulationResult
+from napari_gpubio.light.run import check_detectors, check_sources, described, make_runs
+from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.source import Source, checked_patterns
+
+Array = npt.NDArray[Any]
+_SHAPED = ("planar", "pattern")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PatternResult(SimulationResult):
+    """Results of patterns that shared the photons of one run.
+
+    Parameters
+    ----------
+    results
+        One `LightResult` for each pattern, per weight launched in it. Their errors are not independent of each other,
+        and none of them can be resumed by itself; this can.
+    """
+
+    results: tuple[LightResult, ...]
+
+    def of(self, pattern: int) -> LightResult:
+        """Return the result of one pattern, from 0.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no such pattern.
+        """
+        if not 0 <= pattern < len(self.results):
+            raise InvalidInput(f"there is no pattern {pattern}; give one from 0 to {len(self.results) - 1}")
+        return self.results[pattern]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[LightResult]:
+        return iter(self.results)
+
+
+def simulate_patterns(
+    domain: Domain,
+    source: Source,
+    patterns: Array,
+    settings: LightSettings | None = None,
+    *,
+    detectors: Sequence[Detector] = (),
+    device: str | Device = "auto",
+    resume: PatternResult | None = None,
+    progress: Callable[[Step], object] | None = None,
+) -> PatternResult:
+    """Simulate many patterns at once; see `simulate_patterns_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio import light
+    >>> head = light.phantom.load_head_phantom()
+    >>> above = light.phantom.default_source(head)
+    >>> source = light.Source(kind="planar", position_mm=above.position_mm, direction=above.direction)
+    >>> halves = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
+    >>> both = light.simulate_patterns(head, source, halves, light.LightSettings(photons=1000), device="cpu")
+    >>> len(both), both.of(1).source.kind
+    (2, 'pattern')
+    """
+    steps = simulate_patterns_steps(
+        domain, source, patterns, settings, detectors=detectors, device=device, resume=resume
+    )
+    return drive(steps, progress)
+
+
+def simulate_patterns_steps(
+    domain: Domain,
+    source: Source,
+    patterns: Array,
+    settings: LightSettings | None = None,
+    *,
+    detectors: Sequence[Detector] = (),
+    device: str | Device = "auto",
+    resume: PatternResult | None = None,
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, PatternResult]:
+    """Trace photons once for many patterns of one rectangle, step by step.
+
+    Every photon has a weight for each pattern; result k is what a run with pattern k alone would give, within errors,
+    divided by the weight launched in it. All patterns together take a little more time than one of them, and as much
+    memory for tallies as all of them.
+
+    Parameters
+    ----------
+    domain, settings, detectors, device, stop
+        As of `napari_gpubio.light.simulate_steps`.
+    source
+        The rectangle: a source of kind ``planar``, or ``pattern``, whose own pattern is not used.
+    patterns
+        Irradiance of each pattern, shape (K, rows, columns), each on any scale, nowhere negative. Signed patterns are
+        differences of two of these.
+    resume
+        An earlier result of the same patterns and all else: only the photons that it lacks are traced.
+
+    Raises
+    ------
+    InvalidInput
+        As of `simulate_steps`, or if patterns are no stack of images, or one of them is negative, not finite, or zero
+        everywhere.
+    """
+    settings, images = settings or LightSettings(), checked_patterns(patterns)
+    if source.kind not in _SHAPED:
+        raise InvalidInput(f"the source is of kind {source.kind!r}; patterns are for {' and '.join(_SHAPED)}")
+    shape = dataclasses.replace(source, kind="pattern", pattern=start_density(images))
+    check_sources(domain, shape)
+    check_detectors(domain, detectors)
+    problem = sharing(VoxelProblem(domain, shape, settings, tuple(detectors)), images)
+    problem = resumed(problem, resume, VoxelTally)
+    results = 4 * problem.cells * (2 * problem.gates + 2) * problem.patterns
+    advice = "take fewer patterns or time gates, larger voxels, or close other programs"
+    check_memory(problem.resident_bytes() + results, choose_device(device), advice)
+    backend = Backend(
+        make_runs=make_runs, assemble=functools.partial(_assemble, patterns=images), empty=VoxelTally.none
+    )
+    return (yield from photon_steps(backend, problem, described(problem), device=device, resume=resume, stop=stop))
+
+
+def _assemble(
+    problem: VoxelProblem, tally: VoxelTally, parameters: Mapping[str, Any], patterns: npt.NDArray[np.float64]
+) -> PatternResult:
+    """Turn the tallies of the photons that are done into a result of each pattern."""
+    from napari_gpubio.light.kernels.voxels.pixels import detected_pixels
+
+    pixels = detected_pixels(problem, tally)
+    found = []
+    for k, image in enumerate(patterns):
+        alone = dataclasses.replace(problem, source=dataclasses.replace(problem.source, pattern=image), shares=None)
+        weights = launched_weights(problem, tally, k)
+        told = {"pattern": k, "patterns": len(patterns), "launched_weight": weights.total}
+        shared = {"photon_sharing": told | {"heaviest": problem.heaviest}}
+        result = assemble(alone, part_of(problem, tally, k, pixels), {**parameters, **shared}, weights)
+        found.append(_per_weight(result, weights.total))
+    launched = tally.photons
+    return PatternResult(
+        results=tuple(found),
+        launched=launched,
+        complete=launched == problem.settings.photons,
+        parameters=parameters,
+        state=tally,
+    )
+
+
+def _per_weight(result: LightResult, launched_weight: float) -> LightResult:
+    """The result per launched weight, where it is per photon, but for energies; it has no state of its own."""
+    scale = np.float32(result.launched / launched_weight if launched_weight > 0 else 1.0)
+    names = ("gates", "gates_error", "fluence_error", "half_fluences", "escaped_weight")
+    volumes: dict[str, Any] = {name: getattr(result, name) for name in names}
+    volumes = {name: None if values is None else values * scale for name, values in volumes.items()}
+    detected = dataclasses.replace(result.detected, weight=result.detected.weight * scale)
+    return dataclasses.replace(result, **volumes, detected=detected, state=None)

@@ -1,0 +1,453 @@
+"""Exact Jacobians: detected photons are traced again, and tell how their measurement depends on each voxel.
+
+A photon is known by its number, and (seed, number) is all that it takes to trace it once more: no seeds are saved. On
+its way it adds up, for the voxels that it meets, the derivatives of its own weight (Hayakawa et al. 2001, Opt. Lett.
+26:1335; Yao et al. 2018, Biomed. Opt. Express 9:4588). With the path L and n scattering events in a voxel, and averages
+over detected photons by their weight w ::
+
+    d ln I / d mu_a = -<L>
+    d ln I / d mu_s = <n / mu_s - L>    (g kept)
+    d T / d mu_a = -(<t L> - <t> <L>)
+    d ln S / d mu_a = -sum w exp(-i omega t) L / S,    S = sum w exp(-i omega t)
+
+A derivative by mu_s' = mu_s (1 - g) is that by mu_s over (1 - g). Nothing is assumed of the tissue: they hold next to a
+source, in clear layers, in time gates. What scattering would do in a voxel with mu_s = 0 no photon shows, because none
+is scattered there: that derivative is NaN (-L alone, the light that would be lost, is not it); a small mu_s, such as
+0.01 per mm, makes it known.
+
+Standard errors come from 16 independent groups of photons, those whose numbers leave the same remainder.
+"""
+
+import dataclasses
+import functools
+import threading
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.chunks import advance_in_pieces, within_memory
+from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
+from napari_gpubio.light.batches import FIRST_CHUNK, check_memory
+from napari_gpubio.light.detectors import DetectedPhotons
+from napari_gpubio.light.jacobian import COEFFICIENTS, Channel, Jacobian, Jacobians, error_of_groups
+from napari_gpubio.light.kernels.replay.measurements import Arrivals, Measurement, measurements
+from napari_gpubio.light.kernels.replay.problem import DetectorPart, ReplayProblem
+from napari_gpubio.light.kernels.voxels.problem import FIRST_MEDIUM, VoxelProblem
+from napari_gpubio.light.model import OUTSIDE, Domain
+from napari_gpubio.light.result import LightResult
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+
+def replay(
+    result: LightResult,
+    *,
+    of: Sequence[str] = ("mua", "mus"),
+    mean_time: bool = False,
+    gates_ns: Sequence[float] | None = None,
+    frequency_mhz: float | None = None,
+    detectors: Sequence[int | str] | None = None,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> Jacobians:
+    """Trace the detected photons of a result again, for Jacobians; see `replay_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light
+    >>> head = light.phantom.load_head_phantom()
+    >>> source = light.phantom.default_source(head)
+    >>> place = light.Detector(position_mm=source.position_mm, radius_mm=10.0)
+    >>> settings = light.LightSettings(photons=1000)
+    >>> result = light.simulate(head, source, settings, detectors=[place], device="cpu")
+    >>> jacobians = light.replay(result)
+    >>> jacobians.of("mua").values.shape == (1, *head.shape)
+    True
+    """
+    steps = replay_steps(
+        result, of=of, mean_time=mean_time, gates_ns=gates_ns, frequency_mhz=frequency_mhz, detectors=detectors,
+        device=device,
+    )  # fmt: skip
+    return drive(steps, progress)
+
+
+def replay_steps(
+    result: LightResult,
+    *,
+    of: Sequence[str] = ("mua", "mus"),
+    mean_time: bool = False,
+    gates_ns: Sequence[float] | None = None,
+    frequency_mhz: float | None = None,
+    detectors: Sequence[int | str] | None = None,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Jacobians]:
+    """Trace the detected photons of a result again, step by step, and return Jacobians of what they measure.
+
+    Parameters
+    ----------
+    result
+        Of `simulate`, with detected photons; it may come from a file.
+    of
+        Coefficients: ``"mua"``, ``"mus"``, ``"musp"``. The logarithm of the detected intensity is always derived.
+    mean_time
+        Also derive the mean time of flight.
+    gates_ns
+        Edges of time gates, increasing: also derive the logarithm of the intensity in each of them.
+    frequency_mhz
+        Modulation frequency: also derive the logarithm of the amplitude and the phase of the modulated light. With
+        exp(-i omega t) a later arrival has a more negative phase.
+    detectors
+        Indices or names; None: all of them.
+    device
+        As for `simulate`; ``"auto"`` takes the kind of processor that made the result, since photons go exactly the
+        same way on that kind only.
+    stop
+        Set it to stop early: the detectors that are done by then are returned, and ``complete`` is False.
+
+    Returns
+    -------
+    Jacobians
+        Bits do not depend on chunks, threads or GPUs.
+
+    Raises
+    ------
+    InvalidInput
+        If there are no detected photons, a detector has none, gates do not increase, the frequency is not positive, the
+        processor is of another kind than the run's, a photon goes another way than in the run, or there is too little
+        memory.
+    """
+    check_request(of, gates_ns, frequency_mhz)
+    clock = RunClock(0.0)
+    voxels, chosen = problem_of(result), device_for(result, device)
+    photons, launched, notes = usable_photons(result)
+    wanted = detectors_of(result, detectors)
+    arrivals = Arrivals(photons, wanted, launched)
+    _check_detected(result, wanted, arrivals)
+    problem = ReplayProblem(
+        voxels=voxels,
+        photons=photons,
+        arrivals=arrivals,
+        detectors=wanted,
+        measurements=measurements(
+            arrivals, mean_time=mean_time, gates_ns=tuple(gates_ns or ()), frequency_mhz=frequency_mhz
+        ),
+        by_mua="mua" in of,
+        by_mus="mus" in of or "musp" in of,
+    )
+    needed = 8 * problem.volumes * len(wanted) * int(np.prod(voxels.size))
+    needed += 0 if chosen.is_gpu else problem.resident_bytes
+    check_memory(needed, CPU, "take fewer detectors, gates or coefficients, or larger voxels")
+    done: dict[int, DetectorPart] = {}
+    for count in _traced(problem, chosen, done, stop):
+        yield Step(count, len(arrivals), "photons traced again")
+    parameters = {
+        "software": f"napari-gpubio {__version__}",
+        "method": "replay",
+        "of": list(of),
+        "mean_time": mean_time,
+        "gates_ns": None if gates_ns is None else [float(edge) for edge in gates_ns],
+        "frequency_mhz": frequency_mhz,
+        "photons_launched": launched,
+        "photons_detected": len(arrivals),
+        "settings": dataclasses.asdict(result.settings),
+        "device": chosen.describe(),
+        "seconds": round(clock.seconds, 4),
+    }
+    return _assembled(result, problem, done, tuple(of), notes, parameters)
+
+
+def _traced(
+    problem: ReplayProblem, device: Device, done: dict[int, DetectorPart], stop: threading.Event | None
+) -> Generator[int, None, None]:
+    """Trace all photons; detectors that are finished are added to ``done``."""
+    runs = _make_runs(problem, device)
+    pieces = [(lines.start, lines.stop) for lines in map(problem.arrivals.of, range(problem.arrivals.detectors))]
+    try:
+        for count in advance_in_pieces(runs, pieces, stop=stop, first_chunk=FIRST_CHUNK[device.kind]):
+            for run in runs:
+                done.update(run.take())
+            yield count
+        for run in runs:
+            done.update(run.take())
+    finally:
+        for run in runs:
+            run.close()
+
+
+def _make_runs(problem: ReplayProblem, device: Device) -> list[Any]:
+    if not device.is_gpu:
+        from napari_gpubio.light.kernels.replay import cpu
+
+        return [cpu.Run(problem, device=CPU)]
+    from napari_gpubio.light.kernels.replay import gpu
+
+    return [
+        within_memory(
+            functools.partial(gpu.Run, problem, device=one), one, problem.resident_bytes, "the replay of photons"
+        )
+        for one in (Device("cuda", (index,)) for index in device.indices)
+    ]
+
+
+# -- what is traced ---------------------------------------------------------------------------------------------------
+
+
+def problem_of(result: LightResult) -> VoxelProblem:
+    """Return the simulation of a result as photons see it.
+
+    Raises
+    ------
+    InvalidInput
+        If the tallies of the result are of another simulation than its domain, source, settings and detectors.
+    """
+    size = 0 if result.state is None else result.state.batch_size
+    source, *others = result.sources
+    problem = VoxelProblem(
+        result.domain, source, result.settings, result.detectors, batch_size=size, others=tuple(others)
+    )
+    if result.state is not None and result.state.key != problem.key:
+        raise InvalidInput(
+            "the result's tallies are of another simulation than its domain, source, settings and detectors, or of "
+            "another version of napari-gpubio; simulate again"
+        )
+    return problem
+
+
+def device_for(result: LightResult, device: str | Device) -> Device:
+    """Return where photons of a result are traced again: on the kind of processor that traced them.
+
+    Raises
+    ------
+    InvalidInput
+        If another kind is requested, or that kind is not here.
+    """
+    made_on = str(result.parameters.get("device", ""))
+    kind = next((kind for kind in ("cpu", "cuda") if made_on.startswith(kind)), None)
+    chosen = choose_device(device)
+    if kind is None or chosen.kind == kind:
+        return chosen
+    why = f"the result was made on {made_on}; photons go exactly the same way on the same kind of processor only"
+    if device != "auto":
+        raise InvalidInput(f"{why}: trace them again there (leave the device out), or simulate on {chosen}")
+    if kind == "cpu":
+        return CPU
+    try:
+        return choose_device("cuda")
+    except GpuUnavailable as error:
+        raise InvalidInput(f"{why}, and no GPU can be used here ({error}); simulate again on the CPU") from error
+
+
+def usable_photons(result: LightResult) -> tuple[DetectedPhotons, int, tuple[str, ...]]:
+    """Detected photons that are a fair sample, the photons launched for them, and notes.
+
+    A list that was full holds those with the smallest numbers. All detected photons before the last of them are in it,
+    so they are what a run of as many photons as that number would have detected.
+
+    Raises
+    ------
+    InvalidInput
+        If there are none.
+    """
+    found = result.detected
+    if not result.detectors:
+        raise InvalidInput("the result has no detectors; simulate with detectors to have photons that can be replayed")
+    if not len(found):
+        reason = "its list had no room for them (max_detected)" if found.dropped else "no photon reached a detector"
+        raise InvalidInput(f"the result has no detected photons: {reason}; simulate more photons, or larger detectors")
+    if not found.dropped:
+        return found, result.launched, ()
+    last = int(found.photon[-1])
+    kept: dict[str, Any] = {name: rows[:-1] for name, rows in vars(found).items() if isinstance(rows, np.ndarray)}
+    if len(found) < 2 or last == 0:
+        raise InvalidInput(
+            f"the list of detected photons holds {len(found)} and {found.dropped:,} were dropped; simulate again with "
+            "a larger max_detected"
+        )
+    launched = _launched_before(result, last)
+    note = (
+        f"The list of detected photons was full: {found.dropped:,} were dropped. The {len(found) - 1:,} that are used "
+        f"are all that the first {launched:,} photons gave, without bias."
+    )
+    return dataclasses.replace(found, **kept), launched, (note,)
+
+
+def _launched_before(result: LightResult, photon: int) -> int:
+    """Photons that were launched with a smaller number; without tallies, as if all of them were."""
+    if result.state is None:
+        return min(photon, result.launched)
+    ranges = (one for ranges in result.state.done().values() for one in ranges)
+    return sum(max(0, min(stop, photon) - start) for start, stop in ranges)
+
+
+def detectors_of(result: LightResult, wanted: Sequence[int | str] | None) -> tuple[int, ...]:
+    """Indices of detectors, given indices or names.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such detector, or one is named twice.
+    """
+    names = detector_names(result)
+    if wanted is None:
+        return tuple(range(len(names)))
+    found = []
+    for one in [wanted] if isinstance(wanted, (str, int)) else wanted:
+        index = names.index(one) if isinstance(one, str) and one in names else one
+        if isinstance(index, str) or not 0 <= index < len(names):
+            raise InvalidInput(f"there is no detector {one!r}; there are {', '.join(names)} (or 0 to {len(names) - 1})")
+        found.append(int(index))
+    if not found or len(set(found)) < len(found):
+        raise InvalidInput(f"detectors is {list(wanted)}; give each detector once, or None for all of them")
+    return tuple(found)
+
+
+def detector_names(result: LightResult) -> tuple[str, ...]:
+    """Names of detectors; one without a name has its number, from D1."""
+    return tuple(detector.name or f"D{number}" for number, detector in enumerate(result.detectors, 1))
+
+
+def check_request(of: Sequence[str], gates_ns: Sequence[float] | None, frequency_mhz: float | None) -> None:
+    """Raise InvalidInput if there are no such coefficients, gates do not increase, or the frequency is not positive."""
+    if isinstance(of, str) or not of or any(name not in COEFFICIENTS for name in of):
+        raise InvalidInput(f"of is {of!r}; give some of {', '.join(COEFFICIENTS)}")
+    if gates_ns is not None:
+        edges = np.asarray(gates_ns, np.float64).ravel()
+        if edges.size < 2 or not np.isfinite(edges).all() or edges[0] < 0 or (np.diff(edges) <= 0).any():
+            raise InvalidInput(
+                f"gates_ns is {list(gates_ns)}; give at least two edges in ns, from 0 up, each later than the last"
+            )
+    if frequency_mhz is not None and not (np.isfinite(frequency_mhz) and frequency_mhz > 0):
+        raise InvalidInput(f"frequency_mhz is {frequency_mhz}; it must be greater than 0")
+
+
+def _check_detected(result: LightResult, wanted: Sequence[int], arrivals: Arrivals) -> None:
+    names, counts = detector_names(result), np.diff(arrivals.starts)
+    weights = [arrivals.weight[arrivals.of(d)].sum() for d in range(len(wanted))]
+    empty = [names[d] for d, count, weight in zip(wanted, counts, weights, strict=True) if not (count and weight > 0)]
+    if not empty:
+        return
+    rest = [names[d] for d in wanted if names[d] not in empty]
+    others = f", or leave it out: detectors={rest}" if rest else ""
+    raise InvalidInput(
+        f"no photon has reached {', '.join(empty)}; simulate more photons, make the detector larger{others}"
+    )
+
+
+# -- what comes out ---------------------------------------------------------------------------------------------------
+
+
+def _assembled(
+    result: LightResult,
+    problem: ReplayProblem,
+    done: dict[int, DetectorPart],
+    of: tuple[str, ...],
+    notes: tuple[str, ...],
+    parameters: dict[str, Any],
+) -> Jacobians:
+    finished, names = sorted(done), detector_names(result)
+    parts, unknown = [], ""
+    for m, measurement in enumerate(problem.measurements):
+        for coefficient in of:
+            part, reason = _part(problem, done, finished, (m, measurement), coefficient)
+            parts.append(part)
+            unknown = reason or unknown
+    channels = tuple(
+        Channel(
+            source="+".join(f"S{number}" for number in range(1, len(result.sources) + 1)),
+            detector=names[problem.detectors[d]],
+            source_mm=result.sources[0].position_mm,
+            detector_mm=result.detectors[problem.detectors[d]].position_mm,
+        )
+        for d in finished
+    )
+    return Jacobians(
+        domain=result.domain,
+        channels=channels,
+        parts=tuple(parts),
+        method="replay",
+        complete=len(finished) == problem.arrivals.detectors,
+        parameters=parameters,
+        notes=(*notes, *([unknown] if unknown else [])),
+    )
+
+
+def _part(
+    problem: ReplayProblem,
+    done: dict[int, DetectorPart],
+    finished: Sequence[int],
+    numbered: tuple[int, Measurement],
+    coefficient: str,
+) -> tuple[Jacobian, str]:
+    """One part of the Jacobians, and what to know about it, if anything."""
+    m, measurement = numbered
+    domain, labels = problem.voxels.domain, len(problem.voxels.label_of_row)
+    v = m * problem.coefficients + (problem.coefficients - 1 if coefficient != "mua" else 0)
+    count, shape = len(finished), domain.shape
+    values, errors = (np.empty((count, *shape), np.float32) for _ in range(2))
+    deviations = np.empty((count, *problem.shares(0).shape[2:], labels))
+    sums = np.empty((count, labels))
+    for c, d in enumerate(finished):
+        part, shares = done[d], problem.shares(d)[v]
+        groups = part.label_groups[:, :, FIRST_MEDIUM:]
+        values[c], errors[c], sums[c] = part.values[v], part.errors[v], groups[:, v].sum(axis=0)
+        partner = groups[:, problem.partners[v]].sum(axis=0)
+        deviations[c] = groups[:, v] - shares[0][:, None] * sums[c] - shares[1][:, None] * partner
+        if not measurement.measured[d] > 0 and measurement.measure == "ln_intensity":  # an empty gate
+            for array in (values, errors, sums, deviations):
+                array[c] = np.nan
+    factors, label_factors, reason = _factors(domain, coefficient)
+    if factors is not None:
+        values *= factors
+        errors *= factors
+        sums, deviations = sums * label_factors, deviations * label_factors
+    jacobian = Jacobian(
+        measure=measurement.measure,
+        coefficient=coefficient,
+        values=values,
+        errors=errors,
+        measured=measurement.measured[list(finished)],
+        measured_error=measurement.measured_error[list(finished)],
+        label_sums=sums,
+        label_errors=error_of_groups(deviations),
+        label_deviations=deviations,
+        gate_ns=measurement.gate_ns,
+        frequency_mhz=measurement.frequency_mhz,
+    )
+    return jacobian, reason
+
+
+def _factors(domain: Domain, coefficient: str) -> tuple[Floats | None, Doubles, str]:
+    """What turns derivatives by mu_s into those by a coefficient, by voxel and by label; NaN where it is unknown."""
+    media = [domain.medium(label) for label in domain.labels_present]
+    by_label = np.ones(len(media))
+    if coefficient == "mua":
+        return None, by_label, ""
+    if coefficient == "musp":
+        by_label = np.array([1.0 / (1.0 - medium.g) if medium.g < 1.0 else np.nan for medium in media])
+    table = np.concatenate([[1.0], by_label]).astype(np.float32)
+    if domain.mus_per_mm is None:
+        clear = np.array([False, *(medium.mus_per_mm == 0 for medium in media)])
+        table[clear] = np.nan
+        by_label = np.where(clear[1:], np.nan, by_label)
+        factors = table[domain.ranks]
+    else:
+        without = (domain.labels != OUTSIDE) & (domain.mus_per_mm == 0)
+        factors = np.where(without, np.float32(np.nan), table[domain.ranks])
+        clear_ranks = np.bincount(domain.ranks[without].ravel(), minlength=len(media) + 1)[1:] > 0
+        by_label = np.where(clear_ranks, np.nan, by_label)
+    if not np.isnan(by_label).any():
+        return (None if coefficient == "mus" else factors), by_label, ""
+    unknown = [str(label) for label, factor in zip(domain.labels_present, by_label, strict=True) if np.isnan(factor)]
+    reason = (
+        f"The derivative by {'µs' if coefficient == 'mus' else 'µs′'} is not known where µs is 0 or g is 1 (label "
+        f"{', '.join(unknown[:8])}): no photon shows there what scattering would do; give a small µs instead."
+    )
+    return factors, by_label, reason

@@ -1,0 +1,86 @@
+"""The verb ``napari-gpubio forward``: from files to files, and its refusals."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.cli import main
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.light.io.table import write_table
+from tests.light.forward.samples import block, medium, probe
+
+OPTODES = "name\ttype\tx\ty\tz\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A head, tables of its tissues, and a probe as BIDS has it."""
+    head, given = block(), probe()
+    write_volume(tmp_path / "head.nii.gz", head.labels, head.affine)
+    for nm, mua in ((760, 0.02), (850, 0.03)):
+        write_table(tmp_path / f"head{nm}.csv", (medium(mua, 1, "scalp"), medium(mua, 2, "gray matter")))
+    rows = [
+        f"{name}\t{kind}\t" + "\t".join(f"{value:g}" for value in place)
+        for kind, names, places in (
+            ("source", given.sources, given.source_positions_mm),
+            ("detector", given.detectors, given.detector_positions_mm),
+        )
+        for name, place in zip(names, places, strict=True)
+    ]
+    (tmp_path / "sub-1_optodes.tsv").write_text(OPTODES + "\n".join(rows) + "\n")
+    (tmp_path / "sub-1_coordsystem.json").write_text('{"NIRSCoordinateUnits": "mm"}')
+    return tmp_path
+
+
+def run(folder, *options):
+    media = [word for nm in (760, 850) for word in ("--media", str(nm), str(folder / f"head{nm}.csv"))]
+    files = str(folder / "sub-1_optodes.tsv"), str(folder / "head.nii.gz")
+    few = ("--photons", "1600", "--groups", "4", "--device", "cpu")
+    return main(["forward", *files, *(() if "--head-table" in options else media), *few, *options])
+
+
+def test_files_become_a_model(folder, capsys):
+    out = folder / "model.npz"
+    assert run(folder, "--wavelengths", "760", "850", "--labels", "gray matter", "--out", str(out)) == 0
+    told = capsys.readouterr()
+    assert "S1D1" in told.out
+    assert "850 nm: mean path, mm: scalp, gray matter" in told.out
+    assert "note: " in told.err
+    with np.load(out) as found:
+        assert found["channels"].tolist() == ["S1_D1", "S1_D2", "S2_D1", "S2_D2"]
+        assert found["wavelengths_nm"].tolist() == [760, 850]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--out", "model.mat"), "does not end in .nc or .npz"),
+        (("--out", "model.npz"), "no wavelengths; give --wavelengths"),
+        (("--out", "model.npz", "--wavelengths", "700"), "not at 700 nm"),
+        (("--out", "model.npz", "--wavelengths", "760", "--labels", "CSF"), "there is no label 'CSF'"),
+        (("--out", "nowhere/model.npz", "--wavelengths", "760"), "does not exist"),
+        (("--out", "model.npz", "--wavelengths", "760", "--landmark", "Nz", "0", "0", "x"), "three numbers"),
+        (
+            ("--out", "model.npz", "--wavelengths", "760", "--landmark", "Nz", "0", "0", "1"),
+            "three with the same names",
+        ),
+        (("--out", "model.npz", "--wavelengths", "760", "--tissue", "1=skull"), "one of --head-table, --tissue"),
+        (("--out", "model.npz", "--wavelengths", "850", "--head-table", "Strangman 2003"), "not at 850 nm"),
+    ],
+)
+def test_what_does_not_fit_is_refused(folder, capsys, monkeypatch, options, message):
+    monkeypatch.chdir(folder)
+    assert run(folder, *options) == 2
+    assert message in capsys.readouterr().err
+    assert not (folder / "model.npz").exists()
+
+
+def test_a_probe_far_off_can_be_projected(folder, capsys):
+    shift = folder / "shift.txt"
+    np.savetxt(shift, np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, -30.0], [0, 0, 0, 1]]))
+    options = ("--wavelengths", "760", "--affine", str(shift), "--out", str(folder / "model.npz"))
+    assert run(folder, *options) == 2
+    error = capsys.readouterr().err
+    assert "S1 by 30.0 mm" in error
+    assert "--project" in error
+    assert run(folder, *options, "--project") == 0
+    assert "projected onto it" in capsys.readouterr().err
