@@ -237,6 +237,8 @@ class Domain:
     ) -> "Domain":
         """Return the same labels with other media of the same labels; what was counted of them is not counted again.
 
+        Scattering tensors stay as they are.
+
         Raises
         ------
         InvalidInput

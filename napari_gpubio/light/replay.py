@@ -443,11 +443,17 @@ def _factors(domain: Domain, coefficient: str) -> tuple[Floats | None, Doubles, 
         factors = np.where(without, np.float32(np.nan), table[domain.ranks])
         clear_ranks = np.bincount(domain.ranks[without].ravel(), minlength=len(media) + 1)[1:] > 0
         by_label = np.where(clear_ranks, np.nan, by_label)
+    if domain.mus_tensor_per_mm is not None:  # there a direction decides, and no one coefficient
+        along = domain.mus_tensor_per_mm[..., 0] > 0
+        factors = np.where(along, np.float32(np.nan), factors)
+        along_ranks = np.bincount(domain.ranks[along].ravel(), minlength=len(media) + 1)[1:] > 0
+        by_label = np.where(along_ranks, np.nan, by_label)
     if not np.isnan(by_label).any():
         return (None if coefficient == "mus" else factors), by_label, ""
     unknown = [str(label) for label, factor in zip(domain.labels_present, by_label, strict=True) if np.isnan(factor)]
     reason = (
-        f"The derivative by {'µs' if coefficient == 'mus' else 'µs′'} is not known where µs is 0 or g is 1 (label "
-        f"{', '.join(unknown[:8])}): no photon shows there what scattering would do; give a small µs instead."
+        f"The derivative by {'µs' if coefficient == 'mus' else 'µs′'} is not known where µs is 0, g is 1, or "
+        f"scattering depends on direction (label {', '.join(unknown[:8])}): no photon shows there what it would do; give "
+        "a small µs instead of 0."
     )
     return factors, by_label, reason
