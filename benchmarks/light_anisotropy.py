@@ -110,7 +110,7 @@ def run_reciprocity(report: Report, device: Device, photons: int) -> None:
 def run_cost(report: Report, device: Device, photons: int, repeats: int) -> None:
     found = list(_cost_rows(device, photons, repeats))
     sentence = (
-        f"Whole calls, {photons:,} photons, 60 x 60 x 60 voxels of 1 mm that all have a tensor (white matter: mu_s' 4, "
+        f"Whole calls, {photons:,} photons, 30 x 30 x 30 voxels of 2 mm that all have a tensor (white matter: mu_s' 4, "
         "FA 0.7), best of several. Beside each the isotropic medium with the tensor's mean as mu_s, and so about as "
         "many scattering events; g is 0 for product and 0.9 for the others."
     )
@@ -132,7 +132,7 @@ def _cost_rows(device: Device, photons: int, repeats: int) -> Iterator[Row]:
         mean = (2 * across + along) / 3
         medium = dataclasses.replace(white, mus_per_mm=mean, g=0.0 if model == "product" else white.g)
         tensor = across * np.array([1, 1, 1, 0, 0, 0]) + (along - across) * outer
-        fibrous = checks.block((60, 60, 60), 1.0, medium, tensor, model)
+        fibrous = checks.block((30, 30, 30), 2.0, medium, tensor, model)
         seconds = [
             timed_on(device, partial(_trace, domain, device, photons), repeats)
             for domain in (fibrous.with_tensors(None), fibrous)
@@ -299,7 +299,7 @@ def main() -> None:
         "diffusion": partial(run_diffusion, report, device, int(160_000 * times)),
         "slab": partial(run_slab, report, device, int(300_000 * times)),
         "reciprocity": partial(run_reciprocity, report, device, int(300_000 * times)),
-        "cost": partial(run_cost, report, device, int(20_000 * times), 3),
+        "cost": partial(run_cost, report, device, max(20_000, int(20_000 * times)), 3),
         "brain": partial(run_brain, report, device, int(400_000 * times)),
     }
 

@@ -453,7 +453,7 @@ def _factors(domain: Domain, coefficient: str) -> tuple[Floats | None, Doubles, 
     unknown = [str(label) for label, factor in zip(domain.labels_present, by_label, strict=True) if np.isnan(factor)]
     reason = (
         f"The derivative by {'µs' if coefficient == 'mus' else 'µs′'} is not known where µs is 0, g is 1, or "
-        f"scattering depends on direction (label {', '.join(unknown[:8])}): no photon shows there what it would do; give "
-        "a small µs instead of 0."
+        f"scattering depends on direction (label {', '.join(unknown[:8])}): no photon shows there what it would do; "
+        "give a small µs instead of 0."
     )
     return factors, by_label, reason
