@@ -40,7 +40,7 @@ GPU_TIMES = 400  # as many photons as on a CPU
 CSF, GRAY, WHITE = 3, 4, 5  # labels of head_media
 VOXEL_MM, SCAN_MM = {False: 2.0, True: 1.0}, 2.0  # of the light, on a CPU and a GPU; of the scan
 PER_PS = 1e3 * 299.792458 / 1.3  # D/v in mm to D in um^2/ps where n is 1.3
-MOST_ERROR = 10.0  # %, of a difference that is drawn
+MOST_ERROR = 10.0  # %, relative, of the ratio of fluences whose difference is drawn
 
 
 def run_diffusion(report: Report, device: Device, photons: int) -> None:
@@ -210,11 +210,10 @@ def _planes(plain: Any, along: Any, place: tuple[Any, ...]) -> dict[str, np.ndar
     lit = (plain.fluence > 0) & (along.fluence > 0)
     ratio = np.divide(along.fluence, plain.fluence, out=np.ones_like(plain.fluence), where=lit)
     errors = np.hypot(along.relative_error, plain.relative_error, where=lit, out=np.full_like(plain.fluence, np.inf))
-    error = ratio * errors
     for name, axis in (("coronal", 1), ("axial", 2)):
         for what, values in (
             ("isotropic", plain.fluence), ("fibers", along.fluence), ("difference", 100 * (ratio - 1)),
-            ("error", 100 * error), ("labels", plain.domain.labels),
+            ("error", 100 * errors), ("labels", plain.domain.labels),
         ):  # fmt: skip
             found[f"{name}_{what}"] = np.take(values, place[axis], axis)
     return found
@@ -265,7 +264,7 @@ def draw(planes: dict[str, np.ndarray], path: Path) -> None:
         last.set_title("difference")
         figure.colorbar(image, ax=last, label=f"% (error below {MOST_ERROR:g} %; line: white matter)", shrink=0.85)
         for one in line_of_axes:
-            one.set_xlabel("right   ←   mm   →   left" if planes["affine"][0, 0] > 0 else "left   ←   mm   →   right")
+            one.set_xlabel("left   ←   mm   →   right")  # the first axis of the grid runs to the left
     figure.savefig(path, dpi=120)
     plt.close(figure)
 
