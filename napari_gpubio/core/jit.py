@@ -1,4 +1,4 @@
-"""Compiled CPU functions: four decorators, the cache they share, and blocks of items on all threads.
+"""Compiled CPU functions: five decorators, the cache they share, and blocks of items on all threads.
 
 Numba compiles a function again for every caller that it is linked into, so the CPU backends are shallow: Python calls a
 `kernel`, a kernel calls a `helper` (or a `pruned` one) or a `leaf`, and nothing large is called by anything that is
@@ -63,6 +63,12 @@ def pruned(function: Function) -> Function:
 def leaf(function: Function) -> Function:
     """Compile a `helper` of a few lines, which LLVM inlines wherever it is called."""
     compiled: Function = nb.njit(forceinline=True, **_CALLED)(function)
+    return compiled
+
+
+def pruned_leaf(function: Function) -> Function:
+    """Compile a `leaf` with ``if argument is not None``; see `pruned`."""
+    compiled: Function = nb.njit(forceinline=True, **{**_CALLED, "no_rewrites": False})(function)
     return compiled
 
 

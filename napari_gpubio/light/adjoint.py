@@ -285,6 +285,10 @@ class _Diffusion(NamedTuple):
 
 def _parts(pair: _Pair, view: _View, coefficient: str) -> Iterator[Jacobian]:
     """Parts of a result for one way of measuring and one coefficient."""
+    if coefficient == "musp" and pair.run.domain.is_anisotropic:
+        raise InvalidInput(
+            "where scattering depends on direction there is no one reduced coefficient; leave 'musp' out"
+        )
     diffusion = _Diffusion(*conductances(pair.run.domain, pair.run.settings))
     sides = [[view.filtered(run.gates) for run in runs] for runs in pair.sides]
     means = [np.mean(side, axis=0) for side in sides]

@@ -255,7 +255,7 @@ class Domain:
     ) -> "Domain":
         """Return the same labels with other media of the same labels; what was counted of them is not counted again.
 
-        What else is given voxel by voxel (g and n), and the phase function, stay.
+        What else is given voxel by voxel (g, n, and scattering tensors), and the phase function, stay.
 
         Raises
         ------

@@ -183,7 +183,7 @@ def _around(domain: Domain, place_mm: npt.ArrayLike, reach_mm: float) -> tuple[D
     box = tuple(slice(a, b + 1) for a, b in zip(first, last, strict=True))
     affine = domain.affine.copy()
     affine[:3, 3] = apply_affine(domain.affine, first)
-    given = {name: getattr(domain, name) for name in ("mua_per_mm", "mus_per_mm")}
+    given = {name: getattr(domain, name) for name in ("mua_per_mm", "mus_per_mm", "mus_tensor_per_mm")}
     cut: dict[str, Any] = {name: None if values is None else values[box] for name, values in given.items()}
     part = dataclasses.replace(domain, labels=domain.labels[box], affine=affine, path=None, notes=(), **cut)
     voxels = np.stack(np.meshgrid(*map(np.arange, part.shape), indexing="ij"), -1)

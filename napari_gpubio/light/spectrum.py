@@ -263,7 +263,9 @@ def _change(result: LightResult, media: Sequence[Medium], *, keep_scattering: bo
                     f"label {a.label} has {name} = {getattr(b, name):g}{where} and {getattr(a, name):g} in the run, "
                     "which sends photons other ways; run again, or take the run's by keep_scattering=True"
                 )
-    return _Change(mua, *_scattering(old, new, where, is_by_voxel=domain.mus_per_mm is not None))
+    return _Change(
+        mua, *_scattering(old, new, where, is_by_voxel=domain.mus_per_mm is not None or domain.is_anisotropic)
+    )
 
 
 def _scattering(old: list[Medium], new: list[Medium], where: str, *, is_by_voxel: bool) -> tuple[Floats, float]:

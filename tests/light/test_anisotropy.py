@@ -7,8 +7,10 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.tensor_components import components, matrices
+from napari_gpubio.light.adjoint import adjoint_jacobians
 from napari_gpubio.light.anisotropic_theory import uniaxial_diffusion_mm
 from napari_gpubio.light.anisotropy import FiberCalibration, fiber_map, scattering_of, with_fiber_map, with_fibers
+from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.guide import diffusion_guide, guided_steps
 from napari_gpubio.light.io import load_result, save_result
@@ -16,10 +18,12 @@ from napari_gpubio.light.io.mcx.cases import write_mcx
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.profile import depth_profile, theory_curve
+from napari_gpubio.light.replay import replay
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.sensitivity import sensitivity
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.spectrum import reweighted
 from tests.light.voxel_samples import make_domain, turned_affine
 from tests.runs import finished
 
@@ -262,3 +266,26 @@ def test_what_takes_scattering_as_isotropic_says_so(fibrous, tmp_path):
         write_mcx(tmp_path / "case.json", fibrous, source, settings)
     with pytest.raises(InvalidInput, match="give one"):
         fibrous.with_optics(fibrous.media, mus_per_mm=np.ones(SHAPE))
+
+
+def test_photons_along_fibers_are_replayed_and_tell_of_absorption_only(fibrous):
+    place = Detector(position_mm=(3.0, 3.5, 0.0), radius_mm=3.0)
+    settings = LightSettings(photons=2000, batches=4)
+    source = Source(position_mm=(3.0, 3.5, 0.0))
+    result = simulate(fibrous, source, settings, detectors=[place], device="cpu")
+    found = replay(result, of=("mua", "mus"), device="cpu")
+    expected = -result.detected.mean_path_mm()
+    sums = [found.of("mua").values[0][fibrous.labels == label].sum() for label in (1, 2)]
+    np.testing.assert_allclose(sums, expected, rtol=1e-4)
+    along = fibrous.mus_tensor_per_mm[..., 0] > 0
+    assert np.isnan(found.of("mus").values[0][along]).all()
+    media = [dataclasses.replace(medium, mus_per_mm=1.1 * medium.mus_per_mm) for medium in fibrous.media]
+    with pytest.raises(InvalidInput, match="no one factor"):
+        reweighted(result, media)
+
+
+def test_adjoint_jacobians_are_of_absorption_only(fibrous):
+    opposite = Source(position_mm=(3.0, 3.5, 8.0), direction=(0, 0, -1))
+    runs = run(fibrous, photons=4000), run(fibrous, opposite, photons=4000, seed=2)
+    with pytest.raises(InvalidInput, match="no one reduced coefficient"):
+        adjoint_jacobians(*runs, coefficients=("mua", "musp"))

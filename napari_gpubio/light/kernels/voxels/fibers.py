@@ -11,7 +11,7 @@ What all this needs is compiled for those runs only that have tensors; see `begi
 import numpy as np
 
 from napari_gpubio.core.fastmath import turn
-from napari_gpubio.core.jit import leaf, pruned
+from napari_gpubio.core.jit import leaf, pruned_leaf
 from napari_gpubio.core.xoshiro import next_bits, uniform
 from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO, scattering_cosine, turned
 from napari_gpubio.light.kernels.voxels.problem import BY_MIXTURE, BY_PRODUCT
@@ -55,61 +55,63 @@ def squared_cosine(a, b, c):
     return last if abs(last) > abs(cosine) else cosine
 
 
-@pruned
-def along_fibers(fibers, cell, direction, g, mus, free_path):
-    """mu_s and mean free path of a voxel in a direction, given those of its label, and its g."""
+@pruned_leaf
+def place_of(fibers, cell):
+    """Row of a voxel's tensor in the table, 0 for none."""
     if fibers is not None:
-        place = fibers.places[cell]
-        if place > 0:
-            ux, uy, uz = direction
-            mus = total_scattering(fibers, place, g, projected(fibers.numbers, place, ux, uy, uz))
-            free_path = ONE / max(mus, _F(1e-20))
+        return fibers.places[cell]
+    return 0
+
+
+@pruned_leaf
+def along_fibers(fibers, place, direction, g, mus, free_path):
+    """mu_s and mean free path of a voxel in a direction, given those of its label, and its g."""
+    if fibers is not None and place > 0:
+        ux, uy, uz = direction
+        mus = total_scattering(fibers, place, g, projected(fibers.numbers, place, ux, uy, uz))
+        free_path = ONE / max(mus, _F(1e-20))
     return mus, free_path
 
 
-@pruned
-def turning_point(fibers, cell, direction, cosine, chance, state):
+@pruned_leaf
+def turning_point(fibers, place, direction, cosine, chance, state):
     """What a scattered photon's direction is turned around, and by which cosine: its own, or by product a column of L.
 
     ``cosine`` is what its phase function makes of ``chance``.
     """
     ux, uy, uz = direction
-    if fibers is not None:
-        place = fibers.places[cell]
-        if place > 0 and fibers.model == BY_PRODUCT:
-            second, state = uniform(state)
-            third, state = uniform(state)
-            cosine = squared_cosine(chance, second, third)
-            chance, state = uniform(state)
-            ux, uy, uz = column_of(fibers.numbers, place, chance)
+    if fibers is not None and place > 0 and fibers.model == BY_PRODUCT:
+        second, state = uniform(state)
+        third, state = uniform(state)
+        cosine = squared_cosine(chance, second, third)
+        chance, state = uniform(state)
+        ux, uy, uz = column_of(fibers.numbers, place, chance)
     return ux, uy, uz, cosine, state
 
 
-@pruned
-def beside_fibers(fibers, cell, before, after, g, mus, free_path, state):
+@pruned_leaf
+def beside_fibers(fibers, place, before, after, g, mus, free_path, state):
     """Direction of a scattered photon, with its mu_s and mean free path, where ``after`` was drawn.
 
     That is the one, but for the mixture: there it is with the chance mu(before) over both terms of the rate, and else
     drawn again until it is accepted with a chance in proportion to mu(after).
     """
     ux, uy, uz = after
-    if fibers is not None:
-        place = fibers.places[cell]
-        if place > 0:
-            numbers = fibers.numbers
-            along = projected(numbers, place, ux, uy, uz)
-            if fibers.model == BY_MIXTURE:
+    if fibers is not None and place > 0:
+        numbers = fibers.numbers
+        along = projected(numbers, place, ux, uy, uz)
+        if fibers.model == BY_MIXTURE:
+            chance, state = uniform(state)
+            if chance * (mus + mus) >= projected(numbers, place, before[0], before[1], before[2]):
                 chance, state = uniform(state)
-                if chance * (mus + mus) >= projected(numbers, place, before[0], before[1], before[2]):
+                while chance * numbers[place, 6] >= along:
                     chance, state = uniform(state)
-                    while chance * numbers[place, 6] >= along:
-                        chance, state = uniform(state)
-                        bits, state = next_bits(state)
-                        cp, sp = turn(bits)
-                        cosine = scattering_cosine(g, chance)
-                        ux, uy, uz = turned(before[0], before[1], before[2], cosine, cp, sp)
-                        along = projected(numbers, place, ux, uy, uz)
-                        chance, state = uniform(state)
-            mus = total_scattering(fibers, place, g, along)
-            free_path = ONE / max(mus, _F(1e-20))
+                    bits, state = next_bits(state)
+                    cp, sp = turn(bits)
+                    cosine = scattering_cosine(g, chance)
+                    ux, uy, uz = turned(before[0], before[1], before[2], cosine, cp, sp)
+                    along = projected(numbers, place, ux, uy, uz)
+                    chance, state = uniform(state)
+        mus = total_scattering(fibers, place, g, along)
+        free_path = ONE / max(mus, _F(1e-20))
     return ux, uy, uz, mus, free_path, state

@@ -21,7 +21,7 @@ from napari_gpubio.light.kernels.physics import (
     scattering_cosine,
     turned,
 )
-from napari_gpubio.light.kernels.voxels.fibers import along_fibers, beside_fibers, turning_point
+from napari_gpubio.light.kernels.voxels.fibers import along_fibers, beside_fibers, place_of, turning_point
 from napari_gpubio.light.kernels.voxels.photon import (
     Floats,
     enter,
@@ -311,7 +311,8 @@ def trace_photons(start, stop, first, scene, tallies):
         w = ONE - lost
         mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, own_row, cell)
         g, n, per_n = own_g_and_n(scene.g, scene.n, cell, g, n, per_n)
-        mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
+        place = place_of(fibers, cell)
+        mus, free_path = along_fibers(fibers, place, (ux, uy, uz), g, mus, free_path)
         ax, ay, az = mirrored(px, ux, hx), mirrored(py, uy, hy), mirrored(pz, uz, hz)  # mm to the faces ahead
         sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
         chance, state = uniform(state)
@@ -346,11 +347,11 @@ def trace_photons(start, stop, first, scene, tallies):
                 bits, state = next_bits(state)
                 cp, sp = turn(bits)
                 vx, vy, vz, cosine, state = turning_point(
-                    fibers, cell, (ux, uy, uz), deflection(scene.phase, g, chance), chance, state
+                    fibers, place, (ux, uy, uz), deflection(scene.phase, g, chance), chance, state
                 )
                 after = turned(vx, vy, vz, cosine, cp, sp)
                 vx, vy, vz, mus, free_path, state = beside_fibers(
-                    fibers, cell, (ux, uy, uz), after, g, mus, free_path, state
+                    fibers, place, (ux, uy, uz), after, g, mus, free_path, state
                 )
                 ax, ay, az = turned_about(ax, ux, vx, hx), turned_about(ay, uy, vy, hy), turned_about(az, uz, vz, hz)
                 ux, uy, uz = vx, vy, vz
@@ -434,7 +435,7 @@ def trace_photons(start, stop, first, scene, tallies):
                 (reflected, row == OUTSIDE, bent, rule == CYCLIC), (w, optical),
             )  # fmt: skip
             if reflected:
-                mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
+                mus, free_path = along_fibers(fibers, place, (ux, uy, uz), g, mus, free_path)
                 continue
             if escapes:
                 add_energy(tallies, shares, pixel, ESCAPED, w)
@@ -451,5 +452,6 @@ def trace_photons(start, stop, first, scene, tallies):
                 own_row = row
                 mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, row, cell)
                 g, n, per_n = own_g_and_n(scene.g, scene.n, cell, g, n, per_n)
-                mus, free_path = along_fibers(fibers, cell, (ux, uy, uz), g, mus, free_path)
+                place = place_of(fibers, cell)
+                mus, free_path = along_fibers(fibers, place, (ux, uy, uz), g, mus, free_path)
                 limit = min((end - optical) * per_n, reach)
