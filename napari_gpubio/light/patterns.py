@@ -27,10 +27,9 @@ from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult, SimulationResult
 from napari_gpubio.light.run import check_detectors, check_sources, described, make_runs
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import Source, checked_patterns
 
 Array = npt.NDArray[Any]
-MOST_PATTERNS = 4096
 _SHAPED = ("planar", "pattern")
 
 
@@ -147,22 +146,6 @@ def simulate_patterns_steps(
         make_runs=make_runs, assemble=functools.partial(_assemble, patterns=images), empty=VoxelTally.none
     )
     return (yield from photon_steps(backend, problem, described(problem), device=device, resume=resume, stop=stop))
-
-
-def checked_patterns(patterns: Array) -> npt.NDArray[np.float64]:
-    """Return a stack of patterns, shape (K, rows, columns), or raise InvalidInput with the number of a bad one."""
-    images = np.asarray(patterns, np.float64)
-    if images.ndim != 3 or not images.size:
-        raise InvalidInput(f"the patterns have shape {images.shape}; give a stack of images (patterns, rows, columns)")
-    if len(images) > MOST_PATTERNS:
-        raise InvalidInput(f"there are {len(images):,} patterns; at most {MOST_PATTERNS:,} can share photons")
-    for number, image in enumerate(images, 1):
-        if not np.isfinite(image).all() or (image < 0).any() or not image.sum() > 0:
-            raise InvalidInput(
-                f"pattern {number} of {len(images)} must be finite, nowhere negative and somewhere positive; signed "
-                "patterns are differences of two of these"
-            )
-    return images
 
 
 def _assemble(

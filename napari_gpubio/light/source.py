@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "zgaussian": ("angle_sd_deg",),
 }
 WITH_ANGLES = tuple(kind for kind in KINDS if kind == "pencil" or ("focus_mm" in KINDS[kind] and kind != "hyperboloid"))
-MOST_ANGLES, MOST_SOURCES = 1 << 20, 1 << 16
+MOST_ANGLES, MOST_SOURCES, MOST_PATTERNS = 1 << 20, 1 << 16, 4096
 RECTANGLES = ("planar", "pattern", "slit", "pencil_array", "fourier")  # kinds that have a direction of the width
 DISKS = ("fiber", "gaussian", "disk", "lambertian", "hyperboloid")  # kinds that have a radius across the direction
 
@@ -278,6 +278,22 @@ def single_source(source: AnySource, what: str) -> Source:
     if isinstance(source, Source):
         return source
     raise InvalidInput(f"there are {len(source)} sources, and {what} needs a single one; simulate it alone")
+
+
+def checked_patterns(patterns: Array) -> npt.NDArray[np.float64]:
+    """Return a stack of patterns, shape (K, rows, columns), or raise InvalidInput with the number of a bad one."""
+    images = np.asarray(patterns, np.float64)
+    if images.ndim != 3 or not images.size:
+        raise InvalidInput(f"the patterns have shape {images.shape}; give a stack of images (patterns, rows, columns)")
+    if len(images) > MOST_PATTERNS:
+        raise InvalidInput(f"there are {len(images):,} patterns; at most {MOST_PATTERNS:,} can share photons")
+    for number, image in enumerate(images, 1):
+        if not np.isfinite(image).all() or (image < 0).any() or not image.sum() > 0:
+            raise InvalidInput(
+                f"pattern {number} of {len(images)} must be finite, nowhere negative and somewhere positive; signed "
+                "patterns are differences of two of these"
+            )
+    return images
 
 
 def finite_vector(name: str, value: Any) -> Vector:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light import batches, patterns
+from napari_gpubio.light import batches
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.kernels.voxels.patterns import sharing, start_density
@@ -15,7 +15,7 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.patterns import simulate_patterns, simulate_patterns_steps
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import MOST_PATTERNS, Source
 from tests.light.test_photon_backends import DETECTORS, EVERYTHING, scene, settings
 from tests.light.voxel_samples import check_z, make_domain
 from tests.runs import check_threads_change_nothing
@@ -235,4 +235,4 @@ def test_too_many_patterns_for_the_memory_are_refused(monkeypatch):
     monkeypatch.setattr(batches, "free_memory_bytes", lambda device: 20 * 2**20)
     with pytest.raises(InvalidInput, match=r"needs about .* take fewer patterns"):
         shared(many, photons=10)
-    assert len(many) <= patterns.MOST_PATTERNS
+    assert len(many) <= MOST_PATTERNS

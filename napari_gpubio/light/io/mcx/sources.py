@@ -17,8 +17,7 @@ from napari_gpubio.light.io.mcx.domain import McxFrame
 from napari_gpubio.light.io.mcx.jdata import Section, is_array, shown
 from napari_gpubio.light.io.mcx.source import read_patterns, read_source, write_source
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.patterns import checked_patterns
-from napari_gpubio.light.source import AnySource, Source, all_sources, one_or_all
+from napari_gpubio.light.source import AnySource, Source, all_sources, checked_patterns, one_or_all
 
 Array = npt.NDArray[Any]
 _ROWS = ("Pos", "Dir", "Param1", "Param2")
