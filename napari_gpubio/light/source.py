@@ -51,14 +51,8 @@ KINDS: dict[str, tuple[str, ...]] = {
 _LEAST_SLANT = 1e-6  # volume of the unit vectors of a parallelogram and its light
 WITH_ANGLES = tuple(kind for kind in KINDS if kind == "pencil" or ("focus_mm" in KINDS[kind] and kind != "hyperboloid"))
 MOST_ANGLES, MOST_SOURCES, MOST_PATTERNS = 1 << 20, 1 << 16, 4096
-RECTANGLES = (
-    "planar",
-    "pattern",
-    "slit",
-    "pencil_array",
-    "fourier",
-    "fourier_2d",
-)  # kinds that have a direction of the width
+# kinds that have a direction of the width
+RECTANGLES = ("planar", "pattern", "slit", "pencil_array", "fourier", "fourier_2d")
 DISKS = ("fiber", "gaussian", "disk", "lambertian", "hyperboloid")  # kinds that have a radius across the direction
 MOST_CELLS = 1 << 30  # of a volume
 
