@@ -263,9 +263,10 @@ def compare(
     photons: int,
     device: Device,
 ) -> None:  # fmt: skip
-    """Ratios by label of each pair, and of all pairs together, weighted by what is known of each."""
+    """Ratios by label of each pair, and of the sums of all pairs."""
     part, row, lines, rows = model.parts[0], 0, [], []
-    ratios: list[Array] = []
+    adjoint: list[Array] = []
+    truth: list[Array] = []
     variances: list[Array] = []
     for source, detectors in cases:
         for exact, error, count in exact_paths(model.head, 760.0, source, detectors, photons, device):
@@ -279,12 +280,13 @@ def compare(
             told = [f"{a:.3f} ± {b:.3f}" for a, b in zip(ratio, spread, strict=True)]
             lines.append(line(model.channels[row], f"{model.separations_mm[row]:.1f}", count, f"{exact_whole:.1f}",
                               f"{whole / exact_whole:.3f}", *told))  # fmt: skip
-            ratios.append(ratio)
-            variances.append(np.square(spread))
+            adjoint.append(paths)
+            truth.append(exact)
+            variances.append(np.square(error) + np.square(own))
             row += 1
-    weights = 1.0 / np.where(np.isfinite(variances) & (np.array(variances) > 0), variances, np.inf)
-    mean = np.nansum(weights * np.nan_to_num(ratios), axis=0) / weights.sum(axis=0)
-    error = 1.0 / np.sqrt(weights.sum(axis=0))
+    sums, exact_sums = np.sum(adjoint, axis=0), np.sum(truth, axis=0)
+    mean = sums / exact_sums  # of sums: a mean of ratios that are weighted by their errors would favor small ones
+    error = np.sqrt(np.sum(variances, axis=0)) / exact_sums
     lines.append(line("all", "", "", "", "", *(f"{a:.3f} ± {b:.3f}" for a, b in zip(mean, error, strict=True))))
     columns = ("pair", "mm apart", "detected", "exact path, mm", "ratio of all", *model.label_names)
     found = {"pairs": rows, "labels": model.label_names, "mean_ratio": mean.tolist(), "error": error.tolist()}
