@@ -173,7 +173,9 @@ def closed_within(result: LightResult) -> float:
     mua = max(domain.medium(label).mua_per_mm for label in domain.labels_present) if volume is None else volume.max()
     if not mua > 0:
         return CLOSED_WITHIN
-    heaviest = result.parameters.get("photon_sharing", {}).get("heaviest", 1.0)  # of patterns
+    shared = result.parameters.get("photon_sharing")
+    heaviest = shared.get("heaviest") if isinstance(shared, dict) else None  # start of a photon, of patterns
+    heaviest = heaviest if isinstance(heaviest, float) and 1 < heaviest < math.inf else 1.0
     scale = VoxelProblem(domain, result.sources[0], result.settings, heaviest=heaviest).scale
     bookings = _MOST_EFOLDS * (0.5 + 1.5 / (mua * domain.voxel_sizes_mm.min()))
     sd = mua / (2.0 * scale) * math.sqrt(bookings / max(1, result.launched))

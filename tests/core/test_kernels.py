@@ -227,6 +227,7 @@ def test_voxels_are_compiled_as_the_engine_does():
             "gate_edges": edges,
             "kind": 0,
             "is_thin": False,
+            "anisotropy": 0,
             "others": (),
             "shares": None,
         }
