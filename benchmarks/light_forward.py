@@ -31,6 +31,7 @@ from napari_gpubio.light.forward.run import forward_model, forward_model_steps
 from napari_gpubio.light.forward.settings import PHOTONS, ForwardSettings
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.phantom.head import head_labels
+from napari_gpubio.light.replay import replay
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
@@ -39,6 +40,7 @@ from napari_gpubio.light.surface import above_surface, first_tissue, inward_norm
 WAVELENGTHS_NM = (760.0, 830.0)
 LOWEST_MM = 10.0  # height over the ears from which on a probe covers the head
 SLAB = Medium(label=1, name="slab", mua_per_mm=0.01, mus_per_mm=1.0, n=1.37)
+DEPTHS_MM = ((0.0, 3.0), (3.0, 6.0), (6.0, 10.0), (10.0, 45.0))
 SEPARATIONS_MM = (8.0, 11.0, 15.0, 20.0, 26.0)
 EXACT_PHOTONS = {"cpu": 400_000, "cuda": 400_000_000}
 HOW_TO_READ = (
@@ -193,10 +195,39 @@ def run_slab(report: Report, arguments: argparse.Namespace, device: Device) -> N
         detector_positions_mm=places, wavelengths_nm=(760.0,),
     )  # fmt: skip
     photons = int(arguments.exact_photons or EXACT_PHOTONS[device.kind])
-    model = forward_model(slab, probe, ForwardSettings(photons=photons // 10), device=device)
+    model = forward_model(slab, probe, ForwardSettings(photons=photons // 10, threshold=0.0), device=device)
     detectors = [Detector(position_mm=place, radius_mm=1.0, normal=(0, 0, -1)) for place in places]
     source = Source(position_mm=(start, row, -1e-3))
     compare(report, "slab", "Homogeneous block, mu_a 0.01, mu_s' 1 /mm", model, [(source, detectors)], photons, device)
+    voxel_by_voxel(report, model, source, detectors, photons, device)
+
+
+def voxel_by_voxel(
+    report: Report, model: ForwardModel, source: Source, detectors: Sequence[Detector], photons: int, device: Device
+) -> None:
+    """Adjoint against replay, which is exact, in voxels beyond three transport mean free paths of both optodes."""
+    domain = model.head.at(760.0)
+    light = LightSettings(photons=photons, seed=77, time_gates_ns=(0.0, 8.0), max_detected=10**8)
+    exact = replay(simulate(domain, source, light, detectors=detectors, device=device), of=("mua",), device=device)
+    part = exact.of("mua")
+    middles = np.stack(np.meshgrid(*map(np.arange, domain.shape), indexing="ij"), -1) + 0.5
+    near = 3.0 / (SLAB.mua_per_mm + SLAB.musp_per_mm)
+    from_source = np.linalg.norm(middles - source.position_mm, axis=-1)
+    lines, rows = [], []
+    for index, detector in enumerate(detectors):
+        from_detector = np.linalg.norm(middles - detector.position_mm, axis=-1)
+        far = (from_source > near) & (from_detector > near)
+        ours, truth = model.volume(index, 760.0), -part.values[index]
+        error = float(np.hypot.reduce(part.label_errors[index]) / np.abs(part.label_sums[index]).sum())
+        bands = [far & (middles[..., 2] > low) & (middles[..., 2] <= high) for low, high in DEPTHS_MM]
+        ratios = [float(ours[band].sum() / truth[band].sum()) for band in (far, *bands)]
+        rows.append({"pair": model.channels[index], "ratios": ratios, "error": error})
+        apart = f"{model.separations_mm[index]:.1f}"
+        lines.append(line(model.channels[index], apart, *(f"{ratio:.3f}" for ratio in ratios), f"{error:.3f}"))
+    depths = (f"{low:g} to {high:g} mm deep" for low, high in DEPTHS_MM)
+    columns = ("pair", "mm apart", "all depths", *depths, "relative error of replay")
+    title = "The same block, voxels beyond three transport mean free paths: adjoint over replay"
+    report.add("voxels", title, {"pairs": rows}, *table(columns, lines))
 
 
 def run_head(report: Report, arguments: argparse.Namespace, device: Device) -> None:
@@ -232,9 +263,10 @@ def compare(
     photons: int,
     device: Device,
 ) -> None:  # fmt: skip
-    """Ratios by label of each pair, and of all pairs together, weighted by what is known of each."""
+    """Ratios by label of each pair, and of the sums of all pairs."""
     part, row, lines, rows = model.parts[0], 0, [], []
-    ratios: list[Array] = []
+    adjoint: list[Array] = []
+    truth: list[Array] = []
     variances: list[Array] = []
     for source, detectors in cases:
         for exact, error, count in exact_paths(model.head, 760.0, source, detectors, photons, device):
@@ -248,12 +280,13 @@ def compare(
             told = [f"{a:.3f} ± {b:.3f}" for a, b in zip(ratio, spread, strict=True)]
             lines.append(line(model.channels[row], f"{model.separations_mm[row]:.1f}", count, f"{exact_whole:.1f}",
                               f"{whole / exact_whole:.3f}", *told))  # fmt: skip
-            ratios.append(ratio)
-            variances.append(np.square(spread))
+            adjoint.append(paths)
+            truth.append(exact)
+            variances.append(np.square(error) + np.square(own))
             row += 1
-    weights = 1.0 / np.where(np.isfinite(variances) & (np.array(variances) > 0), variances, np.inf)
-    mean = np.nansum(weights * np.nan_to_num(ratios), axis=0) / weights.sum(axis=0)
-    error = 1.0 / np.sqrt(weights.sum(axis=0))
+    sums, exact_sums = np.sum(adjoint, axis=0), np.sum(truth, axis=0)
+    mean = sums / exact_sums  # of sums: a mean of ratios that are weighted by their errors would favor small ones
+    error = np.sqrt(np.sum(variances, axis=0)) / exact_sums
     lines.append(line("all", "", "", "", "", *(f"{a:.3f} ± {b:.3f}" for a, b in zip(mean, error, strict=True))))
     columns = ("pair", "mm apart", "detected", "exact path, mm", "ratio of all", *model.label_names)
     found = {"pairs": rows, "labels": model.label_names, "mean_ratio": mean.tolist(), "error": error.tolist()}

@@ -92,6 +92,11 @@ def adjoint_jacobians(
     pair = _Pair.of(_runs(source_runs), _runs(detector_runs))
     if unknown := [name for name in coefficients if name not in COEFFICIENTS]:
         raise InvalidInput(f"coefficient {unknown[0]!r} is not known to the adjoint; choose among {COEFFICIENTS}")
+    if "musp" in coefficients and pair.run.domain.is_anisotropic:
+        raise InvalidInput(
+            "a derivative by mu_s' is not known where scattering depends on direction; leave 'musp' out, or take the "
+            "tensors out of the tissue"
+        )
     views = [_continuous()]
     if gates:
         views.append(_gated(pair))

@@ -107,7 +107,7 @@ def shells_around(
     inner = core_mm + max(INNER * free_path, least)
     outers = sorted({max(core_mm + reach * free_path, inner + least) for reach in OUTERS})
     part, first, distance, tissue = _around(domain, place_mm, outers[-1])
-    clear = _distance_to_clear_mm(part, distance) - float(domain.voxel_sizes_mm.max()) / 2
+    clear = _distance_to_clear_mm(part, distance) - float(domain.voxel_sizes_mm.max())
     chosen = [outer for outer in outers if outer <= clear]
     if len(chosen) < len(outers) and clear > (chosen[-1] if chosen else inner + least):
         chosen.append(clear)  # as far as it goes
@@ -195,14 +195,11 @@ def _around(domain: Domain, place_mm: npt.ArrayLike, reach_mm: float) -> tuple[D
 
 def _distance_to_clear_mm(part: Domain, distance: Array) -> float:
     """Distance from the place to the nearest voxel of clear tissue; infinite where there is none."""
-    table = np.full(65536, np.inf)
+    reduced, turned = np.zeros(65536), np.ones(65536)
     for medium in part.media:
-        table[medium.label] = 1.0 - medium.g if part.mus_per_mm is not None else medium.musp_per_mm
-    table[OUTSIDE] = np.inf
-    scattering = table[part.labels]
-    if part.mus_per_mm is not None:
-        scattering = np.where(part.labels == OUTSIDE, np.inf, part.mus_per_mm * np.minimum(scattering, 2.0))
-    clear = scattering < CLEAR_PER_MM
+        reduced[medium.label], turned[medium.label] = medium.musp_per_mm, 1.0 - medium.g
+    scattering = reduced[part.labels] if part.mus_per_mm is None else part.mus_per_mm * turned[part.labels]
+    clear = (scattering < CLEAR_PER_MM) & (part.labels != OUTSIDE)
     return float(distance[clear].min()) if clear.any() else np.inf
 
 

@@ -263,7 +263,7 @@ class Head:
     >>> phantom = light.phantom.load_head_phantom()
     >>> head = Head(labels=phantom.labels, affine=phantom.affine, tissues=head_tissues())
     >>> [round(head.at(nm).medium(1).mua_per_mm, 4) for nm in (760, 830)]
-    [0.0177, 0.0191]
+    [0.0175, 0.0191]
     """
 
     labels: Array

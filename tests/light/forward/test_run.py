@@ -9,6 +9,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.forward import ForwardSettings, Pair, forward_model, forward_model_steps, place
+from napari_gpubio.light.replay import replay
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
@@ -72,6 +73,30 @@ def test_it_agrees_with_the_paths_of_detected_photons():
 @pytest.mark.validate
 def test_it_agrees_closely_with_the_paths_of_many_detected_photons():
     check_against_detected_photons(400_000, 1_500_000, 0.03)
+
+
+@pytest.mark.validate
+def test_voxels_beyond_three_mean_free_paths_agree_with_replay():
+    """Within 5 %, in sums over slabs across the way from source to detector."""
+    check_against_replay(photons=400_000, replayed=1_500_000, slack=0.05)
+
+
+def check_against_replay(photons, replayed, slack):
+    settings = ForwardSettings(photons=photons, threshold=0.0)
+    model = forward_model(block(), probe(pairs=(Pair(0, 1),)), settings, device="cpu")
+    ends = model.placement.probe.positions_mm[[0, 3]]
+    detectors = (Detector(position_mm=tuple(ends[1]), radius_mm=2.0, normal=(0, 0, -1)),)
+    source = Source(position_mm=(*ends[0][:2], -0.01))
+    light = LightSettings(photons=replayed, seed=50)
+    traced = simulate(block().at(760), source, light, detectors=detectors, device="cpu")
+    exact = replay(traced, of=("mua",), device="cpu").of("mua")
+    middles = np.stack(np.meshgrid(*map(np.arange, SHAPE), indexing="ij"), -1) + 0.5
+    far = np.min([np.linalg.norm(middles - end, axis=-1) for end in ends], axis=0) > 3 / 1.02
+    error = np.abs(exact.label_errors[0] / exact.label_sums[0]).max()
+    for first in (8, 16, 20, 24):
+        band = far & (middles[..., 0] > first) & (middles[..., 0] < first + 8)
+        ratio = model.volume(0, 760)[band].sum() / -exact.values[0][band].sum()
+        assert abs(ratio - 1) < slack + 4 * error, (first, ratio, error)
 
 
 def test_the_absorption_of_a_wavelength_changes_its_rows():

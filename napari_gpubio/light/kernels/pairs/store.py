@@ -103,8 +103,8 @@ class FluenceStore:
         means, groups = self.means(), self.values.shape[1]
         found = np.zeros((len(grouped), len(meaned), groups, len(self.voxels.slices)))
         for column, label in enumerate(self.voxels.slices):
-            others = means[meaned, label].T
-            for row, optode in enumerate(grouped):
+            others = means[:, label][self.xp.asarray(meaned)].T
+            for row, optode in enumerate(grouped.tolist()):
                 found[row, :, :, column] = self.host(self.values[optode, :, label] @ others).T
         return found
 

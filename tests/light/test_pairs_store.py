@@ -1,0 +1,84 @@
+"""The store of fluences: voxels by label, sums over labels and shells, and rows, against plain sums."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.light.kernels.pairs.store import FluenceStore, TissueVoxels
+from napari_gpubio.light.model import Medium
+from tests.light.voxel_samples import make_domain
+
+SHAPE, OPTODES, GROUPS = (4, 5, 6), 5, 3
+LABELS = np.random.default_rng(3).integers(0, 4, SHAPE).astype(np.uint8) * 3  # 0, 3, 6, 9
+
+
+@pytest.fixture
+def store():
+    media = tuple(Medium(label=label, mua_per_mm=0.1) for label in (3, 6, 9))
+    made = FluenceStore(TissueVoxels(make_domain(LABELS, *media)), OPTODES, GROUPS)
+    rng = np.random.default_rng(5)
+    for optode in range(OPTODES):
+        for group in range(GROUPS):
+            tally = rng.integers(1, 1000, tuple(n + 2 for n in SHAPE)).astype(np.uint64)
+            made.put(optode, group, tally.ravel(), 0.5)
+            made.expected = getattr(made, "expected", {}) | {(optode, group): 0.5 * tally[1:-1, 1:-1, 1:-1]}
+    return made
+
+
+def volumes(store):
+    """Shape (optodes, groups, X, Y, Z)."""
+    rows = [[store.expected[o, g] for g in range(GROUPS)] for o in range(OPTODES)]
+    return np.array(rows, np.float64)
+
+
+def test_voxels_are_ordered_by_label(store):
+    voxels = store.voxels
+    assert len(voxels) == np.count_nonzero(LABELS)
+    for label, part in zip((3, 6, 9), voxels.slices, strict=True):
+        assert (LABELS.ravel()[voxels.flat[part]] == label).all()
+    np.testing.assert_array_equal(voxels.positions(voxels.flat), np.arange(len(voxels)))
+    assert (voxels.positions(np.flatnonzero(LABELS == 0)) == -1).all()
+    np.testing.assert_allclose(store.values[1, 2], volumes(store)[1, 2].ravel()[voxels.flat], rtol=1e-6)
+
+
+def test_sums_over_labels_are_those_of_products(store):
+    sources, detectors = np.array([0, 2]), np.array([1, 3, 4])
+    of_sources, of_detectors = store.label_sums(sources, detectors)
+    whole = volumes(store)
+    means = whole.mean(axis=1)
+    for column, label in enumerate((3, 6, 9)):
+        inside = label == LABELS
+        for i, s in enumerate(sources):
+            for j, d in enumerate(detectors):
+                expected = [(whole[s, g] * means[d])[inside].sum() for g in range(GROUPS)]
+                np.testing.assert_allclose(of_sources[i, j, :, column], expected, rtol=1e-5)
+                expected = [(means[s] * whole[d, g])[inside].sum() for g in range(GROUPS)]
+                np.testing.assert_allclose(of_detectors[i, j, :, column], expected, rtol=1e-5)
+
+
+def test_sums_over_shells(store):
+    chosen, weights = np.array([3, 17, 40]), np.array([[1.0, -2.0, 0.5], [0.0, 1.0, 1.0]])
+    found = store.shell_sums(chosen, np.array([4, 1]), weights)
+    assert found.shape == (2, GROUPS, 2)
+    np.testing.assert_allclose(found[1], store.values[1][:, chosen] @ weights.T, rtol=1e-6)
+    np.testing.assert_array_equal(store.near(chosen, 4), store.values[4][:, chosen])
+
+
+@pytest.mark.parametrize("some", [False, True])
+def test_a_row_has_the_largest_products(store, some):
+    chosen = np.arange(0, len(store.voxels), 2) if some else None
+    factors = np.array([1.0, 0.5, 2.0])
+    store.choose(chosen, factors)
+    row = store.row(0, 3, 10.0, 0.3)
+    means = volumes(store).mean(axis=1).reshape(OPTODES, -1)[:, store.voxels.flat]
+    by_voxel = np.concatenate([np.full(p.stop - p.start, f) for p, f in zip(store.voxels.slices, factors, strict=True)])
+    products = (means[0] * means[3] * by_voxel * 10.0)[slice(None) if chosen is None else chosen]
+    expected = np.flatnonzero(products >= 0.3 * products.max())
+    np.testing.assert_array_equal(row.columns, expected)
+    np.testing.assert_allclose(row.values, products[expected], rtol=1e-5)
+    assert row.kept == pytest.approx(products[expected].sum() / products.sum(), rel=1e-5)
+
+
+def test_means_follow_new_fluence(store):
+    before = store.means()[2].copy()
+    store.put(2, 0, np.full(np.prod([n + 2 for n in SHAPE]), 7000, np.uint64), 1.0)
+    assert (store.means()[2] > before).all()
