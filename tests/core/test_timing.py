@@ -1,5 +1,6 @@
 """Seconds of a run do not contain compilation, nor the loading of machine code, in whatever thread."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -97,7 +98,7 @@ def test_a_kernel_that_nvrtc_compiles_at_its_first_launch_takes_no_time(at, fake
             at(8.0)
             return name
 
-    monkeypatch.setattr(kernels, "_module", lambda *_: Module())
+    monkeypatch.setattr(kernels, "_module", functools.cache(lambda *_: Module()))
     at(0.0)
     clock = RunClock()
     assert kernels.kernel(Path("voxels.cu"), "trace_photons", defines=("SOURCE_KIND=42",)) == "trace_photons"
