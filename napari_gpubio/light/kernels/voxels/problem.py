@@ -358,8 +358,8 @@ class VoxelProblem(BatchedProblem):
         return max(1, min(_MOST_COPIES, _COPIED_BYTES // (8 * self.tally_size * slots)))
 
     def resident_bytes(self, tallies: int = 1) -> int:
-        """Bytes that a run keeps for volumes: media rows, coefficients, tallies, sums and squares, and exits."""
+        """Bytes that a run keeps for volumes: media rows, coefficients, tallies, sums and squares, exits, emission."""
         per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
         per_cell += 8 * bool(self.settings.exit_map) + 8 * self.domain.is_continuous
-        shared = self.media.nbytes + self.pattern.nbytes + ENERGY_PARTS * 8 * self.batch_count
-        return self.cells * per_cell + shared
+        emission = self.pattern.nbytes if self.source.kind == "volume" else 0
+        return self.cells * per_cell + self.media.nbytes + emission + ENERGY_PARTS * 8 * self.batch_count
