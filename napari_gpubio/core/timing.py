@@ -7,16 +7,18 @@ from contextlib import contextmanager
 
 _lock = threading.Lock()
 _running: dict[int, int] = {}  # by thread: compilations that are under way, one inside another
-_seconds, _begun = 0.0, 0.0  # of those that are over; when the first of those under way began
+_begun: dict[int, float] = {}
+_over: list[tuple[float, float]] = []  # when some thread has compiled, in order and apart from each other
 
 
 def compile_seconds() -> float:
     """Seconds in which this process has compiled, or loaded what was compiled, on the CPU's and the GPU's behalf.
 
-    Where several threads do so at once, such as one for each GPU, a second counts once.
+    Where several threads did so at once, such as one for each GPU, a second counts once. What is under way does not
+    count yet.
     """
     with _lock:
-        return _seconds + (time.perf_counter() - _begun if _running else 0.0)
+        return sum(stop - start for start, stop in _over)
 
 
 @contextmanager
@@ -31,24 +33,25 @@ def compiling() -> Iterator[None]:
 
 def begin_compiling() -> None:
     """Note that this thread begins to compile."""
-    global _begun
     me = threading.get_ident()
     with _lock:
-        if not _running:
-            _begun = time.perf_counter()
         _running[me] = _running.get(me, 0) + 1
+        if _running[me] == 1:
+            _begun[me] = time.perf_counter()
 
 
 def end_compiling() -> None:
     """Note that this thread has compiled."""
-    global _seconds
     me = threading.get_ident()
     with _lock:
         _running[me] -= 1
-        if not _running[me]:
-            del _running[me]
-        if not _running:
-            _seconds += time.perf_counter() - _begun
+        if _running[me]:
+            return
+        del _running[me]
+        start = _begun.pop(me)
+        while _over and _over[-1][1] >= start:  # of other threads, at the same time
+            start = min(start, _over.pop()[0])
+        _over.append((start, time.perf_counter()))
 
 
 class RunClock:

@@ -6,9 +6,10 @@ import time
 
 import pytest
 
+from napari_gpubio.core import timing
 from napari_gpubio.core.command_line import stop_at_interrupt
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.core.timing import RunClock, begin_compiling, compile_seconds, compiling
+from napari_gpubio.core.timing import RunClock, compiling
 
 
 def work(total, closed):
@@ -49,6 +50,7 @@ def test_an_error_in_progress_closes_the_work_and_one_of_the_work_comes_out():
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that stands still unless a test sets it."""
+    monkeypatch.setattr(timing, "_over", [])  # what was compiled at true times
     now = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     return now
@@ -76,17 +78,6 @@ def test_compilation_that_fails_counts_as_one(clock):
     with pytest.raises(KeyError), compiling():
         fail(clock)
     assert run.seconds == pytest.approx(0.0)
-
-
-def test_threads_count_each_for_itself(clock):
-    before = compile_seconds()
-    with compiling():
-        clock[0] += 1.0
-        other = threading.Thread(target=begin_compiling)
-        other.start()
-        other.join()
-        assert compile_seconds() == before
-    assert compile_seconds() == pytest.approx(before + 1.0)
 
 
 def test_the_first_interrupt_asks_and_the_second_ends(capsys):

@@ -538,12 +538,13 @@ class VoxelProblem(BatchedProblem):
         return max(1, min(_MOST_COPIES, _COPIED_BYTES // (8 * self.tally_size * slots)))
 
     def resident_bytes(self, tallies: int = 1) -> int:
-        """Bytes that a run keeps: media rows, coefficients, tensors, tallies, sums and squares, and exits."""
+        """Bytes that a run keeps: media, coefficients, tensors, emission, tallies, sums and squares, and exits."""
         per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates)
         per_cell = (per_cell + 8 * bool(self.settings.exit_map)) * self.patterns
         if self.shares is not None:  # tallies of one pattern are copied for folding
             per_cell += 8 * tallies * self.halves * self.gates
         per_cell += self.rows.itemsize + 8 * self.domain.is_continuous + 8 * self.has_own_g_or_n
-        alike = self.media.nbytes + self.pattern.nbytes + self.energy_size * 8 * self.batch_count
+        emission = self.pattern.nbytes if self.source.kind == "volume" else 0
+        alike = self.media.nbytes + emission + self.energy_size * 8 * self.batch_count
         alike += sum(array.nbytes for array in self.tensors or ())
         return self.cells * per_cell + alike
