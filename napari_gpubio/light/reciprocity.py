@@ -29,7 +29,7 @@ from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.space import apply_affine, same_grid
 from napari_gpubio.light.guide import conductances
 from napari_gpubio.light.kernels.diffusion.solver import along
-from napari_gpubio.light.model import OUTSIDE, Domain
+from napari_gpubio.light.model import OUTSIDE, VOXEL_LIMITS, Domain
 from napari_gpubio.light.profile import entry_point
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
@@ -39,6 +39,7 @@ from napari_gpubio.light.surface import ALL_ROUND, DISKS
 from napari_gpubio.light.theory import extrapolated_boundary_mm, transport_mean_free_path_mm
 
 Array = npt.NDArray[Any]
+_BY_VOXEL = (*VOXEL_LIMITS, "mus_tensor_per_mm")  # what a domain has voxel by voxel
 Floats = npt.NDArray[np.float64]
 INNER, OUTERS = 2.5, (5.0, 10.0)  # radii of shells, transport mean free paths
 LEAST_VOXELS = 2.0  # of the inner radius, and between both: differences of means of voxels stand for gradients
@@ -183,7 +184,7 @@ def _around(domain: Domain, place_mm: npt.ArrayLike, reach_mm: float) -> tuple[D
     box = tuple(slice(a, b + 1) for a, b in zip(first, last, strict=True))
     affine = domain.affine.copy()
     affine[:3, 3] = apply_affine(domain.affine, first)
-    given = {name: getattr(domain, name) for name in ("mua_per_mm", "mus_per_mm", "mus_tensor_per_mm")}
+    given = {name: getattr(domain, name) for name in _BY_VOXEL}
     cut: dict[str, Any] = {name: None if values is None else values[box] for name, values in given.items()}
     part = dataclasses.replace(domain, labels=domain.labels[box], affine=affine, path=None, notes=(), **cut)
     voxels = np.stack(np.meshgrid(*map(np.arange, part.shape), indexing="ij"), -1)
@@ -195,11 +196,12 @@ def _around(domain: Domain, place_mm: npt.ArrayLike, reach_mm: float) -> tuple[D
 
 def _distance_to_clear_mm(part: Domain, distance: Array) -> float:
     """Distance from the place to the nearest voxel of clear tissue; infinite where there is none."""
-    reduced, turned = np.zeros(65536), np.ones(65536)
-    for medium in part.media:
-        reduced[medium.label], turned[medium.label] = medium.musp_per_mm, 1.0 - medium.g
-    scattering = reduced[part.labels] if part.mus_per_mm is None else part.mus_per_mm * turned[part.labels]
-    clear = (scattering < CLEAR_PER_MM) & (part.labels != OUTSIDE)
+    mus, g = np.zeros(65536), np.zeros(65536)
+    for medium in map(part.medium, part.labels_present):
+        mus[medium.label], g[medium.label] = medium.mus_per_mm, medium.g
+    scattering = mus[part.labels] if part.mus_per_mm is None else part.mus_per_mm
+    reduced = scattering * (1.0 - (g[part.labels] if part.g is None else part.g))
+    clear = (reduced < CLEAR_PER_MM) & (part.labels != OUTSIDE)
     return float(distance[clear].min()) if clear.any() else np.inf
 
 
@@ -301,8 +303,8 @@ def check_same(a: Domain, b: Domain) -> None:
         )
     if not np.array_equal(a.labels, b.labels):
         raise InvalidInput("the runs of source and detector have different labels; simulate both in the same volume")
-    volumes = ("mua_per_mm", "mus_per_mm", "mus_tensor_per_mm")
-    if _optics(a) != _optics(b) or not all(_equal(getattr(a, name), getattr(b, name)) for name in volumes):
+    same = all(_equal(getattr(a, name), getattr(b, name)) for name in _BY_VOXEL)
+    if _optics(a) != _optics(b) or not (same and _equal(_cosines(a), _cosines(b))):
         raise InvalidInput(
             "the runs of source and detector have different optical properties; simulate one of them again"
         )
@@ -315,6 +317,10 @@ def _optics(domain: Domain) -> tuple[Any, ...]:
     media = (domain.medium(label) for label in domain.labels_present)
     model = domain.scattering_model if domain.is_anisotropic else ""
     return domain.outside_n, model, *((m.label, m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in media)
+
+
+def _cosines(domain: Domain) -> Array | None:
+    return None if domain.phase_function is None else domain.phase_function.cosines
 
 
 def _equal(a: Array | None, b: Array | None) -> bool:

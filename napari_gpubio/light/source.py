@@ -240,6 +240,8 @@ class Source:
             raise InvalidInput(
                 f"the source has launch angles and a focus at {self.focus_mm:g} mm; give one of them, with focus_mm = 0"
             )
+        if self._spreads:
+            raise InvalidInput("the source has launch angles and a spread of its own; leave one of them out")
         angles = np.asarray(self.launch_angles_deg, np.float64).ravel()
         least = 1 if self.launch_angles_are_discrete else 2
         if not least <= len(angles) <= MOST_ANGLES:
@@ -263,8 +265,10 @@ class Source:
                 "the source's width_axis, height_axis and direction lie in one plane; light would not meet the "
                 "parallelogram: change one of them"
             )
-        if self.focus_mm or (self.kind == "slit" and (self.spread_along or self.spread_across)):
+        if self.focus_mm or self._spreads:
             raise InvalidInput("the source has a height_axis, and a focus or a spread; leave one of them out")
+        if self.launch_angles_deg is not None:
+            raise InvalidInput("the source has a height_axis and launch angles; leave one of them out")
 
     def _check_disk(self) -> None:
         if "inner_radius_mm" in KINDS[self.kind] and not self.inner_radius_mm < self.radius_mm:
@@ -280,6 +284,10 @@ class Source:
                 f"the source's sector_deg is {self.sector_deg!r}; give two angles, the second up to 360 degrees larger"
             )
         object.__setattr__(self, "sector_deg", (float(edges[0]), float(edges[1])))
+
+    @property
+    def _spreads(self) -> bool:
+        return self.kind == "slit" and bool(self.spread_along or self.spread_across)
 
     @property
     def can_focus(self) -> bool:

@@ -8,7 +8,8 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.guide import _asymptotic_decay
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.reciprocity import detected, shells_around, widest_between
+from napari_gpubio.light.phase import TabulatedPhaseFunction
+from napari_gpubio.light.reciprocity import check_same, detected, shells_around, widest_between
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.theory import diffusion_coefficient_mm, fluence_infinite, fluence_semi_infinite
 from tests.light.voxel_samples import grid_affine
@@ -98,3 +99,19 @@ def test_an_optode_at_clear_tissue_is_refused():
     labels = np.full((40, 28, 16), 2, np.uint8)
     with pytest.raises(InvalidInput, match=r"at \(20, 14, 0\) mm is at label 2, whose reduced scattering is 0.01 1/mm"):
         shells_around(block(labels=labels), LIGHT, np.array([20.0, 14.0, 0.0]) + INTO)
+
+
+def test_g_and_n_by_voxel_are_part_of_the_tissue():
+    domain, place = block(), np.array([20.0, 14.0, 0.0]) + INTO
+    volumes = {"g": np.full(domain.shape, 0.9, np.float32), "n": np.full(domain.shape, 1.37, np.float32)}
+    by_voxel = dataclasses.replace(domain, **volumes)
+    outer = [[shell.outer_mm for shell in shells_around(one, LIGHT, place)] for one in (domain, by_voxel)]
+    assert outer[1] == pytest.approx(outer[0])
+    volumes["g"][29:] = 0.9995  # which leaves hardly any reduced scattering
+    ahead = dataclasses.replace(domain, g=volumes["g"])
+    assert shells_around(ahead, LIGHT, place)[-1].outer_mm == pytest.approx(8.5, abs=0.1)
+    check_same(by_voxel, by_voxel)
+    table = TabulatedPhaseFunction(cosines=np.linspace(-1.0, 1.0, 9))
+    for other in (domain, ahead, dataclasses.replace(domain, phase_function=table)):
+        with pytest.raises(InvalidInput, match="different optical properties"):
+            check_same(by_voxel, other)

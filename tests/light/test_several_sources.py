@@ -225,6 +225,11 @@ def test_sources_that_cannot_be_simulated(sources, words):
         ({"launch_angles_deg": (), "launch_angles_are_discrete": True}, "has 0 launch angles; give 1"),
         ({"launch_angles_deg": (0.0, 5.0), "kind": "isotropic"}, "has angles of its own"),
         ({"launch_angles_deg": (0.0, 5.0), "kind": "disk", "focus_mm": 5.0}, "a focus at 5 mm"),
+        ({"launch_angles_deg": (0.0, 5.0), "kind": "slit", "spread_along": 0.2}, "a spread of its own"),
+        (
+            {"launch_angles_deg": (0.0, 5.0), "kind": "planar", "width_axis": (1, 0, 0), "height_axis": (1, 1, 0)},
+            "height_axis and launch angles",
+        ),
     ],
 )
 def test_launch_angles_that_are_none(changes, words):
