@@ -13,7 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import companions, write_described
 from napari_gpubio.core.quantity import QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.light.io.archive import JACOBIANS, Array, entry, opened_archive, within, write_archive
-from napari_gpubio.light.io.results import as_json, domain_arrays, domain_from, fields_of
+from napari_gpubio.light.io.results import as_json, domain_arrays, domain_fields, domain_from, fields_of
 from napari_gpubio.light.jacobian import Channel, Jacobian, Jacobians
 
 _PART_ARRAYS = ("values", "errors", "measured", "measured_error", "label_sums", "label_errors", "label_deviations")
@@ -56,10 +56,9 @@ def load_jacobians(path: str | Path) -> Jacobians:
 
 def describe_jacobians(jacobians: Jacobians) -> dict[str, Any]:
     """Return what they are of and how they were made, without the arrays, as JSON nearly holds it."""
-    domain = {name: value for name, value in fields_of(jacobians.domain).items() if name not in domain_arrays()}
     return {
         "software": f"napari-gpubio {__version__}",
-        "domain": {**domain, "media": [fields_of(medium) for medium in jacobians.domain.media]},
+        "domain": domain_fields(jacobians.domain),
         "channels": [fields_of(channel) for channel in jacobians.channels],
         "parts": [
             {name: value for name, value in fields_of(part).items() if name not in _PART_ARRAYS} | {"unit": part.unit}

@@ -50,20 +50,13 @@ def describe(result: LightResult) -> dict[str, Any]:
     numbers that are not known (NaN) are None.
     """
     run = {name: value for name, value in result.parameters.items() if name not in _IN_DOMAIN}
-    domain = {name: value for name, value in fields_of(result.domain).items() if name not in _DOMAIN_ARRAYS}
     sources = [
         {name: value for name, value in fields_of(source).items() if name != "pattern"} for source in result.sources
     ]
-    if not result.domain.is_anisotropic:
-        del domain["scattering_model"]
-    if result.domain.phase_function is None:
-        domain.pop("phase_function")
-    else:
-        domain["phase_function"] = fields_of(result.domain.phase_function)
     described = {
         "software": f"napari-gpubio {__version__}",
         **run,
-        "domain": {"shape": result.domain.shape, **domain, "media": [fields_of(m) for m in result.domain.media]},
+        "domain": {"shape": result.domain.shape, **domain_fields(result.domain)},
         "source": sources if len(sources) > 1 else sources[0],
         "settings": fields_of(result.settings),
         "detectors": [fields_of(detector) for detector in result.detectors],
@@ -241,6 +234,16 @@ def media_from(rows: Any) -> tuple[Medium, ...]:
 def domain_arrays() -> tuple[str, ...]:
     """Names of the arrays of a domain, which files have apart from its description."""
     return _DOMAIN_ARRAYS
+
+
+def domain_fields(domain: Domain) -> dict[str, Any]:
+    """Return what a file holds of a domain beside the arrays; undone by `domain_from`."""
+    fields = {name: value for name, value in fields_of(domain).items() if name not in _DOMAIN_ARRAYS}
+    fields["media"] = [fields_of(medium) for medium in domain.media]
+    if not domain.is_anisotropic:
+        del fields["scattering_model"]
+    table = fields.pop("phase_function")
+    return fields if table is None else {**fields, "phase_function": fields_of(table)}
 
 
 def domain_from(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> Domain:

@@ -9,7 +9,7 @@ import numpy as np
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.archive import TRAJECTORIES, Array, entry, opened_archive, within, write_archive
-from napari_gpubio.light.io.results import as_json, domain_arrays, domain_from, fields_of
+from napari_gpubio.light.io.results import as_json, domain_arrays, domain_fields, domain_from
 from napari_gpubio.light.trajectory import KINDS, Trajectories
 
 _ARRAYS = {
@@ -34,10 +34,9 @@ def save_trajectories(path: str | Path, trajectories: Trajectories, *, compress:
     InvalidInput
         If the name ends otherwise, the folder does not exist or may not be written, or the disk is full.
     """
-    domain = {name: value for name, value in fields_of(trajectories.domain).items() if name not in domain_arrays()}
     header = {
         "software": f"napari-gpubio {__version__}",
-        "domain": {**domain, "media": [fields_of(medium) for medium in trajectories.domain.media]},
+        "domain": domain_fields(trajectories.domain),
         "kinds": KINDS,
         "parameters": trajectories.parameters,
     }
