@@ -152,6 +152,11 @@ class Domain:
             raise InvalidInput(
                 "both mus_per_mm and mus_tensor_per_mm are given, and either says how much a voxel scatters; give one"
             )
+        if self.phase_function is not None and self.mus_tensor_per_mm is not None:
+            raise InvalidInput(
+                "both a phase function and mus_tensor_per_mm are given, and either says where light is scattered to; "
+                "give one"
+            )
 
     def _check_volumes(self) -> None:
         self._check_one_scattering()
