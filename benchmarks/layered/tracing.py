@@ -50,11 +50,12 @@ def reflectance_of(problem: LayeredProblem, partial: LayerTally) -> Estimate:
 def trace_once(
     made: Case, device: Device, watch: Stopwatch, variant: Variant | None = None, *, at_once: bool = False
 ) -> Estimate:
-    """Trace a case, timing only the tracing."""
+    """Trace a case, timing only the tracing, to the end of the last packet and with the tallies on the host."""
     with resident(made, device, variant) as photons:
         with watch.running():  # in one launch for each processor, or with pauses for previews and Stop
             photons.trace(made.settings.photons if at_once else None)
-        return reflectance_of(photons.problem, photons.tallies())
+            tallies = photons.tallies()
+        return reflectance_of(photons.problem, tallies)
 
 
 def affordable(made: Case, device: Device, variant: Variant | None = None) -> Case:
