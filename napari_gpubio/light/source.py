@@ -265,8 +265,8 @@ class Source:
                 "the source's width_axis, height_axis and direction lie in one plane; light would not meet the "
                 "parallelogram: change one of them"
             )
-        if self.focus_mm or self._spreads:
-            raise InvalidInput("the source has a height_axis, and a focus or a spread; leave one of them out")
+        if self._spreads:
+            raise InvalidInput("the source has a height_axis and a spread; leave one of them out")
         if self.launch_angles_deg is not None:
             raise InvalidInput("the source has a height_axis and launch angles; leave one of them out")
 

@@ -58,6 +58,7 @@ VOXELS = [
 VOXELS += [(*VOXELS[0][:-1], f"SOURCE_KIND={kind}") for kind in SOURCE_KINDS if kind]
 VOXELS += [(*VOXELS[0][:-2], "THIN=1", "SOURCE_KIND=0")]
 VOXELS += [(*VOXELS[0][:-1], "SEVERAL=1"), (*VOXELS[0][:-1], "SOURCE_KIND=4", "SHARED=1")]
+VOXELS += [(VOXELS[0][0], "CONTINUOUS=2", *VOXELS[0][2:]), (*VOXELS[0][:-1], "PHASE_TABLE=1", "SOURCE_KIND=0")]
 VOXELS += [(*VOXELS[0][:-1], f"ANISOTROPY={model}", "SOURCE_KIND=0") for model in (1, 2, 3)]
 REPLAYS = [(*defines, f"RECORD={record}") for defines in (VOXELS[2], VOXELS[7]) for record in ("SCORES", "TRAILS")]
 LAYERS = [
@@ -220,9 +221,10 @@ def test_a_kernel_is_compiled_once_for_each_device(fake_gpu, tmp_path, monkeypat
 def test_voxels_are_compiled_as_the_engine_does():
     assert set(SPECIALIZATIONS) | STRICT | FAST <= set(SOURCES)
 
-    def problem(itemsize=1, continuous=False, detectors=(), edges=(0.0, 5.0), **more):
-        domain = SimpleNamespace(is_continuous=continuous)
+    def problem(itemsize=1, continuous=False, detectors=(), edges=(0.0, 5.0), *, table=None, **more):
+        domain = SimpleNamespace(is_continuous=continuous, phase_function=table)
         other = {
+            "has_own_g_or_n": False,
             "gates": len(edges) - 1,
             "gate_edges": edges,
             "kind": 0,
@@ -244,6 +246,7 @@ def test_voxels_are_compiled_as_the_engine_does():
     used |= {defines_of(problem(kind=kind)) for kind in SOURCE_KINDS}
     used |= {defines_of(problem(anisotropy=model)) for model in (1, 2, 3)}
     used |= {defines_of(problem(is_thin=True)), defines_of(problem(others=("one",)))}
+    used |= {defines_of(problem(continuous=True, has_own_g_or_n=True)), defines_of(problem(table="some"))}
     used.add(defines_of(problem(kind=4, shares=np.ones((1, 2)))))
     assert used == set(VOXELS)
 

@@ -107,6 +107,7 @@ def sources():
     yield Source(kind="radial_line", sector_deg=(-40.0, 90.0), **before | {"position_mm": (4.6, 3.4, 0.9)})
     skewed = {"width_axis": (1.0, 0.2, 0.0), "height_axis": (0.5, 1.0, 0.3)}
     yield Source(kind="fourier", width_mm=3.0, height_mm=4.0, **before | skewed)
+    yield Source(kind="planar", width_mm=3.0, height_mm=4.0, focus_mm=20.0, **before | skewed)
 
 
 SOURCES = tuple(sources())

@@ -357,6 +357,23 @@ def test_focus(device, direction, kind, focus):
     np.testing.assert_allclose(start.position, plain.position, atol=2 * A_HAIR)
 
 
+@pytest.mark.parametrize("focus", [4.0, -2.0])
+def test_focus_of_a_parallelogram(device, focus):
+    """Rays from oblique edges pass through the point on the direction from the middle, too, and have length 1."""
+    source = Source(
+        kind="planar", direction=(0.0, 0.3, 1.0), width_axis=(1.0, 0.2, 0.1), height_axis=(0.5, 1.0, 0.0),
+        width_mm=2.0, height_mm=1.0, focus_mm=focus,
+    )  # fmt: skip
+    start, to_world = starts(device, source, photons=2000), np.linalg.inv(source.frame().T)
+    position, direction = start.position @ to_world, start.direction @ to_world
+    point = focus * source.frame()[2]
+    reach = ((point - position) * direction).sum(axis=1)
+    passed = position + reach[:, None] * direction
+    np.testing.assert_allclose(np.linalg.norm(direction, axis=1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(passed, np.broadcast_to(point, passed.shape), atol=4e-3)
+    assert (np.sign(reach) == np.sign(focus)).all()
+
+
 @ALONG
 @pytest.mark.parametrize("waist_at", [0.0, 5.0, -3.0])
 def test_hyperboloid(device, direction, waist_at):

@@ -63,9 +63,7 @@ class FiberBox(QWidget):
         super().__init__(parent)
         self.choice = LayerBox(viewer, _why_no_fibers, nothing="none", parent=self)
         self.labels_box, self.model_box = ElidedComboBox(self), ElidedComboBox(self)
-        self._offered = LayerListener(
-            viewer, lambda layer: _why_no_fibers(layer) != "", layers_changed=self._show_state
-        )
+        self._offered = LayerListener(viewer, _is_of_fibers, layers_changed=self._show_state)
         self._note = muted_label(self)
         self._form = aligned_form(self)
         self._fill()
@@ -158,10 +156,15 @@ def _note(model: str) -> str:
     )
 
 
+def _is_of_fibers(layer: Any) -> bool:
+    """Whether a layer has diffusion tensors, or is a scan that they can be fitted to."""
+    return isinstance(layer, Image) and (tensors_of(layer) is not None or carried(layer, "scan") is not None)
+
+
 def _why_no_fibers(layer: Any) -> str | None:
     """Why the tensors of a layer cannot be used; see `LayerBox`."""
     if not isinstance(layer, Image):
         return ""
     if tensors_of(layer) is not None:
-        return None if carried(layer, "map") in (None, _MAP) else ""
-    return "a scan; fit its diffusion tensors first" if carried(layer, "scan") is not None else ""
+        return None if carried(layer, "map") in (None, _MAP) else f"{_MAP} of the same tensors is offered"
+    return "a scan; fit its diffusion tensors first" if carried(layer, "scan") is not None else "no diffusion tensors"

@@ -86,7 +86,7 @@ def read_mcx(path: str | Path, source_number: int | None = None) -> McxCase:
 def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
     frame = read_frame(root.section("Domain"))
     session = root.section("Session")
-    found = read_sources(root.section("Optode"), frame, source_number)
+    found = read_sources(root.section("Optode"), frame, path.parent, source_number)
     detectors, detector_notes = _read_detectors(root.section("Optode"), frame)
     faces = _read_face_detectors(session)
     settings, settings_notes = read_settings(session, root.section("Forward"))
@@ -103,10 +103,18 @@ def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
         output_type=_output_type(session),
         output_format=session.text("OutputFormat", "jnii").lower(),
         frequency_mhz=_frequency_mhz(_first_source(root)),
-        trajectories="m" in session.text("DebugFlag", "").lower(),
+        trajectories=_wants_trajectories(session),
         saves_volume=session.flag("DoSaveVolume", default=True),
         saves_photons=session.flag("DoPartialPath", default=True),
     )
+
+
+def _wants_trajectories(session: Section) -> bool:
+    """Whether DebugFlag has the letter M, or as a number the bit 2."""
+    flag = session.get("DebugFlag")
+    if isinstance(flag, (int, float)):
+        return bool(session.whole("DebugFlag") & 2)
+    return "m" in session.text("DebugFlag", "").lower()
 
 
 def _frequency_mhz(source: Section) -> float | None:
@@ -338,7 +346,7 @@ def _other_notes(session: Section, settings: LightSettings) -> list[str]:
         notes.append(f"OutputType {output!r}: photons are run, and those detected are replayed; no seeds are needed.")
     elif output not in OUTPUTS:
         notes.append(f"OutputType {output!r} is not made; there are {', '.join((OUTPUTS | REPLAYS).values())}.")
-    if "m" in session.text("DebugFlag", "").lower():
+    if _wants_trajectories(session):
         notes.append(f"DebugFlag M: the ways of {MOST_TRAJECTORIES:,} photons at most are written, 1000 vertices each.")
     if not session.flag("DoNormalize", default=True):
         notes.append("DoNormalize is off; results are per launched photon all the same.")

@@ -156,7 +156,7 @@ def _read_volume(root: Section, domain: Section, frame: McxFrame, folder: Path) 
     if file and shapes is not None:
         raise InvalidInput("the file has both Domain.VolumeFile and Shapes; MCX takes one of them, remove the other")
     if file:
-        return read_volume_file(_inside(folder, file), form, dim, from_zero=frame.from_zero)
+        return read_volume_file(inside(folder, file, "Domain.VolumeFile"), form, dim, from_zero=frame.from_zero)
     if is_array(shapes):
         return volume_of_array(shapes, form), ()
     if isinstance(shapes, list):
@@ -166,15 +166,13 @@ def _read_volume(root: Section, domain: Section, frame: McxFrame, folder: Path) 
     )
 
 
-def _inside(folder: Path, file: str) -> Path:
+def inside(folder: Path, file: str, key: str) -> Path:
     """The path of a file in or below the folder; a file from elsewhere may name any other of this computer."""
     with suppress(OSError, ValueError, RuntimeError):  # no name of a file; a loop of links
         path = (folder / file).resolve()
         if path.is_relative_to(folder.resolve()):
             return path
-    raise InvalidInput(
-        f"Domain.VolumeFile is {shown(file)}, outside the folder of the JSON file; copy it there and give its name"
-    )
+    raise InvalidInput(f"{key} is {shown(file)}, outside the folder of the JSON file; copy it there and give its name")
 
 
 def frame_of(domain: Domain) -> McxFrame:

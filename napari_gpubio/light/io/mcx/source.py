@@ -81,11 +81,11 @@ def read_patterns(section: Section, frame: McxFrame) -> tuple[Source, Array]:
         stack = _sized(array, (array.shape[0], columns, rows)).swapaxes(1, 2)
     else:
         pattern = section.section("Pattern")
-        sizes = (pattern.whole("Nx"), pattern.whole("Ny"))
-        if sizes != (columns, rows) or pattern.whole("Nz", 1) not in (1, count):
+        sizes = tuple(pattern.whole(name, 1) for name in ("Nx", "Ny", "Nz"))
+        if sizes not in ((count, columns, rows), (columns, rows, 1), (columns, rows, count)):
             raise InvalidInput(
-                f"Optode.Source.Pattern has Nx, Ny = {sizes}, and Param1[3], Param2[3] are {(columns, rows)}; make "
-                "them the same"
+                f"Optode.Source.Pattern has Nx, Ny, Nz = {sizes}, and SrcNum, Param1[3], Param2[3] are "
+                f"{(count, columns, rows)}; make them the same"
             )
         size = count * columns * rows
         stack = np.moveaxis(np.reshape(pattern.numbers("Data", size, size), (rows, columns, count)), 2, 0)
@@ -271,8 +271,6 @@ def _cells(section: Section, shape: tuple[int, int, int]) -> Array:
     sizes, count = (pattern.whole("Nx"), pattern.whole("Ny"), pattern.whole("Nz")), math.prod(shape)
     if sizes != shape:
         raise InvalidInput(f"Optode.Source.Pattern has Nx, Ny, Nz = {sizes}, and Param1 is {shape}; make them the same")
-    if isinstance(data := pattern.get("Data"), str):
-        raise InvalidInput(f"the pattern is in the file {data[:60]!r}; put its numbers into Optode.Source.Pattern.Data")
     return np.array(pattern.numbers("Data", count, count)).reshape(shape, order="F")
 
 
@@ -359,9 +357,7 @@ def _image(section: Section, columns: int, rows: int) -> Array:
     if is_array(node):
         return _sized(decode_array(node, "Optode.Source.Pattern"), (columns, rows)).T
     pattern = section.section("Pattern")
-    sizes, data = (pattern.whole("Nx"), pattern.whole("Ny")), pattern.get("Data")
-    if isinstance(data, str):
-        raise InvalidInput(f"the pattern is in the file {data[:60]!r}; put its numbers into Optode.Source.Pattern.Data")
+    sizes = pattern.whole("Nx"), pattern.whole("Ny")
     count = sizes[0] * sizes[1]
     if sizes != (columns, rows) or pattern.whole("Nz", 1) != 1:
         raise InvalidInput(

@@ -6,14 +6,17 @@ heavier, and divides by the launched weight. This engine draws sources by their 
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mcx.domain import McxFrame
+from napari_gpubio.core.files import existing_file
+from napari_gpubio.light.io.mcx.domain import McxFrame, inside
 from napari_gpubio.light.io.mcx.jdata import Section, is_array, shown
 from napari_gpubio.light.io.mcx.source import read_patterns, read_source, write_source
 from napari_gpubio.light.model import Domain
@@ -45,7 +48,7 @@ class ReadSources(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_sources(optode: Section, frame: McxFrame, chosen: int | None = None) -> ReadSources:
+def read_sources(optode: Section, frame: McxFrame, folder: Path, chosen: int | None = None) -> ReadSources:
     """Read all sources; one that this engine lacks is refused with its number.
 
     Parameters
@@ -54,11 +57,13 @@ def read_sources(optode: Section, frame: McxFrame, chosen: int | None = None) ->
         The section Optode.
     frame
         Unit and origin of positions.
+    folder
+        Where the file lies, and files that it names.
     chosen
         MCX's srcid: 0 for all sources together, -1 for each separately, or the number of one; None: as the file says,
         else 0.
     """
-    rows = _rows(optode)
+    rows = [_with_pattern_file(row, folder) for row in _rows(optode)]
     first = Section("Optode.Source", rows[0], optode.root)
     chosen = first.whole("SrcID", TOGETHER) if chosen is None else chosen
     if not SEPARATELY <= chosen <= len(rows):
@@ -78,6 +83,28 @@ def read_sources(optode: Section, frame: McxFrame, chosen: int | None = None) ->
     read = [_read_row(rows[number], number + 1, len(rows), optode, frame) for number in wanted]
     notes = tuple(dict.fromkeys(note for _, notes in read for note in notes))
     return ReadSources(one_or_all(tuple(source for source, _ in read)), None, chosen == SEPARATELY, notes)
+
+
+def _with_pattern_file(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The fields of a source with the numbers of the file that its pattern names, float32 one after another."""
+    source = Section("Optode.Source", fields)
+    node = source.get("Pattern")
+    if not isinstance(node, Mapping):
+        return fields
+    pattern = source.section("Pattern")
+    if not isinstance(name := pattern.get("Data"), str):
+        return fields
+    path = existing_file(inside(folder, name, "Optode.Source.Pattern.Data"))
+    count = math.prod(pattern.whole(key, 1) for key in ("Nx", "Ny", "Nz"))
+    if path.stat().st_size != 4 * count:
+        raise InvalidInput(
+            f"{path.name} has {path.stat().st_size:,} bytes, and the pattern has {count:,} numbers of 4 bytes; correct "
+            "Nx, Ny and Nz of Optode.Source.Pattern"
+        )
+    others = {key: value for key, value in node.items() if key.lower() != "data"}
+    return {key: value for key, value in fields.items() if key.lower() != "pattern"} | {
+        "Pattern": {**others, "Data": np.fromfile(path, "<f4").astype(np.float64).tolist()}
+    }
 
 
 def _rows(optode: Section) -> list[dict[str, Any]]:

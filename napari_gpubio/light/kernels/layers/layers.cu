@@ -21,7 +21,7 @@
 // Chosen by measurement: threads that a processor must have room for, and turns that each thread of a warp that has
 // something to do may miss, on average, before those that wait are served; turns after which they are in any case.
 enum { RESIDENT = 1024, PATIENCE = 3, MOST_TURNS = 192, TURNS = MOST_TURNS / PATIENCE };
-enum { LAYER_NUMBERS = 7, MOST_LAYERS = 100 };
+enum { LAYER_NUMBERS = 7 };
 using word = unsigned long long;
 
 struct Layer {
@@ -326,22 +326,16 @@ __device__ __forceinline__ long long cycles_now()
 // one batch only. Without, each thread does. What lives when there are no more photons to begin, some cycles later,
 // stays under way.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
-    trace_layers(const Scene given_scene, const Batches batches, const Underway underway)
+    trace_layers(const Scene scene, const Batches batches, const Underway underway)
 {
-    // The table of layers lies in shared memory: its reads would wait behind what is added to the tallies.
-    __shared__ float table[LAYER_NUMBERS * MOST_LAYERS];
-    for (int i = threadIdx.x; i < LAYER_NUMBERS * given_scene.layer_count; i += blockDim.x)
-        table[i] = given_scene.layers[i];
-    Scene scene = given_scene;
-    scene.layers = table;
     unsigned int* cache = nullptr;
 #if CACHE
     extern __shared__ unsigned int bins[];
     const int cached = batches.cached_radial * batches.cached_depth;
     for (int i = threadIdx.x; i < 2 * cached; i += blockDim.x) bins[i] = 0u;
+    __syncthreads();
     cache = bins;
 #endif
-    __syncthreads();
     Tally tally{nullptr, batches.scale, cache, batches.cached_radial, batches.cached_depth, false, 0, 0ull};
     Packet photon{};
     Layer m{};

@@ -151,7 +151,7 @@ __device__ __forceinline__ Vector rare_direction(
     }
     if (emission == FOCUSED) {
         const float ahead = focus > 0.0f ? 1.0f : -1.0f;
-        return unit(-ahead * x, -ahead * y, ahead * focus);
+        return Vector{-ahead * x, -ahead * y, ahead * focus};  // of any length, since the frame may be oblique
     }
     if (emission <= COSINE) return given;
     if (emission == SPREAD) {
@@ -227,6 +227,7 @@ __device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vecto
     *along = Vector{
         l.x * f[0] + l.y * f[3] + l.z * f[6], l.x * f[1] + l.y * f[4] + l.z * f[7],
         l.x * f[2] + l.y * f[5] + l.z * f[8]};
+    if (emission == FOCUSED) *along = unit(along->x, along->y, along->z);
 }
 
 // As `begin`, at one of several sources, which the first random number draws.

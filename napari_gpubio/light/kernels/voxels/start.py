@@ -188,7 +188,7 @@ def rare_direction(origin, shape, emission, drawn, x, y, given):
         return unit(-r * sp, r * cp, source[17])
     if emission == FOCUSED:
         ahead = ONE if focus > ZERO else -ONE
-        return unit(-ahead * x, -ahead * y, ahead * focus)
+        return -ahead * x, -ahead * y, ahead * focus  # of any length, since the frame may be oblique
     if emission <= COSINE:
         return given
     if emission == SPREAD:
@@ -256,13 +256,18 @@ def begin(scene, rare, state):
             lx, ly, lz = ct * cp - across * sp, ct * sp + across * cp, upward
     if rare is not None:
         lx, ly, lz = rare_direction(scene, shape, emission, (u0, u1, cp, sp, v, ca, sa), x, y, (lx, ly, lz))
+    ux = lx * source[3] + ly * source[6] + lz * source[9]
+    uy = lx * source[4] + ly * source[7] + lz * source[10]
+    uz = lx * source[5] + ly * source[8] + lz * source[11]
+    if rare is not None and emission == FOCUSED:
+        ux, uy, uz = unit(ux, uy, uz)
     return (
         source[0] + (x * source[3] + y * source[6] + z * source[9]),
         source[1] + (x * source[4] + y * source[7] + z * source[10]),
         source[2] + (x * source[5] + y * source[8] + z * source[11]),
-        lx * source[3] + ly * source[6] + lz * source[9],
-        lx * source[4] + ly * source[7] + lz * source[10],
-        lx * source[5] + ly * source[8] + lz * source[11],
+        ux,
+        uy,
+        uz,
         state,
     )
 

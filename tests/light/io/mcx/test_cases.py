@@ -488,3 +488,8 @@ def test_what_mcx_cannot_have(tmp_path, given, words):
             **{"domain": domain(), "source": source("pencil"), "settings": LightSettings(), **given},
         )
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("flag", "wanted"), [("MP", True), ("P", False), (2, True), (6, True), (4, False), (0, False)])
+def test_a_debug_flag_is_letters_or_bits(read, flag, wanted):
+    assert read(case(Session={"DebugFlag": flag})).trajectories == wanted

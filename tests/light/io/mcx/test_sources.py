@@ -121,6 +121,21 @@ def test_lists_that_are_none(read):
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
+def test_patterns_of_a_file(tmp_path):
+    """Nx, Ny, Nz count patterns, columns and rows; the file has float32, those of a pixel side by side."""
+    pattern = {"Nx": 2, "Ny": 3, "Nz": 2, "Data": "stack.bin"}
+    np.array(side_by_side(STACK), "<f4").tofile(tmp_path / "stack.bin")
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps(small({**ON_RECTANGLE, "SrcNum": 2, "Pattern": pattern})))
+    np.testing.assert_array_equal(read_mcx(path).patterns, STACK)
+    (tmp_path / "stack.bin").write_bytes(b"1234")
+    with pytest.raises(InvalidInput, match=r"stack\.bin has 4 bytes, and the pattern has 12 numbers"):
+        read_mcx(path)
+    path.write_text(json.dumps(small({**ON_RECTANGLE, "Pattern": {**pattern, "Data": "../elsewhere.bin"}})))
+    with pytest.raises(InvalidInput, match=r"Pattern\.Data is .*outside the folder"):
+        read_mcx(path)
+
+
 def test_sources_come_back(read, tmp_path):
     begun = read(with_source(**THREE, AngleInverseCDF=[0.1, 0.2]))
     write_mcx(tmp_path / "again.json", begun.domain, begun.source, begun.settings, begun.detectors)
