@@ -111,7 +111,8 @@ class FiberBox(QWidget):
     def detach(self) -> None:
         """Stop following the viewer."""
         self._offered.detach()
-        self.choice.detach()
+        with QSignalBlocker(self.choice):  # nothing is to be computed again for a panel that closes
+            self.choice.detach()
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
@@ -166,5 +167,5 @@ def _why_no_fibers(layer: Any) -> str | None:
     if not isinstance(layer, Image):
         return ""
     if tensors_of(layer) is not None:
-        return None if carried(layer, "map") in (None, _MAP) else f"{_MAP} of the same tensors is offered"
+        return None if carried(layer, "map") in (None, _MAP) else f"choose the {_MAP} of the same tensors"
     return "a scan; fit its diffusion tensors first" if carried(layer, "scan") is not None else "no diffusion tensors"

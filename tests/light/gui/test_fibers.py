@@ -40,17 +40,24 @@ def names(box):
 def test_it_is_offered_while_a_layer_has_tensors(viewer, panel, fiber_box, qtbot):
     assert fiber_box.isHidden()
     layer = add_map(viewer)
-    add_map(viewer, name="DEC")  # of the same tensors
+    colors = add_map(viewer, name="DEC")  # of the same tensors
     assert not fiber_box.isHidden()
-    assert names(fiber_box.choice) == ["none", "brain FA"]
+    assert names(fiber_box.choice) == ["none", "brain FA", "brain DEC (choose the FA of the same tensors)"]
     assert fiber_box.value is None
     assert fiber_box.labels_box.isHidden()
     fiber_box.choice.choose(layer)
     assert not fiber_box.labels_box.isHidden()
     assert names(fiber_box.labels_box) == ["all labels", "1 rind", "2 core"]
     viewer.layers.remove(layer)
-    assert fiber_box.isHidden()
     assert fiber_box.value is None
+    viewer.layers.remove(colors)
+    assert fiber_box.isHidden()
+
+
+def test_nothing_is_computed_again_when_the_panel_closes(viewer, fiber_box, qtbot):
+    fiber_box.choice.choose(add_map(viewer))
+    with qtbot.assertNotEmitted(fiber_box.changed):
+        fiber_box.detach()
 
 
 def test_a_scan_without_tensors_is_listed_with_what_to_do(viewer, fiber_box):
