@@ -217,7 +217,7 @@ class _View(NamedTuple):
 
     filtered: Callable[[Array], Array]  # gates, shape (X, Y, Z, G), to shape (X, Y, Z, K)
     product: Callable[[Array, Array], Array]  # of two of those, shape (..., K)
-    told: Callable[[Array, Any], Iterator[tuple[str, Array, float]]]  # derivative of ln N, and N, to measures
+    measures: Callable[[Array, Any], Iterator[tuple[str, Array, float]]]  # derivative of ln N, and N, to measures
     gates_ns: tuple[tuple[float, float] | None, ...]
     frequency_mhz: float | None = None
 
@@ -233,11 +233,11 @@ def _continuous() -> _View:
 def _modulated(pair: _Pair, frequency_mhz: float) -> _View:
     weights = modulation_weights(pair.run.settings.time_gates_ns, frequency_mhz)
 
-    def told(values: Array, measured: Any) -> Iterator[tuple[str, Array, float]]:
+    def measures(values: Array, measured: Any) -> Iterator[tuple[str, Array, float]]:
         yield "ln_amplitude", values.real, float(np.abs(measured))
         yield "phase", values.imag, float(np.angle(measured))
 
-    return _View(lambda gates: gates @ weights[:, None], np.multiply, told, (None,), frequency_mhz)
+    return _View(lambda gates: gates @ weights[:, None], np.multiply, measures, (None,), frequency_mhz)
 
 
 def _gated(pair: _Pair) -> _View:
@@ -271,7 +271,7 @@ def convolved(a: Array, b: Array) -> Array:
 # -- derivatives ------------------------------------------------------------------------------------------------------
 
 
-class _Told(NamedTuple):
+class _Row(NamedTuple):
     """A derivative in each voxel, shape (X, Y, Z), its sums over labels, and what is measured."""
 
     measure: str
@@ -297,8 +297,8 @@ def _parts(pair: _Pair, view: _View, coefficient: str) -> Iterator[Jacobian]:
     diffusion = _Diffusion(*conductances(pair.run.domain, pair.run.settings))
     sides = [[view.filtered(run.gates) for run in runs] for runs in pair.sides]
     means = [np.mean(side, axis=0) for side in sides]
-    whole = _told(pair, view, coefficient, diffusion, means)
-    if not any(told.measured > 0 for told in whole if told.measure != "phase"):
+    whole = _rows(pair, view, coefficient, diffusion, means)
+    if not any(row.measured > 0 for row in whole if row.measure != "phase"):
         raise InvalidInput(
             f"no light of the source reached the detector at {position_text(pair.places[1])}; simulate more photons"
         )
@@ -307,30 +307,30 @@ def _parts(pair: _Pair, view: _View, coefficient: str) -> Iterator[Jacobian]:
         for values in runs:
             others = list(means)
             others[side] = (len(runs) * means[side] - values) / (len(runs) - 1)
-            left = _told(pair, view, coefficient, diffusion, others)
-            for spread, told, without in zip(spreads, whole, left, strict=True):
-                spread.add(told, without, len(runs))
-    for spread, told in zip(spreads, whole, strict=True):
+            left = _rows(pair, view, coefficient, diffusion, others)
+            for spread, row, without in zip(spreads, whole, left, strict=True):
+                spread.add(row, without, len(runs))
+    for spread, row in zip(spreads, whole, strict=True):
         deviations = spread.deviations()
         errors = spread.squares
         yield Jacobian(
-            measure=told.measure,
+            measure=row.measure,
             coefficient=coefficient,
-            values=told.values[None].astype(np.float32),
-            errors=(_without_groups(pair, coefficient, told) if deviations is None else np.sqrt(errors))[None],
-            measured=np.array([told.measured]),
+            values=row.values[None].astype(np.float32),
+            errors=(_without_groups(pair, coefficient, row) if deviations is None else np.sqrt(errors))[None],
+            measured=np.array([row.measured]),
             measured_error=np.array([np.nan if deviations is None else np.sqrt(spread.variance)]),
-            label_sums=told.sums[None],
-            label_errors=np.full((1, len(told.sums)), np.nan) if deviations is None else error_of_groups(deviations),
+            label_sums=row.sums[None],
+            label_errors=np.full((1, len(row.sums)), np.nan) if deviations is None else error_of_groups(deviations),
             label_deviations=deviations,
-            gate_ns=told.gate_ns,
+            gate_ns=row.gate_ns,
             frequency_mhz=view.frequency_mhz,
         )
 
 
-def _told(
+def _rows(
     pair: _Pair, view: _View, coefficient: str, diffusion: _Diffusion, fluences: Sequence[Array]
-) -> tuple[_Told, ...]:
+) -> tuple[_Row, ...]:
     """What two fluences, shape (X, Y, Z, K) each, tell."""
     source, detector = fluences
     measured = detected(source, detector, pair.shells, view.product)
@@ -340,12 +340,12 @@ def _told(
         together = 3.0 * _flux_product(pair.run.domain, diffusion, fluences, view.product)
     domain = pair.run.domain
     scale = np.divide(domain.voxel_volume_mm3, measured, out=np.zeros_like(measured), where=np.abs(measured) > 0)
-    told = []
+    rows = []
     for k, gate in enumerate(view.gates_ns):
-        for measure, values, number in view.told(together[..., k] / diffusion.squares * scale[k], measured[k]):
+        for measure, values, number in view.measures(together[..., k] / diffusion.squares * scale[k], measured[k]):
             sums = np.bincount(domain.ranks.ravel(), values.ravel(), minlength=len(domain.labels_present) + 1)[1:]
-            told.append(_Told(measure, gate, values, sums, number))
-    return tuple(told)
+            rows.append(_Row(measure, gate, values, sums, number))
+    return tuple(rows)
 
 
 def _flux_product(
@@ -368,15 +368,15 @@ def _flux_product(
 
 
 class _Spread:
-    """Variance of what is told, by leaving out one group of photons after another (jackknife)."""
+    """Variance of a row, by leaving out one group of photons after another (jackknife)."""
 
     def __init__(self) -> None:
         self.squares: Any = 0.0  # of voxels
         self.variance = 0.0  # of what is measured
         self._rows: list[Array] = []
 
-    def add(self, whole: _Told, without: _Told, groups: int) -> None:
-        """Add what is told without one of so many groups of a side."""
+    def add(self, whole: _Row, without: _Row, groups: int) -> None:
+        """Add a row, and the same row without one of so many groups of a side."""
         share = (groups - 1) / groups
         self.squares = self.squares + share * np.square(without.values - whole.values, dtype=np.float32)
         self.variance += share * (without.measured - whole.measured) ** 2
@@ -388,14 +388,14 @@ class _Spread:
         return np.array(self._rows)[None] * np.sqrt((count - 1) / count) if count else None
 
 
-def _without_groups(pair: _Pair, coefficient: str, told: _Told) -> Array:
+def _without_groups(pair: _Pair, coefficient: str, row: _Row) -> Array:
     """Errors of voxels by those of single runs, taken as independent; NaN where they do not tell."""
-    if coefficient != "mua" or told.measure != "ln_intensity" or told.gate_ns is not None:
-        return np.full(told.values.shape, np.nan, np.float32)
+    if coefficient != "mua" or row.measure != "ln_intensity" or row.gate_ns is not None:
+        return np.full(row.values.shape, np.nan, np.float32)
     runs = pair.sides[0][0], pair.sides[1][0]
     with np.errstate(invalid="ignore"):
         relative = np.hypot(np.hypot(*(run.relative_error for run in runs)), shell_error(*runs, pair.shells))
-        return np.asarray(np.abs(told.values) * relative, np.float32)
+        return np.asarray(np.abs(row.values) * relative, np.float32)
 
 
 def _vector(values: Array) -> Vector:

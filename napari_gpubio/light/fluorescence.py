@@ -280,8 +280,8 @@ def fluorescence_steps(
             break
         emitted: LightResult | None = None
         if (rate := plan.emission_rate(excited)) > 0:
-            told = (done + photons, total, f"emission, {named}")
-            emitted = yield from _run(plan.emission(group, excited), chosen, stop, told)
+            reported = (done + photons, total, f"emission, {named}")
+            emitted = yield from _run(plan.emission(group, excited), chosen, stop, reported)
             if not emitted.complete:
                 break
         sums.add(plan.numbers(excited, emitted, rate))
@@ -296,12 +296,12 @@ def _run(
     arguments: tuple[Domain, Source, LightSettings, tuple[Detector, ...]],
     device: Device,
     stop: threading.Event | None,
-    told: tuple[int, int, str],
+    reported: tuple[int, int, str],
 ) -> Generator[Step, None, LightResult]:
     """One of the runs, its steps counted among all."""
     domain, source, settings, detectors = arguments
     steps = simulate_steps(domain, source, settings, detectors=detectors, device=device, stop=stop)
-    done, total, message = told
+    done, total, message = reported
     while True:
         try:
             step = next(steps)

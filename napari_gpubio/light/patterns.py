@@ -159,8 +159,8 @@ def _assemble(
     for k, image in enumerate(patterns):
         alone = dataclasses.replace(problem, source=dataclasses.replace(problem.source, pattern=image), shares=None)
         weights = launched_weights(problem, tally, k)
-        told = {"pattern": k, "patterns": len(patterns), "launched_weight": weights.total}
-        shared = {"photon_sharing": told | {"heaviest": problem.heaviest}}
+        counts = {"pattern": k, "patterns": len(patterns), "launched_weight": weights.total}
+        shared = {"photon_sharing": counts | {"heaviest": problem.heaviest}}
         result = assemble(alone, part_of(problem, tally, k, pixels), {**parameters, **shared}, weights)
         found.append(_per_weight(result, weights.total))
     launched = tally.photons

@@ -7,7 +7,7 @@ from napari_gpubio.light.settings import MOST_PHOTONS, LightSettings
 from napari_gpubio.light.source import Source, Vector
 
 OPTODES = ("pencil", "diffuse", "fiber")
-PHOTONS = {"cpu": 200_000, "cuda": 10_000_000}  # of an optode, where it is not told
+PHOTONS = {"cpu": 200_000, "cuda": 10_000_000}  # of an optode, where none are given
 _POINT_MM = 0.01  # radius of what stands for a small detector
 _ALL_DIRECTIONS = 1.0  # numerical aperture in air
 
