@@ -18,7 +18,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.light.io.mcx.domain import McxFrame, inside
 from napari_gpubio.light.io.mcx.jdata import Section, is_array, shown
-from napari_gpubio.light.io.mcx.source import read_patterns, read_source, write_source
+from napari_gpubio.light.io.mcx.source import read_patterns, read_source
+from napari_gpubio.light.io.mcx.source_writing import write_source
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.source import AnySource, Source, all_sources, checked_patterns, one_or_all
 
