@@ -22,9 +22,8 @@ import numpy as np
 from common import Report, Row, ends_after, header, line, result_path, row, table, timed_on
 
 from napari_gpubio.core.device import Device, choose_device
-from napari_gpubio.light import anisotropic_checks as checks
-from napari_gpubio.light.anisotropic_theory import diffusion_tensor_mm
-from napari_gpubio.light.anisotropy import FiberCalibration, scattering_of, with_fibers
+from napari_gpubio.light.anisotropy import FiberCalibration, checks, scattering_of, with_fibers
+from napari_gpubio.light.anisotropy.theory import diffusion_tensor_mm
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.scattering_tensors import SCATTERING_MODELS

@@ -29,9 +29,9 @@ from napari_gpubio.light.forward.model import Head, Pair, Probe, head_names, hea
 from napari_gpubio.light.forward.result import ForwardModel
 from napari_gpubio.light.forward.run import forward_model, forward_model_steps
 from napari_gpubio.light.forward.settings import PHOTONS, ForwardSettings
+from napari_gpubio.light.jacobians.replay import replay
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.phantom.head import head_labels
-from napari_gpubio.light.replay import replay
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source

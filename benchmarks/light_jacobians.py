@@ -19,8 +19,8 @@ from common import Report, argument_parser, ends_after, header, line, result_pat
 from light import jacobians as cases
 
 from napari_gpubio.core.device import choose_device
-from napari_gpubio.light.jacobian import Jacobians
-from napari_gpubio.light.replay import replay
+from napari_gpubio.light.jacobians.model import Jacobians
+from napari_gpubio.light.jacobians.replay import replay
 from napari_gpubio.light.trajectories import trajectories
 
 PARTS = ("ring", "differences", "scattering", "spread", "speed", "pmcx")

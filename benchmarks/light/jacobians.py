@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
-from napari_gpubio.light.jacobian import Jacobians
+from napari_gpubio.light.jacobians.model import Jacobians
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phantom.head import default_source, load_head_phantom
 from napari_gpubio.light.result import LightResult

@@ -17,24 +17,24 @@ import importlib
 from types import ModuleType
 
 from napari_gpubio.light import layers
-from napari_gpubio.light.adjoint import adjoint_jacobians
 from napari_gpubio.light.detectors import DetectedPhotons, Detector, FaceDetector
 from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fluorescence, fluorescence_steps
-from napari_gpubio.light.jacobian import Channel, Jacobian, Jacobians
+from napari_gpubio.light.jacobians.adjoint import adjoint_jacobians
+from napari_gpubio.light.jacobians.model import Channel, Jacobian, Jacobians
+from napari_gpubio.light.jacobians.replay import replay, replay_steps
+from napari_gpubio.light.jacobians.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.patterns import PatternResult, simulate_patterns, simulate_patterns_steps
 from napari_gpubio.light.phase import TabulatedPhaseFunction
-from napari_gpubio.light.replay import replay, replay_steps
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_each, simulate_each_steps, simulate_steps
-from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source, emitting_volume
 from napari_gpubio.light.spectrum import DetectedSpectrum, reweighted, spectrum, spectrum_media
 from napari_gpubio.light.trajectories import trajectories, trajectories_steps
 from napari_gpubio.light.trajectory import Trajectories
 
-_NAMESPACES = ("anisotropic_theory", "anisotropy", "forward", "io", "phantom", "statistics", "theory", "tissue")
+_NAMESPACES = ("anisotropy", "forward", "io", "phantom", "statistics", "theory", "tissue")
 __all__ = [
     "Channel",
     "DetectedPhotons",
@@ -58,7 +58,6 @@ __all__ = [
     "TabulatedPhaseFunction",
     "Trajectories",
     "adjoint_jacobians",
-    "anisotropic_theory",
     "anisotropy",
     "emitting_volume",
     "fluorescence",

@@ -10,7 +10,7 @@ import numpy as np
 
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.light import anisotropic_checks
+from napari_gpubio.light.anisotropy import checks as anisotropic_checks
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.layers import checks as layered
 from napari_gpubio.light.model import Domain, Medium

@@ -2,51 +2,49 @@
 
 import argparse
 import dataclasses
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
+from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.steps import drive
-from napari_gpubio.core.tensor_components import PLACES
-from napari_gpubio.core.volumes import read_volume
-from napari_gpubio.light.anisotropy import FiberCalibration, with_fibers
-from napari_gpubio.light.detectors import FACES, AnyDetector, Detector, FaceDetector
+from napari_gpubio.light.arguments import (
+    MCX_SUFFIXES,
+    add_source,
+    add_tissue,
+    detectors_of,
+    domain_of,
+    media_by_wavelength,
+    settings_of,
+    source_of,
+)
+from napari_gpubio.light.detectors import FACES, AnyDetector
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.forward import cli as forward
 from napari_gpubio.light.guide import guided_steps
-from napari_gpubio.light.io.jacobians import save_jacobians, write_jacobian
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxReplayed, write_mcx_output
 from napari_gpubio.light.io.results import load_result, save_result
-from napari_gpubio.light.io.table import read_table
-from napari_gpubio.light.io.trajectories import save_trajectories
-from napari_gpubio.light.io.volumes import read_diffusion_tensors, read_domain, read_irradiance, write_fluence
-from napari_gpubio.light.jacobian import COEFFICIENTS, Jacobian, Jacobians
+from napari_gpubio.light.io.volumes import write_fluence
+from napari_gpubio.light.jacobians.cli import add_replay, check_replay, run_replay, wants_replay
+from napari_gpubio.light.jacobians.replay import replay_steps
 from napari_gpubio.light.layers import cli as mcml
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.patterns import simulate_patterns_steps
-from napari_gpubio.light.replay import check_request, detector_names, replay_steps
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_each_steps, simulate_steps
-from napari_gpubio.light.scattering_tensors import FREE, PRODUCT
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
-from napari_gpubio.light.source import KINDS, AnySource, Source, all_sources, emitting_volume
-from napari_gpubio.light.spectrum import spectrum, spectrum_media
+from napari_gpubio.light.source import AnySource, Source, all_sources
+from napari_gpubio.light.spectrum import spectrum
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, fluence_units
 from napari_gpubio.light.summary import NumberRow, number_rows, write_csv, write_spectrum
-from napari_gpubio.light.surface import ALL_ROUND, inward_normal, source_problem
-from napari_gpubio.light.tissue import media_at_wavelengths
+from napari_gpubio.light.surface import source_problem
 from napari_gpubio.light.trajectories import trajectories_steps
 
-_POINT = ("X", "Y", "Z")
-_MOST_WAVELENGTHS = 10_000
-MCX_SUFFIXES = (".json", ".inp", ".mcxp")
 _EXAMPLE = """example:
   napari-gpubio light head.nii.gz --properties head.csv --source fiber --radius-mm 0.2 --position 0 0 80 \\
       --detector 30 0 75 1.5 --photons 10000000 --out fluence.nii.gz --result head.npz
@@ -78,25 +76,14 @@ def add_verb(verbs: Any) -> None:
         help="label volume (NIfTI), 0 is outside; or an MCX input file (.json, .inp), which has all the rest: it is "
         "run as it is, with --photons if given, and what MCX would write is written to the current folder",
     )  # fmt: skip
-    verb.add_argument(
-        "--properties", type=Path, help="table of optical properties, .csv or .json: label, mua_per_mm, …"
-    )
-    verb.add_argument("--outside-n", type=float, default=1.0, help="refractive index outside (default: 1)")
-    verb.add_argument("--mua", type=Path, metavar="FILE", help="volume of absorption coefficients instead, 1/mm")
-    verb.add_argument("--mus", type=Path, metavar="FILE", help="volume of scattering coefficients instead, 1/mm")
-    verb.add_argument("--g", type=Path, metavar="FILE", help="volume of the anisotropy g instead")
-    verb.add_argument("--n", type=Path, metavar="FILE", help="volume of the refractive index instead")
-    _add_fibers(verb)
-    verb.add_argument(
-        "--air-in-cavities", action="store_true", help="let light cross voxels of label 0 that tissue encloses, as air"
-    )
+    add_tissue(verb)
     verb.add_argument("--resume", type=Path, metavar="FILE", help="result to go on with; all but --photons is from it")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
     verb.add_argument(
         "--srcid", type=int, metavar="N",
         help="of an MCX file with several sources: 0 all of them together (usual), -1 each separately, or one, from 1",
     )  # fmt: skip
-    _add_source(verb)
+    add_source(verb)
     add_settings(verb, LightSettings(), "simulation")
     verb.add_argument("--time-gates-ns", type=float, nargs="+", metavar="EDGE", help="edges of time gates, ns")
     verb.add_argument(
@@ -106,71 +93,8 @@ def add_verb(verbs: Any) -> None:
         help=f"for the faces {', '.join(FACES)}: one of {', '.join(FACE_RULES)} each",
     )
     _add_outputs(verb)
-    _add_replay(verb)
+    add_replay(verb)
     verb.set_defaults(run=run, photons=None)  # None: not given, so that --resume takes those of its result
-
-
-def _add_source(verb: argparse.ArgumentParser) -> None:
-    add_settings(verb, Source(), "size of the source, where its kind has one")
-    group = verb.add_argument_group("source and detectors")
-    group.add_argument(
-        "--source", "--kind", dest="kind", choices=tuple(KINDS), default="pencil", metavar="KIND",
-        help=f"one of {', '.join(KINDS)} (default: pencil)",
-    )  # fmt: skip
-    group.add_argument("--position", type=float, nargs=3, metavar=_POINT, help="of the source, world mm")
-    group.add_argument(
-        "--direction", type=float, nargs=3, metavar=_POINT, help="of emission (default: normally into the tissue)"
-    )
-    group.add_argument("--width-axis", type=float, nargs=3, metavar=_POINT, help="direction of a rectangle's width")
-    group.add_argument(
-        "--pattern",
-        type=Path,
-        metavar="IMAGE",
-        help="image whose gray values are the irradiance; of --source volume a NIfTI volume of what its voxels emit",
-    )
-    verb.add_argument(
-        "--wavelengths", metavar="FIRST:LAST:STEP", help="detected light at these wavelengths, nm, from one run: with "
-        "--tissue instead of --properties, --detector, and --spectrum for the table",
-    )  # fmt: skip
-    verb.add_argument(
-        "--tissue", nargs=2, action="append", default=[], metavar=("LABEL", "PRESET"),
-        help="optical properties of a label at --wavelengths, such as: 1 'skin (Cassano 2019)'",
-    )  # fmt: skip
-    group.add_argument(
-        "--detector", type=float, nargs=4, action="append", default=[], metavar=(*_POINT, "RADIUS"), help="sphere, mm"
-    )
-    group.add_argument(
-        "--detector-face", action="append", default=[], choices=FACES, metavar="FACE",
-        help=f"whole face of the grid, one of {', '.join(FACES)} (written --detector-face=-k)",
-    )  # fmt: skip
-
-
-def _add_fibers(verb: argparse.ArgumentParser) -> None:
-    group = verb.add_argument_group("scattering along and across fibers")
-    group.add_argument(
-        "--tensor", type=Path, metavar="FILE", help="diffusion tensors (NIfTI): scattering follows the fibers"
-    )
-    group.add_argument(
-        "--tensor-order", choices=tuple(PLACES),
-        help="of their components: mrtrix (xx yy zz xy xz yz), fsl (xx xy xz yy yz zz), dipy (xx xy yy xz yz zz), "
-        "full (3 x 3); needed with --tensor",
-    )  # fmt: skip
-    group.add_argument(
-        "--tensor-axes", choices=("world", "voxel", "fsl"),
-        help="axes that they refer to (default: world for mrtrix and full, FSL's for fsl and dipy)",
-    )  # fmt: skip
-    group.add_argument(
-        "--fiber-labels",
-        type=int,
-        nargs="+",
-        metavar="LABEL",
-        help="labels with fibers (default: all)",
-    )
-    group.add_argument(
-        "--scattering-model", choices=(PRODUCT, FREE), default=PRODUCT,
-        help="product (default; reciprocal), or free: as in other programs, not reciprocal",
-    )  # fmt: skip
-    add_settings(verb, FiberCalibration(), "how much fibers scatter")
 
 
 def _add_outputs(verb: argparse.ArgumentParser) -> None:
@@ -185,31 +109,14 @@ def _add_outputs(verb: argparse.ArgumentParser) -> None:
     group.add_argument("--threshold", type=float, help="print the volume of each label above this fluence")
 
 
-def _add_replay(verb: argparse.ArgumentParser) -> None:
-    group = verb.add_argument_group("detected photons, traced again")
-    group.add_argument(
-        "--jacobian", type=Path, metavar="FILE",
-        help="how what the detectors measure changes with the coefficients of each voxel: .npz holds all of it, "
-        ".nii.gz one volume for each detector, with a JSON file beside it",
-    )  # fmt: skip
-    group.add_argument(
-        "--jacobian-of", nargs="+", choices=tuple(COEFFICIENTS), default=["mua"], metavar="COEFFICIENT",
-        help=f"some of {', '.join(COEFFICIENTS)} (default: mua)",
-    )  # fmt: skip
-    group.add_argument("--jacobian-mean-time", action="store_true", help="also of the mean time of flight")
-    group.add_argument("--jacobian-gates-ns", type=float, nargs="+", metavar="EDGE", help="also in these time gates")
-    group.add_argument("--jacobian-frequency-mhz", type=float, metavar="F", help="also of amplitude and phase")
-    group.add_argument("--trajectories", type=Path, metavar="FILE.npz", help="the ways of the first 1000 of them")
-
-
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     unit = _unit(options)
     _check_outputs(options)
     case = _mcx_case(options)
-    if case is not None and (case.separately or case.patterns is not None) and _wants_replay(options):
+    if case is not None and (case.separately or case.patterns is not None) and wants_replay(options):
         raise InvalidInput("--jacobian and --trajectories are of one run; choose one source with --srcid, or 0 for all")
-    by_wavelength = _media_by_wavelength(options)
+    by_wavelength = media_by_wavelength(options)
     results = _simulate(options, case, by_wavelength)
     for number, result in enumerate(results, 1):
         rows = number_rows(result, unit=unit, threshold=options.threshold)
@@ -221,7 +128,7 @@ def run(options: argparse.Namespace) -> int:
     _write(results, unit, options, case)
     if by_wavelength:
         _write_spectrum(results[0], by_wavelength, options.spectrum)
-    _replay(options, results[0])
+    run_replay(options, results[0])
     return 0 if all(result.complete for result in results) else STOPPED
 
 
@@ -257,40 +164,6 @@ def _mcx_case(options: argparse.Namespace) -> McxCase | None:
     return case
 
 
-def _media_by_wavelength(options: argparse.Namespace) -> dict[float, tuple[Medium, ...]]:
-    """Media of the presets at the wavelengths, or none."""
-    if options.wavelengths is None:
-        if options.tissue or options.spectrum is not None:
-            raise InvalidInput("--tissue and --spectrum belong to --wavelengths FIRST:LAST:STEP; give these, too")
-        return {}
-    if options.spectrum is None or not options.tissue:
-        raise InvalidInput("--wavelengths needs --tissue LABEL PRESET for each label, and --spectrum FILE.csv")
-    if options.mua is not None:
-        raise InvalidInput("--mua gives absorption voxel by voxel, and --wavelengths by label; leave one of them out")
-    if options.properties is not None:
-        raise InvalidInput("both --properties and --wavelengths are given; --tissue has the properties of the labels")
-    if options.resume is None and not options.detector:
-        raise InvalidInput(
-            "there is no --detector, and only detected light is known at other wavelengths; give --detector"
-        )
-    if not all(label.isdecimal() for label, _ in options.tissue):
-        raise InvalidInput(f"--tissue has {options.tissue[0][0]!r}; give the number of a label, then its preset")
-    presets = {int(label): name for label, name in options.tissue}
-    return media_at_wavelengths(presets, _range_of(options.wavelengths))
-
-
-def _range_of(text: str) -> Sequence[float]:
-    """Wavelengths from the first to the last, both included, in steps."""
-    try:
-        first, last, step = (float(part) for part in text.split(":"))
-        count = math.floor((last - first) / step + 1e-9) + 1
-    except (ValueError, ZeroDivisionError, OverflowError):
-        count = 0
-    if not 1 <= count <= _MOST_WAVELENGTHS:
-        raise InvalidInput(f"--wavelengths is {text!r}; give FIRST:LAST:STEP in nm, such as 650:950:6")
-    return [first + index * step for index in range(count)]
-
-
 def _simulate(
     options: argparse.Namespace, case: McxCase | None, by_wavelength: Mapping[float, tuple[Medium, ...]]
 ) -> tuple[LightResult, ...]:
@@ -303,8 +176,8 @@ def _simulate(
         domain, source, detectors = case.domain, case.source, case.detectors
         settings = dataclasses.replace(case.settings, photons=options.photons or case.settings.photons)
     elif options.resume is None:
-        domain = _domain(options, by_wavelength)
-        source, settings, detectors = _source(options, domain), _settings(options), _detectors(options)
+        domain = domain_of(options, by_wavelength)
+        source, settings, detectors = source_of(options, domain), settings_of(options), detectors_of(options)
     else:
         if options.labels is not None:
             raise InvalidInput("--resume takes the labels from its result; leave the label volume out")
@@ -333,69 +206,6 @@ def _shared_out(settings: LightSettings, sources: int) -> LightSettings:
     return dataclasses.replace(settings, photons=max(1, settings.photons // sources))
 
 
-def _domain(options: argparse.Namespace, by_wavelength: Mapping[float, tuple[Medium, ...]]) -> Domain:
-    if options.labels is None or (options.properties is None and not by_wavelength):
-        raise InvalidInput("give a label volume and --properties TABLE, or --resume RESULT")
-    media = spectrum_media(by_wavelength) if by_wavelength else read_table(options.properties)
-    domain = read_domain(
-        options.labels, media, outside_n=options.outside_n, mua_path=options.mua, mus_path=options.mus,
-        g_path=options.g, n_path=options.n,
-    )  # fmt: skip
-    domain = domain.with_air_in_cavities() if options.air_in_cavities else domain
-    return domain if options.tensor is None else _with_fibers(options, domain)
-
-
-def _with_fibers(options: argparse.Namespace, domain: Domain) -> Domain:
-    """The domain with scattering that follows the fibers of a tensor image."""
-    if options.tensor_order is None:
-        raise InvalidInput(
-            f"the order of the components of {options.tensor.name} is not given; add --tensor-order, one of "
-            f"{', '.join(PLACES)}"
-        )
-    tensors, affine = read_diffusion_tensors(options.tensor, options.tensor_order, axes=options.tensor_axes)
-    calibration = read_settings(options, FiberCalibration())
-    fibrous = with_fibers(
-        domain, tensors, affine, labels=options.fiber_labels, calibration=calibration, model=options.scattering_model
-    )
-    print(f"note: {fibrous.notes[-1]}", file=sys.stderr)
-    return fibrous
-
-
-def _source(options: argparse.Namespace, domain: Domain) -> Source:
-    if options.kind == "volume":
-        if options.pattern is None:
-            raise InvalidInput("a source of kind volume needs --pattern VOLUME, what its voxels emit (NIfTI)")
-        return emitting_volume(*read_volume(options.pattern))
-    if options.position is None:
-        raise InvalidInput("the source has no place; give --position X Y Z, world mm")
-    direction = options.direction
-    if direction is None and options.kind not in ALL_ROUND:
-        direction = inward_normal(domain.labels, domain.affine, options.position)
-    given = Source(
-        position_mm=tuple(options.position),
-        direction=Source.direction if direction is None else tuple(direction),
-        width_axis=None if options.width_axis is None else tuple(options.width_axis),
-        pattern=None if options.pattern is None else read_irradiance(options.pattern),
-    )
-    return read_settings(options, given)
-
-
-def _settings(options: argparse.Namespace) -> LightSettings:
-    named = ((name, getattr(options, name)) for name in ("time_gates_ns", "faces"))
-    given: dict[str, Any] = {name: tuple(value) for name, value in named if value}
-    if options.photons is None:
-        options.photons = LightSettings().photons
-    return read_settings(options, LightSettings(**given))
-
-
-def _detectors(options: argparse.Namespace) -> tuple[AnyDetector, ...]:
-    placed = (
-        Detector(position_mm=(x, y, z), radius_mm=radius, name=f"D{number}")
-        for number, (x, y, z, radius) in enumerate(options.detector, 1)
-    )
-    return (*placed, *(FaceDetector(face=face, name=f"face {face}") for face in options.detector_face))
-
-
 # -- what comes out ---------------------------------------------------------------------------------------------------
 
 
@@ -413,7 +223,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
         raise InvalidInput(f"the threshold is {options.threshold}; it must not be negative")
     if options.out is not None:
         sidecar_path(options.out)
-    _check_replay(options)
+    check_replay(options)
     endings = ((options.result, ".npz"), (options.numbers, ".csv"), (options.spectrum, ".csv"))
     for path, suffix in (*endings, (options.trajectories, ".npz")):
         if path is not None and path.suffix.lower() != suffix:
@@ -513,79 +323,3 @@ def _mcx_replayed(options: argparse.Namespace, case: McxCase, result: LightResul
             photons = None if case.replays else min(MOST_TRAJECTORIES, case.settings.photons)
             ways = drive(trajectories_steps(result, photons, device=options.device, stop=stop), draw_progress)
     return McxReplayed(jacobians, ways)
-
-
-# -- detected photons, traced again -----------------------------------------------------------------------------------
-
-
-def _check_replay(options: argparse.Namespace) -> None:
-    """Find out before the simulation whether its photons can be replayed as requested."""
-    if not _wants_replay(options):
-        return
-    is_mcx = options.labels is not None and options.labels.suffix.lower() in MCX_SUFFIXES
-    if not options.detector and options.resume is None and not is_mcx:
-        raise InvalidInput(
-            "--jacobian and --trajectories are of detected photons; place detectors: --detector X Y Z RADIUS"
-        )
-    if options.jacobian is not None:
-        check_request(options.jacobian_of, options.jacobian_gates_ns, options.jacobian_frequency_mhz)
-        if options.jacobian.suffix.lower() != ".npz":
-            sidecar_path(options.jacobian)
-
-
-def _wants_replay(options: argparse.Namespace) -> bool:
-    return options.jacobian is not None or options.trajectories is not None
-
-
-def _replay(options: argparse.Namespace, result: LightResult) -> None:
-    """Trace detected photons again, if that is requested, and write what they tell; Ctrl-C keeps what is done."""
-    reached = sorted(set(result.detected.detector.tolist()))
-    if options.jacobian is not None and 0 < len(reached) < len(result.detectors):
-        names = [name for number, name in enumerate(detector_names(result)) if number not in reached]
-        print(f"warning: no photon has reached {', '.join(names)}, so there is no Jacobian of it", file=sys.stderr)
-    with stop_at_interrupt() as stop:
-        if options.jacobian is not None:
-            steps = replay_steps(
-                result, of=options.jacobian_of, mean_time=options.jacobian_mean_time,
-                gates_ns=options.jacobian_gates_ns, frequency_mhz=options.jacobian_frequency_mhz,
-                detectors=reached or None, device=options.device, stop=stop,
-            )  # fmt: skip
-            jacobians = drive(steps, draw_progress)
-            for note in jacobians.notes:
-                print(f"note: {note}", file=sys.stderr)
-            print("\n".join(_jacobian_lines(jacobians)))
-            _write_jacobians(options.jacobian, jacobians)
-        if options.trajectories is not None:
-            ways = drive(trajectories_steps(result, device=options.device, stop=stop), draw_progress)
-            save_trajectories(options.trajectories, ways)
-            print(options.trajectories)
-
-
-def _write_jacobians(path: Path, jacobians: Jacobians) -> None:
-    if path.suffix.lower() == ".npz":
-        save_jacobians(path, jacobians)
-        print(path)
-        return
-    for one, part in jacobian_files(path, jacobians):
-        write_jacobian(one, jacobians, part)
-        print(one)
-
-
-def jacobian_files(path: Path, jacobians: Jacobians) -> Iterator[tuple[Path, Jacobian]]:
-    """Paths of NIfTI files for the parts of Jacobians: the path itself for a single one, else with its name added."""
-    name = path.name
-    ending = ".nii.gz" if name.lower().endswith(".nii.gz") else path.suffix
-    for part in jacobians.parts:
-        gate = "" if part.gate_ns is None else f"_{part.gate_ns[0]:g}-{part.gate_ns[1]:g}ns"
-        added = f"_{part.measure}{gate}_{part.coefficient}" if len(jacobians.parts) > 1 else ""
-        yield path.with_name(f"{name.removesuffix(ending)}{added}{ending}"), part
-
-
-def _jacobian_lines(jacobians: Jacobians) -> Iterator[str]:
-    """Lines of a table: for each channel and part, the sum over each label with its error."""
-    for index, channel in enumerate(jacobians.channels):
-        yield f"{channel.name}, {channel.separation_mm:.1f} mm"
-        for part in jacobians.parts:
-            sums = zip(jacobians.labels, part.label_sums[index], part.label_errors[index], strict=True)
-            listed = ", ".join(f"{label}: {value:.4g} ± {error:.2g}" for label, value, error in sums)
-            yield f"  {part.name} by label, {part.unit}: {listed}"

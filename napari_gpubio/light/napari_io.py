@@ -29,7 +29,7 @@ from napari_gpubio.light.io.mcx.inp import begins_like_inp
 from napari_gpubio.light.io.results import describe, fields_of, load_result, media_from
 from napari_gpubio.light.io.trajectories import load_trajectories
 from napari_gpubio.light.io.volumes import HIDDEN, MOST_ERROR, fluence_arrays, fluence_word
-from napari_gpubio.light.jacobian import Jacobian, Jacobians
+from napari_gpubio.light.jacobians.model import Jacobian, Jacobians
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import UNITS, LightResult
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit

@@ -10,8 +10,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.light.findings import MOST_ROULETTE_Z, MOST_TRUNCATED, Status, closed_within, roulette_z
+from napari_gpubio.light.jacobians.sensitivity import Sensitivity
 from napari_gpubio.light.result import Estimate, LightResult
-from napari_gpubio.light.sensitivity import Sensitivity
 from napari_gpubio.light.spectrum import DetectedSpectrum
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, detector_numbers, label_fluence, label_name
 

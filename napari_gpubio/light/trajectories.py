@@ -1,6 +1,6 @@
 """Trajectories on request: chosen photons of a result are traced again, and the way that each went is noted.
 
-Nothing has to be decided before a run: photons are known by their numbers; see `napari_gpubio.light.replay`.
+Nothing has to be decided before a run: photons are known by their numbers; see `napari_gpubio.light.jacobians.replay`.
 """
 
 import dataclasses
@@ -17,9 +17,9 @@ from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.light.jacobians.replay import detectors_of, device_for, problem_of
 from napari_gpubio.light.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem, TrailRecord
 from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS, VoxelProblem
-from napari_gpubio.light.replay import detectors_of, device_for, problem_of
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.trajectory import Trajectories
 

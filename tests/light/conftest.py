@@ -2,10 +2,23 @@
 
 import pytest
 
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.light.io import write_table
 from napari_gpubio.light.kernels.layers import gpu
+from tests.light.result_samples import layered_domain
 
 
 @pytest.fixture
 def short_pilot(monkeypatch):
     """A pilot run that leaves something to do."""
     monkeypatch.setattr(gpu, "PILOT_PHOTONS", 50)
+
+
+@pytest.fixture
+def head_files(tmp_path, monkeypatch):
+    """A folder with head.nii.gz and head.csv, which is the current one."""
+    head = layered_domain((8, 9, 10), 2.0)
+    write_volume(tmp_path / "head.nii.gz", head.labels, head.affine)
+    write_table(tmp_path / "head.csv", head.media)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -1,6 +1,5 @@
 """The verb ``light``: the numbers are those of the API, files are complete, and a run can be stopped and resumed."""
 
-import argparse
 import csv
 import json
 import signal
@@ -11,10 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, rotate_tensors
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.light import cli as batch
+from napari_gpubio.light import cli
 from napari_gpubio.light.anisotropy import FiberCalibration, with_fibers
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.guide import diffusion_guide
@@ -27,32 +27,12 @@ from napari_gpubio.light.spectrum import spectrum, spectrum_media
 from napari_gpubio.light.summary import NumberRow
 from napari_gpubio.light.tissue import media_at_wavelengths
 from tests.light.result_samples import layered_domain
+from tests.light.shell import light, parsed
 
-HEAD = layered_domain((8, 9, 10), 2.0)
+HEAD = layered_domain((8, 9, 10), 2.0)  # of `head_files`
 QUICK = ("--device", "cpu", "--photons", "2000", "--batches", "4")
 PLACE = ("--position", "0", "0", "1", "--direction", "0", "0", "-1")
 AT_PLACE = ("head.nii.gz", "--properties", "head.csv", *PLACE)
-
-
-@pytest.fixture
-def files(tmp_path, monkeypatch):
-    """A folder with head.nii.gz and head.csv, which is the current one."""
-    write_volume(tmp_path / "head.nii.gz", HEAD.labels, HEAD.affine)
-    write_table(tmp_path / "head.csv", HEAD.media)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def parsed(*arguments):
-    parser = argparse.ArgumentParser()
-    batch.add_verb(parser.add_subparsers())
-    return parser.parse_args(["light", *arguments])
-
-
-def light(*arguments):
-    """Run the verb; return its exit status."""
-    options = parsed(*arguments)
-    return options.run(options)
 
 
 def run_head(*arguments):
@@ -62,7 +42,7 @@ def run_head(*arguments):
 # -- what it does -----------------------------------------------------------------------------------------------------
 
 
-def test_it_does_what_the_api_does(files, capsys):
+def test_it_does_what_the_api_does(head_files, capsys):
     status = run_head(
         *PLACE, "--source", "fiber", "--radius-mm", "0.3", "--detector", "4", "0", "0", "2.5", "--seed", "7",
         "--time-gates-ns", "0", "0.1", "3", "--no-specular", "--outside-n", "1.2", "--faces", *["mirror"] * 4,
@@ -87,7 +67,7 @@ def test_it_does_what_the_api_does(files, capsys):
     assert (found.energy, found.absorbed) == (expected.energy, expected.absorbed)
     np.testing.assert_array_equal(found.detected.photon, expected.detected.photon)
     assert len(expected.detected) > 10
-    assert json.loads((files / "f.json").read_text())["settings"]["seed"] == 7
+    assert json.loads((head_files / "f.json").read_text())["settings"]["seed"] == 7
     printed = capsys.readouterr()
     assert printed.out.splitlines()[-3:] == ["r.npz", "f.nii.gz", "n.csv"]
     assert printed.err.startswith("ok: Energy balance closed")
@@ -96,7 +76,7 @@ def test_it_does_what_the_api_does(files, capsys):
     assert "Detector D1" in printed.out
 
 
-def test_cavities_can_be_filled_with_air(files, capsys):
+def test_cavities_can_be_filled_with_air(head_files, capsys):
     labels = HEAD.labels.copy()
     labels[3:5, 4, 4] = 0
     write_volume("hollow.nii.gz", labels, HEAD.affine)
@@ -110,7 +90,7 @@ def test_cavities_can_be_filled_with_air(files, capsys):
 
 
 @pytest.mark.parametrize(("order", "model"), [("mrtrix", "product"), ("fsl", "free"), ("dipy", "product")])
-def test_scattering_follows_the_fibers_of_a_tensor_image(files, capsys, order, model):
+def test_scattering_follows_the_fibers_of_a_tensor_image(head_files, capsys, order, model):
     world = np.array([1.7e-3, 0.9e-3, 0.3e-3, 0.2e-3, 0.1e-3, -0.1e-3], np.float32)
     own = rotate_tensors(world, axes_of(FRAMES[order], HEAD.affine).T)[np.argsort(PLACES[order])]
     write_volume("dti.nii.gz", np.broadcast_to(own, (*HEAD.shape, 6)), HEAD.affine)
@@ -127,7 +107,7 @@ def test_scattering_follows_the_fibers_of_a_tensor_image(files, capsys, order, m
     assert ("not reciprocal" in capsys.readouterr().err) == (model == "free")
 
 
-def test_tensor_images_that_do_not_fit_are_refused(files):
+def test_tensor_images_that_do_not_fit_are_refused(head_files):
     write_volume("dti.nii.gz", np.ones((*HEAD.shape, 6), np.float32), HEAD.affine)
     with pytest.raises(InvalidInput, match="--tensor-order, one of mrtrix, fsl, dipy, full"):
         run_head(*PLACE, "--tensor", "dti.nii.gz")
@@ -138,23 +118,23 @@ def test_tensor_images_that_do_not_fit_are_refused(files):
             read_diffusion_tensors("dti.nii.gz", **arguments)
 
 
-def test_halves_come_with_the_guide_of_a_denoiser(files):
+def test_halves_come_with_the_guide_of_a_denoiser(head_files):
     run_head(*PLACE, "--halves", "--out", "f.nii.gz")
     halves = LightSettings(photons=2000, batches=4, halves=True)
     expected = diffusion_guide(HEAD, Source(position_mm=(0, 0, 1), direction=(0, 0, -1)), halves, device="cpu")
     np.testing.assert_array_equal(np.asarray(nib.load("f_guide.nii.gz").dataobj), expected)
 
 
-def test_light_goes_straight_in_if_no_direction_is_given(files):
+def test_light_goes_straight_in_if_no_direction_is_given(head_files):
     run_head("--position", "0", "0", "0.1", "--result", "r.npz")
     np.testing.assert_allclose(load_result("r.npz").source.direction, (0, 0, -1), atol=1e-6)
 
 
-def test_a_source_that_shines_everywhere_needs_no_direction(files):
+def test_a_source_that_shines_everywhere_needs_no_direction(head_files):
     assert run_head("--position", "0", "0", "-5", "--source", "isotropic") == 0
 
 
-def test_a_source_far_away_is_reported(files, capsys):
+def test_a_source_far_away_is_reported(head_files, capsys):
     run_head("--position", "0", "0", "40", "--direction", "0", "0", "-1")
     assert "warning: The source is 40 mm away from the tissue" in capsys.readouterr().err
 
@@ -178,9 +158,9 @@ def test_damaged_images_are_refused(tmp_path, changes, sentence):
         read_irradiance(tmp_path / "p.png")
 
 
-def test_an_image_is_a_pattern(files):
+def test_an_image_is_a_pattern(head_files):
     gray = np.array([[0, 100, 200], [50, 25, 255]], np.uint8)
-    Image.fromarray(gray).save(files / "p.png")
+    Image.fromarray(gray).save(head_files / "p.png")
     size = ("--width-mm", "6", "--height-mm", "4", "--width-axis", "0", "1", "0")
     run_head(*PLACE, "--source", "pattern", "--pattern", "p.png", *size, "--result", "r.npz")
     source = load_result("r.npz").source
@@ -188,7 +168,7 @@ def test_an_image_is_a_pattern(files):
     assert (source.width_mm, source.height_mm, source.width_axis) == (6, 4, (0, 1, 0))
 
 
-def test_fluence_by_power_and_above_a_threshold(files, capsys):
+def test_fluence_by_power_and_above_a_threshold(head_files, capsys):
     run_head(*PLACE, "--out", "one.nii", "--numbers", "n.csv")
     run_head(*PLACE, "--out", "two.nii", "--power-mw", "20", "--threshold", "0.5")
     one, two = (np.asarray(nib.load(name).dataobj) for name in ("one.nii", "two.nii"))
@@ -202,7 +182,7 @@ def test_fluence_by_power_and_above_a_threshold(files, capsys):
     np.testing.assert_allclose(np.asarray(nib.load("three.nii").dataobj), 300 * one, rtol=1e-6)
 
 
-def test_coefficients_may_come_from_volumes(files):
+def test_coefficients_may_come_from_volumes(head_files):
     mua = np.where(HEAD.labels == 1, 0.5, 0.01).astype(np.float32)
     write_volume("mua.nii.gz", mua, HEAD.affine)
     run_head(*PLACE, "--mua", "mua.nii.gz", "--result", "r.npz")
@@ -218,7 +198,7 @@ def test_coefficients_may_come_from_volumes(files):
 # -- stop and resume --------------------------------------------------------------------------------------------------
 
 
-def test_a_result_is_resumed_with_more_photons(files, capsys):
+def test_a_result_is_resumed_with_more_photons(head_files, capsys):
     run_head(*PLACE, "--result", "half.npz", "--seed", "3")
     assert light("--resume", "half.npz", "--photons", "5000", "--device", "cpu", "--out", "f.nii.gz") == 0
     run_head(*PLACE, "--result", "whole.npz", "--seed", "3", "--photons", "5000")
@@ -228,15 +208,15 @@ def test_a_result_is_resumed_with_more_photons(files, capsys):
     assert "2,000" in capsys.readouterr().out
 
 
-def test_an_interrupt_keeps_what_was_done(files, monkeypatch, capsys):
+def test_an_interrupt_keeps_what_was_done(head_files, monkeypatch, capsys):
     def interrupt(step):
         if step.done and signal.getsignal(signal.SIGINT) is not usual:  # the second one would end the tests
             signal.raise_signal(signal.SIGINT)
 
     usual = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(batch, "draw_progress", interrupt)
+    monkeypatch.setattr(cli, "draw_progress", interrupt)
     photons = ("--photons", str(10**9))
-    assert run_head(*PLACE, *photons, "--result", "r.npz", "--out", "f.nii.gz") == batch.STOPPED
+    assert run_head(*PLACE, *photons, "--result", "r.npz", "--out", "f.nii.gz") == STOPPED
     assert signal.getsignal(signal.SIGINT) is usual
     found, printed = load_result("r.npz"), capsys.readouterr()
     assert 0 < found.launched < 10**9
@@ -279,19 +259,19 @@ def test_an_interrupt_keeps_what_was_done(files, monkeypatch, capsys):
         (["--resume", "none.npz"], r"none\.npz does not exist"),
     ],
 )
-def test_bad_input_gives_a_sentence_and_writes_nothing(files, arguments, sentence):
+def test_bad_input_gives_a_sentence_and_writes_nothing(head_files, arguments, sentence):
     write_table("short.csv", HEAD.media[:1])
-    before = sorted(files.iterdir())
+    before = sorted(head_files.iterdir())
     with pytest.raises(InvalidInput, match=sentence):
         light("--device", "cpu", *arguments)
-    assert sorted(files.iterdir()) == before
+    assert sorted(head_files.iterdir()) == before
 
 
-def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(files, monkeypatch, capsys):
+def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(head_files, monkeypatch, capsys):
     def fail(*_args, **_keywords):
         raise InvalidInput("r.npz could not be written (No space left on device)")
 
-    monkeypatch.setattr(batch, "save_result", fail)
+    monkeypatch.setattr(cli, "save_result", fail)
     with pytest.raises(InvalidInput, match="No space left"):
         run_head(*PLACE, "--result", "r.npz", "--out", "f.nii.gz")
     assert nib.load("f.nii.gz").shape == HEAD.shape
@@ -314,7 +294,7 @@ def test_the_table_has_a_heading_for_each_group():
         NumberRow(group="Energy", name="Escaped", value=0.25, error=0.01, note="much"),
         NumberRow(group="Fluence", name="scalp", value=0.5, unit="1/mm²"),
     ]
-    assert list(batch.table_lines(rows)) == [
+    assert list(cli.table_lines(rows)) == [
         "Energy",
         "  Photons  2,000",
         "  Escaped  0.250 ± 0.010  (much)",
@@ -336,10 +316,10 @@ def tissues_of_the_head():
     return [word for label in labels for word in ("--tissue", str(label), "scalp (Strangman 2003)")]
 
 
-def test_a_spectrum_is_that_of_the_api(files, capsys):
+def test_a_spectrum_is_that_of_the_api(head_files, capsys):
     status = light("head.nii.gz", *SPECTRUM, *tissues_of_the_head(), *PLACE, *DETECTOR, *QUICK, "--result", "r.npz")
     assert status == 0
-    with (files / "s.csv").open(encoding="utf-8-sig") as file:
+    with (head_files / "s.csv").open(encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     assert [float(row["wavelength_nm"]) for row in rows] == [690, 725, 760, 795, 830]
     by_wavelength = media_at_wavelengths(
@@ -366,15 +346,15 @@ def test_a_spectrum_is_that_of_the_api(files, capsys):
         ((*AT_PLACE, "--source", "volume"), "needs --pattern VOLUME"),
     ],
 )  # fmt: skip
-def test_wavelengths_that_lack_something_are_refused(files, arguments, words):
+def test_wavelengths_that_lack_something_are_refused(head_files, arguments, words):
     with pytest.raises(InvalidInput, match=words):
         light(*arguments, *QUICK)
 
 
-def test_a_volume_emits_where_it_lies(files):
+def test_a_volume_emits_where_it_lies(head_files):
     emission = np.zeros(HEAD.shape, np.float32)
     emission[3:5, 4, 5] = 1.0, 3.0
-    write_volume(files / "dye.nii.gz", emission, HEAD.affine)
+    write_volume(head_files / "dye.nii.gz", emission, HEAD.affine)
     assert run_head("--source", "volume", "--pattern", "dye.nii.gz", "--result", "r.npz") == 0
     expected = simulate(
         HEAD, emitting_volume(emission, HEAD.affine), LightSettings(photons=2000, batches=4), device="cpu"

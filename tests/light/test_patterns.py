@@ -130,7 +130,7 @@ def test_photons_start_where_they_weigh():
     problem = VoxelProblem(tissue(), dataclasses.replace(RECTANGLE, kind="pattern", pattern=density), LightSettings())
     problem = sharing(problem, IMAGES)
     assert 1.0 < problem.heaviest <= len(IMAGES) * (1 + 1e-6)
-    chances = np.diff(problem.pattern.astype(float), prepend=0.0)
+    chances = np.diff(problem.packed_sources[0].pattern.astype(float), prepend=0.0)
     np.testing.assert_allclose(chances @ problem.shares, 1.0, rtol=1e-6)  # the mean weight of every pattern
 
     def variance(density):

@@ -51,7 +51,8 @@ def test_the_weights_of_five_million_cells_are_right_to_a_millionth():
     """Running sums in single precision would be steps of 6e-8, a third of the weight of a mean cell."""
     random = np.random.default_rng(5)
     emission = 10.0 ** random.uniform(-1, 2, (171, 171, 171))
-    sums = VoxelProblem(make_domain((3, 3, 3)), volume(emission), LightSettings()).pattern.reshape(-1, 2)
+    problem = VoxelProblem(make_domain((3, 3, 3)), volume(emission), LightSettings())
+    sums = problem.packed_sources[0].pattern.reshape(-1, 2)
     assert sums.dtype == np.float32
     whole = sums[:, 0].astype(np.int64) * 2**SUM_BITS + sums[:, 1].astype(np.int64)
     assert whole[-1] == 2 ** (2 * SUM_BITS)

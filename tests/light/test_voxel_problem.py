@@ -86,7 +86,7 @@ def test_source_and_detectors_along_the_axes_of_the_volume():
     source = Source(kind="planar", position_mm=(11, -25, 33), direction=(1, 2, 3), width_mm=4.0, height_mm=5.0)
     ball, disc = Detector(position_mm=(12, -24, 32)), Detector(position_mm=(1, 2, 3), radius_mm=4.0, normal=(0, 3, 4))
     p = problem(domain, source, (ball, disc))
-    numbers = p.source_numbers.astype(float)
+    numbers = p.packed_sources[0].numbers.astype(float)
     np.testing.assert_allclose(numbers[:3], domain.world_to_grid(source.position_mm), atol=1e-5)
     frame = numbers[3:12].reshape(3, 3)
     np.testing.assert_allclose(frame @ frame.T, np.eye(3), atol=1e-6)
@@ -104,18 +104,18 @@ def test_the_opening_of_a_fiber_is_that_of_the_medium_where_it_ends():
     fiber = Source(kind="fiber", numerical_aperture=0.5, position_mm=(1.5, 2.0, 2.5))
     for source, n in ((fiber, 1.37), (dataclasses.replace(fiber, position_mm=(1.5, 2.0, -3.0)), 1.1)):
         p = problem(make_domain(SHAPE, outside_n=1.1), source)
-        assert math.acos(1 - p.source_numbers[14]) == pytest.approx(math.asin(0.5 / n), rel=1e-5)
+        assert math.acos(1 - p.packed_sources[0].numbers[14]) == pytest.approx(math.asin(0.5 / n), rel=1e-5)
     wide = dataclasses.replace(fiber, numerical_aperture=1.4)
     with pytest.raises(InvalidInput, match=r"numerical aperture is 1.4, more than the refractive index 1.37 where it"):
-        _ = problem(source=wide).source_numbers
+        _ = problem(source=wide).packed_sources[0].numbers
 
 
 def test_a_pattern_becomes_a_running_sum():
     image = np.array([[0.0, 1.0, 0.0], [2.0, 0.0, 1.0]])
-    p = problem(source=Source(kind="pattern", pattern=image))
-    np.testing.assert_allclose(p.pattern, [0, 0.25, 0.25, 0.75, 0.75, 1])
-    assert (p.pattern_columns, p.pattern[-1]) == (3, 1.0)
-    np.testing.assert_array_equal(problem().pattern, [1.0])
+    (packed,) = problem(source=Source(kind="pattern", pattern=image)).packed_sources
+    np.testing.assert_allclose(packed.pattern, [0, 0.25, 0.25, 0.75, 0.75, 1])
+    assert (packed.pattern_columns, packed.pattern[-1]) == (3, 1.0)
+    np.testing.assert_array_equal(problem().packed_sources[0].pattern, [1.0])
 
 
 def test_gates_are_edges_of_the_optical_path():

@@ -1,8 +1,8 @@
 """From the fluence of all optodes at one wavelength to the rows of its Jacobian, label sums, and their errors.
 
-What a detector detects of a source, N, comes from the shells around both (`napari_gpubio.light.reciprocity`). Errors
-are those of a jackknife over the independent groups of photons of both optodes: with P the sum of products of a label,
-each ratio P / N is found again without one group after another.
+What a detector detects of a source, N, comes from the shells around both; see
+`napari_gpubio.light.jacobians.reciprocity`. Errors are those of a jackknife over the independent groups of photons of
+both optodes: with P the sum of products of a label, each ratio P / N is found again without one group after another.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from napari_gpubio.light.forward.model import Pair
 from napari_gpubio.light.forward.result import WavelengthModel
-from napari_gpubio.light.jacobian import error_of_groups
+from napari_gpubio.light.jacobians.model import error_of_groups
+from napari_gpubio.light.jacobians.reciprocity import Shell, widest_between
 from napari_gpubio.light.kernels.pairs.store import FluenceStore, Row
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.reciprocity import Shell, widest_between
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]

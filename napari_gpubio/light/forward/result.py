@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.forward.model import Head, Pair
 from napari_gpubio.light.forward.place import Placement
 from napari_gpubio.light.forward.settings import ForwardSettings
-from napari_gpubio.light.jacobian import error_of_groups
+from napari_gpubio.light.jacobians.model import error_of_groups
 from napari_gpubio.light.result import Estimate
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ class WavelengthModel:
         Share of a row's sum that its values have, after small ones were dropped, shape (P,).
     detected, detected_error
         What the detector detects of the source, in units of the detector's own light (N of
-        `napari_gpubio.light.reciprocity`), 1/mm^2, shape (P,).
+        `napari_gpubio.light.jacobians.reciprocity`), 1/mm^2, shape (P,).
     label_paths_mm, label_errors_mm
         Mean path in all of each label, and its standard error, shape (P, labels): from all voxels, dropped or not. 0
         and infinite for pairs that no light reached.
     label_deviations_mm
         How far each group of photons has moved each of them, shape (P, groups, labels), for errors of several labels
-        together; see `napari_gpubio.light.jacobian.error_of_groups`.
+        together; see `napari_gpubio.light.jacobians.model.error_of_groups`.
     close
         Whether source and detector are too close for shells between them, shape (P,); these count as not reached.
     reached

@@ -22,10 +22,10 @@ from napari_gpubio.light.forward.place import Placement
 from napari_gpubio.light.forward.products import Products, wavelength_model
 from napari_gpubio.light.forward.result import WavelengthModel
 from napari_gpubio.light.forward.settings import ForwardSettings
+from napari_gpubio.light.jacobians.reciprocity import Shell, shells_around
 from napari_gpubio.light.kernels.pairs.store import FluenceStore, TissueVoxels
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import OUTSIDE, Domain
-from napari_gpubio.light.reciprocity import Shell, shells_around
 from napari_gpubio.light.run import check_source
 from napari_gpubio.light.source import Source, Vector
 from napari_gpubio.light.surface import above_surface, label_at

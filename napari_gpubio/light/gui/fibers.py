@@ -15,7 +15,7 @@ from napari_gpubio.core.tensor_components import tensors_of
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
-from napari_gpubio.light.anisotropy import FiberCalibration
+from napari_gpubio.light.anisotropy.calibration import FiberCalibration
 from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL, PRODUCT
 
 _TIP = (

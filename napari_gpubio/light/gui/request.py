@@ -15,12 +15,14 @@ from napari_gpubio.core.napari_io import LayerData, volume_layer
 from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.steps import Step
-from napari_gpubio.light.anisotropy import FiberMap, fiber_map, with_fiber_map
+from napari_gpubio.light.anisotropy.calibration import FiberMap, fiber_map, with_fiber_map
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.fibers import FiberChoice
 from napari_gpubio.light.gui.labels import Tissue, vector
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.volumes import MOST_ERROR
+from napari_gpubio.light.jacobians.sensitivity import Sensitivity
+from napari_gpubio.light.jacobians.sensitivity import sensitivity as combine
 from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import picture_layer
@@ -31,8 +33,6 @@ from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import DECADES, decade_limits, error_layer, fluence_layer, log_name
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate_steps
-from napari_gpubio.light.sensitivity import Sensitivity
-from napari_gpubio.light.sensitivity import sensitivity as combine
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import AnySource, Source
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit

@@ -339,7 +339,7 @@ class VoxelMode(Mode[LightResult]):
         return continue_voxel_steps(result, photons, self.panel.device, stop, lambda: self.options)
 
     def find_sensitivity(self, detector: int) -> None:
-        """Show where a change of absorption changes what a detector detects; see `napari_gpubio.light.sensitivity`."""
+        """Show where a change of absorption changes what a detector detects."""
         self.run_as(lambda stop: self._sensitivity_steps(detector, stop))
 
     def _sensitivity_steps(self, index: int, stop: threading.Event) -> Generator[Step, None, SensitivityMap]:

@@ -14,7 +14,7 @@ from napari_gpubio.core.layer_files import companions, write_described
 from napari_gpubio.core.quantity import QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.light.io.archive import JACOBIANS, Array, entry, opened_archive, within, write_archive
 from napari_gpubio.light.io.results import as_json, domain_arrays, domain_fields, domain_from, fields_of
-from napari_gpubio.light.jacobian import Channel, Jacobian, Jacobians
+from napari_gpubio.light.jacobians.model import Channel, Jacobian, Jacobians
 
 _PART_ARRAYS = ("values", "errors", "measured", "measured_error", "label_sums", "label_errors", "label_deviations")
 _FIRST_AXIS = "channel"
@@ -29,7 +29,7 @@ def save_jacobians(path: str | Path, jacobians: Jacobians, *, compress: bool = T
     path
         Ends in ``.npz``.
     jacobians
-        What `napari_gpubio.light.replay` gave, or others of this type.
+        What `napari_gpubio.light.jacobians.replay` gave, or others of this type.
     compress
         Make the file smaller, since most voxels are zero, and the saving slower.
 

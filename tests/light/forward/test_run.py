@@ -9,7 +9,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.forward import ForwardSettings, Pair, forward_model, forward_model_steps, place
-from napari_gpubio.light.replay import replay
+from napari_gpubio.light.jacobians.replay import replay
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source

@@ -15,9 +15,9 @@ from napari_gpubio.light.gui.request import adjoint_source
 from napari_gpubio.light.gui.script import _source_lines
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.volumes import read_domain
+from napari_gpubio.light.jacobians.sensitivity import sensitivity
 from napari_gpubio.light.napari_io import labels_layer, log10_of, read_layers
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.sensitivity import sensitivity
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
 from tests.dock_widgets import button, press_and_wait, run_script, save_scripts_as, script_of

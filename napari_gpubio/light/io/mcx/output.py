@@ -20,7 +20,7 @@ from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.io.mcx.jdata import encode_array
-from napari_gpubio.light.jacobian import Jacobian, Jacobians
+from napari_gpubio.light.jacobians.model import Jacobian, Jacobians
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase
 from napari_gpubio.light.trajectory import KINDS, Trajectories

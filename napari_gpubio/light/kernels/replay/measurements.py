@@ -35,7 +35,7 @@ class Measurement:
     Parameters
     ----------
     measure, gate_ns, frequency_mhz
-        See `napari_gpubio.light.jacobian.Jacobian`.
+        See `napari_gpubio.light.jacobians.model.Jacobian`.
     partner
         Number of the measurement whose derivative moves this one's, too; its own number if there is none.
     factors

@@ -126,7 +126,7 @@ def scene_of(problem: VoxelProblem) -> Scene:
         rare=p.rare_source or None,
         source=writable(sources.numbers),
         pattern=writable(sources.pattern),
-        columns=p.pattern_columns,
+        columns=p.packed_sources[0].pattern_columns,
         angles=writable(sources.angles),
         several=Several(sources.chances, sources.places) if sources.is_several else None,
         shares=None if p.shares is None else writable(p.shares),

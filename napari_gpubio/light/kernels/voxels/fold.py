@@ -1,6 +1,6 @@
 """Sums over finished batches, and fluence with its error from them, in Numba.
 
-The counterpart of `fold_batch` is ``fold_batches`` of ``voxels.cu``; the others run on the CPU only.
+The counterpart of `fold_batch` is ``fold_batches`` of ``fold.cuh``; the others run on the CPU only.
 """
 
 import math

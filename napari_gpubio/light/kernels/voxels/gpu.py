@@ -20,7 +20,7 @@ _BLOCKS_PER_PROCESSOR = 8  # 1024 threads each: what the kernel's registers leav
 FOLD_CELLS = 8  # voxels of a thread, as in the kernel
 _MOST = 2**32 - 1
 
-# The structs of the kernels' parameters, as in photon.cuh and voxels.cu.
+# The structs of the kernels' parameters, as in photon.cuh, tally.cuh and fold.cuh.
 SCENE = struct_layout(
     dict.fromkeys(("rows", "media", "mua", "mus", "g", "n", "phase"), POINTER)
     | dict.fromkeys(("phase_count", "media_rows", "nx", "ny", "nz", "stride_x", "stride_y"), np.int32)
@@ -265,7 +265,7 @@ def inputs_of(problem: VoxelProblem) -> dict[str, npt.NDArray[Any]]:
 
 def numbers_of(problem: VoxelProblem) -> dict[str, Any]:
     """Numbers of a `SCENE`."""
-    p, s = problem, problem.settings
+    p, s, first = problem, problem.settings, problem.packed_sources[0]
     (nx, ny, nz), (hx, hy, hz) = p.size, p.edges_mm
     return {
         "phase_count": len(p.phase),
@@ -285,8 +285,8 @@ def numbers_of(problem: VoxelProblem) -> dict[str, Any]:
         "gates": p.gates,
         "end": p.gate_edges[-1],
         "kind": p.kind,
-        "pattern_rows": len(p.pattern) // p.pattern_columns,
-        "pattern_columns": p.pattern_columns,
+        "pattern_rows": len(first.pattern) // first.pattern_columns,
+        "pattern_columns": first.pattern_columns,
         "sources": len(p.source_table.chances),
         "shared": p.patterns,
         "detector_count": len(p.detectors),

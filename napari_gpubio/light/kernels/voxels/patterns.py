@@ -28,7 +28,7 @@ def sharing(problem: VoxelProblem, patterns: npt.NDArray[np.float64]) -> VoxelPr
 
     Weights are over the density that the backends draw from, which rounds running sums to single precision.
     """
-    density = np.diff(problem.pattern.astype(np.float64), prepend=0.0)[:, None]
+    density = np.diff(problem.packed_sources[0].pattern.astype(np.float64), prepend=0.0)[:, None]
     wanted = (patterns / patterns.sum(axis=(1, 2), keepdims=True)).reshape(len(patterns), -1).T
     shares = np.divide(wanted, density, out=np.zeros_like(wanted), where=density > 0).astype(np.float32)
     return dataclasses.replace(problem, shares=np.ascontiguousarray(shares), heaviest=float(shares.max()))

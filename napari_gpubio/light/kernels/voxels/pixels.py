@@ -64,6 +64,6 @@ def detected_pixels(problem: VoxelProblem, tally: VoxelTally) -> npt.NDArray[np.
     """Pixels that the detected photons started from, in the order of the list."""
     photons = writable(np.ascontiguousarray(tally.detected.photons))
     found = np.zeros(len(photons), np.int64)
-    pixels = Pixels(writable(problem.pattern), np.uint64(problem.settings.seed), photons, found)
+    pixels = Pixels(writable(problem.packed_sources[0].pattern), np.uint64(problem.settings.seed), photons, found)
     run_blocks(find_pixels, len(photons), pixels, least=_PHOTONS_AT_LEAST)
     return found

@@ -3,92 +3,40 @@
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import rotation_of
-from napari_gpubio.core.tensor_components import matrices, rotate_tensors
 from napari_gpubio.light.batches import BatchedProblem
 from napari_gpubio.light.detectors import AnyDetector, Detector
-from napari_gpubio.light.kernels.voxels.source_table import SourceTable, source_table
+from napari_gpubio.light.kernels.voxels.source_table import PackedSource, SourceTable, source_table
+from napari_gpubio.light.kernels.voxels.tensor_table import TensorTable, tensor_table
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.scattering_tensors import PRODUCT, SCATTERING_MODELS, extreme_eigenvalues
+from napari_gpubio.light.scattering_tensors import SCATTERING_MODELS
 from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
-from napari_gpubio.light.source import KINDS, RECTANGLES, AnySource, Source, one_or_all
-from napari_gpubio.light.surface import label_at
+from napari_gpubio.light.source import AnySource, Source, one_or_all
 
 Array = npt.NDArray[Any]
 LIGHT_MM_PER_NS = 299.792458
 
-# What both backends number alike; the counterparts are in ``photon.cuh`` and ``start.cuh``.
+# What both backends number alike; the counterparts are in ``photon.cuh``.
 # Rows of the media table that are no tissue: label 0, and the rim of the grid.
 OUTSIDE, EDGE = 0, 1
 FIRST_MEDIUM = 2  # row of the first medium, behind these
 DEFAULT, ESCAPE, FRESNEL, MIRROR, CYCLIC = range(5)
-# Where photons of a source start, and how they leave; both make a number, shape + EMISSION_STEP * emission.
-POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST, VOLUME, FOURIER_2D = range(12)
-COLLIMATED, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN, ANGLES, AROUND, SPREAD = range(11)
-EMISSION_STEP = 16
 # Parts of the energy tally.
 SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
 ENERGY_PARTS = 6
 LAUNCHED = ENERGY_PARTS  # one more where patterns share photons
-MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS, TENSOR_NUMBERS = 8, 24, 8, 10, 8
-# How light scatters where a voxel has a tensor; 0 without any.
-BY_PRODUCT, BY_PHASE_FUNCTION, BY_MIXTURE = range(1, 4)
+MEDIUM_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 8, 8, 10
 NEVER = np.float32(1e30)
 
-_MADE_OF = {
-    "pencil": (POINT, COLLIMATED),
-    "isotropic": (POINT, ISOTROPIC),
-    "cone": (POINT, CONE),
-    "fiber": (DISK, CONE),
-    "gaussian": (GAUSSIAN, COLLIMATED),
-    "disk": (DISK, COLLIMATED),
-    "planar": (RECTANGLE, COLLIMATED),
-    "pattern": (PATTERN, COLLIMATED),
-    "line": (LINE, ISOTROPIC),
-    "cylinder": (CYLINDER, COSINE),
-    "lambertian": (DISK, COSINE),
-    "slit": (RECTANGLE, COLLIMATED),
-    "pencil_array": (ARRAY, COLLIMATED),
-    "fourier": (FOURIER, COLLIMATED),
-    "fourier_2d": (FOURIER_2D, COLLIMATED),
-    "radial_line": (LINE, AROUND),
-    "hyperboloid": (WAIST, COLLIMATED),
-    "even_cone": (POINT, EVEN),
-    "normal_cone": (POINT, NORMAL),
-    "zgaussian": (POINT, ZGAUSSIAN),
-    "volume": (VOLUME, ISOTROPIC),
-}
-
-SUM_BITS = 24  # of each of the two numbers that make a running sum of a volume, which single precision holds exactly
-_SAME_SCATTERING = 1e-6  # relative: up to it, a tensor is what its label has anyway
 _PHOTONS_AT_FULL_SCALE = 1 << 31
 SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
 _COPIED_BYTES, _MOST_COPIES = 400 << 20, 8  # for all copies of them
-
-
-class TensorTable(NamedTuple):
-    """Scattering tensors as photons meet them.
-
-    Parameters
-    ----------
-    places
-        Row of the table of every voxel of the padded grid, flat, int32; 0 where light scatters by the label.
-    numbers
-        Shape (N + 1, TENSOR_NUMBERS): the columns of L in M = L L^T along the volume's axes, from the diagonal down,
-        1/mm^(1/2); then by product the chances of the first column, and of the first and the second, which are their
-        squares over the trace of M; else a bound of s.M.s, and its mean over all directions, 1/mm.
-    """
-
-    places: npt.NDArray[np.int32]
-    numbers: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,33 +190,7 @@ class VoxelProblem(BatchedProblem):
     @cached_property
     def tensors(self) -> TensorTable | None:
         """Scattering tensors of the voxels that do not scatter by their label alike, or None if all do."""
-        given = self.domain.mus_tensor_per_mm
-        if given is None:
-            return None
-        world = given.reshape(-1, 6)
-        voxels = np.flatnonzero(world[:, 0])
-        is_reduced = self.domain.scattering_model == PRODUCT
-        coefficients = np.zeros(65536, np.float32)
-        for label in self.label_of_row:
-            medium = self.domain.medium(label)
-            coefficients[label] = medium.musp_per_mm if is_reduced else medium.mus_per_mm
-        own = coefficients[self.domain.labels.ravel()[voxels]][:, None] * np.array([1, 1, 1, 0, 0, 0], np.float32)
-        voxels = voxels[(np.abs(world[voxels] - own) > _SAME_SCATTERING * own[:, :1]).any(axis=1)]
-        if not voxels.size:
-            return None
-        turned = rotate_tensors(world[voxels].astype(np.float64), rotation_of(self.domain.affine).T)
-        numbers = np.zeros((len(voxels) + 1, TENSOR_NUMBERS), np.float32)
-        columns = np.linalg.cholesky(matrices(turned)).swapaxes(1, 2)[:, *np.triu_indices(3)]
-        numbers[1:, :6] = columns
-        if is_reduced:
-            squares = np.add.reduceat(columns**2, (0, 3, 5), axis=1).cumsum(axis=1)
-            numbers[1:, 6:] = squares[:, :2] / squares[:, 2:]
-        else:
-            numbers[1:, 6] = extreme_eigenvalues(turned)[1] * (1 + 1e-6)
-            numbers[1:, 7] = turned[:, :3].mean(axis=1)
-        places = np.zeros(self.domain.labels.size, np.int32)
-        places[voxels] = np.arange(1, len(voxels) + 1)
-        return TensorTable(np.pad(places.reshape(self.size), 1).ravel(), numbers)
+        return tensor_table(self.domain)
 
     @property
     def faces(self) -> int:
@@ -284,126 +206,18 @@ class VoxelProblem(BatchedProblem):
 
     @property
     def kind(self) -> int:
-        """Shape and emission of the source, as the backends number them."""
-        shape, emission = _MADE_OF[self.source.kind]
-        if self.source.launch_angles_deg is not None:
-            emission = ANGLES
-        if emission == COLLIMATED and shape != WAIST and self._focus_mm:
-            emission = FOCUSED
-        elif self.source.kind == "slit" and (self.source.spread_along or self.source.spread_across):
-            emission = SPREAD
-        return shape + EMISSION_STEP * emission
-
-    @property
-    def rare_source(self) -> bool:
-        """Whether a source needs what the kernels have for the rare ones only; see ``start.py``."""
-        if self.others:
-            return any(part.rare_source for part in self.parts)
-        shape, emission = self.kind % EMISSION_STEP, self.kind // EMISSION_STEP
-        is_part = shape == DISK and any(self.source_numbers[17:])
-        return is_part or shape >= ARRAY or emission == FOCUSED or emission >= EVEN
-
-    @property
-    def _focus_mm(self) -> float:
-        return self.source.focus_mm if "focus_mm" in KINDS[self.source.kind] else 0.0
+        """Shape and emission of the (first) source, as the backends number them."""
+        return self.packed_sources[0].kind
 
     @cached_property
-    def source_numbers(self) -> npt.NDArray[np.float32]:
-        """The source along the volume's axes, as `begin` of the backends takes it; shape (SOURCE_NUMBERS,).
-
-        Position, frame, two sizes, 1 - cosine of the opening, angle in turns, focus (mm); then of a disk the inner
-        radius over the outer one, squared, and start and extent of the sector in turns (0: all of it); of an array its
-        columns and rows; of a modulated rectangle cycles along both edges, phase in turns, amplitude, and the phase of
-        the second edge, if it has one; of a hyperboloid its Rayleigh length (mm); of a slit the spread of slopes; of a
-        line that shines around itself the sector, as of a disk; of a volume its cells along the three axes, and its
-        length (mm). The last two are place and length of a table of launch angles, negative if only these angles occur.
-        """
-        s, numbers = self.source, np.zeros(SOURCE_NUMBERS)
-        numbers[:3] = self.domain.world_to_grid(s.position_mm)
-        numbers[3:12] = self.domain.direction_to_grid(s.frame()).ravel()
-        wide = s.kind in RECTANGLES or s.kind == "volume"
-        numbers[12] = s.width_mm if wide else s.radius_mm
-        numbers[13] = s.across_mm if wide else s.length_mm
-        numbers[14] = 1.0 - math.cos(self._half_angle())
-        numbers[15] = (s.half_angle_deg if s.kind == "even_cone" else s.angle_sd_deg) / 360.0
-        numbers[16] = self._focus_mm
-        own = {
-            "disk": self._disk_numbers,
-            "lambertian": self._disk_numbers,
-            "pencil_array": (s.columns, s.rows),
-            "fourier": (s.cycles_across, s.cycles_up, s.phase_deg / 360.0, s.modulation),
-            "fourier_2d": (
-                s.cycles_across,
-                s.cycles_up,
-                s.phase_deg / 360.0,
-                s.modulation,
-                s.phase_up_deg / 360.0,
-            ),
-            "hyperboloid": (s.rayleigh_mm,),
-            "volume": (*np.asarray(s.pattern).shape, s.length_mm),
-            "slit": (s.spread_along, s.spread_across),
-            "radial_line": (0.0, *self._sector_turns),
-        }.get(s.kind, ())
-        numbers[17 : 17 + len(own)] = own
-        numbers[23] = -len(self.angles) if s.launch_angles_are_discrete else len(self.angles)
-        return numbers.astype(np.float32)
-
-    @property
-    def _disk_numbers(self) -> tuple[float, ...]:
-        return (self.source.inner_radius_mm / self.source.radius_mm) ** 2, *self._sector_turns
-
-    @property
-    def _sector_turns(self) -> tuple[float, float]:
-        start, stop = self.source.sector_deg or (0.0, 0.0)
-        return start / 360.0, (stop - start) / 360.0
-
-    def _half_angle(self) -> float:
-        if self.source.kind != "fiber":
-            return math.radians(self.source.half_angle_deg)
-        n = self.domain.outside_n
-        if label_at(self.domain.labels, self.domain.affine, self.source.position_mm):
-            n = self.domain.medium_at(self.source.position_mm).n
-        if self.source.numerical_aperture > n:
-            raise InvalidInput(
-                f"the fiber's numerical aperture is {self.source.numerical_aperture:g}, more than the refractive index "
-                f"{n:g} where it ends; give a smaller one"
-            )
-        return math.asin(self.source.numerical_aperture / n)
-
-    @cached_property
-    def pattern(self) -> npt.NDArray[np.float32]:
-        """Running sum of the pattern's pixels, row by row, the last one 1; a single 1 without a pattern.
-
-        Of a volume, a sum is a whole number of 2^-48 in two parts, the upper 24 bits and the lower ones: single
-        precision could not tell the sums of millions of cells apart.
-        """
-        if self.source.pattern is None:
-            return np.ones(1, np.float32)
-        sums = np.cumsum(self.source.pattern.ravel())
-        if self.source.kind == "volume":
-            whole = np.rint(sums / sums[-1] * 2.0 ** (2 * SUM_BITS)).astype(np.int64)
-            return np.stack([whole >> SUM_BITS, whole & ((1 << SUM_BITS) - 1)], axis=1).astype(np.float32).ravel()
-        return (sums / sums[-1]).astype(np.float32)
-
-    @property
-    def pattern_columns(self) -> int:
-        """Columns of the pattern."""
-        return 1 if self.source.pattern is None or self.source.kind == "volume" else self.source.pattern.shape[1]
-
-    @cached_property
-    def angles(self) -> npt.NDArray[np.float32]:
-        """The source's table of launch angles, in turns; empty where it has none."""
-        return (np.array(self.source.launch_angles_deg or (), np.float64) / 360.0).astype(np.float32)
-
-    @property
-    def parts(self) -> tuple[Self, ...]:
-        """The problems of each source alone."""
-        return (replace(self, others=()), *(replace(self, source=source, others=()) for source in self.others))
+    def packed_sources(self) -> tuple[PackedSource, ...]:
+        """The source, and the others."""
+        return tuple(PackedSource(source, self.domain) for source in (self.source, *self.others))
 
     @cached_property
     def source_table(self) -> SourceTable:
         """The source, or all of them where there are several."""
-        return source_table(self.parts)
+        return source_table(self.packed_sources)
 
     @property
     def sources(self) -> AnySource:
@@ -414,6 +228,11 @@ class VoxelProblem(BatchedProblem):
     def patterns(self) -> int:
         """Number of patterns that share photons; each has tallies of its own."""
         return 1 if self.shares is None else self.shares.shape[1]
+
+    @property
+    def rare_source(self) -> bool:
+        """Whether a source needs what the kernels have for the rare ones only; see ``start.py``."""
+        return any(source.is_rare for source in self.packed_sources)
 
     @cached_property
     def detector_numbers(self) -> npt.NDArray[np.float32]:
@@ -508,15 +327,16 @@ class VoxelProblem(BatchedProblem):
     def key(self) -> str:
         """Fingerprint of everything but the number of photons: runs with the same key trace the same photons."""
         s = self.settings
+        first = self.packed_sources[0]
         words: tuple[Any, ...] = (s.seed, s.refraction, s.specular, s.roulette_threshold, s.faces, s.halves, s.exit_map)
-        words += (self.size, self.kind, self.pattern_columns, self.scale, self.energy_scale, self.absorbed_scale)
+        words += (self.size, self.kind, first.pattern_columns, self.scale, self.energy_scale, self.absorbed_scale)
         words += (self.anisotropy,) if self.tensors is not None else ()
         found = hashlib.sha256(repr(words).encode())
-        arrays = (self.rows, self.media, self.mua, self.mus, self.edges_mm, self.source_numbers, self.pattern)
+        arrays = (self.rows, self.media, self.mua, self.mus, self.edges_mm, first.numbers, first.pattern)
         own = (self.g, self.n, self.phase, *(self.tensors or ()))
         for array in (*arrays, self.gate_edges, self.detector_numbers, *own):
             found.update(np.ascontiguousarray(array).data)
-        for more in (self.angles, self.shares):
+        for more in (first.angles, self.shares):
             if more is not None and more.size:
                 found.update(np.ascontiguousarray(more).data)
         for table in self.source_table if self.others else ():
@@ -544,7 +364,7 @@ class VoxelProblem(BatchedProblem):
         if self.shares is not None:  # tallies of one pattern are copied for folding
             per_cell += 8 * tallies * self.halves * self.gates
         per_cell += self.rows.itemsize + 8 * self.domain.is_continuous + 8 * self.has_own_g_or_n
-        emission = self.pattern.nbytes if self.source.kind == "volume" else 0
+        emission = self.packed_sources[0].pattern.nbytes if self.source.kind == "volume" else 0
         alike = self.media.nbytes + emission + self.energy_size * 8 * self.batch_count
         alike += sum(array.nbytes for array in self.tensors or ())
         return self.cells * per_cell + alike

@@ -14,7 +14,7 @@ from napari_gpubio.core.jit import helper, leaf, pruned
 from napari_gpubio.core.xoshiro import next_bits, stream, uniform
 from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO
 from napari_gpubio.light.kernels.voxels.photon import Floats
-from napari_gpubio.light.kernels.voxels.problem import (
+from napari_gpubio.light.kernels.voxels.source_table import (
     ANGLES,
     AROUND,
     ARRAY,

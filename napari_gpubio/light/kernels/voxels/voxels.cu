@@ -1,4 +1,4 @@
-// Photons through voxels, and the folding of finished batches. Counterpart: trace.py, fold.py.
+// Photons through voxels. Counterpart: trace.py. The module has `fold_batches` of fold.cuh, too.
 // Defines: LABEL (the type of the volume), CONTINUOUS (1: coefficients voxel by voxel, 2: g and n, too), PHASE_TABLE (there
 // is a table of the phase function), DETECT (detectors are there), GATED (there are several time gates, or the first
 // begins later than the light), THIN (light mostly crosses voxels without being scattered there), ANISOTROPY (how light
@@ -35,129 +35,19 @@
 #ifndef SOURCE_KIND
 #define SOURCE_KIND scene.kind
 #endif
-
 #ifndef ANISOTROPY
 #define ANISOTROPY 0
 #endif
 
-#include "start.cuh"
 #include "fibers.cuh"
+#include "fold.cuh"
 #include "record.cuh"
+#include "start.cuh"
+#include "tally.cuh"
 
-// Chosen by measurement: threads of a block, blocks that a processor must have room for, threads of a warp that must be
-// without a photon before they get new ones, and voxels of a thread that folds (as on the host).
-enum { THREADS = 128, RESIDENT_BLOCKS = 8, SPAWN = 4, FOLD_CELLS = 8 };
-
-// Which photons a launch traces: `count` of them from `first` on, the first `rest` of them in the batch of
-// `first_slot`. As PHOTONS in gpu.py.
-struct Photons {
-    unsigned long long first;
-    unsigned int count;
-    unsigned int* counter;  // of photons that threads have taken
-    unsigned int first_slot, rest, batch_size;
-    float* paths;  // scratch for the path in each medium, a row for each thread
-    const unsigned long long* items;  // with RECORD: indices of the photons, in place of those from `first` on
-};
-
-// Where they add up. Each batch (slot) has copies of its tally, which blocks share out. As TALLIES in gpu.py.
-struct Tallies {
-    unsigned long long* path;  // weight times path in quanta of 1 / scale mm
-    unsigned int copies, slot_stride, half_stride, gate_stride;
-    float scale;
-    unsigned long long* energy;  // the energy tally of each slot, in quanta of 1 / energy_scale
-    float energy_scale;
-    unsigned long long* exits;  // escaped weight of each voxel, or null
-    unsigned int capacity;  // of the list of detected photons
-    unsigned int* detected;  // their number
-    unsigned long long* photons;  // their indices
-    float* numbers;
-};
-
-// A photon under way.
-struct Flight {
-    unsigned long long item;
-    Xoshiro random;
-    Packet photon;
-    Medium m;
-    Vector ahead, slow;  // mm to the face ahead along each axis, and path per mm on the way to it
-    unsigned int base, slot, dither;  // where its tally begins, and its batch
-    float s, path, limit, optical;  // optical depth to go, path not booked yet and its limit, optical path
-    int gate, scatterings;
-    float* paths;
-#if RECORD
-    unsigned int line;  // of the list of photons
-    int seen;  // scattering events that have been scored
-#endif
-    const float* shares;  // its weights for the patterns that share it
-#if ANISOTROPY
-    int place;  // of the voxel's tensor, 0 for none
-#endif
-};
-
-// The face that a photon is at, and the voxel and media row behind it.
-struct Face {
-    int axis, next, row;
-    bool forward;
-};
-
-__device__ __forceinline__ unsigned long long quanta_of(const Tallies& tallies, float weight)
-{
-    return __float2ull_rn(weight * tallies.energy_scale);
-}
-
-// Add weight to a part of the energy tally, for all patterns where there are some.
-__device__ __forceinline__ void add_energy(
-    const Scene& scene, const Tallies& tallies, const Flight& f, EnergyPart part, float weight)
-{
-#if SHARED
-    unsigned long long* const of = tallies.energy + (f.slot * (ENERGY_PARTS + 1u) + part) * scene.shared;
-    for (int k = 0; k < scene.shared; ++k)
-        if (f.shares[k] > 0.0f) atomicAdd(of + k, quanta_of(tallies, weight * f.shares[k]));
-#else
-    atomicAdd(tallies.energy + (f.slot * ENERGY_PARTS + part), quanta_of(tallies, weight));
-#endif
-}
-
-// Take weight off a part of the energy tally.
-__device__ __forceinline__ void take_energy(
-    const Scene& scene, const Tallies& tallies, const Flight& f, EnergyPart part, float weight)
-{
-#if SHARED
-    unsigned long long* const of = tallies.energy + (f.slot * (ENERGY_PARTS + 1u) + part) * scene.shared;
-    for (int k = 0; k < scene.shared; ++k) atomicAdd(of + k, 0ull - quanta_of(tallies, weight * f.shares[k]));
-#else
-    atomicAdd(tallies.energy + (f.slot * ENERGY_PARTS + part), 0ull - quanta_of(tallies, weight));
-#endif
-}
-
-// Add weight times path to the tally of the photon's voxel.
-__device__ __forceinline__ void add_path(const Scene& scene, const Tallies& tallies, Flight* f, float booked)
-{
-#if SHARED
-    const unsigned int first = f->base + f->gate * tallies.gate_stride + f->photon.cell * scene.shared;
-    for (int k = 0; k < scene.shared; ++k) {
-        if (!(f->shares[k] > 0.0f)) continue;
-        const unsigned int amount = quanta(booked * f->shares[k] * tallies.scale, &f->dither);
-        if (amount) atomicAdd(tallies.path + (first + k), (unsigned long long)amount);
-    }
-#else
-    const unsigned int amount = quanta(booked * tallies.scale, &f->dither);
-    unsigned long long* const place = tallies.path + (f->base + f->gate * tallies.gate_stride + f->photon.cell);
-    if (amount) atomicAdd(place, (unsigned long long)amount);
-#endif
-}
-
-// Add escaping weight to the voxel that it left.
-__device__ __forceinline__ void add_exit(const Scene& scene, const Tallies& tallies, const Flight& f)
-{
-#if SHARED
-    unsigned long long* const of = tallies.exits + (size_t)f.photon.cell * scene.shared;
-    for (int k = 0; k < scene.shared; ++k)
-        if (f.shares[k] > 0.0f) atomicAdd(of + k, quanta_of(tallies, f.photon.w * f.shares[k]));
-#else
-    atomicAdd(tallies.exits + f.photon.cell, quanta_of(tallies, f.photon.w));
-#endif
-}
+// Chosen by measurement: threads of a block, blocks that a processor must have room for, and threads of a warp that must be
+// without a photon before they get new ones.
+enum { THREADS = 128, RESIDENT_BLOCKS = 8, SPAWN = 4 };
 
 // The parameters, with numbers of the inner loop in registers, which nvcc would read from constant memory at every use, just
 // when something waits for them; the strides it computes early from numbers that it has anyway.
@@ -177,23 +67,6 @@ __device__ __forceinline__ Tallies in_registers(Tallies tallies)
     asm volatile("" : "+f"(tallies.scale), "+f"(tallies.energy_scale));
 #endif
     return tallies;
-}
-
-// Which detector a photon hits that escapes, through a face of the grid or inside it (-1); -1 for none. A detector:
-// center, radius^2, normal (0 for a sphere), half thickness. A whole face has -1 - its number as radius^2.
-__device__ __forceinline__ int detector_at(const float* __restrict__ detectors, int count, int face, Vector at)
-{
-    for (int d = 0; d < count; ++d) {
-        const float* one = detectors + DETECTOR_NUMBERS * d;
-        if (one[3] < 0.0f) {
-            if ((float)face == -1.0f - one[3]) return d;
-            continue;
-        }
-        const float x = at.x - one[0], y = at.y - one[1], z = at.z - one[2];
-        const float axial = x * one[4] + y * one[5] + z * one[6];
-        if (x * x + y * y + z * z - axial * axial <= one[3] && fabsf(axial) <= one[7]) return d;
-    }
-    return -1;
 }
 
 // The medium of the photon's voxel, and of its direction where that counts.
@@ -371,27 +244,6 @@ __device__ __forceinline__ bool reflect_or_bend(const Scene& scene, Flight* f, c
     return reflected;
 }
 
-// Add a photon that escapes through a face to the list if it hits a detector.
-__device__ __forceinline__ void list_photon(
-    const Scene& scene, const Tallies& tallies, const Flight& f, const Face& through)
-{
-    const int cell = f.photon.cell;
-    const int i = cell / scene.stride_x - 1, j = cell / scene.stride_y % (scene.ny + 2) - 1;
-    const int k = cell % scene.stride_y - 1;
-    const Vector u = f.photon.u, p = mirrored(scene, f.ahead, u);
-    const Vector at{(float)i * scene.hx + p.x, (float)j * scene.hy + p.y, (float)k * scene.hz + p.z};
-    const int face = row_at(scene, through.next) == EDGE ? 2 * through.axis + (through.forward ? 1 : 0) : -1;
-    const int detector = detector_at(scene.detectors, scene.detector_count, face, at);
-    const unsigned int place = detector < 0 ? tallies.capacity : atomicAdd(tallies.detected, 1u);
-    if (place >= tallies.capacity) return;
-    const float numbers[DETECTED_NUMBERS] = {
-        (float)detector, f.photon.w, (float)f.scatterings, at.x, at.y, at.z, u.x, u.y, u.z, f.optical};
-    float* line = tallies.numbers + (size_t)place * (DETECTED_NUMBERS + scene.media_rows);
-    tallies.photons[place] = f.item;
-    for (int q = 0; q < DETECTED_NUMBERS; ++q) line[q] = numbers[q];
-    for (int q = 0; q < scene.media_rows; ++q) line[DETECTED_NUMBERS + q] = f.paths[q];
-}
-
 #if RECORD == TRAILS
 __device__ __forceinline__ void note_vertex(const Trails& trails, const Scene& scene, const Flight& f, VertexKind kind)
 {
@@ -532,107 +384,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
             find_medium(scene, &f);
             f.limit = fminf((scene.end - f.optical) * f.m.per_n, f.m.reach);
         }
-    }
-}
-
-// Add the square of a 64-bit number to a sum of 128 bits, two words.
-__device__ __forceinline__ void add_square(unsigned long long* __restrict__ sum, unsigned long long value)
-{
-    const unsigned long long low = value * value, before = sum[0];
-    sum[0] = before + low;
-    sum[1] += __umul64hi(value, value) + (before + low < low ? 1ull : 0ull);
-}
-
-// What is in a place of all copies of a tally, which is cleared.
-__device__ __forceinline__ unsigned long long taken(
-    unsigned long long* __restrict__ tally, unsigned copies, long long copy_stride, long long place)
-{
-    unsigned long long value = 0;
-    for (unsigned c = 0; c < copies; ++c) {
-        unsigned long long* const from = tally + c * copy_stride + place;
-        if (!*from) continue;
-        value += *from;
-        *from = 0;
-    }
-    return value;
-}
-
-// Add what the lanes of a warp have gathered to their rows of `absorbed`, at once where all have the same row.
-__device__ __forceinline__ void add_to_rows(
-    unsigned long long* __restrict__ absorbed, int row, unsigned long long gathered)
-{
-    const unsigned full = __ballot_sync(~0u, gathered != 0);
-    if (!full) return;
-    const int common = __shfl_sync(~0u, row, __ffs(full) - 1);
-    if (!__all_sync(~0u, !gathered || row == common)) {
-        if (gathered) atomicAdd(absorbed + row, gathered);
-        return;
-    }
-    for (int lanes = 16; lanes > 0; lanes /= 2) gathered += __shfl_xor_sync(~0u, gathered, lanes);
-    if (threadIdx.x % 32 == 0) atomicAdd(absorbed + common, gathered);
-}
-
-// Finished batches, one after another, and the sums that they are added to. As FOLD in gpu.py.
-struct Fold {
-    unsigned long long* path;  // tallies of the batches, each in copies
-    int batches;
-    unsigned int copies;
-    long long copy_stride;
-    int cells, gates, halves;
-    unsigned long long* sums;
-    unsigned long long* squares;  // two words each
-    const LABEL* rows;
-    int media_rows;
-    const float* media;
-    const float* mua;
-    double absorbed_scale;
-    unsigned long long* absorbed;  // by each row in each batch: mu_a times the tally, in units of 1 / absorbed_scale
-};
-
-// Add the halves and gates of one voxel of a batch to the sums. The sum of them.
-__device__ __forceinline__ unsigned long long fold_voxel(const Fold& fold, unsigned long long* path, long long cell)
-{
-    unsigned long long whole = 0;
-    for (int g = 0; g < fold.gates; ++g) {
-        unsigned long long batch = 0;
-        for (int h = 0; h < fold.halves; ++h) {
-            const long long place = ((long long)h * fold.gates + g) * fold.cells + cell;
-            const unsigned long long value = taken(path, fold.copies, fold.copy_stride, place);
-            if (!value) continue;
-            fold.sums[place] += value;
-            batch += value;
-        }
-        whole += batch;
-        if (batch) add_square(fold.squares + 2 * ((long long)g * fold.cells + cell), batch);
-    }
-    if (whole && fold.gates > 1) add_square(fold.squares + 2 * ((long long)fold.gates * fold.cells + cell), whole);
-    return whole;
-}
-
-// Add finished batches to the sums and, squared, to the sums of squares (128 bits), and clear them. A thread gathers
-// over some voxels before it adds to their row.
-extern "C" __global__ void fold_batches(const Fold fold)
-{
-    const int lane = threadIdx.x, length = blockDim.x * FOLD_CELLS;
-    unsigned long long* path = fold.path;
-    unsigned long long* absorbed = fold.absorbed;
-    for (int b = 0; b < fold.batches; ++b, path += fold.copies * fold.copy_stride, absorbed += fold.media_rows) {
-        int row = -1;
-        unsigned long long gathered = 0;
-        for (int q = 0; q < FOLD_CELLS; ++q) {
-            const long long cell = (long long)blockIdx.x * length + q * blockDim.x + lane;
-            if (cell >= fold.cells) break;
-            const unsigned long long whole = fold_voxel(fold, path, cell);
-            if (!whole) continue;
-            const int here = __ldg(fold.rows + cell);
-            if (here != row && gathered) {
-                atomicAdd(absorbed + row, gathered);
-                gathered = 0;
-            }
-            row = here;
-            const double absorption = CONTINUOUS ? __ldg(fold.mua + cell) : __ldg(fold.media + MEDIUM_NUMBERS * here);
-            gathered += (unsigned long long)((double)whole * absorption * fold.absorbed_scale + 0.5);
-        }
-        add_to_rows(absorbed, row, gathered);
     }
 }

@@ -1,6 +1,5 @@
 """What is written at the end of a run of an MCX file: numbers, units and names as MCX has them."""
 
-import argparse
 import json
 
 import nibabel as nib
@@ -8,12 +7,12 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light import cli
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.jdata import decode_array
 from napari_gpubio.light.io.mcx.output import write_mcx_output
 from napari_gpubio.light.run import simulate
 from tests.light.io.mcx.samples import written
+from tests.light.shell import light
 
 
 def root(**session):
@@ -113,18 +112,11 @@ def test_only_what_the_file_wants_is_written(folder, session, names):
     assert [path.name for path in write_mcx_output(folder, case, result)] == names
 
 
-def run(*arguments):
-    parser = argparse.ArgumentParser()
-    cli.add_verb(parser.add_subparsers())
-    options = parser.parse_args(["light", *arguments])
-    return options.run(options)
-
-
 @pytest.mark.parametrize("form", ["jnii", "nii", "mc2"])
 def test_the_shell_runs_a_file_as_it_is(folder, capsys, form):
     case, result = simulated(folder, OutputFormat=form)
     file = next(folder.glob("*.json"))
-    assert run(str(file), "--device", "cpu") == 0
+    assert light(str(file), "--device", "cpu") == 0
     assert f"slab.{form}" in capsys.readouterr().out
     if form == "nii":
         data = np.asarray(nib.load(folder / "slab.nii").dataobj)
@@ -139,7 +131,7 @@ def test_the_shell_runs_a_file_as_it_is(folder, capsys, form):
 def test_photons_can_be_given_and_other_results_come_beside(folder):
     simulated(folder)
     file = next(folder.glob("*.json"))
-    assert run(str(file), "--device", "cpu", "--photons", "500", "--out", "fluence.nii.gz") == 0
+    assert light(str(file), "--device", "cpu", "--photons", "500", "--out", "fluence.nii.gz") == 0
     assert loaded(folder / "slab_detp.jdat")["MCXData"]["Info"]["TotalPhoton"] == 500
     assert (folder / "fluence.nii.gz").is_file()
 
@@ -159,7 +151,7 @@ def test_photons_can_be_given_and_other_results_come_beside(folder):
 def test_what_cannot_be_done_is_said_before_the_run(folder, session, arguments, named):
     written(folder, root(**session))
     with pytest.raises(InvalidInput, match=named):
-        run(str(next(folder.glob("*.json"))), "--device", "cpu", *arguments)
+        light(str(next(folder.glob("*.json"))), "--device", "cpu", *arguments)
     assert not list(folder.glob("slab*"))
 
 
@@ -177,7 +169,7 @@ def replayed_run(folder, *, detectors=1, **session):
     content["Optode"]["Source"]["Frequency"] = 2e8
     content["Optode"]["Detector"] += [{"Pos": [2, 5.5, 0], "R": 1.5}] * (detectors - 1)
     file = written(folder, content)
-    assert run(str(file), "--device", "cpu") == 0
+    assert light(str(file), "--device", "cpu") == 0
     case = read_mcx(file)
     result = simulate(case.domain, case.source, case.settings, detectors=case.detectors, device="cpu")
     return decode_array(loaded(folder / "slab.jnii")["NIFTIData"], "data"), case, result
@@ -221,12 +213,12 @@ def test_replay_needs_detectors(folder):
     content = root(OutputType="J")
     content["Optode"]["Detector"] = []
     with pytest.raises(InvalidInput, match="there are no detectors"):
-        run(str(written(folder, content)), "--device", "cpu")
+        light(str(written(folder, content)), "--device", "cpu")
 
 
 def test_trajectories_are_written_where_they_are_wanted(folder):
     file = written(folder, root(DebugFlag="M", Photons=50))
-    assert run(str(file), "--device", "cpu") == 0
+    assert light(str(file), "--device", "cpu") == 0
     ways = loaded(folder / "slab_traj.jdat")["MCXData"]["Trajectory"]
     photons, places, weights = (decode_array(ways[name], name) for name in ("photonid", "p", "w0"))
     assert len(photons) == len(places) == len(weights)
@@ -244,4 +236,4 @@ def test_photons_of_separate_sources_are_not_replayed(folder):
     one = content["Optode"]["Source"]
     content["Optode"]["Source"] = [one, one | {"Pos": [4, 5.5, 0]}]
     with pytest.raises(InvalidInput, match="not those of separate sources"):
-        run(str(written(folder, content)), "--device", "cpu", "--srcid", "-1")
+        light(str(written(folder, content)), "--device", "cpu", "--srcid", "-1")

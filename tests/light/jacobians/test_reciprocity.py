@@ -7,9 +7,9 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.guide import _asymptotic_decay
+from napari_gpubio.light.jacobians.reciprocity import check_same, detected, shells_around, widest_between
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phase import TabulatedPhaseFunction
-from napari_gpubio.light.reciprocity import check_same, detected, shells_around, widest_between
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.theory import diffusion_coefficient_mm, fluence_infinite, fluence_semi_infinite
 from tests.light.voxel_samples import grid_affine

@@ -6,9 +6,9 @@ small change of mu_a in a voxel changes the detected intensity I by ::
     dI / I = J d(mu_a),    J(r) = - Phi_s(r) Phi_d(r) V / (n^2 N)
 
 with the fluence of the source Phi_s, that of the detector's run Phi_d, the volume V of a voxel, its refractive index n,
-and N, what the detector detects of the source's light; `napari_gpubio.light.reciprocity` finds it from the same two
-fluences, in a shell around each of both optodes. J is in mm, and -J is the mean path length of the detected light in
-the voxel: its sum over a label is the label's mean partial path length, its sum over everything the mean path.
+and N, what the detector detects of the source's light; `napari_gpubio.light.jacobians.reciprocity` finds it from the
+same two fluences, in a shell around each of both optodes. J is in mm, and -J is the mean path length of the detected
+light in the voxel: its sum over a label is the label's mean partial path length, its sum over everything the mean path.
 
 A run of the kind ``lambertian`` stands for a detector that takes light from all directions, ``fiber`` for one with a
 numerical aperture, ``pencil`` for one that takes light along its axis only. The detector should be small against its
@@ -16,7 +16,7 @@ distance from the source.
 
 The approximation takes the light as diffuse everywhere: within a few transport mean free paths of source and detector,
 and in clear layers such as CSF, J is only indicative. Both runs must have the last time gate late enough. More kinds of
-measurements, and errors of sums over labels, are in `napari_gpubio.light.adjoint`; probes of many optodes in
+measurements, and errors of sums over labels, are in `napari_gpubio.light.jacobians.adjoint`; probes of many optodes in
 `napari_gpubio.light.forward`.
 """
 
@@ -29,8 +29,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text
+from napari_gpubio.light.jacobians.reciprocity import check_same, detected, optode_place, shell_error, shells_between
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.reciprocity import check_same, detected, optode_place, shell_error, shells_between
 from napari_gpubio.light.result import Estimate, LightResult
 
 Array = npt.NDArray[Any]
@@ -82,7 +82,7 @@ class Sensitivity:
         """Mean partial path length of the detected light in each label, mm.
 
         No error goes with it: neighboring voxels share photons, so their errors do not add up as independent ones.
-        `napari_gpubio.light.adjoint.adjoint_jacobians` finds it from several runs.
+        `napari_gpubio.light.jacobians.adjoint.adjoint_jacobians` finds it from several runs.
         """
         sums = np.bincount(self.domain.labels.ravel(), -self.jacobian_mm.ravel(), minlength=65536)
         return {label: float(sums[label]) for label in self.domain.labels_present}

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.checks import Check, Finding, z_score_finding
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.anisotropic_theory import SlabLight, diffusion_tensor_mm, slab_light
+from napari_gpubio.light.anisotropy.theory import SlabLight, diffusion_tensor_mm, slab_light
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.layers.checks import photons_on
 from napari_gpubio.light.model import Domain, Medium

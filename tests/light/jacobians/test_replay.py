@@ -12,14 +12,14 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.results import load_result, save_result
+from napari_gpubio.light.jacobians.replay import replay, replay_steps
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.patterns import simulate_patterns
 from napari_gpubio.light.phantom import default_source, load_head_phantom
-from napari_gpubio.light.replay import replay, replay_steps
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
-from tests.light.test_replay_backends import check_same
+from tests.light.jacobians.test_replay_backends import check_same
 from tests.light.voxel_samples import MOST_Z, check_z, make_domain
 from tests.runs import finished
 

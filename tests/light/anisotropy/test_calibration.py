@@ -7,20 +7,20 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.tensor_components import components, matrices
-from napari_gpubio.light.adjoint import adjoint_jacobians
-from napari_gpubio.light.anisotropic_theory import uniaxial_diffusion_mm
 from napari_gpubio.light.anisotropy import FiberCalibration, fiber_map, scattering_of, with_fiber_map, with_fibers
+from napari_gpubio.light.anisotropy.theory import uniaxial_diffusion_mm
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.guide import diffusion_guide, guided_steps
 from napari_gpubio.light.io import load_result, save_result
 from napari_gpubio.light.io.mcx.cases import write_mcx
+from napari_gpubio.light.jacobians.adjoint import adjoint_jacobians
+from napari_gpubio.light.jacobians.replay import replay
+from napari_gpubio.light.jacobians.sensitivity import sensitivity
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.profile import depth_profile, theory_curve
-from napari_gpubio.light.replay import replay
 from napari_gpubio.light.run import simulate, simulate_steps
-from napari_gpubio.light.sensitivity import sensitivity
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.spectrum import reweighted

@@ -6,9 +6,9 @@ One run has the light source, the other a source in the detector's place. In the
     d ln I / d mu_s'(r)  = 3 F_s . F_d V / (n^2 N),    F = - D grad Phi
 
 with the fluences Phi and fluxes F of both runs, the volume V of a voxel, its refractive index n, and N, what the
-detector detects of the source in units of its own source, which `napari_gpubio.light.reciprocity` finds from the same
-fluences (Arridge 1999, Inverse Problems 15:R41). The second is J_D = - V grad Phi_s . grad Phi_d / N times -3 D^2, the
-derivative of D = 1 / (3 (mu_a + mu_s')); in the first D is held.
+detector detects of the source in units of its own source, which `napari_gpubio.light.jacobians.reciprocity` finds from
+the same fluences (Arridge 1999, Inverse Problems 15:R41). The second is J_D = - V grad Phi_s . grad Phi_d / N times
+-3 D^2, the derivative of D = 1 / (3 (mu_a + mu_s')); in the first D is held.
 
 Of modulated light the fluences are complex, the integrals of the pulsed ones times exp(-i omega t), and so is
 the Jacobian: its real part is that of the logarithm of the amplitude, its imaginary part that of the phase, which is
@@ -32,10 +32,17 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text
 from napari_gpubio.light.guide import conductances
-from napari_gpubio.light.jacobian import Channel, Jacobian, Jacobians, error_of_groups
+from napari_gpubio.light.jacobians.model import Channel, Jacobian, Jacobians, error_of_groups
+from napari_gpubio.light.jacobians.reciprocity import (
+    Shell,
+    check_same,
+    detected,
+    optode_place,
+    shell_error,
+    shells_between,
+)
 from napari_gpubio.light.kernels.diffusion.solver import along
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.reciprocity import Shell, check_same, detected, optode_place, shell_error, shells_between
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.source import Vector
 

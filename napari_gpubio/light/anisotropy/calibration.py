@@ -17,7 +17,7 @@ from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.space import apply_affine, checked_affine, same_grid
 from napari_gpubio.core.tensor_components import axes_of, components, matrices, positive_definite, rotate_tensors
-from napari_gpubio.light.anisotropic_theory import uniaxial_diffusion_mm, uniaxial_scattering_per_mm
+from napari_gpubio.light.anisotropy.theory import uniaxial_diffusion_mm, uniaxial_scattering_per_mm
 from napari_gpubio.light.model import OUTSIDE, Domain, Medium
 from napari_gpubio.light.scattering_tensors import FREE, MIXTURE, NOT_RECIPROCAL, PRODUCT, check_model
 

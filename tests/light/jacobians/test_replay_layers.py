@@ -8,7 +8,7 @@ from napari_gpubio.core.quantity import STANDARD_ERROR
 from napari_gpubio.light.io import save_jacobians, save_trajectories
 from napari_gpubio.light.napari_io import get_reader, jacobian_layer, trajectories_layer
 from napari_gpubio.light.trajectories import trajectories
-from tests.light.io.test_jacobians import jacobians, run
+from tests.light.jacobians.samples import jacobians, run
 
 
 def test_a_jacobian_is_an_image_with_its_error():

@@ -4,7 +4,7 @@ One number of a Jacobian is the derivative of a measurement (the logarithm of th
 flight, ...) by a coefficient (mu_a, mu_s or mu_s') of one voxel. A change of a region's coefficient by the same amount
 everywhere changes the measurement by the sum over the region's voxels times that amount, to first order.
 
-They are made by `napari_gpubio.light.replay`, exactly, or from fluence of sources and detectors.
+They are made by `napari_gpubio.light.jacobians.replay`, exactly, or from fluence of sources and detectors.
 """
 
 from collections.abc import Mapping, Sequence

@@ -36,7 +36,7 @@ from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.light.batches import FIRST_CHUNK, check_memory
 from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector
-from napari_gpubio.light.jacobian import COEFFICIENTS, Channel, Jacobian, Jacobians, error_of_groups
+from napari_gpubio.light.jacobians.model import COEFFICIENTS, Channel, Jacobian, Jacobians, error_of_groups
 from napari_gpubio.light.kernels.replay.measurements import Arrivals, Measurement, measurements
 from napari_gpubio.light.kernels.replay.problem import DetectorPart, ReplayProblem
 from napari_gpubio.light.kernels.voxels.problem import FIRST_MEDIUM, VoxelProblem

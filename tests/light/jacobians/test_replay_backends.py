@@ -10,10 +10,10 @@ import pytest
 
 from napari_gpubio.core import kernels
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.jacobians.replay import replay
 from napari_gpubio.light.kernels.replay import cpu, gpu
 from napari_gpubio.light.kernels.replay import problem as problems
 from napari_gpubio.light.kernels.voxels import gpu as voxels_gpu
-from napari_gpubio.light.replay import replay
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.trajectories import trajectories
 from tests.cuda_on_cpu import loader

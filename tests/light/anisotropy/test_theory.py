@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.anisotropic_theory import (
+from napari_gpubio.light.anisotropy.theory import (
     diffusion_tensor_mm,
     extrapolated_boundary_mm,
     slab_light,

@@ -1,0 +1,209 @@
+"""Arguments of the verb ``light`` that say what is simulated: tissue, source, detectors, wavelengths."""
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from napari_gpubio.core.command_line import add_settings, read_settings
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.tensor_components import PLACES
+from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.light.anisotropy.calibration import FiberCalibration, with_fibers
+from napari_gpubio.light.detectors import FACES, AnyDetector, Detector, FaceDetector
+from napari_gpubio.light.io.table import read_table
+from napari_gpubio.light.io.volumes import read_diffusion_tensors, read_domain, read_irradiance
+from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.scattering_tensors import FREE, PRODUCT
+from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.source import KINDS, Source, emitting_volume
+from napari_gpubio.light.spectrum import spectrum_media
+from napari_gpubio.light.surface import ALL_ROUND, inward_normal
+from napari_gpubio.light.tissue import media_at_wavelengths
+
+_POINT = ("X", "Y", "Z")
+_MOST_WAVELENGTHS = 10_000
+MCX_SUFFIXES = (".json", ".inp", ".mcxp")  # of files that are given in place of labels
+
+
+def add_tissue(verb: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what the labels consist of."""
+    verb.add_argument(
+        "--properties", type=Path, help="table of optical properties, .csv or .json: label, mua_per_mm, …"
+    )
+    verb.add_argument("--outside-n", type=float, default=1.0, help="refractive index outside (default: 1)")
+    verb.add_argument("--mua", type=Path, metavar="FILE", help="volume of absorption coefficients instead, 1/mm")
+    verb.add_argument("--mus", type=Path, metavar="FILE", help="volume of scattering coefficients instead, 1/mm")
+    verb.add_argument("--g", type=Path, metavar="FILE", help="volume of the anisotropy g instead")
+    verb.add_argument("--n", type=Path, metavar="FILE", help="volume of the refractive index instead")
+    _add_fibers(verb)
+    verb.add_argument(
+        "--air-in-cavities", action="store_true", help="let light cross voxels of label 0 that tissue encloses, as air"
+    )
+
+
+def _add_fibers(verb: argparse.ArgumentParser) -> None:
+    group = verb.add_argument_group("scattering along and across fibers")
+    group.add_argument(
+        "--tensor", type=Path, metavar="FILE", help="diffusion tensors (NIfTI): scattering follows the fibers"
+    )
+    group.add_argument(
+        "--tensor-order", choices=tuple(PLACES),
+        help="of their components: mrtrix (xx yy zz xy xz yz), fsl (xx xy xz yy yz zz), dipy (xx xy yy xz yz zz), "
+        "full (3 x 3); needed with --tensor",
+    )  # fmt: skip
+    group.add_argument(
+        "--tensor-axes", choices=("world", "voxel", "fsl"),
+        help="axes that they refer to (default: world for mrtrix and full, FSL's for fsl and dipy)",
+    )  # fmt: skip
+    group.add_argument(
+        "--fiber-labels",
+        type=int,
+        nargs="+",
+        metavar="LABEL",
+        help="labels with fibers (default: all)",
+    )
+    group.add_argument(
+        "--scattering-model", choices=(PRODUCT, FREE), default=PRODUCT,
+        help="product (default; reciprocal), or free: as in other programs, not reciprocal",
+    )  # fmt: skip
+    add_settings(verb, FiberCalibration(), "how much fibers scatter")
+
+
+def add_source(verb: argparse.ArgumentParser) -> None:
+    """Add the arguments that say where light comes from and is detected, and at which wavelengths."""
+    add_settings(verb, Source(), "size of the source, where its kind has one")
+    group = verb.add_argument_group("source and detectors")
+    group.add_argument(
+        "--source", "--kind", dest="kind", choices=tuple(KINDS), default="pencil", metavar="KIND",
+        help=f"one of {', '.join(KINDS)} (default: pencil)",
+    )  # fmt: skip
+    group.add_argument("--position", type=float, nargs=3, metavar=_POINT, help="of the source, world mm")
+    group.add_argument(
+        "--direction", type=float, nargs=3, metavar=_POINT, help="of emission (default: normally into the tissue)"
+    )
+    group.add_argument("--width-axis", type=float, nargs=3, metavar=_POINT, help="direction of a rectangle's width")
+    group.add_argument(
+        "--pattern",
+        type=Path,
+        metavar="IMAGE",
+        help="image whose gray values are the irradiance; of --source volume a NIfTI volume of what its voxels emit",
+    )
+    verb.add_argument(
+        "--wavelengths", metavar="FIRST:LAST:STEP", help="detected light at these wavelengths, nm, from one run: with "
+        "--tissue instead of --properties, --detector, and --spectrum for the table",
+    )  # fmt: skip
+    verb.add_argument(
+        "--tissue", nargs=2, action="append", default=[], metavar=("LABEL", "PRESET"),
+        help="optical properties of a label at --wavelengths, such as: 1 'skin (Cassano 2019)'",
+    )  # fmt: skip
+    group.add_argument(
+        "--detector", type=float, nargs=4, action="append", default=[], metavar=(*_POINT, "RADIUS"), help="sphere, mm"
+    )
+    group.add_argument(
+        "--detector-face", action="append", default=[], choices=FACES, metavar="FACE",
+        help=f"whole face of the grid, one of {', '.join(FACES)} (written --detector-face=-k)",
+    )  # fmt: skip
+
+
+def media_by_wavelength(options: argparse.Namespace) -> dict[float, tuple[Medium, ...]]:
+    """Media of the presets at the wavelengths, or none."""
+    if options.wavelengths is None:
+        if options.tissue or options.spectrum is not None:
+            raise InvalidInput("--tissue and --spectrum belong to --wavelengths FIRST:LAST:STEP; give these, too")
+        return {}
+    if options.spectrum is None or not options.tissue:
+        raise InvalidInput("--wavelengths needs --tissue LABEL PRESET for each label, and --spectrum FILE.csv")
+    if options.mua is not None:
+        raise InvalidInput("--mua gives absorption voxel by voxel, and --wavelengths by label; leave one of them out")
+    if options.properties is not None:
+        raise InvalidInput("both --properties and --wavelengths are given; --tissue has the properties of the labels")
+    if options.resume is None and not options.detector:
+        raise InvalidInput(
+            "there is no --detector, and only detected light is known at other wavelengths; give --detector"
+        )
+    if not all(label.isdecimal() for label, _ in options.tissue):
+        raise InvalidInput(f"--tissue has {options.tissue[0][0]!r}; give the number of a label, then its preset")
+    presets = {int(label): name for label, name in options.tissue}
+    return media_at_wavelengths(presets, _range_of(options.wavelengths))
+
+
+def _range_of(text: str) -> Sequence[float]:
+    """Wavelengths from the first to the last, both included, in steps."""
+    try:
+        first, last, step = (float(part) for part in text.split(":"))
+        count = math.floor((last - first) / step + 1e-9) + 1
+    except (ValueError, ZeroDivisionError, OverflowError):
+        count = 0
+    if not 1 <= count <= _MOST_WAVELENGTHS:
+        raise InvalidInput(f"--wavelengths is {text!r}; give FIRST:LAST:STEP in nm, such as 650:950:6")
+    return [first + index * step for index in range(count)]
+
+
+def domain_of(options: argparse.Namespace, by_wavelength: Mapping[float, tuple[Medium, ...]]) -> Domain:
+    """The labels and what they consist of, at the wavelengths if there are some."""
+    if options.labels is None or (options.properties is None and not by_wavelength):
+        raise InvalidInput("give a label volume and --properties TABLE, or --resume RESULT")
+    media = spectrum_media(by_wavelength) if by_wavelength else read_table(options.properties)
+    domain = read_domain(
+        options.labels, media, outside_n=options.outside_n, mua_path=options.mua, mus_path=options.mus,
+        g_path=options.g, n_path=options.n,
+    )  # fmt: skip
+    domain = domain.with_air_in_cavities() if options.air_in_cavities else domain
+    return domain if options.tensor is None else _with_fibers(options, domain)
+
+
+def _with_fibers(options: argparse.Namespace, domain: Domain) -> Domain:
+    """The domain with scattering that follows the fibers of a tensor image."""
+    if options.tensor_order is None:
+        raise InvalidInput(
+            f"the order of the components of {options.tensor.name} is not given; add --tensor-order, one of "
+            f"{', '.join(PLACES)}"
+        )
+    tensors, affine = read_diffusion_tensors(options.tensor, options.tensor_order, axes=options.tensor_axes)
+    calibration = read_settings(options, FiberCalibration())
+    fibrous = with_fibers(
+        domain, tensors, affine, labels=options.fiber_labels, calibration=calibration, model=options.scattering_model
+    )
+    print(f"note: {fibrous.notes[-1]}", file=sys.stderr)
+    return fibrous
+
+
+def source_of(options: argparse.Namespace, domain: Domain) -> Source:
+    """The source; without a direction it points into the tissue."""
+    if options.kind == "volume":
+        if options.pattern is None:
+            raise InvalidInput("a source of kind volume needs --pattern VOLUME, what its voxels emit (NIfTI)")
+        return emitting_volume(*read_volume(options.pattern))
+    if options.position is None:
+        raise InvalidInput("the source has no place; give --position X Y Z, world mm")
+    direction = options.direction
+    if direction is None and options.kind not in ALL_ROUND:
+        direction = inward_normal(domain.labels, domain.affine, options.position)
+    given = Source(
+        position_mm=tuple(options.position),
+        direction=Source.direction if direction is None else tuple(direction),
+        width_axis=None if options.width_axis is None else tuple(options.width_axis),
+        pattern=None if options.pattern is None else read_irradiance(options.pattern),
+    )
+    return read_settings(options, given)
+
+
+def settings_of(options: argparse.Namespace) -> LightSettings:
+    """The settings of the run."""
+    named = ((name, getattr(options, name)) for name in ("time_gates_ns", "faces"))
+    given: dict[str, Any] = {name: tuple(value) for name, value in named if value}
+    if options.photons is None:
+        options.photons = LightSettings().photons
+    return read_settings(options, LightSettings(**given))
+
+
+def detectors_of(options: argparse.Namespace) -> tuple[AnyDetector, ...]:
+    """The detectors: spheres, then whole faces."""
+    placed = (
+        Detector(position_mm=(x, y, z), radius_mm=radius, name=f"D{number}")
+        for number, (x, y, z, radius) in enumerate(options.detector, 1)
+    )
+    return (*placed, *(FaceDetector(face=face, name=f"face {face}") for face in options.detector_face))

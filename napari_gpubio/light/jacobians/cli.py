@@ -1,0 +1,110 @@
+"""Detected photons traced again on the command line: the arguments of the verb ``light`` for it, and what they do."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from napari_gpubio.core.command_line import draw_progress, stop_at_interrupt
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import sidecar_path
+from napari_gpubio.core.steps import drive
+from napari_gpubio.light.arguments import MCX_SUFFIXES
+from napari_gpubio.light.io.jacobians import save_jacobians, write_jacobian
+from napari_gpubio.light.io.trajectories import save_trajectories
+from napari_gpubio.light.jacobians.model import COEFFICIENTS, Jacobian, Jacobians
+from napari_gpubio.light.jacobians.replay import check_request, detector_names, replay_steps
+from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.trajectories import trajectories_steps
+
+
+def add_replay(verb: argparse.ArgumentParser) -> None:
+    """Add the arguments that ask for Jacobians or trajectories."""
+    group = verb.add_argument_group("detected photons, traced again")
+    group.add_argument(
+        "--jacobian", type=Path, metavar="FILE",
+        help="how what the detectors measure changes with the coefficients of each voxel: .npz holds all of it, "
+        ".nii.gz one volume for each detector, with a JSON file beside it",
+    )  # fmt: skip
+    group.add_argument(
+        "--jacobian-of", nargs="+", choices=tuple(COEFFICIENTS), default=["mua"], metavar="COEFFICIENT",
+        help=f"some of {', '.join(COEFFICIENTS)} (default: mua)",
+    )  # fmt: skip
+    group.add_argument("--jacobian-mean-time", action="store_true", help="also of the mean time of flight")
+    group.add_argument("--jacobian-gates-ns", type=float, nargs="+", metavar="EDGE", help="also in these time gates")
+    group.add_argument("--jacobian-frequency-mhz", type=float, metavar="F", help="also of amplitude and phase")
+    group.add_argument("--trajectories", type=Path, metavar="FILE.npz", help="the ways of the first 1000 of them")
+
+
+def check_replay(options: argparse.Namespace) -> None:
+    """Find out before the simulation whether its photons can be replayed as requested."""
+    if not wants_replay(options):
+        return
+    is_mcx = options.labels is not None and options.labels.suffix.lower() in MCX_SUFFIXES
+    if not options.detector and options.resume is None and not is_mcx:
+        raise InvalidInput(
+            "--jacobian and --trajectories are of detected photons; place detectors: --detector X Y Z RADIUS"
+        )
+    if options.jacobian is not None:
+        check_request(options.jacobian_of, options.jacobian_gates_ns, options.jacobian_frequency_mhz)
+        if options.jacobian.suffix.lower() != ".npz":
+            sidecar_path(options.jacobian)
+
+
+def wants_replay(options: argparse.Namespace) -> bool:
+    """Whether detected photons are to be traced again."""
+    return options.jacobian is not None or options.trajectories is not None
+
+
+def run_replay(options: argparse.Namespace, result: LightResult) -> None:
+    """Trace detected photons again, if that is requested, and write what they tell; Ctrl-C keeps what is done."""
+    reached = sorted(set(result.detected.detector.tolist()))
+    if options.jacobian is not None and 0 < len(reached) < len(result.detectors):
+        names = [name for number, name in enumerate(detector_names(result)) if number not in reached]
+        print(f"warning: no photon has reached {', '.join(names)}, so there is no Jacobian of it", file=sys.stderr)
+    with stop_at_interrupt() as stop:
+        if options.jacobian is not None:
+            steps = replay_steps(
+                result, of=options.jacobian_of, mean_time=options.jacobian_mean_time,
+                gates_ns=options.jacobian_gates_ns, frequency_mhz=options.jacobian_frequency_mhz,
+                detectors=reached or None, device=options.device, stop=stop,
+            )  # fmt: skip
+            jacobians = drive(steps, draw_progress)
+            for note in jacobians.notes:
+                print(f"note: {note}", file=sys.stderr)
+            print("\n".join(_jacobian_lines(jacobians)))
+            _write_jacobians(options.jacobian, jacobians)
+        if options.trajectories is not None:
+            ways = drive(trajectories_steps(result, device=options.device, stop=stop), draw_progress)
+            save_trajectories(options.trajectories, ways)
+            print(options.trajectories)
+
+
+def _write_jacobians(path: Path, jacobians: Jacobians) -> None:
+    if path.suffix.lower() == ".npz":
+        save_jacobians(path, jacobians)
+        print(path)
+        return
+    for one, part in jacobian_files(path, jacobians):
+        write_jacobian(one, jacobians, part)
+        print(one)
+
+
+def jacobian_files(path: Path, jacobians: Jacobians) -> Iterator[tuple[Path, Jacobian]]:
+    """Paths of NIfTI files for the parts of Jacobians: the path itself for a single one, else with its name added."""
+    name = path.name
+    ending = ".nii.gz" if name.lower().endswith(".nii.gz") else path.suffix
+    for part in jacobians.parts:
+        gate = "" if part.gate_ns is None else f"_{part.gate_ns[0]:g}-{part.gate_ns[1]:g}ns"
+        added = f"_{part.measure}{gate}_{part.coefficient}" if len(jacobians.parts) > 1 else ""
+        yield path.with_name(f"{name.removesuffix(ending)}{added}{ending}"), part
+
+
+def _jacobian_lines(jacobians: Jacobians) -> Iterator[str]:
+    """Lines of a table: for each channel and part, the sum over each label with its error."""
+    for index, channel in enumerate(jacobians.channels):
+        yield f"{channel.name}, {channel.separation_mm:.1f} mm"
+        for part in jacobians.parts:
+            sums = zip(jacobians.labels, part.label_sums[index], part.label_errors[index], strict=True)
+            listed = ", ".join(f"{label}: {value:.4g} ± {error:.2g}" for label, value, error in sums)
+            yield f"  {part.name} by label, {part.unit}: {listed}"
