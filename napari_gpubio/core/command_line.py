@@ -1,14 +1,17 @@
-"""What verbs of the command line share: options made from settings, a progress line, and Ctrl-C."""
+"""What verbs of the command line share: options made from settings, a progress line, Ctrl-C, and files to write."""
 
 import argparse
 import dataclasses
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.steps import Step
 
@@ -51,6 +54,12 @@ def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings
     return dataclasses.replace(settings, **{name: getattr(namespace, name) for name in names})
 
 
+def given_options(namespace: argparse.Namespace, usual: Mapping[str, Any]) -> list[str]:
+    """Options whose values are not the usual ones, as they are written: ``--time-gates-ns``."""
+    names = [name for name, value in usual.items() if getattr(namespace, name) != value]
+    return ["--" + name.replace("_", "-") for name in names]
+
+
 STOPPED = 130  # the exit status of a program that was interrupted
 _WIDTH = 30
 
@@ -83,3 +92,45 @@ def stop_at_interrupt() -> Iterator[threading.Event]:
         yield stop
     finally:
         signal.signal(signal.SIGINT, usual)
+
+
+class Writing:
+    """The writing of several files: one that cannot be written does not keep the others from being written."""
+
+    def __init__(self) -> None:
+        self._problems: list[str] = []
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Keep what goes wrong inside, for `finish`."""
+        try:
+            yield
+        except (GpuBioError, OSError) as error:
+            self._problems.append(str(error))
+
+    def finish(self) -> None:
+        """Raise InvalidInput if something went wrong."""
+        if self._problems:
+            raise InvalidInput("\n".join(self._problems))
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+    """Check before a run that its files can be written without replacing each other, or what they are made from.
+
+    Parameters
+    ----------
+    outputs, inputs
+        Files by what they are, as a sentence names them; None for those that are not wanted.
+
+    Raises
+    ------
+    InvalidInput
+        If two of them are the same file, or the folder of an output is missing.
+    """
+    taken = {path.resolve(): name for name, path in inputs.items() if path is not None}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        check_folder(path)
+        if (other := taken.setdefault(path.resolve(), name)) != name:
+            raise InvalidInput(f"{name} and {other} are the same file, {path}; choose another name for {name}")

@@ -1,14 +1,16 @@
 """Arguments of the verb ``light`` that say what is simulated: tissue, source, detectors, wavelengths."""
 
 import argparse
+import dataclasses
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import add_settings, read_settings
+from napari_gpubio.core.command_line import add_settings, given_options, read_settings
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.tensor_components import PLACES
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.anisotropy.calibration import FiberCalibration, with_fibers
@@ -17,7 +19,7 @@ from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.io.volumes import read_diffusion_tensors, read_domain, read_irradiance
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.scattering_tensors import FREE, PRODUCT
-from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, Source, emitting_volume
 from napari_gpubio.light.spectrum import spectrum_media
 from napari_gpubio.light.surface import ALL_ROUND, inward_normal
@@ -28,8 +30,28 @@ _MOST_WAVELENGTHS = 10_000
 MCX_SUFFIXES = (".json", ".inp", ".mcxp")  # of files that are given in place of labels
 
 
-def add_tissue(verb: argparse.ArgumentParser) -> None:
-    """Add the arguments that say what the labels consist of."""
+def add_case(verb: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what is simulated."""
+    _add_tissue(verb)
+    _add_source(verb)
+    add_settings(verb, LightSettings(), "simulation")
+    verb.add_argument("--time-gates-ns", type=float, nargs="+", metavar="EDGE", help="edges of time gates, ns")
+    verb.add_argument(
+        "--faces",
+        nargs=6,
+        metavar="RULE",
+        help=f"for the faces {', '.join(FACES)}: one of {', '.join(FACE_RULES)} each",
+    )
+
+
+def given_case(options: argparse.Namespace) -> list[str]:
+    """Options of `add_case` that are given with another value than the usual one, but for the number of photons."""
+    parser = argparse.ArgumentParser(conflict_handler="resolve")
+    add_case(parser)
+    return [name for name in given_options(options, vars(parser.parse_args([]))) if name != "--photons"]
+
+
+def _add_tissue(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--properties", type=Path, help="table of optical properties, .csv or .json: label, mua_per_mm, …"
     )
@@ -72,8 +94,7 @@ def _add_fibers(verb: argparse.ArgumentParser) -> None:
     add_settings(verb, FiberCalibration(), "how much fibers scatter")
 
 
-def add_source(verb: argparse.ArgumentParser) -> None:
-    """Add the arguments that say where light comes from and is detected, and at which wavelengths."""
+def _add_source(verb: argparse.ArgumentParser) -> None:
     add_settings(verb, Source(), "size of the source, where its kind has one")
     group = verb.add_argument_group("source and detectors")
     group.add_argument(
@@ -120,14 +141,39 @@ def media_by_wavelength(options: argparse.Namespace) -> dict[float, tuple[Medium
         raise InvalidInput("--mua gives absorption voxel by voxel, and --wavelengths by label; leave one of them out")
     if options.properties is not None:
         raise InvalidInput("both --properties and --wavelengths are given; --tissue has the properties of the labels")
-    if options.resume is None and not options.detector:
+    if options.resume is None and not has_detectors(options):
         raise InvalidInput(
             "there is no --detector, and only detected light is known at other wavelengths; give --detector"
         )
-    if not all(label.isdecimal() for label, _ in options.tissue):
-        raise InvalidInput(f"--tissue has {options.tissue[0][0]!r}; give the number of a label, then its preset")
-    presets = {int(label): name for label, name in options.tissue}
+    presets: dict[int, str] = {}
+    for label, name in options.tissue:
+        if not label.isdecimal():
+            raise InvalidInput(f"--tissue has {label!r}; give the number of a label, then its preset")
+        if int(label) in presets:
+            raise InvalidInput(f"--tissue gives label {label} twice; leave one of them out")
+        presets[int(label)] = name
     return media_at_wavelengths(presets, _range_of(options.wavelengths))
+
+
+def check_partners(options: argparse.Namespace) -> None:
+    """Refuse options that say nothing without another one, and sizes that the source's kind does not have."""
+    usual = FiberCalibration()
+    of_tensors = {field.name: getattr(usual, field.name) for field in dataclasses.fields(usual) if param_info(field)}
+    of_tensors |= {"tensor_order": None, "tensor_axes": None, "fiber_labels": None, "scattering_model": PRODUCT}
+    of_jacobian = {"jacobian_of": ["mua"], "jacobian_mean_time": False}
+    of_jacobian |= {"jacobian_gates_ns": None, "jacobian_frequency_mhz": None}
+    for partner, names in (("tensor", of_tensors), ("jacobian", of_jacobian), ("out", {"each_gate": False})):
+        if getattr(options, partner) is None and (given := given_options(options, names)):
+            raise InvalidInput(f"{given[0]} says more of --{partner}, which is not given; add it, or leave both out")
+    # the image of a volume says where it is and how large
+    own = set() if options.kind == "volume" else {*KINDS[options.kind], "position", "direction", "width_axis"}
+    own |= {"pattern"} if options.kind in ("pattern", "volume") else set()
+    of_sources = {name: getattr(Source(), name) for names in KINDS.values() for name in names}
+    of_sources |= dict.fromkeys(("position", "direction", "width_axis", "pattern"))
+    if given := given_options(options, {name: value for name, value in of_sources.items() if name not in own}):
+        raise InvalidInput(
+            f"a source of kind {options.kind} takes no {given[0]}; leave it out, or choose another --source"
+        )
 
 
 def _range_of(text: str) -> Sequence[float]:
@@ -198,6 +244,11 @@ def settings_of(options: argparse.Namespace) -> LightSettings:
     if options.photons is None:
         options.photons = LightSettings().photons
     return read_settings(options, LightSettings(**given))
+
+
+def has_detectors(options: argparse.Namespace) -> bool:
+    """Whether there are detectors."""
+    return bool(options.detector or options.detector_face)
 
 
 def detectors_of(options: argparse.Namespace) -> tuple[AnyDetector, ...]:

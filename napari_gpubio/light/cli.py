@@ -7,44 +7,38 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, stop_at_interrupt
+from napari_gpubio.core.command_line import STOPPED, Writing, check_outputs, draw_progress, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.arguments import (
-    MCX_SUFFIXES,
-    add_source,
-    add_tissue,
+    add_case,
+    check_partners,
     detectors_of,
     domain_of,
+    given_case,
     media_by_wavelength,
     settings_of,
     source_of,
 )
-from napari_gpubio.light.detectors import FACES, AnyDetector
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.forward import cli as forward
 from napari_gpubio.light.guide import guided_steps
-from napari_gpubio.light.io.mcx.cases import read_mcx
-from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxReplayed, write_mcx_output
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.volumes import write_fluence
-from napari_gpubio.light.jacobians.cli import add_replay, check_replay, run_replay, wants_replay
-from napari_gpubio.light.jacobians.replay import replay_steps
+from napari_gpubio.light.jacobians.cli import add_replay, check_replay, run_replay
 from napari_gpubio.light.layers import cli as mcml
-from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.patterns import simulate_patterns_steps
+from napari_gpubio.light.mcx_cli import mcx_case, simulate_case, write_case
+from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.run import simulate_each_steps, simulate_steps
-from napari_gpubio.light.settings import FACE_RULES, LightSettings
-from napari_gpubio.light.source import AnySource, Source, all_sources
+from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.spectrum import spectrum
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, fluence_units
 from napari_gpubio.light.summary import NumberRow, number_rows, write_csv, write_spectrum
 from napari_gpubio.light.surface import source_problem
-from napari_gpubio.light.trajectories import trajectories_steps
 
+# Files that are written, and how their names end; of the others that is told by what is written.
+_OUTPUTS = {"out": "", "result": ".npz", "numbers": ".csv", "spectrum": ".csv", "jacobian": "", "trajectories": ".npz"}
 _EXAMPLE = """example:
   napari-gpubio light head.nii.gz --properties head.csv --source fiber --radius-mm 0.2 --position 0 0 80 \\
       --detector 30 0 75 1.5 --photons 10000000 --out fluence.nii.gz --result head.npz
@@ -76,22 +70,13 @@ def add_verb(verbs: Any) -> None:
         help="label volume (NIfTI), 0 is outside; or an MCX input file (.json, .inp), which has all the rest: it is "
         "run as it is, with --photons if given, and what MCX would write is written to the current folder",
     )  # fmt: skip
-    add_tissue(verb)
     verb.add_argument("--resume", type=Path, metavar="FILE", help="result to go on with; all but --photons is from it")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
     verb.add_argument(
         "--srcid", type=int, metavar="N",
         help="of an MCX file with several sources: 0 all of them together (usual), -1 each separately, or one, from 1",
     )  # fmt: skip
-    add_source(verb)
-    add_settings(verb, LightSettings(), "simulation")
-    verb.add_argument("--time-gates-ns", type=float, nargs="+", metavar="EDGE", help="edges of time gates, ns")
-    verb.add_argument(
-        "--faces",
-        nargs=6,
-        metavar="RULE",
-        help=f"for the faces {', '.join(FACES)}: one of {', '.join(FACE_RULES)} each",
-    )
+    add_case(verb)
     _add_outputs(verb)
     add_replay(verb)
     verb.set_defaults(run=run, photons=None)  # None: not given, so that --resume takes those of its result
@@ -113,97 +98,64 @@ def run(options: argparse.Namespace) -> int:
     """Run the command."""
     unit = _unit(options)
     _check_outputs(options)
-    case = _mcx_case(options)
-    if case is not None and (case.separately or case.patterns is not None) and wants_replay(options):
-        raise InvalidInput("--jacobian and --trajectories are of one run; choose one source with --srcid, or 0 for all")
+    case = mcx_case(options)
     by_wavelength = media_by_wavelength(options)
-    results = _simulate(options, case, by_wavelength)
+    results = _simulate(options, by_wavelength) if case is None else simulate_case(options, case)
     for number, result in enumerate(results, 1):
         rows = number_rows(result, unit=unit, threshold=options.threshold)
         if len(results) > 1:
-            print(f"{_many(case)} {number} of {len(results)}")
+            what = "Source" if case is None or case.patterns is None else "Pattern"
+            print(f"{what} {number} of {len(results)}")
         print("\n".join(table_lines(rows)))
         for finding in findings(result):
             print(f"{finding.status}: {finding.sentence}", file=sys.stderr)
-    _write(results, unit, options, case)
+    writing = Writing()
+    for number, result in enumerate(results, 1):
+        _write(result, f"_{number}" if len(results) > 1 else "", unit, options, writing)
+    complete = all(result.complete for result in results)
+    if case is not None:
+        complete &= write_case(options, case, results, writing)
     if by_wavelength:
-        _write_spectrum(results[0], by_wavelength, options.spectrum)
-    run_replay(options, results[0])
-    return 0 if all(result.complete for result in results) else STOPPED
-
-
-def _many(case: McxCase | None) -> str:
-    """What there are several results of."""
-    return "Pattern" if case is not None and case.patterns is not None else "Source"
+        with writing.attempt():
+            _write_spectrum(results[0], by_wavelength, options.spectrum)
+    complete &= run_replay(options, results[0], writing)
+    writing.finish()
+    return 0 if complete else STOPPED
 
 
 # -- what is simulated ------------------------------------------------------------------------------------------------
 
 
-def _mcx_case(options: argparse.Namespace) -> McxCase | None:
-    """The case of an MCX input file, or None where labels are given."""
-    if options.labels is None or options.labels.suffix.lower() not in MCX_SUFFIXES or options.resume is not None:
-        if options.srcid is not None:
-            raise InvalidInput("--srcid chooses a source of an MCX input file; leave it out here")
-        return None
-    own = {field.name: field.default for kind in (LightSettings, Source) for field in dataclasses.fields(kind)}
-    own |= {"photons": options.photons, "properties": None, "mua": None, "mus": None, "outside_n": 1.0}
-    own |= {"g": None, "n": None, "detector_face": []}
-    own |= {"air_in_cavities": False, "position": None, "pattern": None, "detector": [], "time_gates_ns": None}
-    own |= {"faces": None, "direction": None, "width_axis": None, "wavelengths": None, "tissue": []}
-    own |= {"tensor": None, "fiber_labels": None}
-    if given := [name for name, value in own.items() if getattr(options, name, value) != value]:
-        raise InvalidInput(
-            f"{options.labels.name} is an MCX input file, which has its own {given[0].replace('_', ' ')}; leave "
-            f"--{given[0].replace('_', '-')} out, or change the file"
-        )
-    case = read_mcx(options.labels, options.srcid)
-    case.check_output()
-    for note in case.notes:
-        print(f"note: {note}", file=sys.stderr)
-    return case
-
-
 def _simulate(
-    options: argparse.Namespace, case: McxCase | None, by_wavelength: Mapping[float, tuple[Medium, ...]]
+    options: argparse.Namespace, by_wavelength: Mapping[float, tuple[Medium, ...]]
 ) -> tuple[LightResult, ...]:
-    """Run the simulation; Ctrl-C ends it with what was done. There is a result for each pattern, or separate source."""
-    earlier: LightResult | None = None
-    domain: Domain
-    source: AnySource
-    detectors: Sequence[AnyDetector]
-    if case is not None:
-        domain, source, detectors = case.domain, case.source, case.detectors
-        settings = dataclasses.replace(case.settings, photons=options.photons or case.settings.photons)
-    elif options.resume is None:
+    """Run the simulation; Ctrl-C ends it with what was done."""
+    how: dict[str, Any] = {"device": options.device}
+    if options.resume is None:
+        check_partners(options)
         domain = domain_of(options, by_wavelength)
-        source, settings, detectors = source_of(options, domain), settings_of(options), detectors_of(options)
+        source, settings = source_of(options, domain), settings_of(options)
+        how["detectors"] = detectors_of(options)
+        if problem := source_problem(domain.labels, domain.affine, source):
+            print(f"warning: {problem}", file=sys.stderr)
+        case: tuple[Any, ...] = domain, source, settings
     else:
-        if options.labels is not None:
-            raise InvalidInput("--resume takes the labels from its result; leave the label volume out")
+        _check_resume(options)
         earlier = load_result(options.resume)
-        domain, source, detectors = earlier.domain, earlier.source, earlier.detectors
         photons = earlier.settings.photons if options.photons is None else options.photons
         settings = dataclasses.replace(earlier.settings, photons=photons)
-    for one in all_sources(source) if earlier is None else ():
-        if problem := source_problem(domain.labels, domain.affine, one):
-            print(f"warning: {problem}", file=sys.stderr)
+        how |= {"detectors": earlier.detectors, "resume": earlier}
+        case = earlier.domain, earlier.source, settings
     with stop_at_interrupt() as stop:
-        how: dict[str, Any] = {"detectors": detectors, "device": options.device, "stop": stop}
-        if case is not None and case.patterns is not None:
-            return drive(
-                simulate_patterns_steps(domain, all_sources(source)[0], case.patterns, settings, **how), draw_progress
-            ).results
-        if case is not None and case.separately:
-            settings = _shared_out(settings, len(case.sources))
-            return drive(simulate_each_steps(domain, case.sources, settings, **how), draw_progress)
-        steps = simulate_steps(domain, source, settings, resume=earlier, **how)
+        steps = simulate_steps(*case, stop=stop, **how)
         return (drive(guided_steps(steps, device=options.device), draw_progress),)
 
 
-def _shared_out(settings: LightSettings, sources: int) -> LightSettings:
-    """Settings of each of several sources, which share the photons out as in MCX."""
-    return dataclasses.replace(settings, photons=max(1, settings.photons // sources))
+def _check_resume(options: argparse.Namespace) -> None:
+    if options.labels is not None:
+        raise InvalidInput("--resume takes the labels from its result; leave the label volume out")
+    if given := [name for name in given_case(options) if name not in ("--wavelengths", "--tissue")]:
+        raise InvalidInput(f"--resume goes on with what its result says; leave {given[0]} out")
 
 
 # -- what comes out ---------------------------------------------------------------------------------------------------
@@ -224,38 +176,23 @@ def _check_outputs(options: argparse.Namespace) -> None:
     if options.out is not None:
         sidecar_path(options.out)
     check_replay(options)
-    endings = ((options.result, ".npz"), (options.numbers, ".csv"), (options.spectrum, ".csv"))
-    for path, suffix in (*endings, (options.trajectories, ".npz")):
-        if path is not None and path.suffix.lower() != suffix:
+    outputs = {f"--{name}": getattr(options, name) for name in _OUTPUTS}
+    for name, suffix in _OUTPUTS.items():
+        path = outputs[f"--{name}"]
+        if path is not None and suffix and path.suffix.lower() != suffix:
             raise InvalidInput(f"{path.name} does not end in {suffix}; give it this ending")
-    written = (options.out, options.result, options.numbers, options.spectrum, options.jacobian, options.trajectories)
-    for path in written:
-        if path is not None:
-            check_folder(path)
+    inputs = {name: getattr(options, name) for name in ("labels", "properties", "mua", "mus", "g", "n", "tensor")}
+    check_outputs(outputs | _sidecars(outputs), inputs | {"pattern": options.pattern})
 
 
-def _write(
-    results: Sequence[LightResult], unit: FluenceUnit, options: argparse.Namespace, case: McxCase | None
-) -> None:
-    """Write every requested file; one that cannot be written does not keep the others from being written.
-
-    Of several results, each has files of its own, whose names end in its number.
-    """
-    problems = []
-    if case is not None:
-        try:
-            replayed = _mcx_replayed(options, case, results[0])
-            print(*write_mcx_output(Path(), case, results, replayed=replayed), sep="\n")
-        except (InvalidInput, OSError) as error:
-            problems.append(str(error))
-    for number, result in enumerate(results, 1):
-        problems += _write_one(result, f"_{number}" if len(results) > 1 else "", unit, options)
-    if problems:
-        raise InvalidInput("\n".join(problems))
+def _sidecars(outputs: Mapping[str, Path | None]) -> dict[str, Path | None]:
+    """The JSON files beside volumes."""
+    volumes = {name: path for name, path in outputs.items() if path is not None and name in ("--out", "--jacobian")}
+    return {f"the JSON file of {n}": sidecar_path(p) for n, p in volumes.items() if p.suffix.lower() != ".npz"}
 
 
-def _write_one(result: LightResult, suffix: str, unit: FluenceUnit, options: argparse.Namespace) -> list[str]:
-    """Write every requested file of a result; returns what went wrong."""
+def _write(result: LightResult, suffix: str, unit: FluenceUnit, options: argparse.Namespace, writing: Writing) -> None:
+    """Write every requested file of a result, with something more in its name where there are several results."""
     writers: list[tuple[Path | None, Callable[[Path], object]]] = [
         (options.result, lambda path: save_result(path, result)),
         (options.out, lambda path: write_fluence(path, result, unit=unit, gates=options.each_gate)),
@@ -264,18 +201,13 @@ def _write_one(result: LightResult, suffix: str, unit: FluenceUnit, options: arg
             lambda path: write_csv(path, number_rows(result, unit=unit, threshold=options.threshold)),
         ),
     ]
-    problems = []
     for path, write in writers:
         if path is None:
             continue
         path = _numbered(path, suffix)
-        try:
+        with writing.attempt():
             write(path)
-        except (InvalidInput, OSError) as error:
-            problems.append(str(error))
-        else:
             print(path)
-    return problems
 
 
 def _numbered(path: Path, suffix: str) -> Path:
@@ -305,21 +237,3 @@ def table_lines(rows: Sequence[NumberRow]) -> Iterator[str]:
             yield group
         note = f"  ({row.note})" if row.note else ""
         yield f"  {row.name:{width}}  {row.text} {row.unit}".rstrip() + note
-
-
-def _mcx_replayed(options: argparse.Namespace, case: McxCase, result: LightResult) -> McxReplayed:
-    """Trace photons again, if an MCX input file asks for what takes that."""
-    jacobians, ways = None, None
-    with stop_at_interrupt() as stop:
-        if case.replays:
-            steps = replay_steps(
-                result, of=("mua", "mus") if case.output_type == "p" else ("mua",),
-                gates_ns=None if case.output_type == "r" else case.settings.time_gates_ns,
-                frequency_mhz=case.frequency_mhz if case.output_type == "r" else None,
-                detectors=sorted(set(result.detected.detector.tolist())) or None, device=options.device, stop=stop,
-            )  # fmt: skip
-            jacobians = drive(steps, draw_progress)
-        if case.trajectories:
-            photons = None if case.replays else min(MOST_TRAJECTORIES, case.settings.photons)
-            ways = drive(trajectories_steps(result, photons, device=options.device, stop=stop), draw_progress)
-    return McxReplayed(jacobians, ways)

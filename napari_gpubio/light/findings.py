@@ -22,7 +22,9 @@ MOST_TRUNCATED = 0.01  # fraction of a launched photon
 MOST_ROULETTE_Z = 4.0
 MOST_MISSED = 0.02  # of a source that shines to every side
 MOST_CUT = 0.02  # part of a source behind the surface
-MOST_DIP = 1.5  # voxels that its deepest part lies below: a source that is not tilted dips into the steps of voxels
+MOST_DIP = (
+    1.5  # voxels that its deepest part lies below: a source that is not tilted lies below the steps of voxels in places
+)
 
 
 class CavityLight(NamedTuple):
@@ -145,8 +147,9 @@ def lateness_ns(domain: Domain, label: int) -> float:
     """
     medium, edge = domain.medium(label), domain.voxel_volume_mm3 ** (1 / 3)
     musp = medium.musp_per_mm
-    if domain.mus_per_mm is not None:
-        musp = float(domain.mus_per_mm[domain.labels == label].mean()) * (1.0 - medium.g)
+    if domain.mus_per_mm is not None or domain.g is not None:
+        mus, g = (domain.property_volume(name)[domain.labels == label] for name in ("mus_per_mm", "g"))
+        musp = float((mus * (1.0 - g)).mean())
     path = 0.38 * edge + 0.028 * 3.0 * musp * edge**2
     return min(path, 1.0 / max(medium.mua_per_mm, 1e-9)) * medium.n / LIGHT_MM_PER_NS
 
@@ -195,7 +198,7 @@ def balance_findings(total: float, roulette: Estimate, closed_within: float = CL
 
 
 def worst_first(found: list[Finding], result: Any, total: float, *, running: bool) -> tuple[Finding, ...]:
-    """Findings in order, with a good word where there is none, and how many photons an unfinished run has done."""
+    """Findings in order, one that says so where there is none, and how many photons an unfinished run has done."""
     if not found:
         within = 10.0 ** math.ceil(math.log10(max(abs(total - 1), 1e-15)))  # a power of ten not below it
         found = [Finding("ok", f"Energy balance closed within {within:.0e}.")]

@@ -324,12 +324,21 @@ class Domain:
 
     def absorption(self) -> npt.NDArray[np.float32]:
         """mu_a of every voxel, 1/mm, shape (X, Y, Z)."""
-        if self.mua_per_mm is not None:
-            return self.mua_per_mm
-        table = np.zeros(65536, np.float32)
-        for medium in self.media:
-            table[medium.label] = medium.mua_per_mm
-        return table[self.labels]
+        return self.property_volume("mua_per_mm")
+
+    def property_volume(self, name: str) -> npt.NDArray[np.float32]:
+        """One property of every voxel, given voxel by voxel or by its label, shape (X, Y, Z); 0 where no tissue is.
+
+        Parameters
+        ----------
+        name
+            ``mua_per_mm``, ``mus_per_mm``, ``g`` or ``n``.
+        """
+        given: npt.NDArray[np.float32] | None = getattr(self, name)
+        if given is not None:
+            return given
+        table = [0.0, *(getattr(self.medium(label), name) for label in self.labels_present)]
+        return np.array(table, np.float32)[self.ranks]
 
     def world_to_grid(self, points_mm: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Grid positions (mm from the outer corner of the first voxel) of world positions, shape (..., 3)."""

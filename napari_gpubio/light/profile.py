@@ -3,7 +3,7 @@
 Fluence falls by decades, nearly exponentially, so it is interpolated on its logarithm: the values of the eight voxel
 centers around a point are averaged geometrically with trilinear weights, which is exact for an exponential in any
 direction. (The nearest voxel alone would be off by half a voxel, a factor e^(mu_eff d / 2); a plain trilinear mean is
-always too high. The price: the logarithm of a noisy value is low on average, by half the square of its relative
+always too high. In return, the logarithm of a noisy value is low on average, by half the square of its relative
 error.) Only voxels of the refractive index at the point take part: where it changes, fluence may jump, and outside
 there is none.
 """
@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 SAMPLES_PER_VOXEL = 2
 MOST_SAMPLES = 2000
 FAR_ENOUGH = 3.0  # transport mean free paths from the source, where diffusion theory begins to hold
-_NO_THEORY = ("line", "cylinder")
+_NO_THEORY = ("line", "radial_line", "cylinder", "volume")
 _INWARD_MM = 1e-6  # so far inside, a point of the surface is surely in tissue
 _CORNERS = np.stack(np.meshgrid((0, 1), (0, 1), (0, 1), indexing="ij"), -1).reshape(8, 3)
 
@@ -167,8 +167,8 @@ def sample_fluence(
     low = np.floor(place).astype(np.int64)
     voxels = low[:, None, :] + _CORNERS
     weights = np.where(_CORNERS, (place - low)[:, None, :], 1 - (place - low)[:, None, :]).prod(axis=2)
-    index = _indices(result)
-    counts = (index[_labels_at(domain, voxels)] == index[label][:, None]) & (label != OUTSIDE)[:, None]
+    own = _indices_at(result, np.floor(place + 0.5).astype(np.int64))
+    counts = (_indices_at(result, voxels) == own[:, None]) & (label != OUTSIDE)[:, None]
     inside = tuple(np.moveaxis(np.clip(voxels, 0, np.array(domain.shape) - 1), 2, 0))
     values = result.gates[inside].sum(axis=2, dtype=np.float64)  # not `fluence`, which sums the whole volume
     weights = weights * (counts & (values > 0))
@@ -188,12 +188,18 @@ def _labels_at(domain: Domain, voxels: Array) -> npt.NDArray[np.int64]:
     return np.where(within, domain.labels[tuple(np.moveaxis(inside, -1, 0))], OUTSIDE).astype(np.int64)
 
 
-def _indices(result: LightResult) -> npt.NDArray[np.float64]:
-    """Refractive index of every label, as far as light notices it; 0 outside."""
+def _indices_at(result: LightResult, voxels: Array) -> npt.NDArray[np.float64]:
+    """Refractive index that light is refracted by in voxels, shape (..., 3); 0 outside."""
+    domain, labels = result.domain, _labels_at(result.domain, voxels)
+    if not result.settings.refraction:
+        return (labels != OUTSIDE).astype(np.float64)
+    if domain.n is not None:
+        inside = np.clip(voxels, 0, np.array(domain.shape) - 1)
+        return np.where(labels != OUTSIDE, domain.n[tuple(np.moveaxis(inside, -1, 0))], 0.0)
     table = np.zeros(65536)
-    for medium in result.domain.media:
-        table[medium.label] = medium.n if result.settings.refraction else 1.0
-    return table
+    for medium in domain.media:
+        table[medium.label] = medium.n
+    return table[labels]
 
 
 # -- diffusion theory -------------------------------------------------------------------------------------------------
@@ -232,8 +238,8 @@ def theory_curve(result: LightResult, points_mm: npt.ArrayLike) -> TheoryCurve:
     Raises
     ------
     InvalidInput
-        If the source is a line or a cylinder, its axis meets no tissue, or the tissue there does not scatter, or
-        scattering depends on direction somewhere.
+        If the source is a line, a cylinder or a volume, or its axis meets no tissue; if the tissue there does not
+        scatter, or scattering depends on direction somewhere.
     """
     source = result.single_source("a curve by diffusion theory")
     kind = source.kind

@@ -54,6 +54,7 @@ MOST_ANGLES, MOST_SOURCES, MOST_PATTERNS = 1 << 20, 1 << 16, 4096
 # kinds that have a direction of the width
 RECTANGLES = ("planar", "pattern", "slit", "pencil_array", "fourier", "fourier_2d")
 DISKS = ("fiber", "gaussian", "disk", "lambertian", "hyperboloid")  # kinds that have a radius across the direction
+WITH_SECTOR = ("disk", "lambertian", "radial_line")
 MOST_CELLS = 1 << 30  # of a volume
 
 
@@ -101,7 +102,7 @@ class Source:
     direction
         Direction of emission (or axis of a line), world axes, of any length but zero.
     sector_deg
-        Part of a disk that shines, or into which a ``radial_line`` does: from and to these azimuths, counted from
+        Part of a disk that emits, or into which a ``radial_line`` does: from and to these azimuths, counted from
         ``width_axis`` on; None: all of it.
     width_axis
         World direction of the width of a rectangle; by default some direction across ``direction``.
@@ -278,6 +279,11 @@ class Source:
             )
         if self.sector_deg is None:
             return
+        if self.kind not in WITH_SECTOR:
+            raise InvalidInput(
+                f"the source has a sector_deg, which a source of kind {self.kind!r} does not have; leave it out, or "
+                f"choose one of {', '.join(WITH_SECTOR)}"
+            )
         edges = np.asarray(self.sector_deg, np.float64).ravel()
         if edges.shape != (2,) or not np.isfinite(edges).all() or not 0 < edges[1] - edges[0] <= 360:
             raise InvalidInput(

@@ -195,7 +195,7 @@ def inward_normal(
 
 
 def above_surface(affine: Array, point_mm: npt.ArrayLike, normal: npt.ArrayLike) -> Point:
-    """A hair outside a point of the surface, so that what is there counts as outside (and loses its specular part)."""
+    """Just outside a point of the surface, so that what is there counts as outside (and loses its specular part)."""
     lift = LIFT * float(voxel_sizes_mm(affine).min())
     return np.asarray(point_mm, np.float64) - lift * np.asarray(normal, np.float64)
 
@@ -258,7 +258,7 @@ def share_inside(labels: Array, affine: Array, source: Source) -> float:
 
 
 def depth_inside_mm(labels: Array, affine: Array, source: Source) -> float:
-    """How far a source dips below the surface: the way, along its direction, to the deepest part that starts in tissue.
+    """How far a source reaches below the surface: along its direction, to the deepest part that starts in tissue.
 
     Parameters
     ----------
@@ -318,11 +318,11 @@ def source_problem(labels: Array, affine: Array, source: Source) -> str:
     if source.kind in ALL_ROUND:
         return (
             f"The source is outside the tissue (label 0) and a source of kind '{source.kind}' emits in all directions: "
-            "the light that goes away from the tissue is lost. Give it a depth to bring it inside."
+            "the light that goes away from the tissue is lost. Move it into the tissue."
         )
     hit = first_tissue(labels, affine, source.position_mm, source.direction)
     if hit is None:
-        return "The source is outside the tissue and points away from it, so no light enters. Reverse it (Flip)."
+        return "The source is outside the tissue and points away from it, so no light enters. Reverse its direction."
     gap = float(np.linalg.norm(hit - source.position_mm))
     if gap > 2 * voxel_sizes_mm(affine).max():
         return f"The source is {short_number(gap, 3)} mm away from the tissue it points at (it is in label 0)."

@@ -343,12 +343,43 @@ def test_a_spectrum_is_that_of_the_api(head_files, capsys):
         (("head.nii.gz", *PLACE, *SPECTRUM, "--tissue", "skin", "1", *DETECTOR), "has 'skin'; give the number"),
         (("head.nii.gz", *PLACE, *TISSUES, *DETECTOR, "--wavelengths", "690:0:5", "--spectrum", "s.csv"),
          "is '690:0:5'; give FIRST:LAST:STEP"),
-        ((*AT_PLACE, "--source", "volume"), "needs --pattern VOLUME"),
+        (("head.nii.gz", "--properties", "head.csv", "--source", "volume"), "needs --pattern VOLUME"),
     ],
 )  # fmt: skip
 def test_wavelengths_that_lack_something_are_refused(head_files, arguments, words):
     with pytest.raises(InvalidInput, match=words):
         light(*arguments, *QUICK)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((*AT_PLACE, "--source", "volume", "--pattern", "dye.nii.gz"), "kind volume takes no --position"),
+        ((*AT_PLACE, "--radius-mm", "5"), "kind pencil takes no --radius-mm"),
+        ((*AT_PLACE, "--pattern", "image.png"), "takes no --pattern"),
+        ((*AT_PLACE, "--tensor-order", "fsl"), "--tensor-order says more of --tensor"),
+        ((*AT_PLACE, "--musp-across-per-mm", "2"), "--musp-across-per-mm says more of --tensor"),
+        ((*AT_PLACE, "--jacobian-of", "musp"), "--jacobian-of says more of --jacobian"),
+        ((*AT_PLACE, "--each-gate"), "--each-gate says more of --out"),
+        (("--resume", "r.npz", "--seed", "9"), "leave --seed out"),
+        (("--resume", "r.npz", "--detector", "0", "0", "1", "2"), "leave --detector out"),
+        ((*AT_PLACE, "--out", "head.nii.gz"), "are the same file"),
+        ((*AT_PLACE, "--result", "a.npz", "--detector", "0", "0", "1", "2", "--trajectories", "a.npz"), "the same file"),
+        (("head.nii.gz", "--properties", "head.json", *PLACE, "--out", "head.nii"), "JSON file of --out"),
+        (("head.nii.gz", *PLACE, *SPECTRUM, "--tissue", "1", "a", "--tissue", "1", "b", *DETECTOR), "label 1 twice"),
+    ],
+)  # fmt: skip
+def test_options_that_would_do_nothing_or_replace_a_file_are_refused(head_files, arguments, words):
+    with pytest.raises(InvalidInput, match=words):
+        light(*arguments, "--device", "cpu")
+
+
+def test_what_can_be_written_is_written(head_files):
+    (head_files / "f.nii.gz").mkdir()
+    with pytest.raises(InvalidInput, match=r"f\.nii\.gz"):
+        run_head(*PLACE, *DETECTOR, "--out", "f.nii.gz", "--result", "r.npz", "--trajectories", "t.npz")
+    assert (head_files / "r.npz").is_file()
+    assert (head_files / "t.npz").is_file()
 
 
 def test_a_volume_emits_where_it_lies(head_files):

@@ -34,7 +34,7 @@ def hollow():
     [
         (
             {"position_mm": (4, 4, -5), "direction": (0, 0, -1)},
-            "points away from it, so no light enters. Reverse it",
+            "points away from it, so no light enters. Reverse its",
         ),
         ({"position_mm": (4, 4, -5), "direction": (1, 0, 0)}, r"no light enters.*It is at \(4, 4, -5\) mm"),
         ({"position_mm": (40, 4, -5)}, "points away from it"),

@@ -8,7 +8,8 @@ from scipy import stats
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.kernels.voxels.problem import SUM_BITS, VoxelProblem
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
+from napari_gpubio.light.kernels.voxels.source_table import SUM_BITS
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings

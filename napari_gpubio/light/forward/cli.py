@@ -7,14 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
+from napari_gpubio.core.command_line import (
+    STOPPED,
+    add_settings,
+    check_outputs,
+    draw_progress,
+    read_settings,
+    stop_at_interrupt,
+)
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.numbers import number_text
+from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import read_volume
-from napari_gpubio.light.forward.io import SUFFIXES, write_model
+from napari_gpubio.light.forward.io import check_format, write_model
 from napari_gpubio.light.forward.model import Head, Probe, TabulatedTissue, head_names, head_tissues, read_probe
 from napari_gpubio.light.forward.place import FARTHEST_MM, Placement, place, register
 from napari_gpubio.light.forward.result import ForwardModel
@@ -23,6 +31,7 @@ from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.tissue import HEAD_TABLES
 
+Array = npt.NDArray[Any]
 _EXAMPLE = """example:
   napari-gpubio forward probe.snirf head.nii.gz --head-table "Cassano 2019" --wavelengths 760 850 \\
       --landmark Nz 0 86 -42 --landmark LPA -76 -12 -40 --landmark RPA 76 -12 -40 \\
@@ -78,18 +87,13 @@ def add_verb(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    if options.out.suffix.lower() not in SUFFIXES:
-        raise InvalidInput(f"{options.out.name} does not end in .nc or .npz; give it one of these endings")
-    check_folder(options.out)
+    check_format(options.out)
+    inputs = {name: getattr(options, name) for name in ("probe", "affine", "mask", "atlas")}
+    check_outputs({"--out": options.out}, inputs | {"labels": options.labels_file})
     given = read_settings(options, ForwardSettings(wavelengths_nm=tuple(options.wavelengths or ())))
     probe, head = _probe(options), _head(options)
     placement = _placement(options, probe, head, given)
-    mask = None if options.mask is None else read_volume(options.mask)[0]
-    extra = (
-        {}
-        if options.atlas is None or options.out.suffix.lower() != ".nc"
-        else {"parcels": read_volume(options.atlas)[0]}
-    )
+    mask, atlas = _on_head(head, options.mask, "mask"), _on_head(head, options.atlas, "atlas")
     with stop_at_interrupt() as stop:
         steps = forward_model_steps(
             head, placement, given, labels=options.labels, mask=mask, device=options.device, stop=stop
@@ -98,9 +102,22 @@ def run(options: argparse.Namespace) -> int:
     print("\n".join(_table_lines(model)))
     for note in model.notes:
         print(f"note: {note}", file=sys.stderr)
-    write_model(options.out, model, **extra)
-    print(options.out)
+    out = options.out if model.complete else options.out.with_suffix(".npz")
+    if out != options.out:
+        print("note: an unfinished model is written as .npz, which says which pairs are done", file=sys.stderr)
+    write_model(out, model, **({"parcels": atlas} if atlas is not None and out.suffix.lower() == ".nc" else {}))
+    print(out)
     return 0 if model.complete else STOPPED
+
+
+def _on_head(head: Head, path: Path | None, what: str) -> Array | None:
+    """A volume that must have the head's grid, or None without a path."""
+    if path is None:
+        return None
+    values, affine = read_volume(path)
+    if not same_grid(values.shape, affine, head.labels.shape, head.affine):
+        raise InvalidInput(f"the {what} {path.name} has another grid than the labels; resample it to theirs")
+    return values
 
 
 def _probe(options: argparse.Namespace) -> Probe:
@@ -111,14 +128,18 @@ def _probe(options: argparse.Namespace) -> Probe:
         try:
             matrix = np.loadtxt(options.affine)
         except (OSError, ValueError) as error:
-            raise InvalidInput(f"{options.affine.name} is no text file of 4 x 4 numbers ({error})") from error
+            raise InvalidInput(f"{options.affine.name} is not a text file of 4 x 4 numbers ({error})") from error
         return register(probe, affine=matrix)
     if not options.landmark:
+        if options.scale:
+            raise InvalidInput("--scale is of the landmarks; give them: --landmark NAME X Y Z, three at least")
         return probe
     try:
         places = {name: tuple(float(number) for number in place) for name, *place in options.landmark}
     except ValueError as error:
         raise InvalidInput(f"--landmark takes a name and three numbers ({error})") from error
+    if len(places) < len(options.landmark):
+        raise InvalidInput("--landmark gives a name twice; leave one of them out")
     return register(probe, landmarks_mm=places, scale=options.scale)
 
 
@@ -129,15 +150,24 @@ def _head(options: argparse.Namespace) -> Head:
     if options.head_table:
         return Head(labels=labels, affine=affine, tissues=head_tissues(options.head_table), names=head_names())
     if options.media:
-        try:
-            tables = {float(nm): read_table(path) for nm, path in options.media}
-        except ValueError as error:
-            raise InvalidInput(f"--media takes a wavelength in nm and a table ({error})") from error
+        tables = {_wavelength(nm): read_table(path) for nm, path in options.media}
+        if len(tables) < len(options.media):
+            raise InvalidInput("--media gives a wavelength twice; leave one of the tables out")
         return Head(labels=labels, affine=affine, tissues=TabulatedTissue.of_tables(tables))
     pairs = [text.partition("=") for text in options.tissue]
     if wrong := [label for label, sign, _ in pairs if not (sign and label.strip().isdigit())]:
         raise InvalidInput(f"--tissue {wrong[0]!r} is not LABEL=PRESET, such as 4='gray matter (Cassano 2019)'")
-    return Head(labels=labels, affine=affine, tissues={int(label): name.strip() for label, _, name in pairs})
+    tissues = {int(label): name.strip() for label, _, name in pairs}
+    if len(tissues) < len(pairs):
+        raise InvalidInput("--tissue gives a label twice; leave one of its presets out")
+    return Head(labels=labels, affine=affine, tissues=tissues)
+
+
+def _wavelength(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidInput(f"--media {text!r} is not a wavelength in nm; give its number, then the table") from error
 
 
 def _placement(options: argparse.Namespace, probe: Probe, head: Head, given: ForwardSettings) -> Placement:

@@ -47,6 +47,21 @@ class Surface(NamedTuple):
     parcels: Sequence[str] | None = None
 
 
+def check_format(path: str | Path) -> None:
+    """Check before a run that a model can be written in the format that a file's name says.
+
+    Raises
+    ------
+    InvalidInput
+        If the ending is another than ``.nc`` or ``.npz``, or ``.nc`` needs a package that is not installed.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InvalidInput(f"{Path(path).name} does not end in .nc or .npz; give it one of these endings")
+    if suffix == ".nc":
+        _h5py()
+
+
 def write_model(path: str | Path, model: ForwardModel, **options: Any) -> None:
     """Write a model as ``.nc`` (see `write_adot`, which takes the options) or ``.npz`` (see `write_npz`).
 
@@ -55,10 +70,8 @@ def write_model(path: str | Path, model: ForwardModel, **options: Any) -> None:
     InvalidInput
         If the ending is another, or the file cannot be written.
     """
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise InvalidInput(f"{Path(path).name} does not end in .nc or .npz; give it one of these endings")
-    if suffix == ".nc":
+    check_format(path)
+    if Path(path).suffix.lower() == ".nc":
         write_adot(path, model, **options)
     else:
         write_npz(path, model)
@@ -101,7 +114,9 @@ def write_adot(
     """
     h5py = _h5py()
     if not model.complete:
-        raise InvalidInput("the model was stopped before its end; go on with it (resume=) before it is written")
+        raise InvalidInput(
+            "the model was stopped before its end; go on with it (resume=) before it is written, or write .npz"
+        )
     vertices = _vertices(model, brain, parcels, parcel_names, surface)
     if not vertices.size:
         raise InvalidInput("the model has no values, since no light reached a detector; simulate more photons")

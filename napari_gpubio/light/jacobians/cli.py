@@ -1,15 +1,16 @@
 """Detected photons traced again on the command line: the arguments of the verb ``light`` for it, and what they do."""
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from napari_gpubio.core.command_line import draw_progress, stop_at_interrupt
+from napari_gpubio.core.command_line import Writing, draw_progress, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light.arguments import MCX_SUFFIXES
+from napari_gpubio.light.arguments import MCX_SUFFIXES, has_detectors
 from napari_gpubio.light.io.jacobians import save_jacobians, write_jacobian
 from napari_gpubio.light.io.trajectories import save_trajectories
 from napari_gpubio.light.jacobians.model import COEFFICIENTS, Jacobian, Jacobians
@@ -33,7 +34,7 @@ def add_replay(verb: argparse.ArgumentParser) -> None:
     group.add_argument("--jacobian-mean-time", action="store_true", help="also of the mean time of flight")
     group.add_argument("--jacobian-gates-ns", type=float, nargs="+", metavar="EDGE", help="also in these time gates")
     group.add_argument("--jacobian-frequency-mhz", type=float, metavar="F", help="also of amplitude and phase")
-    group.add_argument("--trajectories", type=Path, metavar="FILE.npz", help="the ways of the first 1000 of them")
+    group.add_argument("--trajectories", type=Path, metavar="FILE.npz", help="trajectories of the first 1000 of them")
 
 
 def check_replay(options: argparse.Namespace) -> None:
@@ -41,7 +42,7 @@ def check_replay(options: argparse.Namespace) -> None:
     if not wants_replay(options):
         return
     is_mcx = options.labels is not None and options.labels.suffix.lower() in MCX_SUFFIXES
-    if not options.detector and options.resume is None and not is_mcx:
+    if not has_detectors(options) and options.resume is None and not is_mcx:
         raise InvalidInput(
             "--jacobian and --trajectories are of detected photons; place detectors: --detector X Y Z RADIUS"
         )
@@ -56,28 +57,43 @@ def wants_replay(options: argparse.Namespace) -> bool:
     return options.jacobian is not None or options.trajectories is not None
 
 
-def run_replay(options: argparse.Namespace, result: LightResult) -> None:
-    """Trace detected photons again, if that is requested, and write what they tell; Ctrl-C keeps what is done."""
+def run_replay(options: argparse.Namespace, result: LightResult, writing: Writing) -> bool:
+    """Trace detected photons again, if that is requested, and write what that gives.
+
+    Returns
+    -------
+    bool
+        Whether it came to its end; Ctrl-C keeps what is done.
+    """
     reached = sorted(set(result.detected.detector.tolist()))
     if options.jacobian is not None and 0 < len(reached) < len(result.detectors):
         names = [name for number, name in enumerate(detector_names(result)) if number not in reached]
         print(f"warning: no photon has reached {', '.join(names)}, so there is no Jacobian of it", file=sys.stderr)
     with stop_at_interrupt() as stop:
         if options.jacobian is not None:
-            steps = replay_steps(
-                result, of=options.jacobian_of, mean_time=options.jacobian_mean_time,
-                gates_ns=options.jacobian_gates_ns, frequency_mhz=options.jacobian_frequency_mhz,
-                detectors=reached or None, device=options.device, stop=stop,
-            )  # fmt: skip
-            jacobians = drive(steps, draw_progress)
-            for note in jacobians.notes:
-                print(f"note: {note}", file=sys.stderr)
-            print("\n".join(_jacobian_lines(jacobians)))
-            _write_jacobians(options.jacobian, jacobians)
-        if options.trajectories is not None:
-            ways = drive(trajectories_steps(result, device=options.device, stop=stop), draw_progress)
-            save_trajectories(options.trajectories, ways)
-            print(options.trajectories)
+            with writing.attempt():
+                steps = replay_steps(
+                    result, of=options.jacobian_of, mean_time=options.jacobian_mean_time,
+                    gates_ns=options.jacobian_gates_ns, frequency_mhz=options.jacobian_frequency_mhz,
+                    detectors=reached or None, device=options.device, stop=stop,
+                )  # fmt: skip
+                _show_and_write(options.jacobian, drive(steps, draw_progress))
+        if options.trajectories is not None and not stop.is_set():
+            with writing.attempt():
+                traced = drive(trajectories_steps(result, device=options.device, stop=stop), draw_progress)
+                save_trajectories(options.trajectories, traced)
+                print(options.trajectories)
+        return not stop.is_set()
+
+
+def _show_and_write(path: Path, jacobians: Jacobians) -> None:
+    for note in jacobians.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if not jacobians.channels:
+        print(f"warning: the replay was stopped before its first detector; {path.name} is not written", file=sys.stderr)
+        return
+    print("\n".join(_jacobian_lines(jacobians)))
+    _write_jacobians(path, jacobians)
 
 
 def _write_jacobians(path: Path, jacobians: Jacobians) -> None:
@@ -103,7 +119,8 @@ def jacobian_files(path: Path, jacobians: Jacobians) -> Iterator[tuple[Path, Jac
 def _jacobian_lines(jacobians: Jacobians) -> Iterator[str]:
     """Lines of a table: for each channel and part, the sum over each label with its error."""
     for index, channel in enumerate(jacobians.channels):
-        yield f"{channel.name}, {channel.separation_mm:.1f} mm"
+        apart = channel.separation_mm  # NaN of a face, or of several sources
+        yield channel.name if math.isnan(apart) else f"{channel.name}, {apart:.1f} mm"
         for part in jacobians.parts:
             sums = zip(jacobians.labels, part.label_sums[index], part.label_errors[index], strict=True)
             listed = ", ".join(f"{label}: {value:.4g} ± {error:.2g}" for label, value, error in sums)

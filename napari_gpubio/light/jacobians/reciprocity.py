@@ -196,11 +196,7 @@ def _around(domain: Domain, place_mm: npt.ArrayLike, reach_mm: float) -> tuple[D
 
 def _distance_to_clear_mm(part: Domain, distance: Array) -> float:
     """Distance from the place to the nearest voxel of clear tissue; infinite where there is none."""
-    mus, g = np.zeros(65536), np.zeros(65536)
-    for medium in map(part.medium, part.labels_present):
-        mus[medium.label], g[medium.label] = medium.mus_per_mm, medium.g
-    scattering = mus[part.labels] if part.mus_per_mm is None else part.mus_per_mm
-    reduced = scattering * (1.0 - (g[part.labels] if part.g is None else part.g))
+    reduced = part.property_volume("mus_per_mm") * (1.0 - part.property_volume("g"))
     clear = (reduced < CLEAR_PER_MM) & (part.labels != OUTSIDE)
     return float(distance[clear].min()) if clear.any() else np.inf
 

@@ -445,6 +445,8 @@ def _factors(domain: Domain, coefficient: str) -> tuple[Floats | None, Doubles, 
         return None, by_label, ""
     if coefficient == "musp":
         by_label = np.array([1.0 / (1.0 - medium.g) if medium.g < 1.0 else np.nan for medium in media])
+        if domain.g is not None:
+            return _factors_by_voxel(domain, by_label)
     unknown = _without_scattering(domain)
     partly = np.bincount(domain.ranks[unknown].ravel(), minlength=len(media) + 1)[1:] > 0
     table = np.concatenate([[1.0], by_label]).astype(np.float32)
@@ -463,13 +465,26 @@ def _factors(domain: Domain, coefficient: str) -> tuple[Floats | None, Doubles, 
     return factors, by_label, reason
 
 
+def _factors_by_voxel(domain: Domain, by_label: Doubles) -> tuple[Floats, Doubles, str]:
+    """The factors of mu_s' where g is given voxel by voxel: sums over a label with more than one g have none."""
+    with np.errstate(divide="ignore"):
+        factors = np.float32(1.0) / (np.float32(1.0) - domain.property_volume("g"))
+    factors[_without_scattering(domain) | ~np.isfinite(factors)] = np.nan
+    tissue = domain.labels != OUTSIDE
+    ranks, values = domain.ranks[tissue] - 1, factors[tissue]
+    least, most = np.full(len(by_label), np.inf), np.full(len(by_label), -np.inf)
+    np.minimum.at(least, ranks, values)
+    np.maximum.at(most, ranks, values)
+    label_factors = np.where(least == most, least, np.nan)
+    if not np.isnan(label_factors).any():
+        return factors, label_factors, ""
+    reason = "The derivative by µs′ is known voxel by voxel only, not for labels in which g differs or where µs is 0."
+    return factors, label_factors, reason
+
+
 def _without_scattering(domain: Domain) -> npt.NDArray[np.bool_]:
     """Where mu_s is 0 or depends on the direction, shape (X, Y, Z)."""
-    if domain.mus_per_mm is not None:
-        unknown = (domain.labels != OUTSIDE) & (domain.mus_per_mm == 0)
-    else:
-        clear = [domain.medium(label).mus_per_mm == 0 for label in domain.labels_present]
-        unknown = np.array([False, *clear])[domain.ranks]
+    unknown = (domain.labels != OUTSIDE) & (domain.property_volume("mus_per_mm") == 0)
     if domain.mus_tensor_per_mm is not None:
         unknown |= domain.mus_tensor_per_mm.any(axis=-1)
     return np.asarray(unknown)

@@ -139,11 +139,8 @@ def sensitivity(source_run: LightResult, detector_run: LightResult) -> Sensitivi
 
 
 def index_by_voxel(run: LightResult) -> npt.NDArray[np.float32]:
-    """Refractive index of each voxel as far as light notices it, shape (X, Y, Z); 1 without refraction and outside."""
-    table = np.ones(65536, np.float32)
-    if run.settings.refraction:
-        if run.domain.n is not None:
-            return np.where(run.domain.labels > 0, run.domain.n, np.float32(1.0))
-        for medium in run.domain.media:
-            table[medium.label] = medium.n
-    return table[run.domain.labels]
+    """Refractive index of each voxel that light is refracted by, shape (X, Y, Z); 1 without refraction and outside."""
+    one = np.float32(1.0)
+    if not run.settings.refraction:
+        return np.full(run.domain.shape, one)
+    return np.where(run.domain.labels > 0, run.domain.property_volume("n"), one)

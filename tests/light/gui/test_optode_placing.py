@@ -171,7 +171,7 @@ def test_all_round_sources_in_the_air_are_warned_of(viewer, placed, qtbot):
     placed.voxels.run_box.set_live(True)
     placed.voxels.source_box.form.widget("kind").value = "isotropic"
     settle(qtbot, placed)
-    assert "Give it a depth" in placed.voxels.source_box.warning
+    assert "Move it into the tissue" in placed.voxels.source_box.warning
     assert placed.message == ""  # it is said once
     placed.voxels.source_box.depth_box.setValue(3.0)
     settle(qtbot, placed)

@@ -142,10 +142,10 @@ def test_photons_can_be_given_and_other_results_come_beside(folder):
         ({"OutputType": "M"}, (), r"Session\.OutputType is 'm', which is not made here"),
         ({"OutputType": "rf"}, (), r"Session\.OutputType is 'r'; give a modulation frequency"),
         ({"OutputFormat": "tx3"}, (), r"Session\.OutputFormat is 'tx3', which is not written here"),
-        ({}, ("--seed", "3"), "has its own seed; leave --seed out"),
-        ({}, ("--position", "1", "2", "3"), "has its own position"),
-        ({}, ("--properties", "table.csv"), "has its own properties"),
-        ({}, ("--detector", "1", "2", "3", "4"), "has its own detector"),
+        ({}, ("--seed", "3"), "leave --seed out"),
+        ({}, ("--position", "1", "2", "3"), "leave --position out"),
+        ({}, ("--properties", "table.csv"), "leave --properties out"),
+        ({}, ("--detector", "1", "2", "3", "4"), "leave --detector out"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_the_run(folder, session, arguments, named):

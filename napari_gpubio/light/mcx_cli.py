@@ -1,0 +1,101 @@
+"""MCX input files on the command line: run as they are, with the files that MCX would write."""
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from napari_gpubio.core.command_line import Writing, draw_progress, stop_at_interrupt
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import drive
+from napari_gpubio.light.arguments import MCX_SUFFIXES, given_case
+from napari_gpubio.light.guide import guided_steps
+from napari_gpubio.light.io.mcx.cases import read_mcx
+from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxReplayed, write_mcx_output
+from napari_gpubio.light.jacobians.cli import wants_replay
+from napari_gpubio.light.jacobians.replay import replay_steps
+from napari_gpubio.light.patterns import simulate_patterns_steps
+from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.run import simulate_each_steps, simulate_steps
+from napari_gpubio.light.source import all_sources
+from napari_gpubio.light.trajectories import trajectories_steps
+
+
+def mcx_case(options: argparse.Namespace) -> McxCase | None:
+    """The case of an MCX input file, or None where labels are given."""
+    if options.labels is None or options.labels.suffix.lower() not in MCX_SUFFIXES or options.resume is not None:
+        if options.srcid is not None:
+            raise InvalidInput("--srcid chooses a source of an MCX input file; leave it out here")
+        return None
+    if given := given_case(options):
+        raise InvalidInput(
+            f"{options.labels.name} is an MCX input file, which says what is simulated; leave {given[0]} out or change "
+            "the file"
+        )
+    case = read_mcx(options.labels, options.srcid)
+    case.check_output()
+    if (case.separately or case.patterns is not None) and wants_replay(options):
+        raise InvalidInput("--jacobian and --trajectories are of one run; choose one source with --srcid, or 0 for all")
+    if wants_replay(options) and not case.detectors:
+        raise InvalidInput("--jacobian and --trajectories are of detected photons; add Optode.Detector to the file")
+    for note in case.notes:
+        print(f"note: {note}", file=sys.stderr)
+    photons = case.settings.photons if options.photons is None else options.photons
+    return dataclasses.replace(case, settings=dataclasses.replace(case.settings, photons=photons))
+
+
+def simulate_case(options: argparse.Namespace, case: McxCase) -> tuple[LightResult, ...]:
+    """Run a case; Ctrl-C ends it with what was done. There is a result for each pattern, or separate source."""
+    with stop_at_interrupt() as stop:
+        how: dict[str, Any] = {"detectors": case.detectors, "device": options.device, "stop": stop}
+        if case.patterns is not None:
+            source = all_sources(case.source)[0]
+            steps = simulate_patterns_steps(case.domain, source, case.patterns, case.settings, **how)
+            return drive(steps, draw_progress).results
+        if case.separately:  # they share the photons out, as in MCX
+            photons = max(1, case.settings.photons // len(case.sources))
+            settings = dataclasses.replace(case.settings, photons=photons)
+            return drive(simulate_each_steps(case.domain, case.sources, settings, **how), draw_progress)
+        run = simulate_steps(case.domain, case.source, case.settings, **how)
+        return (drive(guided_steps(run, device=options.device), draw_progress),)
+
+
+def write_case(options: argparse.Namespace, case: McxCase, results: Sequence[LightResult], writing: Writing) -> bool:
+    """Write what MCX would, and return whether all of it is there: Ctrl-C may have stopped the replay.
+
+    What takes no replay is written even if that is stopped or fails.
+    """
+    replayed, complete = McxReplayed(), True
+    with writing.attempt():
+        replayed, complete = _replayed(options, case, results[0])
+    has_jacobians = replayed.jacobians is not None and replayed.jacobians.complete
+    if case.replays and not has_jacobians:
+        print("warning: without a whole replay there is no volume", file=sys.stderr)
+        case = dataclasses.replace(case, saves_volume=False)
+    with writing.attempt():
+        print(*write_mcx_output(Path(), case, results, replayed=replayed), sep="\n")
+    return complete
+
+
+def _replayed(options: argparse.Namespace, case: McxCase, result: LightResult) -> tuple[McxReplayed, bool]:
+    """Trace photons again, if the file asks for what takes that, and return whether that came to its end."""
+    jacobians, trajectories = None, None
+    with stop_at_interrupt() as stop:
+        if case.replays:
+            steps = replay_steps(
+                result, of=("mua", "mus") if case.output_type == "p" else ("mua",),
+                gates_ns=None if case.output_type == "r" else case.settings.time_gates_ns,
+                frequency_mhz=case.frequency_mhz if case.output_type == "r" else None,
+                detectors=sorted(set(result.detected.detector.tolist())) or None, device=options.device, stop=stop,
+            )  # fmt: skip
+            jacobians = drive(steps, draw_progress)
+        if case.trajectories and not stop.is_set():
+            # of a replay, those of detected photons; else those of the first photons
+            photons = None if case.replays else min(MOST_TRAJECTORIES, result.launched)
+            traced = trajectories_steps(
+                result, photons, most_photons=MOST_TRAJECTORIES, device=options.device, stop=stop
+            )  # fmt: skip
+            trajectories = drive(traced, draw_progress)
+        return McxReplayed(jacobians, trajectories), not stop.is_set()
