@@ -15,6 +15,7 @@ import numpy as np
 from common import Array, Report, argument_parser, header, line, result_path, table
 
 from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.kernels.bootstrap import cpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
@@ -24,7 +25,7 @@ from napari_gpubio.tracts.phantom.sample import brain_phantom
 from napari_gpubio.tracts.run import make_runs, trace_problem, track
 from napari_gpubio.tracts.seeds import ball, make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors.maps import fa_map, fractional_anisotropy
+from napari_gpubio.tracts.tensors.maps import fa_map
 from napari_gpubio.tracts.tensors.repair import repair_rows
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings

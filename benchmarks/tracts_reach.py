@@ -24,13 +24,14 @@ from tracts_accuracy import CEILING, capped
 
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts.io.dwi import read_mask
 from napari_gpubio.tracts.kernels.rays.problem import continued
 from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors.maps import fa_map, fractional_anisotropy
+from napari_gpubio.tracts.tensors.maps import fa_map
 
 Cell = dict[str, float]
 Tracer = Callable[[TensorField, Array], Tractogram]

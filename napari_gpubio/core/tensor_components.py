@@ -105,3 +105,11 @@ def positive_definite(tensors: Array) -> Mask:
     minor = xx * yy - xy * xy
     determinant = zz * minor - xx * yz * yz - yy * xz * xz + 2 * xy * xz * yz
     return np.asarray((xx > 0) & (minor > 0) & (determinant > 0))
+
+
+def fractional_anisotropy(eigenvalues: Array) -> Array:
+    """FA of eigenvalues of shape (..., 3), 0 to 1 (Basser and Pierpaoli 1996); 0 where all are zero."""
+    mean = eigenvalues.mean(axis=-1, keepdims=True)
+    spread = ((eigenvalues - mean) ** 2).sum(axis=-1)
+    size = (eigenvalues**2).sum(axis=-1)
+    return np.asarray(np.sqrt(1.5 * np.divide(spread, size, out=np.zeros_like(size), where=size > 0)).clip(0, 1))

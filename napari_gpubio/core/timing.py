@@ -1,5 +1,6 @@
 """Run times without compilation."""
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -17,8 +18,13 @@ def compile_seconds() -> float:
     Where several threads did so at once, such as one for each GPU, a second counts once. What is under way does not
     count yet.
     """
+    return _compiled_since(-math.inf)
+
+
+def _compiled_since(begun: float) -> float:
+    """Seconds of compilations that are over, as far as they were later than a time."""
     with _lock:
-        return sum(stop - start for start, stop in _over)
+        return sum(max(0.0, stop - max(start, begun)) for start, stop in _over)
 
 
 @contextmanager
@@ -64,9 +70,9 @@ class RunClock:
     """
 
     def __init__(self, already: float = 0.0) -> None:
-        self._already, self._begun, self._compiled = already, time.perf_counter(), compile_seconds()
+        self._already, self._begun = already, time.perf_counter()
 
     @property
     def seconds(self) -> float:
         """Seconds so far."""
-        return self._already + time.perf_counter() - self._begun - (compile_seconds() - self._compiled)
+        return self._already + time.perf_counter() - self._begun - _compiled_since(self._begun)

@@ -78,6 +78,14 @@ class FaceDetector:
 AnyDetector: TypeAlias = Detector | FaceDetector
 
 
+def detector_names(detectors: Sequence[AnyDetector]) -> tuple[str, ...]:
+    """Names of detectors; one without a name has its number, from D1, or that of its face."""
+    return tuple(
+        detector.name or (f"D{number}" if isinstance(detector, Detector) else f"face {detector.face}")
+        for number, detector in enumerate(detectors, 1)
+    )
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DetectedPhotons:
     """Detected photons, ordered by photon.
@@ -122,20 +130,21 @@ class DetectedPhotons:
         return len(self.photon)
 
     def of(self, detector: int) -> "DetectedPhotons":
-        """Return the photons of one detector."""
+        """Return the photons of one detector; where the list was full, of those launched until then."""
         chosen = self.detector == detector
         rows = {name: values[chosen] for name, values in vars(self).items() if isinstance(values, np.ndarray)}
-        return replace(self, **rows)
+        return replace(self, **rows, launched=self.listed_launched, dropped=0)
 
     @property
     def detected_weight(self) -> float:
         """Weight per launched photon."""
-        return float(self.weight.sum(dtype=np.float64)) / max(1, self.launched)
+        return float(self.weight.sum(dtype=np.float64)) / max(1, self.listed_launched)
 
     @property
     def listed_launched(self) -> int:
         """Photons of a complete run that the list stands for: where it was full, those up to the last one listed."""
-        return int(self.photon[-1]) + 1 if self.dropped and len(self.photon) else self.launched
+        is_full = self.dropped and len(self.photon)
+        return min(int(self.photon[-1]) + 1, self.launched) if is_full else self.launched
 
     def mean_path_mm(self) -> npt.NDArray[np.float64]:
         """Mean partial path length in each medium, weighted by the photons' weight, mm, shape (M,)."""
@@ -159,4 +168,4 @@ class DetectedPhotons:
         """Weight per launched photon and ns in each interval between edges (TPSF), shape (len(edges) - 1,)."""
         edges = np.asarray(edges_ns, np.float64)
         sums, _ = np.histogram(self.time_ns, edges, weights=self.weight.astype(np.float64))
-        return np.asarray(sums / np.diff(edges) / max(1, self.launched))
+        return np.asarray(sums / np.diff(edges) / max(1, self.listed_launched))

@@ -152,6 +152,11 @@ class Domain:
             raise InvalidInput(
                 "both mus_per_mm and mus_tensor_per_mm are given, and either says how much a voxel scatters; give one"
             )
+        if self.g is not None and self.mus_tensor_per_mm is not None:
+            raise InvalidInput(
+                "both g voxel by voxel and mus_tensor_per_mm are given, and tensors are made with the label's g; give "
+                "one of them"
+            )
         if self.phase_function is not None and self.mus_tensor_per_mm is not None:
             raise InvalidInput(
                 "both a phase function and mus_tensor_per_mm are given, and either says where light is scattered to; "
@@ -281,7 +286,7 @@ class Domain:
         Raises
         ------
         InvalidInput
-            If the shape does not fit, a tensor is not positive definite, or mu_s is given voxel by voxel too.
+            If the shape does not fit, a tensor is not positive definite, or mu_s or g is given voxel by voxel too.
         """
         other = copy.copy(self)  # with what it has cached
         object.__setattr__(other, "mus_tensor_per_mm", mus_tensor_per_mm)

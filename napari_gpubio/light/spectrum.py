@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.light.detectors import DetectedPhotons
+from napari_gpubio.light.detectors import DetectedPhotons, detector_names
 from napari_gpubio.light.layers.result import Estimates
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
@@ -29,7 +29,6 @@ from napari_gpubio.light.statistics import separation_mm
 
 Floats = npt.NDArray[np.float64]
 LEAST_EFFECTIVE = 100.0  # photons; with fewer the standard error itself is not known well
-LOST_SHARE = 0.1  # of the effective photons that another choice of the run's absorption may cost
 _ALIKE = 1e-6  # relative
 _PHOTONS_AT_ONCE = 1 << 14
 
@@ -110,7 +109,7 @@ def spectrum(
     ----------
     result
         A run with detectors. It should have the media of `spectrum_media`: the least absorption of every label, since
-        photons on long ways get lost where absorption is strong, and cannot be brought back.
+        photons on long paths get lost where absorption is strong, and cannot be brought back.
     media_by_wavelength
         The media at each wavelength (nm), one for every label of the run; see
         `napari_gpubio.light.tissue.media_at_wavelengths`.
@@ -145,7 +144,7 @@ def spectrum(
     effective, share = (np.array([part[name] for part in found]) for name in ("effective", "share"))
     with np.errstate(divide="ignore"):
         per_mm = np.where(separation > 0, 1.0 / separation, np.nan)[:, None]
-    names = tuple(detector.name or str(d + 1) for d, detector in enumerate(result.detectors))
+    names = detector_names(result.detectors)
     return DetectedSpectrum(
         wavelengths_nm=wavelengths,
         detectors=names,
@@ -180,7 +179,7 @@ def reweighted(result: LightResult, media: Sequence[Medium], *, keep_scattering:
         As `spectrum`.
     """
     change, detected = _change(result, media, keep_scattering=keep_scattering), result.detected
-    factors = _factors(detected, slice(None), [change])[:, 0]
+    factors = np.exp(_exponents(detected, slice(None), [change])[:, 0])
     return dataclasses.replace(
         detected, weight=(detected.weight * factors).astype(np.float32), launched=_launched(result)
     )
@@ -256,12 +255,13 @@ def _change(result: LightResult, media: Sequence[Medium], *, keep_scattering: bo
     mua = np.array([b.mua_per_mm - a.mua_per_mm for a, b in zip(old, new, strict=True)])
     if keep_scattering:
         return _Change(mua, np.zeros(len(old)), 0.0)
-    for name in ("g", "n"):
+    known = {"g": domain.g is None and domain.phase_function is None, "n": domain.n is None}  # by label
+    for name in (name for name, is_by_label in known.items() if is_by_label):
         for a, b in zip(old, new, strict=True):
             if not math.isclose(getattr(a, name), getattr(b, name), rel_tol=_ALIKE, abs_tol=_ALIKE):
                 raise InvalidInput(
                     f"label {a.label} has {name} = {getattr(b, name):g}{where} and {getattr(a, name):g} in the run, "
-                    "which sends photons other ways; run again, or take the run's by keep_scattering=True"
+                    "which sends photons along other paths; run again, or take the run's by keep_scattering=True"
                 )
     return _Change(
         mua, *_scattering(old, new, where, is_by_voxel=domain.mus_per_mm is not None or domain.is_anisotropic)
@@ -283,21 +283,33 @@ def _scattering(old: list[Medium], new: list[Medium], where: str, *, is_by_voxel
     ):
         listed = ", ".join(f"{a.label}: {a.mus_per_mm:g} to {b.mus_per_mm:g}" for a, b in zip(old, new, strict=True))
         raise InvalidInput(
-            f"scattering{where} differs from the run's by no one factor (mu_s of label {listed} /mm), and how often a "
-            "photon was scattered is known in all media together only; run again, or take the run's scattering by "
-            "keep_scattering=True"
+            f"scattering{where} does not differ from the run's by one common factor (mu_s of label {listed} /mm), and "
+            "how often a photon was scattered is known in all media together only; run again, or take the run's "
+            "scattering by keep_scattering=True"
         )
     return after - before, float(np.log(ratios[scatters][0]))
 
 
-def _factors(detected: DetectedPhotons, part: slice, changes: Sequence[_Change]) -> npt.NDArray[np.float32]:
-    """Factor of each photon's weight, shape (photons, changes); single precision is that of the paths."""
+def _exponents(detected: DetectedPhotons, part: slice, changes: Sequence[_Change]) -> npt.NDArray[np.float32]:
+    """Logarithm of the factor of each photon's weight, shape (photons, changes); single precision as the paths."""
     per_mm = np.array([change.mua + change.mus for change in changes])
     exponents = detected.path_mm[part] @ (-per_mm.T).astype(np.float32)
     logs = np.array([change.log_ratio for change in changes], np.float32)
     if logs.any():
         exponents += detected.scatterings[part].astype(np.float32)[:, None] * logs
-    return np.asarray(np.exp(exponents, out=exponents))
+    return np.asarray(exponents)
+
+
+def _parts_of(detected: DetectedPhotons) -> Iterator[slice]:
+    """Photons, so many at once that they fit a processor's cache."""
+    for first in range(0, len(detected), _PHOTONS_AT_ONCE):
+        yield slice(first, first + _PHOTONS_AT_ONCE)
+
+
+def _largest_exponents(detected: DetectedPhotons, changes: Sequence[_Change]) -> npt.NDArray[np.float32]:
+    """The largest of each change, shape (changes,): beside it, weights and their squares stay in single precision."""
+    largest = [_exponents(detected, part, changes).max(axis=0) for part in _parts_of(detected)]
+    return np.max(largest, axis=0) if largest else np.zeros(len(changes), np.float32)
 
 
 # -- sums over photons -------------------------------------------------------------------------------------------------
@@ -306,13 +318,15 @@ def _factors(detected: DetectedPhotons, part: slice, changes: Sequence[_Change])
 def _moments(detected: DetectedPhotons, changes: Sequence[_Change], launched: int) -> dict[str, Any]:
     """Estimates of one detector at each wavelength, from sums over its photons."""
     labels, wavelengths = len(detected.labels), len(changes)
-    middle = detected.mean_time_ns() if len(detected) else 0.0  # from which times count, against cancellation
+    # from which times and paths count, against cancellation
+    middle, middles = (detected.mean_time_ns(), detected.mean_path_mm()) if len(detected) else (0.0, np.zeros(labels))
+    largest = _largest_exponents(detected, changes)
     sums, squares = (np.zeros((wavelengths, 2 * labels + 7)) for _ in range(2))
     heaviest = np.zeros(wavelengths)
-    for first in range(0, len(detected), _PHOTONS_AT_ONCE):
-        part = slice(first, first + _PHOTONS_AT_ONCE)
-        weights = detected.weight[part, None] * _factors(detected, part, changes)
-        paths, t = detected.path_mm[part], (detected.time_ns[part] - middle).astype(np.float32)
+    for part in _parts_of(detected):
+        weights = detected.weight[part, None] * np.exp(_exponents(detected, part, changes) - largest)
+        t = (detected.time_ns[part] - middle).astype(np.float32)
+        paths = (detected.path_mm[part] - middles).astype(np.float32)
         total = paths.sum(axis=1)
         columns = np.column_stack([np.ones_like(t), paths, total, paths**2, total**2, t, t**2, t**3, t**4])
         sums += weights.T @ columns
@@ -332,8 +346,9 @@ def _moments(detected: DetectedPhotons, changes: Sequence[_Change], launched: in
     (time_ns, time_error), sd = times
     of_launched = weight / max(1, launched)
     variance = np.maximum(0.0, weight2 / max(1, launched) - of_launched**2)
+    scale, mean = np.exp(largest.astype(np.float64)), mean + np.append(middles, middles.sum())
     return {
-        "weight": (of_launched, np.sqrt(variance / max(1, launched - 1))),
+        "weight": (of_launched * scale, np.sqrt(variance / max(1, launched - 1)) * scale),
         "path_mm": (mean[:, :labels], errors[:, :labels]),
         "total_path_mm": (mean[:, labels], errors[:, labels]),
         "time_ns": (time_ns + middle, time_error),
@@ -372,8 +387,9 @@ def _warnings(
         worst = int(counts.argmin())
         if counts[worst] < LEAST_EFFECTIVE:
             yield (
-                f"What detector {name} detects at {wavelengths[worst]:g} nm is worth {short_number(counts[worst], 2)} "
-                f"photons, less than {LEAST_EFFECTIVE:g}: its standard errors are not certain. Trace more photons."
+                f"What detector {name} detects at {wavelengths[worst]:g} nm has an effective sample size of "
+                f"{short_number(counts[worst], 2)} photons, less than {LEAST_EFFECTIVE:g}: its standard errors are "
+                "unreliable. Trace more photons."
             )
     old = {label: result.domain.medium(label) for label in result.detected.labels}
     for wavelength, media in media_by_wavelength.items():
@@ -382,7 +398,7 @@ def _warnings(
             label, had = lower[0].label, old[lower[0].label].mua_per_mm
             yield (
                 f"The run absorbs more than some wavelengths do (label {label}: {had:g} /mm, {lower[0].mua_per_mm:g} "
-                f"at {wavelength:g} nm), so few photons stand for long ways. Run with the media of spectrum_media."
+                f"at {wavelength:g} nm), so few photons stand for long paths. Run with the media of spectrum_media."
             )
             break
     if keep_scattering and (most := _most_scattering(old, media_by_wavelength)) > _ALIKE:

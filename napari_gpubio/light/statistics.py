@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector
+from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector, detector_names
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import UNITS, Estimate, LightResult
 from napari_gpubio.light.source import Source
@@ -127,7 +127,7 @@ def _of_detector(result: LightResult, index: int) -> DetectorNumbers:
     paths = _weighted_means(detected.weight, detected.path_mm)
     total = _weighted_means(detected.weight, detected.path_mm.sum(axis=1, dtype=np.float64)[:, None])[0]
     return DetectorNumbers(
-        name=detector.name or (str(index + 1) if isinstance(detector, Detector) else f"face {detector.face}"),
+        name=detector_names(result.detectors)[index],
         photons=len(detected),
         weight=_detected_weight(detected),
         total_path_mm=total,
@@ -140,7 +140,7 @@ def _of_detector(result: LightResult, index: int) -> DetectorNumbers:
 
 def _detected_weight(detected: DetectedPhotons) -> Estimate:
     """Mean over all launched photons; one that was not detected weighs 0."""
-    weight, launched = detected.weight.astype(np.float64), max(1, detected.launched)
+    weight, launched = detected.weight.astype(np.float64), max(1, detected.listed_launched)
     mean = weight.sum() / launched
     variance = max(0.0, float(weight @ weight) / launched - mean**2)
     return Estimate(float(mean), math.sqrt(variance / max(1, launched - 1)))
@@ -182,7 +182,7 @@ def time_spread(detected: DetectedPhotons) -> TimeSpread:
     slack = max(0.0, bins * SHORTEST_NS - (last - first)) / 2
     edges = np.linspace(first - slack, np.nextafter(last + slack, np.inf), bins + 1)
     squares, _ = np.histogram(detected.time_ns, edges, weights=detected.weight.astype(np.float64) ** 2)
-    error = np.sqrt(squares) / np.diff(edges) / max(1, detected.launched)
+    error = np.sqrt(squares) / np.diff(edges) / max(1, detected.listed_launched)
     return TimeSpread((edges[:-1] + edges[1:]) / 2, detected.time_point_spread(edges), error)
 
 

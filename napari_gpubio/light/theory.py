@@ -100,23 +100,24 @@ def penetration_depth_mm(medium: Medium) -> float:
 # -- the surface ------------------------------------------------------------------------------------------------------
 
 
-def fresnel_reflection(cosine: float, n: float, outside_n: float = 1.0) -> float:
+def fresnel_reflection(cosine: npt.ArrayLike, n: float, outside_n: float = 1.0) -> npt.NDArray[np.float64]:
     """Share of unpolarized light that a surface reflects back into the medium it comes from (Fresnel).
 
     Parameters
     ----------
     cosine
-        Of the angle of incidence, 0 to 1.
+        Of the angle of incidence, 0 to 1, of any shape, which is that of the result.
     n, outside_n
         Refractive index of that medium and of the one beyond.
     """
-    sine_beyond = n / outside_n * np.sqrt(1.0 - cosine**2)
-    if sine_beyond >= 1.0:
-        return 1.0
-    beyond = np.sqrt(1.0 - sine_beyond**2)
-    across = (n * cosine - outside_n * beyond) / (n * cosine + outside_n * beyond)
-    along = (n * beyond - outside_n * cosine) / (n * beyond + outside_n * cosine)
-    return float((across**2 + along**2) / 2.0)
+    ahead = np.asarray(cosine, np.float64)
+    if n == outside_n:
+        return np.zeros_like(ahead)
+    squared = 1.0 - (1.0 - ahead**2) * (n / outside_n) ** 2
+    beyond = np.sqrt(np.maximum(squared, 0.0))
+    across = (n * ahead - outside_n * beyond) / (n * ahead + outside_n * beyond)
+    along = (n * beyond - outside_n * ahead) / (n * beyond + outside_n * ahead)
+    return np.where(squared > 0.0, (across**2 + along**2) / 2.0, 1.0)
 
 
 def effective_reflection(n: float, outside_n: float = 1.0) -> float:
@@ -300,7 +301,7 @@ def _internal_reflection(n: float, outside_n: float) -> _Internal:
 
     def moment(power: int) -> float:
         def weighted(cosine: float) -> float:
-            return (power + 1) * cosine**power * fresnel_reflection(cosine, n, outside_n)
+            return float((power + 1) * cosine**power * fresnel_reflection(cosine, n, outside_n))
 
         return critical ** (power + 1) + quad(weighted, critical, 1.0)[0]  # total reflection below the critical cosine
 

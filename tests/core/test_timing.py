@@ -63,6 +63,17 @@ def test_a_second_in_which_several_threads_compile_counts_once(at):
     assert clock.seconds == 3.0
 
 
+def test_what_was_compiled_before_a_clock_was_made_is_not_taken_off_it(at):
+    begin_compiling()
+    at(10.0)
+    clock = RunClock()
+    at(11.0)
+    end_compiling()
+    at(13.0)
+    assert compile_seconds() == 11.0
+    assert clock.seconds == 2.0
+
+
 def test_a_thread_that_compiles_after_another_counts_too(at):
 
     def compile_from(start, stop):
@@ -121,8 +132,8 @@ def test_the_length_of_chunks_does_not_depend_on_compilation(at):
     class Run:
         device = CPU
 
-        def __init__(self, minutes):
-            self._minutes, self._now = minutes, 0.0
+        def __init__(self, minutes, now):
+            self._minutes, self._now = minutes, now
 
         def bytes_per_item(self):
             return 1
@@ -137,11 +148,11 @@ def test_the_length_of_chunks_does_not_depend_on_compilation(at):
             self._now += seconds
             at(self._now)
 
-    def chunks_of(minutes):
-        at(0.0)
-        return list(chunks.advance_in_chunks([Run(minutes)], 5000, first_chunk=10))
+    def chunks_of(minutes, now):
+        at(now)
+        return list(chunks.advance_in_chunks([Run(minutes, now)], 5000, first_chunk=10))
 
-    assert chunks_of(1.0) == pytest.approx(chunks_of(0.0), rel=0.02)  # but for the rounding of seconds
+    assert chunks_of(1.0, 0.0) == pytest.approx(chunks_of(0.0, 1000.0), rel=0.02)  # but for the rounding of seconds
 
 
 _TWICE = """

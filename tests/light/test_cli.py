@@ -364,7 +364,7 @@ def test_wavelengths_that_lack_something_are_refused(head_files, arguments, word
         (("--resume", "r.npz", "--seed", "9"), "leave --seed out"),
         (("--resume", "r.npz", "--detector", "0", "0", "1", "2"), "leave --detector out"),
         ((*AT_PLACE, "--out", "head.nii.gz"), "are the same file"),
-        ((*AT_PLACE, "--result", "a.npz", "--detector", "0", "0", "1", "2", "--trajectories", "a.npz"), "the same file"),
+        ((*AT_PLACE, *DETECTOR, "--result", "a.npz", "--trajectories", "a.npz"), "the same file"),
         (("head.nii.gz", "--properties", "head.json", *PLACE, "--out", "head.nii"), "JSON file of --out"),
         (("head.nii.gz", *PLACE, *SPECTRUM, "--tissue", "1", "a", "--tissue", "1", "b", *DETECTOR), "label 1 twice"),
     ],

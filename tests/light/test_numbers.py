@@ -222,7 +222,7 @@ def test_detector_numbers_by_hand(result):
         [1.0, 0.5, 0.25], [[10, 20], [30, 20], [4, 6]], time_ns=[0.1, 0.3, 9.0], detector=[0, 0, 1]
     )
     first, second, empty = detector_numbers(with_detected(result, photons, 3.0, 20.0, 30.0))
-    assert (first.name, first.photons, first.separation_mm) == ("1", 2, 3.0)
+    assert (first.name, first.photons, first.separation_mm) == ("D1", 2, 3.0)
     assert first.weight.value == pytest.approx(1.5 / 1000)
     assert first.path_mm[1].value == pytest.approx((10 + 15) / 1.5)
     assert first.path_mm[2].value == pytest.approx(20.0)

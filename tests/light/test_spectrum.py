@@ -9,7 +9,7 @@ import pytest
 from napari_gpubio import light
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light import tissue
-from napari_gpubio.light.statistics import detector_numbers
+from napari_gpubio.light.statistics import detector_numbers, time_spread
 from tests.light.voxel_samples import check_z, make_domain
 
 LABELS = np.ones((20, 20, 12), np.uint8)
@@ -76,6 +76,34 @@ def test_sums_are_those_of_the_weights_written_out():
     assert photons.time_point_spread([0, 10]).sum() * 10 == pytest.approx(found.weight.value[1, 0], rel=1e-5)
 
 
+def test_weights_that_single_precision_cannot_square_have_errors():
+    """Absorption that leaves 1e-40 of the light: each photon's weight is known, not only the largest."""
+    other = tuple(dataclasses.replace(medium, mua_per_mm=medium.mua_per_mm + 16.0) for medium in media())
+    found, old = light.spectrum(run(), {1.0: other}), run().detected.of(1)
+    w = old.weight * np.exp(-16.0 * old.path_mm.sum(axis=1, dtype=np.float64))
+    assert w.max() < 1e-30
+    assert found.weight.value[1, 0] == pytest.approx(w.sum() / old.launched, rel=1e-3)
+    assert found.weight.error[1, 0] == pytest.approx(np.sqrt(w @ w) / old.launched, rel=1e-3)
+    assert found.effective_photons[1, 0] == pytest.approx(w.sum() ** 2 / (w @ w), rel=1e-3)
+
+
+def test_two_tables_of_a_result_agree_where_the_list_was_full():
+    full = run(max_detected=400)
+    found = light.spectrum(full, {1.0: media()})
+    for d, numbers in enumerate(detector_numbers(full)):
+        assert numbers.weight.value == pytest.approx(found.weight.value[d, 0], rel=1e-5)
+        spread = time_spread(full.detected.of(d))
+        width = np.diff(spread.time_ns)[0]
+        assert spread.weight.sum() * width == pytest.approx(numbers.weight.value, rel=1e-5)
+
+
+def test_g_and_n_of_the_run_count_where_they_are_not_those_of_labels():
+    table = light.TabulatedPhaseFunction(cosines=np.linspace(-0.6, 1.0, 101))
+    domain = make_domain(LABELS, *media(), phase_function=table)
+    result = light.simulate(domain, SOURCE, light.LightSettings(photons=500), detectors=DETECTORS, device="cpu")
+    assert light.spectrum(result, {1.0: domain.media}).weight.value[1, 0] > 0
+
+
 def test_the_least_absorption_is_what_to_run_with():
     by_wavelength = {
         800.0: (media(2.0)[0], media(1.0)[1]),
@@ -127,8 +155,8 @@ def test_presets_at_wavelengths_and_rows_for_a_table():
         (media()[:1], "there is no medium for label 2 at 650 nm; give one"),
         (media(g=0.6), "label 1 has g = 0.6 at 650 nm and 0.5 in the run"),
         (media(n=1.4), "label 1 has n = 1.4 at 650 nm and 1.37 in the run"),
-        ((media()[0], media(1, 1.1)[1]), r"by no one factor \(mu_s of label 1: 2 to 2, 2: 4 to 4.4 /mm\)"),
-        (media(1, 0), "by no one factor"),
+        ((media()[0], media(1, 1.1)[1]), r"by one common factor \(mu_s of label 1: 2 to 2, 2: 4 to 4.4 /mm\)"),
+        (media(1, 0), "by one common factor"),
     ],
 )
 def test_what_path_lengths_cannot_tell_is_refused(changed, words):

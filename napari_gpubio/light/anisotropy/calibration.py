@@ -16,7 +16,14 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.space import apply_affine, checked_affine, same_grid
-from napari_gpubio.core.tensor_components import axes_of, components, matrices, positive_definite, rotate_tensors
+from napari_gpubio.core.tensor_components import (
+    axes_of,
+    components,
+    fractional_anisotropy,
+    matrices,
+    positive_definite,
+    rotate_tensors,
+)
 from napari_gpubio.light.anisotropy.theory import uniaxial_diffusion_mm, uniaxial_scattering_per_mm
 from napari_gpubio.light.model import OUTSIDE, Domain, Medium
 from napari_gpubio.light.scattering_tensors import FREE, MIXTURE, NOT_RECIPROCAL, PRODUCT, check_model
@@ -144,7 +151,9 @@ def with_fibers(
     """
     chosen = _checked_labels(domain, labels)
     fibers = fiber_map(domain, tensors, affine, axes=axes, labels=chosen if labels is not None else None)
-    return with_fiber_map(domain, fibers, labels=labels, calibration=calibration, model=model)
+    return with_fiber_map(
+        domain, fibers, labels=chosen if labels is not None else None, calibration=calibration, model=model
+    )  # fmt: skip
 
 
 def fiber_map(
@@ -165,8 +174,8 @@ def fiber_map(
         As of `with_fibers`.
     """
     own = checked_affine(affine)
-    given, present = _checked_tensors(tensors, axes, own)
     tissue = domain.labels != OUTSIDE if labels is None else np.isin(domain.labels, list(labels))
+    given, present = _checked_tensors(tensors, axes, own, tissue, domain.affine)
     direction, fa = np.zeros((*domain.shape, 3), np.float32), np.zeros(domain.shape, np.float32)
     if same_grid(given.shape, own, domain.shape, domain.affine):
         voxels = np.flatnonzero(tissue & present)
@@ -186,7 +195,7 @@ def fiber_map(
     for first in range(0, len(voxels), _PIECE):
         part = slice(first, first + _PIECE)
         eigenvalues, vectors = np.linalg.eigh(matrices(values[part]))
-        fa.reshape(-1)[voxels[part]] = _fractional_anisotropy(np.exp(eigenvalues) if is_log else eigenvalues)
+        fa.reshape(-1)[voxels[part]] = fractional_anisotropy(np.exp(eigenvalues) if is_log else eigenvalues)
         direction.reshape(-1, 3)[voxels[part]] = vectors[:, :, 2]
     return FiberMap(direction, fa)
 
@@ -215,9 +224,16 @@ def with_fiber_map(
     if fibers.fa.shape != domain.shape:
         raise InvalidInput(f"the fibers have shape {fibers.fa.shape} and the labels {domain.shape}; make them the same")
     chosen, calibration = _checked_labels(domain, labels), calibration or FiberCalibration()
+    if domain.is_anisotropic and domain.scattering_model != model:
+        raise InvalidInput(
+            f"the domain has tensors of the model {domain.scattering_model!r} already, and {model!r} is chosen; choose "
+            "the same, or take them out with Domain.with_tensors(None)"
+        )
     coherence = np.minimum(1.0, fibers.fa / np.float32(calibration.full_fa))
-    tensors = np.zeros((*domain.shape, 6), np.float32)
+    before = domain.mus_tensor_per_mm
+    tensors = np.zeros((*domain.shape, 6), np.float32) if before is None else before.copy()
     for label in chosen:
+        tensors[domain.labels == label] = 0.0
         medium = domain.medium(label)
         if medium.musp_per_mm > 0:
             voxels = np.nonzero((domain.labels == label) & (coherence > _LEAST))
@@ -245,9 +261,17 @@ def _checked_labels(domain: Domain, labels: Iterable[int] | None) -> Sequence[in
 
 
 def _checked_tensors(
-    tensors: Array, axes: str, affine: npt.NDArray[np.float64]
+    tensors: Array,
+    axes: str,
+    affine: npt.NDArray[np.float64],
+    tissue: npt.NDArray[np.bool_],
+    tissue_affine: npt.NDArray[np.float64],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Six components in world axes, zeros where there is no tensor, and where there is one."""
+    """Six components in world axes, zeros where there is no tensor, and where there is one.
+
+    One that is not positive definite is refused in the tissue, and counts as none elsewhere: fits have them at the rim
+    of the head.
+    """
     given = np.array(tensors, np.float64)
     if given.ndim == 5 and given.shape[3:] == (3, 3):
         given = components((given + given.swapaxes(3, 4)) / 2)
@@ -260,9 +284,27 @@ def _checked_tensors(
         raise InvalidInput(f"axes is {axes!r}; choose 'world', 'voxel' or 'fsl'")
     present = np.isfinite(given).all(axis=3) & (given != 0).any(axis=3)
     given[~present] = 0.0
-    if not (positive := positive_definite(given) | ~present).all():
-        _refuse_negative(given, present, ~positive)
+    wrong = present & ~positive_definite(given)
+    if (inside := _lies_in(wrong, affine, tissue, tissue_affine)).any():
+        _refuse_negative(given, present, inside)
+    given[wrong], present[wrong] = 0.0, False
     return rotate_tensors(given, axes_of(axes, affine)), present
+
+
+def _lies_in(
+    chosen: npt.NDArray[np.bool_],
+    affine: npt.NDArray[np.float64],
+    tissue: npt.NDArray[np.bool_],
+    tissue_affine: npt.NDArray[np.float64],
+) -> npt.NDArray[np.bool_]:
+    """Those of some voxels whose centers lie in the tissue, which may have another grid."""
+    voxels = np.argwhere(chosen)
+    places = np.rint(apply_affine(np.linalg.inv(tissue_affine) @ affine, voxels)).astype(np.int64)
+    inside = np.flatnonzero(((places >= 0) & (places < tissue.shape)).all(axis=1))
+    inside = inside[tissue[tuple(places[inside].T)]]
+    found = np.zeros(chosen.shape, np.bool_)
+    found[tuple(voxels[inside].T)] = True
+    return found
 
 
 def _refuse_negative(tensors: Array, present: npt.NDArray[np.bool_], wrong: npt.NDArray[np.bool_]) -> None:
@@ -304,18 +346,14 @@ def _interpolated(
     for first in range(0, len(tissue), _PIECE):
         some = tissue[first : first + _PIECE]
         places = apply_affine(to_tensors, np.stack(np.unravel_index(some, domain.shape), -1)).T
-        weight = map_coordinates(present.astype(np.float64), places, order=1, mode="constant")
+        weight = map_coordinates(present.astype(np.float64), places, order=1, mode="grid-constant")
         held = weight >= _NEAREST
         voxels.append(some[held])
-        columns = [map_coordinates(logarithms[..., i], places[:, held], order=1, mode="constant") for i in range(6)]
+        columns = [
+            map_coordinates(logarithms[..., i], places[:, held], order=1, mode="grid-constant") for i in range(6)
+        ]
         values.append(np.stack(columns, -1) / weight[held][:, None])
     return np.concatenate(voxels), np.concatenate(values)
-
-
-def _fractional_anisotropy(eigenvalues: Array) -> Array:
-    """FA = sqrt(3 / 2) |lambda - mean| / |lambda|, eigenvalues in the last axis."""
-    spread = np.linalg.norm(eigenvalues - eigenvalues.mean(axis=-1, keepdims=True), axis=-1)
-    return np.sqrt(1.5) * spread / np.linalg.norm(eigenvalues, axis=-1)
 
 
 def _tensors(direction: Array, coherence: Array, medium: Medium, calibration: FiberCalibration, model: str) -> Array:
@@ -359,12 +397,17 @@ def _note(
     count = 0 if domain.mus_tensor_per_mm is None else np.count_nonzero(domain.mus_tensor_per_mm[..., 0])
     where = "" if labels is None else f" of label {', '.join(map(str, chosen))}"
     kept = ", scaled to each label's mean diffusion coefficient" if calibration.keep_mean else ""
-    unknown = "; no wavelength is given there" if calibration.source == _SOURCE else ""
+    published = FiberCalibration()
+    own = calibration.source != _SOURCE or (calibration.musp_across_per_mm, calibration.musp_along_per_mm) == (
+        published.musp_across_per_mm, published.musp_along_per_mm,
+    )  # fmt: skip
+    source = calibration.source if own else "given by the user"
+    unknown = "; no wavelength is given there" if source == _SOURCE else ""
     warned = f"; {NOT_RECIPROCAL}" if model == FREE else ""
     return (
         f"Scattering follows the fibers in {count:,} voxels{where}: model {model!r}, reduced scattering "
         f"{calibration.musp_across_per_mm:g} 1/mm across and {calibration.musp_along_per_mm:g} 1/mm along coherent "
-        f"fibers (FA {calibration.full_fa:g} and more; {calibration.source}{unknown}){kept}{warned}."
+        f"fibers (FA {calibration.full_fa:g} and more; {source}{unknown}){kept}{warned}."
     )
 
 

@@ -25,7 +25,7 @@ from numpy.polynomial import legendre
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.scattering_tensors import FREE, MIXTURE, PRODUCT, check_model
-from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS
+from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS, fresnel_reflection
 
 Floats = npt.NDArray[np.float64]
 _NODES, _DEGREES, _IMAGES = 240, 40, 60
@@ -149,7 +149,7 @@ def uniaxial_scattering_per_mm(
     if missed(-most) * missed(most) > 0:
         raise InvalidInput(
             f"no tensor makes light scatter {musp_across_per_mm:g} across and {musp_along_per_mm:g} along fibers under "
-            f"the model {model!r}; give coefficients that are closer to each other, or the model 'product'"
+            f"the model {model!r}; give coefficients that are closer to each other"
         )
     ratio = float(np.exp(brentq(missed, -most, most, xtol=1e-12)))
     across = float(uniaxial_diffusion_mm(1.0, ratio, model, g)[0]) * 3 * musp_across_per_mm
@@ -159,9 +159,7 @@ def uniaxial_scattering_per_mm(
 # -- a slab -----------------------------------------------------------------------------------------------------------
 
 
-def extrapolated_boundary_mm(
-    tensor_per_mm: npt.ArrayLike, n: float, outside_n: float = 1.0, model: str = FREE
-) -> float:
+def anisotropic_boundary_mm(tensor_per_mm: npt.ArrayLike, n: float, outside_n: float = 1.0, model: str = FREE) -> float:
     """How far outside a surface across z the fluence is set to zero, mm, for g = 0 [1]_.
 
     ``(C + Y) / (B - X)``: half-sphere means of ``z^2 L / mu`` (C) and ``z L`` (B), and the same times the Fresnel
@@ -184,7 +182,7 @@ def extrapolated_boundary_mm(
     mu = np.einsum("iab,ij,jab->ab", s, matrix, s)
     radiance = 1 / mu if model == FREE else np.ones_like(mu)
     first, second = weights * z * radiance.mean(axis=1), weights * z**2 * (radiance / mu).mean(axis=1)
-    reflected = _fresnel(z, n, outside_n)
+    reflected = fresnel_reflection(z, n, outside_n)
     return float((second * (1 + reflected)).sum() / (first * (1 - reflected)).sum())
 
 
@@ -221,7 +219,7 @@ def slab_light(
     if not mua_per_mm > 0:
         raise InvalidInput(f"the absorption is {mua_per_mm:g} 1/mm; this theory needs some: give more than 0")
     diffusion = float(diffusion_tensor_mm(tensor_per_mm, model)[2, 2])
-    beyond = extrapolated_boundary_mm(tensor_per_mm, n, outside_n, model)
+    beyond = anisotropic_boundary_mm(tensor_per_mm, n, outside_n, model)
     decay = np.sqrt(mua_per_mm / diffusion)
     period = 2 * np.arange(-_IMAGES, _IMAGES + 1) * (length_mm + 2 * beyond)
 
@@ -242,6 +240,8 @@ def slab_light(
 
 def _checked(model: str, g: float) -> str:
     check_model(model)
+    if not -1.0 < g < 1.0:
+        raise InvalidInput(f"g is {g:g}; light that is scattered straight on or back does not diffuse: give -1 < g < 1")
     if model == MIXTURE and g != 0:
         raise InvalidInput(f"there is no diffusion theory for the model 'mixture' with g = {g:g}; it holds for g = 0")
     return model
@@ -317,14 +317,3 @@ def _uniaxial_by_degrees(mu: Floats, g: float) -> tuple[Floats, Floats]:
         across += (2 * degree + 1) / (2 * degree * (degree + 1)) * beside**2 / (1 - g**degree)
     whole = (weights / mu).sum(axis=-1)
     return across / whole, along / whole
-
-
-def _fresnel(cosine: Floats, n: float, outside_n: float) -> Floats:
-    """Reflection from within of unpolarized light."""
-    if n == outside_n:
-        return np.zeros_like(cosine)
-    squared = 1 - (1 - cosine**2) * (n / outside_n) ** 2
-    beyond = np.sqrt(np.maximum(squared, 0))
-    across = (n * cosine - outside_n * beyond) / (n * cosine + outside_n * beyond)
-    along = (n * beyond - outside_n * cosine) / (n * beyond + outside_n * cosine)
-    return np.where(squared > 0, (across**2 + along**2) / 2, 1.0)

@@ -11,10 +11,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import sidecar_path
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.arguments import MCX_SUFFIXES, has_detectors
+from napari_gpubio.light.detectors import detector_names
 from napari_gpubio.light.io.jacobians import save_jacobians, write_jacobian
 from napari_gpubio.light.io.trajectories import save_trajectories
 from napari_gpubio.light.jacobians.model import COEFFICIENTS, Jacobian, Jacobians
-from napari_gpubio.light.jacobians.replay import check_request, detector_names, replay_steps
+from napari_gpubio.light.jacobians.replay import check_request, replay_steps
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.trajectories import trajectories_steps
 
@@ -67,7 +68,7 @@ def run_replay(options: argparse.Namespace, result: LightResult, writing: Writin
     """
     reached = sorted(set(result.detected.detector.tolist()))
     if options.jacobian is not None and 0 < len(reached) < len(result.detectors):
-        names = [name for number, name in enumerate(detector_names(result)) if number not in reached]
+        names = [name for number, name in enumerate(detector_names(result.detectors)) if number not in reached]
         print(f"warning: no photon has reached {', '.join(names)}, so there is no Jacobian of it", file=sys.stderr)
     with stop_at_interrupt() as stop:
         if options.jacobian is not None:

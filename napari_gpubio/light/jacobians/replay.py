@@ -35,7 +35,7 @@ from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.light.batches import FIRST_CHUNK, check_memory
-from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector
+from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector, detector_names
 from napari_gpubio.light.jacobians.model import COEFFICIENTS, Channel, Jacobian, Jacobians, error_of_groups
 from napari_gpubio.light.kernels.replay.measurements import Arrivals, Measurement, measurements
 from napari_gpubio.light.kernels.replay.problem import DetectorPart, ReplayProblem
@@ -308,7 +308,7 @@ def detectors_of(result: LightResult, wanted: Sequence[int | str] | None) -> tup
     InvalidInput
         If there is no such detector, or one is named twice.
     """
-    names = detector_names(result)
+    names = detector_names(result.detectors)
     if wanted is None:
         return tuple(range(len(names)))
     found = []
@@ -320,11 +320,6 @@ def detectors_of(result: LightResult, wanted: Sequence[int | str] | None) -> tup
     if not found or len(set(found)) < len(found):
         raise InvalidInput(f"detectors is {list(wanted)}; give each detector once, or None for all of them")
     return tuple(found)
-
-
-def detector_names(result: LightResult) -> tuple[str, ...]:
-    """Names of detectors; one without a name has its number, from D1."""
-    return tuple(detector.name or f"D{number}" for number, detector in enumerate(result.detectors, 1))
 
 
 def check_request(of: Sequence[str], gates_ns: Sequence[float] | None, frequency_mhz: float | None) -> None:
@@ -342,7 +337,7 @@ def check_request(of: Sequence[str], gates_ns: Sequence[float] | None, frequency
 
 
 def _check_detected(result: LightResult, wanted: Sequence[int], arrivals: Arrivals) -> None:
-    names, counts = detector_names(result), np.diff(arrivals.starts)
+    names, counts = detector_names(result.detectors), np.diff(arrivals.starts)
     weights = [arrivals.weight[arrivals.of(d)].sum() for d in range(len(wanted))]
     empty = [names[d] for d, count, weight in zip(wanted, counts, weights, strict=True) if not (count and weight > 0)]
     if not empty:
@@ -365,7 +360,7 @@ def _assembled(
     notes: tuple[str, ...],
     parameters: dict[str, Any],
 ) -> Jacobians:
-    finished, names, sources = sorted(done), detector_names(result), result.sources
+    finished, names, sources = sorted(done), detector_names(result.detectors), result.sources
     parts, unknown = [], ""
     for m, measurement in enumerate(problem.measurements):
         for coefficient in of:

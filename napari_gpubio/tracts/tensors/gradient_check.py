@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, fsl_axes, rotation_of, voxel_sizes_mm
+from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
-from napari_gpubio.tracts.tensors.maps import fractional_anisotropy
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]

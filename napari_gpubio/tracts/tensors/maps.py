@@ -8,17 +8,10 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts.model import TensorField
 
 Array = npt.NDArray[Any]
-
-
-def fractional_anisotropy(eigenvalues: Array) -> Array:
-    """FA of eigenvalues of shape (..., 3), 0 to 1 (Basser and Pierpaoli 1996); 0 where all are zero."""
-    mean = eigenvalues.mean(axis=-1, keepdims=True)
-    spread = ((eigenvalues - mean) ** 2).sum(axis=-1)
-    size = (eigenvalues**2).sum(axis=-1)
-    return np.asarray(np.sqrt(1.5 * np.divide(spread, size, out=np.zeros_like(size), where=size > 0)).clip(0, 1))
 
 
 def fa_map(field: TensorField) -> Array:

@@ -113,6 +113,58 @@ def test_full_matrices_and_six_components_are_the_same():
     np.testing.assert_array_equal(a, b)
 
 
+def test_a_second_call_keeps_the_tensors_of_the_first():
+    domain = brain()
+    both = with_fibers(
+        with_fibers(domain, diffusion(), domain.affine, labels=[1]), diffusion(), domain.affine, labels=[2]
+    )
+    there = both.mus_tensor_per_mm[..., 0] > 0
+    np.testing.assert_array_equal(there, domain.labels > 0)
+    with pytest.raises(InvalidInput, match="'product' already"):
+        with_fibers(both, diffusion(), domain.affine, model="free")
+
+
+def test_labels_may_come_from_an_iterator():
+    domain = brain()
+    fibrous = with_fibers(domain, diffusion(), domain.affine, labels=iter([2]))
+    np.testing.assert_array_equal(fibrous.mus_tensor_per_mm[..., 0] > 0, domain.labels == 2)
+
+
+@pytest.mark.parametrize("shift_mm", [0.0, 0.2])
+def test_bad_tensors_count_as_none_outside_the_tissue(shift_mm):
+    """Fits have them at the rim of the head."""
+    domain, tensors = brain(), diffusion()
+    tensors[0, 0, 0, :3] = -1e-3
+    affine = domain.affine.copy()
+    affine[:3, 3] += shift_mm
+    fibrous = with_fibers(domain, tensors, affine, labels=[2])
+    assert np.count_nonzero(fibrous.mus_tensor_per_mm[..., 0]) == 36
+    with pytest.raises(InvalidInput, match="1 of 336 diffusion tensors are not positive definite"):
+        with_fibers(domain, tensors, affine)
+
+
+def test_the_outermost_voxels_are_interpolated_where_most_of_their_neighbors_have_tensors():
+    domain = make_domain(np.ones((4, 4, 4), np.uint8), GRAY)
+    coarse = np.array(domain.affine)
+    coarse[:3, :3] *= 2
+    coarse[:3, 3] += 0.5 * domain.affine[:3, :3].sum(axis=1)
+    fibrous = with_fibers(domain, diffusion(shape=(2, 2, 2)), coarse)
+    assert fibrous.mus_tensor_per_mm[1, 1, 1, 0] > 0
+    assert fibrous.mus_tensor_per_mm[0, 1, 1, 0] > 0
+
+
+def test_coefficients_of_ones_own_are_not_called_published():
+    domain = brain()
+    own = with_fibers(domain, diffusion(), domain.affine, calibration=FiberCalibration(musp_across_per_mm=5.0))
+    assert "given by the user" in own.notes[-1]
+
+
+def test_g_voxel_by_voxel_and_tensors_are_refused_together():
+    domain = brain(g=np.full(SHAPE, 0.9, np.float32))
+    with pytest.raises(InvalidInput, match="g voxel by voxel"):
+        with_fibers(domain, diffusion(), domain.affine)
+
+
 def test_voxels_without_fibers_scatter_by_their_label():
     domain, tensors = brain(), diffusion()
     tensors[:3] = diffusion(along=1e-3, across=1e-3)[:3]
@@ -280,7 +332,7 @@ def test_photons_along_fibers_are_replayed_and_tell_of_absorption_only(fibrous):
     along = fibrous.mus_tensor_per_mm[..., 0] > 0
     assert np.isnan(found.of("mus").values[0][along]).all()
     media = [dataclasses.replace(medium, mus_per_mm=1.1 * medium.mus_per_mm) for medium in fibrous.media]
-    with pytest.raises(InvalidInput, match="no one factor"):
+    with pytest.raises(InvalidInput, match="one common factor"):
         reweighted(result, media)
 
 

@@ -5,16 +5,15 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.anisotropy.theory import (
+    anisotropic_boundary_mm,
     diffusion_tensor_mm,
-    extrapolated_boundary_mm,
     slab_light,
     uniaxial_closed_mm,
     uniaxial_diffusion_mm,
     uniaxial_scattering_per_mm,
 )
 from napari_gpubio.light.model import Medium
-from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS
-from napari_gpubio.light.theory import extrapolated_boundary_mm as isotropic_boundary_mm
+from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS, extrapolated_boundary_mm
 
 TENSOR = 1 / np.array([0.030, 0.010, 0.020])  # 1/mm
 N = 1.3
@@ -72,7 +71,7 @@ def test_scattering_with_wanted_diffusion(model, g, expected):
 
 def test_the_boundary_and_the_slab_of_pini_2024():
     """They and a quadrature of our own: 29.01 um, R 0.8999, T 0.02214, mean time 94.3 ps; R 0.6844, T 0.3055."""
-    assert extrapolated_boundary_mm(TENSOR, N) * 1e3 == pytest.approx(29.0115, rel=1e-5)
+    assert anisotropic_boundary_mm(TENSOR, N) * 1e3 == pytest.approx(29.0115, rel=1e-5)
     thick = slab_light(1.0, TENSOR, mua_per_mm=0.03, n=N, source_mm=0.02)
     assert thick == pytest.approx((0.899922, 0.022138, 0.094296), rel=3e-5)
     thin = slab_light(0.1, TENSOR, mua_per_mm=0.03, n=N, source_mm=0.02)
@@ -82,8 +81,8 @@ def test_the_boundary_and_the_slab_of_pini_2024():
 @pytest.mark.parametrize("model", ["product", "free"])
 @pytest.mark.parametrize("n", [1.0, 1.37])
 def test_the_boundary_of_isotropic_media_is_that_of_isotropic_theory(model, n):
-    expected = isotropic_boundary_mm(Medium(label=1, mus_per_mm=10.0, n=n))
-    assert extrapolated_boundary_mm([10.0] * 3, n, model=model) == pytest.approx(expected, rel=1e-6)
+    expected = extrapolated_boundary_mm(Medium(label=1, mus_per_mm=10.0, n=n))
+    assert anisotropic_boundary_mm([10.0] * 3, n, model=model) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +95,8 @@ def test_the_boundary_of_isotropic_media_is_that_of_isotropic_theory(model, n):
         (lambda: uniaxial_closed_mm(1.0, 2.0), "no closed form"),
         (lambda: uniaxial_scattering_per_mm(3.52, 1.57, "mixture"), "no tensor"),
         (lambda: uniaxial_scattering_per_mm(0.0, 1.57), "greater than 0"),
-        (lambda: extrapolated_boundary_mm(TENSOR, 1.3, model="mixture"), "no boundary condition"),
+        (lambda: anisotropic_boundary_mm(TENSOR, 1.3, model="mixture"), "no boundary condition"),
+        (lambda: uniaxial_scattering_per_mm(3.0, 1.5, "free", 1.0), "g is 1"),
         (lambda: slab_light(1.0, TENSOR, mua_per_mm=0.0, source_mm=0.02), "absorption is 0"),
     ],
 )

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts import (
     BootstrapSettings,
     DiffusionScan,
@@ -23,7 +24,6 @@ from napari_gpubio.tracts.io import read_tractogram
 from napari_gpubio.tracts.kernels.rays.problem import continued
 from napari_gpubio.tracts.kernels.tensors.problem import design_matrix
 from napari_gpubio.tracts.phantom.brain import rician, spread_directions
-from napari_gpubio.tracts.tensors.maps import fractional_anisotropy
 from napari_gpubio.tracts.uncertainty import profile_interval
 from napari_gpubio.tracts.uncertainty.repeats import Margin
 

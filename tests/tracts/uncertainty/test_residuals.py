@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts import DiffusionScan, FitSettings, fit_tensors
 from napari_gpubio.tracts.kernels.bootstrap import cpu
 from napari_gpubio.tracts.kernels.tensors.problem import design_matrix
 from napari_gpubio.tracts.phantom.brain import rician, spread_directions
-from napari_gpubio.tracts.tensors.maps import fractional_anisotropy
 from napari_gpubio.tracts.uncertainty.residuals import draw_problem
 
 TENSOR = np.array([1.4, 0.5, 0.4, 0.25, 0.1, -0.05]) * 1e-3  # mm^2/s

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.regions import AnyRegion, distances_mm, voxels_on
 from napari_gpubio.tracts.seeds import Launch
 from napari_gpubio.tracts.settings import INTEGRATORS, METRICS, TrackSettings
 from napari_gpubio.tracts.tensors.adaptive import log_factor
-from napari_gpubio.tracts.tensors.maps import fractional_anisotropy
 
 Array = npt.NDArray[Any]
 
