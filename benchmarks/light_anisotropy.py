@@ -177,7 +177,7 @@ def run_brain(report: Report, device: Device, photons: int) -> None:
         for mm in figures["distances_mm"]
     ]
     columns = ("mm from the source", "left-right (along the fibers), %", "front-back, %", "up-down, %")
-    sentences = (sentence, "", "Change of the fluence by the fibers, mean of both ways:")
+    sentences = (sentence, "", "Change of the fluence by the fibers, mean of both directions:")
     report.add("brain", "A brain", figures, *sentences, "", *table(columns, lines))
 
 

@@ -58,7 +58,7 @@ def run_ring(report: Report, device: str, photons: int) -> None:
 
 
 def run_differences(report: Report, device: str, photons: int) -> None:
-    """Absorption of a tissue, a little more and a little less; without roulette the same photons go the same ways."""
+    """Absorption of a tissue, a little more and a little less; without roulette photons keep their paths."""
     rows = []
     for name, case, labels in cases.differences():
         base, *others = (cases.run(cases.absorbing(case, labels, step), photons, device) for step in (0.0, -1, 1))
@@ -173,8 +173,8 @@ def run_speed(report: Report, device: str, photons: int) -> None:
         rows.append({"what": name, "seconds": time.perf_counter() - begun, "photons": len(result.detected)})
     trajectories(result, most_photons=10, device=device)
     begun = time.perf_counter()
-    ways = trajectories(result, device=device)
-    rows.append({"what": "trajectories", "seconds": time.perf_counter() - begun, "photons": len(ways)})
+    found = trajectories(result, device=device)
+    rows.append({"what": "trajectories", "seconds": time.perf_counter() - begun, "photons": len(found)})
     lines = [line(r["what"], f"{r['photons']:,}", f"{r['seconds']:.3f}", f"{r['seconds'] / forward:.2e}") for r in rows]
     sentence = f"Head, {len(detectors)} detectors with {len(result.detected):,} photons; whole calls after a warm-up."
     columns = ("what", "photons", "s", "of the forward run")

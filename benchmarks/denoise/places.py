@@ -38,7 +38,7 @@ _SEEDS = 1000
 
 
 class Scene(NamedTuple):
-    """A domain, its sources that shine alike, and the voxels that are looked at."""
+    """A domain, its sources of equal power, and the voxels that are looked at."""
 
     domain: Domain
     sources: tuple[Source, ...]

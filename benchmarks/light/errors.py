@@ -20,7 +20,7 @@ from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.spectrum import spectrum
-from napari_gpubio.light.statistics import detector_numbers, label_fluence, steadied_error
+from napari_gpubio.light.statistics import detector_numbers, label_fluence, pooled_error
 
 COLUMNS = ("tally", "things", "spread / error", "±", "beyond 4 errors")
 GOAL = (0.95, 1.05)
@@ -134,7 +134,7 @@ def _of_voxels(results: Sequence[LightResult]) -> Iterator[Row | None]:
     errors = np.array([result.fluence_error.ravel() for result in results], np.float64)
     yield from _by_brightness("fluence", fluence, errors)
     yield from _by_claim("fluence", fluence, errors)
-    helped = np.array([steadied_error(result).ravel() for result in results], np.float64)
+    helped = np.array([pooled_error(result).ravel() for result in results], np.float64)
     yield from _by_claim("fluence, neighbors helping", fluence, helped)
     for part in ("absorbed", "escaped", "roulette", "specular"):
         yield row(f"energy: {part}", *_stack(results, lambda r, part=part: getattr(r.energy, part)))

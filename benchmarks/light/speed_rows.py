@@ -137,7 +137,7 @@ def variants(made: Case) -> dict[str, Case]:
 
 
 def ring(made: Case) -> tuple[Detector, ...]:
-    """Four detectors 10 mm from the source, around it on the face that it shines through."""
+    """Four detectors 10 mm from the source, around it on the face that it emits through."""
     x, y, z = made.source.position_mm
     places = ((x - 10, y, z), (x + 10, y, z), (x, y - 10, z), (x, y + 10, z))
     return tuple(Detector(position_mm=place, radius_mm=1.0) for place in places)

@@ -8,8 +8,8 @@ From a segmented head to its fluence in three calls::
 
 The same in planar layers is `light.layers`; files are in `light.io`, optical properties in `light.tissue`, units and
 numbers of a result in `light.statistics`, closed-form solutions in `light.theory`, made-up heads in `light.phantom`.
-How the light that detectors receive depends on each voxel tell `light.replay` (exact), `light.adjoint_jacobians` (one
-source and detector, fast), and `light.forward` (a probe). White matter that scatters less along its fibers, from
+Sensitivity of detected light to each voxel: `light.replay` (exact), `light.adjoint_jacobians` (one source and detector,
+fast), and `light.forward` (a probe). White matter that scatters less along its fibers, from
 diffusion MRI, is in `light.anisotropy`.
 """
 

@@ -37,7 +37,7 @@ from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, fluence_unit
 from napari_gpubio.light.summary import NumberRow, number_rows, write_csv, write_spectrum
 from napari_gpubio.light.surface import source_problem
 
-# Files that are written, and how their names end; of the others that is told by what is written.
+# Files that are written, and how their names end; the writers check the others.
 _OUTPUTS = {"out": "", "result": ".npz", "numbers": ".csv", "spectrum": ".csv", "jacobian": "", "trajectories": ".npz"}
 _EXAMPLE = """example:
   napari-gpubio light head.nii.gz --properties head.csv --source fiber --radius-mm 0.2 --position 0 0 80 \\

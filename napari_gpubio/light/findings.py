@@ -1,4 +1,4 @@
-"""What to think of a light result: the energy balance, light that is lost, and what errors do not tell."""
+"""How far to trust a light result: the energy balance, light that is lost, and what errors leave out."""
 
 import math
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _ROUNDING_SD = 3.0  # standard deviations of that, which are upper bounds: two t
 _MOST_EFOLDS = 22.0  # a packet that has lost more of its weight books less than a quantum
 MOST_TRUNCATED = 0.01  # fraction of a launched photon
 MOST_ROULETTE_Z = 4.0
-MOST_MISSED = 0.02  # of a source that shines to every side
+MOST_MISSED = 0.02  # of a source that emits in all directions
 MOST_CUT = 0.02  # part of a source behind the surface
 MOST_DIP = (
     1.5  # voxels that its deepest part lies below: a source that is not tilted lies below the steps of voxels in places

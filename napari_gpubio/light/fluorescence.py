@@ -241,7 +241,8 @@ def fluorescence_steps(
     settings
         As for `napari_gpubio.light.simulate`, for both runs: as many photons of the emission as of the excitation, and
         ``batches``, at least `FEWEST_GROUPS`, are the groups among which they are shared out. One time gate, from 0,
-        because the emission starts anew, whenever it was excited.
+        because the emission starts anew, whenever it was excited. Photons are rounded down to a multiple of the
+        groups; ``halves`` and ``exit_map`` are not used.
     detectors
         Where escaping photons of both kinds are detected.
     device
@@ -335,7 +336,8 @@ class _Plan:
             )
         if settings.batches < FEWEST_GROUPS:
             raise InvalidInput(
-                f"batches is {settings.batches}; give at least {FEWEST_GROUPS} groups, whose spread tells the errors"
+                f"batches is {settings.batches}; give at least {FEWEST_GROUPS} groups: their spread gives the standard "
+                "errors"
             )
         if self.photons < FEWEST_BATCHES:
             raise InvalidInput(

@@ -191,7 +191,7 @@ def jacobian_layer(
 
 
 def trajectories_layer(trajectories: Trajectories, name: str, *, kind: str = "tracks", **keywords: Any) -> LayerData:
-    """Return a layer of the ways of photons.
+    """Return a layer of the paths of photons.
 
     Parameters
     ----------
@@ -324,8 +324,8 @@ def _read_one(path: Path) -> list[LayerData]:
             jacobian_layer(jacobians, channel, path.stem, visible=channel == 0) for channel in channels
         ]
     if _holds(path, "vertices/kind"):
-        ways = load_trajectories(path)
-        return [labels_layer(ways.domain, f"{path.stem} labels"), trajectories_layer(ways, path.stem)]
+        found = load_trajectories(path)
+        return [labels_layer(found.domain, f"{path.stem} labels"), trajectories_layer(found, path.stem)]
     if not _is_mcx(path):
         result = load_result(path)
         return [labels_layer(result.domain, f"{path.stem} labels"), fluence_layer(result, path.stem)]

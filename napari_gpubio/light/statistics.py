@@ -186,7 +186,7 @@ def time_spread(detected: DetectedPhotons) -> TimeSpread:
     return TimeSpread((edges[:-1] + edges[1:]) / 2, detected.time_point_spread(edges), error)
 
 
-def steadied_error(result: LightResult) -> npt.NDArray[np.float32]:
+def pooled_error(result: LightResult) -> npt.NDArray[np.float32]:
     """Standard error of the fluence of all gates that neighboring voxels help to know, 1/mm^2, shape (X, Y, Z).
 
     The error that a result has comes from a voxel's own photons alone. It is right on average; but a dark voxel that

@@ -17,7 +17,7 @@ from napari_gpubio.light.source import DISKS, RECTANGLES, Source
 
 Array = npt.NDArray[Any]
 Point = npt.NDArray[np.float64]
-ALL_ROUND = ("isotropic", "line", "cylinder", "volume", "radial_line")  # kinds that shine to every side
+ALL_ROUND = ("isotropic", "line", "cylinder", "volume", "radial_line")  # kinds that emit in all directions
 LIFT = 1e-3  # a source on the surface floats above it by this share of a voxel's smallest edge, so it is not in tissue
 _SIGMA_VOXELS = 2.5  # fewer leave the steps of the voxels in the normal, more round off what is truly curved
 _CLEAR_VOXELS, _STEPS_ACROSS = 4.0, 7

@@ -37,7 +37,7 @@ def trajectories(
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> Trajectories:
-    """Trace chosen photons again and note their ways; see `trajectories_steps`, whose end this returns."""
+    """Trace chosen photons again and note their paths; see `trajectories_steps`, whose end this returns."""
     steps = trajectories_steps(
         result, photons, detectors=detectors, most_photons=most_photons, most_vertices=most_vertices,
         crossings=crossings, device=device,
@@ -56,7 +56,7 @@ def trajectories_steps(
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, Trajectories]:
-    """Trace chosen photons again, step by step, and note their ways.
+    """Trace chosen photons again, step by step, and note their paths.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The ways of single photons, as vertices between which they went straight."""
+"""The paths of single photons, as vertices between which they went straight."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _ENTERED = KINDS.index("entered")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Trajectories:
-    """The ways of some photons, as vertices between which they went straight.
+    """The paths of some photons, as vertices between which they went straight.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ def test_light_goes_straight_in_if_no_direction_is_given(head_files):
     np.testing.assert_allclose(load_result("r.npz").source.direction, (0, 0, -1), atol=1e-6)
 
 
-def test_a_source_that_shines_everywhere_needs_no_direction(head_files):
+def test_a_source_that_emits_everywhere_needs_no_direction(head_files):
     assert run_head("--position", "0", "0", "-5", "--source", "isotropic") == 0
 
 

@@ -22,7 +22,7 @@ from tests.runs import check_threads_change_nothing
 
 RECTANGLE = Source(kind="planar", position_mm=(8.0, 8.0, -1.0), width_mm=8.0, height_mm=6.0)
 IMAGES = np.random.default_rng(3).random((3, 4, 6)) ** 2
-IMAGES[0, :, :3] = 0.0  # dark where others shine
+IMAGES[0, :, :3] = 0.0  # dark where others emit
 IMAGES[2] = 0.0
 IMAGES[2, 1, 4] = 5.0  # a single bright pixel
 NEAR = (Detector(position_mm=(12.0, 8.0, 0.0), radius_mm=2.0),)

@@ -246,7 +246,7 @@ def test_distances_on_a_lattice_are_exact() -> None:
 
 
 @pytest.mark.parametrize("voxel_mm", [2.0, 3.0])
-def test_the_source_shines_into_the_scalp_over_the_left_hand(voxel_mm: float) -> None:
+def test_the_source_emits_into_the_scalp_over_the_left_hand(voxel_mm: float) -> None:
     domain = load_head_phantom() if voxel_mm == 2.0 else head_phantom(voxel_mm)
     source = default_source(domain)
     position, direction = np.array(source.position_mm), np.array(source.direction)

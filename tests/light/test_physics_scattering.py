@@ -78,7 +78,7 @@ def turn_from(directions, ct, cp, sp):
 
 
 def test_turning_works_at_the_poles():
-    """Straight up, straight down, and a hair beside: no division by nothing."""
+    """Straight up, straight down, and just beside it: no division by nothing."""
     hair = 1e-7
     poles = np.array(
         [[0, 0, 1], [0, 0, -1], [hair, 0, 1], [0, hair, -1], [1, 0, 0.0], [1, 0, -0.0], [0.6, 0.8, -1e-8]], np.float32

@@ -113,7 +113,7 @@ def test_cone(device, direction, half_angle):
 @ALONG
 @pytest.mark.parametrize("n", [1.0, 1.4])
 def test_fiber(device, direction, n):
-    """A disk that shines into the cone of its numerical aperture in the medium."""
+    """A disk that emits into the cone of its numerical aperture in the medium."""
     fiber = Source(kind="fiber", direction=direction, radius_mm=0.8, numerical_aperture=0.5)
     start = starts(device, fiber, n=n)
     check_disk(start, 0.8)

@@ -111,7 +111,7 @@ def test_the_frame_is_right_handed_and_looks_ahead(direction, width_axis):
 
 
 def test_a_square_stays_a_square():
-    """Without a width axis, the sides of a rectangle that shines along z or y are along the axes."""
+    """Without a width axis, the sides of a rectangle that emits along z or y are along the axes."""
     for direction in ((0, 0, 1), (0, 1, 0), (0, 0, -1)):
         np.testing.assert_allclose(np.abs(Source(direction=direction).frame()).max(axis=1), 1.0)
 

@@ -87,7 +87,7 @@ def test_the_nearest_point_and_the_line_of_sight_meet_the_voxels_of_a_sphere(siz
         for found in (point, seen):
             assert abs(np.linalg.norm(found - CENTER) - radius) <= half_diagonal
         assert degrees_between((seen - CENTER) / np.linalg.norm(seen - CENTER), out) < 1e-3
-        # on a face: a hair outside it is label 0, a hair inside it is tissue
+        # on a face: just outside it is label 0, just inside it is tissue
         normal = inward_normal(labels, affine, point)
         assert label_at(labels, affine, above_surface(affine, point, normal)) == 0
         assert label_at(labels, affine, above_surface(affine, seen, -out)) == 0

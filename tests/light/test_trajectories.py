@@ -198,8 +198,8 @@ def test_without_detected_photons_others_are_to_be_chosen():
 
 
 def test_files_hold_all_of_it(tmp_path):
-    save_trajectories(tmp_path / "ways.npz", detected())
-    found = load_trajectories(tmp_path / "ways.npz")
+    save_trajectories(tmp_path / "paths.npz", detected())
+    found = load_trajectories(tmp_path / "paths.npz")
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(found, name), getattr(detected(), name))
     np.testing.assert_array_equal(found.domain.labels, detected().domain.labels)
@@ -209,6 +209,6 @@ def test_files_hold_all_of_it(tmp_path):
 @pytest.mark.parametrize("name", ["starts", "kind", "weight"])
 def test_damaged_files_are_refused(tmp_path, name):
     changed = dataclasses.replace(detected(), **{name: getattr(detected(), name)[::-1][1:]})
-    save_trajectories(tmp_path / "ways.npz", changed)
-    with pytest.raises(InvalidInput, match=r"ways\.npz"):
-        load_trajectories(tmp_path / "ways.npz")
+    save_trajectories(tmp_path / "paths.npz", changed)
+    with pytest.raises(InvalidInput, match=r"paths\.npz"):
+        load_trajectories(tmp_path / "paths.npz")

@@ -338,7 +338,7 @@ def _parts(pair: _Pair, view: _View, coefficient: str) -> Iterator[Jacobian]:
 def _rows(
     pair: _Pair, view: _View, coefficient: str, diffusion: _Diffusion, fluences: Sequence[Array]
 ) -> tuple[_Row, ...]:
-    """What two fluences, shape (X, Y, Z, K) each, tell."""
+    """Derivatives from two fluences, shape (X, Y, Z, K) each."""
     source, detector = fluences
     measured = detected(source, detector, pair.shells, view.product)
     if coefficient == "mua":
@@ -396,7 +396,7 @@ class _Spread:
 
 
 def _without_groups(pair: _Pair, coefficient: str, row: _Row) -> Array:
-    """Errors of voxels by those of single runs, taken as independent; NaN where they do not tell."""
+    """Errors of voxels by those of single runs, taken as independent; NaN where they say nothing."""
     if coefficient != "mua" or row.measure != "ln_intensity" or row.gate_ns is not None:
         return np.full(row.values.shape, np.nan, np.float32)
     runs = pair.sides[0][0], pair.sides[1][0]

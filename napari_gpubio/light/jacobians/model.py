@@ -47,7 +47,7 @@ COEFFICIENTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """A source (NaN is the place of several that shine together) and a detector: their names and places, world mm."""
+    """A source (NaN is the place of several that emit together) and a detector: their names and places, world mm."""
 
     source: str
     detector: str

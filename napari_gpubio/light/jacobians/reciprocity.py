@@ -255,7 +255,7 @@ def core_of(source: Source) -> float:
 def detected(
     source: Array, detector: Array, shells: tuple[Shell, Shell], product: Callable[[Array, Array], Array]
 ) -> Array:
-    """N, the mean of what the shells around source and detector tell.
+    """N, the mean of what the shells around source and detector give.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Exact Jacobians: detected photons are traced again, and tell how their measurement depends on each voxel.
+"""Exact Jacobians: detected photons are traced again, which gives how their measurement depends on each voxel.
 
 A photon is known by its number, and (seed, number) is all that it takes to trace it once more: no seeds are saved. On
 its way it adds up, for the voxels that it meets, the derivatives of its own weight (Hayakawa et al. 2001, Opt. Lett.

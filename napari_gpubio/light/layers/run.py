@@ -182,7 +182,7 @@ def _absorption(problem: LayeredProblem, tallies: _Tallies, spread: Floats | Non
     area = ring_area_mm2(s)[:, None]
     a_rz = tallies.estimates(cells, lambda w: _along_r(w.reshape(shape) / area, spread), s.dz_mm)
     return {
-        "A_rz": a_rz if spread is not None else _steadied(a_rz, area * s.dz_mm / _deposit_share(problem)),
+        "A_rz": a_rz if spread is not None else _pooled(a_rz, area * s.dz_mm / _deposit_share(problem)),
         "A_z": tallies.estimates(cells, lambda w: w.reshape(shape).sum(axis=1), s.dz_mm),
     }
 
@@ -196,8 +196,8 @@ def _escaped(
     by_both = tallies.estimates(cells, lambda w: _along_r(w.reshape(shape) / area[:, None], spread), solid * cosine)
     by_r = tallies.estimates(cells, lambda w: _along_r(w.reshape(shape).sum(axis=2) / area, spread))
     return {
-        f"{name}_ra": by_both if spread is not None else _steadied(by_both, area[:, None] * solid * cosine),
-        f"{name}_r": by_r if spread is not None else _steadied(by_r, area),
+        f"{name}_ra": by_both if spread is not None else _pooled(by_both, area[:, None] * solid * cosine),
+        f"{name}_r": by_r if spread is not None else _pooled(by_r, area),
         f"{name}_a": tallies.estimates(cells, lambda w: w.reshape(shape).sum(axis=1), solid),
     }
 
@@ -215,7 +215,7 @@ _MEAN_OF = 3  # bins in each direction
 _FEW = 100.0  # photons of equal weight that would know as much; a relative error of 10 %
 
 
-def _steadied(found: Estimates, unit: Floats) -> Estimates:
+def _pooled(found: Estimates, unit: Floats) -> Estimates:
     """Return estimates in bins with errors that do not depend on a bin's own photons alone.
 
     Most of the light of a dark bin is in rare heavy photons. A bin that has not seen them has too small a value and too

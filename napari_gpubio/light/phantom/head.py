@@ -171,7 +171,7 @@ _STEP_DEG = 0.5  # between the points with which the way along the scalp is meas
 def default_source(domain: Domain) -> Source:
     """A pencil beam onto the scalp over the left motor cortex (near C3), along the inward normal.
 
-    It starts a hair above the surface, so that specular reflection counts.
+    It starts just above the surface, so that specular reflection counts.
 
     Parameters
     ----------

@@ -21,12 +21,12 @@ def light_head(*arguments, detectors=SPOTS):
 
 def test_the_shell_gives_what_the_api_gives(head_files, capsys):
     wanted = ("--jacobian-of", "mua", "musp", "--jacobian-gates-ns", "0", "0.1", "1", "--jacobian-frequency-mhz", "100")
-    assert light_head("--jacobian", "j.npz", *wanted, "--trajectories", "ways.npz", "--result", "run.npz") == 0
+    assert light_head("--jacobian", "j.npz", *wanted, "--trajectories", "paths.npz", "--result", "run.npz") == 0
     check_same(load_jacobians("j.npz"), jacobians())
-    assert len(load_trajectories("ways.npz")) == min(1000, len(run().detected))
+    assert len(load_trajectories("paths.npz")) == min(1000, len(run().detected))
     shown = capsys.readouterr().out
     assert "S1-D2" in shown
-    assert "ways.npz" in shown
+    assert "paths.npz" in shown
     assert light("--resume", "run.npz", "--jacobian", "later.npz", *wanted) == 0
     check_same(load_jacobians("later.npz"), jacobians())
 
@@ -53,7 +53,7 @@ def test_a_detector_that_nobody_reached_is_named(head_files, capsys):
         (("--jacobian", "j.npz", "--jacobian-gates-ns", "1", "0"), "each later"),
         (("--jacobian", "j.npz", "--jacobian-frequency-mhz", "-3"), "greater than 0"),
         (("--jacobian", "j.txt"), "nii"),
-        (("--trajectories", "ways.txt"), r"\.npz"),
+        (("--trajectories", "paths.txt"), r"\.npz"),
         (("--jacobian", "nowhere/j.npz"), "nowhere"),
     ],
 )

@@ -144,7 +144,7 @@ def test_sums_over_labels_are_the_mean_partial_paths_of_detected_photons():
 
 @pytest.mark.parametrize("label", [1, 2, 3])
 def test_absorption_of_a_layer_changes_what_20_detectors_measure_as_told(label):
-    """Without roulette the same photons go the same ways whatever the absorption is: the differences have no noise."""
+    """Without roulette photons keep their paths whatever the absorption is: the differences have no noise."""
     step, medium = 1e-4, slab_domain().medium(label)
     low, high = (
         measured(slab(domain=slab_domain(**{str(label): {"mua_per_mm": medium.mua_per_mm + sign * step}})))

@@ -25,30 +25,30 @@ def test_a_jacobian_is_an_image_with_its_error():
 
 @pytest.mark.parametrize("kind", ["tracks", "shapes"])
 def test_trajectories_are_layers_that_napari_takes(kind):
-    ways = trajectories(run(), most_photons=20)
-    data, keywords, found = trajectories_layer(ways, "ways", kind=kind)
+    traced = trajectories(run(), most_photons=20)
+    data, keywords, found = trajectories_layer(traced, "paths", kind=kind)
     assert found == kind
     if kind == "shapes":
         assert len(data) == 20
-        np.testing.assert_allclose(data[0][-1][::-1], ways.position_mm[ways.vertices(0)][-1])
+        np.testing.assert_allclose(data[0][-1][::-1], traced.position_mm[traced.vertices(0)][-1])
     else:
-        assert data.shape == (len(ways.kind), 5)
+        assert data.shape == (len(traced.kind), 5)
         assert set(data[:, 0]) == set(range(20))
         assert (np.diff(data[:, 1])[np.diff(data[:, 0]) == 0] >= 0).all()
     layers = pytest.importorskip("napari.layers")
     layer = getattr(layers, kind.capitalize())(data, **keywords)
-    assert layer.name == "ways"
+    assert layer.name == "paths"
 
 
 def test_layers_of_nothing_are_refused():
     with pytest.raises(InvalidInput, match="choose 'tracks' or 'shapes'"):
-        trajectories_layer(trajectories(run(), most_photons=2), "ways", kind="points")
+        trajectories_layer(trajectories(run(), most_photons=2), "paths", kind="points")
 
 
 def test_their_files_open_as_layers(tmp_path):
     save_jacobians(tmp_path / "j.npz", jacobians())
-    save_trajectories(tmp_path / "ways.npz", trajectories(run(), most_photons=5))
-    for name, kinds in (("j.npz", ["labels", "image", "image"]), ("ways.npz", ["labels", "tracks"])):
+    save_trajectories(tmp_path / "paths.npz", trajectories(run(), most_photons=5))
+    for name, kinds in (("j.npz", ["labels", "image", "image"]), ("paths.npz", ["labels", "tracks"])):
         path = str(tmp_path / name)
         reader = get_reader(path)
         assert [kind for *_, kind in reader(path)] == kinds

@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio.light.layers.presets import SKIN
 from napari_gpubio.light.layers.result import Estimates
-from napari_gpubio.light.layers.run import _steadied, simulate
+from napari_gpubio.light.layers.run import _pooled, simulate
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2
 from tests.light.voxel_samples import check_z
 
@@ -49,7 +49,7 @@ def test_neighbors_leave_the_mean_variance_alone(slope):
     mean = 2.0 * np.exp(-slope * np.arange(21)) * np.ones(shape)
     batches = random.poisson(mean, (400, 16, *shape))
     value, error = batches.mean(axis=1), batches.std(axis=1, ddof=1) / 4.0
-    found = np.array([_steadied(Estimates(v, e), np.ones(shape)).error for v, e in zip(value, error, strict=True)])
+    found = np.array([_pooled(Estimates(v, e), np.ones(shape)).error for v, e in zip(value, error, strict=True)])
     inner = (slice(None), slice(None, -1), slice(4, -5))
     ratio = np.square(found[inner]).mean() / np.square(error[inner]).mean()
     assert 0.97 < ratio < (1.03 if slope == 0 else 1.1)

@@ -199,7 +199,7 @@ class ReplayProblem:
 
 
 def different_photon(photon: int, count: int, total: int) -> InvalidInput:
-    """The error that photons went other ways than in the run that detected them."""
+    """The error that photons took other paths than in the run that detected them."""
     return InvalidInput(
         f"photon {photon} (and {count - 1:,} more of {total:,}) did not arrive at its detector again with the same "
         "weight; photons go the same way only on the kind of processor and with the version of napari-gpubio that made "

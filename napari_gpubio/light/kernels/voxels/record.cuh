@@ -16,7 +16,7 @@ struct Scores {
     unsigned long long* tally;  // two's complement
 };
 
-// Where the ways of photons are noted. As TRAILS in kernels/replay/gpu.py.
+// Where the paths of photons are noted. As TRAILS in kernels/replay/gpu.py.
 struct Trails {
     long long* counts;  // vertices that each photon has had
     int room, crossings;

@@ -57,7 +57,7 @@ class Scores(NamedTuple):
 
 
 class Trails(NamedTuple):
-    """Where the ways of photons are noted.
+    """Where the paths of photons are noted.
 
     Parameters
     ----------

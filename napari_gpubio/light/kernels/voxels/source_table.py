@@ -154,7 +154,7 @@ class PackedSource:
         """Running sum of the pattern's pixels, row by row, the last one 1; a single 1 without a pattern.
 
         Of a volume, a sum is a whole number of 2^-48 in two parts, the upper 24 bits and the lower ones: single
-        precision could not tell the sums of millions of cells apart.
+        precision could not distinguish the sums of millions of cells.
         """
         if self.source.pattern is None:
             return np.ones(1, np.float32)

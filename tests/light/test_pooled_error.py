@@ -9,7 +9,7 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.statistics import steadied_error
+from napari_gpubio.light.statistics import pooled_error
 from tests.light.voxel_samples import make_domain
 
 SHAPE = (12, 12, 16)
@@ -50,12 +50,12 @@ def test_dark_voxels_do_not_claim_more_than_they_know():
 
 
 def _both(result):
-    return result.fluence_error, steadied_error(result)
+    return result.fluence_error, pooled_error(result)
 
 
 def test_bright_voxels_and_the_outside_keep_what_they_have():
     result = runs()[0]
-    found = steadied_error(result)
+    found = pooled_error(result)
     bright = result.relative_error < 0.06
     assert bright.any()
     np.testing.assert_allclose(found[bright], result.fluence_error[bright], rtol=0.2)
@@ -66,4 +66,4 @@ def test_bright_voxels_and_the_outside_keep_what_they_have():
 def test_an_unknown_error_stays_unknown():
     result = runs()[0]
     unknown = dataclasses.replace(result, fluence_error=np.full(SHAPE, np.nan, np.float32))
-    assert np.isnan(steadied_error(unknown)).all()
+    assert np.isnan(pooled_error(unknown)).all()
