@@ -129,7 +129,7 @@ class Domain:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "labels", _checked_labels(self.labels))
+        object.__setattr__(self, "labels", checked_labels(self.labels))
         object.__setattr__(self, "affine", _perpendicular(self.affine))
         object.__setattr__(self, "media", tuple(self.media))
         if not (np.isfinite(self.outside_n) and self.outside_n >= 1.0):
@@ -362,7 +362,14 @@ class Domain:
         return np.asarray(directions, np.float64) @ rotation_of(self.affine).T
 
 
-def _checked_labels(labels: Array) -> Array:
+def checked_labels(labels: Array) -> Array:
+    """Return labels as uint8 or uint16, shape (X, Y, Z), given as whole numbers of any type.
+
+    Raises
+    ------
+    InvalidInput
+        If the shape is another, or a value is no whole number from 0 to 65535, or all are 0.
+    """
     values = np.asarray(labels)
     if values.ndim != 3 or not values.size:
         raise InvalidInput(f"the labels have shape {values.shape}; give a volume with three dimensions")

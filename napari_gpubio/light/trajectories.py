@@ -17,6 +17,7 @@ from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.light.batches import check_memory
 from napari_gpubio.light.jacobians.replay import detectors_of, device_for, problem_of
 from napari_gpubio.light.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem, TrailRecord
 from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS, VoxelProblem
@@ -24,6 +25,7 @@ from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.trajectory import Trajectories
 
 _FIRST_CHUNK = 256
+_MOST = 1 << 24  # photons of one call, and vertices of a photon
 
 
 def trajectories(
@@ -85,13 +87,14 @@ def trajectories_steps(
         kind than the run's, or a detected photon goes another way than in the run.
     """
     voxels, chosen = problem_of(result), device_for(result, device)
-    items = _chosen(result, photons, detectors, most_photons)
     for name, value in (("most_vertices", most_vertices), ("most_photons", most_photons)):
-        if not value >= 1:
-            raise InvalidInput(f"{name} is {value}; it must be at least 1")
+        if not (isinstance(value, (int, np.integer)) and 1 <= value <= _MOST):
+            raise InvalidInput(f"{name} is {value}; it must be a whole number from 1 to {_MOST:,}")
+    items = _chosen(result, photons, detectors, most_photons)
     problem = TrailProblem(
         voxels=voxels, items=items, photons=result.detected, room=int(most_vertices), crossings=crossings
     )
+    check_memory(len(items) * problem.bytes_per_item, CPU, "take fewer photons or vertices")
     runs = _make_runs(problem, chosen)
     found: dict[int, TrailRecord] = {}
     try:
@@ -123,8 +126,10 @@ def _chosen(
         raise InvalidInput("photons and detectors choose photons in different ways; give one of them")
     launched = result.settings.photons
     if isinstance(photons, (int, np.integer)):
-        if not 1 <= photons <= launched:
-            raise InvalidInput(f"photons is {photons}; the run has {launched}: give 1 to {launched}, or their indices")
+        if not 1 <= photons <= min(launched, _MOST):
+            raise InvalidInput(
+                f"photons is {photons}; the run has {launched}: give 1 to {min(launched, _MOST)}, or their indices"
+            )
         return np.arange(photons, dtype=np.uint64)
     if photons is not None:
         numbers = np.unique(np.asarray(photons))
@@ -156,7 +161,7 @@ def _make_runs(problem: TrailProblem, device: Device) -> list[Any]:
 
 def _resident(problem: VoxelProblem) -> int:
     """Bytes that a run keeps on a device."""
-    return problem.cells * (8 + problem.rows.itemsize + 8 * problem.domain.is_continuous)
+    return 8 * problem.cells + problem.grid_bytes
 
 
 def _assembled(problem: TrailProblem, found: dict[int, TrailRecord], parameters: Mapping[str, Any]) -> Trajectories:

@@ -1,10 +1,19 @@
 """The store of fluences: voxels by label, sums over labels and shells, and rows, against plain sums."""
 
+import functools
+
 import numpy as np
 import pytest
 
+from napari_gpubio.core.chunks import advance_in_chunks
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.kernels.pairs.gpu import GroupRun
 from napari_gpubio.light.kernels.pairs.store import FluenceStore, TissueVoxels
+from napari_gpubio.light.kernels.voxels import gpu
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
+from tests.light.test_photon_backends import PENCIL, scene, settings
 from tests.light.voxel_samples import make_domain
 
 SHAPE, OPTODES, GROUPS = (4, 5, 6), 5, 3
@@ -82,3 +91,44 @@ def test_means_follow_new_fluence(store):
     before = store.means()[2].copy()
     store.put(2, 0, np.full(np.prod([n + 2 for n in SHAPE]), 7000, np.uint64), 1.0)
     assert (store.means()[2] > before).all()
+
+
+# -- runs on a GPU ----------------------------------------------------------------------------------------------------
+
+
+def test_lack_of_memory_after_tracing_traces_no_photon_twice(fake_gpu):
+    """Else groups of an optode would hold photons twice, or be missing."""
+    pretended = fake_gpu()
+    problem = VoxelProblem(scene(), PENCIL, settings(240, batches=4))
+
+    def tallies(*, fails):
+        kept, calls = {}, []
+
+        def keep(batch, tally):
+            calls.append(batch)
+            if fails and len(calls) == 2:
+                pretended.fail_allocations(1)
+            copy = pretended.module.zeros(tally.shape, np.uint64)
+            copy[...] = tally
+            kept[batch] = copy.get()
+
+        run = GroupRun(problem, keep, device=Device("cuda", (0,)))
+        list(advance_in_chunks([run], 240, first_chunk=100))
+        assert len(calls) == 4 + fails
+        return kept
+
+    found, expected = tallies(fails=True), tallies(fails=False)
+    assert sorted(found) == [0, 1, 2, 3]
+    for batch, tally in expected.items():
+        assert tally.any()
+        np.testing.assert_array_equal(found[batch], tally)
+
+
+def test_tallies_that_32_bits_cannot_count_are_refused(fake_gpu, monkeypatch):
+    fake_gpu()
+    problem = VoxelProblem(scene(), PENCIL, settings(240, batches=4))
+    make = functools.partial(GroupRun, problem, print, device=Device("cuda", (0,)))
+    make()
+    monkeypatch.setattr(gpu, "_MOST_PLACES", 3 * problem.tally_size)
+    with pytest.raises(InvalidInput, match="more than a GPU run can count"):
+        make()

@@ -89,7 +89,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the command."""
     check_format(options.out)
     inputs = {name: getattr(options, name) for name in ("probe", "affine", "mask", "atlas")}
-    check_outputs({"--out": options.out}, inputs | {"labels": options.labels_file})
+    unfinished = {} if options.out.suffix.lower() == ".npz" else {"the .npz of a stopped run": _unfinished(options.out)}
+    check_outputs({"--out": options.out, **unfinished}, inputs | {"labels": options.labels_file})
     given = read_settings(options, ForwardSettings(wavelengths_nm=tuple(options.wavelengths or ())))
     probe, head = _probe(options), _head(options)
     placement = _placement(options, probe, head, given)
@@ -102,12 +103,17 @@ def run(options: argparse.Namespace) -> int:
     print("\n".join(_table_lines(model)))
     for note in model.notes:
         print(f"note: {note}", file=sys.stderr)
-    out = options.out if model.complete else options.out.with_suffix(".npz")
+    out = options.out if model.complete else _unfinished(options.out)
     if out != options.out:
         print("note: an unfinished model is written as .npz, which says which pairs are done", file=sys.stderr)
     write_model(out, model, **({"parcels": atlas} if atlas is not None and out.suffix.lower() == ".nc" else {}))
     print(out)
     return 0 if model.complete else STOPPED
+
+
+def _unfinished(path: Path) -> Path:
+    """The file of a model that was stopped: .npz, which says what is missing, under a name of its own beside .nc."""
+    return path if path.suffix.lower() == ".npz" else path.with_name(f"{path.stem}_unfinished.npz")
 
 
 def _on_head(head: Head, path: Path | None, what: str) -> Array | None:

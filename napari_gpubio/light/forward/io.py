@@ -226,6 +226,10 @@ def _on_surface(of_column: Array, used: Array, positions: Array, is_brain: Array
             raise InvalidInput(f"the surface has no vertices of the {what}, and the model has voxels of it")
         _, nearest = KDTree(places[candidates]).query(positions[voxels])
         of_column[used[voxels]] = candidates[nearest]
+    if surface.parcels is not None and len(surface.parcels) != len(places):
+        raise InvalidInput(
+            f"the surface has {len(places)} vertices and {len(surface.parcels)} parcels; give one for each"
+        )
     called = ["brain" if kind else "scalp" for kind in kinds] if surface.parcels is None else list(surface.parcels)
     return _Vertices(len(places), of_column, places, kinds, called)
 
@@ -258,7 +262,8 @@ def write_npz(path: str | Path, model: ForwardModel) -> None:
         If the file cannot be written.
     """
     with atomic_write(path) as part, part.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **dict(_arrays(model)))
+        arrays: dict[str, Any] = dict(_arrays(model))
+        np.savez_compressed(file, **arrays)  # none of them is of objects
 
 
 def _arrays(model: ForwardModel) -> Iterator[tuple[str, Array]]:

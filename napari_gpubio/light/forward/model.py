@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.model import Domain, Medium, checked_labels
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -280,7 +280,8 @@ class Head:
             for label, tissue in self.tissues.items()
         }
         object.__setattr__(self, "tissues", recipes)
-        present = np.flatnonzero(np.bincount(np.asarray(self.labels).ravel())) if np.asarray(self.labels).size else ()
+        object.__setattr__(self, "labels", checked_labels(self.labels))
+        present = np.flatnonzero(np.bincount(self.labels.ravel()))
         if missing := [int(label) for label in present if label and label not in recipes]:
             listed = ", ".join(map(str, missing[:_MOST_LISTED])) + (", …" if len(missing) > _MOST_LISTED else "")
             raise InvalidInput(f"no tissue for label {listed}; name one, or set those voxels to 0 (outside)")
@@ -330,7 +331,7 @@ def head_names() -> dict[int, str]:
 
 
 def labels_named(domain: Domain, wanted: Iterable[int | str] | None) -> tuple[int, ...]:
-    """Labels given by number or by name; None: all that occur.
+    """Labels given by number or by name, which several may share; None: all that occur.
 
     Raises
     ------
@@ -339,12 +340,15 @@ def labels_named(domain: Domain, wanted: Iterable[int | str] | None) -> tuple[in
     """
     if wanted is None:
         return domain.labels_present
-    by_name = {domain.medium(label).name.casefold(): label for label in domain.labels_present}
+    names = {label: domain.medium(label).name.casefold() for label in domain.labels_present}
     found = []
     for one in wanted:
-        label = by_name.get(one.casefold()) if isinstance(one, str) and not one.isdigit() else int(one)
-        if label not in domain.labels_present:
+        is_name = isinstance(one, str) and not one.isdigit()
+        labels = [
+            label for label, name in names.items() if (name == str(one).casefold() if is_name else label == int(one))
+        ]
+        if not labels:
             known = ", ".join(f"{number} ({domain.medium(number).name})" for number in domain.labels_present)
             raise InvalidInput(f"there is no label {one!r}; there are {known}")
-        found.append(label)
+        found += labels
     return tuple(dict.fromkeys(found))

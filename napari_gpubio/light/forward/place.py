@@ -3,6 +3,7 @@
 Every optode moves to the nearest point of the outer surface and looks along the inward normal there.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,13 +96,13 @@ def _matrix_of_landmarks(
             f"the probe has the landmarks {', '.join(own) or 'none'} and the head {', '.join(theirs) or 'none'}; three "
             "with the same names are needed, such as Nz, LPA and RPA: give them, or an affine"
         )
+    if wrong := [name for name in names if not (_is_point(mine[name]) and _is_point(given[name]))]:
+        raise InvalidInput(f"the landmark {wrong[0]} has no three finite numbers; give x, y, z in mm")
     source = np.array([mine[name] for name in names], np.float64)
     target = np.array([given[name] for name in names], np.float64)
-    if source.shape[1:] != (3,) or target.shape[1:] != (3,) or not np.isfinite(np.concatenate([source, target])).all():
-        raise InvalidInput("a landmark has no three finite numbers; give x, y, z in mm")
     centers = source.mean(axis=0), target.mean(axis=0)
     u, sizes, vt = np.linalg.svd((target - centers[1]).T @ (source - centers[0]))
-    if sizes[1] < 1e-6 * sizes[0]:
+    if sizes[1] <= 1e-6 * sizes[0]:
         raise InvalidInput(f"the landmarks {', '.join(names)} lie on a line; give three that span a plane")
     turn = np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
     factor = np.trace(np.diag(sizes) @ turn) / np.square(source - centers[0]).sum() if scale else 1.0
@@ -118,6 +119,10 @@ def _matrix_of_landmarks(
         )
     how = f"scale {factor:.3f}, " if scale else ""
     return matrix, f"Registered by {', '.join(names)} ({how}up to {left.max():.1f} mm off)."
+
+
+def _is_point(place: Any) -> bool:
+    return len(place) == 3 and all(math.isfinite(number) for number in place)
 
 
 def place(probe: Probe, domain: Domain, *, farthest_mm: float = FARTHEST_MM, project: bool = False) -> Placement:
@@ -139,6 +144,8 @@ def place(probe: Probe, domain: Domain, *, farthest_mm: float = FARTHEST_MM, pro
     InvalidInput
         If an optode is too far from the scalp; the sentence has its distance, and whether another unit would fit.
     """
+    if not farthest_mm >= 0:
+        raise InvalidInput(f"farthest_mm is {farthest_mm}; give how far optodes may be from the scalp, 0 mm or more")
     labels = domain.labels
     if domain.cavities.any():
         labels = np.where(domain.cavities, 1, labels).astype(labels.dtype)

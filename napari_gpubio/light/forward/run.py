@@ -219,10 +219,12 @@ def _result(
 def _coarse(work: Work) -> Iterator[str]:
     """A sentence where voxels are large against the paths between scatterings at an optode."""
     edge = float(work.domain.voxel_sizes_mm.max())
-    places = zip(work.placement.probe.positions_mm, work.placement.directions, strict=True)
+    where = work.placement
+    places = ((where.probe.positions_mm[optode], where.directions[optode]) for optode in work.optodes)
     media = (work.domain.medium_at(inside_at(work.domain, *place)) for place in places)
-    shortest = min(1.0 / (medium.mua_per_mm + medium.musp_per_mm) for medium in media)
-    if edge > _COARSE * shortest:
+    most = max(medium.mua_per_mm + medium.musp_per_mm for medium in media)
+    if edge * most > _COARSE:
+        shortest = 1.0 / most
         yield (
             f"Voxels of {edge:g} mm are large against the transport mean free path of {shortest:.2g} mm below an "
             "optode: paths may be off by tens of percent. Take voxels of half the size."
@@ -231,11 +233,13 @@ def _coarse(work: Work) -> Iterator[str]:
 
 def _findings(model: ForwardModel) -> Iterator[str]:
     """What to know about a model's numbers."""
-    if close := [name for name, is_close in zip(model.channels, model.parts[0].close, strict=True) if is_close]:
+    is_close = np.any([part.close for part in model.parts], axis=0)
+    if close := [name for name, one in zip(model.channels, is_close, strict=True) if one]:
         more = f" and {len(close) - _MOST_NAMED} more" if len(close) > _MOST_NAMED else ""
         yield (
-            f"Source and detector of {', '.join(close[:_MOST_NAMED])}{more} are too close for an adjoint Jacobian, "
-            "less than six transport mean free paths or five voxels: their rows are 0 and their errors infinite."
+            f"Source and detector of {', '.join(close[:_MOST_NAMED])}{more} are too close for an adjoint Jacobian at "
+            "one wavelength at least, less than six transport mean free paths or five voxels: there their rows are 0 "
+            "and their errors infinite."
         )
     if dark := model.unreached():
         more = f" and {len(dark) - _MOST_NAMED} more" if len(dark) > _MOST_NAMED else ""

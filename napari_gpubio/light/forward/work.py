@@ -240,7 +240,7 @@ class Work:
             chosen=columns,
             threshold=self.settings.threshold,
         )
-        with self.backend.on(self.device):
+        with self.backend.on(store):
             return wavelength_model(made, store, wavelength)
 
     def shells_of(self, domain: Domain, optode: int) -> tuple[Shell, ...]:

@@ -21,6 +21,7 @@ The approximation takes the light as diffuse everywhere: within a few transport 
 and in clear layers such as CSF, a Jacobian is only indicative.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -49,6 +50,7 @@ from napari_gpubio.light.source import Vector
 Array = npt.NDArray[Any]
 Runs = LightResult | Sequence[LightResult]
 COEFFICIENTS = ("mua", "musp")
+_OF_LIGHT = ("refraction", "specular", "faces")  # settings that both runs must have
 _EVEN = 1e-4  # relative differences of the widths of gates that count as none
 NOTE = (
     "Adjoint Jacobians take light as diffuse: within three transport mean free paths of source and detector, and in "
@@ -201,6 +203,10 @@ def _check(sources: Sequence[LightResult], detectors: Sequence[LightResult]) -> 
             check_same(first.domain, run.domain)
             if run.settings.time_gates_ns != first.settings.time_gates_ns:
                 raise InvalidInput("the runs have different time gates; simulate all of them with the same")
+            if wrong := [name for name in _OF_LIGHT if getattr(run.settings, name) != getattr(first.settings, name)]:
+                raise InvalidInput(
+                    f"the runs have different settings of {wrong[0]}; simulate all of them with the same"
+                )
             if _optode(run) != _optode(runs[0]) or run.launched != runs[0].launched:
                 raise InvalidInput(f"the runs of the {what} differ in more than their seed; simulate them alike")
         seeds += [run.settings.seed for run in runs]
@@ -212,8 +218,8 @@ def _check(sources: Sequence[LightResult], detectors: Sequence[LightResult]) -> 
 
 
 def _optode(run: LightResult) -> tuple[Any, ...]:
-    source = run.single_source("an adjoint Jacobian")
-    return source.kind, source.position_mm, source.direction
+    source = vars(run.single_source("an adjoint Jacobian"))
+    return tuple(value.tobytes() if isinstance(value, np.ndarray) else value for value in source.values())
 
 
 # -- what is measured -------------------------------------------------------------------------------------------------
@@ -297,10 +303,6 @@ class _Diffusion(NamedTuple):
 
 def _parts(pair: _Pair, view: _View, coefficient: str) -> Iterator[Jacobian]:
     """Parts of a result for one way of measuring and one coefficient."""
-    if coefficient == "musp" and pair.run.domain.is_anisotropic:
-        raise InvalidInput(
-            "where scattering depends on direction there is no one reduced coefficient; leave 'musp' out"
-        )
     diffusion = _Diffusion(*conductances(pair.run.domain, pair.run.settings))
     sides = [[view.filtered(run.gates) for run in runs] for runs in pair.sides]
     means = [np.mean(side, axis=0) for side in sides]
@@ -346,7 +348,9 @@ def _rows(
     else:
         together = 3.0 * _flux_product(pair.run.domain, diffusion, fluences, view.product)
     domain = pair.run.domain
-    scale = np.divide(domain.voxel_volume_mm3, measured, out=np.zeros_like(measured), where=np.abs(measured) > 0)
+    # of a gate that no light has reached, nothing is known; noise can make it negative
+    is_known = np.abs(measured) > 0 if np.iscomplexobj(measured) else measured > 0
+    scale = np.divide(domain.voxel_volume_mm3, measured, out=np.full_like(measured, np.nan), where=is_known)
     rows = []
     for k, gate in enumerate(view.gates_ns):
         for measure, values, number in view.measures(together[..., k] / diffusion.squares * scale[k], measured[k]):
@@ -385,8 +389,11 @@ class _Spread:
     def add(self, whole: _Row, without: _Row, groups: int) -> None:
         """Add a row, and the same row without one of so many groups of a side."""
         share = (groups - 1) / groups
+        moved = without.measured - whole.measured
+        if whole.measure == "phase":  # the nearest of angles that are the same
+            moved = math.remainder(moved, 2.0 * math.pi)
         self.squares = self.squares + share * np.square(without.values - whole.values, dtype=np.float32)
-        self.variance += share * (without.measured - whole.measured) ** 2
+        self.variance += share * moved**2
         self._rows.append(np.sqrt(share) * (whole.sums - without.sums))
 
     def deviations(self) -> Array | None:

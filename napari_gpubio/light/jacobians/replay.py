@@ -144,7 +144,8 @@ def replay_steps(
         by_mua="mua" in of,
         by_mus="mus" in of or "musp" in of,
     )
-    needed = 8 * problem.volumes * len(wanted) * int(np.prod(voxels.size))
+    volumes = problem.volumes + len(problem.measurements) * len(of)  # as they are summed, and as they are returned
+    needed = 8 * volumes * len(wanted) * int(np.prod(voxels.size))
     needed += 0 if chosen.is_gpu else problem.resident_bytes
     check_memory(needed, CPU, "take fewer detectors, gates or coefficients, or larger voxels")
     done: dict[int, DetectorPart] = {}
@@ -202,7 +203,7 @@ def _make_runs(problem: ReplayProblem, device: Device) -> list[Any]:
 _NO_PLACE = (math.nan,) * 3  # of several sources, and of a whole face
 
 
-def place_of(detector: AnyDetector) -> Vector:
+def detector_position(detector: AnyDetector) -> Vector:
     """Position of a detector, mm; NaN of a whole face."""
     return detector.position_mm if isinstance(detector, Detector) else _NO_PLACE
 
@@ -312,9 +313,9 @@ def detectors_of(result: LightResult, wanted: Sequence[int | str] | None) -> tup
     if wanted is None:
         return tuple(range(len(names)))
     found = []
-    for one in [wanted] if isinstance(wanted, (str, int)) else wanted:
+    for one in [wanted] if isinstance(wanted, (str, int, np.integer)) else wanted:
         index = names.index(one) if isinstance(one, str) and one in names else one
-        if isinstance(index, str) or not 0 <= index < len(names):
+        if not isinstance(index, (int, np.integer)) or not 0 <= index < len(names):
             raise InvalidInput(f"there is no detector {one!r}; there are {', '.join(names)} (or 0 to {len(names) - 1})")
         found.append(int(index))
     if not found or len(set(found)) < len(found):
@@ -327,13 +328,27 @@ def check_request(of: Sequence[str], gates_ns: Sequence[float] | None, frequency
     if isinstance(of, str) or not of or any(name not in COEFFICIENTS for name in of):
         raise InvalidInput(f"of is {of!r}; give some of {', '.join(COEFFICIENTS)}")
     if gates_ns is not None:
-        edges = np.asarray(gates_ns, np.float64).ravel()
-        if edges.size < 2 or not np.isfinite(edges).all() or edges[0] < 0 or (np.diff(edges) <= 0).any():
+        edges = _numbers(gates_ns)
+        if (
+            edges.ndim != 1
+            or edges.size < 2
+            or not np.isfinite(edges).all()
+            or edges[0] < 0
+            or (np.diff(edges) <= 0).any()
+        ):
             raise InvalidInput(
-                f"gates_ns is {list(gates_ns)}; give at least two edges in ns, from 0 up, each later than the last"
+                f"gates_ns is {gates_ns!r}; give at least two edges in ns, from 0 up, each later than the last"
             )
     if frequency_mhz is not None and not (np.isfinite(frequency_mhz) and frequency_mhz > 0):
         raise InvalidInput(f"frequency_mhz is {frequency_mhz}; it must be greater than 0")
+
+
+def _numbers(values: Any) -> Doubles:
+    """An array, empty where something is not a number."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        return np.zeros(0)
 
 
 def _check_detected(result: LightResult, wanted: Sequence[int], arrivals: Arrivals) -> None:
@@ -372,7 +387,7 @@ def _assembled(
             source="+".join(f"S{number}" for number in range(1, len(sources) + 1)),
             detector=names[problem.detectors[d]],
             source_mm=sources[0].position_mm if len(sources) == 1 else _NO_PLACE,
-            detector_mm=place_of(result.detectors[problem.detectors[d]]),
+            detector_mm=detector_position(result.detectors[problem.detectors[d]]),
         )
         for d in finished
     )

@@ -109,6 +109,23 @@ def test_gates_together_are_continuous_light(found):
     np.testing.assert_allclose(mean, whole.label_sums[0], rtol=3e-3)
 
 
+def test_nothing_is_known_of_a_gate_that_no_light_has_reached():
+    late = [pulse(end, domain(), seed) for seed, end in enumerate(ENDS)]
+    for run in late:
+        run.gates[..., :2] = 0.0
+    found = adjoint_jacobians(*late, gates=True)
+    assert found.of("mua", gate=20).label_sums[0, 0] < 0
+    assert np.isnan(found.of("mua", gate=0).label_sums).all()
+    assert np.isnan(found.of("mua", gate=0).values).all()
+
+
+def test_runs_with_other_settings_of_light_are_refused():
+    first, second = (pulse(end, domain(), seed) for seed, end in enumerate(ENDS))
+    other = dataclasses.replace(second, settings=dataclasses.replace(second.settings, refraction=False))
+    with pytest.raises(InvalidInput, match="different settings of refraction"):
+        adjoint_jacobians(first, other)
+
+
 def test_modulated_light(found):
     decay = attenuation(400.0)
     expected = -APART / (2 * D * decay) * D / TRANSPORT

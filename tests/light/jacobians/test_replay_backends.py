@@ -133,7 +133,7 @@ def test_a_photon_that_goes_another_way_is_an_error():
         rows = getattr(result.detected, name).copy()
         rows[5] = change(rows[5])
         changed = dataclasses.replace(result, detected=dataclasses.replace(result.detected, **{name: rows}))
-        with pytest.raises(InvalidInput, match=rf"photon {result.detected.photon[5]} .*same way only on the kind"):
+        with pytest.raises(InvalidInput, match=rf"photon {result.detected.photon[5]} .*same path only on the kind"):
             replay(changed, detectors=TWO)
     photons = result.detected.photon.copy()
     photons[5] += np.uint64(1)

@@ -177,7 +177,8 @@ class Run:
             self._kernel("trace_simply")((self._blocks(count),), (_THREADS,), (self._scene, batches))
         else:
             self._launch(batches, photons=count, cycles=0)
-        tallies[: len(ranges)] += copied.sum(axis=0)
+        for copy in copied:  # a sum of them would take memory, now that photons are under way
+            tallies[: len(ranges)] += copy
 
     def _finish(self) -> None:
         """Trace packets under way to their ends."""

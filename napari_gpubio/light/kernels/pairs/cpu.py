@@ -30,9 +30,9 @@ def store(voxels: TissueVoxels, optodes: int, groups: int, device: Device) -> Fl
     return FluenceStore(voxels, optodes, groups)
 
 
-def on(device: Device) -> AbstractContextManager[Any]:
+def on(store: FluenceStore) -> AbstractContextManager[Any]:
     """What encloses work with a store."""
-    del device
+    del store
     return nullcontext()
 
 

@@ -1,5 +1,6 @@
 """Fluence of optodes on GPUs, the counterpart of ``cpu.py``: all groups of an optode are traced in one launch."""
 
+import functools
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -27,10 +28,13 @@ class GroupRun(gpu.Run):
         """Keep whole batches apart, and clear their slots."""
         for batch in range(first, first + count):
             slot = self._tally[batch % self._slots]
-            self._keep(batch, slot[0] if self._copies == 1 else slot.sum(axis=0))
+            self._after_tracing(functools.partial(self._keep_slot, batch, slot))
             slot[...] = 0
             self._whole.add(batch)
             del self._open[batch]
+
+    def _keep_slot(self, batch: int, slot: Any) -> None:
+        self._keep(batch, slot[0] if self._copies == 1 else slot.sum(axis=0))
 
 
 class GpuStore(FluenceStore):
@@ -75,11 +79,12 @@ def store(voxels: TissueVoxels, optodes: int, groups: int, device: Device) -> Fl
     return GpuStore(voxels, optodes, groups, device)
 
 
-def on(device: Device) -> AbstractContextManager[Any]:
-    """What encloses work with a store."""
+def on(store: FluenceStore) -> AbstractContextManager[Any]:
+    """What encloses work with a store, which may be of an earlier run on another GPU."""
     import cupy
 
-    context: AbstractContextManager[Any] = cupy.cuda.Device(device.indices[0])
+    assert isinstance(store, GpuStore)  # of this backend
+    context: AbstractContextManager[Any] = cupy.cuda.Device(store.device.indices[0])
     return context
 
 

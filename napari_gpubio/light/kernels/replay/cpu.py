@@ -1,5 +1,7 @@
 """Photons of a list traced again on all CPU cores (Numba), the counterpart of ``gpu.py``."""
 
+from collections import deque
+
 import numpy as np
 import numpy.typing as npt
 
@@ -33,7 +35,7 @@ class Run:
         self._tally = np.zeros(p.slots * p.tally_size, np.uint64)
         self._sums = np.zeros(SUMS * p.tally_size)
         self._labels = np.zeros((GROUPS, p.volumes, p.voxels.media_rows), np.uint64)
-        self._done: dict[int, DetectorPart] = {}
+        self._done: deque[tuple[int, DetectorPart]] = deque()  # taken from another thread than it is filled from
 
     def bytes_per_item(self) -> int:
         """Bytes that a photon takes."""
@@ -47,12 +49,11 @@ class Run:
             if p.is_last(span):
                 self._fold(span)
             if span.stop == p.arrivals.of(span.detector).stop:
-                self._done[span.detector] = self._finish(span.detector)
+                self._done.append((span.detector, self._finish(span.detector)))
 
     def take(self) -> dict[int, DetectorPart]:
         """Return the detectors that are done and forget them."""
-        done, self._done = self._done, {}
-        return done
+        return dict(self._done.popleft() for _ in range(len(self._done)))
 
     def close(self) -> None:
         """Nothing to free on the CPU."""
@@ -114,7 +115,7 @@ class TrailRun:
         self.device = device
         self._problem = problem
         self._scene, self._scratch = scene_of(problem.voxels), np.zeros(problem.voxels.cells, np.uint64)
-        self._done: list[tuple[int, TrailRecord]] = []
+        self._done: deque[tuple[int, TrailRecord]] = deque()
 
     def bytes_per_item(self) -> int:
         """Bytes that a photon takes."""
@@ -135,8 +136,7 @@ class TrailRun:
 
     def take(self) -> list[tuple[int, TrailRecord]]:
         """Return what is done, by its first line, and forget it."""
-        done, self._done = self._done, []
-        return done
+        return [self._done.popleft() for _ in range(len(self._done))]
 
     def close(self) -> None:
         """Nothing to free on the CPU."""

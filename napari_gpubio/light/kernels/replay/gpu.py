@@ -1,5 +1,6 @@
 """Photons of a list traced again in CUDA, the counterpart of ``cpu.py``; the kernels are in ``voxels.cu``."""
 
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ class Tracer:
     def __init__(self, problem: VoxelProblem, device: Device) -> None:
         import cupy
 
+        voxels.check_indices(problem)
         self._problem = problem
         self._processors = processor_count(device)
         self.inputs = {name: cupy.asarray(array) for name, array in voxels.inputs_of(problem).items()}
@@ -103,7 +105,7 @@ class Run:
             self._sums = cupy.zeros(SUMS * p.tally_size, np.float64)
             self._labels = cupy.zeros((GROUPS, p.volumes, p.voxels.media_rows), np.uint64)
             self._values, self._errors = (cupy.empty(p.tally_size, np.float32) for _ in range(2))
-        self._done: dict[int, DetectorPart] = {}
+        self._done: deque[tuple[int, DetectorPart]] = deque()  # taken from another thread than it is filled from
 
     def bytes_per_item(self) -> int:
         """Bytes that a photon takes."""
@@ -132,12 +134,11 @@ class Run:
                 if p.is_last(span):
                     self._fold(span, numbers)
                 if span.stop == p.arrivals.of(span.detector).stop:
-                    self._done[span.detector] = self._finish(span.detector, numbers)
+                    self._done.append((span.detector, self._finish(span.detector, numbers)))
 
     def take(self) -> dict[int, DetectorPart]:
         """Return the detectors that are done and forget them."""
-        done, self._done = self._done, {}
-        return done
+        return dict(self._done.popleft() for _ in range(len(self._done)))
 
     def close(self) -> None:
         """Let the device arrays go."""
@@ -202,7 +203,7 @@ class TrailRun:
         self._problem = problem
         with cupy.cuda.Device(device.indices[0]):
             self._tracer: Tracer | None = Tracer(problem.voxels, device)
-        self._done: list[tuple[int, TrailRecord]] = []
+        self._done: deque[tuple[int, TrailRecord]] = deque()
 
     def bytes_per_item(self) -> int:
         """Bytes that a photon takes."""
@@ -226,8 +227,7 @@ class TrailRun:
 
     def take(self) -> list[tuple[int, TrailRecord]]:
         """Return what is done, by its first line, and forget it."""
-        done, self._done = self._done, []
-        return done
+        return [self._done.popleft() for _ in range(len(self._done))]
 
     def close(self) -> None:
         """Let the device arrays go."""

@@ -149,8 +149,7 @@ class ReplayProblem:
     def resident_bytes(self) -> int:
         """Bytes that a run keeps: tallies of groups, sums over them, their derivatives, and the grid."""
         per_cell = 8 * (self.volumes * (self.slots + 4) + 1) + 8 * self.volumes
-        per_cell += self.voxels.rows.itemsize + 8 * self.voxels.domain.is_continuous
-        return self.voxels.cells * per_cell
+        return self.voxels.cells * per_cell + self.voxels.grid_bytes
 
     @property
     def bytes_per_item(self) -> int:
@@ -202,8 +201,8 @@ def different_photon(photon: int, count: int, total: int) -> InvalidInput:
     """The error that photons took other paths than in the run that detected them."""
     return InvalidInput(
         f"photon {photon} (and {count - 1:,} more of {total:,}) did not arrive at its detector again with the same "
-        "weight; photons go the same way only on the kind of processor and with the version of napari-gpubio that made "
-        "the result: replay it there, or simulate again"
+        "weight; photons take the same path only on the kind of processor and with the version of napari-gpubio that "
+        "made the result: replay it there, or simulate again"
     )
 
 

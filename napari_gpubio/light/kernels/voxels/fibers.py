@@ -56,7 +56,7 @@ def squared_cosine(a, b, c):
 
 
 @pruned_leaf
-def place_of(fibers, cell):
+def tensor_row(fibers, cell):
     """Row of a voxel's tensor in the table, 0 for none."""
     if fibers is not None:
         return fibers.places[cell]

@@ -2,13 +2,16 @@
 
 import dataclasses
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import Device, processor_count, to_host
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.light.batches import joined
 from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, VoxelProblem
@@ -18,6 +21,7 @@ _SOURCE = Path(__file__).with_name("voxels.cu")
 _THREADS = 128
 _BLOCKS_PER_PROCESSOR = 8  # 1024 threads each: what the kernel's registers leave room for
 FOLD_CELLS = 8  # voxels of a thread, as in the kernel
+_MOST_CELLS, _MOST_PLACES = 1 << 31, 1 << 32  # signed and unsigned numbers of 32 bits
 _MOST = 2**32 - 1
 
 # The structs of the kernels' parameters, as in photon.cuh, tally.cuh and fold.cuh.
@@ -67,6 +71,7 @@ class Run:
         self.device = device
         self._problem = problem
         p = problem
+        check_indices(p, slots * copies)
         self._slots, self._copies = slots, copies
         self.span = p.batch_size * self._slots
         self._open: dict[int, list[tuple[int, int]]] = {}
@@ -212,15 +217,22 @@ class Run:
         if p.patterns == 1:
             self._fold_pattern(0, path, self._absorbed[first : first + count])
         else:  # their tallies lie side by side, their sums one after another
+            tallies = path.reshape(count, self._copies, -1, p.patterns)
+            of_pattern, absorbed = self._after_tracing(
+                lambda: (cupy.empty(tallies.shape[:-1], np.uint64), cupy.empty((count, p.media_rows), np.uint64))
+            )
             for k in range(p.patterns):
-                absorbed = cupy.zeros((count, p.media_rows), np.uint64)
-                tallies = path.reshape(count, self._copies, -1, p.patterns)
-                self._fold_pattern(k, tallies[..., k].copy(), absorbed)
+                of_pattern[...], absorbed[...] = tallies[..., k], 0
+                self._fold_pattern(k, of_pattern, absorbed)
                 self._absorbed[first : first + count, k * p.media_rows : (k + 1) * p.media_rows] = absorbed
             path[...] = 0  # copies of it were folded
         for batch in range(first, first + count):
             self._whole.add(batch)
             del self._open[batch]
+
+    def _after_tracing(self, do: Callable[[], Any]) -> Any:
+        """Do what takes memory after photons have been added up: lack of it must not have them traced once more."""
+        return within_memory(do, self.device, 8 * self._problem.tally_size, "the tallies of a batch")
 
     def _fold_pattern(self, k: int, path: Any, absorbed: Any) -> None:
         """Add batches of one pattern to its sums, and what each media row absorbed to those of each batch."""
@@ -249,6 +261,16 @@ class Run:
 
     def _kernel(self, name: str, *, fast: bool = False) -> Any:
         return kernel(_SOURCE, name, defines=defines_of(self._problem), fast=fast)
+
+
+def check_indices(problem: VoxelProblem, tallies: int = 1) -> None:
+    """Raise InvalidInput if the kernels' numbers of 32 bits cannot count voxels, or the places of so many tallies."""
+    if problem.cells >= _MOST_CELLS or tallies * problem.tally_size > _MOST_PLACES:
+        raise InvalidInput(
+            f"the volume has {problem.cells:,} voxels with its rim and {tallies * problem.tally_size:,} numbers of all "
+            f"tallies, more than a GPU run can count ({_MOST_CELLS:,} and {_MOST_PLACES:,}); take larger voxels or "
+            "fewer time gates, groups or patterns, or device='cpu'"
+        )
 
 
 def inputs_of(problem: VoxelProblem) -> dict[str, npt.NDArray[Any]]:

@@ -16,6 +16,8 @@ from napari_gpubio.light.batches import Words
 from napari_gpubio.light.kernels.voxels.problem import ENERGY_PARTS, LAUNCHED, VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import DetectedList, LaunchedWeights, OpenBatch, VoxelTally
 
+_NUMBERS = 2.0**23  # that `unit_float` gives
+
 
 def start_density(patterns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Density from which photons start, from patterns of any scale, shape (K, rows, columns); see the head."""
@@ -26,9 +28,12 @@ def start_density(patterns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def sharing(problem: VoxelProblem, patterns: npt.NDArray[np.float64]) -> VoxelProblem:
     """Return a problem whose source is of kind ``pattern`` with the density, for patterns that share its photons.
 
-    Weights are over the density that the backends draw from, which rounds running sums to single precision.
+    Weights are over the density that the backends draw from, with running sums of single precision and random numbers
+    of 23 bits.
     """
-    density = np.diff(problem.packed_sources[0].pattern.astype(np.float64), prepend=0.0)[:, None]
+    sums = problem.packed_sources[0].pattern.astype(np.float64)
+    numbers = np.ceil(sums * _NUMBERS - 0.5)  # of the (k + 1/2) / _NUMBERS that are drawn, those below each sum
+    density = (np.diff(numbers, prepend=0.0) / _NUMBERS)[:, None]
     wanted = (patterns / patterns.sum(axis=(1, 2), keepdims=True)).reshape(len(patterns), -1).T
     shares = np.divide(wanted, density, out=np.zeros_like(wanted), where=density > 0).astype(np.float32)
     return dataclasses.replace(problem, shares=np.ascontiguousarray(shares), heaviest=float(shares.max()))

@@ -314,7 +314,10 @@ class VoxelProblem(BatchedProblem):
     @property
     def energy_scale(self) -> float:
         """Quanta of the energy tally per photon weight."""
-        return 2.0 ** min(30, 59 - math.ceil(math.log2(self.batch_size * self.heaviest)))
+        of_batch = 59 - math.ceil(math.log2(self.batch_size * self.heaviest))
+        # the map of escaping light adds up over all batches
+        of_exits = 63 - math.ceil(math.log2(self.settings.photons * self.heaviest)) if self.settings.exit_map else 63
+        return 2.0 ** min(30, of_batch, of_exits)
 
     @property
     def absorbed_scale(self) -> float:
@@ -357,14 +360,19 @@ class VoxelProblem(BatchedProblem):
         """Tallies of each of so many batches that a GPU traces together: blocks of threads share them out."""
         return max(1, min(_MOST_COPIES, _COPIED_BYTES // (8 * self.tally_size * slots)))
 
+    @property
+    def grid_bytes(self) -> int:
+        """Bytes of what photons meet: media, coefficients voxel by voxel, tensors, and patterns of sources."""
+        per_cell = self.rows.itemsize + 8 * self.domain.is_continuous + 8 * self.has_own_g_or_n
+        patterns = (source.pattern for source in self.packed_sources if source.source.pattern is not None)
+        tables = (self.media, *(self.tensors or ()), *patterns)
+        return self.cells * per_cell + sum(table.nbytes for table in tables)
+
     def resident_bytes(self, tallies: int = 1) -> int:
-        """Bytes that a run keeps: media, coefficients, tensors, emission, tallies, sums and squares, and exits."""
+        """Bytes that a run keeps: what photons meet, shares, tallies, sums and squares, and exits."""
         per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates)
         per_cell = (per_cell + 8 * bool(self.settings.exit_map)) * self.patterns
         if self.shares is not None:  # tallies of one pattern are copied for folding
             per_cell += 8 * tallies * self.halves * self.gates
-        per_cell += self.rows.itemsize + 8 * self.domain.is_continuous + 8 * self.has_own_g_or_n
-        emission = self.packed_sources[0].pattern.nbytes if self.source.kind == "volume" else 0
-        alike = self.media.nbytes + emission + self.energy_size * 8 * self.batch_count
-        alike += sum(array.nbytes for array in self.tensors or ())
-        return self.cells * per_cell + alike
+        alike = self.energy_size * 8 * self.batch_count + (0 if self.shares is None else self.shares.nbytes)
+        return self.cells * per_cell + alike + self.grid_bytes

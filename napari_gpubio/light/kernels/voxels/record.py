@@ -126,7 +126,7 @@ def note(trails, scene, line, kind, cell, where, numbers):
 
 
 @leaf
-def place_of(scene, ahead, direction):
+def position_in_voxel(scene, ahead, direction):
     """Position in the voxel (mm from its low corner) of a packet that has so far to the faces ahead."""
     return (
         mirrored(ahead[0], direction[0], scene.hx),
@@ -139,7 +139,7 @@ def place_of(scene, ahead, direction):
 def note_vertex(trails, scene, line, kind, cell, ahead, direction, state):
     """Note a vertex inside a voxel; ``state``: weight, mu_a, index, path that is not booked yet, optical path."""
     if trails is not None:
-        where = place_of(scene, ahead, direction)
+        where = position_in_voxel(scene, ahead, direction)
         w, mua, n, path, optical = state
         absorbed = min(mua * (w * path * mean_decay(mua * path)), w)
         note(trails, scene, line, kind, cell, where, (w - absorbed, optical + n * path))
@@ -155,7 +155,7 @@ def note_face(trails, scene, line, face, ahead, direction, happened, state):
     if trails is not None:
         cell, following, axis, forward = face
         reflected, escapes, bent, wrapped = happened
-        where = place_of(scene, ahead, direction)
+        where = position_in_voxel(scene, ahead, direction)
         x, y, z = where
         if axis == 0:
             x = scene.hx if forward else ZERO

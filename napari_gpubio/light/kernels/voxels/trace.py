@@ -21,7 +21,7 @@ from napari_gpubio.light.kernels.physics import (
     scattering_cosine,
     turned,
 )
-from napari_gpubio.light.kernels.voxels.fibers import along_fibers, beside_fibers, place_of, turning_point
+from napari_gpubio.light.kernels.voxels.fibers import along_fibers, beside_fibers, tensor_row, turning_point
 from napari_gpubio.light.kernels.voxels.photon import (
     Floats,
     enter,
@@ -311,7 +311,7 @@ def trace_photons(start, stop, first, scene, tallies):
         w = ONE - lost
         mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, own_row, cell)
         g, n, per_n = own_g_and_n(scene.g, scene.n, cell, g, n, per_n)
-        place = place_of(fibers, cell)
+        place = tensor_row(fibers, cell)
         mus, free_path = along_fibers(fibers, place, (ux, uy, uz), g, mus, free_path)
         ax, ay, az = mirrored(px, ux, hx), mirrored(py, uy, hy), mirrored(pz, uz, hz)  # mm to the faces ahead
         sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
@@ -452,6 +452,6 @@ def trace_photons(start, stop, first, scene, tallies):
                 own_row = row
                 mua, mus, g, n, free_path, per_n, reach = medium_at(scene.media, scene.mua, scene.mus, row, cell)
                 g, n, per_n = own_g_and_n(scene.g, scene.n, cell, g, n, per_n)
-                place = place_of(fibers, cell)
+                place = tensor_row(fibers, cell)
                 mus, free_path = along_fibers(fibers, place, (ux, uy, uz), g, mus, free_path)
                 limit = min((end - optical) * per_n, reach)
