@@ -1,10 +1,14 @@
 """The verb ``napari-gpubio forward``: from files to files, and its refusals."""
 
+import signal
+
 import numpy as np
 import pytest
 
 from napari_gpubio.cli import main
+from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.light.forward import cli
 from napari_gpubio.light.io.table import write_table
 from tests.light.forward.samples import block, medium, probe
 
@@ -65,10 +69,17 @@ def test_files_become_a_model(folder, capsys):
         ),
         (("--out", "model.npz", "--wavelengths", "760", "--tissue", "1=skull"), "one of --head-table, --tissue"),
         (("--out", "model.npz", "--wavelengths", "850", "--head-table", "Strangman 2003"), "not at 850 nm"),
+        (("--out", "model.npz", "--wavelengths", "760", "--media", "760", "head850.csv"), "a wavelength twice"),
+        (("--out", "model.npz", "--wavelengths", "760", "--media", "red", "head850.csv"), "'red' is not a wavelength"),
+        (("--out", "model.npz", "--wavelengths", "760", "--scale"), "--scale is of the landmarks"),
+        (("--out", "model.npz", "--wavelengths", "760", "--mask", "turned.nii.gz"), "another grid"),
+        (("--out", "model.npz", "--wavelengths", "760", "--atlas", "turned.nii.gz"), "another grid"),
+        (("--out", "model.npz", "--wavelengths", "760", "--farthest-mm", "nan"), "farthest_mm is nan"),
     ],
 )
 def test_what_does_not_fit_is_refused(folder, capsys, monkeypatch, options, message):
     monkeypatch.chdir(folder)
+    write_volume(folder / "turned.nii.gz", block().labels, np.diag([-1.0, 1.0, 1.0, 1.0]))
     assert run(folder, *options) == 2
     assert message in capsys.readouterr().err
     assert not (folder / "model.npz").exists()
@@ -84,3 +95,20 @@ def test_a_probe_far_off_can_be_projected(folder, capsys):
     assert "--project" in error
     assert run(folder, *options, "--project") == 0
     assert "projected onto it" in capsys.readouterr().err
+
+
+def test_what_a_stopped_run_has_done_is_kept_beside_the_netcdf_file(folder, capsys, monkeypatch):
+    pytest.importorskip("h5py")
+    steps = []
+
+    def interrupt_once(step):
+        steps.append(step)
+        if len(steps) == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(cli, "draw_progress", interrupt_once)
+    assert run(folder, "--wavelengths", "760", "--out", str(folder / "model.nc")) == STOPPED
+    assert "model_unfinished.npz" in capsys.readouterr().out
+    assert not (folder / "model.nc").exists()
+    with np.load(folder / "model_unfinished.npz") as found:
+        assert not found["done_760"].all()

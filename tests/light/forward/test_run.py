@@ -9,12 +9,13 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.forward import ForwardSettings, Pair, forward_model, forward_model_steps, place
+from napari_gpubio.light.forward.model import Head, labels_named
 from napari_gpubio.light.jacobians.replay import replay
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.light.forward.samples import FEW, SHAPE, block, medium, probe
-from tests.light.voxel_samples import MOST_Z
+from tests.light.voxel_samples import MOST_Z, make_domain
 
 
 @pytest.fixture(scope="module")
@@ -258,3 +259,19 @@ def test_a_placed_probe_is_taken_as_it_is():
     model = forward_model(block(), placed, dataclasses.replace(FEW, photons=400), device="cpu")
     assert model.placement.probe.positions_mm == pytest.approx(placed.probe.positions_mm)
     assert MOST_Z
+
+
+def test_a_name_that_labels_share_means_all_of_them():
+    domain = make_domain(np.arange(1, 5, dtype=np.uint8).reshape(4, 1, 1), *(medium(0.1, n, "skull") for n in (1, 2)),
+                         *(medium(0.1, n, "brain") for n in (3, 4)))  # fmt: skip
+    assert labels_named(domain, ["Brain", 1]) == (3, 4, 1)
+    with pytest.raises(InvalidInput, match="no label 'liver'"):
+        labels_named(domain, ["liver"])
+
+
+def test_a_head_takes_whole_numbers_of_any_type():
+    given = block()
+    head = Head(labels=given.labels.astype(np.float32), affine=given.affine, tissues=given.tissues)
+    assert head.labels.dtype == np.uint8
+    with pytest.raises(InvalidInput, match="range from -1"):
+        Head(labels=given.labels.astype(np.int16) - 2, affine=given.affine, tissues=given.tissues)
