@@ -77,7 +77,7 @@ class FiberBox(QWidget):
 
     @property
     def value(self) -> FiberChoice | None:
-        """What is chosen, or None for scattering that is alike in all directions."""
+        """What is chosen, or None for scattering that is isotropic."""
         field = None if self.layer is None else tensors_of(self.layer)
         if field is None:
             return None
@@ -92,9 +92,13 @@ class FiberBox(QWidget):
     def show_labels(self, names: Mapping[int, str]) -> None:
         """Offer these labels; the one that was chosen stays, if it is there."""
         entries = [("all labels", None), *((f"{label} {name}".strip(), label) for label, name in names.items())]
-        if entries == [(self.labels_box.itemText(i), self.labels_box.itemData(i)) for i in range(len(entries))]:
+        if entries == [
+            (self.labels_box.itemText(i), self.labels_box.itemData(i)) for i in range(self.labels_box.count())
+        ]:
             return
         chosen = self.labels_box.currentData()
+        if chosen is not None and chosen not in names:  # light in all labels was not asked for
+            entries.append((f"{chosen} (not in these labels)", chosen))
         with QSignalBlocker(self.labels_box):
             self.labels_box.clear()
             for text, label in entries:

@@ -24,7 +24,7 @@ from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, NumberRow
 from napari_gpubio.gui.forms import ChoiceButtons, ParamForm, aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.light.gui.optodes import Optodes, Placement
-from napari_gpubio.light.source import KINDS, RECTANGLES, Source
+from napari_gpubio.light.source import KINDS, RECTANGLES, WITH_SECTOR, Source
 
 CHOICES = {
     "source": ("Source", "A click on the surface puts the source there; drag its marker to move it"),
@@ -51,6 +51,7 @@ class PlaceBar(QWidget):
 
 
 SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
+_ALONG = 0.999  # cosine to the direction, from which an axis no longer says where a sector begins
 _NO_PATTERN = np.ones((1, 1))  # stands for the image until a run reads it
 _EMPTY = "Click the surface of the labels, in 2-D or 3-D, to place the source."
 
@@ -64,13 +65,13 @@ class SourceBox(QWidget):
     deepened = Signal(float)
     normal_requested = Signal(bool)
     flip_requested = Signal()
-    chosen = Signal(int)  # the source that shines from now on
+    chosen = Signal(int)  # the source that is active from now on
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.form = ParamForm(Source(pattern=_NO_PATTERN), parent=self)
         self.form.widget("kind").del_choice("volume")  # whose cells cannot be given here
-        self._angles: tuple[str, tuple[float, ...] | None, bool] = ("", None, False)
+        self._given = Source()  # what a file gave last; it has parts without a control
         self.pattern_box = LayerBox(
             viewer,
             lambda layer: why_not_array(layer, Image, (2,), "a 2-D image is needed"),
@@ -82,10 +83,18 @@ class SourceBox(QWidget):
         self.show_optodes(Optodes())
 
     def source_at(self, placement: Placement) -> Source:
-        """Return the source with the sizes on show at a place, for drawing it; a pattern stays blank."""
+        """Return the source with the sizes on show at a place, for drawing it; a pattern stays blank.
+
+        Raises
+        ------
+        InvalidInput
+            If the sizes do not fit each other.
+        """
         placed = dataclasses.replace(
             self.form.value(), position_mm=placement.position_mm, direction=placement.direction
         )
+        if placed.kind in WITH_SECTOR:
+            return self._with_sector(placed)
         if placed.kind not in RECTANGLES:
             return placed
         u, v, _ = placed.frame()
@@ -107,16 +116,32 @@ class SourceBox(QWidget):
         u, v, _ = dataclasses.replace(source, width_axis=None, height_axis=None).frame()
         along = source.frame()[0]
         self.turn_box.show_value(float(np.rad2deg(np.arctan2(along @ v, along @ u))))
-        self._angles = (source.kind, source.launch_angles_deg, source.launch_angles_are_discrete)
+        self._given = source
         plain = dataclasses.replace(source, launch_angles_deg=None, launch_angles_are_discrete=False, weight=1.0)
-        self.form.set_value(dataclasses.replace(plain, width_axis=None, height_axis=None, pattern=_NO_PATTERN))
+        plain = dataclasses.replace(plain, width_axis=None, height_axis=None, sector_deg=None)
+        self.form.set_value(dataclasses.replace(plain, pattern=_NO_PATTERN))
 
     def _with_angles(self, source: Source) -> Source:
-        """The source with the launch angles of a file, which have no control, while it is of that kind."""
-        kind, angles, are_discrete = self._angles
-        if angles is None or source.kind != kind or source.focus_mm != 0.0:
+        """The source with the launch angles of a file, while it is of that kind and has no other directions."""
+        given = self._given
+        has_own = source.focus_mm != 0.0 or source.spread_along or source.spread_across
+        if given.launch_angles_deg is None or source.kind != given.kind or has_own:
             return source
-        return dataclasses.replace(source, launch_angles_deg=angles, launch_angles_are_discrete=are_discrete)
+        return dataclasses.replace(
+            source,
+            launch_angles_deg=given.launch_angles_deg,
+            launch_angles_are_discrete=given.launch_angles_are_discrete,
+        )
+
+    def _with_sector(self, source: Source) -> Source:
+        """The source with the sector of a file, and the axis from which that counts, while it is of that kind."""
+        given = self._given
+        if given.sector_deg is None or source.kind != given.kind:
+            return source
+        axis = given.frame()[0]  # also where the file does not name it
+        if abs(axis @ source.frame()[2]) > _ALONG:
+            return source
+        return dataclasses.replace(source, sector_deg=given.sector_deg, width_axis=tuple(axis))
 
     def show_optodes(self, optodes: Optodes, start: Placement | None = None) -> None:
         """Show where the active source is, and the list of sources if there are several.

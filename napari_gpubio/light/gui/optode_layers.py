@@ -55,7 +55,7 @@ NOTHING: Strokes = np.empty((0, 2, 3))
 def arrow(source: Source, tail_mm: float) -> Strokes:
     """The arrow that ends where light starts; it lies before the source, so that it hides no light.
 
-    A source that shines to every side has a star instead.
+    A source that emits in all directions has a star instead.
     """
     position, (u, v, w) = np.asarray(source.position_mm), source.frame()
     if source.kind == "isotropic":
@@ -156,7 +156,7 @@ class OptodeLayers:
         self._drawn: tuple[Any, ...] | None = None  # as it was last
 
     def show_optodes(self, optodes: Optodes, source: Source | None, tissue: Tissue) -> None:
-        """Draw what is placed; ``source`` is the one that shines, or None."""
+        """Draw what is placed; ``source`` is the active one, or None."""
         size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
         self._step = slice_steps_mm(tissue.affine)
         self._extent = np.sort(tissue.to_viewer(_ends(tissue)), axis=0)
@@ -266,7 +266,7 @@ def _ends(tissue: Tissue) -> Any:
 
 
 def _strokes(optodes: Optodes, source: Source | None, tissue: Tissue) -> list[tuple[Strokes, str]]:
-    """Lines of the source that shines and of the detectors, world mm, with their colors."""
+    """Lines of the active source and of the detectors, world mm, with their colors."""
     size = tissue.extent_mm
     drawn = [(disc(d, _normal(d, tissue)), DETECTOR_COLOR) for d in optodes.detectors]
     if source is not None:

@@ -23,7 +23,7 @@ MOST_DETECTOR_SHARE = 0.05  # of the volume's longest side, so that a detector o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where a source is, and where it shines (unit vector); positions in world mm.
+    """Where a source is, and in which direction it emits (unit vector); positions in world mm.
 
     The source lies ``depth_mm`` beyond the entry along its direction (negative: before it). With ``follows_normal`` the
     direction is the inward normal wherever the source is put. ``touches``: it was put on the surface, not at typed
@@ -78,14 +78,14 @@ class Placement:
         numbers = np.asarray(direction, np.float64)
         length = np.linalg.norm(numbers)
         if not (np.isfinite(length) and length > 0):
-            raise InvalidInput("the source's direction is (0, 0, 0); give the direction in which it shines")
+            raise InvalidInput("the source's direction is (0, 0, 0); give the direction in which it emits")
         turned = dataclasses.replace(self, direction=vector(numbers / length), follows_normal=False)
         return dataclasses.replace(turned.at(np.asarray(self.position_mm)), touches=self.touches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optodes:
-    """All sources, of which one shines, and all detectors."""
+    """All sources, of which one is active, and all detectors."""
 
     sources: tuple[Placement, ...] = ()
     active: int = 0
@@ -114,7 +114,7 @@ class Optodes:
 
     @property
     def source(self) -> Placement | None:
-        """The source that shines, or None if none is placed."""
+        """The active source, or None if none is placed."""
         return self.sources[self.active] if self.sources else None
 
     def with_source(self, source: Placement) -> "Optodes":
@@ -147,9 +147,9 @@ class Optodes:
     def dragged(self, marker: int, sight: Sight, tissue: Tissue) -> "Optodes | None":
         """Return them with one dragged on the surface to where the mouse points, or None beside the tissue.
 
-        A source is dragged by its entry, however deep the source itself is, and shines from then on. ``marker`` is its
-        place among all positions, ``sight`` where its marker would be. `InvalidInput` if a slice has no tissue or the
-        mouse is beside the volume.
+        A source is dragged by its entry, however deep the source itself is, and is active from then on. ``marker`` is
+        its place among all positions, ``sight`` where its marker would be. `InvalidInput` if a slice has no tissue or
+        the mouse is beside the volume.
         """
         detector = marker - len(self.sources)
         point = tissue.surface_under(sight if detector >= 0 else self.sources[marker].entry_sight(sight, tissue))

@@ -93,7 +93,7 @@ class LogPlot(ThemedPlot):
         """Show this range of x, and y from its highest value down to ``lowest``, but not too many decades."""
         if not np.isfinite(self._top):
             return
-        low = np.log10(lowest) if lowest > 0 else self._top - 1
+        low = np.log10(lowest) if 0 < lowest < np.inf else self._top - 1
         self.setYRange(max(low, self._top - MOST_DECADES), self._top, padding=0.06)
         self.setXRange(float(np.min(x)), float(np.max(x)), padding=0.01)
 

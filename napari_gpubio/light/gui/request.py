@@ -21,6 +21,7 @@ from napari_gpubio.light.gui.fibers import FiberChoice
 from napari_gpubio.light.gui.labels import Tissue, vector
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.volumes import MOST_ERROR
+from napari_gpubio.light.jacobians.reciprocity import check_same
 from napari_gpubio.light.jacobians.sensitivity import Sensitivity
 from napari_gpubio.light.jacobians.sensitivity import sensitivity as combine
 from napari_gpubio.light.layers.beams import Beam, convolved
@@ -345,9 +346,10 @@ def sensitivity_steps(
     result: LightResult, detector: Detector, name: str, device: str, stop: threading.Event, options: DisplayOptions
 ) -> Generator[Step, None, SensitivityMap]:
     """Simulate light from a detector with as many photons as a result has, and combine both."""
+    check_same(result.domain, result.domain)  # whether light is reciprocal there, before it is traced
     # other photons than the source's, because the errors of both runs are taken as independent
     settings = dataclasses.replace(
-        result.settings, photons=result.launched, seed=result.settings.seed + 1, halves=False, exit_map=False
+        result.settings, photons=result.launched, seed=(result.settings.seed + 1) % 2**64, halves=False, exit_map=False
     )
     steps = simulate_steps(result.domain, adjoint_source(result, detector), settings, device=device, stop=stop)
     try:

@@ -64,7 +64,7 @@ class SourceController(QObject):
     # -- what a run needs -----------------------------------------------------------------------------------------
 
     def source(self) -> Source:
-        """Return the source that shines, even while it is dragged; `InvalidInput` if none is placed or complete."""
+        """Return the active source, even while it is dragged; `InvalidInput` if none is placed or complete."""
         if self.shown.source is None:
             raise InvalidInput(NO_SOURCE)
         return self._source_box.complete_source(self._start_of(self.shown.source))
@@ -107,14 +107,17 @@ class SourceController(QObject):
             self.layers.clear()
             self._source_box.warn("")
             return
-        source = None if start is None else self._source_box.source_at(start)
+        try:
+            source = None if start is None else self._source_box.source_at(start)
+            problem = "" if source is None else source_problem(tissue.labels, tissue.affine, source)
+        except InvalidInput as error:  # sizes that do not fit each other yet
+            source, problem = None, str(error)
         self.layers.show_optodes(optodes, source, tissue)
-        problem = "" if source is None else source_problem(tissue.labels, tissue.affine, source)
         before = 0.0 if start is None or start is optodes.source else -start.depth_mm
         self._source_box.warn(problem, _BEFORE.format(before) if before else "")
 
     def go_to_source(self) -> None:
-        """Move the slices on screen to the source that shines."""
+        """Move the slices on screen to the active source."""
         self._slices.go()
 
     def set_active(self, *, active: bool) -> None:
@@ -205,7 +208,7 @@ class SourceController(QObject):
         return [] if tissue is None or not positions else tissue.to_viewer(positions)
 
     def _source_on_screen(self) -> Any:
-        """Viewer position of the source that shines, or None."""
+        """Viewer position of the active source, or None."""
         tissue, source = self._tissue(), self.optodes.source
         return None if tissue is None or source is None else tissue.to_viewer(source.position_mm)
 

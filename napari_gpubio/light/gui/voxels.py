@@ -17,7 +17,7 @@ from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import ScriptStep
-from napari_gpubio.light.detectors import AnyDetector, FaceDetector
+from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
 from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
@@ -43,7 +43,7 @@ from napari_gpubio.light.gui.request import (
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.gui.script import InputFiles, save_input, voxel_script
-from napari_gpubio.light.gui.several import LoadedSources, case_notes, shown_source
+from napari_gpubio.light.gui.several import LoadedSources, case_notes, kept_by_voxel, left_out, shown_source
 from napari_gpubio.light.gui.source_controller import NO_LABELS, NO_SOURCE, SourceController
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
 from napari_gpubio.light.io.snirf import Optodes as Probe
@@ -53,21 +53,6 @@ from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import AnySource, Source, all_sources
 from napari_gpubio.light.summary import sensitivity_rows
-
-_NO_VOLUME = (
-    "The source is a volume whose cells emit, which this window does not have: a point stands in its place. Run the "
-    "file from the shell (napari-gpubio light) or from Python."
-)
-_NO_FACES = "Whole faces that detect are left out here; napari-gpubio light runs the file with them."
-_NO_SLANT = "The source's rectangle is set upright here; napari-gpubio light runs the file with its own edges."
-
-
-def _notes(case: LightCase) -> tuple[str, ...]:
-    """Those of a file, and what the panel leaves out of it."""
-    has_faces = any(isinstance(detector, FaceDetector) for detector in case.detectors)
-    first = all_sources(case.source)[0]
-    left_out = [_NO_FACES] * has_faces + [_NO_SLANT] * (first.height_axis is not None)
-    return (*case_notes(case), *left_out, *[_NO_VOLUME] * (first.kind == "volume"))
 
 
 class VoxelMode(Mode[LightResult]):
@@ -85,9 +70,10 @@ class VoxelMode(Mode[LightResult]):
         self._labels = LabelSource(self)
         self._need, self._load = LatestJob(self), LatestJob(self)
         inserted = self.viewer.layers.events.inserted
-        self._loaded = Connections(lambda: ((inserted, self._find_loaded),))
+        self._loaded = Connections(lambda: ((inserted, self._on_layer),))
         self._done: tuple[LightResult | None, tuple[ScriptStep, ...]] = None, ()  # actions on a result, as code
         self._several: LoadedSources | None = None  # of a file, where it has more than one
+        self._input_notes: tuple[str, ...] = ()  # on these, and what the panel leaves out
         self._taking = False  # inputs over from a file, which are no change
         self._fill()
         self.controller = SourceController(
@@ -182,12 +168,14 @@ class VoxelMode(Mode[LightResult]):
     def _request_source(self) -> AnySource:
         """The source on show, or all those of a file while none of them is changed."""
         loaded = self._several
-        if loaded is not None and loaded.is_shown(self.controller.shown, self._placed_source()):
+        if loaded is not None and loaded.is_shown(
+            self.controller.shown, self._placed_source(), self.source_box.pattern_box.layer
+        ):
             return loaded.sources
         return self.controller.source()
 
     def _placed_source(self) -> Source:
-        """The source that shines, without its pattern."""
+        """The active source, without its pattern."""
         placement = self.controller.shown.source
         if placement is None:
             raise InvalidInput(NO_SOURCE)
@@ -236,6 +224,7 @@ class VoxelMode(Mode[LightResult]):
     def _on_labels(self) -> None:
         """Take over the optical properties that come with a layer."""
         self.panel.clear_message()
+        self._input_notes = ()
         self._quick.cancel()
         self.label_box.show_tissue(self._labels.tissue)
         domain = self._labels.domain
@@ -248,28 +237,39 @@ class VoxelMode(Mode[LightResult]):
         if isinstance(case, LightCase):
             self._set_inputs(all_sources(shown_source(case)), case.detectors, case.settings)
         self._find_loaded()
-        notes = _notes(case) if isinstance(case, LightCase) else () if domain is None else domain.notes
-        if self._several is not None and isinstance(case, LightCase):
-            notes = (*notes, self._several.note)
-        if notes:
-            self.panel.show_note(" ".join(notes))
+        self._show_notes()
         self.controller.refresh()
+
+    def _show_notes(self) -> None:
+        """Show what there is to know about the file that the labels are from, and what the panel leaves out."""
+        domain, layer = self._labels.domain, self._labels.layer
+        case = None if layer is None else carried(layer, "case")
+        if isinstance(case, LightCase):
+            notes = (*case_notes(case), *kept_by_voxel(case.domain))
+        else:
+            notes = () if domain is None else (*domain.notes, *kept_by_voxel(domain))
+        if notes := (*notes, *self._input_notes):
+            self.panel.show_note(" ".join(notes))
 
     def _set_inputs(
         self, sources: tuple[Source, ...], detectors: tuple[AnyDetector, ...], settings: LightSettings
     ) -> None:
-        """Show sources, of which the first shines, detectors and settings of a file."""
+        """Show sources, of which the first is active, detectors and settings of a file."""
         source = sources[0]
         if source.kind == "volume":
             source = Source(kind="isotropic", position_mm=source.position_mm)
-        if source.pattern is not None:
-            self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
         self.source_box.set_source(source)
+        if source.pattern is not None:
+            image = self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
+            self.source_box.pattern_box.choose(image)
         self.run_box.set_settings(settings)
         optodes, self._several = Optodes.of(sources, detectors), None
         if len(sources) > 1:
             first = self.source_box.source_at(optodes.sources[0])
-            self._several = LoadedSources(sources, optodes, first)  # before a quick run begins
+            image = self.source_box.pattern_box.layer
+            self._several = LoadedSources(sources, optodes, first, image)  # before a quick run begins
+        several = () if self._several is None else (self._several.note,)
+        self._input_notes = (*several, *left_out(sources, detectors))
         self.controller.load(optodes)
 
     def _on_counted(self, labels: tuple[int, ...]) -> None:
@@ -406,14 +406,19 @@ class VoxelMode(Mode[LightResult]):
         for layer in added:
             self.labels_box.choose(layer)
 
-    def _find_loaded(self, *_: Any) -> None:
+    def _on_layer(self, *_: Any) -> None:
+        if self._find_loaded():
+            self._show_notes()
+
+    def _find_loaded(self) -> bool:
         """Continue with the fluence layer that came from the same file as the labels, if no panel has it yet."""
         domain = self._labels.domain
         for layer in self.viewer.layers if domain is not None else ():
             result = result_of(layer)
             if result is not None and result.domain is domain and carried(layer, "panel") is None:
                 self._continue_loaded(layer, result)
-                return
+                return True
+        return False
 
     def _continue_loaded(self, layer: Any, result: LightResult) -> None:
         """Continue where a result was saved: its inputs, its layers, its numbers."""
@@ -424,8 +429,6 @@ class VoxelMode(Mode[LightResult]):
             self._set_inputs(result.sources, result.detectors, result.settings)
         finally:
             self._taking = False
-        if self._several is not None:
-            self.panel.show_note(self._several.note)
         options = self.options
         self._load.submit(lambda _stop: display_steps(lambda: display_voxels(result, options)))
 

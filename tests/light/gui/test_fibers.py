@@ -54,6 +54,21 @@ def test_it_is_offered_while_a_layer_has_tensors(viewer, panel, fiber_box, qtbot
     assert fiber_box.isHidden()
 
 
+def test_labels_that_go_are_no_longer_offered_and_a_choice_among_them_is_not_replaced(viewer, fiber_box):
+    fiber_box.choice.choose(add_map(viewer))
+    fiber_box.show_labels({1: "a", 2: "b", 3: "c"})
+    fiber_box.show_labels({1: "a", 2: "b"})
+    assert names(fiber_box.labels_box) == ["all labels", "1 a", "2 b"]
+    fiber_box.show_labels({1: "a", 2: "b", 3: "c"})
+    fiber_box.labels_box.setCurrentIndex(3)
+    fiber_box.show_labels({1: "a", 2: "b"})
+    assert names(fiber_box.labels_box) == ["all labels", "1 a", "2 b", "3 (not in these labels)"]
+    assert fiber_box.value.labels == (3,)
+    fiber_box.labels_box.setCurrentIndex(1)
+    fiber_box.show_labels({1: "a"})
+    assert names(fiber_box.labels_box) == ["all labels", "1 a"]
+
+
 def test_nothing_is_computed_again_when_the_panel_closes(viewer, fiber_box, qtbot):
     fiber_box.choice.choose(add_map(viewer))
     with qtbot.assertNotEmitted(fiber_box.changed):

@@ -194,7 +194,7 @@ def test_only_a_left_click_that_neither_moves_nor_paints_places(viewer, panel):
     assert not button(panel.voxels.place_bar, "Undo").isEnabled()
 
 
-def test_several_sources_one_shines(viewer, placed):
+def test_one_of_several_sources_is_active(viewer, placed):
     tissue = Tissue.of(viewer.layers["ball"])
     sources = tuple(
         Placement(entry_mm=(0, 0, 0), direction=(0, 0, 1), name=f"S{n}").on_surface(tissue, np.array(point))
@@ -208,7 +208,7 @@ def test_several_sources_one_shines(viewer, placed):
     assert np.allclose(position(placed), sources[1].position_mm)
     assert np.allclose(viewer.dims.point, on_screen(position(placed)))
     go_to(viewer, LEFT)
-    Mouse(viewer).press(on_screen(sources[0].position_mm))  # grabbing another source lets it shine
+    Mouse(viewer).press(on_screen(sources[0].position_mm))  # grabbing another source makes it active
     assert placed.voxels.controller.optodes.active == 0
 
 

@@ -214,7 +214,7 @@ PAIR = (
 )
 
 
-def test_all_sources_of_a_file_shine_until_one_is_changed(viewer, empty, open_mcx, qtbot):
+def test_all_sources_of_a_file_emit_until_one_is_changed(viewer, empty, open_mcx, qtbot):
     shown = open_mcx(PAIR, LightSettings(photons=FEW))
     assert [source.weight for source in shown.sources] == [3.0, 1.0]
     assert "There are 2 sources" in empty.message
@@ -249,6 +249,52 @@ def test_a_volume_that_emits_becomes_a_point_and_says_so(empty, open_mcx):
     shown = open_mcx(source, LightSettings(photons=FEW)).source
     assert (shown.kind, shown.position_mm, shown.pattern) == ("isotropic", tuple(CENTER), None)
     assert "a volume whose cells emit" in empty.message
+
+
+def test_a_sector_of_a_file_is_kept_where_it_is_and_goes_with_the_kind(empty, open_mcx):
+    source = Source(
+        kind="disk", position_mm=(-30.0, 0.0, 0.0), direction=(1.0, 0.0, 0.0), radius_mm=4.0,
+        width_axis=(0.0, 0.6, 0.8), sector_deg=(10.0, 80.0),
+    )  # fmt: skip
+    shown = open_mcx(source, LightSettings(photons=FEW)).source
+    assert shown.sector_deg == pytest.approx((10.0, 80.0), abs=1e-6)
+    assert np.allclose(shown.frame(), source.frame(), atol=1e-6)
+    empty.voxels.source_box.form.widget("kind").value = "fiber"
+    assert empty.voxels.request().source.sector_deg is None
+
+
+def test_sizes_that_do_not_fit_are_said_and_nothing_is_lost(empty, open_mcx):
+    source = Source(kind="disk", position_mm=(-30.0, 0.0, 0.0), direction=(1.0, 0.0, 0.0), radius_mm=1.0)
+    open_mcx(source, LightSettings(photons=FEW))
+    form = empty.voxels.source_box.form
+    form.widget("inner_radius_mm").value = 2.0
+    assert "inner radius is 2 mm" in empty.voxels.source_box.warning
+    form.widget("inner_radius_mm").value = 0.5
+    assert "inner radius" not in empty.voxels.source_box.warning
+    assert empty.voxels.request().source.inner_radius_mm == 0.5
+
+
+def test_launch_angles_go_where_a_spread_is_chosen(empty, open_mcx):
+    source = dataclasses.replace(PAIR[1], kind="slit", launch_angles_deg=(0.0, 10.0, 30.0))
+    open_mcx(source, LightSettings(photons=FEW))
+    assert "launch angles" in empty.message
+    empty.voxels.source_box.form.widget("spread_along").value = 0.1
+    chosen = empty.voxels.request().source
+    assert (chosen.launch_angles_deg, chosen.spread_along) == (None, 0.1)
+
+
+def test_the_pattern_of_a_file_is_used_also_when_another_image_is_open(viewer, empty, open_mcx):
+    viewer.add_image(np.ones((3, 3)), name="another")
+    pattern = np.array([[0.0, 1.0], [2.0, 5.0]])
+    source = Source(kind="pattern", position_mm=(-30.0, 0.0, 0.0), direction=(1.0, 0.0, 0.0), pattern=pattern)
+    assert np.array_equal(open_mcx(source, LightSettings(photons=FEW)).source.pattern, pattern)
+
+
+def test_the_script_keeps_slanted_edges():
+    slanted = Source(kind="planar", width_axis=(1.0, 0.0, 0.0), height_axis=(0.5, 1.0, 0.0))
+    made: dict = {"light": light}
+    exec("\n".join(_source_lines((slanted, PAIR[0]), None)), made)
+    assert made["source"][0].height_axis == slanted.height_axis
 
 
 # -------------------------------------------------------------------------------------------------------------- results
@@ -415,3 +461,18 @@ def test_an_image_that_is_opened_starts_no_run(viewer, panel, qtbot, held):
     viewer.add_image(np.ones((4, 4)))  # the source is no pattern
     settle(qtbot, panel)
     assert held.runs == 0
+
+
+def test_a_saved_result_says_what_the_panel_leaves_out(viewer, empty, qtbot, tmp_path):
+    source = Source(
+        kind="volume", position_mm=CENTER, width_mm=4.0, height_mm=4.0, length_mm=4.0, pattern=np.ones((2, 2, 2))
+    )
+    domain = dataclasses.replace(ball(), mus_per_mm=np.full(ball().shape, 5.0, np.float32))
+    made = simulate(
+        domain, source, LightSettings(photons=FEW), detectors=(light.FaceDetector(face="+k"),), device="cpu"
+    )  # fmt: skip
+    save_result(tmp_path / "whole.npz", made)
+    open_file(viewer, tmp_path / "whole.npz")
+    settle(qtbot, empty)
+    for part in ("a volume whose cells emit", "Whole faces that detect", "µs"):
+        assert part in empty.message
