@@ -5,6 +5,7 @@ import pytest
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light.io import write_table
 from napari_gpubio.light.kernels.layers import gpu
+from napari_gpubio.light.kernels.voxels import gpu as voxels_gpu
 from tests.light.result_samples import layered_domain
 
 
@@ -22,3 +23,11 @@ def head_files(tmp_path, monkeypatch):
     write_table(tmp_path / "head.csv", head.media)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def one_gpu(fake_gpu, monkeypatch):
+    """A GPU whose kernels run through g++, which takes seconds for a build: one is for all kinds of sources."""
+    whole = voxels_gpu.defines_of
+    monkeypatch.setattr(voxels_gpu, "defines_of", lambda problem: tuple(d for d in whole(problem) if "SOURCE" not in d))
+    return fake_gpu()
