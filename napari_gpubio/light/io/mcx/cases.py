@@ -93,6 +93,8 @@ def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
     domain, domain_notes = read_domain(root, frame, path.parent)
     frequency_mhz = _frequency_mhz(_first_source(root))
     notes = (*found.notes, *detector_notes, *settings_notes, *_frequency_notes(frequency_mhz, _output_type(session)))
+    if domain.mua_per_mm is not None and (faces or detectors):
+        notes += ("The list of detected photons has no ppath and w0: absorption differs voxel by voxel.",)
     only_trajectories = _has_debug_flag(session, "T")
     return McxCase(
         domain=domain,

@@ -83,6 +83,11 @@ def test_coefficients_voxel_by_voxel(tmp_path, read, form, where):
     assert domain.medium(1).g == 0.01
 
 
+def test_lists_without_paths_are_noted(read):
+    array = encode_array(COEFFICIENTS)
+    assert any("no ppath" in note for note in read(case(Domain={"MediaFormat": "muamus_float"}, Shapes=array)).notes)
+
+
 @pytest.mark.parametrize(
     ("domain", "words"),
     [
