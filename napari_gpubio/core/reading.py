@@ -27,6 +27,11 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
     Every `InvalidInput` from inside names it. What libraries tell of its oddities (a code that is not valid and was set
     to 0) goes to this module's log, as information. Numbers that overflow become infinite without a warning; what is
     not finite is refused where it is used.
+
+    Raises
+    ------
+    InvalidInput
+        If the system does not let the file be read.
     """
     name = Path(path).name
     with _quiet_libraries(name), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -40,6 +45,13 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
             named = InvalidInput(f"{name}: {error}")
             named.file = name
             raise named from error
+        except OSError as error:  # no permission, a disk that was removed; it may be a file that this one leads to
+            which = Path(error.filename).name if isinstance(error.filename, str) else name
+            refusal = InvalidInput(
+                f"{which} cannot be read ({error.strerror or error}); check its permissions and its disk"
+            )
+            refusal.file = which
+            raise refusal from error
 
 
 def reads_file(read: Read) -> Read:

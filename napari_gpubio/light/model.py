@@ -134,6 +134,7 @@ class Domain:
         object.__setattr__(self, "media", tuple(self.media))
         if not (np.isfinite(self.outside_n) and self.outside_n >= 1.0):
             raise InvalidInput(f"the refractive index outside is {self.outside_n}; it must be at least 1")
+        object.__setattr__(self, "outside_n", float(self.outside_n))  # a NumPy number cannot be written as JSON
         self._check_volumes()
         if self.phase_function is not None and self.g is not None:
             raise InvalidInput("the domain has a phase function and g voxel by voxel; leave one of them out")

@@ -337,13 +337,16 @@ def _read_one(path: Path) -> list[LayerData]:
 
 def _is_mcx(path: Path) -> bool:
     """Whether a file has the sections, or the lines, that MCX's input files have; other programs use its suffixes."""
-    if not path.is_file():
+    try:
+        if not path.is_file():
+            return False
+        if path.suffix.lower() == ".inp":
+            return begins_like_inp(path)
+        if path.suffix.lower() != ".json":
+            return False
+        text = path.read_bytes()
+    except OSError:  # it may not be read, so nobody knows
         return False
-    if path.suffix.lower() == ".inp":
-        return begins_like_inp(path)
-    if path.suffix.lower() != ".json":
-        return False
-    text = path.read_bytes()
     return all(f'"{section}"'.encode() in text for section in ("Domain", "Optode", "Forward"))
 
 

@@ -34,6 +34,14 @@ def test_other_errors_are_raised_as_they_are():
         raise KeyError("x")
 
 
+def test_a_file_that_may_not_be_read_is_refused_by_name():
+    with pytest.raises(InvalidInput, match=r"^a\.nii cannot be read .*permission") as refused, reading("a.nii"):
+        raise PermissionError(13, "Permission denied")
+    assert refused.value.file == "a.nii"
+    with pytest.raises(InvalidInput, match=r"^b\.bin cannot be read"), reading("a.json"):  # which a.json leads to
+        raise PermissionError(13, "Permission denied", "there/b.bin")
+
+
 def test_what_a_library_logs_goes_to_our_log(tmp_path, caplog, capfd):
     write_volume(tmp_path / "a.nii", np.zeros((2, 3, 4), np.float32), np.eye(4))
     data = bytearray((tmp_path / "a.nii").read_bytes())

@@ -35,7 +35,8 @@ def read_optodes_tsv(path: str | Path) -> Optodes:
     Raises
     ------
     InvalidInput
-        If a file is missing or damaged, a column is missing, a position is no number, or the unit is not known.
+        If a file is missing or damaged, a column is missing, a position is not a number, the unit is not known,
+        two sources or two detectors have one name, or a channel has an optode that is not in the table.
     """
     table = Path(path)
     rows = _rows(table)
@@ -46,12 +47,9 @@ def read_optodes_tsv(path: str | Path) -> Optodes:
     if system is not None:
         described = json_of(existing_text(system), system.name)
         if not isinstance(described, dict):
-            raise InvalidInput(f"{system.name} is no JSON object; write it again")
+            raise InvalidInput(f"{system.name} is not a JSON object; write it again")
     unit, notes = _unit(described, system)
-    places = {
-        kind: {row["name"]: _position(row, unit) for row in rows if row["type"].strip().lower() == kind}
-        for kind in ("source", "detector")
-    }
+    places = {kind: _places(rows, kind, unit) for kind in ("source", "detector")}
     for kind, found in places.items():
         if not found:
             raise InvalidInput(f"it has no {kind}; the column type says 'source' or 'detector'")
@@ -95,6 +93,18 @@ def _unit(described: Mapping[str, Any], system: Path | None) -> tuple[float, tup
     return _MM[unit], ()
 
 
+def _places(rows: list[dict[str, str]], kind: str, unit: float) -> dict[str, tuple[float, float, float]]:
+    """Position of each source or detector by its name, mm."""
+    found: dict[str, tuple[float, float, float]] = {}
+    for number, row in enumerate(rows, 1):
+        if row["type"].strip().lower() != kind:
+            continue
+        if (name := row["name"].strip()) in found:
+            raise InvalidInput(f"row {number} is another {kind} of the name {name!r}; give each a name of its own")
+        found[name] = _position(row, unit)
+    return found
+
+
 def _position(row: Mapping[str, str], unit: float) -> tuple[float, float, float]:
     numbers = []
     for axis in "xyz":
@@ -118,10 +128,9 @@ def _channels(
         return (), ()
     pairs: dict[tuple[int, int], None] = {}
     wavelengths: set[float] = set()
-    for row in _rows(path):
-        source, detector = row.get("source", "").strip(), row.get("detector", "").strip()
-        if source in sources and detector in detectors:
-            pairs[sources.index(source), detectors.index(detector)] = None
+    for number, row in enumerate(_rows(path), 1):
+        if pair := _pair(row, f"{path.name}: row {number}", sources, detectors):
+            pairs[pair] = None
         try:
             wavelength = float(row.get("wavelength_nominal", ""))
         except ValueError:
@@ -129,6 +138,20 @@ def _channels(
         if math.isfinite(wavelength):
             wavelengths.add(wavelength)
     return tuple(pairs), tuple(sorted(wavelengths))
+
+
+def _pair(row: Mapping[str, str], place: str, sources: list[str], detectors: list[str]) -> tuple[int, int] | None:
+    """Indices of a channel's source and detector; None for a channel without them, such as an accelerometer's."""
+    names = {kind: row.get(kind, "").strip() for kind in ("source", "detector")}
+    if any(name.lower() in _MISSING for name in names.values()):
+        return None
+    for (kind, name), known in zip(names.items(), (sources, detectors), strict=True):
+        if name not in known:
+            raise InvalidInput(
+                f"{place} has the {kind} {name!r}, which the table of optodes does not have; it has "
+                f"{', '.join(known)[:80]}: correct one of them"
+            )
+    return sources.index(names["source"]), detectors.index(names["detector"])
 
 
 def _landmarks(described: Mapping[str, Any], unit: float) -> dict[str, tuple[float, float, float]]:

@@ -10,7 +10,7 @@ _TO_NIFTI = "convert it to NIfTI (.nii, .nii.gz)"
 # By suffix: what it is, and what to do with it.
 _VOLUMES = {
     ".jnii": ("a volume in JNIfTI", f"name it as Domain.VolumeFile of an MCX input (.json), or {_TO_NIFTI}"),
-    ".bnii": ("a volume in binary JNIfTI", f"{_TO_NIFTI}, or save it as text JNIfTI (.jnii) for an MCX input"),
+    ".bnii": ("a volume in binary JNIfTI", f"name it as Domain.VolumeFile of an MCX input (.json), or {_TO_NIFTI}"),
     ".mat": ("a file of MATLAB", f"save the volume from there as NIfTI, or {_TO_NIFTI}"),
     ".snirf": ("a recording of fNIRS", "its optodes are read by light.io.read_snirf; give the labels of the head here"),
     ".mci": ("an input file of MCML", "run it with napari-gpubio mcml"),
@@ -85,6 +85,6 @@ def check_mcx_root(name: str, root: Mapping[str, Any]) -> None:
         )
     if keys and not keys & {section.lower() for section in _SECTIONS}:
         raise InvalidInput(
-            f"{name} is no MCX input: it has none of the sections {', '.join(_SECTIONS)}, but "
+            f"{name} is not an MCX input: it has none of the sections {', '.join(_SECTIONS)}, but "
             f"{', '.join(list(root)[:4])[:80]}"
         )

@@ -55,8 +55,11 @@ def test_without_a_unit_positions_are_millimeters(tmp_path):
         ({"table": TABLE.replace("source", "detector")}, "no source"),
         ({"system": SYSTEM.replace('"cm"', '"inch"')}, "is 'inch'"),
         ({"system": "{"}, "not valid JSON"),
-        ({"system": "[]"}, "no JSON object"),
+        ({"system": "[]"}, "not a JSON object"),
         ({"table": "\n"}, "no column"),
+        ({"table": TABLE.replace("D2", "D1")}, "row 3 is another detector of the name 'D1'"),
+        ({"channels": CHANNELS.replace("\tS1\tD2\t850", "\tS1\tD7\t850")}, "channels.tsv: row 2 .*'D7'"),
+        ({"channels": CHANNELS.replace("\tS1\t", "\tT1\t")}, "row 1 has the source 'T1'"),
     ],
 )
 def test_what_is_no_probe_is_refused_by_name(tmp_path, changes, message):

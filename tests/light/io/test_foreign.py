@@ -23,11 +23,12 @@ INPUTS = {
     "cube.json": (json.dumps(MMC).encode(), "an input file of MMC, whose domain is a mesh"),
     "labels.json": (json.dumps({"NIFTIHeader": {"Dim": [2, 2, 2]}}).encode(), "a volume in JNIfTI; name it as"),
     "binary.json": (b"{U\x07Session{U\x02IDSU\x04test}}", r"binary JSON \(BJData or UBJSON\)"),
-    "package.json": (b'{"name": "x", "version": "1.0"}', "is no MCX input: it has none .* but name, version"),
+    "package.json": (b'{"name": "x", "version": "1.0"}', "is not an MCX input: it has none .* but name, version"),
     "list.json": (b"[1, 2, 3]", r"holds \[1, 2, 3\]; an object"),
 }
 VOLUMES = {
-    "labels.jnii": "a volume in JNIfTI", "labels.bnii": "a volume in binary JNIfTI", "cfg.mat": "a file of MATLAB",
+    "labels.jnii": "a volume in JNIfTI", "labels.bnii": "a volume in binary JNIfTI.*Domain.VolumeFile",
+    "cfg.mat": "a file of MATLAB",
     "probe.snirf": "a recording of fNIRS", "skin.mci": "an input file of MCML.*napari-gpubio mcml",
     "skin.mco": "an output file of MCML", "out.mc2": "an output volume of MCX", "out.mch": "detected photons of MCX",
     "vol.bin": "a volume without a header", "vol.nrrd": "a volume in NRRD", "vol.mha": "MetaImage",

@@ -42,7 +42,7 @@ def decode_bjdata(data: bytes, name: str) -> Any:
             return _Reader(data, order).whole()
         except _DamagedError as error:
             problems.append(str(error))
-    raise InvalidInput(f"{name} is no binary JSON that can be read ({problems[0]}); save it again, or as text")
+    raise InvalidInput(f"{name} is not binary JSON that can be read ({problems[0]}); save it again, or as text")
 
 
 class _Reader:
@@ -102,12 +102,19 @@ class _Reader:
         if marker in _NUMBERS:
             return self._numbers(marker, 1)[0].item()
         if marker in "SH":
-            return self._text() if marker == "S" else float(self._text())
+            return self._text() if marker == "S" else self._long_number()
         if marker not in "[{":
             raise _DamagedError(f"the marker {marker!r} at byte {self._at - 1} is not known")
         return self._array(depth + 1) if marker == "[" else self._object(depth + 1)
 
-    def _header(self) -> tuple[str | None, int | tuple[int, ...] | None]:
+    def _long_number(self) -> float:
+        """A number that is written out as text."""
+        try:
+            return float(self._text())
+        except ValueError as error:
+            raise _DamagedError(f"there is no number at byte {self._at}") from error
+
+    def _header(self, depth: int) -> tuple[str | None, int | tuple[int, ...] | None]:
         """Type and number of what a container holds, where they are given; of an array of several axes its shape."""
         kind = chr(self._take(1)[0]) if self._next_is("$") else None
         if not self._next_is("#"):
@@ -116,13 +123,14 @@ class _Reader:
             return None, None
         if not self._next_is("["):
             return kind, self._length()
-        shape = tuple(int(size) for size in self._array(1))
-        if not 1 <= len(shape) <= _MOST_AXES or min(shape) < 0:
-            raise _DamagedError(f"the shape at byte {self._at} is {shape}")
-        return kind, shape
+        shape = self._value("[", depth)
+        shape = shape.tolist() if isinstance(shape, np.ndarray) else shape
+        if not 1 <= len(shape) <= _MOST_AXES or not all(type(size) is int and size >= 0 for size in shape):
+            raise _DamagedError(f"there is no shape before byte {self._at}")
+        return kind, tuple(shape)
 
     def _array(self, depth: int) -> Any:
-        kind, count = self._header()
+        kind, count = self._header(depth)
         if kind is not None and kind in _NUMBERS:
             shape = count if isinstance(count, tuple) else (count or 0,)
             if min(shape) < 0:
@@ -131,7 +139,7 @@ class _Reader:
         return self._filled(kind, count, "]", lambda marker: self._value(marker, depth))
 
     def _object(self, depth: int) -> dict[str, Any]:
-        kind, count = self._header()
+        kind, count = self._header(depth)
         if count is None:
             fields = {}
             while not self._ends_with("}"):

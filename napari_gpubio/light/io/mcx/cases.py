@@ -87,10 +87,15 @@ def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
     frame = read_frame(root.section("Domain"))
     session = root.section("Session")
     found = read_sources(root.section("Optode"), frame, path.parent, source_number)
-    detectors, detector_notes = _read_detectors(root.section("Optode"), frame)
+    detectors, numbers, detector_notes = _read_detectors(root.section("Optode"), frame)
     faces = _read_face_detectors(session)
     settings, settings_notes = read_settings(session, root.section("Forward"))
     domain, domain_notes = read_domain(root, frame, path.parent)
+    frequency_mhz = _frequency_mhz(_first_source(root))
+    notes = (*found.notes, *detector_notes, *settings_notes, *_frequency_notes(frequency_mhz, _output_type(session)))
+    if domain.mua_per_mm is not None and (faces or detectors):
+        notes += ("The list of detected photons has no ppath and w0: absorption differs voxel by voxel.",)
+    only_trajectories = _has_debug_flag(session, "T")
     return McxCase(
         domain=domain,
         source=found.source,
@@ -98,23 +103,24 @@ def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
         separately=found.separately,
         settings=settings,
         detectors=(*faces, *detectors),  # in this order: MCX asks for the face first
-        notes=(*domain_notes, *found.notes, *detector_notes, *settings_notes, *_unused(root)),
+        detector_numbers=(*(-1 for _ in faces), *numbers),
+        notes=(*domain_notes, *notes, *_unused(root)),
         name=session.text("ID", path.stem),
         output_type=_output_type(session),
         output_format=session.text("OutputFormat", "jnii").lower(),
-        frequency_mhz=_frequency_mhz(_first_source(root)),
-        trajectories=_wants_trajectories(session),
-        saves_volume=session.flag("DoSaveVolume", default=True),
-        saves_photons=session.flag("DoPartialPath", default=True),
+        frequency_mhz=frequency_mhz,
+        trajectories=only_trajectories or _has_debug_flag(session, "M"),
+        saves_volume=session.flag("DoSaveVolume", default=True) and not only_trajectories,
+        saves_photons=session.flag("DoPartialPath", default=True) and not only_trajectories,
     )
 
 
-def _wants_trajectories(session: Section) -> bool:
-    """Whether DebugFlag has the letter M, or as a number the bit 2."""
+def _has_debug_flag(session: Section, letter: str) -> bool:
+    """Whether DebugFlag has a letter (M: trajectories, too; T: nothing else), or as a number its bit."""
     flag = session.get("DebugFlag")
     if isinstance(flag, (int, float)):
-        return bool(session.whole("DebugFlag") & 2)
-    return "m" in session.text("DebugFlag", "").lower()
+        return bool(session.whole("DebugFlag") & _DEBUG_BITS[letter])
+    return letter in session.text("DebugFlag", "").upper()
 
 
 def _frequency_mhz(source: Section) -> float | None:
@@ -123,6 +129,12 @@ def _frequency_mhz(source: Section) -> float | None:
     if not hertz >= 0:
         raise InvalidInput(f"Optode.Source.Frequency is {hertz:g} Hz; it must not be negative")
     return hertz / 1e6 or None
+
+
+def _frequency_notes(frequency_mhz: float | None, output: str) -> tuple[str, ...]:
+    if not frequency_mhz or output == "r":
+        return ()
+    return ("The source's Frequency is not used: results are those of a pulse or of steady light.",)
 
 
 def _first_source(root: Section) -> Section:
@@ -145,19 +157,22 @@ def _unused(root: Section) -> list[str]:
     return [f"Not used here: {', '.join(keys[:_MOST_NAMED])}{more}."] if keys else []
 
 
-def _read_detectors(optode: Section, frame: McxFrame) -> tuple[tuple[Detector, ...], tuple[str, ...]]:
+def _read_detectors(optode: Section, frame: McxFrame) -> tuple[tuple[Detector, ...], tuple[int, ...], tuple[str, ...]]:
+    """Detectors, their numbers in the file from 1, and notes."""
     rows = optode.get("Detector")
     rows = [] if rows is None else [rows] if isinstance(rows, dict) else rows
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InvalidInput(f"Optode.Detector is {shown(rows)}; give a list of objects with Pos and R")
     sections = [Section(f"Optode.Detector[{number}]", row) for number, row in enumerate(rows)]
-    found = tuple(
-        Detector(position_mm=tuple(frame.position_mm(section.numbers("Pos", 3, 3))), radius_mm=radius * frame.unit_mm)
-        for section in sections
+    found = {
+        number: Detector(
+            position_mm=tuple(frame.position_mm(section.numbers("Pos", 3, 3))), radius_mm=radius * frame.unit_mm
+        )
+        for number, section in enumerate(sections, 1)
         if (radius := section.number("R")) >= 0
-    )
+    }
     note = "Detectors with a negative radius take photons away without listing them in MCX; they are left out."
-    return found, () if len(found) == len(rows) else (note,)
+    return tuple(found.values()), tuple(found), () if len(found) == len(rows) else (note,)
 
 
 def write_mcx(
@@ -183,27 +198,31 @@ def write_mcx(
         What is to be simulated; several sources must be of one kind. Batches, half buffers and Russian roulette are not
         written; see `napari_gpubio.light.io.mcx.cases.write_settings`.
     patterns
-        Patterns that share photons, shape (K, rows, columns), on the source's rectangle.
+        Patterns that share photons, shape (K, rows, columns), on the rectangle of a single source of kind ``planar`` or
+        ``pattern``.
 
     Raises
     ------
     InvalidInput
         If voxels are not cubes, MCX lacks the source, a flat detector, gates of different widths or the table of the
-        phase function, or the file cannot be written.
+        phase function, there are patterns and no single rectangle for them, or the file cannot be written.
     """
     path = Path(path)
     if path.suffix.lower() != ".json":
         raise InvalidInput(f"{path.name} does not end in .json; MCX knows its input by that")
-    made = _sections(path.stem, domain, one_or_all(all_sources(source)), settings, tuple(detectors))
-    if patterns is not None:
-        made["Optode"]["Source"] = write_sources(one_or_all(all_sources(source)), domain, frame_of(domain), patterns)
+    made = _sections(path.stem, domain, one_or_all(all_sources(source)), settings, tuple(detectors), patterns)
     text = json.dumps(made, indent=1)
     with atomic_write(path) as part:
         part.write_text(text + "\n", encoding="utf-8")
 
 
 def _sections(
-    name: str, domain: Domain, source: AnySource, settings: LightSettings, detectors: tuple[AnyDetector, ...]
+    name: str,
+    domain: Domain,
+    source: AnySource,
+    settings: LightSettings,
+    detectors: tuple[AnyDetector, ...],
+    patterns: npt.NDArray[Any] | None,
 ) -> dict[str, Any]:
     frame = frame_of(domain)
     section, shapes = write_domain(domain, frame)
@@ -216,7 +235,7 @@ def _sections(
         flags = session.get("BCFlags", "_" * 6)
         session["BCFlags"] = flags + "".join(str(int(face in faces)) for face in _MCX_FACES)
     optode = {
-        "Source": write_sources(source, domain, frame),
+        "Source": write_sources(source, domain, frame, patterns),
         "Detector": [_write_detector(detector, domain, frame) for detector in placed],
     }
     return {
@@ -242,7 +261,11 @@ _EVEN = 1e-6  # how much gates may differ and still be of one width, relative
 _LETTERS = {"_": "default", "r": "fresnel", "a": "escape", "m": "mirror", "c": "cyclic"}
 _MCX_FACES = ("-i", "-j", "-k", "+i", "+j", "+k")  # the order of the letters
 _MOST_LISTED = 10**8
+_DEBUG_BITS = {"M": 2, "T": 8}  # of DebugFlag as a number
 _NOT_DONE = {
+    "DoSaveRef": "the map of escaping light is kept with --result only, by the voxels of tissue that light left, and "
+    "not written into the volume",
+    "SaveDataMask": "it is not used; of each detected photon detid, ppath, p, v and w0 are listed, and not nscat",
     "DoDCS": "momentum transfer is not recorded",
     "DoSaveSeed": "photons' seeds are not saved; a photon is known by its number",
 }
@@ -293,7 +316,7 @@ def _read_gates(forward: Section) -> tuple[tuple[float, ...], tuple[str, ...]]:
     edges = tuple(_tidy(start + step * edge) for edge in range(count + 1))
     if abs(ratio - count) <= 1e-3:
         return edges, ()
-    return edges, (f"T1 - T0 is no multiple of Dt; the time gates end at {edges[-1]:g} ns, as MCX's do.",)
+    return edges, (f"T1 - T0 is not a multiple of Dt; the time gates end at {edges[-1]:g} ns, as MCX's do.",)
 
 
 def _tidy(seconds: float) -> float:
@@ -326,7 +349,7 @@ def _read_seed(session: Section) -> tuple[int, tuple[str, ...]]:
     if isinstance(session.get("RNGSeed"), str):
         raise InvalidInput(
             f"Session.RNGSeed is {session.text('RNGSeed')[:60]!r}, a replay of photons from seeds of another program, "
-            "which go other ways here; give an integer: photons are run, and with OutputType J, P or R replayed"
+            "which follow other paths here; give an integer: photons are run, and with OutputType J, P or R replayed"
         )
     seed = session.whole("RNGSeed", -1)
     if seed >= 0:
@@ -346,10 +369,13 @@ def _other_notes(session: Section, settings: LightSettings) -> list[str]:
         notes.append(f"OutputType {output!r}: photons are run, and those detected are replayed; no seeds are needed.")
     elif output not in OUTPUTS:
         notes.append(f"OutputType {output!r} is not made; there are {', '.join((OUTPUTS | REPLAYS).values())}.")
-    if _wants_trajectories(session):
-        notes.append(f"DebugFlag M: the ways of {MOST_TRAJECTORIES:,} photons at most are written, 1000 vertices each.")
+    traced = f"trajectories of {MOST_TRAJECTORIES:,} photons at most are written, 1000 vertices each"
+    if _has_debug_flag(session, "T"):
+        notes.append(f"DebugFlag T: only the {traced}; no volume and no list of detected photons.")
+    elif _has_debug_flag(session, "M"):
+        notes.append(f"DebugFlag M: the {traced}.")
     if not session.flag("DoNormalize", default=True):
-        notes.append("DoNormalize is off; results are per launched photon all the same.")
+        notes.append("DoNormalize is off; results are per photon that enters the tissue all the same.")
     return notes + [f"{key}: {what}." for key, what in _NOT_DONE.items() if session.get(key)]
 
 

@@ -160,14 +160,40 @@ def _read_volume(root: Section, domain: Section, frame: McxFrame, folder: Path) 
     if is_array(shapes):
         return volume_of_array(shapes, form), ()
     if isinstance(shapes, list):
-        return rasterize(shapes, dim, from_zero=frame.from_zero), ()
+        return _drawn(shapes, form, dim, from_zero=frame.from_zero), ()
     raise InvalidInput(
         f"Shapes is {shown(shapes)}; give a list of shapes or an array with _ArraySize_, or name a Domain.VolumeFile"
     )
 
 
+def _drawn(shapes: list[Any], form: str, dim: Sequence[int] | None, *, from_zero: bool) -> Array:
+    """Labels of a list of shapes, which cannot draw other values."""
+    check_format(form)
+    if form not in LABELS:
+        raise InvalidInput(
+            f"Domain.MediaFormat is {form!r}, and shapes draw labels; give {' or '.join(LABELS)}, or an array with "
+            "the values of each voxel"
+        )
+    return rasterize(shapes, dim, from_zero=from_zero)
+
+
 def inside(folder: Path, file: str, key: str) -> Path:
-    """The path of a file in or below the folder; a file from elsewhere may name any other of this computer."""
+    """Return the path of a file in or below a folder; an input from elsewhere could name any file of this computer.
+
+    Parameters
+    ----------
+    folder
+        Where the input file is.
+    file
+        What it names.
+    key
+        The place of the name in the input file, for the sentence.
+
+    Raises
+    ------
+    InvalidInput
+        If the path leads out of the folder, or is none.
+    """
     with suppress(OSError, ValueError, RuntimeError):  # no name of a file; a loop of links
         path = (folder / file).resolve()
         if path.is_relative_to(folder.resolve()):
@@ -193,7 +219,7 @@ def write_domain(domain: Domain, frame: McxFrame) -> tuple[dict[str, Any], dict[
         raise InvalidInput("scattering tensors cannot be written for MCX; write Domain.with_tensors(None) instead")
     highest = max(medium.label for medium in domain.media)
     if highest >= MOST_ROWS:
-        raise InvalidInput(f"the highest label is {highest}; MCX takes less than {MOST_ROWS}: number the labels anew")
+        raise InvalidInput(f"the highest label is {highest}; MCX takes fewer than {MOST_ROWS}: renumber the labels")
     rows = [{"mua": 0.0, "mus": 0.0, "g": 1.0, "n": domain.outside_n}] + [
         {"mua": 0.0, "mus": 0.0, "g": 1.0, "n": 1.0, "name": "unused"} for _ in range(highest)
     ]
@@ -240,7 +266,7 @@ def read_volume_file(
     path, name = existing_file(path), path.name.lower()
     notes: tuple[str, ...] = ()
     if name.endswith(".json"):
-        return _shapes_file(path, dim, from_zero=from_zero), notes
+        return _shapes_file(path, form, dim, from_zero=from_zero), notes
     if name.endswith(NIFTI_SUFFIXES):
         volume = read_volume(path)[0]
         notes = (f"The affine of {path.name} is not used: MCX counts in voxels.",)
@@ -295,11 +321,11 @@ def _raw(path: Path, form: str, dim: Sequence[int] | None) -> Array:
     return np.moveaxis(values, 0, -1) if form in FORMATS else values[0]
 
 
-def _shapes_file(path: Path, dim: Sequence[int] | None, *, from_zero: bool) -> Array:
+def _shapes_file(path: Path, form: str, dim: Sequence[int] | None, *, from_zero: bool) -> Array:
     shapes = Section("", load_json(path)).get("Shapes")
     if not isinstance(shapes, list):
         raise InvalidInput(f"{path.name}: Shapes is {shown(shapes)}; give a list of shapes")
-    return rasterize(shapes, dim, from_zero=from_zero)
+    return _drawn(shapes, form, dim, from_zero=from_zero)
 
 
 def _jnifti(path: Path) -> Array:

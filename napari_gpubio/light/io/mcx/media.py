@@ -77,7 +77,34 @@ def values_of(array: Array, form: str, what: str) -> Array:
 def domain_of(
     values: Array, form: str, media: Sequence[Medium], outside_n: float, unit_mm: float
 ) -> tuple[Domain, tuple[str, ...]]:
-    """Make a domain of 1 mm voxels from the values of each voxel, as `values_of` gives them, and notes about it."""
+    """Make a domain from the values of each voxel.
+
+    Parameters
+    ----------
+    values
+        As `values_of` gives them, shape (X, Y, Z, count).
+    form
+        Their format, a key of `FORMATS`.
+    media
+        Properties that the voxels do not have themselves: of ``labelplus`` the medium of each label, of gray levels the
+        two media between which they lie, else a single one.
+    outside_n
+        Refractive index outside.
+    unit_mm
+        Edge of a voxel, mm; some formats have coefficients per voxel.
+
+    Returns
+    -------
+    domain
+        Of voxels of 1 mm, with coefficients in 1/mm.
+    notes
+        Messages to the user.
+
+    Raises
+    ------
+    InvalidInput
+        If there are too few media, or a value is not possible.
+    """
     if form == "labelplus":
         return _label_plus(values, media, outside_n, unit_mm)
     if form in _GRAYS:

@@ -21,6 +21,7 @@ from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.jacobians.model import Jacobian, Jacobians
+from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase
 from napari_gpubio.light.trajectory import KINDS, Trajectories
@@ -33,7 +34,7 @@ REPLAYS = {
     "p": "scattering events of the detected light in a voxel times the voxel's edge",
     "r": "d ln amplitude / d mua, then d phase lag / d mua",
 }
-MOST_TRAJECTORIES = 2000  # photons whose ways are written
+MOST_TRAJECTORIES = 2000  # photons whose trajectories are written
 _FORMATS = {"jnii": ".jnii", "nii": ".nii", "mc2": ".mc2"}
 _UNITS = {"x": "1/(mm2 s) per J", "f": "1/mm2", "e": "part of the launched energy"}
 _UNITS |= {"j": "mm", "p": "mm", "r": "mm, rad mm"}
@@ -53,11 +54,13 @@ class McxCase(LightCase):
     frequency_mhz
         Modulation frequency of the source, or None.
     trajectories
-        Whether the ways of photons are wanted, too.
+        Whether trajectories of photons are wanted, too.
     separately
         Whether each of several sources is to have a result of its own.
     saves_volume, saves_photons
         Whether the volume and the list of detected photons are to be written.
+    detector_numbers
+        MCX's number of each detector, from 1, or -1 of a whole face; empty: counted from 1.
     """
 
     output_type: str = "x"
@@ -67,6 +70,7 @@ class McxCase(LightCase):
     separately: bool = False
     saves_volume: bool = True
     saves_photons: bool = True
+    detector_numbers: tuple[int, ...] = ()
 
     @property
     def replays(self) -> bool:
@@ -74,7 +78,14 @@ class McxCase(LightCase):
         return self.output_type in REPLAYS
 
     def check_output(self) -> None:
-        """Raise InvalidInput if the file wants something written that is not made here."""
+        """Check that what the file wants written can be made here.
+
+        Raises
+        ------
+        InvalidInput
+            If the type or the format of the output is unknown, lacks detectors or a frequency, or cannot hold several
+            sources or patterns.
+        """
         if self.replays and not self.detectors:
             raise InvalidInput(
                 f"Session.OutputType is {self.output_type!r}, which is of detected photons, and there are no "
@@ -83,7 +94,7 @@ class McxCase(LightCase):
         if (self.replays or self.trajectories) and (self.separately or self.patterns is not None):
             raise InvalidInput(
                 "photons of one source, or of all together, can be traced again, not those of separate sources or of "
-                "patterns; take another OutputType and no DebugFlag M, or --srcid 0 or one source"
+                "patterns; take another OutputType and no DebugFlag M or T, or --srcid 0 or one source"
             )
         if self.output_type == "r" and not self.frequency_mhz:
             raise InvalidInput("Session.OutputType is 'r'; give a modulation frequency in Hz: Optode.Source.Frequency")
@@ -121,7 +132,9 @@ def write_mcx_output(
     Numbers are per photon that entered the tissue, as those of MCX with its normalization: in each time gate, fluence
     rate in 1/(mm^2 s) per joule, fluence in 1/mm^2, or the part of the energy that each voxel absorbs. Paths of
     detected photons are in voxel edges, positions in voxels from the corner of the first. Detectors are numbered from
-    1, whole faces are -1, all alike, as in MCX. ``mc2`` has the numbers alone, float32, the first axis fastest.
+    1, whole faces are -1, all alike, as in MCX; ``Media`` begins with the outside, and ``ppath`` has a column for each
+    of the other media. Where absorption differs voxel by voxel, paths and weights at launch are not written.
+    ``mc2`` has the numbers alone, float32, the first axis fastest.
 
     Parameters
     ----------
@@ -156,10 +169,10 @@ def write_mcx_output(
         written.append(path)
     if results[0].detectors and case.saves_photons and case.patterns is None:
         written.append(path.with_name(f"{_file_name(case.name)}_detp.jdat"))
-        _write_json(written[-1], {"MCXData": _detected(results)})
+        _write_json(written[-1], {"MCXData": _detected(results, case.detector_numbers)})
     if replayed.trajectories is not None:
         written.append(path.with_name(f"{_file_name(case.name)}_traj.jdat"))
-        _write_json(written[-1], {"MCXData": {"Trajectory": _ways(replayed.trajectories)}})
+        _write_json(written[-1], {"MCXData": {"Trajectory": _vertices(replayed.trajectories)}})
     return tuple(written)
 
 
@@ -246,7 +259,7 @@ def _modulated(jacobians: Jacobians) -> npt.NDArray[np.float32]:
     return np.stack([both.real, -both.imag], axis=-1).astype(np.float32)
 
 
-def _ways(found: Trajectories) -> dict[str, Any]:
+def _vertices(found: Trajectories) -> dict[str, Any]:
     """Vertices as MCX has them: where photons start, scatter, change their direction at a face, and end."""
     kept = found.kind != KINDS.index("crossed")
     to_voxels = np.linalg.inv(found.domain.affine)
@@ -258,7 +271,8 @@ def _ways(found: Trajectories) -> dict[str, Any]:
 
 def _jnifti(values: npt.NDArray[np.float32], case: McxCase, result: LightResult) -> dict[str, Any]:
     edge_mm, width_ns = float(result.domain.voxel_sizes_mm[0]), float(np.diff(result.settings.time_gates_ns)[0])
-    steps = [edge_mm] * 3 + [width_ns * _SECONDS]
+    # of R the fourth axis is amplitude and phase, not time
+    steps = [edge_mm] * 3 + [1.0 if case.output_type == "r" else width_ns * _SECONDS]
     if values.ndim > len(steps):
         steps = [1.0, *steps] if case.patterns is not None else [*steps, 1.0, 1.0]
     header = {
@@ -273,21 +287,22 @@ def _jnifti(values: npt.NDArray[np.float32], case: McxCase, result: LightResult)
     return {"NIFTIHeader": header, "NIFTIData": encode_array(values)}
 
 
-def _detected(results: Sequence[LightResult]) -> dict[str, Any]:
-    parts = [_listed(result) for result in results]
+def _detected(results: Sequence[LightResult], detector_numbers: Sequence[int]) -> dict[str, Any]:
+    parts = [_listed(result, detector_numbers) for result in results]
     several = len(results) > 1 or len(results[0].sources) > 1
     numbers = [number if len(results) > 1 else result.detected_sources() for number, result in enumerate(results)]
     if several:  # the number of the source, from 1, in the upper 16 bits
         for part, number in zip(parts, numbers, strict=True):
             upper = (np.asarray(number, np.int32) + 1) << 16
-            part["detid"] = np.where(part["detid"] > 0, part["detid"] | upper, part["detid"])
+            detid = part["detid"][:, 0]
+            part["detid"] = np.where(detid > 0, detid | upper, detid)[:, None]
     result, rows = results[0], {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     edge_mm = float(result.domain.voxel_sizes_mm[0])
-    media = [result.domain.medium(label) for label in result.detected.labels]
+    media = [Medium(label=1, mua_per_mm=0.0, mus_per_mm=0.0, g=1.0, n=result.domain.outside_n), *result.domain.media]
     info = {
         "Version": 1,
         "Software": f"napari-gpubio {__version__}",
-        "MediaNum": len(media),
+        "MediaNum": len(media) - 1,  # columns of ppath
         "Media": [{"mua": m.mua_per_mm, "mus": m.mus_per_mm, "g": m.g, "n": m.n} for m in media],
         "LengthUnit": edge_mm,
         "TotalPhoton": sum(one.launched for one in results),
@@ -297,22 +312,33 @@ def _detected(results: Sequence[LightResult]) -> dict[str, Any]:
     return {"Info": info, "PhotonData": {name: encode_array(values) for name, values in rows.items() if values.size}}
 
 
-def _listed(result: LightResult) -> dict[str, npt.NDArray[Any]]:
-    """What MCX notes of each detected photon."""
+def _listed(result: LightResult, detector_numbers: Sequence[int]) -> dict[str, npt.NDArray[Any]]:
+    """What MCX notes of each detected photon, a row each."""
     found, edge_mm = result.detected, float(result.domain.voxel_sizes_mm[0])
     to_voxels = np.linalg.inv(result.domain.affine)
     places = found.position_mm @ to_voxels[:3, :3].T + to_voxels[:3, 3] + 0.5
     axes = result.domain.affine[:3, :3] / edge_mm
-    mua = np.array([result.domain.medium(label).mua_per_mm for label in found.labels])
-    return {
-        "detid": _mcx_numbers(result.detectors)[found.detector],
-        "nscat": found.scatterings.astype(np.int32),
-        "ppath": (found.path_mm / edge_mm).astype(np.float32),
-        "p": places.astype(np.float32),
-        "v": (found.direction @ axes).astype(np.float32),
-        # MCX has the weight at launch, and its tools multiply it by what the paths and mua leave of it
-        "w0": (found.weight * np.exp(found.path_mm.astype(np.float64) @ mua)).astype(np.float32),
-    }
+    numbers = np.array(detector_numbers, np.int32) if detector_numbers else _mcx_numbers(result.detectors)
+    listed: dict[str, npt.NDArray[Any]] = {"detid": numbers[found.detector][:, None]}
+    placed = {"p": places.astype(np.float32), "v": (found.direction @ axes).astype(np.float32)}
+    if result.domain.mua_per_mm is not None:  # paths in media do not tell what was absorbed on them
+        return listed | placed
+    path_mm = _paths_in_all_media(result)
+    mua = np.array([medium.mua_per_mm for medium in result.domain.media])
+    # MCX has the weight at launch, and its tools multiply it by what the paths and mua leave of it
+    launched = found.weight * np.exp(path_mm.astype(np.float64) @ mua)
+    paths = {"ppath": (path_mm / edge_mm).astype(np.float32)}
+    return listed | paths | placed | {"w0": launched.astype(np.float32)[:, None]}
+
+
+def _paths_in_all_media(result: LightResult) -> npt.NDArray[np.float32]:
+    """Path in each medium of the domain, mm, shape (N, M); also in those that no voxel has."""
+    columns = {label: column for column, label in enumerate(result.detected.labels)}
+    path_mm = np.zeros((len(result.detected), len(result.domain.media)), np.float32)
+    for number, medium in enumerate(result.domain.media):
+        if medium.label in columns:
+            path_mm[:, number] = result.detected.path_mm[:, columns[medium.label]]
+    return path_mm
 
 
 def _mcx_numbers(detectors: Sequence[AnyDetector]) -> npt.NDArray[np.int32]:

@@ -1,7 +1,7 @@
 """The source of an MCX file as a `Source`.
 
 MCX describes a source by ``Type``, ``Pos``, ``Dir``, ``Param1`` and ``Param2``; the fourth number of ``Dir`` is how
-it launches: 0 along the direction, another number focused, NaN to every side, minus infinity by the cosine law. Lengths
+it launches: 0 along the direction, another number focused, NaN isotropically, minus infinity by the cosine law. Lengths
 are in voxels, angles in radians.
 """
 
@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,39 +17,96 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.domain import McxFrame
 from napari_gpubio.light.io.mcx.jdata import Section, decode_array, is_array
+from napari_gpubio.light.io.mcx.source_patterns import read_cells, read_image, read_stack
 from napari_gpubio.light.source import MOST_ANGLES, Source
 
 Array = npt.NDArray[Any]
 RIGHT_ANGLE = 1e-4  # cosine of an angle that still counts as a right angle
 _TURNING = ("pencil", "isotropic", "cone", "arcsine", "zgaussian")  # points, which a table of angles makes alike
-_UNKNOWN = {
-    "pattern3d": "a volume that shines along a direction",
-}
 
 
 def read_source(optode: Section, frame: McxFrame) -> tuple[Source, tuple[str, ...]]:
-    """Read a single source from the section Optode, and notes about it; what this engine lacks is refused."""
+    """Read a single source.
+
+    Parameters
+    ----------
+    optode
+        The section Optode.
+    frame
+        Unit and origin of positions.
+
+    Returns
+    -------
+    source
+        Position in world mm, direction along the axes of the volume.
+    notes
+        Messages to the user.
+
+    Raises
+    ------
+    InvalidInput
+        If the source is missing, a value is missing or wrong, or this engine has no such source.
+    """
+    section = _source_section(optode)
+    return _read(section, frame, _READERS), _notes(section)
+
+
+def read_patterns(optode: Section, frame: McxFrame) -> tuple[Source, Array, tuple[str, ...]]:
+    """Read a source whose patterns share photons.
+
+    Parameters
+    ----------
+    optode
+        The section Optode. Numbers of a pixel stand side by side for all patterns.
+    frame
+        Unit and origin of positions.
+
+    Returns
+    -------
+    rectangle
+        A source of kind ``planar``, on which the patterns are; it has their focus and their launch angles.
+    patterns
+        Shape (K, rows, columns), as `napari_gpubio.light.simulate_patterns` takes them.
+    notes
+        Messages to the user.
+
+    Raises
+    ------
+    InvalidInput
+        As of `read_source`, or if the size of the patterns is not the one that the source declares.
+    """
+    section = _source_section(optode)
+    rectangle = _read(section, frame, {**_READERS, ("pattern", "along"): _planar})
+    stack = read_stack(section, *_pixels(section))
+    return rectangle, stack[:, ::-1] if _rectangle(section, frame)[1] else stack, _notes(section)
+
+
+def _source_section(optode: Section) -> Section:
     if optode.get("Source") is None:
         raise InvalidInput("Optode.Source is missing; add it")
-    section = optode.section("Source")
+    return optode.section("Source")
+
+
+def _read(section: Section, frame: McxFrame, readers: "_Readers") -> Source:
     kind, focus = section.text("Type", "pencil").lower(), _focus(section)
     if section.get("AngleInverseCDF") is not None:
-        return _with_angles(section, frame, kind, focus), _notes(section)
+        return _with_angles(section, frame, readers)
     launch = _launch(focus)
-    reader = _READERS.get((kind, launch)) or _READERS.get((kind, None))
+    reader = readers.get((kind, launch)) or readers.get((kind, None))
     if reader is None:
         raise _no_counterpart(kind, launch)
     source = reader(section, frame)
     if launch == "along" and source.can_focus:
         source = dataclasses.replace(source, focus_mm=focus * frame.unit_mm)
-    return source, _notes(section)
+    return source
 
 
-def _with_angles(section: Section, frame: McxFrame, kind: str, focus: float) -> Source:
+def _with_angles(section: Section, frame: McxFrame, readers: "_Readers") -> Source:
     """A source with a table of launch angles over pi; only these occur where the fourth number of Dir is positive.
 
     MCX counts the angles from the direction if that number is from 0 to 1.5, and else from where the kind launches.
     """
+    kind, focus = section.text("Type", "pencil").lower(), _focus(section)
     node = section.get("AngleInverseCDF")
     table = decode_array(node, "Optode.Source.AngleInverseCDF").ravel() if is_array(node) else None
     shares = section.numbers("AngleInverseCDF", 1, MOST_ANGLES) if table is None else table.tolist()
@@ -59,37 +116,13 @@ def _with_angles(section: Section, frame: McxFrame, kind: str, focus: float) -> 
             f"a source of the type {kind!r} launches; give 0 there, or 1 where no other angles than these occur"
         )
     kind = "pencil" if kind in _TURNING else kind
-    reader = _READERS.get((kind, "along"))
+    reader = readers.get((kind, "along"))
     if reader is None:
         raise _no_counterpart(kind, "along")
     angles = tuple(180.0 * share for share in shares)
     return dataclasses.replace(
         reader(section, frame), launch_angles_deg=angles, launch_angles_are_discrete=bool(focus > 0)
     )
-
-
-def read_patterns(section: Section, frame: McxFrame) -> tuple[Source, Array]:
-    """Read a source whose patterns share photons, shape (K, rows, columns), and the rectangle that they are on.
-
-    Numbers of a pixel stand side by side for all patterns.
-    """
-    rectangle, is_mirrored = _rectangle(section, frame)
-    columns, rows = (int(_parameters(section, key)[3]) for key in ("Param1", "Param2"))
-    count, node = section.whole("SrcNum", 1), section.get("Pattern")
-    if is_array(node):
-        array = decode_array(node, "Optode.Source.Pattern")
-        stack = _sized(array, (array.shape[0], columns, rows)).swapaxes(1, 2)
-    else:
-        pattern = section.section("Pattern")
-        sizes = tuple(pattern.whole(name, 1) for name in ("Nx", "Ny", "Nz"))
-        if sizes not in ((count, columns, rows), (columns, rows, 1), (columns, rows, count)):
-            raise InvalidInput(
-                f"Optode.Source.Pattern has Nx, Ny, Nz = {sizes}, and SrcNum, Param1[3], Param2[3] are "
-                f"{(count, columns, rows)}; make them the same"
-            )
-        size = count * columns * rows
-        stack = np.moveaxis(np.reshape(pattern.numbers("Data", size, size), (rows, columns, count)), 2, 0)
-    return Source(kind="planar", **rectangle), stack[:, ::-1] if is_mirrored else stack
 
 
 def _focus(section: Section) -> float:
@@ -100,17 +133,21 @@ def _focus(section: Section) -> float:
 def _launch(focus: float) -> str:
     """How light leaves: along the direction (to a focus on it, where one is given), or otherwise."""
     if math.isnan(focus):
-        return "every side"
-    return "cosine law" if focus == -math.inf else "along"
+        return "isotropically"
+    return "by the cosine law" if focus == -math.inf else "along"
 
 
 def _no_counterpart(kind: str, launch: str) -> InvalidInput:
-    what = f" ({_UNKNOWN[kind]})" if kind in _UNKNOWN else ""
-    how = "" if launch == "along" else f", launched {launch} by the fourth number of Dir"
-    known = ", ".join(dict.fromkeys(kind for kind, _ in _READERS if kind not in _UNKNOWN))
-    hint = "; a volume that shines to every side has _NaN_ there" if kind == "pattern3d" else ""
+    if kind == "pattern3d":
+        how = "along Dir" if launch == "along" else launch
+        return InvalidInput(
+            f"Optode.Source is of the type 'pattern3d', a volume, launched {how}, which this engine does not have; give "
+            "_NaN_ as the fourth number of Dir, for a volume that emits isotropically"
+        )
+    how = "" if launch == "along" else f", launched {launch} (the fourth number of Dir)"
+    known = ", ".join(dict.fromkeys(kind for kind, _ in _READERS))
     return InvalidInput(
-        f"Optode.Source is of the type {kind[:40]!r}{what}{how}, which this engine does not have{hint}; use {known}"
+        f"Optode.Source is of the type {kind[:40]!r}{how}, which this engine does not have; use {known}"
     )
 
 
@@ -118,11 +155,9 @@ def _notes(section: Section) -> tuple[str, ...]:
     notes = []
     weight = section.number("Weight", (*section.numbers("Pos", 3, 4), 1.0)[3])
     if weight != 1.0:
-        notes.append(f"The source's weight {weight:g} is not used: results are per launched photon.")
-    if section.number("Frequency", 0.0) != 0.0:
-        notes.append("The source's Frequency is not used: results are those of a pulse or of steady light.")
+        notes.append(f"The source's weight {weight:g} is not used: results are per photon that enters the tissue.")
     if is_array(section.get("Pattern")):
-        notes.append("The pattern's array is taken as [x, y], row-major, as JData has it.")
+        notes.append("The pattern's array is taken as row-major, as JData has it.")
     return tuple(notes)
 
 
@@ -136,6 +171,11 @@ def _common(section: Section, frame: McxFrame) -> dict[str, Any]:
 
 def _parameters(section: Section, key: str) -> tuple[float, ...]:
     return (*section.numbers(key, 1, 4, (0.0,)), 0.0, 0.0, 0.0)[:4]
+
+
+def _pixels(section: Section) -> tuple[int, int]:
+    """Columns and rows of a pattern."""
+    return int(_parameters(section, "Param1")[3]), int(_parameters(section, "Param2")[3])
 
 
 def _point(section: Section, frame: McxFrame, kind: str) -> Source:
@@ -158,7 +198,10 @@ def _zgaussian(section: Section, frame: McxFrame) -> Source:
 
 
 def _gaussian(section: Section, frame: McxFrame) -> Source:
-    """With a wavelength and a focus, the waist lies there, and the beam is wider where it starts."""
+    """With a wavelength and a focus, the waist w0 lies there, and the beam is wider where it starts.
+
+    MCX: w(f) = w0 sqrt(1 + (f / zR)^2) with the Rayleigh length zR = pi w0^2 / wavelength.
+    """
     waist, wavelength, *_ = _parameters(section, "Param1")
     if waist > 0 and wavelength > 0:
         waist *= math.hypot(1.0, _focus(section) * wavelength / (math.pi * waist**2))
@@ -166,6 +209,11 @@ def _gaussian(section: Section, frame: McxFrame) -> Source:
 
 
 def _hyperboloid(section: Section, frame: McxFrame) -> Source:
+    """A Gaussian beam of straight rays: waist w0, its distance d ahead and the Rayleigh length zR are in Param1.
+
+    MCX, with E exponential of mean 1 and an even azimuth a: r = w0 sqrt(E / 2) and q = -d / zR; a ray starts at
+    r (cos a - q sin a, sin a + q cos a) in the direction (-r sin a, r cos a, zR).
+    """
     waist, ahead, rayleigh, _ = (length * frame.unit_mm for length in _parameters(section, "Param1"))
     common = _common(section, frame)
     return Source(kind="hyperboloid", radius_mm=waist, focus_mm=ahead, rayleigh_mm=rayleigh, **common)
@@ -175,7 +223,7 @@ def _disk(section: Section, frame: McxFrame, kind: str) -> Source:
     radius, inner, *sector = _parameters(section, "Param1")
     sizes: dict[str, Any] = {"radius_mm": radius * frame.unit_mm, "inner_radius_mm": inner * frame.unit_mm}
     common = _common(section, frame)
-    if any(sector):
+    if max(sector) > 0:  # or it is a full disk, in MCX too
         start, stop = (math.degrees(angle) for angle in sorted(sector))
         across, is_mirrored = zero_azimuth(common["direction"])
         sizes |= {"sector_deg": (-stop, -start) if is_mirrored else (start, stop), "width_axis": across}
@@ -183,9 +231,23 @@ def _disk(section: Section, frame: McxFrame, kind: str) -> Source:
 
 
 def zero_azimuth(direction: tuple[float, ...]) -> tuple[tuple[float, ...], bool]:
-    """Where MCX counts azimuths from, and whether it counts them against ours.
+    """Where MCX counts the azimuths of a disk from.
 
-    It turns z into the direction by the polar angle and then by the azimuth, and x with it; along -z it leaves x and y.
+    MCX turns z into the direction (x, y, z) by the polar angle about y, and then by the azimuth about z. What was x
+    comes to lie along (x z, y z, z^2 - 1). Along z it leaves x and y as they are; so it does along -z, where its angles
+    run against ours.
+
+    Parameters
+    ----------
+    direction
+        Of the disk's normal along the axes of the volume, of any length, shape (3,).
+
+    Returns
+    -------
+    zero
+        Direction of the azimuth 0, shape (3,), of any length.
+    is_mirrored
+        Whether MCX's azimuths run against ours.
     """
     x, y, z = np.array(direction) / (np.linalg.norm(direction) or 1.0)
     if not math.hypot(x, y) > RIGHT_ANGLE:
@@ -199,7 +261,7 @@ def _line(section: Section, frame: McxFrame) -> Source:
 
 
 def _radial_line(section: Section, frame: McxFrame) -> Source:
-    """Across the line to every side; with Param2[0] into a wedge of as much to both sides of Dir."""
+    """Evenly around the line; with Param2[0] into a wedge of as much to both sides of Dir."""
     center, along, length = _segment(section, frame)
     half = math.degrees(_parameters(section, "Param2")[0])
     wedge: dict[str, Any] = {}
@@ -238,8 +300,7 @@ def _planar(section: Section, frame: McxFrame) -> Source:
 
 def _pattern(section: Section, frame: McxFrame) -> Source:
     rectangle, is_mirrored = _rectangle(section, frame)
-    columns, rows = (int(_parameters(section, key)[3]) for key in ("Param1", "Param2"))
-    image = _image(section, columns, rows)
+    image = read_image(section, *_pixels(section))
     return Source(kind="pattern", pattern=image[::-1] if is_mirrored else image, **rectangle)
 
 
@@ -253,25 +314,8 @@ def _volume(section: Section, frame: McxFrame) -> Source:
     center = _place(section, frame) + np.array([width, height, length]) / 2
     return Source(
         kind="volume", position_mm=tuple(center), width_axis=(1.0, 0.0, 0.0), width_mm=width, height_mm=height,
-        length_mm=length, pattern=_cells(section, shape),
+        length_mm=length, pattern=read_cells(section, shape),
     )  # fmt: skip
-
-
-def _cells(section: Section, shape: tuple[int, int, int]) -> Array:
-    """The pattern of a volume, shape (X, Y, Z)."""
-    if section.whole("SrcNum", 1) != 1:
-        raise InvalidInput("Optode.Source.SrcNum requests several patterns at once; write one file for each")
-    node = section.get("Pattern")
-    if is_array(node):
-        array = decode_array(node, "Optode.Source.Pattern")
-        if array.shape != shape:
-            raise InvalidInput(f"Optode.Source.Pattern has shape {array.shape}, and Param1 is {shape}; make them equal")
-        return array
-    pattern = section.section("Pattern")
-    sizes, count = (pattern.whole("Nx"), pattern.whole("Ny"), pattern.whole("Nz")), math.prod(shape)
-    if sizes != shape:
-        raise InvalidInput(f"Optode.Source.Pattern has Nx, Ny, Nz = {sizes}, and Param1 is {shape}; make them the same")
-    return np.array(pattern.numbers("Data", count, count)).reshape(shape, order="F")
 
 
 def _pencil_array(section: Section, frame: McxFrame) -> Source:
@@ -296,7 +340,7 @@ def _fourier(section: Section, frame: McxFrame) -> Source:
 
 
 def _fourierx(section: Section, frame: McxFrame) -> Source:
-    """The second edge is as long as Param1[3], across the first and Dir; Param2 has cycles, phase (turns) and 1 - m."""
+    """Param2 has the cycles along both edges, the phase (turns) and 1 - m."""
     rectangle = _rectangle_on(section, frame)
     across, up, phase, flat = _parameters(section, "Param2")
     return Source(
@@ -316,13 +360,17 @@ def _fourierx2d(section: Section, frame: McxFrame) -> Source:
 
 
 def _rectangle_on(section: Section, frame: McxFrame) -> dict[str, Any]:
-    """What a rectangle is made of whose first edge and the length of the second are given."""
+    """What a rectangle is made of whose first edge is given.
+
+    MCX: the second edge is Param1[3] (d x e) / |e|, with the direction d of length 1 and the first edge e. It is as
+    long as Param1[3] where both are at right angles, and else shorter.
+    """
     *edge, length = _parameters(section, "Param1")
     if not length > 0:
         raise InvalidInput(f"Optode.Source.Param1[3] is {length:g}; give the length of the second edge in voxels")
     direction = np.array(_common(section, frame)["direction"])
     second = np.cross(direction, edge)
-    norm = float(np.linalg.norm(second)) or 1.0
+    norm = float(np.linalg.norm(direction) * np.linalg.norm(edge)) or 1.0
     fields = {**section.fields, "Param1": [*edge, 0.0], "Param2": [*(second * (length / norm)).tolist(), 0.0]}
     return _rectangle(Section(section.name, fields, section.root), frame)[0]
 
@@ -351,47 +399,24 @@ def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]
     return rectangle, bool(np.cross(w, u) @ v < 0)
 
 
-def _image(section: Section, columns: int, rows: int) -> Array:
-    """The pattern as (rows, columns): rows along the second edge, columns along the first."""
-    node = section.get("Pattern")
-    if is_array(node):
-        return _sized(decode_array(node, "Optode.Source.Pattern"), (columns, rows)).T
-    pattern = section.section("Pattern")
-    sizes = pattern.whole("Nx"), pattern.whole("Ny")
-    count = sizes[0] * sizes[1]
-    if sizes != (columns, rows) or pattern.whole("Nz", 1) != 1:
-        raise InvalidInput(
-            f"Optode.Source.Pattern has Nx, Ny = {sizes}, and Param1[3], Param2[3] are {(columns, rows)}; make them "
-            "the same"
-        )
-    return np.array(pattern.numbers("Data", count, count)).reshape(rows, columns)
-
-
-def _sized(array: Array, shape: tuple[int, ...]) -> Array:
-    if array.size != math.prod(shape) or [n for n in array.shape if n > 1] != [n for n in shape if n > 1]:
-        raise InvalidInput(
-            f"Optode.Source.Pattern has shape {array.shape}, and Param1[3], Param2[3] are {shape}; make them the same"
-        )
-    return array.reshape(shape)
-
-
+_Readers: TypeAlias = Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]]
 # By type and launch; None: the launch does not matter to it.
-_READERS: Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]] = {
+_READERS: _Readers = {
     ("pencil", "along"): partial(_point, kind="pencil"),
-    ("pencil", "every side"): partial(_point, kind="isotropic"),
+    ("pencil", "isotropically"): partial(_point, kind="isotropic"),
     ("isotropic", None): partial(_point, kind="isotropic"),
     ("cone", None): _cone,
     ("gaussian", "along"): _gaussian,
     ("disk", "along"): partial(_disk, kind="disk"),
-    ("disk", "cosine law"): partial(_disk, kind="lambertian"),
+    ("disk", "by the cosine law"): partial(_disk, kind="lambertian"),
     ("planar", "along"): _planar,
     ("pattern", "along"): _pattern,
-    ("slit", "every side"): _line,
+    ("slit", "isotropically"): _line,
     ("line", None): _radial_line,
     ("slit", "along"): _slit,
     ("ring", "along"): partial(_disk, kind="disk"),
-    ("ring", "cosine law"): partial(_disk, kind="lambertian"),
-    ("pattern3d", "every side"): _volume,
+    ("ring", "by the cosine law"): partial(_disk, kind="lambertian"),
+    ("pattern3d", "isotropically"): _volume,
     ("pencilarray", "along"): _pencil_array,
     ("fourier", "along"): _fourier,
     ("fourierx", "along"): _fourierx,

@@ -13,7 +13,7 @@ from napari_gpubio.light.model import Domain
 from napari_gpubio.light.source import RECTANGLES, Source
 
 Array = npt.NDArray[Any]
-_EVERY_SIDE, _COSINE_LAW = "_NaN_", "-_Inf_"  # the fourth number of Dir
+_ISOTROPIC, _COSINE_LAW = "_NaN_", "-_Inf_"  # the fourth number of Dir
 _TYPES = {  # of MCX, where it has the kind
     "pencil": "pencil",
     "isotropic": "isotropic",
@@ -37,7 +37,27 @@ _TYPES = {  # of MCX, where it has the kind
 
 
 def write_source(source: Source, domain: Domain, frame: McxFrame) -> dict[str, Any]:
-    """Return Optode.Source: positions and directions along the axes of the volume, in voxels."""
+    """Return the object Optode.Source.
+
+    Parameters
+    ----------
+    source
+        In world axes and mm.
+    domain
+        Where it is; positions and directions are written along its axes.
+    frame
+        Unit of positions, which are written in voxels from the corner of the first.
+
+    Returns
+    -------
+    dict
+        As JSON can hold it.
+
+    Raises
+    ------
+    InvalidInput
+        If MCX has no such source.
+    """
     if source.kind not in _TYPES:
         raise InvalidInput(f"MCX has no source like {source.kind!r}; it has {', '.join(_TYPES)}")
     unit = frame.unit_mm
@@ -97,14 +117,14 @@ def _written_launch(source: Source, unit_mm: float) -> str | float:
     if source.launch_angles_are_discrete:
         return 1.0
     if source.kind in ("line", "volume"):
-        return _EVERY_SIDE
+        return _ISOTROPIC
     if source.kind == "lambertian":
         return _COSINE_LAW
     return source.focus_mm / unit_mm if source.can_focus else 0.0
 
 
 def _written_sector(source: Source, domain: Domain) -> tuple[float, float]:
-    """Azimuths of a sector as MCX counts them, radians; 0 and 0 for a full disk."""
+    """Azimuths of a sector as MCX counts them, radians; 0 and 0 for a full disk, as which it takes negative ones."""
     if source.sector_deg is None:
         return 0.0, 0.0
     width, height, direction = domain.direction_to_grid(source.frame())
@@ -119,7 +139,7 @@ def _written_sector(source: Source, domain: Domain) -> tuple[float, float]:
         for a in (start, stop)
     ]  # fmt: skip
     turns = np.linalg.det([width, height, direction]) * (-1.0 if is_mirrored else 1.0)  # the same way round?
-    first = angles[0] if turns > 0 else angles[1]
+    first = (angles[0] if turns > 0 else angles[1]) % (2.0 * math.pi)
     return first, first + (stop - start)
 
 

@@ -21,10 +21,11 @@ from napari_gpubio.light.io.mcx.jdata import Section, is_array, shown
 from napari_gpubio.light.io.mcx.source import read_patterns, read_source
 from napari_gpubio.light.io.mcx.source_writing import write_source
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.source import AnySource, Source, all_sources, checked_patterns, one_or_all
+from napari_gpubio.light.source import AnySource, Source, checked_patterns, one_or_all, single_source
 
 Array = npt.NDArray[Any]
 _ROWS = ("Pos", "Dir", "Param1", "Param2")
+_SHAPED = ("planar", "pattern")  # kinds on whose rectangle patterns lie
 TOGETHER, SEPARATELY = 0, -1  # numbers of MCX's srcid; others choose one source, from 1
 
 
@@ -63,6 +64,12 @@ def read_sources(optode: Section, frame: McxFrame, folder: Path, chosen: int | N
     chosen
         MCX's srcid: 0 for all sources together, -1 for each separately, or the number of one; None: as the file says,
         else 0.
+
+    Raises
+    ------
+    InvalidInput
+        As of `napari_gpubio.light.io.mcx.source.read_source`; if rows do not match, ``chosen`` is none of the sources,
+        or the file of a pattern is missing or has another size.
     """
     rows = [_with_pattern_file(row, folder) for row in _rows(optode)]
     first = Section("Optode.Source", rows[0], optode.root)
@@ -75,8 +82,8 @@ def read_sources(optode: Section, frame: McxFrame, folder: Path, chosen: int | N
     if _is_stack(first):
         if len(rows) > 1:
             raise InvalidInput("Optode.Source has several sources and several patterns; MCX has one or the other")
-        rectangle, patterns = read_patterns(first, frame)
-        return ReadSources(rectangle, checked_patterns(patterns), separately=False, notes=())
+        rectangle, patterns, notes = read_patterns(Section("Optode", {"Source": rows[0]}, optode.root), frame)
+        return ReadSources(rectangle, checked_patterns(patterns), separately=False, notes=notes)
     if len(rows) == 1:
         source, notes = read_source(Section("Optode", {"Source": rows[0]}, optode.root), frame)
         return ReadSources(source, None, chosen == SEPARATELY, notes)
@@ -87,7 +94,10 @@ def read_sources(optode: Section, frame: McxFrame, folder: Path, chosen: int | N
 
 
 def _with_pattern_file(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The fields of a source with the numbers of the file that its pattern names, float32 one after another."""
+    """The fields of a source with the numbers of the file that its pattern names, float32 one after another.
+
+    Of patterns that share photons, Nx, Ny and Nz may count the numbers of one pattern or those of all.
+    """
     source = Section("Optode.Source", fields)
     node = source.get("Pattern")
     if not isinstance(node, Mapping):
@@ -96,11 +106,11 @@ def _with_pattern_file(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not isinstance(name := pattern.get("Data"), str):
         return fields
     path = existing_file(inside(folder, name, "Optode.Source.Pattern.Data"))
-    count = math.prod(pattern.whole(key, 1) for key in ("Nx", "Ny", "Nz"))
-    if path.stat().st_size != 4 * count:
+    count, patterns = math.prod(pattern.whole(key, 1) for key in ("Nx", "Ny", "Nz")), source.whole("SrcNum", 1)
+    if path.stat().st_size not in (4 * count, 4 * count * patterns):
         raise InvalidInput(
-            f"{path.name} has {path.stat().st_size:,} bytes, and the pattern has {count:,} numbers of 4 bytes; correct "
-            "Nx, Ny and Nz of Optode.Source.Pattern"
+            f"{path.name} has {path.stat().st_size:,} bytes, and the pattern has {count:,} numbers of 4 bytes, times "
+            f"{patterns} patterns; correct Nx, Ny and Nz of Optode.Source.Pattern"
         )
     others = {key: value for key, value in node.items() if key.lower() != "data"}
     return {key: value for key, value in fields.items() if key.lower() != "pattern"} | {
@@ -162,9 +172,28 @@ def _read_row(
 
 
 def write_sources(source: AnySource, domain: Domain, frame: McxFrame, patterns: Array | None = None) -> dict[str, Any]:
-    """Return Optode.Source of one source or several, or of patterns that share photons."""
+    """Return the object Optode.Source.
+
+    Parameters
+    ----------
+    source
+        One source, or several of one type, launch angles and pattern, which get a row each.
+    domain
+        Where they are; positions and directions are written along its axes.
+    frame
+        Unit and origin of positions.
+    patterns
+        Patterns that share photons, shape (K, rows, columns), on the rectangle of a single source of kind ``planar`` or
+        ``pattern``, whose own pattern is not written.
+
+    Raises
+    ------
+    InvalidInput
+        If MCX has no such source, several sources differ in what an MCX file has once, there are patterns and several
+        sources, or patterns on a source without a rectangle.
+    """
     if patterns is not None:
-        return _written_patterns(all_sources(source)[0], domain, frame, checked_patterns(patterns))
+        return _written_patterns(single_source(source, "a stack of patterns"), domain, frame, patterns)
     if isinstance(source, Source):
         return write_source(source, domain, frame)
     written = [write_source(one, domain, frame) for one in source]
@@ -177,12 +206,18 @@ def write_sources(source: AnySource, domain: Domain, frame: McxFrame, patterns: 
             )
         fields["Pos"] = [*fields["Pos"], source[number - 1].weight]
         fields["Dir"] = [*fields["Dir"], 0.0][:4]
-    keys = [key for key in _ROWS if key in written[0]]
-    return shared | {key: [fields[key] for fields in written] for key in keys}
+    keys = [key for key in _ROWS if any(key in fields for fields in written)]
+    return shared | {key: [fields.get(key, [0.0] * 4) for fields in written] for key in keys}
 
 
 def _written_patterns(source: Source, domain: Domain, frame: McxFrame, patterns: Array) -> dict[str, Any]:
     """Numbers of a pixel stand side by side for all patterns."""
+    if source.kind not in _SHAPED:
+        raise InvalidInput(
+            f"the source is of kind {source.kind!r}, and patterns lie on a rectangle; give kind "
+            f"{' or '.join(map(repr, _SHAPED))}"
+        )
+    patterns = checked_patterns(patterns)
     fields = write_source(dataclasses.replace(source, kind="pattern", pattern=patterns[0]), domain, frame)
     data = np.moveaxis(patterns, 0, 2).ravel().tolist()
     return fields | {"SrcNum": len(patterns), "Pattern": fields["Pattern"] | {"Data": data}}

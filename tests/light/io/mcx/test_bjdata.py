@@ -77,10 +77,11 @@ def test_packed_arrays(order):
         b"", b"Q", b"[", b"{U", b"S", b"SU\x05ab", b"U", b"D\x00", b"[$U#U\x05ab", b"[$UU", b"[$d#i\xff", b"TT",
         b"[#l\xff\xff\xff\x7f", b"[$Z#M" + b"\xff" * 8, b"SU\x02\xff\xff", b"[" * 1000, b"{$i#[U\x02U\x02]",
         b"[$U#[$U#U\x02\x00\x80]", b"{#U\x02" + field("a", b"Z"),
+        b"HU\x01x", b"[$U#[SU\x01a]", b"[$U#[Z]", b"[#" * 2000, b"{#[#" * 2000,
     ],
 )  # fmt: skip
 def test_damaged_bytes(data):
-    with pytest.raises(InvalidInput, match=r"a\.bnii is no binary JSON that can be read .*; save it again"):
+    with pytest.raises(InvalidInput, match=r"a\.bnii is not binary JSON that can be read .*; save it again"):
         decode_bjdata(data, "a.bnii")
 
 

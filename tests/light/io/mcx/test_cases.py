@@ -11,6 +11,7 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.mcx.cases import read_mcx, write_mcx
 from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.napari_io import get_reader
 from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import KINDS, RECTANGLES, Source
@@ -102,9 +103,12 @@ def test_settings(read):
         ({"RNGSeed": -1}, "seed from the clock"),
         ({"OutputType": "M"}, "OutputType 'm' is not made"),
         ({"OutputType": "J"}, "those detected are replayed"),
-        ({"DoNormalize": 0}, "per launched photon all the same"),
+        ({"DoNormalize": 0}, "per photon that enters the tissue"),
         ({"DoDCS": True}, "momentum transfer"),
-        ({"DebugFlag": "MP"}, "DebugFlag M: the ways of"),
+        ({"DebugFlag": "MP"}, "DebugFlag M: the trajectories of"),
+        ({"DebugFlag": "T"}, "no volume and no list"),
+        ({"SaveDataMask": "DSP"}, "SaveDataMask: it is not used"),
+        ({"DoSaveRef": 1}, "--result only"),
         ({"ReplayDet": 2}, "Not used here: Session.ReplayDet"),
         ({"RootPath": "out"}, "Not used here: Session.RootPath"),
     ],
@@ -179,6 +183,7 @@ def test_detectors_of_negative_radius_are_left_out(read):
     found = read(case(Optode={"Detector": [{"Pos": [1, 2, 3], "R": -1}, {"Pos": [1, 2, 3], "R": 2}]}))
     assert [d.radius_mm for d in found.detectors] == [2]
     assert any("negative radius" in note for note in found.notes)
+    assert found.detector_numbers == (2,)
 
 
 @pytest.mark.parametrize(
@@ -198,6 +203,21 @@ def test_files_that_are_no_json(tmp_path, data, words):
     (tmp_path / "case.json").write_bytes(data)
     with pytest.raises(InvalidInput, match=words):
         read_mcx(tmp_path / "case.json")
+
+
+@pytest.mark.parametrize("name", ["case.json", "case.inp"])
+def test_a_file_that_may_not_be_read(tmp_path, monkeypatch, name):
+    """It is refused by name, and napari is told that it is none of ours."""
+
+    def refuse(path, *_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    path = written(tmp_path, case(), name)
+    for method in ("open", "read_bytes", "read_text"):
+        monkeypatch.setattr(type(path), method, refuse)
+    with pytest.raises(InvalidInput, match=f"^{name} cannot be read"):
+        read_mcx(path)
+    assert get_reader(str(path)) is None
 
 
 LABELS = np.random.default_rng(4).integers(0, 3, (4, 5, 6)).astype(np.uint8)
@@ -479,6 +499,8 @@ def test_many_labels(tmp_path):
         ({"domain": domain(phase_function=TabulatedPhaseFunction(cosines=[0, 1]))}, "2 cosines from 0 to 1"),
         ({"domain": labeled(4000)}, "highest label is 4000"),
         ({"domain": labeled(3990), "detectors": DETECTORS * 10}, "20 detectors"),
+        ({"patterns": np.ones((2, 3, 4))}, "kind 'pencil', and patterns lie on a rectangle"),
+        ({"source": [source("planar")] * 2, "patterns": np.ones((2, 3, 4))}, "2 sources, and a stack of patterns"),
     ],
 )
 def test_what_mcx_cannot_have(tmp_path, given, words):
@@ -488,6 +510,34 @@ def test_what_mcx_cannot_have(tmp_path, given, words):
             **{"domain": domain(), "source": source("pencil"), "settings": LightSettings(), **given},
         )
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("flag", ["T", 8, "MT"])
+def test_nothing_but_trajectories(read, flag):
+    found = read(case(Session={"DebugFlag": flag}))
+    assert (found.trajectories, found.saves_volume, found.saves_photons) == (True, False, False)
+
+
+@pytest.mark.parametrize(("output", "is_noted"), [("x", True), ("R", False)])
+def test_a_frequency_is_noted_where_it_is_not_used(read, output, is_noted):
+    source = {"Pos": [29, 29, 0], "Dir": [0, 0, 1], "Frequency": 1e8}
+    notes = read(case(Session={"OutputType": output}, Optode={"Source": source})).notes
+    assert any("Frequency is not used" in note for note in notes) == is_noted
+
+
+def test_numbers_of_numpy_can_be_written(tmp_path):
+    found = back(tmp_path, domain(outside_n=np.float32(1.33)), source("pencil"), LightSettings(), ())
+    assert found.domain.outside_n == pytest.approx(1.33)
+
+
+@pytest.mark.parametrize("start", [-90.0, -200.0, 20.0])
+def test_sectors_are_written_at_positive_azimuths(tmp_path, start):
+    """MCX takes a sector without a positive azimuth for a full disk."""
+    given = source("disk", direction=(0, 0, 1), width_axis=(1, 0, 0), sector_deg=(start, start + 80))
+    write_mcx(tmp_path / "case.json", domain(), given, LightSettings())
+    edges = json.loads((tmp_path / "case.json").read_text())["Optode"]["Source"]["Param1"][2:]
+    assert min(edges) >= 0
+    assert np.degrees(edges) == pytest.approx([start % 360, start % 360 + 80])
 
 
 @pytest.mark.parametrize(("flag", "wanted"), [("MP", True), ("P", False), (2, True), (6, True), (4, False), (0, False)])

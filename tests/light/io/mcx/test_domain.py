@@ -44,6 +44,18 @@ def test_shapes_in_another_file(tmp_path, read):
     assert np.argwhere(labels).tolist() == [[1, 1, 1]]
 
 
+@pytest.mark.parametrize("form", ["muamus_short", "muamus_float", "svmc"])
+def test_shapes_draw_labels_only(tmp_path, read, form):
+    grid = [{"Grid": {"Tag": 1, "Size": [3, 3, 3]}}]
+    written(tmp_path, {"Shapes": grid}, "shapes.json")
+    for root in (
+        case(Domain={"MediaFormat": form}, Shapes=grid),
+        volume_case(Dim=[3, 3, 3], VolumeFile="shapes.json", MediaFormat=form),
+    ):
+        with pytest.raises(InvalidInput, match=f"MediaFormat is '{form}'"):
+            read(root)
+
+
 def test_an_empty_volume_file_is_none(read):
     assert read(case(Domain={"VolumeFile": ""})).domain.shape == (60, 60, 60)
 
@@ -71,6 +83,11 @@ def test_coefficients_voxel_by_voxel(tmp_path, read, form, where):
     assert domain.medium(1).g == 0.01
 
 
+def test_lists_without_paths_are_noted(read):
+    array = encode_array(COEFFICIENTS)
+    assert any("no ppath" in note for note in read(case(Domain={"MediaFormat": "muamus_float"}, Shapes=array)).notes)
+
+
 @pytest.mark.parametrize(
     ("domain", "words"),
     [
@@ -83,7 +100,7 @@ def test_coefficients_voxel_by_voxel(tmp_path, read, form, where):
         ({"VolumeFile": "none.bin", "Dim": [4, 5, 6]}, "none.bin does not exist"),
         ({"VolumeFile": "v.nii", "Dim": [4, 5, 7]}, r"shape \(4, 5, 6\) and Domain.Dim"),
         ({"VolumeFile": "v.nii", "Dim": [4, 5, 6], "MediaFormat": "mua_float"}, "needs float32"),
-        ({"VolumeFile": "v.bnii", "Dim": [4, 5, 6]}, "no binary JSON that can be read"),
+        ({"VolumeFile": "v.bnii", "Dim": [4, 5, 6]}, "not binary JSON that can be read"),
         ({"VolumeFile": "bad.jnii", "Dim": [4, 5, 6]}, "NIFTIData is absent"),
         ({"VolumeFile": "bad.json", "Dim": [4, 5, 6]}, "Shapes is absent"),
     ],

@@ -1,5 +1,6 @@
 """What is written at the end of a run of an MCX file: numbers, units and names as MCX has them."""
 
+import dataclasses
 import json
 
 import nibabel as nib
@@ -82,15 +83,50 @@ def test_detected_photons_are_counted_in_voxels_and_from_one(folder):
     info, lists = found["Info"], {name: decode_array(node, name) for name, node in found["PhotonData"].items()}
     assert info["TotalPhoton"] == 3000
     assert info["DetectedPhoton"] == len(lists["detid"]) == len(result.detected) > 20
-    assert set(lists["detid"]) == {1}
+    assert set(lists["detid"][:, 0]) == {1}
     np.testing.assert_allclose(lists["ppath"] * 2, result.detected.path_mm, rtol=1e-6)
     np.testing.assert_allclose(lists["p"] * 2, result.detected.position_mm, atol=1e-5)
     assert np.linalg.norm(lists["p"] - [8, 5.5, 0], axis=1).max() <= 2 + 1e-5
     np.testing.assert_allclose(np.linalg.norm(lists["v"], axis=1), 1, atol=1e-5)
     # w0 is the weight at launch: no roulette was played here, and no light lost where it entered
     np.testing.assert_allclose(lists["w0"], 1.0, rtol=1e-4)
-    weight = lists["w0"] * np.exp(-result.detected.path_mm @ np.array([m["mua"] for m in info["Media"]]))
+    weight = lists["w0"][:, 0] * np.exp(-result.detected.path_mm @ np.array([m["mua"] for m in info["Media"][1:]]))
     np.testing.assert_allclose(weight, result.detected.weight, rtol=1e-5)
+
+
+def test_the_list_has_the_shapes_of_mcx(folder):
+    """A column for each row of Media but the first, also of media that no voxel has; numbers are those of the file."""
+    content = root()
+    content["Domain"]["Media"].insert(2, [0.5, 1, 0, 1.4])
+    content["Shapes"][1]["ZLayers"][0][2] = 3
+    content["Optode"]["Detector"] = [
+        {"Pos": [1, 1, 0], "R": 1},
+        {"Pos": [2, 2, 0], "R": -1},
+        {"Pos": [8, 5.5, 0], "R": 2},
+    ]
+    case = read_mcx(written(folder, content))
+    result = simulate(case.domain, case.source, case.settings, detectors=case.detectors, device="cpu")
+    _, path = write_mcx_output(folder, case, result)
+    found = loaded(path)["MCXData"]
+    lists = {name: decode_array(node, name) for name, node in found["PhotonData"].items()}
+    count = len(result.detected)
+    assert {name: rows.shape for name, rows in lists.items()} == {
+        "detid": (count, 1), "ppath": (count, 3), "p": (count, 3), "v": (count, 3), "w0": (count, 1),
+    }  # fmt: skip
+    assert [row["mua"] for row in found["Info"]["Media"]] == [0, 0.02, 0.5, 0.1]
+    assert found["Info"]["MediaNum"] == 3
+    assert not lists["ppath"][:, 1].any()
+    np.testing.assert_allclose(lists["ppath"][:, ::2] * 2, result.detected.path_mm, rtol=1e-6)
+    assert set(lists["detid"][:, 0]) <= {1, 3}
+    assert 3 in lists["detid"]
+
+
+def test_absorption_voxel_by_voxel_leaves_no_paths(folder):
+    case, _ = simulated(folder)
+    given = dataclasses.replace(case.domain, mua_per_mm=np.full(case.domain.shape, 0.01))
+    result = simulate(given, case.source, case.settings, detectors=case.detectors, device="cpu")
+    _, path = write_mcx_output(folder, case, result)
+    assert set(loaded(path)["MCXData"]["PhotonData"]) == {"detid", "p", "v"}
 
 
 def test_whole_faces_have_the_number_of_mcx(folder):
@@ -98,7 +134,7 @@ def test_whole_faces_have_the_number_of_mcx(folder):
     case, result = simulated(folder, BCFlags="______100001")
     assert [getattr(d, "face", "round") for d in result.detectors] == ["-i", "+k", "round"]
     _, path = write_mcx_output(folder, case, result)
-    found = decode_array(loaded(path)["MCXData"]["PhotonData"]["detid"], "detid")
+    found = decode_array(loaded(path)["MCXData"]["PhotonData"]["detid"], "detid")[:, 0]
     assert set(found) == {-1, 1}
     np.testing.assert_array_equal(found == 1, result.detected.detector == 2)
 
@@ -204,6 +240,7 @@ def test_amplitude_and_phase_lag_of_all_detected_light(folder):
     signal = found.weight * np.exp(-2e-3j * np.pi * 200.0 * found.time_ns)
     expected = -(signal @ found.path_mm.sum(axis=1)) / signal.sum()
     assert volume.shape == (10, 11, 6, 2)
+    assert loaded(folder / "slab.jnii")["NIFTIHeader"]["VoxelSize"] == [2, 2, 2, 1]  # the last axis is not time
     sums = volume.sum(axis=(0, 1, 2), dtype=float)
     assert sums == pytest.approx([expected.real, -expected.imag], rel=1e-4)
     assert sums[1] < 0  # what absorbs takes late light away

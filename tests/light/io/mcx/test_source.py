@@ -87,6 +87,21 @@ def test_the_sector_lies_where_mcx_has_it(read, direction, zero, quarter):
     assert source.sector_deg[1] - source.sector_deg[0] == pytest.approx(60)
 
 
+@pytest.mark.parametrize("sector", [(-2, -1), (-1, 0), (0, 0)])
+def test_a_sector_without_a_positive_azimuth_is_a_full_disk(read, sector):
+    assert read(with_source(Type="disk", Param1=[3, 0, *sector])).source.sector_deg is None
+
+
+def test_fringes_at_an_angle_have_a_shorter_edge(read):
+    found = read(with_source(Type="fourierx", Dir=[0, 0.6, 0.8], Param1=[0, 10, 0, 10])).source
+    assert (found.width_mm, found.height_mm) == pytest.approx((10.0, 8.0))
+
+
+def test_a_type_that_is_not_known_is_answered_with_all_that_are(read):
+    with pytest.raises(InvalidInput, match=r"coneline.*use .*pattern3d"):
+        read(with_source(Type="coneline"))
+
+
 def test_a_slit(read):
     found = read(with_source(Type="slit", Param1=[6, 8, 0, 0], Dir=[0, 0, 1, 30])).source
     assert (found.kind, found.width_mm, found.position_mm, found.focus_mm) == ("slit", 10.0, (32.0, 33.0, 0.0), 30.0)
@@ -140,8 +155,8 @@ def test_slanted_edges_lie_where_mcx_has_them(read, p1, p2, direction, kind):
     root = with_source(Type=kind, Param1=[*p1, 20.0 if kind == "fourierx" else 0], Param2=[*p2, 0], Dir=direction)
     if kind in ("slit", "fourierx"):
         root["Optode"]["Source"]["Param2"] = [0, 0, 0, 0]
-    if kind == "fourierx":  # the second edge lies across Dir, however slanted the first is
-        p2 = 20 * np.cross(direction, p1) / np.linalg.norm(np.cross(direction, p1))
+    if kind == "fourierx":  # the second edge lies across Dir, and is the shorter the more slanted the first is
+        p2 = 20 * np.cross(np.array(direction) / np.linalg.norm(direction), p1) / np.linalg.norm(p1)
     source = read(root).source
     u, v, w = source.frame()
     np.testing.assert_allclose(w, np.array(direction) / np.linalg.norm(direction))
@@ -217,7 +232,7 @@ def test_a_list_of_one_source_and_its_weight(read):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"Type": "pattern3d"}, "a volume that shines along a direction.*_NaN_ there"),
+        ({"Type": "pattern3d"}, "a volume, launched along Dir.*_NaN_"),
         ({"Type": "pattern3d", "Dir": EVERY_SIDE}, "give the cells of the volume along x, y and z"),
         ({"Type": "pattern3d", "Dir": EVERY_SIDE, "Param1": [1, 2, 3], "Pattern": {"Nx": 1, "Ny": 3, "Nz": 2}},
          "Nx, Ny, Nz = .1, 3, 2., and Param1 is .1, 2, 3."),
@@ -233,7 +248,7 @@ def test_a_list_of_one_source_and_its_weight(read):
         ({"Type": "coneline"}, "type 'coneline', which this engine does not have"),
         ({"Type": "disk", "Param1": [3, 4]}, "inner radius is 4 mm and its radius 3 mm"),
         ({"Type": "ring", "Param1": [3, 1, 0, 7]}, "sector_deg is .* give two angles"),
-        ({"Type": "disk", "Param1": [3], "Dir": [0, 0, 1, "_NaN_"]}, "launched every side"),
+        ({"Type": "disk", "Param1": [3], "Dir": [0, 0, 1, "_NaN_"]}, "launched isotropically"),
         ({"Type": "cone"}, "half_angle_deg is 0"),
         ({"Type": "gaussian", "Param1": [-1]}, "radius_mm is -1"),
         ({"Type": "planar", "Param1": [9, 0, 0]}, "is zero or too long"),

@@ -90,6 +90,23 @@ def test_a_stack_of_patterns(read, is_array, is_mirrored):
     assert (found.source.kind, found.source.width_mm, found.source.height_mm) == ("planar", 1.5, 2.0)
 
 
+PATTERNS = {"Pattern": {"Nx": 3, "Ny": 2, "Data": side_by_side(STACK)}, "SrcNum": 2}
+
+
+def test_a_stack_is_launched_as_one_pattern_is(read, tmp_path):
+    """To a focus, or into a table of angles, there and back; not isotropically; notes are those of a source."""
+    for fields, name in (({"Dir": [0, 0, 1, 50]}, "focus_mm"), ({"AngleInverseCDF": [0, 0.1]}, "launch_angles_deg")):
+        begun = read(small(ON_RECTANGLE | PATTERNS | fields))
+        assert getattr(begun.source, name) == {"focus_mm": 25.0, "launch_angles_deg": (0.0, 18.0)}[name]
+        path = tmp_path / "again.json"
+        write_mcx(path, begun.domain, begun.source, begun.settings, patterns=begun.patterns)
+        assert getattr(read_mcx(path).source, name) == pytest.approx(getattr(begun.source, name))
+    with pytest.raises(InvalidInput, match="'pattern', launched isotropically"):
+        read(small(ON_RECTANGLE | PATTERNS | {"Dir": [0, 0, 1, "_NaN_"]}))
+    array = encode_array(STACK.swapaxes(1, 2).astype(np.float32))
+    assert any("row-major" in note for note in read(small(ON_RECTANGLE | {"Pattern": array})).notes)
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
@@ -128,6 +145,11 @@ def test_patterns_of_a_file(tmp_path):
     path = tmp_path / "case.json"
     path.write_text(json.dumps(small({**ON_RECTANGLE, "SrcNum": 2, "Pattern": pattern})))
     np.testing.assert_array_equal(read_mcx(path).patterns, STACK)
+    path.write_text(
+        json.dumps(small({**ON_RECTANGLE, "SrcNum": 2, "Pattern": {"Nx": 3, "Ny": 2, "Data": "stack.bin"}}))
+    )
+    np.testing.assert_array_equal(read_mcx(path).patterns, STACK)  # sizes of one pattern, numbers of both
+    path.write_text(json.dumps(small({**ON_RECTANGLE, "SrcNum": 2, "Pattern": pattern})))
     (tmp_path / "stack.bin").write_bytes(b"1234")
     with pytest.raises(InvalidInput, match=r"stack\.bin has 4 bytes, and the pattern has 12 numbers"):
         read_mcx(path)
@@ -152,6 +174,18 @@ def test_patterns_come_back(read, tmp_path):
     write_mcx(path, begun.domain, begun.source, begun.settings, patterns=begun.patterns)
     np.testing.assert_array_equal(read_mcx(path).patterns, STACK)
     assert json.loads(path.read_text())["Optode"]["Source"]["SrcNum"] == 2
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_slits_with_and_without_a_spread_come_back(read, tmp_path, first):
+    """One has a field that the other lacks, in either order."""
+    begun = read(with_source())
+    slit = Source(kind="slit", position_mm=(9, 9, 0), width_axis=(1, 0, 0), width_mm=4)
+    pair = [slit, dataclasses.replace(slit, spread_across=0.1)][:: 1 if first == 0 else -1]
+    write_mcx(tmp_path / "again.json", begun.domain, pair, begun.settings)
+    assert [one.spread_across for one in read_mcx(tmp_path / "again.json").source] == [
+        one.spread_across for one in pair
+    ]
 
 
 @pytest.mark.parametrize("other", [
@@ -183,7 +217,7 @@ def test_all_sources_together(tmp_path, monkeypatch, read):
     expected = simulate(made.domain, made.source, made.settings, detectors=made.detectors, device="cpu")
     np.testing.assert_array_equal(decode_array(volume["NIFTIData"], ""), expected.gates)
     listed = json.loads(Path("small_detp.jdat").read_text())["MCXData"]["PhotonData"]
-    numbers = decode_array(listed["detid"], "")
+    numbers = decode_array(listed["detid"], "")[:, 0]
     np.testing.assert_array_equal(numbers >> 16, expected.detected_sources() + 1)
     assert set(numbers & 0xFFFF) == {1}
     assert Path("all.npz").exists()
