@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import Writing, draw_progress, stop_at_interrupt
+from napari_gpubio.core.command_line import Writing, check_outputs, draw_progress, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.arguments import MCX_SUFFIXES, given_case
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.mcx.cases import read_mcx
-from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxReplayed, write_mcx_output
+from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxReplayed, output_paths, write_mcx_output
 from napari_gpubio.light.jacobians.cli import wants_replay
 from napari_gpubio.light.jacobians.replay import replay_steps
 from napari_gpubio.light.patterns import simulate_patterns_steps
@@ -40,6 +40,10 @@ def mcx_case(options: argparse.Namespace) -> McxCase | None:
         raise InvalidInput("--jacobian and --trajectories are of one run; choose one source with --srcid, or 0 for all")
     if wants_replay(options) and not case.detectors:
         raise InvalidInput("--jacobian and --trajectories are of detected photons; add Optode.Detector to the file")
+    written = {f"the {what} of MCX": path for what, path in output_paths(Path(), case).items()}
+    requested = {"--out": options.out, "--result": options.result, "--jacobian": options.jacobian}
+    inputs = {f"input {path.name}": path for path in case.inputs}
+    check_outputs(written | requested | {"--trajectories": options.trajectories}, inputs)
     for note in case.notes:
         print(f"note: {note}", file=sys.stderr)
     photons = case.settings.photons if options.photons is None else options.photons

@@ -1,12 +1,15 @@
 """MCX files on the command line: what a run has done is written, whatever becomes of its replay."""
 
+import json
 import signal
 
+import numpy as np
 import pytest
 
 from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
 from napari_gpubio.light import mcx_cli
+from napari_gpubio.light.io.mcx.jdata import encode_array
 from tests.light.io.mcx.samples import written
 from tests.light.io.mcx.test_output import loaded, root
 from tests.light.shell import light
@@ -73,3 +76,24 @@ def test_no_photons_are_refused(folder):
     with pytest.raises(InvalidInput, match="photons"):
         light(str(file), *CPU, "--photons", "0")
     assert loaded(file)["Session"]["ID"] == "slab"
+
+
+def test_outputs_do_not_replace_what_the_file_is_made_of(folder):
+    content = root()
+    content.pop("Shapes")
+    content["Session"].pop("ID")
+    content["Domain"]["VolumeFile"] = "head.jnii"
+    volume = {"NIFTIHeader": {"Dim": [10, 11, 6]}, "NIFTIData": encode_array(np.ones((10, 11, 6), np.uint8))}
+    (folder / "head.jnii").write_text(json.dumps(volume))
+    (folder / "head.json").write_text(json.dumps(content))
+    with pytest.raises(InvalidInput, match=r"are the same file"):
+        light("head.json", *CPU)
+    assert json.loads((folder / "head.jnii").read_text()) == volume
+    with pytest.raises(InvalidInput, match="are the same file"):
+        light(str(written(folder, root())), *CPU, "--out", str(next(folder.glob("case*.json")).with_suffix(".nii.gz")))
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 300])
+def test_a_session_whose_name_no_file_can_have_is_refused_before_the_run(folder, name):
+    with pytest.raises(InvalidInput, match=r"Session\.ID"):
+        light(str(written(folder, root(ID=name))), *CPU)

@@ -7,7 +7,7 @@ counterpart here is refused with a sentence that names it; notes list what is le
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,7 @@ def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
         separately=found.separately,
         settings=settings,
         detectors=(*faces, *detectors),  # in this order: MCX asks for the face first
+        inputs=(path, *_named_files(root, path.parent)),
         detector_numbers=(*(-1 for _ in faces), *numbers),
         notes=(*domain_notes, *notes, *_unused(root)),
         name=session.text("ID", path.stem),
@@ -113,6 +114,15 @@ def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
         saves_volume=session.flag("DoSaveVolume", default=True) and not only_trajectories,
         saves_photons=session.flag("DoPartialPath", default=True) and not only_trajectories,
     )
+
+
+def _named_files(root: Section, folder: Path) -> Iterator[Path]:
+    """Files of the volume and of patterns."""
+    if name := root.section("Domain").text("VolumeFile", ""):
+        yield folder / name
+    pattern = _first_source(root).get("Pattern")
+    if isinstance(pattern, dict):
+        yield from (folder / data for key, data in pattern.items() if key.lower() == "data" and isinstance(data, str))
 
 
 def _has_debug_flag(session: Section, letter: str) -> bool:

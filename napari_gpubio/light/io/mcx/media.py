@@ -145,15 +145,8 @@ def _label_plus(
         has_own = (which == index) & (labels > 0)
         if has_own.any():
             scale = np.float32(unit_mm if index < 2 else 1.0)  # the file has coefficients per voxel
-            volumes[name] = np.where(has_own, own / scale, _by_label(domain, name))
+            volumes[name] = np.where(has_own, own / scale, domain.property_volume(name))
     return dataclasses.replace(domain, **volumes), ()
-
-
-def _by_label(domain: Domain, name: str) -> Array:
-    table = np.zeros(65536, np.float32)
-    for medium in domain.media:
-        table[medium.label] = getattr(medium, name)
-    return table[domain.labels]
 
 
 def _notes(form: str, domain: Domain) -> tuple[str, ...]:
@@ -176,8 +169,6 @@ def packed_properties(domain: Domain) -> tuple[str, Array]:
     form = "asgn_float"
     if len(domain.labels_present) == 1 and domain.g is None and domain.n is None:
         form = "muamus_float"  # with g and n of the only medium
-    of_label = [_by_label(domain, name) for name in NAMES[: FORMATS[form].count]]
-    own = [getattr(domain, name) for name in NAMES]
-    values = [of_label[i] if own[i] is None else own[i] for i in range(len(of_label))]
+    values = [domain.property_volume(name) for name in NAMES[: FORMATS[form].count]]
     outside = domain.labels == 0
     return form, np.stack([np.where(outside, np.nan, value) for value in values], axis=-1).astype(np.float32)

@@ -6,6 +6,7 @@ together, as MCX does unless one detector is chosen on its command line.
 """
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ MOST_TRAJECTORIES = 2000  # photons whose trajectories are written
 _FORMATS = {"jnii": ".jnii", "nii": ".nii", "mc2": ".mc2"}
 _UNITS = {"x": "1/(mm2 s) per J", "f": "1/mm2", "e": "part of the launched energy"}
 _UNITS |= {"j": "mm", "p": "mm", "r": "mm, rad mm"}
+_LONGEST_NAME = 200  # bytes, so that it and an ending fit any file system
 _SECONDS = 1e-9  # of a ns
 
 
@@ -59,6 +61,8 @@ class McxCase(LightCase):
         Whether each of several sources is to have a result of its own.
     saves_volume, saves_photons
         Whether the volume and the list of detected photons are to be written.
+    inputs
+        The file itself, and others that it names.
     detector_numbers
         MCX's number of each detector, from 1, or -1 of a whole face; empty: counted from 1.
     """
@@ -70,6 +74,7 @@ class McxCase(LightCase):
     separately: bool = False
     saves_volume: bool = True
     saves_photons: bool = True
+    inputs: tuple[Path, ...] = ()
     detector_numbers: tuple[int, ...] = ()
 
     @property
@@ -160,18 +165,18 @@ def write_mcx_output(
         If the case wants something else written, or a file cannot be written.
     """
     case.check_output()
-    path = Path(folder) / f"{_file_name(case.name)}{_FORMATS[case.output_format]}"
+    paths = output_paths(folder, case)
     results = [result] if isinstance(result, LightResult) else list(result)
     written = []
     if case.saves_volume:
         values = _volumes(case, results) if not case.replays else _replayed_volume(case, results[0], replayed)
-        _write_volume(path, values, case, results[0])
-        written.append(path)
+        _write_volume(paths["volume"], values, case, results[0])
+        written.append(paths["volume"])
     if results[0].detectors and case.saves_photons and case.patterns is None:
-        written.append(path.with_name(f"{_file_name(case.name)}_detp.jdat"))
+        written.append(paths["photons"])
         _write_json(written[-1], {"MCXData": _detected(results, case.detector_numbers)})
     if replayed.trajectories is not None:
-        written.append(path.with_name(f"{_file_name(case.name)}_traj.jdat"))
+        written.append(paths["trajectories"])
         _write_json(written[-1], {"MCXData": {"Trajectory": _vertices(replayed.trajectories)}})
     return tuple(written)
 
@@ -203,9 +208,21 @@ def _entered(case: McxCase, result: LightResult) -> npt.NDArray[np.float32]:
     return _volume(case.output_type, result) / np.float32(max(result.energy.entered, 1e-12))
 
 
-def _file_name(session: str) -> str:
-    """The session's ID without what leads to other folders."""
-    return Path(session.replace("\\", "/")).name or "mcx"
+def output_paths(folder: str | Path, case: McxCase) -> dict[str, Path]:
+    """Files that `write_mcx_output` may write, by what they hold: ``volume``, ``photons`` and ``trajectories``.
+
+    Raises
+    ------
+    InvalidInput
+        If the session's ID cannot be the name of a file, or the folder may not be written.
+    """
+    name = Path(case.name.replace("\\", "/")).name or "mcx"  # nothing that leads to other folders
+    if not name.isprintable() or len(name.encode("utf-8", "replace")) > _LONGEST_NAME:
+        raise InvalidInput(f"Session.ID is {case.name[:40]!r}, which cannot be the name of a file; give a short word")
+    if not os.access(folder, os.W_OK):
+        raise InvalidInput(f"the folder {Path(folder).absolute()} may not be written; run from another one")
+    endings = {"volume": _FORMATS[case.output_format], "photons": "_detp.jdat", "trajectories": "_traj.jdat"}
+    return {what: Path(folder) / f"{name}{ending}" for what, ending in endings.items()}
 
 
 def _volume(output_type: str, result: LightResult) -> npt.NDArray[np.float32]:
@@ -231,7 +248,7 @@ def _replayed_volume(case: McxCase, result: LightResult, replayed: McxReplayed) 
         if case.output_type == "p":
             gained = _together(jacobians.of("mus", gate=gate), whole)
             edge_mm = float(result.domain.voxel_sizes_mm[0])
-            path = _scattering(result) * (gained + path) * edge_mm
+            path = result.domain.property_volume("mus_per_mm") * (gained + path) * edge_mm
         volumes.append(path)
     return np.stack(volumes, axis=-1).astype(np.float32)
 
@@ -240,15 +257,6 @@ def _together(part: Jacobian, whole: float) -> npt.NDArray[np.float64]:
     """Derivatives of all channels, weighted with what each has received in the gate over all that was received."""
     share = np.where(part.measured > 0, part.measured, 0.0) / whole
     return np.asarray(np.tensordot(share, np.nan_to_num(part.values).astype(np.float64), axes=1))
-
-
-def _scattering(result: LightResult) -> npt.NDArray[np.float64]:
-    """mu_s of every voxel, 1/mm."""
-    domain = result.domain
-    if domain.mus_per_mm is not None:
-        return domain.mus_per_mm.astype(np.float64)
-    table = np.array([0.0, *(domain.medium(label).mus_per_mm for label in domain.labels_present)])
-    return np.asarray(table[domain.ranks])
 
 
 def _modulated(jacobians: Jacobians) -> npt.NDArray[np.float32]:
