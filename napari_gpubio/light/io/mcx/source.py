@@ -141,8 +141,8 @@ def _no_counterpart(kind: str, launch: str) -> InvalidInput:
     if kind == "pattern3d":
         how = "along Dir" if launch == "along" else launch
         return InvalidInput(
-            f"Optode.Source is of the type 'pattern3d', a volume, launched {how}, which this engine does not have; give "
-            "_NaN_ as the fourth number of Dir, for a volume that emits isotropically"
+            f"Optode.Source is of the type 'pattern3d', a volume, launched {how}, which this engine does not have; "
+            "give _NaN_ as the fourth number of Dir, for a volume that emits isotropically"
         )
     how = "" if launch == "along" else f", launched {launch} (the fourth number of Dir)"
     known = ", ".join(dict.fromkeys(kind for kind, _ in _READERS))
