@@ -66,11 +66,15 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
 
 
 def existing_text(path: str | Path) -> str:
-    """Return the text of a file; InvalidInput if there is none, or it is not in UTF-8."""
+    """Return the text of a file; InvalidInput if there is none, it may not be read, or it is not in UTF-8."""
     try:
         return existing_file(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{Path(path).name} is no text in UTF-8; save it as such") from error
+        raise InvalidInput(f"{Path(path).name} is not a text in UTF-8; save it as such") from error
+    except OSError as error:
+        raise InvalidInput(
+            f"{Path(path).name} cannot be read ({error.strerror or error}); check its permissions and its disk"
+        ) from error
 
 
 def json_of(text: str | bytes, name: str, *, strict: bool = True) -> Any:

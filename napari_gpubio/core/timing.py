@@ -18,13 +18,13 @@ def compile_seconds() -> float:
     Where several threads did so at once, such as one for each GPU, a second counts once. What is under way does not
     count yet.
     """
-    return _compiled_since(-math.inf)
+    return _compiled_between(-math.inf, math.inf)
 
 
-def _compiled_since(begun: float) -> float:
-    """Seconds of compilations that are over, as far as they were later than a time."""
+def _compiled_between(begun: float, ended: float) -> float:
+    """Seconds of compilations that are over, as far as they were between two times."""
     with _lock:
-        return sum(max(0.0, stop - max(start, begun)) for start, stop in _over)
+        return sum(max(0.0, min(stop, ended) - max(start, begun)) for start, stop in _over)
 
 
 @contextmanager
@@ -75,4 +75,5 @@ class RunClock:
     @property
     def seconds(self) -> float:
         """Seconds so far."""
-        return self._already + time.perf_counter() - self._begun - _compiled_since(self._begun)
+        now = time.perf_counter()
+        return self._already + now - self._begun - _compiled_between(self._begun, now)

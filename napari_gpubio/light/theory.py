@@ -115,8 +115,9 @@ def fresnel_reflection(cosine: npt.ArrayLike, n: float, outside_n: float = 1.0) 
         return np.zeros_like(ahead)
     squared = 1.0 - (1.0 - ahead**2) * (n / outside_n) ** 2
     beyond = np.sqrt(np.maximum(squared, 0.0))
-    across = (n * ahead - outside_n * beyond) / (n * ahead + outside_n * beyond)
-    along = (n * beyond - outside_n * ahead) / (n * beyond + outside_n * ahead)
+    with np.errstate(invalid="ignore"):  # along the surface both are 0, and all light is reflected
+        across = (n * ahead - outside_n * beyond) / (n * ahead + outside_n * beyond)
+        along = (n * beyond - outside_n * ahead) / (n * beyond + outside_n * ahead)
     return np.where(squared > 0.0, (across**2 + along**2) / 2.0, 1.0)
 
 
