@@ -156,7 +156,7 @@ def media_by_wavelength(options: argparse.Namespace) -> dict[float, tuple[Medium
 
 
 def check_partners(options: argparse.Namespace) -> None:
-    """Refuse options that say nothing without another one, and sizes that the source's kind does not have."""
+    """Refuse options that say nothing without another one."""
     usual = FiberCalibration()
     of_tensors = {field.name: getattr(usual, field.name) for field in dataclasses.fields(usual) if param_info(field)}
     of_tensors |= {"tensor_order": None, "tensor_axes": None, "fiber_labels": None, "scattering_model": PRODUCT}
@@ -165,7 +165,10 @@ def check_partners(options: argparse.Namespace) -> None:
     for partner, names in (("tensor", of_tensors), ("jacobian", of_jacobian), ("out", {"each_gate": False})):
         if getattr(options, partner) is None and (given := given_options(options, names)):
             raise InvalidInput(f"{given[0]} says more of --{partner}, which is not given; add it, or leave both out")
-    # the image of a volume says where it is and how large
+
+
+def _check_source(options: argparse.Namespace) -> None:
+    """Refuse what the source's kind does not have; the image of a volume says where it is and how large."""
     own = set() if options.kind == "volume" else {*KINDS[options.kind], "position", "direction", "width_axis"}
     own |= {"pattern"} if options.kind in ("pattern", "volume") else set()
     of_sources = {name: getattr(Source(), name) for names in KINDS.values() for name in names}
@@ -219,6 +222,7 @@ def _with_fibers(options: argparse.Namespace, domain: Domain) -> Domain:
 
 def source_of(options: argparse.Namespace, domain: Domain) -> Source:
     """The source; without a direction it points into the tissue."""
+    _check_source(options)
     if options.kind == "volume":
         if options.pattern is None:
             raise InvalidInput("a source of kind volume needs --pattern VOLUME, what its voxels emit (NIfTI)")

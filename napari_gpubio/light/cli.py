@@ -97,6 +97,7 @@ def _add_outputs(verb: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     unit = _unit(options)
+    check_partners(options)
     _check_outputs(options)
     case = mcx_case(options)
     by_wavelength = media_by_wavelength(options)
@@ -132,7 +133,6 @@ def _simulate(
     """Run the simulation; Ctrl-C ends it with what was done."""
     how: dict[str, Any] = {"device": options.device}
     if options.resume is None:
-        check_partners(options)
         domain = domain_of(options, by_wavelength)
         source, settings = source_of(options, domain), settings_of(options)
         how["detectors"] = detectors_of(options)

@@ -20,6 +20,7 @@ from napari_gpubio.light.patterns import simulate_patterns_steps
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_each_steps, simulate_steps
 from napari_gpubio.light.source import all_sources
+from napari_gpubio.light.surface import source_problem
 from napari_gpubio.light.trajectories import trajectories_steps
 
 
@@ -52,6 +53,9 @@ def mcx_case(options: argparse.Namespace) -> McxCase | None:
 
 def simulate_case(options: argparse.Namespace, case: McxCase) -> tuple[LightResult, ...]:
     """Run a case; Ctrl-C ends it with what was done. There is a result for each pattern, or separate source."""
+    for source in case.sources:
+        if problem := source_problem(case.domain.labels, case.domain.affine, source):
+            print(f"warning: {problem}", file=sys.stderr)
     with stop_at_interrupt() as stop:
         how: dict[str, Any] = {"detectors": case.detectors, "device": options.device, "stop": stop}
         if case.patterns is not None:
