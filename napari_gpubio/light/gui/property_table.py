@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QAbstractItemView, QLabel, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.forms import row_of
+from napari_gpubio.gui.forms import muted_label, row_of
 from napari_gpubio.gui.tables import CHIP_PIXELS
 from napari_gpubio.light.gui.optical_model import NO_LABELS, PropertyModel, Rgba
 from napari_gpubio.light.gui.optical_rows import PropertyRow, Recipe
@@ -17,9 +17,10 @@ from napari_gpubio.light.gui.optical_table import OpticalTable, OpticalView, sta
 from napari_gpubio.light.gui.preset_dialog import wavelength_box
 from napari_gpubio.light.gui.preset_tissues import origins
 from napari_gpubio.light.io.table import read_table, write_table
-from napari_gpubio.light.model import Medium
+from napari_gpubio.light.model import VOXEL_LIMITS, Domain, Medium
 
 FILES = "Optical properties (*.csv *.json)"
+_SYMBOLS = {"mua_per_mm": "µa", "mus_per_mm": "µs"}  # others are named by their symbol
 _LEAST_NAME = 48  # pixels beside the width that a name has in any case
 _MOST_ROWS, _FEWEST_ROWS = 9, 3
 
@@ -111,6 +112,12 @@ class PropertyTable(OpticalTable):
         self.set_wavelength(wavelength_nm)
         self.model.set_media(media, recipes)
 
+    def show_carried(self, domain: Domain | None, *, has_fibers: bool) -> None:
+        """Say which properties come with the labels instead of from the table; ``has_fibers``: fibers are chosen."""
+        text = "" if domain is None else _carried_text(domain, has_fibers=has_fibers)
+        self.carried_note.setText(text)
+        self.carried_note.setVisible(bool(text))
+
     @property
     def wavelength_nm(self) -> float:
         """The wavelength of the rows that came from presets."""
@@ -182,7 +189,10 @@ class PropertyTable(OpticalTable):
         more.setMenu(self.menu)
         self._filled = QWidget(self)
         top = row_of(QLabel("Wavelength", self), self.wavelength_box, None, QLabel("Unit", self), self.unit_box)
-        stacked(self._filled, top, self.view, self.message, row_of(self.preset_button, self.undo_button, more))
+        self.carried_note = muted_label(self)
+        self.carried_note.hide()
+        below = (self.message, self.carried_note)
+        stacked(self._filled, top, self.view, *below, row_of(self.preset_button, self.undo_button, more))
         stacked(self, self.empty, self._filled)
 
     def update_state(self, *_: Any) -> None:
@@ -205,6 +215,22 @@ class PropertyTable(OpticalTable):
     def _on_save(self) -> None:
         if path := save_path(self, "Save optical properties", FILES, name="optical properties.csv"):
             self.save(path)
+
+
+def _carried_text(domain: Domain, *, has_fibers: bool) -> str:
+    """What the table does not change of a domain; chosen fibers replace its scattering tensors."""
+    names = [_SYMBOLS.get(name, name) for name in VOXEL_LIMITS if getattr(domain, name) is not None]
+    notes = []
+    if names:
+        notes.append(f"These labels have {' and '.join(names)} voxel by voxel; the table does not change these values.")
+    if domain.phase_function is not None:
+        notes.append("These labels have a phase function, which is used instead of g.")
+    if domain.is_anisotropic and not has_fibers:
+        notes.append(
+            "These labels have scattering tensors; where there is one, the table does not change the scattering "
+            "coefficient. Fiber anisotropy 'none' keeps them; a layer that is chosen there replaces them."
+        )
+    return " ".join(notes)
 
 
 def _listed(labels: Sequence[int]) -> str:
