@@ -23,7 +23,7 @@ _TIP = (
     "tensors: a map that the panel Diffusion tensors has made, on any grid. The mean of each label's µs′ is as in the "
     "table."
 )
-_LABELS_TIP = "Which labels have fibers; others scatter as the table says, alike in all directions"
+_LABELS_TIP = "Which labels have fibers; others scatter as the table says, however the light travels"
 _MODELS = {
     PRODUCT: ("product", "Reciprocal: source and detector may change places. µs′ decides, not g"),
     FREE: ("free (not reciprocal)", "The phase function with g about the incoming direction, as in other programs"),
@@ -61,7 +61,8 @@ class FiberBox(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.choice = LayerBox(viewer, _why_no_fibers, nothing="none", parent=self)
+        self._viewer = viewer
+        self.choice = LayerBox(viewer, self._why_no_fibers, nothing="none", parent=self)
         self.labels_box, self.model_box = ElidedComboBox(self), ElidedComboBox(self)
         self._offered = LayerListener(viewer, _is_of_fibers, layers_changed=self._show_state)
         self._note = muted_label(self)
@@ -77,7 +78,7 @@ class FiberBox(QWidget):
 
     @property
     def value(self) -> FiberChoice | None:
-        """What is chosen, or None for scattering that is isotropic."""
+        """What is chosen, or None for scattering as in the table."""
         field = None if self.layer is None else tensors_of(self.layer)
         if field is None:
             return None
@@ -90,22 +91,18 @@ class FiberBox(QWidget):
         )
 
     def show_labels(self, names: Mapping[int, str]) -> None:
-        """Offer these labels; the one that was chosen stays, if it is there."""
+        """Offer these labels; the one that was chosen stays, marked where it does not occur."""
+        box, chosen = self.labels_box, self.labels_box.currentData()
         entries = [("all labels", None), *((f"{label} {name}".strip(), label) for label, name in names.items())]
-        if entries == [
-            (self.labels_box.itemText(i), self.labels_box.itemData(i)) for i in range(self.labels_box.count())
-        ]:
+        if chosen is not None and chosen not in names:
+            entries.append((f"{chosen} (does not occur)", chosen))
+        if entries == [(box.itemText(index), box.itemData(index)) for index in range(box.count())]:
             return
-        chosen = self.labels_box.currentData()
-        if chosen is not None and chosen not in names:  # light in all labels was not asked for
-            entries.append((f"{chosen} (not in these labels)", chosen))
-        with QSignalBlocker(self.labels_box):
-            self.labels_box.clear()
+        with QSignalBlocker(box):
+            box.clear()
             for text, label in entries:
-                self.labels_box.addItem(text, label)
-            self.labels_box.setCurrentIndex(max(self.labels_box.findData(chosen), 0) if chosen is not None else 0)
-        if self.labels_box.currentData() != chosen:
-            self._on_changed()
+                box.addItem(text, label)
+            box.setCurrentIndex([label for _, label in entries].index(chosen))
 
     def attach(self) -> None:
         """Follow the viewer's layers."""
@@ -119,6 +116,22 @@ class FiberBox(QWidget):
             self.choice.detach()
 
     # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _why_no_fibers(self, layer: Any) -> str | None:
+        """Why the tensors of a layer cannot be used; see `LayerBox`.
+
+        Of several maps of the same tensors the FA is offered; any other map where there is no FA, or once it is chosen.
+        """
+        if not isinstance(layer, Image):
+            return ""
+        field = tensors_of(layer)
+        if field is None:
+            is_scan = carried(layer, "scan") is not None
+            return "a scan; fit its diffusion tensors first" if is_scan else "no diffusion tensors"
+        if carried(layer, "map") in (None, _MAP) or layer == self.layer:
+            return None
+        has_map = any(tensors_of(other) is field and carried(other, "map") == _MAP for other in self._viewer.layers)
+        return f"choose the {_MAP} of the same tensors" if has_map else None
 
     def _fill(self) -> None:
         for model, (text, tip) in _MODELS.items():
@@ -164,12 +177,3 @@ def _note(model: str) -> str:
 def _is_of_fibers(layer: Any) -> bool:
     """Whether a layer has diffusion tensors, or is a scan that they can be fitted to."""
     return isinstance(layer, Image) and (tensors_of(layer) is not None or carried(layer, "scan") is not None)
-
-
-def _why_no_fibers(layer: Any) -> str | None:
-    """Why the tensors of a layer cannot be used; see `LayerBox`."""
-    if not isinstance(layer, Image):
-        return ""
-    if tensors_of(layer) is not None:
-        return None if carried(layer, "map") in (None, _MAP) else f"choose the {_MAP} of the same tensors"
-    return "a scan; fit its diffusion tensors first" if carried(layer, "scan") is not None else "no diffusion tensors"

@@ -51,7 +51,7 @@ class PlaceBar(QWidget):
 
 
 SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
-_ALONG = 0.999  # cosine to the direction, from which an axis no longer says where a sector begins
+_BENDING = ("focus_mm", "spread_along", "spread_across")  # sizes that give rays other angles, unless they are 0
 _NO_PATTERN = np.ones((1, 1))  # stands for the image until a run reads it
 _EMPTY = "Click the surface of the labels, in 2-D or 3-D, to place the source."
 
@@ -71,7 +71,7 @@ class SourceBox(QWidget):
         super().__init__(parent)
         self.form = ParamForm(Source(pattern=_NO_PATTERN), parent=self)
         self.form.widget("kind").del_choice("volume")  # whose cells cannot be given here
-        self._given = Source()  # what a file gave last; it has parts without a control
+        self._given = Source()  # that of a file, for launch angles and a sector, which have no controls
         self.pattern_box = LayerBox(
             viewer,
             lambda layer: why_not_array(layer, Image, (2,), "a 2-D image is needed"),
@@ -83,19 +83,13 @@ class SourceBox(QWidget):
         self.show_optodes(Optodes())
 
     def source_at(self, placement: Placement) -> Source:
-        """Return the source with the sizes on show at a place, for drawing it; a pattern stays blank.
-
-        Raises
-        ------
-        InvalidInput
-            If the sizes do not fit each other.
-        """
+        """Return the source with the sizes on show at a place, for drawing it; a pattern stays blank."""
+        plain: Source = self.form.value()
+        sector = self._given.sector_deg if plain.kind in WITH_SECTOR else None
         placed = dataclasses.replace(
-            self.form.value(), position_mm=placement.position_mm, direction=placement.direction
+            plain, position_mm=placement.position_mm, direction=placement.direction, sector_deg=sector
         )
-        if placed.kind in WITH_SECTOR:
-            return self._with_sector(placed)
-        if placed.kind not in RECTANGLES:
+        if placed.kind not in RECTANGLES and sector is None:
             return placed
         u, v, _ = placed.frame()
         turn = np.deg2rad(self.turn_box.value())
@@ -118,14 +112,14 @@ class SourceBox(QWidget):
         self.turn_box.show_value(float(np.rad2deg(np.arctan2(along @ v, along @ u))))
         self._given = source
         plain = dataclasses.replace(source, launch_angles_deg=None, launch_angles_are_discrete=False, weight=1.0)
-        plain = dataclasses.replace(plain, width_axis=None, height_axis=None, sector_deg=None)
-        self.form.set_value(dataclasses.replace(plain, pattern=_NO_PATTERN))
+        self.form.set_value(
+            dataclasses.replace(plain, width_axis=None, height_axis=None, sector_deg=None, pattern=_NO_PATTERN)
+        )
 
     def _with_angles(self, source: Source) -> Source:
-        """The source with the launch angles of a file, while it is of that kind and has no other directions."""
+        """The source with the launch angles of a file, while it is of that kind, without a focus and a spread."""
         given = self._given
-        has_own = source.focus_mm != 0.0 or source.spread_along or source.spread_across
-        if given.launch_angles_deg is None or source.kind != given.kind or has_own:
+        if given.launch_angles_deg is None or given.kind != source.kind or self._is_bent():
             return source
         return dataclasses.replace(
             source,
@@ -133,15 +127,10 @@ class SourceBox(QWidget):
             launch_angles_are_discrete=given.launch_angles_are_discrete,
         )
 
-    def _with_sector(self, source: Source) -> Source:
-        """The source with the sector of a file, and the axis from which that counts, while it is of that kind."""
-        given = self._given
-        if given.sector_deg is None or source.kind != given.kind:
-            return source
-        axis = given.frame()[0]  # also where the file does not name it
-        if abs(axis @ source.frame()[2]) > _ALONG:
-            return source
-        return dataclasses.replace(source, sector_deg=given.sector_deg, width_axis=tuple(axis))
+    def _is_bent(self) -> bool:
+        """Whether a size on show gives the rays of a collimated source other angles."""
+        sizes = KINDS[self.form.widget("kind").value]
+        return any(self.form.widget(name).value for name in _BENDING if name in sizes)
 
     def show_optodes(self, optodes: Optodes, start: Placement | None = None) -> None:
         """Show where the active source is, and the list of sources if there are several.
@@ -196,7 +185,9 @@ class SourceBox(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(3)
         self._hint = muted_label(self, _EMPTY)
-        numbers = (self._which_part(), self.form, self._extra_part(), self._hint, self._place_part())
+        self._given_note = muted_label(self)
+        place = (self._hint, self._place_part())
+        numbers = (self._which_part(), self.form, self._extra_part(), self._given_note, *place)
         self._warning = muted_label(self)
         self._warning.hide()
         for part in (*numbers, self._warning):
@@ -216,7 +207,7 @@ class SourceBox(QWidget):
         self._extra = aligned_form(part)
         self.turn_box = NumberBox(-180.0, 180.0, 0.0, 1, self, step=5.0, arrows=True)
         self.turn_box.edited.connect(lambda _: self.changed.emit())
-        tip = "Rotation of the rectangle about the direction of the light."
+        tip = "Rotation of the rectangle or the sector about the direction of the light, or the axis of a line."
         self._extra.addRow(row_label("Roll (°)", tip, self), self.turn_box)
         tip = "A 2-D image layer: its values are the irradiance; columns run along the width, rows along the height."
         self._extra.addRow(row_label("Image", tip, self), self.pattern_box)
@@ -259,12 +250,31 @@ class SourceBox(QWidget):
             self.changed.emit()
 
     def _show_fitting_rows(self) -> None:
-        """Show only the sizes that the kind has."""
+        """Show only the sizes that the kind has, and what a file gives it beside them."""
         kind = self.form.widget("kind").value
         for name in SIZES:
             self.form.set_row_visible(name, visible=name in KINDS[kind])
-        self._extra.setRowVisible(0, kind in RECTANGLES)
+        has_sector = kind in WITH_SECTOR and self._given.sector_deg is not None
+        self._extra.setRowVisible(0, kind in RECTANGLES or has_sector)
         self._extra.setRowVisible(1, kind == "pattern")
+        note = " ".join([*self._sector_notes(kind), *self._angle_notes(kind)])
+        self._given_note.setText(note)
+        self._given_note.setVisible(bool(note))
+
+    def _sector_notes(self, kind: str) -> tuple[str, ...]:
+        if kind not in WITH_SECTOR or self._given.sector_deg is None:
+            return ()
+        start, end = self._given.sector_deg
+        return (f"Sector of the opened file: azimuths from {start:g}° to {end:g}°, measured from the roll.",)
+
+    def _angle_notes(self, kind: str) -> tuple[str, ...]:
+        angles = self._given.launch_angles_deg
+        if angles is None or kind != self._given.kind:
+            return ()
+        if self._is_bent():
+            return ("The launch angles of the opened file are left out while there is a focus or a spread.",)
+        more = "; a focus or a spread replaces them" if any(name in KINDS[kind] for name in _BENDING) else ""
+        return (f"Launch angles of the opened file: {len(angles)} from {angles[0]:g}° to {angles[-1]:g}°{more}.",)
 
 
 _COLUMNS = ("Detector", "Radius (mm)", "From source (mm)")

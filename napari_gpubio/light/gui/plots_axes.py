@@ -90,7 +90,10 @@ class LogPlot(ThemedPlot):
             self._top = max(self._top, float(np.nanmax(logarithm)))
 
     def frame(self, x: Array, lowest: float) -> None:
-        """Show this range of x, and y from its highest value down to ``lowest``, but not too many decades."""
+        """Show this range of x, and y from its highest value down to ``lowest``, but not too many decades.
+
+        Without a lowest value (0, or infinite where no value is known) it is a decade.
+        """
         if not np.isfinite(self._top):
             return
         low = np.log10(lowest) if 0 < lowest < np.inf else self._top - 1

@@ -345,12 +345,14 @@ def adjoint_source(result: LightResult, detector: Detector) -> Source:
 def sensitivity_steps(
     result: LightResult, detector: Detector, name: str, device: str, stop: threading.Event, options: DisplayOptions
 ) -> Generator[Step, None, SensitivityMap]:
-    """Simulate light from a detector with as many photons as a result has, and combine both."""
-    check_same(result.domain, result.domain)  # whether light is reciprocal there, before it is traced
+    """Simulate light from a detector with as many photons as a result has, and combine both.
+
+    `InvalidInput` at once if the scattering is not reciprocal.
+    """
+    check_same(result.domain, result.domain)  # or it would be refused after all photons of the detector
     # other photons than the source's, because the errors of both runs are taken as independent
-    settings = dataclasses.replace(
-        result.settings, photons=result.launched, seed=(result.settings.seed + 1) % 2**64, halves=False, exit_map=False
-    )
+    seed = (result.settings.seed + 1) % 2**64
+    settings = dataclasses.replace(result.settings, photons=result.launched, seed=seed, halves=False, exit_map=False)
     steps = simulate_steps(result.domain, adjoint_source(result, detector), settings, device=device, stop=stop)
     try:
         while True:

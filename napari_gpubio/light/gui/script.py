@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from napari.layers import Labels
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
-from napari_gpubio.core.napari_io import save_layer
+from napari_gpubio.core.napari_io import save_layer, saved_path
 from napari_gpubio.core.tensor_components import tensors_of
 from napari_gpubio.core.volumes import nifti_affine, open_nifti
 from napari_gpubio.gui.script import ScriptStep, file_name
@@ -125,6 +125,18 @@ def layered_script(request: LayerRequest, options: DisplayOptions) -> str:
             f"np.save({name + ' map.npy'!r}, picture)",
         ]
     return "\n".join(lines) + "\n"
+
+
+def input_files(labels: Any, pattern: Any | None, tensors: Any | None, saved: Mapping[str, Path]) -> InputFiles:
+    """Return where the layers of a run are: ``saved`` has those without a file of their own, by name.
+
+    `InvalidInput` if the labels are in no file.
+    """
+    labels_path = saved.get(labels.name) or saved_path(labels)
+    if labels_path is None:
+        raise InvalidInput(f"the labels {labels.name!r} are not saved in a file; save them first")
+    paths = [None if layer is None else saved[layer.name] for layer in (pattern, tensors)]
+    return InputFiles(labels_path, *paths)
 
 
 def save_input(layer: Any, folder: Path) -> Path:

@@ -97,22 +97,19 @@ class SourceController(QObject):
         self.go_to_source()
 
     def refresh(self) -> None:
-        """Show sources and detectors in the boxes and on screen."""
+        """Show sources and detectors in the boxes and on screen; sizes that do not fit are a warning."""
         optodes, tissue = self.shown, self._tissue()
-        start = None if optodes.source is None else self._start_of(optodes.source)
+        start, source, problem = self._beam()
         self._source_box.show_optodes(optodes, start)
         self._detector_box.show_optodes(optodes)
         self._bar.undo_button.setEnabled(bool(self._before))
         if tissue is None:
             self.layers.clear()
-            self._source_box.warn("")
+            self._source_box.warn(problem)
             return
-        try:
-            source = None if start is None else self._source_box.source_at(start)
-            problem = "" if source is None else source_problem(tissue.labels, tissue.affine, source)
-        except InvalidInput as error:  # sizes that do not fit each other yet
-            source, problem = None, str(error)
         self.layers.show_optodes(optodes, source, tissue)
+        if source is not None:
+            problem = source_problem(tissue.labels, tissue.affine, source)
         before = 0.0 if start is None or start is optodes.source else -start.depth_mm
         self._source_box.warn(problem, _BEFORE.format(before) if before else "")
 
@@ -174,6 +171,17 @@ class SourceController(QObject):
 
     def _placement(self) -> Placement:
         return self.optodes.source or Placement(entry_mm=(0.0, 0.0, 0.0), direction=(0.0, 0.0, -1.0))
+
+    def _beam(self) -> tuple[Placement | None, Source | None, str]:
+        """Where light starts, with the source there to be drawn; both None where there is none, and what is wrong."""
+        placement = self.shown.source
+        if placement is None:
+            return None, None, ""
+        try:
+            start = self._start_of(placement)
+            return start, self._source_box.source_at(start), ""
+        except GpuBioError as error:
+            return None, None, str(error)
 
     def _start_of(self, placement: Placement) -> Placement:
         """Where light starts: a wide beam that was put on the surface starts before it, all of it outside."""

@@ -42,8 +42,8 @@ from napari_gpubio.light.gui.request import (
 )
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
-from napari_gpubio.light.gui.script import InputFiles, save_input, voxel_script
-from napari_gpubio.light.gui.several import LoadedSources, case_notes, kept_by_voxel, left_out, shown_source
+from napari_gpubio.light.gui.script import input_files, save_input, voxel_script
+from napari_gpubio.light.gui.several import LoadedSources, case_notes, input_notes, shown_source
 from napari_gpubio.light.gui.source_controller import NO_LABELS, NO_SOURCE, SourceController
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
 from napari_gpubio.light.io.snirf import Optodes as Probe
@@ -70,10 +70,9 @@ class VoxelMode(Mode[LightResult]):
         self._labels = LabelSource(self)
         self._need, self._load = LatestJob(self), LatestJob(self)
         inserted = self.viewer.layers.events.inserted
-        self._loaded = Connections(lambda: ((inserted, self._on_layer),))
+        self._loaded = Connections(lambda: ((inserted, self._on_inserted),))
         self._done: tuple[LightResult | None, tuple[ScriptStep, ...]] = None, ()  # actions on a result, as code
         self._several: LoadedSources | None = None  # of a file, where it has more than one
-        self._input_notes: tuple[str, ...] = ()  # on these, and what the panel leaves out
         self._taking = False  # inputs over from a file, which are no change
         self._fill()
         self.controller = SourceController(
@@ -126,6 +125,7 @@ class VoxelMode(Mode[LightResult]):
                 (self._need.finished, lambda outcome: self.run_box.show_need(outcome.result or "")),
             )
         )
+        self.fiber_box.changed.connect(self._show_carried)
         self.table.changed.connect(lambda: self.fiber_box.show_labels(names_of(self.table.model.rows)))
         for signal in (self.table.changed, self.fiber_box.changed, self.run_box.changed):
             signal.connect(panel.forget_refusal)
@@ -168,9 +168,8 @@ class VoxelMode(Mode[LightResult]):
     def _request_source(self) -> AnySource:
         """The source on show, or all those of a file while none of them is changed."""
         loaded = self._several
-        if loaded is not None and loaded.is_shown(
-            self.controller.shown, self._placed_source(), self.source_box.pattern_box.layer
-        ):
+        pattern = self.source_box.pattern_layer
+        if loaded is not None and loaded.is_shown(self.controller.shown, self._placed_source(), pattern):
             return loaded.sources
         return self.controller.source()
 
@@ -224,7 +223,6 @@ class VoxelMode(Mode[LightResult]):
     def _on_labels(self) -> None:
         """Take over the optical properties that come with a layer."""
         self.panel.clear_message()
-        self._input_notes = ()
         self._quick.cancel()
         self.label_box.show_tissue(self._labels.tissue)
         domain = self._labels.domain
@@ -233,44 +231,48 @@ class VoxelMode(Mode[LightResult]):
             self.table.set_media(domain.media)
         elif self._labels.layer is None:
             self._show_labels(())
+        self._show_carried()
         case = None if self._labels.layer is None else carried(self._labels.layer, "case")
+        notes = () if domain is None else domain.notes
         if isinstance(case, LightCase):
-            self._set_inputs(all_sources(shown_source(case)), case.detectors, case.settings)
-        self._find_loaded()
-        self._show_notes()
+            left_out = self._set_inputs(all_sources(shown_source(case)), case.detectors, case.settings)
+            notes = (*case_notes(case), *left_out)
+        self._show_notes((*notes, *self._find_loaded()))
         self.controller.refresh()
 
-    def _show_notes(self) -> None:
-        """Show what there is to know about the file that the labels are from, and what the panel leaves out."""
-        domain, layer = self._labels.domain, self._labels.layer
-        case = None if layer is None else carried(layer, "case")
-        if isinstance(case, LightCase):
-            notes = (*case_notes(case), *kept_by_voxel(case.domain))
-        else:
-            notes = () if domain is None else (*domain.notes, *kept_by_voxel(domain))
-        if notes := (*notes, *self._input_notes):
+    def _on_inserted(self, *_: Any) -> None:
+        """Another layer: the fluence of a saved result, whose labels were there before."""
+        if notes := self._find_loaded():
+            domain = self._labels.domain
+            self._show_notes((*(() if domain is None else domain.notes), *notes))
+
+    def _show_notes(self, notes: tuple[str, ...]) -> None:
+        if notes:
             self.panel.show_note(" ".join(notes))
+
+    def _show_carried(self) -> None:
+        """Say which properties come with the labels, whatever the table has."""
+        self.table.show_carried(self._labels.domain, has_fibers=self.fiber_box.value is not None)
 
     def _set_inputs(
         self, sources: tuple[Source, ...], detectors: tuple[AnyDetector, ...], settings: LightSettings
-    ) -> None:
-        """Show sources, of which the first is active, detectors and settings of a file."""
+    ) -> tuple[str, ...]:
+        """Show sources, of which the first is active, detectors and settings of a file; return notes on them."""
         source = sources[0]
         if source.kind == "volume":
             source = Source(kind="isotropic", position_mm=source.position_mm)
-        self.source_box.set_source(source)
         if source.pattern is not None:
             image = self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
             self.source_box.pattern_box.choose(image)
+        self.source_box.set_source(source)
         self.run_box.set_settings(settings)
         optodes, self._several = Optodes.of(sources, detectors), None
         if len(sources) > 1:
             first = self.source_box.source_at(optodes.sources[0])
-            image = self.source_box.pattern_box.layer
-            self._several = LoadedSources(sources, optodes, first, image)  # before a quick run begins
-        several = () if self._several is None else (self._several.note,)
-        self._input_notes = (*several, *left_out(sources, detectors))
+            pattern = self.source_box.pattern_layer
+            self._several = LoadedSources(sources, optodes, first, pattern)  # before a quick run begins
         self.controller.load(optodes)
+        return input_notes(sources, detectors)
 
     def _on_counted(self, labels: tuple[int, ...]) -> None:
         self._show_labels(labels)
@@ -300,7 +302,7 @@ class VoxelMode(Mode[LightResult]):
         except GpuBioError as error:
             self._quick.cancel()
             self._on_run_finished()
-            if not quiet:
+            if not (quiet or self._is_warned_of(str(error))):
                 self.panel.show_error(str(error))
             return
         self.panel.clear_message()
@@ -308,10 +310,14 @@ class VoxelMode(Mode[LightResult]):
 
     def on_quick_failed(self, sentence: str) -> None:
         """A quick run failed; what the source box already shows is not repeated."""
-        if self.source_box.warning and self.source_box.warning in sentence:
+        if self._is_warned_of(sentence):
             self._on_run_finished()
         else:
             super().on_quick_failed(sentence)
+
+    def _is_warned_of(self, sentence: str) -> bool:
+        """Whether the source box already shows what is wrong."""
+        return bool(self.source_box.warning) and self.source_box.warning in sentence
 
     def _find_need(self) -> None:
         """Show how much memory a run needs, before it is started."""
@@ -406,31 +412,30 @@ class VoxelMode(Mode[LightResult]):
         for layer in added:
             self.labels_box.choose(layer)
 
-    def _on_layer(self, *_: Any) -> None:
-        if self._find_loaded():
-            self._show_notes()
+    def _find_loaded(self) -> tuple[str, ...]:
+        """Continue with the fluence layer that came from the same file as the labels, if no panel has it yet.
 
-    def _find_loaded(self) -> bool:
-        """Continue with the fluence layer that came from the same file as the labels, if no panel has it yet."""
+        Returns notes on its inputs.
+        """
         domain = self._labels.domain
         for layer in self.viewer.layers if domain is not None else ():
             result = result_of(layer)
             if result is not None and result.domain is domain and carried(layer, "panel") is None:
-                self._continue_loaded(layer, result)
-                return True
-        return False
+                return self._continue_loaded(layer, result)
+        return ()
 
-    def _continue_loaded(self, layer: Any, result: LightResult) -> None:
-        """Continue where a result was saved: its inputs, its layers, its numbers."""
+    def _continue_loaded(self, layer: Any, result: LightResult) -> tuple[str, ...]:
+        """Continue where a result was saved: its inputs, its layers, its numbers; return notes on its inputs."""
         self._quick.cancel()
         self.view.adopt(layer)
         self._taking = True
         try:
-            self._set_inputs(result.sources, result.detectors, result.settings)
+            notes = self._set_inputs(result.sources, result.detectors, result.settings)
         finally:
             self._taking = False
         options = self.options
         self._load.submit(lambda _stop: display_steps(lambda: display_voxels(result, options)))
+        return notes
 
     def _on_loaded_layers(self, outcome: Outcome) -> None:
         if outcome.error:
@@ -442,17 +447,10 @@ class VoxelMode(Mode[LightResult]):
 
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that simulates what the inputs describe."""
-        request, layer, pattern = self.request(), self._labels.layer, self.source_box.pattern_layer
-        if layer is None:
-            raise InvalidInput(NO_LABELS)
-        labels_path = saved.get(layer.name) or saved_path(layer)
-        if labels_path is None:
-            raise InvalidInput(f"the labels {layer.name!r} are not saved in a file; save them first")
-        pattern_path = None if pattern is None else saved[pattern.name]
-        fibers_path = None if self.fiber_box.layer is None else saved[self.fiber_box.layer.name]
+        request = self.request()
+        files = input_files(self._labels.layer, self.source_box.pattern_layer, self.fiber_box.layer, saved)
         made_of, steps = self._done
         steps = steps if made_of is self.results.result else ()
-        files = InputFiles(labels_path, pattern_path, fibers_path)
         return voxel_script(request, self.requested_options(), files, steps=steps)
 
     def painted_layers(self) -> list[Any]:

@@ -2,10 +2,14 @@
 
 import pytest
 
+from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.light.gui import request
 from napari_gpubio.light.gui.property_table import PropertyTable
+from napari_gpubio.light.napari_io import labels_layer
+from napari_gpubio.light.settings import LightCase
 from tests.dock_widgets import Held, until_the_end
-from tests.light.gui.panel_samples import LEFT, add_ball, add_panel, go_to, settle
+from tests.light.gui import panel_samples
+from tests.light.gui.panel_samples import LEFT, add_ball, add_panel, ball, go_to, settle
 from tests.light.gui.property_samples import COLORS, medium
 from tests.light.result_samples import sample_result
 
@@ -73,3 +77,20 @@ def table(empty_table):
 def result():
     """A result with two detectors, for plots."""
     return sample_result((40, 40, 24), detectors=(8.0, 14.0))
+
+
+@pytest.fixture
+def open_mcx(viewer, empty, qtbot):
+    """A function that adds labels with a case of MCX, and returns the result of its quick run."""
+
+    def opened(source, settings, detectors=()):
+        case = LightCase(
+            domain=ball(), source=source, settings=settings, detectors=detectors, notes=("A note.",), name="case"
+        )
+        data, keywords, _ = labels_layer(case.domain, "case")
+        keywords["metadata"][KEY]["case"] = case
+        viewer.add_labels(data, **keywords)
+        settle(qtbot, empty)
+        return panel_samples.result(viewer)
+
+    return opened

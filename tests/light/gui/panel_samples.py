@@ -13,7 +13,7 @@ from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.gui.labels import LabelSource
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.napari_io import labels_layer, result_of
+from napari_gpubio.light.napari_io import labels_layer, read_layers, result_of
 from napari_gpubio.light.surface import label_at
 from tests.dock_widgets import Mouse, docked, press_and_wait, show_slices_at, wait_until
 
@@ -165,3 +165,9 @@ def held_run(qtbot, panel, held):
     panel.run_button.click()
     held.wait(qtbot)
     assert panel.running
+
+
+def open_file(viewer, path):
+    """As napari opens it: one layer after the other."""
+    for data, keywords, kind in read_layers(str(path)):
+        getattr(viewer, f"add_{kind}")(data, **keywords)

@@ -39,8 +39,9 @@ def names(box):
 
 def test_it_is_offered_while_a_layer_has_tensors(viewer, panel, fiber_box, qtbot):
     assert fiber_box.isHidden()
-    layer = add_map(viewer)
-    colors = add_map(viewer, name="DEC")  # of the same tensors
+    own = field()
+    layer = add_map(viewer, own)
+    colors = add_map(viewer, own, name="DEC")
     assert not fiber_box.isHidden()
     assert names(fiber_box.choice) == ["none", "brain FA", "brain DEC (choose the FA of the same tensors)"]
     assert fiber_box.value is None
@@ -52,21 +53,6 @@ def test_it_is_offered_while_a_layer_has_tensors(viewer, panel, fiber_box, qtbot
     assert fiber_box.value is None
     viewer.layers.remove(colors)
     assert fiber_box.isHidden()
-
-
-def test_labels_that_go_are_no_longer_offered_and_a_choice_among_them_is_not_replaced(viewer, fiber_box):
-    fiber_box.choice.choose(add_map(viewer))
-    fiber_box.show_labels({1: "a", 2: "b", 3: "c"})
-    fiber_box.show_labels({1: "a", 2: "b"})
-    assert names(fiber_box.labels_box) == ["all labels", "1 a", "2 b"]
-    fiber_box.show_labels({1: "a", 2: "b", 3: "c"})
-    fiber_box.labels_box.setCurrentIndex(3)
-    fiber_box.show_labels({1: "a", 2: "b"})
-    assert names(fiber_box.labels_box) == ["all labels", "1 a", "2 b", "3 (not in these labels)"]
-    assert fiber_box.value.labels == (3,)
-    fiber_box.labels_box.setCurrentIndex(1)
-    fiber_box.show_labels({1: "a"})
-    assert names(fiber_box.labels_box) == ["all labels", "1 a"]
 
 
 def test_nothing_is_computed_again_when_the_panel_closes(viewer, fiber_box, qtbot):
@@ -142,3 +128,37 @@ def test_fibers_are_found_once_while_optical_properties_change(viewer, panel, fi
     assert ratio == pytest.approx(1.5, rel=1e-5)
     fiber_box.choice.setCurrentIndex(0)
     assert not domains.of(panel.voxels.request().volume).is_anisotropic
+
+
+def test_labels_that_go_are_not_offered_and_a_chosen_one_is_marked(viewer, fiber_box):
+    box = fiber_box.labels_box
+    fiber_box.choice.choose(add_map(viewer))
+    fiber_box.show_labels({1: "a", 2: "b", 3: "c"})
+    box.setCurrentIndex(1)
+    fiber_box.show_labels({1: "a", 2: "b"})
+    assert names(box) == ["all labels", "1 a", "2 b"]
+    box.setCurrentIndex(2)
+    fiber_box.show_labels({1: "a"})
+    assert names(box)[:2] == ["all labels", "1 a"]
+    assert len(names(box)) == 3
+    assert "not" in box.currentText()
+    assert fiber_box.value.labels == (2,)  # not all labels
+    fiber_box.show_labels({})
+    assert len(names(box)) == 2
+    fiber_box.show_labels({1: "a", 2: "b"})
+    assert names(box) == ["all labels", "1 a", "2 b"]
+    assert fiber_box.value.labels == (2,)
+
+
+def test_another_map_is_offered_where_there_is_no_fa(viewer, fiber_box):
+    own = field()
+    colors = add_map(viewer, own, name="DEC")
+    assert names(fiber_box.choice) == ["none", "brain DEC"]
+    fiber_box.choice.choose(colors)
+    chosen = add_map(viewer, own)
+    assert fiber_box.layer == colors  # stays chosen
+    fiber_box.choice.choose(chosen)
+    add_map(viewer, own, name="MD")
+    texts = names(fiber_box.choice)
+    assert [text.split(" (")[0] for text in texts] == ["none", "brain FA", "brain MD", "brain DEC"]
+    assert all("FA of the same tensors" in text for text in texts[2:])

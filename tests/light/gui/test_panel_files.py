@@ -8,7 +8,7 @@ from qtpy.QtWidgets import QComboBox
 
 from napari_gpubio import light
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, carried, stored_array
+from napari_gpubio.core.napari_io import carried, stored_array
 from napari_gpubio.core.volumes import read_array, write_volume
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.request import adjoint_source
@@ -16,9 +16,9 @@ from napari_gpubio.light.gui.script import _source_lines
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.volumes import read_domain
 from napari_gpubio.light.jacobians.sensitivity import sensitivity
-from napari_gpubio.light.napari_io import labels_layer, log10_of, read_layers
+from napari_gpubio.light.napari_io import log10_of
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import LightCase, LightSettings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.dock_widgets import button, press_and_wait, run_script, save_scripts_as, script_of
 from tests.light.gui.panel_samples import (
@@ -33,6 +33,7 @@ from tests.light.gui.panel_samples import (
     ball,
     detector_rows,
     fluence,
+    open_file,
     outwards,
     result,
     run,
@@ -164,23 +165,6 @@ def test_optodes_that_cannot_be_loaded_are_a_sentence(viewer, empty, qtbot, tmp_
 # -------------------------------------------------------------------------------------------------------------- MCX
 
 
-@pytest.fixture
-def open_mcx(viewer, empty, qtbot):
-    """A function that adds labels with a case of MCX, and returns the result of its quick run."""
-
-    def opened(source, settings, detectors=()):
-        case = LightCase(
-            domain=ball(), source=source, settings=settings, detectors=detectors, notes=("A note.",), name="case"
-        )
-        data, keywords, _ = labels_layer(case.domain, "case")
-        keywords["metadata"][KEY]["case"] = case
-        viewer.add_labels(data, **keywords)
-        settle(qtbot, empty)
-        return result(viewer)
-
-    return opened
-
-
 def test_an_input_file_of_mcx_fills_everything(empty, open_mcx):
     source = Source(kind="cone", position_mm=(-30.0, -4.0, 5.0), direction=(1.0, 0.25, 0.0), half_angle_deg=7.5)
     settings = LightSettings(
@@ -237,6 +221,13 @@ def test_the_script_of_several_sources_makes_them(open_mcx, empty):
         _source_lines((PAIR[0], Source(kind="pattern", pattern=np.ones((2, 2)))), None)
 
 
+def test_the_script_of_several_sources_has_their_slanted_edges():
+    slanted = Source(kind="planar", width_axis=(1.0, 0.0, 0.0), height_axis=(0.5, 1.0, 0.5))
+    made: dict = {"light": light}
+    exec("\n".join(_source_lines((slanted, PAIR[0]), None)), made)
+    assert np.array_equal(made["source"][0].frame(), slanted.frame())
+
+
 def test_launch_angles_of_a_file_are_kept(open_mcx):
     source = dataclasses.replace(PAIR[1], launch_angles_deg=(0.0, 10.0, 30.0))
     assert open_mcx(source, LightSettings(photons=FEW)).source.launch_angles_deg == (0.0, 10.0, 30.0)
@@ -249,52 +240,6 @@ def test_a_volume_that_emits_becomes_a_point_and_says_so(empty, open_mcx):
     shown = open_mcx(source, LightSettings(photons=FEW)).source
     assert (shown.kind, shown.position_mm, shown.pattern) == ("isotropic", tuple(CENTER), None)
     assert "a volume whose cells emit" in empty.message
-
-
-def test_a_sector_of_a_file_is_kept_where_it_is_and_goes_with_the_kind(empty, open_mcx):
-    source = Source(
-        kind="disk", position_mm=(-30.0, 0.0, 0.0), direction=(1.0, 0.0, 0.0), radius_mm=4.0,
-        width_axis=(0.0, 0.6, 0.8), sector_deg=(10.0, 80.0),
-    )  # fmt: skip
-    shown = open_mcx(source, LightSettings(photons=FEW)).source
-    assert shown.sector_deg == pytest.approx((10.0, 80.0), abs=1e-6)
-    assert np.allclose(shown.frame(), source.frame(), atol=1e-6)
-    empty.voxels.source_box.form.widget("kind").value = "fiber"
-    assert empty.voxels.request().source.sector_deg is None
-
-
-def test_sizes_that_do_not_fit_are_said_and_nothing_is_lost(empty, open_mcx):
-    source = Source(kind="disk", position_mm=(-30.0, 0.0, 0.0), direction=(1.0, 0.0, 0.0), radius_mm=1.0)
-    open_mcx(source, LightSettings(photons=FEW))
-    form = empty.voxels.source_box.form
-    form.widget("inner_radius_mm").value = 2.0
-    assert "inner radius is 2 mm" in empty.voxels.source_box.warning
-    form.widget("inner_radius_mm").value = 0.5
-    assert "inner radius" not in empty.voxels.source_box.warning
-    assert empty.voxels.request().source.inner_radius_mm == 0.5
-
-
-def test_launch_angles_go_where_a_spread_is_chosen(empty, open_mcx):
-    source = dataclasses.replace(PAIR[1], kind="slit", launch_angles_deg=(0.0, 10.0, 30.0))
-    open_mcx(source, LightSettings(photons=FEW))
-    assert "launch angles" in empty.message
-    empty.voxels.source_box.form.widget("spread_along").value = 0.1
-    chosen = empty.voxels.request().source
-    assert (chosen.launch_angles_deg, chosen.spread_along) == (None, 0.1)
-
-
-def test_the_pattern_of_a_file_is_used_also_when_another_image_is_open(viewer, empty, open_mcx):
-    viewer.add_image(np.ones((3, 3)), name="another")
-    pattern = np.array([[0.0, 1.0], [2.0, 5.0]])
-    source = Source(kind="pattern", position_mm=(-30.0, 0.0, 0.0), direction=(1.0, 0.0, 0.0), pattern=pattern)
-    assert np.array_equal(open_mcx(source, LightSettings(photons=FEW)).source.pattern, pattern)
-
-
-def test_the_script_keeps_slanted_edges():
-    slanted = Source(kind="planar", width_axis=(1.0, 0.0, 0.0), height_axis=(0.5, 1.0, 0.0))
-    made: dict = {"light": light}
-    exec("\n".join(_source_lines((slanted, PAIR[0]), None)), made)
-    assert made["source"][0].height_axis == slanted.height_axis
 
 
 # -------------------------------------------------------------------------------------------------------------- results
@@ -333,12 +278,6 @@ def saved(tmp_path):
     path = tmp_path / "stopped.npz"
     save_result(path, stopped)
     return path
-
-
-def open_file(viewer, path):
-    """As napari opens it: one layer after the other."""
-    for data, keywords, kind in read_layers(str(path)):
-        getattr(viewer, f"add_{kind}")(data, **keywords)
 
 
 # --------------------------------------------------------------------------------------------------------- running
@@ -461,18 +400,3 @@ def test_an_image_that_is_opened_starts_no_run(viewer, panel, qtbot, held):
     viewer.add_image(np.ones((4, 4)))  # the source is no pattern
     settle(qtbot, panel)
     assert held.runs == 0
-
-
-def test_a_saved_result_says_what_the_panel_leaves_out(viewer, empty, qtbot, tmp_path):
-    source = Source(
-        kind="volume", position_mm=CENTER, width_mm=4.0, height_mm=4.0, length_mm=4.0, pattern=np.ones((2, 2, 2))
-    )
-    domain = dataclasses.replace(ball(), mus_per_mm=np.full(ball().shape, 5.0, np.float32))
-    made = simulate(
-        domain, source, LightSettings(photons=FEW), detectors=(light.FaceDetector(face="+k"),), device="cpu"
-    )  # fmt: skip
-    save_result(tmp_path / "whole.npz", made)
-    open_file(viewer, tmp_path / "whole.npz")
-    settle(qtbot, empty)
-    for part in ("a volume whose cells emit", "Whole faces that detect", "µs"):
-        assert part in empty.message

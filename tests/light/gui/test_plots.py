@@ -271,6 +271,16 @@ def test_what_is_not_positive_leaves_a_gap(qtbot):
     assert not plot.legend.items
 
 
+def test_a_curve_whose_values_are_all_doubtful_is_framed(qtbot):
+    plot = LogPlot("x (mm)", "y")
+    qtbot.addWidget(plot)
+    x = np.arange(3.0)
+    plot.add_curve(x, np.array([1.0, 0.1, 0.5]), color=CURVES[0], name="a", dashed=True)
+    plot.frame(x, np.inf)  # no value is known
+    low, high = plot.viewRange()[1]
+    assert low < 0.0 < high < 1.0
+
+
 def test_the_window_is_made_when_it_is_opened_and_drawn_while_it_is_on_screen(qtbot, viewer, result):
     controller, displayed = PlotController(viewer), display_voxels(result, DisplayOptions())
     controller.display("voxels", displayed)
