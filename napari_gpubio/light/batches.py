@@ -341,7 +341,7 @@ def resumed(problem: AnyProblem, result: Any, kind: type[Tally]) -> AnyProblem:
     if state.key != problem.key:
         raise InvalidInput(
             "the result to resume is of another simulation (what is simulated, the seed or the settings differ); only "
-            "the number of photons may be raised"
+            "the number of photons may be raised, beyond 2^31 not past the next power of 2"
         )
     if state.photons_up_to > problem.settings.photons:
         raise InvalidInput(
