@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.numbers import position_text
+from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, NumberRow
 from napari_gpubio.gui.forms import ChoiceButtons, ParamForm, aligned_form, muted_label, row_label, row_of, text_button
@@ -264,8 +264,8 @@ class SourceBox(QWidget):
     def _sector_notes(self, kind: str) -> tuple[str, ...]:
         if kind not in WITH_SECTOR or self._given.sector_deg is None:
             return ()
-        start, end = self._given.sector_deg
-        return (f"Sector of the opened file: azimuths from {start:g}° to {end:g}°, measured from the roll.",)
+        start, end = (short_number(angle, 4) for angle in self._given.sector_deg)
+        return (f"Sector of the opened file: azimuths from {start}° to {end}°, measured from the roll.",)
 
     def _angle_notes(self, kind: str) -> tuple[str, ...]:
         angles = self._given.launch_angles_deg
