@@ -4,8 +4,9 @@
 //
 // A position is a voxel (`cell`, an index into the grid padded by one voxel) and mm from its low corner (x, y, z). In
 // flight it is mm to the face ahead along each axis: then to find that face takes a product for each axis, and to cross it
-// sets one number, whichever way the packet goes. Between two scattering events the packet goes straight; absorption is continuous along the path and is booked when a
-// voxel is left: the integral of the weight over the path (mm) goes to the tally, mu_a times it off the weight.
+// sets one number, whichever way the packet goes. Between two scattering events the packet goes straight; absorption is
+// continuous along the path and is booked when a voxel is left: the integral of the weight over the path (mm) goes to the
+// tally, mu_a times it off the weight.
 #include "physics.cuh"
 
 enum { OUTSIDE = 0, EDGE = 1 };  // rows of the media table that are no tissue: label 0, and the rim of the grid

@@ -89,7 +89,8 @@ __device__ __forceinline__ void take_energy(
 __device__ __forceinline__ void add_path(const Scene& scene, const Tallies& tallies, Flight* f, float booked)
 {
 #if SHARED
-    const unsigned int first = f->base + f->gate * tallies.gate_stride + (unsigned int)f->photon.cell * (unsigned int)scene.shared;
+    const unsigned int cell = f->photon.cell, patterns = scene.shared;
+    const unsigned int first = f->base + f->gate * tallies.gate_stride + cell * patterns;
     for (int k = 0; k < scene.shared; ++k) {
         if (!(f->shares[k] > 0.0f)) continue;
         const unsigned int amount = quanta(booked * f->shares[k] * tallies.scale, &f->dither);
