@@ -149,11 +149,9 @@ def with_fibers(
     >>> fibrous.mus_tensor_per_mm.shape == (*head.shape, 6)
     True
     """
-    chosen = _checked_labels(domain, labels)
-    fibers = fiber_map(domain, tensors, affine, axes=axes, labels=chosen if labels is not None else None)
-    return with_fiber_map(
-        domain, fibers, labels=chosen if labels is not None else None, calibration=calibration, model=model
-    )  # fmt: skip
+    chosen = None if labels is None else _checked_labels(domain, labels)
+    fibers = fiber_map(domain, tensors, affine, axes=axes, labels=chosen)
+    return with_fiber_map(domain, fibers, labels=chosen, calibration=calibration, model=model)
 
 
 def fiber_map(
@@ -213,7 +211,8 @@ def with_fiber_map(
     Raises
     ------
     InvalidInput
-        If the grids differ, a chosen label does not occur, or no scattering tensor has the calibration's ratio.
+        If the grids differ, a chosen label does not occur, the domain has tensors of another model already, or no
+        scattering tensor has the calibration's ratio.
     """
     check_model(model)
     if model == MIXTURE:

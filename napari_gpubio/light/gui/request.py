@@ -138,7 +138,8 @@ class Domains:
         if held is None or held[0].tissue is not volume.tissue or not chosen.has_same_fibers(held[0].fibers):
             found = fiber_map(domain, chosen.tensors, chosen.affine, labels=chosen.labels)
             held = self._fibers = volume, found
-        return with_fiber_map(domain, held[1], labels=chosen.labels, model=chosen.model)
+        # they replace those that come with the labels, as in the script, which has none of these
+        return with_fiber_map(domain.with_tensors(None), held[1], labels=chosen.labels, model=chosen.model)
 
 
 def _is_same(a: Volume, b: Volume) -> bool:

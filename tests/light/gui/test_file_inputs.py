@@ -7,6 +7,7 @@ import pytest
 
 from napari_gpubio.light.anisotropy import with_fibers
 from napari_gpubio.light.detectors import FaceDetector
+from napari_gpubio.light.gui.request import Domains
 from napari_gpubio.light.gui.several import case_notes, input_notes
 from napari_gpubio.light.io.results import save_result
 from napari_gpubio.light.napari_io import fluence_layer
@@ -194,3 +195,14 @@ def test_tensors_of_labels_are_named_until_a_layer_replaces_them(viewer, empty, 
     assert "scattering tensors" in note.text()
     empty.voxels.fiber_box.choice.choose(add_map(viewer))
     assert note.isHidden()
+
+
+def test_a_layer_of_tensors_replaces_those_of_the_labels_whatever_their_model(viewer, empty, box, qtbot):
+    add_ball(viewer, with_fibers(ball(), field().tensors, field().affine, labels=[1], model="free"))
+    settle(qtbot, empty)
+    empty.voxels.fiber_box.choice.choose(add_map(viewer))
+    empty.voxels.fiber_box.labels_box.setCurrentIndex(2)
+    found = Domains().of(empty.voxels._volume())
+    expected = with_fibers(ball(), field().tensors, field().affine, labels=[2])
+    assert found.scattering_model == "product"
+    np.testing.assert_array_equal(found.mus_tensor_per_mm, expected.mus_tensor_per_mm)
