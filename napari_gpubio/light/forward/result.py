@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.forward.model import Head, Pair
 from napari_gpubio.light.forward.place import Placement
 from napari_gpubio.light.forward.settings import ForwardSettings
-from napari_gpubio.light.jacobians.model import error_of_groups
+from napari_gpubio.light.jacobians.model import columns_of, error_of_groups
 from napari_gpubio.light.result import Estimate
 
 if TYPE_CHECKING:
@@ -189,9 +189,7 @@ class ForwardModel:
         InvalidInput
             If a label does not occur.
         """
-        if missing := [label for label in labels if label not in self.labels]:
-            raise InvalidInput(f"label {missing[0]} does not occur; there are {', '.join(map(str, self.labels))}")
-        part, columns = self.at(wavelength_nm), [self.labels.index(label) for label in labels]
+        part, columns = self.at(wavelength_nm), columns_of(labels, self.labels)
         values = part.label_paths_mm[:, columns].sum(axis=1)
         errors = error_of_groups(part.label_deviations_mm[:, :, columns].sum(axis=2, dtype=np.float64))
         errors = np.where(part.reached, errors, np.inf)

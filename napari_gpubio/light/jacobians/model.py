@@ -7,6 +7,7 @@ everywhere changes the measurement by the sum over the region's voxels times tha
 They are made by `napari_gpubio.light.jacobians.replay`, exactly, or from fluence of sources and detectors.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -209,9 +210,7 @@ class Jacobians:
         InvalidInput
             If a label does not occur.
         """
-        if missing := [label for label in labels if label not in self.labels]:
-            raise InvalidInput(f"label {missing[0]} does not occur; there are {', '.join(map(str, self.labels))}")
-        columns = [self.labels.index(label) for label in labels]
+        columns = columns_of(labels, self.labels)
         values = part.label_sums[:, columns].sum(axis=1)
         errors = np.full(len(values), np.nan)
         if part.label_deviations is not None:
@@ -221,7 +220,22 @@ class Jacobians:
     def describe_channel(self, index: int) -> str:
         """One line about a channel."""
         one = self.channels[index]
+        if math.isnan(one.separation_mm):  # of several sources, and of a whole face
+            return one.name
         return f"{one.name}: {one.separation_mm:.1f} mm, detector at {position_text(one.detector_mm)}"
+
+
+def columns_of(labels: Sequence[int], present: Sequence[int]) -> list[int]:
+    """Places of some labels among those that are present.
+
+    Raises
+    ------
+    InvalidInput
+        If one does not occur.
+    """
+    if missing := [label for label in labels if label not in present]:
+        raise InvalidInput(f"label {missing[0]} does not occur; there are {', '.join(map(str, present))}")
+    return [present.index(label) for label in labels]
 
 
 def error_of_groups(deviations: Doubles) -> Doubles:
