@@ -230,9 +230,9 @@ def machine_code_folder(owner: str) -> Path:
 
 
 def hash_of_kernels(owner: str) -> str:
-    """Hash of the sources of an engine's compiled functions, and of Numba's version."""
+    """Hash of the sources of an engine's compiled functions, and of Numba's version; of all without an owner."""
     digest = hashlib.sha256(importlib.metadata.version("numba").encode())
-    for folder in sorted({"core", owner} - {""}):
+    for folder in sorted({"core", owner} if owner else {""}):
         for path in sorted((_PACKAGE / folder).rglob("*.py")):
             text = path.read_bytes()
             if b"core.jit" in text or b"import numba" in text or "kernels" in path.parts:

@@ -177,7 +177,8 @@ def mean_error(whole: Floats, rest: Floats, batch_size: int, rest_photons: int) 
     if len(whole) < FEWEST_BATCHES:
         return np.full(np.shape(rest), np.nan)
     mean = whole.mean(axis=0)
-    spread = np.square(whole - mean).sum(axis=0) / batch_size
+    apart = whole - mean
+    spread = np.einsum("b...,b...->...", apart, apart) / batch_size
     spread += np.square(rest - mean * (rest_photons / batch_size)) / max(batch_size, rest_photons)
     photons = len(whole) * batch_size + rest_photons
     return np.asarray(np.sqrt(spread / (freedom(len(whole), batch_size, rest_photons) * photons)))

@@ -200,7 +200,7 @@ def test_fluence_is_that_of_diffusion_theory(device, refraction):
     medium = MEDIUM if refraction else Medium(label=1, mua_per_mm=0.005, mus_per_mm=1.0, g=0.01, n=1.0)
     media = sliced(medium, 11)
     domain = make_domain(labels, *media)
-    settings = LightSettings(photons=48_000 if device == "cpu" else 10_000_000, specular=False)
+    settings = LightSettings(photons=120_000 if device == "cpu" else 10_000_000, specular=False)
     result = simulate(domain, Source(position_mm=(30, 30, 0)), settings, device=device)
     expected = 0.005 * fluence_semi_infinite(rho, z, medium)
     ratios = []
@@ -220,7 +220,7 @@ def test_pulses_are_those_of_diffusion_theory(device):
     there = labels > 1
     edges = np.arange(17) / 10
     settings = LightSettings(
-        photons=48_000 if device == "cpu" else 10_000_000, specular=False, time_gates_ns=(*edges, 5.0)
+        photons=120_000 if device == "cpu" else 10_000_000, specular=False, time_gates_ns=(*edges, 5.0)
     )
     source = Source(position_mm=(30, 30, 0))
     result = simulate(make_domain(labels, *sliced(MEDIUM, 11)), source, settings, device=device)

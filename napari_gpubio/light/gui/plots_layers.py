@@ -137,7 +137,7 @@ class DepthPane(Pane):
     def draw_more(self, displayed: LayerDisplay) -> None:
         """Mark the layers."""
         medium, depths = displayed.result.medium, self.curves[0].at
-        layers = np.array([medium.layer_at(z) for z in depths])
+        layers = medium.layers_at(depths)
         names = {i: layer.name or f"layer {i + 1}" for i, layer in enumerate(medium.layers)}
         self.plot.add_tissues(depths, layers, names)
 

@@ -21,15 +21,18 @@ __device__ __forceinline__ int threads_with(bool yes)
 #endif
 }
 
-// The next random number that decides about rounding: a linear congruential generator, since nothing hangs on it.
-__device__ __forceinline__ unsigned int redithered(unsigned int dither) { return dither * 747796405u + 2891336453u; }
+// The next random number that decides about rounding: as random as the first, and a row of them is even.
+__device__ __forceinline__ unsigned int redithered(unsigned int dither) { return dither + 0x9E3779B9u; }
 
 // Number of quanta of a tally for a real number of them: rounded up or down by chance, so that the mean is right.
 __device__ __forceinline__ unsigned int quanta(float value, unsigned int* dither)
 {
     *dither = redithered(*dither);
     const float chance = __uint_as_float(*dither >> 9 | 0x3F800000u) - 1.0f;
-    return (unsigned int)__fadd_rd(fminf(value, 4294967040.0f), chance);
+#ifdef GPUBIO_ON_CPU
+    value = fminf(value, 4294967040.0f);  // a conversion on a GPU takes what is too large as the largest
+#endif
+    return (unsigned int)__fadd_rd(value, chance);
 }
 
 // Fresnel reflectance of unpolarized light that meets a face with the cosine `ci`, and the cosine behind it.
@@ -45,27 +48,29 @@ __device__ __forceinline__ float fresnel(float ci, float n1, float n2, float* ct
     return 0.5f * (s * s + p * p);
 }
 
-// Cosine of the scattering angle of Henyey and Greenstein (1941); to first order in g where g is tiny.
+// Cosine of the scattering angle of Henyey and Greenstein (1941). Theirs is (1 + g^2 - t^2) / 2g with t = (1 - g^2) /
+// (1 - g + 2g u) = 1 - g h, which is this; no digits are lost where g is small.
 __device__ __forceinline__ float scattering_cosine(float g, float u)
 {
-    const float v = 2.0f * u - 1.0f;
-    if (fabsf(g) < 1e-3f) return v + 1.5f * g * (1.0f - v * v);
-    const float t = (1.0f - g * g) * (1.0f / (1.0f + g * v));
-    return (1.0f + g * g - t * t) * (1.0f / (g + g));
+    const float h = (2.0f * u - (1.0f - g)) / (1.0f - g + 2.0f * g * u);
+    return h + 0.5f * g * (1.0f - h * h);
 }
 
-// Turn a direction by the scattering angle (cosine ct) and the azimuth (cp, sp), in an orthonormal basis around it
-// (Duff et al. 2017), and bring its length back to 1 with one Newton step: float32 would let it drift.
+// A third random number of 18 bits from those that `unit_float` leaves of two; it depends on neither float.
+__device__ __forceinline__ unsigned int azimuth_bits(unsigned int one, unsigned int other)
+{
+    return (other << 23) + (one << 14);
+}
+
+// Turn a direction by the scattering angle (cosine ct) and the azimuth (cp, sp). The azimuth is counted from the meridian of
+// the z axis, as in MCML, but the sine of the polar angle comes from x and y, so that it is right near the poles, too; a pole
+// itself is left by a hair. What goes across the meridian has the right length whatever came in, so an error of the length
+// shrinks with every event.
 __device__ __forceinline__ Vector turned(Vector u, float ct, float cp, float sp)
 {
-    const float st = sqrtf(fmaxf(0.0f, 1.0f - ct * ct));
-    const float sign = copysignf(1.0f, u.z);
-    const float a = -(1.0f / (sign + u.z));
-    const float b = u.x * u.y * a;
-    const float p = st * cp, q = st * sp;
-    const float x = p * (1.0f + sign * u.x * u.x * a) + q * b + ct * u.x;
-    const float y = p * (sign * b) + q * (sign + u.y * u.y * a) + ct * u.y;
-    const float z = p * (-sign * u.x) - q * u.y + ct * u.z;
-    const float scale = 1.5f - 0.5f * (x * x + y * y + z * z);
-    return Vector{x * scale, y * scale, z * scale};
+    const float ux = u.x + copysignf(1e-12f, u.x);
+    const float across = ux * ux + u.y * u.y;
+    const float share = sqrtf(fabsf(1.0f - ct * ct) / across);  // sines: of the scattering angle, of the polar angle
+    const float p = share * cp, q = share * sp, t = ct + u.z * p;
+    return Vector{ux * t - u.y * q, u.y * t + ux * q, u.z * ct - across * p};
 }

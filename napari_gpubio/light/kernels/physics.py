@@ -15,8 +15,8 @@ GAIN = _F(ONE / SURVIVAL - ONE)  # what a survivor of Russian roulette gains, in
 
 @leaf
 def redithered(dither):
-    """The next random number that decides about rounding: a linear congruential generator, nothing hangs on it."""
-    return _U(dither * _U(747796405) + _U(2891336453))
+    """The next random number that decides about rounding: as random as the first, and a row of them is even."""
+    return _U(dither + _U(0x9E3779B9))
 
 
 @leaf
@@ -48,28 +48,32 @@ def fresnel(ci, n1, n2):
 
 @leaf
 def scattering_cosine(g, u):
-    """Cosine of the scattering angle of Henyey and Greenstein (1941); to first order in g where g is tiny."""
-    v = _F(2.0) * u - ONE
-    if abs(g) < _F(1e-3):
-        return v + _F(1.5) * g * (ONE - v * v)
-    t = (ONE - g * g) * (ONE / (ONE + g * v))
-    return (ONE + g * g - t * t) * (ONE / (g + g))
+    """Cosine of the scattering angle of Henyey and Greenstein (1941).
+
+    Theirs is (1 + g^2 - t^2) / 2g with t = (1 - g^2) / (1 - g + 2g u) = 1 - g h, which is this; no digits are lost
+    where g is small.
+    """
+    h = (_F(2.0) * u - (ONE - g)) / (ONE - g + _F(2.0) * g * u)
+    return h + HALF * g * (ONE - h * h)
+
+
+@leaf
+def azimuth_bits(one, other):
+    """A third random number of 18 bits from those that `unit_float` leaves of two; it depends on neither float."""
+    return _U(_U(other << _U(23)) + _U(one << _U(14)))
 
 
 @leaf
 def turned(ux, uy, uz, ct, cp, sp):
     """Turn a direction by the scattering angle (cosine ct) and the azimuth (cp, sp).
 
-    In an orthonormal basis around it (Duff et al. 2017); the length is brought back to 1 with one Newton step, since
-    float32 would let it drift.
+    The azimuth is counted from the meridian of the z axis, as in MCML, but the sine of the polar angle comes from x and
+    y, so that it is right near the poles, too; a pole itself is left by a hair. What goes across the meridian has the
+    right length whatever came in, so an error of the length shrinks with every event.
     """
-    st = math.sqrt(max(ZERO, ONE - ct * ct))
-    sign = np.copysign(ONE, uz)
-    a = -(ONE / (sign + uz))
-    b = ux * uy * a
-    p, q = st * cp, st * sp
-    x = p * (ONE + sign * ux * ux * a) + q * b + ct * ux
-    y = p * (sign * b) + q * (sign + uy * uy * a) + ct * uy
-    z = p * (-sign * ux) - q * uy + ct * uz
-    scale = _F(1.5) - HALF * (x * x + y * y + z * z)
-    return x * scale, y * scale, z * scale
+    ux += np.copysign(_F(1e-12), ux)
+    across = ux * ux + uy * uy
+    share = math.sqrt(abs(ONE - ct * ct) / across)  # sines: of the scattering angle, of the polar angle
+    p, q = share * cp, share * sp
+    t = ct + uz * p
+    return ux * t - uy * q, uy * t + ux * q, uz * ct - across * p

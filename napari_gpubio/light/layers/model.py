@@ -5,6 +5,7 @@ import numbers
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
@@ -120,7 +121,12 @@ class LayeredMedium:
 
     def layer_at(self, depth_mm: float) -> int:
         """Index of the layer at a depth; the last one below everything."""
-        return min(int(np.searchsorted(self.tops_mm, depth_mm, side="right")) - 1, len(self.layers) - 1)
+        return int(self.layers_at(depth_mm))
+
+    def layers_at(self, depths_mm: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Return `layer_at` of many depths."""
+        found = np.searchsorted(self.tops_mm, depths_mm, side="right") - 1
+        return np.minimum(found, len(self.layers) - 1)
 
 
 def _normal_reflectance(n1: float, n2: float) -> float:

@@ -109,7 +109,7 @@ class LayeredResult(SimulationResult):
     @cached_property
     def mua_z(self) -> Floats:
         """mu_a of the layer in which the center of each depth bin lies, 1/mm, shape (depth,)."""
-        return np.array([self.medium.layers[self.medium.layer_at(z)].mua_per_mm for z in self.z_mm])
+        return np.array([layer.mua_per_mm for layer in self.medium.layers])[self.medium.layers_at(self.z_mm)]
 
     def fluence_rz(self) -> Estimates:
         """Fluence A_rz / mu_a, 1/mm^2, shape (radial, depth); NaN where nothing absorbs.

@@ -124,9 +124,10 @@ class _Tallies:
         in_order = [tally.batches[index] for index in sorted(tally.batches)]
         whole = [batch.numbers for batch in in_order if batch.photons == size]
         open_ones = [batch.numbers for batch in in_order if batch.photons != size]
-        self._whole = np.array(whole, np.uint64).reshape(len(whole), problem.tally_size).view(np.int64)
+        self._whole = np.array(whole, np.uint64).reshape(len(whole), problem.tally_size).view(np.int64) / SCALE
         self._rest_photons = self.launched - len(whole) * size
-        self._rest = np.sum(np.array(open_ones, np.uint64).reshape(-1, problem.tally_size).view(np.int64), axis=0)
+        rest = np.sum(np.array(open_ones, np.uint64).reshape(-1, problem.tally_size).view(np.int64), axis=0)
+        self._rest = rest / SCALE
 
     def estimates(self, part: slice, reduce: Callable[[Floats], Floats], unit: npt.ArrayLike = 1.0) -> Estimates:
         """Estimate something linear in a part of the tally.
@@ -134,8 +135,8 @@ class _Tallies:
         ``reduce`` turns an array whose last axis is that part into the quantity, batch by batch; ``unit`` (a volume, an
         area) is what the result is divided by.
         """
-        whole = reduce(self._whole[:, part] / SCALE)
-        rest = reduce((self._rest[part] / SCALE)[None])[0]
+        whole = reduce(self._whole[:, part])
+        rest = reduce(self._rest[part][None])[0]
         value = (whole.sum(axis=0) + rest) / max(1, self.launched)
         error = mean_error(whole, rest, self._size, self._rest_photons)
         return Estimates(value / np.asarray(unit), error / np.asarray(unit))
@@ -206,7 +207,7 @@ def _deposit_share(problem: LayeredProblem) -> Floats:
     """Part of its weight that a packet leaves where it interacts, in each depth bin; 1 where nothing absorbs."""
     s, medium = problem.settings, problem.medium
     depths = (np.arange(s.depth_bins) + 0.5) * s.dz_mm
-    shares = problem.layers[[medium.layer_at(z) for z in depths], 0].astype(np.float64)
+    shares = problem.layers[medium.layers_at(depths), 0].astype(np.float64)
     return np.where(shares > 0, shares, 1.0)
 
 

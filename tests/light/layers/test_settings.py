@@ -74,9 +74,9 @@ def problem(layers=SKIN, **settings):
 def test_the_table_of_layers():
     table = problem(medium(GLASS, (1.4, 0.5, 1.5, 0.8, 3.0), (1.3, 1.0, 3.0, -0.5, ENDLESS_MM))).layers
     expected = [
-        [0.0, 0.0, 0.0, 0.0, 1.5, 1.0, 0.0],
-        [0.25, 0.5, 2.0, 0.8, 1.4, 3.0, 1.0],
-        [0.25, 0.25, 4.0, -0.5, 1.3, THICKEST_MM, 4.0],
+        [0.0, 0.0, 0.0, 0.0, 1.5, 1.0, 0.0, 0.0],
+        [0.25, 0.5, 2.0, 0.8, 1.4, 3.0, 1.0, 3.0],
+        [0.25, 0.25, 4.0, -0.5, 1.3, THICKEST_MM, 4.0, THICKEST_MM],
     ]
     np.testing.assert_array_equal(table, np.array(expected, np.float32))
     assert (per_mm(0.25), per_mm(math.inf)) == (np.float32(4), 0)

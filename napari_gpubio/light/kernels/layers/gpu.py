@@ -18,13 +18,16 @@ _SOURCE = Path(__file__).with_name("layers.cu")
 _THREADS = 256
 _BLOCKS_PER_PROCESSOR = 4  # 1024 threads, which the kernel's registers leave room for
 PILOT_PHOTONS = 10_000
+_LEAST_CACHED = 0.4  # of the deposits; where the corner gets less, a cache costs more than it is worth
 
 # The structs of the kernels' parameters, as in layers.cu.
 SCENE = struct_layout(
     {"layers": POINTER, "layer_count": np.int32}
     | dict.fromkeys(("n_above", "n_below", "weight", "threshold"), np.float32)
     | dict.fromkeys(("first_layer", "radial", "depth", "angles"), np.int32)
-    | dict.fromkeys(("radial_per_mm", "depth_per_mm", "radial_end", "depth_end"), np.float32)
+    | dict.fromkeys(
+        ("radial_per_mm", "depth_per_mm", "radial_last", "depth_last", "radial_end", "depth_end"), np.float32
+    )
     | {"cosines": POINTER, "seed": np.uint64}
 )
 BATCHES = struct_layout(
@@ -46,19 +49,19 @@ class Variant:
     simple
         The plain kernel, in which each thread traces one photon after another; it has no cache.
     cache
-        Whether the hot corner of A(r, z) lies in shared memory (Alerstam et al. 2010). On a GPU whose second-level
-        cache adds 64-bit numbers as fast as an H200's, that is worth 10 % in skin; but a block then works on one
-        batch at a time, and where a few photons live long (intralipid) it waits for them once a batch.
+        Whether the hot corner of A(r, z) lies in shared memory (Alerstam et al. 2010); None: where the corner that a
+        pilot run chooses gets enough of the deposits. In skin that is worth 15 % on an H100; where most deposits are
+        elsewhere (intralipid) it costs 6 %.
     history
         Whether deposits into one bin are gathered in registers.
     cache_bytes
         Size of the corner.
     shape
-        Bins of the corner in r and z; None: chosen by a pilot run.
+        Bins of the corner in r and z; None: those that get most deposits of a pilot run.
     """
 
     simple: bool = False
-    cache: bool = False
+    cache: bool | None = None
     history: bool = True
     cache_bytes: int = 32 * 1024  # of each block; four blocks share a processor
     shape: tuple[int, int] | None = None
@@ -83,7 +86,8 @@ class Run:
         self._variant = variant or Variant()
         self._done = LayerTally.empty(problem)
         self._busy = threading.Lock()  # a preview must not see half a chunk
-        self.shape = self._variant.shape
+        self.shape = self._variant.shape  # of the cached corner, once it is known
+        self._may_cache = self._variant.cache is not False and not self._variant.simple and problem.settings.absorption
         share = -(-problem.batch_count // sharers)
         self.span = problem.batch_size * share
         self._most_blocks = processor_count(device) * _BLOCKS_PER_PROCESSOR
@@ -103,8 +107,8 @@ class Run:
 
         p = self._problem
         with self._busy, cupy.cuda.Device(self.device.indices[0]):
-            if self._caches and self.shape is None and count > PILOT_PHOTONS:
-                self.shape = self._hot_shape(start)
+            if self._may_cache and self.shape is None and count > PILOT_PHOTONS:
+                self._choose_shape(start)
             self._trace(start, count, self._tallies[start // p.batch_size :])
             cupy.cuda.get_current_stream().synchronize()
             self._done.add(LayerTally(batch_size=p.batch_size, key=p.key, batches=dict(self._parts(start, count))), p)
@@ -124,10 +128,6 @@ class Run:
         self._layers = self._cosines = self._tallies = None
         self._underway = (None, 0)
 
-    @property
-    def _caches(self) -> bool:
-        return self._variant.cache and not self._variant.simple and self._problem.settings.absorption
-
     def _parts(self, start: int, count: int) -> list[tuple[int, BatchTally]]:
         """The batches that a chunk touches, and what it does of each; the numbers themselves stay on the GPU."""
         size, nothing = self._problem.batch_size, np.zeros(0, np.uint64)
@@ -137,22 +137,26 @@ class Run:
             found.append((batch, BatchTally([(first, last)], nothing)))
         return found
 
-    def _hot_shape(self, start: int) -> tuple[int, int]:
-        """Shape of the corner of A(r, z) that gets most deposits of a few photons, which are traced again later."""
+    def _choose_shape(self, start: int) -> None:
+        """Find the corner of A(r, z) that gets most deposits of a few photons, which are traced again later."""
         import cupy
 
         p, s = self._problem, self._problem.settings
         pilot = cupy.zeros((len(self._parts(start, PILOT_PHOTONS)), p.tally_size), np.uint64)
         kept, self._underway = self._underway, (None, 0)
-        self._trace(start, PILOT_PHOTONS, pilot)
+        self._trace(start, PILOT_PHOTONS, pilot, cycles=FEWEST_CYCLES)
         self._underway = kept
-        absorbed = to_host(pilot[:, : p.absorption_cells].sum(axis=0))
-        return hot_corner(absorbed.reshape(s.radial_bins, s.depth_bins), self._variant.cache_bytes // 8)
+        absorbed = to_host(pilot[:, : p.absorption_cells].sum(axis=0)).reshape(s.radial_bins, s.depth_bins)
+        radial, depth = hot_corner(absorbed, self._variant.cache_bytes // 8)
+        if self._variant.cache or absorbed[:radial, :depth].sum() >= _LEAST_CACHED * absorbed.sum():
+            self.shape = (radial, depth)
+        else:
+            self._may_cache = False
 
-    def _trace(self, start: int, count: int, tallies: Any) -> None:
+    def _trace(self, start: int, count: int, tallies: Any, *, cycles: int = 0) -> None:
         """Trace photons and add to tallies, the first of which is that of the first photon's batch.
 
-        Packets that live when there are no more photons to begin stay under way.
+        Packets that live when there are no more photons to begin, so many cycles later, stay under way.
         """
         import cupy
 
@@ -176,7 +180,7 @@ class Run:
         if self._variant.simple:
             self._kernel("trace_simply")((self._blocks(count),), (_THREADS,), (self._scene, batches))
         else:
-            self._launch(batches, photons=count, cycles=0)
+            self._launch(batches, photons=count, cycles=cycles)
         for copy in copied:  # a sum of them would take memory, now that photons are under way
             tallies[: len(ranges)] += copy
 
@@ -199,7 +203,7 @@ class Run:
         blocks = max(self._blocks(photons), min(waiting, self._most_blocks))
         after, left = cupy.empty((blocks * _THREADS, PACKET_WORDS), np.float32), cupy.zeros(1, np.uint32)
         underway = struct(UNDERWAY, before=before, count=waiting, after=after, left=left, cycles=cycles)
-        corner = self._corner if cached else None
+        corner = self.shape if cached and self._may_cache else None
         shared = 8 * math.prod(corner or (0, 0))
         launched = self._kernel("trace_layers", cached=corner is not None)
         if shared:  # more than a kernel gets unasked, together with what it has itself
@@ -207,16 +211,11 @@ class Run:
         launched((blocks,), (_THREADS,), (self._scene, batches, underway), shared_mem=shared)
         self._underway = (after, int(to_host(left)[0]))
 
-    @property
-    def _corner(self) -> tuple[int, int] | None:
-        """Shape of the cached corner of A(r, z), once it is known."""
-        return self.shape if self._caches else None
-
     def _blocks(self, photons: int) -> int:
         return min(self._most_blocks, -(-photons // _THREADS))
 
     def _batches(self, *, cached: bool = True, **given: Any) -> np.void:
-        radial, depth = (self._corner if cached else None) or (0, 0)
+        radial, depth = (self.shape if cached and self._may_cache else None) or (0, 0)
         own = {"tally_size": self._problem.tally_size, "scale": SCALE, "resident": self._tallies}
         return struct(BATCHES, cached_radial=radial, cached_depth=depth, **given, **own)
 
@@ -242,6 +241,8 @@ def numbers_of(problem: LayeredProblem) -> dict[str, Any]:
         "angles": s.angle_bins,
         "radial_per_mm": per_mm(s.dr_mm),
         "depth_per_mm": per_mm(s.dz_mm),
+        "radial_last": s.radial_bins - 1,
+        "depth_last": s.depth_bins - 1,
         "radial_end": ends[0],
         "depth_end": ends[1],
         "seed": s.seed,

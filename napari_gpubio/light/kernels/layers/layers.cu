@@ -21,11 +21,13 @@
 // Chosen by measurement: threads that a processor must have room for, and turns that each thread of a warp that has
 // something to do may miss, on average, before those that wait are served; turns after which they are in any case.
 enum { RESIDENT = 1024, PATIENCE = 3, MOST_TURNS = 192, TURNS = MOST_TURNS / PATIENCE };
-enum { LAYER_NUMBERS = 7 };
+enum { LAYER_NUMBERS = 8 };
 using word = unsigned long long;
 
 struct Layer {
-    float share, per_mut, mut, g, n, thickness, top;
+    float share, per_mut, mut, g, n, thickness;
+    float top;  // depth of the top, in bins of A(r, z)
+    float reach;  // depth before which a scattering event can be: the thickness, or 0 in glass
 };
 
 struct Packet {
@@ -44,7 +46,8 @@ struct Scene {
     float n_above, n_below;
     float weight, threshold;  // of a packet at its start, and that below which it plays roulette
     int first_layer, radial, depth, angles;
-    float radial_per_mm, depth_per_mm, radial_end, depth_end;  // bins per mm, and where A(r, z) ends
+    float radial_per_mm, depth_per_mm;  // bins per mm
+    float radial_last, depth_last, radial_end, depth_end;  // the last bins, and where A(r, z) ends
     const float* cosines;  // of the edges of the angular bins, falling from 1 to 0
     word seed;
 };
@@ -77,16 +80,16 @@ struct Underway {
 __device__ __forceinline__ Layer layer_at(const Scene& scene, int index)
 {
     const float* row = scene.layers + LAYER_NUMBERS * index;
-    return Layer{row[0], row[1], row[2], row[3], row[4], row[5], row[6]};
+    return Layer{row[0], row[1], row[2], row[3], row[4], row[5], row[6] * scene.depth_per_mm, row[7]};
 }
 
 __device__ __forceinline__ int radial_bin(const Scene& scene, float r)
 {
-    return (int)fminf(r, (float)(scene.radial - 1));
+    return (int)fminf(r, scene.radial_last);
 }
 __device__ __forceinline__ int depth_bin(const Scene& scene, float t)
 {
-    return (int)fminf(t, (float)(scene.depth - 1));
+    return (int)fminf(t, scene.depth_last);
 }
 
 __device__ __forceinline__ int angle_bin(const Scene& scene, float cosine)
@@ -114,14 +117,26 @@ __device__ __forceinline__ int layers_at(const Scene& scene)
 }
 __device__ __forceinline__ int roulette_at(const Scene& scene) { return layers_at(scene) + scene.layer_count; }
 
+// Add to a word of shared memory, which is `at` bytes from its beginning; what was there.
+__device__ __forceinline__ unsigned int add_shared(unsigned int* shared, unsigned int at, unsigned int amount)
+{
+#ifdef GPUBIO_ON_CPU
+    return atomicAdd(shared + at / sizeof(unsigned int), amount);
+#else
+    unsigned int before;  // for an address that is known already, which nvcc would find again for every addition
+    asm volatile("atom.shared.add.u32 %0, [%1], %2;" : "=r"(before) : "r"(at), "r"(amount) : "memory");
+    return before;
+#endif
+}
+
 // The tally of one batch. The corner of A(r, z) of `cached_radial` x `cached_depth` bins lies in shared memory, where
 // two words of 32 bits make up a bin, since shared memory adds those in one go; a place there is negative.
 struct Tally {
     word* words;
     float scale;
     unsigned int* cache;
-    int cached_radial, cached_depth;
-    bool is_cached;  // whether the cache is of this batch
+    unsigned int cache_at;  // where it begins, bytes
+    int cached_radial, cached_depth;  // no bins where the cache is of another batch
     int place;  // the last bin of A(r, z), and what it has not got yet
     word pending;
 
@@ -131,30 +146,34 @@ struct Tally {
     {
         int here = r * scene.depth + t;
 #if CACHE
-        if (is_cached && r < cached_radial && t < cached_depth) here = -1 - (r * cached_depth + t);
+        if ((r < cached_radial) & (t < cached_depth)) here = -1 - (r * cached_depth + t);
 #endif
-        if (!HISTORY || here != place) flush();
+        if (!HISTORY || here != place) put();
         place = here;
         pending += amount;
     }
 
-    __device__ __forceinline__ void go_to(word* other, bool cached)
+    __device__ __forceinline__ void go_to(word* other, int radial)
     {
-        if (other == words && cached == is_cached) return;
+        if (other == words && radial == cached_radial) return;
         flush();
         words = other;
-        is_cached = cached;
+        cached_radial = radial;
     }
 
     __device__ __forceinline__ void flush()
     {
-        if (!pending) return;
+        if (pending) put();
+    }
+
+    __device__ __forceinline__ void put()
+    {
 #if CACHE
         if (place < 0) {
-            unsigned int* bin = cache - 2 * (place + 1);
-            const unsigned int low = (unsigned int)pending, before = atomicAdd(bin, low);
+            const unsigned int at = cache_at + 8u * (unsigned int)(-1 - place), low = (unsigned int)pending;
+            const unsigned int before = add_shared(cache, at, low);
             const unsigned int high = (unsigned int)(pending >> 32) + (before + low < before ? 1u : 0u);
-            if (high) atomicAdd(bin + 1, high);
+            if (high) add_shared(cache, at + 4u, high);
         } else
 #endif
             add(place, pending);
@@ -189,8 +208,8 @@ __device__ __forceinline__ Ahead ahead_of(const Packet& photon, const Layer& m)
 // Whether a scattering event is next: there is weight enough, and it comes before the face ahead.
 __device__ __forceinline__ bool goes_on(const Scene& scene, const Packet& photon, const Layer& m, const Ahead& ahead)
 {
-    // & is without branches
-    return (photon.w >= scene.threshold) & (m.mut > 0.0f) & (ahead.z >= 0.0f) & (ahead.z <= m.thickness);
+    // the bits of a float that is not negative grow with it, and are less than those of all negative ones
+    return (photon.w >= scene.threshold) & (__float_as_uint(ahead.z) < __float_as_uint(m.reach));
 }
 
 // Add what the packet has left in the layer to the layer's tally.
@@ -224,7 +243,7 @@ __device__ __forceinline__ void scatter(
     photon->w -= absorbed;
 #if ABSORPTION
     const float r = sqrtf(photon->x * photon->x + photon->y * photon->y) * scene.radial_per_mm;
-    const float t = (m.top + photon->z) * scene.depth_per_mm;
+    const float t = photon->z * scene.depth_per_mm + m.top;
     const unsigned int amount = quanta(absorbed * tally->scale, &photon->dither);
     if (r < scene.radial_end && t < scene.depth_end) {
         tally->absorb(scene, radial_bin(scene, r), depth_bin(scene, t), amount);
@@ -232,10 +251,9 @@ __device__ __forceinline__ void scatter(
 #else
     photon->dither = redithered(photon->dither);  // so that the rest is the same with and without the map
 #endif
-    // two numbers make three: the azimuth takes the bits that the others leave
     const unsigned int one = photon->random.next(), other = photon->random.next();
     float cp, sp;
-    turn(one << 23 | (other & 511u) << 14, &cp, &sp);
+    turn(azimuth_bits(one, other), &cp, &sp);
     photon->u = turned(photon->u, scattering_cosine(m.g, unit_float(one)), cp, sp);
     photon->s = minus_log(unit_float(other));
 }
@@ -294,7 +312,7 @@ __device__ __forceinline__ word* tally_of(const Batches& batches, int slot)
 extern "C" __global__ void __launch_bounds__(THREADS) trace_simply(const Scene scene, const Batches batches)
 {
     for (int slot = 0; slot < batches.slots; ++slot) {
-        Tally tally{tally_of(batches, batches.first_slot + slot), batches.scale, nullptr, 0, 0, false, 0, 0ull};
+        Tally tally{tally_of(batches, batches.first_slot + slot), batches.scale, nullptr, 0u, 0, 0, 0, 0ull};
         for (unsigned int i = blockIdx.x * blockDim.x + threadIdx.x; i < batches.counts[slot];
              i += gridDim.x * blockDim.x) {
             Packet photon = launched(scene, batches.firsts[slot] + i, batches.first_slot + slot);
@@ -328,15 +346,18 @@ __device__ __forceinline__ long long cycles_now()
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
     trace_layers(const Scene scene, const Batches batches, const Underway underway)
 {
-    unsigned int* cache = nullptr;
+    unsigned int *cache = nullptr, cache_at = 0u;
 #if CACHE
     extern __shared__ unsigned int bins[];
     const int cached = batches.cached_radial * batches.cached_depth;
     for (int i = threadIdx.x; i < 2 * cached; i += blockDim.x) bins[i] = 0u;
     __syncthreads();
     cache = bins;
+#ifndef GPUBIO_ON_CPU
+    cache_at = __shfl_sync(~0u, (unsigned int)__cvta_generic_to_shared(bins), 0);  // known from now on
 #endif
-    Tally tally{nullptr, batches.scale, cache, batches.cached_radial, batches.cached_depth, false, 0, 0ull};
+#endif
+    Tally tally{nullptr, batches.scale, cache, cache_at, 0, batches.cached_depth, 0, 0ull};
     Packet photon{};
     Layer m{};
     const unsigned int own = threadIdx.x * gridDim.x + blockIdx.x;  // few are spread over all processors
@@ -358,7 +379,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
                     photon = launched(scene, batches.firsts[slot] + taken, batches.first_slot + slot);
                     m = layer_at(scene, photon.layer);
                     alive = true;
-                    tally.go_to(tally_of(batches, photon.slot), CACHE);
+                    tally.go_to(tally_of(batches, photon.slot), batches.cached_radial);
                 }
                 if (taken + 1 >= batches.counts[slot] && --left > 0) {  // on to the next batch
                     slot = slot + 1 == batches.slots ? 0 : slot + 1;
@@ -366,20 +387,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
             }
             // Scatter, until the threads of the warp that have something else to do have waited long enough.
             Ahead ahead = ahead_of(photon, m);
-            bool scatters = alive && goes_on(scene, photon, m, ahead);
-            const int busy = threads_with(alive || left > 0);
+            bool scatters = goes_on(scene, photon, m, ahead);
+            const int busy = threads_with(alive || left > 0), turn = (1 + TURNS) * busy, most = MOST_TURNS * busy;
             int missed = 0;
             do {
-                if (!scatters) continue;
-                scatter(scene, &tally, &photon, m, ahead);
-                ahead = ahead_of(photon, m);
+                if (scatters) {
+                    scatter(scene, &tally, &photon, m, ahead);
+                    ahead = ahead_of(photon, m);
+                }
                 scatters = goes_on(scene, photon, m, ahead);
                 // one turn that all miss counts as much as MOST_TURNS / PATIENCE that none does
-            } while ((missed += (1 + TURNS) * busy - TURNS * threads_with(scatters)) < MOST_TURNS * busy);
+                missed += turn;
+                missed -= TURNS * threads_with(scatters);
+            } while (missed < most);
             if (alive && !scatters) alive = leave(scene, tally, &photon, &m);
+            if (!alive) photon.w = 0.0f;  // so that it does not go on
         }
 #if CACHE
-        tally.go_to(tally.words, false);
+        tally.go_to(tally.words, 0);
         __syncthreads();
         if (batches.slots == 0) break;
         word* const words = tally_of(batches, batches.first_slot + slot);

@@ -17,6 +17,7 @@ from napari_gpubio.light.kernels.physics import (
     ONE,
     SURVIVAL,
     ZERO,
+    azimuth_bits,
     fresnel,
     quanta,
     redithered,
@@ -47,11 +48,11 @@ def radial_bin(x, y, per_mm, bins):
 
 
 @leaf
-def layer_at(layers, index):
-    """One row of the table: mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top."""
+def layer_at(layers, depth_per_mm, index):
+    """One row of the table: mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top (in bins), reach."""
     return (
         layers[index, 0], layers[index, 1], layers[index, 2], layers[index, 3], layers[index, 4], layers[index, 5],
-        layers[index, 6],
+        layers[index, 6] * depth_per_mm, layers[index, 7],
     )  # fmt: skip
 
 
@@ -67,7 +68,7 @@ def trace(item, scene, tally):
     x, y, z = ZERO, ZERO, ZERO
     ux, uy, uz = ZERO, ZERO, ONE
     w, booked, layer = scene.weight, scene.weight, scene.first_layer
-    share, per_mut, mut, g, n, thickness, top = layer_at(layers, layer)
+    share, per_mut, mut, g, n, thickness, top, reach = layer_at(layers, scene.depth_per_mm, layer)
     chance, state = uniform(stream(scene.seed, item))
     s = minus_log(chance)
     dither, state = next_bits(state)
@@ -89,23 +90,22 @@ def trace(item, scene, tally):
         down = uz > ZERO
         length = s * per_mut
         end = z + length * uz
-        if mut > ZERO and ZERO <= end <= thickness:
+        if ZERO <= end < reach:
             x, y, z = x + length * ux, y + length * uy, end
             absorbed = w * share
             w -= absorbed
             if scene.absorption:
                 r = math.sqrt(x * x + y * y) * scene.radial_per_mm
-                t = (top + z) * scene.depth_per_mm
+                t = z * scene.depth_per_mm + top
                 amount, dither = quanta(absorbed * scale, dither)
                 if scene.collect or (r < _F(radial) and t < _F(depth)):
                     cell = np.int64(min(r, _F(radial - 1))) * depth + np.int64(min(t, _F(depth - 1)))
                     tally[cell] += _L(amount)
             else:  # so that the rest is the same with and without the map
                 dither = redithered(dither)
-            # two numbers make three: the azimuth takes the bits that the others leave
             one, state = next_bits(state)
             other, state = next_bits(state)
-            cp, sp = turn(_U(_U(one << _U(23)) | _U(_U(other & _U(511)) << _U(14))))
+            cp, sp = turn(azimuth_bits(one, other))
             ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, unit_float(one)), cp, sp)
             s = minus_log(unit_float(other))
             continue
@@ -137,7 +137,7 @@ def trace(item, scene, tally):
             tally[(transmitted_at if down else reflected_at) + place] += _L(amount)
             return
         layer = behind
-        share, per_mut, mut, g, n, thickness, top = layer_at(layers, layer)
+        share, per_mut, mut, g, n, thickness, top, reach = layer_at(layers, scene.depth_per_mm, layer)
         z = ZERO if down else thickness
 
 

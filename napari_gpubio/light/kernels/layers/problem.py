@@ -13,7 +13,7 @@ from napari_gpubio.light.batches import BatchedProblem
 from napari_gpubio.light.layers.model import THICKEST_MM, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 
-LAYER_NUMBERS = 7  # mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top
+LAYER_NUMBERS = 8  # mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top, reach
 SCALE = 2.0**31  # quanta of a tally per photon weight: an entry fits in 32 bits, those of 2^32 photons in 63
 
 _MOST_CPU_BYTES = 512 << 20  # each thread has a tally of its own
@@ -54,13 +54,16 @@ class LayeredProblem(BatchedProblem):
 
     @cached_property
     def layers(self) -> npt.NDArray[np.float32]:
-        """mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top; shape (L, LAYER_NUMBERS), mm."""
+        """mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top, reach; shape (L, LAYER_NUMBERS), mm.
+
+        The reach is the depth before which a packet can be scattered: the thickness, or 0 in glass.
+        """
         table = np.zeros((len(self.medium.layers), LAYER_NUMBERS))
         for row, layer, top in zip(table, self.medium.layers, self.medium.tops_mm, strict=False):
             mut, thickness = layer.mua_per_mm + layer.mus_per_mm, min(layer.thickness_mm, THICKEST_MM)
             if mut:
                 row[:2] = layer.mua_per_mm / mut, 1.0 / mut
-            row[2:] = mut, layer.g, layer.n, thickness, top
+            row[2:] = mut, layer.g, layer.n, thickness, top, thickness if mut else 0.0
         largest = np.finfo(np.float32).max  # a damaged file may hold more
         return table.clip(-largest, largest).astype(np.float32)
 
@@ -108,11 +111,14 @@ class LayeredProblem(BatchedProblem):
 
     @cached_property
     def key(self) -> str:
-        """Fingerprint of everything but the number of photons: runs with the same key trace the same photons."""
+        """Fingerprint of everything but the number of photons: runs with the same key trace the same photons.
+
+        Without the reach, which follows from the rest.
+        """
         s = self.settings
         words: tuple[Any, ...] = (s.seed, s.dr_mm, s.dz_mm, s.radial_bins, s.depth_bins, s.angle_bins, s.absorption)
         words += (s.edge, s.roulette_threshold, self.medium.n_above, self.medium.n_below)
-        return hashlib.sha256(repr(words).encode() + self.layers.tobytes()).hexdigest()
+        return hashlib.sha256(repr(words).encode() + self.layers[:, :-1].tobytes()).hexdigest()
 
     def copies(self, batches: int) -> int:
         """Tallies of each of so many batches that a GPU traces together: blocks of threads share them out."""

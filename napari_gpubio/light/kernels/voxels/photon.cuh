@@ -137,6 +137,13 @@ __device__ __forceinline__ Vector nearer(Vector ahead, Vector u, float length)
     return Vector{ahead.x - length * fabsf(u.x), ahead.y - length * fabsf(u.y), ahead.z - length * fabsf(u.z)};
 }
 
+// The faces ahead of a packet that has just come through a face, or back from it: before it lies the whole edge.
+__device__ __forceinline__ Vector before_whole_voxel(const Scene& scene, Vector ahead, int axis)
+{
+    return Vector{
+        axis == 0 ? scene.hx : ahead.x, axis == 1 ? scene.hy : ahead.y, axis == 2 ? scene.hz : ahead.z};
+}
+
 struct Packet {
     int cell, row;
     Vector p, u;

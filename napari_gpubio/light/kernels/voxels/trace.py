@@ -8,6 +8,7 @@ import numpy.typing as npt
 from napari_gpubio.core.fastmath import mean_decay, minus_log, turn
 from napari_gpubio.core.intrinsics import atomic_add
 from napari_gpubio.core.jit import helper, kernel, leaf, pruned
+from napari_gpubio.core.philox import unit_float
 from napari_gpubio.core.xoshiro import next_bits, stream, uniform
 from napari_gpubio.light.batches import Words
 from napari_gpubio.light.kernels.physics import (
@@ -15,6 +16,7 @@ from napari_gpubio.light.kernels.physics import (
     ONE,
     SURVIVAL,
     ZERO,
+    azimuth_bits,
     fresnel,
     quanta,
     rounded,
@@ -343,9 +345,10 @@ def trace_photons(start, stop, first, scene, tallies):
                 note_vertex(
                     tallies.trails, scene, i, SCATTERED, cell, (ax, ay, az), (ux, uy, uz), (w, mua, n, path, optical)
                 )
-                chance, state = uniform(state)
-                bits, state = next_bits(state)
-                cp, sp = turn(bits)
+                one, state = next_bits(state)
+                other, state = next_bits(state)
+                chance = unit_float(one)
+                cp, sp = turn(azimuth_bits(one, other))
                 vx, vy, vz, cosine, state = turning_point(
                     fibers, place, (ux, uy, uz), deflection(scene.phase, g, chance), chance, state
                 )
@@ -356,8 +359,7 @@ def trace_photons(start, stop, first, scene, tallies):
                 ax, ay, az = turned_about(ax, ux, vx, hx), turned_about(ay, uy, vy, hy), turned_about(az, uz, vz, hz)
                 ux, uy, uz = vx, vy, vz
                 sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
-                chance, state = uniform(state)
-                s = minus_log(chance)
+                s = minus_log(unit_float(other))
                 scatterings += 1
                 if path < limit:
                     continue

@@ -144,10 +144,11 @@ __device__ __forceinline__ void go_on(Flight* f, float length)
 __device__ __forceinline__ void scatter(const Scene& scene, Flight* f)
 {
     const Vector before = f->photon.u;
-    const float chance = f->random.uniform();
+    const unsigned int one = f->random.next(), other = f->random.next();
+    const float chance = unit_float(one);
     float ct = deflection(scene, f->m.g, chance);
     float cp, sp;
-    turn(f->random.next(), &cp, &sp);
+    turn(azimuth_bits(one, other), &cp, &sp);
 #if ANISOTROPY
     const Vector around = turning_point(scene, f->place, before, &ct, chance, &f->random);
     const Vector after = turned(around, ct, cp, sp);
@@ -157,7 +158,7 @@ __device__ __forceinline__ void scatter(const Scene& scene, Flight* f)
 #endif
     f->ahead = turned_about(scene, f->ahead, before, f->photon.u);
     f->slow = slowness_of(f->photon.u);
-    f->s = minus_log(f->random.uniform());
+    f->s = minus_log(unit_float(other));
 #if DETECT
     ++f->scatterings;
 #endif
@@ -173,7 +174,7 @@ __device__ __forceinline__ Face go_to_face(const Scene& scene, Flight* f, Vector
     go_on(f, length);
     f->s = fmaxf(f->s - length * f->m.mus, 0.0f);
     face.forward = part(photon.u, face.axis) > 0.0f;
-    face.next = photon.cell + (face.forward ? stride_of(scene, face.axis) : -stride_of(scene, face.axis));
+    face.next = photon.cell + (face.forward ? 1 : -1) * stride_of(scene, face.axis);  // nvcc makes branches of other forms
     face.row = row_at(scene, face.next);  // long before it is needed
     return face;
 }
@@ -361,7 +362,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         const bool bent = photon.u.x != before.x || photon.u.y != before.y || photon.u.z != before.z;
         note_face(record, scene, f, face, reflected, bent, rule == CYCLIC);
 #endif
-        put(&f.ahead, face.axis, edge_of(scene, face.axis));
+        f.ahead = before_whole_voxel(scene, f.ahead, face.axis);
         if (reflected) {
 #if ANISOTROPY
             along_fibers(scene, f.place, photon.u, &f.m);
