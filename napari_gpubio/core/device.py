@@ -125,6 +125,11 @@ def shared_memory_bytes(device: Device) -> int:
     return int(_gpu_properties(device.indices[0])["sharedMemPerBlockOptin"])
 
 
+def shared_memory_of_processor(device: Device) -> int:
+    """Shared memory (bytes) of a processor (SM), on the first one of several GPUs."""
+    return int(_gpu_properties(device.indices[0])["sharedMemPerMultiprocessor"])
+
+
 def free_memory_bytes(device: Device) -> int:
     """Free memory of a GPU (the smallest among several), or of the machine for the CPU, in bytes."""
     if not device.is_gpu:

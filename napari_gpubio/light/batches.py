@@ -174,14 +174,20 @@ def mean_error(whole: Floats, rest: Floats, batch_size: int, rest_photons: int) 
     batch_size, rest_photons
         Photons of a whole batch, and those left over.
     """
-    if len(whole) < FEWEST_BATCHES:
+    mean = whole.mean(axis=0) if len(whole) else np.zeros(np.shape(rest))
+    return error_of_squares(np.square(whole - mean).sum(axis=0), len(whole), mean, rest, batch_size, rest_photons)
+
+
+def error_of_squares(
+    squares: Floats, batches: int, mean: Floats, rest: Floats, batch_size: int, rest_photons: int
+) -> Floats:
+    """As `mean_error`, from the squares of what each batch is apart from the mean of all, added up."""
+    if batches < FEWEST_BATCHES:
         return np.full(np.shape(rest), np.nan)
-    mean = whole.mean(axis=0)
-    apart = whole - mean
-    spread = np.einsum("b...,b...->...", apart, apart) / batch_size
+    spread = squares / batch_size
     spread += np.square(rest - mean * (rest_photons / batch_size)) / max(batch_size, rest_photons)
-    photons = len(whole) * batch_size + rest_photons
-    return np.asarray(np.sqrt(spread / (freedom(len(whole), batch_size, rest_photons) * photons)))
+    photons = batches * batch_size + rest_photons
+    return np.asarray(np.sqrt(spread / (freedom(batches, batch_size, rest_photons) * photons)))
 
 
 def freedom(batches: int, batch_size: int, rest_photons: int) -> float:

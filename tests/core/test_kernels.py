@@ -62,10 +62,10 @@ VOXELS += [(VOXELS[0][0], "CONTINUOUS=2", *VOXELS[0][2:]), (*VOXELS[0][:-1], "PH
 VOXELS += [(*VOXELS[0][:-1], f"ANISOTROPY={model}", "SOURCE_KIND=0") for model in (1, 2, 3)]
 REPLAYS = [(*defines, f"RECORD={record}") for defines in (VOXELS[2], VOXELS[7]) for record in ("SCORES", "TRAILS")]
 LAYERS = [
-    ("THREADS=256", f"CACHE={cache}", f"HISTORY={history}", f"ABSORPTION={absorption}")
+    ("THREADS=256", f"CACHE={cache}", f"HISTORY={history}", f"ABSORPTION={absorption}", f"COLLECT={collect}")
     for cache in (0, 1)
     for history in (0, 1)
-    for absorption in (0, 1)
+    for absorption, collect in ((0, 1), (1, 0), (1, 1))
     if absorption or not cache  # there is nothing to keep
 ]
 ANLM = [

@@ -209,6 +209,7 @@ def _cuda_module(gpu: FakeGpu) -> Any:
         "multiProcessorCount": 4,
         "sharedMemPerBlock": 48 * 1024,
         "sharedMemPerBlockOptin": 227 * 1024,
+        "sharedMemPerMultiprocessor": 228 * 1024,
         "maxThreadsPerBlock": 1024,
         "major": 9,
         "minor": 0,

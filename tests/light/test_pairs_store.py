@@ -8,6 +8,7 @@ import pytest
 from napari_gpubio.core.chunks import advance_in_chunks
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.kernels.pairs import store as pairs_store
 from napari_gpubio.light.kernels.pairs.gpu import GroupRun
 from napari_gpubio.light.kernels.pairs.store import FluenceStore, TissueVoxels
 from napari_gpubio.light.kernels.voxels import gpu
@@ -72,19 +73,24 @@ def test_sums_over_shells(store):
     np.testing.assert_array_equal(store.near(chosen, 4), store.values[4][:, chosen])
 
 
+@pytest.mark.parametrize("at_once", [1, 10**6])
 @pytest.mark.parametrize("some", [False, True])
-def test_a_row_has_the_largest_products(store, some):
+def test_rows_have_the_largest_products(store, monkeypatch, some, at_once):
+    monkeypatch.setattr(pairs_store, "_ROW_VALUES", at_once)
     chosen = np.arange(0, len(store.voxels), 2) if some else None
     factors = np.array([1.0, 0.5, 2.0])
     store.choose(chosen, factors)
-    row = store.row(0, 3, 10.0, 0.3)
+    detectors, scales = np.array([3, 1, 4]), np.array([10.0, 2.0, 7.0])
+    rows = list(store.rows(0, detectors, scales, 0.3))
+    assert len(rows) == 3
     means = volumes(store).mean(axis=1).reshape(OPTODES, -1)[:, store.voxels.flat]
     by_voxel = np.concatenate([np.full(p.stop - p.start, f) for p, f in zip(store.voxels.slices, factors, strict=True)])
-    products = (means[0] * means[3] * by_voxel * 10.0)[slice(None) if chosen is None else chosen]
-    expected = np.flatnonzero(products >= 0.3 * products.max())
-    np.testing.assert_array_equal(row.columns, expected)
-    np.testing.assert_allclose(row.values, products[expected], rtol=1e-5)
-    assert row.kept == pytest.approx(products[expected].sum() / products.sum(), rel=1e-5)
+    for row, detector, scale in zip(rows, detectors, scales, strict=True):
+        products = (means[0] * means[detector] * by_voxel * scale)[slice(None) if chosen is None else chosen]
+        expected = np.flatnonzero(products >= 0.3 * products.max())
+        np.testing.assert_array_equal(row.columns, expected)
+        np.testing.assert_allclose(row.values, products[expected], rtol=1e-5)
+        assert row.kept == pytest.approx(products[expected].sum() / products.sum(), rel=1e-5)
 
 
 def test_means_follow_new_fluence(store):

@@ -248,13 +248,13 @@ def test_faces_that_detect_have_the_bits_of_their_backend(one_gpu):
     check_backends(scene(), PENCIL, settings(), faces)
 
 
-@pytest.mark.parametrize("gates", [(0.0, 5.0), (0.02, 0.03), (0.0, 0.01, 0.011, 0.5), (0.05, 0.1, 0.2)])
+@pytest.mark.parametrize("gates", [(0.0, 5.0), (0.02, 0.03), (0.0, 0.01, 0.011, 0.5), (0.02, 0.04, 0.08)])
 @pytest.mark.parametrize("halves", [False, True])
 def test_time_gates_have_the_bits_of_their_backend(one_gpu, gates, halves):
     result = check_backends(continuous(), PENCIL, settings(time_gates_ns=gates, halves=halves))
     assert result.gates.shape == (*SHAPE, len(gates) - 1)
     assert all(result.gates[..., g].any() for g in range(len(gates) - 1))
-    assert (result.energy.truncated.value > 0) == (gates[-1] < 0.1)
+    assert (result.energy.truncated.value > 0) == (gates[-1] < 0.4)
 
 
 @pytest.mark.parametrize("order", [loader.REVERSED, 11])

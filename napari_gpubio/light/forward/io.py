@@ -25,6 +25,7 @@ from napari_gpubio.light.forward.result import ForwardModel
 
 Array = npt.NDArray[Any]
 _BRAIN = ("brain", "gray", "grey", "white", "cortex", "cerebell")
+_COMPRESSED_BYTES = 64 << 20  # more is written as it is
 _NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."
 SUFFIXES = (".nc", ".npz")
 
@@ -254,7 +255,8 @@ def write_npz(path: str | Path, model: ForwardModel) -> None:
         scipy.sparse.csr_array((a["values_760"], a["columns_760"], a["row_starts_760"]), shape=a["matrix_shape"])
 
     Its columns are the voxels ``a["voxels"]``, flat indices in an array of the shape ``a["volume_shape"]`` with the
-    affine ``a["affine"]``. ``label_paths_mm_760`` and ``label_errors_mm_760`` have a column for each of ``labels``.
+    affine ``a["affine"]``. ``label_paths_mm_760`` and ``label_errors_mm_760`` have a column for each of ``labels``. A
+    large model is not compressed, which would take minutes and save little.
 
     Raises
     ------
@@ -263,7 +265,8 @@ def write_npz(path: str | Path, model: ForwardModel) -> None:
     """
     with atomic_write(path) as part, part.open("wb") as file:
         arrays: dict[str, Any] = dict(_arrays(model))
-        np.savez_compressed(file, **arrays)  # none of them is of objects
+        small = sum(array.nbytes for array in arrays.values()) < _COMPRESSED_BYTES
+        (np.savez_compressed if small else np.savez)(file, **arrays)  # none of them is of objects
 
 
 def _arrays(model: ForwardModel) -> Iterator[tuple[str, Array]]:

@@ -5,9 +5,9 @@ What a detector detects of a source, N, comes from the shells around both; see
 both optodes: with P the sum of products of a label, each ratio P / N is found again without one group after another.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,10 +109,7 @@ def wavelength_model(
         dark = done & ~reached
         paths[dark], errors[dark], deviations[dark] = 0.0, np.inf, 0.0
     store.choose(p.chosen, 1.0 / p.squares)
-    rows = []
-    for pair, number, is_reached in zip(p.pairs, whole, reached, strict=True):
-        rows.append(_row(p, store, pair, float(number)) if is_reached else _NO_ROW)
-        tick()
+    rows = list(_rows(p, store, whole, reached, tick))
     kept = np.array([row.kept for row in rows])
     starts, columns, values = _joined(rows)
     return WavelengthModel(
@@ -204,7 +201,16 @@ def _error(without_source: Floats, without_detector: Floats, whole: Floats) -> F
     return np.asarray(np.sqrt(np.square(np.concatenate(rows, axis=1)).sum(axis=1)))
 
 
-def _row(products: Products, store: FluenceStore, pair: Pair, number: float) -> Row:
-    """The row of a pair, mean path lengths in voxels, mm."""
-    source, detector = products.ends(pair)
-    return store.row(source, detector, products.domain.voxel_volume_mm3 / number, products.threshold)
+def _rows(
+    products: Products, store: FluenceStore, detected: Floats, reached: Array, tick: Callable[[], object]
+) -> Iterator[Row]:
+    """The rows of all pairs, mean path lengths in voxels, mm; those of a source are made together."""
+    ends = np.array([products.ends(pair) for pair in products.pairs])
+    for source, numbers in groupby(range(len(ends)), key=lambda number: int(ends[number, 0])):
+        own = np.fromiter(numbers, np.int64)
+        bright = own[reached[own]]
+        scales = products.domain.voxel_volume_mm3 / detected[bright]
+        made = store.rows(source, ends[bright, 1], scales, products.threshold)
+        for is_reached in reached[own]:
+            yield next(made) if is_reached else _NO_ROW
+            tick()

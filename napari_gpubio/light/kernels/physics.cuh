@@ -1,7 +1,7 @@
 #pragma once
 // What one photon packet does wherever it is: random numbers, scattering, reflection. Counterpart: physics.py, same names, same
 // order of operations.
-#include "xoshiro.cuh"
+#include "sfc.cuh"
 #include "fastmath.cuh"
 
 #define SURVIVAL 0.1f

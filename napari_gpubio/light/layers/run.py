@@ -14,7 +14,7 @@ from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import compiling
-from napari_gpubio.light.batches import Backend, check_memory, mean_error, photon_steps, resumed
+from napari_gpubio.light.batches import Backend, check_memory, error_of_squares, photon_steps, resumed
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.model import LayeredMedium
@@ -122,23 +122,32 @@ class _Tallies:
         size = self._size = problem.batch_size
         self.launched = tally.photons
         in_order = [tally.batches[index] for index in sorted(tally.batches)]
-        whole = [batch.numbers for batch in in_order if batch.photons == size]
-        open_ones = [batch.numbers for batch in in_order if batch.photons != size]
-        self._whole = np.array(whole, np.uint64).reshape(len(whole), problem.tally_size).view(np.int64) / SCALE
-        self._rest_photons = self.launched - len(whole) * size
-        rest = np.sum(np.array(open_ones, np.uint64).reshape(-1, problem.tally_size).view(np.int64), axis=0)
-        self._rest = rest / SCALE
+        self._whole = [batch.numbers.view(np.int64) for batch in in_order if batch.photons == size]
+        self._rest_photons = self.launched - len(self._whole) * size
+        self._of_whole, self._rest = np.zeros((2, problem.tally_size), np.int64)
+        for batch in in_order:
+            together = self._of_whole if batch.photons == size else self._rest
+            together += batch.numbers.view(np.int64)
 
-    def estimates(self, part: slice, reduce: Callable[[Floats], Floats], unit: npt.ArrayLike = 1.0) -> Estimates:
-        """Estimate something linear in a part of the tally.
+    def estimates(self, part: slice, reduce: Callable[[Any], Any], unit: npt.ArrayLike = 1.0) -> Estimates:
+        """Estimate something linear in a part of the tally, batch by batch, since all together would be much.
 
-        ``reduce`` turns an array whose last axis is that part into the quantity, batch by batch; ``unit`` (a volume, an
-        area) is what the result is divided by.
+        ``reduce`` turns an array whose last axis is that part into the quantity, which keeps the axes before; ``unit``
+        (a volume, an area) is what the result is divided by.
         """
-        whole = reduce(self._whole[:, part])
-        rest = reduce(self._rest[part][None])[0]
-        value = (whole.sum(axis=0) + rest) / max(1, self.launched)
-        error = mean_error(whole, rest, self._size, self._rest_photons)
+
+        def reduced(numbers: npt.NDArray[np.int64]) -> Floats:
+            return np.asarray(reduce(numbers[part][None])[0] * (1.0 / SCALE))
+
+        batches = len(self._whole)
+        total, rest = reduced(self._of_whole), reduced(self._rest)
+        mean = total / max(1, batches)
+        squares = np.zeros(total.shape)
+        for numbers in self._whole:
+            apart = reduced(numbers) - mean
+            squares += apart * apart
+        error = error_of_squares(squares, batches, mean, rest, self._size, self._rest_photons)
+        value = (total + rest) / max(1, self.launched)
         return Estimates(value / np.asarray(unit), error / np.asarray(unit))
 
     def estimate(self, part: slice) -> Estimate:
@@ -181,7 +190,10 @@ def _absorption(problem: LayeredProblem, tallies: _Tallies, spread: Floats | Non
         return {"A_rz": None, "A_z": None}
     cells, shape = slice(0, problem.absorption_cells), (-1, s.radial_bins, s.depth_bins)
     area = ring_area_mm2(s)[:, None]
-    a_rz = tallies.estimates(cells, lambda w: _along_r(w.reshape(shape) / area, spread), s.dz_mm)
+    if spread is None:
+        a_rz = tallies.estimates(cells, lambda w: w.reshape(shape), area * s.dz_mm)
+    else:
+        a_rz = tallies.estimates(cells, lambda w: _along_r(w.reshape(shape) / area, spread), s.dz_mm)
     return {
         "A_rz": a_rz if spread is not None else _pooled(a_rz, area * s.dz_mm / _deposit_share(problem)),
         "A_z": tallies.estimates(cells, lambda w: w.reshape(shape).sum(axis=1), s.dz_mm),

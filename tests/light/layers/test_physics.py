@@ -9,7 +9,7 @@ from scipy import stats
 
 from napari_gpubio.core.fastmath import turn
 from napari_gpubio.core.jit import kernel
-from napari_gpubio.core.xoshiro import next_bits, stream, uniform
+from napari_gpubio.core.sfc import next_bits, stream, uniform
 from napari_gpubio.light.kernels import physics
 from napari_gpubio.light.layers.settings import angle_centers, ring_area_mm2, solid_angle_sr
 from tests.light.layers.samples import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import Device, processor_count, to_host
+from napari_gpubio.core.device import Device, processor_count, shared_memory_of_processor, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem, per_mm
 from napari_gpubio.light.kernels.layers.tally import BatchTally, LayerTally
@@ -18,7 +18,9 @@ _SOURCE = Path(__file__).with_name("layers.cu")
 _THREADS = 256
 _BLOCKS_PER_PROCESSOR = 4  # 1024 threads, which the kernel's registers leave room for
 PILOT_PHOTONS = 10_000
-_LEAST_CACHED = 0.4  # of the deposits; where the corner gets less, a cache costs more than it is worth
+_MOST_CACHE_BYTES, _OTHER_SHARED_BYTES = 48 << 10, 2 << 10  # of a block: more is no faster; what is not the cache's
+_LEAST_CACHED = 0.4  # of the deposits; less is not worth a cache
+_LEAST_STEP = 0.3  # of a bin from one deposit to the next; the register history does with less
 
 # The structs of the kernels' parameters, as in layers.cu.
 SCENE = struct_layout(
@@ -49,13 +51,13 @@ class Variant:
     simple
         The plain kernel, in which each thread traces one photon after another; it has no cache.
     cache
-        Whether the hot corner of A(r, z) lies in shared memory (Alerstam et al. 2010); None: where the corner that a
-        pilot run chooses gets enough of the deposits. In skin that is worth 15 % on an H100; where most deposits are
-        elsewhere (intralipid) it costs 6 %.
+        Whether the hot corner of A(r, z) lies in shared memory (Alerstam et al. 2010); None: where a pilot run says
+        that it pays. In skin it is worth 15 % on an H100; where ten events in a row leave their deposits in one bin
+        (intralipid in bins of .1 mm), which the register history gathers, it costs 6 %.
     history
         Whether deposits into one bin are gathered in registers.
     cache_bytes
-        Size of the corner.
+        Size of the corner; None: as much as leaves room for as many blocks, up to 48 KiB.
     shape
         Bins of the corner in r and z; None: those that get most deposits of a pilot run.
     """
@@ -63,7 +65,7 @@ class Variant:
     simple: bool = False
     cache: bool | None = None
     history: bool = True
-    cache_bytes: int = 32 * 1024  # of each block; four blocks share a processor
+    cache_bytes: int | None = None
     shape: tuple[int, int] | None = None
 
 
@@ -119,8 +121,11 @@ class Run:
 
         with self._busy, cupy.cuda.Device(self.device.indices[0]):
             self._finish()
-            tallies = {batch: to_host(self._tallies[batch]) for batch in self._done.batches}
-            batches = {b: BatchTally(list(part.done), tallies[b]) for b, part in self._done.batches.items()}
+            chosen = list(self._done.batches)
+            copies = np.empty((len(chosen), self._problem.tally_size), np.uint64)  # that a result may keep
+            to_host(self._tallies[chosen], copies)
+            done = self._done.batches.values()
+            batches = {b: BatchTally(list(p.done), own) for b, p, own in zip(chosen, done, copies, strict=True)}
         return LayerTally(batch_size=self._done.batch_size, key=self._done.key, batches=batches)
 
     def close(self) -> None:
@@ -147,11 +152,26 @@ class Run:
         self._trace(start, PILOT_PHOTONS, pilot, cycles=FEWEST_CYCLES)
         self._underway = kept
         absorbed = to_host(pilot[:, : p.absorption_cells].sum(axis=0)).reshape(s.radial_bins, s.depth_bins)
-        radial, depth = hot_corner(absorbed, self._variant.cache_bytes // 8)
-        if self._variant.cache or absorbed[:radial, :depth].sum() >= _LEAST_CACHED * absorbed.sum():
-            self.shape = (radial, depth)
-        else:
-            self._may_cache = False
+        corner = hot_corner(absorbed, self._cache_bytes() // 8)
+        self._may_cache = bool(self._variant.cache) or self._is_worth_a_cache(absorbed, corner)
+        if self._may_cache:
+            self.shape = corner
+
+    def _is_worth_a_cache(self, absorbed: npt.NDArray[Any], corner: tuple[int, int]) -> bool:
+        """Whether much goes to a corner of A(r, z), and seldom to the bin of the deposit before."""
+        p, s = self._problem, self._problem.settings
+        by_depth, whole = absorbed.sum(axis=0, dtype=np.float64), absorbed.sum(dtype=np.float64)
+        if absorbed[: corner[0], : corner[1]].sum(dtype=np.float64) < max(_LEAST_CACHED * whole, 1.0):
+            return False
+        layers = p.medium.layers_at((np.arange(s.depth_bins) + 0.5) * s.dz_mm)
+        step_mm = np.average(p.layers[layers, 1], weights=by_depth)
+        return bool(step_mm >= _LEAST_STEP * min(s.dr_mm, s.dz_mm))
+
+    def _cache_bytes(self) -> int:
+        if self._variant.cache_bytes is not None:
+            return self._variant.cache_bytes
+        of_block = shared_memory_of_processor(self.device) // _BLOCKS_PER_PROCESSOR - _OTHER_SHARED_BYTES
+        return min(of_block, _MOST_CACHE_BYTES)
 
     def _trace(self, start: int, count: int, tallies: Any, *, cycles: int = 0) -> None:
         """Trace photons and add to tallies, the first of which is that of the first photon's batch.
@@ -181,8 +201,11 @@ class Run:
             self._kernel("trace_simply")((self._blocks(count),), (_THREADS,), (self._scene, batches))
         else:
             self._launch(batches, photons=count, cycles=cycles)
-        for copy in copied:  # a sum of them would take memory, now that photons are under way
-            tallies[: len(ranges)] += copy
+        while copies > 1:  # in place, since there may be no more memory, and photons are under way
+            half = copies // 2
+            copied[:half] += copied[copies - half : copies]
+            copies -= half
+        tallies[: len(ranges)] += copied[0]
 
     def _finish(self) -> None:
         """Trace packets under way to their ends."""
@@ -220,7 +243,9 @@ class Run:
         return struct(BATCHES, cached_radial=radial, cached_depth=depth, **given, **own)
 
     def _kernel(self, name: str, *, cached: bool = False) -> Any:
-        chosen = {"CACHE": cached, "HISTORY": self._variant.history, "ABSORPTION": self._problem.settings.absorption}
+        settings = self._problem.settings
+        chosen = {"CACHE": cached, "HISTORY": self._variant.history, "ABSORPTION": settings.absorption}
+        chosen["COLLECT"] = settings.edge == "collect" or not settings.absorption
         defines = (f"THREADS={_THREADS}", *(f"{key}={int(value)}" for key, value in chosen.items()))
         return kernel(_SOURCE, name, defines=defines, fast=True)
 
@@ -228,7 +253,6 @@ class Run:
 def numbers_of(problem: LayeredProblem) -> dict[str, Any]:
     """Numbers of a `SCENE`."""
     p, s = problem, problem.settings
-    ends = (np.inf, np.inf) if s.edge == "collect" else (s.radial_bins, s.depth_bins)  # where A(r, z) ends
     return {
         "layer_count": len(p.medium.layers),
         "n_above": p.medium.n_above,
@@ -243,8 +267,8 @@ def numbers_of(problem: LayeredProblem) -> dict[str, Any]:
         "depth_per_mm": per_mm(s.dz_mm),
         "radial_last": s.radial_bins - 1,
         "depth_last": s.depth_bins - 1,
-        "radial_end": ends[0],
-        "depth_end": ends[1],
+        "radial_end": s.radial_bins,
+        "depth_end": s.depth_bins,
         "seed": s.seed,
     }
 

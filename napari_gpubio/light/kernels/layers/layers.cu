@@ -3,7 +3,7 @@
 // Two kernels trace the same photons: trace_simply shows what happens, trace_layers makes the threads of a warp do the
 // same at the same time. Defines: THREADS of a block; CACHE (the hot corner of A(r, z) is tallied in shared memory,
 // Alerstam et al. 2010), HISTORY (deposits into one bin are gathered in registers until the packet leaves it),
-// ABSORPTION (A(r, z) is tallied at all).
+// ABSORPTION (A(r, z) is tallied at all), COLLECT (what is absorbed beyond the grid goes to the outermost bins).
 #include "physics.cuh"
 #ifndef CACHE
 #define CACHE 0
@@ -14,13 +14,16 @@
 #ifndef ABSORPTION
 #define ABSORPTION 1
 #endif
+#ifndef COLLECT
+#define COLLECT 1
+#endif
 #ifndef THREADS
 #define THREADS 256
 #endif
 
 // Chosen by measurement: threads that a processor must have room for, and turns that each thread of a warp that has
 // something to do may miss, on average, before those that wait are served; turns after which they are in any case.
-enum { RESIDENT = 1024, PATIENCE = 3, MOST_TURNS = 192, TURNS = MOST_TURNS / PATIENCE };
+enum { RESIDENT = 1024, PATIENCE = 2, MOST_TURNS = 192, TURNS = MOST_TURNS / PATIENCE };
 enum { LAYER_NUMBERS = 8 };
 using word = unsigned long long;
 
@@ -36,7 +39,7 @@ struct Packet {
     float w, booked, s;  // weight, what of it is in the layer's tally, optical depth to go
     int layer, slot;  // and the batch
     unsigned int dither;
-    Xoshiro random;
+    Sfc random;
 };
 
 // The layers, and the bins of the tally. As SCENE in gpu.py.
@@ -87,11 +90,6 @@ __device__ __forceinline__ int radial_bin(const Scene& scene, float r)
 {
     return (int)fminf(r, scene.radial_last);
 }
-__device__ __forceinline__ int depth_bin(const Scene& scene, float t)
-{
-    return (int)fminf(t, scene.depth_last);
-}
-
 __device__ __forceinline__ int angle_bin(const Scene& scene, float cosine)
 {
     int low = 0, high = scene.angles - 1;
@@ -245,9 +243,11 @@ __device__ __forceinline__ void scatter(
     const float r = sqrtf(photon->x * photon->x + photon->y * photon->y) * scene.radial_per_mm;
     const float t = photon->z * scene.depth_per_mm + m.top;
     const unsigned int amount = quanta(absorbed * tally->scale, &photon->dither);
-    if (r < scene.radial_end && t < scene.depth_end) {
-        tally->absorb(scene, radial_bin(scene, r), depth_bin(scene, t), amount);
-    }
+#if COLLECT
+    tally->absorb(scene, radial_bin(scene, r), (int)fminf(t, scene.depth_last), amount);
+#else
+    if (r < scene.radial_end && t < scene.depth_end) tally->absorb(scene, (int)r, (int)t, amount);
+#endif
 #else
     photon->dither = redithered(photon->dither);  // so that the rest is the same with and without the map
 #endif

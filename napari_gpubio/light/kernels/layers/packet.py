@@ -11,7 +11,7 @@ import numpy as np
 from napari_gpubio.core.fastmath import minus_log, turn
 from napari_gpubio.core.jit import helper, kernel, leaf
 from napari_gpubio.core.philox import unit_float
-from napari_gpubio.core.xoshiro import next_bits, stream, uniform
+from napari_gpubio.core.sfc import next_bits, stream, uniform
 from napari_gpubio.light.kernels.physics import (
     GAIN,
     ONE,

@@ -5,6 +5,7 @@ those of the tissue, ordered by their label, so that a label is a slice. A sum o
 sources with all detectors is then one product of matrices, and a row of a Jacobian one product of vectors.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from napari_gpubio.light.model import Domain
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+_ROW_VALUES = 1 << 25  # of rows that are made together
 
 
 class Row(NamedTuple):
@@ -140,27 +142,43 @@ class FluenceStore:
         self._chosen = None if chosen is None else self.xp.asarray(chosen)
         self._factors = self.xp.asarray(by_voxel if chosen is None else by_voxel[chosen])
 
-    def row(self, source: int, detector: int, scale: float, threshold: float) -> Row:
-        """Largest products of the fluence of a source and a detector, in the chosen columns.
+    def rows(self, source: int, detectors: Array, scales: Floats, threshold: float) -> Iterator[Row]:
+        """Largest products of the fluence of a source and of some detectors, in the chosen columns.
 
         Parameters
         ----------
-        source, detector
+        source, detectors
             Optodes.
-        scale
-            What all products are multiplied by.
+        scales
+            What the products with each detector are multiplied by.
         threshold
-            Smallest value that is kept, as a share of the largest.
+            Smallest value that is kept, as a share of the largest of its row.
         """
-        first, second = self.means()[source], self.means()[detector]
-        if self._chosen is not None:
-            first, second = first[self._chosen], second[self._chosen]
-        products = (first * (self._factors * np.float32(scale))) * second
-        columns = self.xp.flatnonzero((products >= products.max() * np.float32(threshold)) & (products > 0))
-        values = products[columns]
-        both = self.host(self.xp.stack([values.sum(dtype=np.float64), products.sum(dtype=np.float64)]))
-        kept = float(both[0] / both[1]) if both[1] > 0 else 1.0
-        return Row(self.host(columns.astype(np.int32)), self.host(values), kept)
+        first = self._of_chosen(np.array([source]))[0] * self._factors
+        at_once = max(1, _ROW_VALUES // max(1, len(first)))
+        for begin in range(0, len(detectors), at_once):
+            some = slice(begin, begin + at_once)
+            products = self._of_chosen(detectors[some]) * first
+            products *= self.xp.asarray(scales[some, None].astype(np.float32))
+            yield from self._largest(products, threshold)
+
+    def _of_chosen(self, optodes: Array) -> Any:
+        """Means of optodes in the chosen columns, shape (optodes, columns)."""
+        rows = self.xp.asarray(optodes)
+        return self.means()[rows] if self._chosen is None else self.means()[rows[:, None], self._chosen]
+
+    def _largest(self, products: Any, threshold: float) -> Iterator[Row]:
+        xp = self.xp
+        is_kept = (products >= products.max(axis=1, keepdims=True) * np.float32(threshold)) & (products > 0)
+        places = xp.flatnonzero(is_kept)
+        values, columns = products.ravel()[places], (places % products.shape[1]).astype(np.int32)
+        counts, sums = is_kept.sum(axis=1, dtype=np.int64), products.sum(axis=1, dtype=np.float64)
+        products *= is_kept
+        of_kept = products.sum(axis=1, dtype=np.float64)
+        counts, sums, of_kept, columns, values = map(self.host, (counts, sums, of_kept, columns, values))
+        ends = counts.cumsum()
+        for begin, end, kept, whole in zip((0, *ends[:-1]), ends, of_kept, sums, strict=True):
+            yield Row(columns[begin:end], values[begin:end], float(kept / whole) if whole > 0 else 1.0)
 
     def means(self) -> Any:
         """Mean over the groups, shape (optodes, V)."""

@@ -66,7 +66,7 @@ __device__ __forceinline__ void along_fibers(const Scene& scene, int place, Vect
 // What a scattered photon's direction is turned around, and by which cosine: its own, or by product a column of L.
 // `cosine` is what its phase function makes of `chance`.
 __device__ __forceinline__ Vector turning_point(
-    const Scene& scene, int place, Vector u, float* cosine, float chance, Xoshiro* random)
+    const Scene& scene, int place, Vector u, float* cosine, float chance, Sfc* random)
 {
     if (ANISOTROPY != BY_PRODUCT || place == 0) return u;
     const float second = random->uniform(), third = random->uniform();
@@ -79,7 +79,7 @@ __device__ __forceinline__ Vector turning_point(
 // That is the one, but for the mixture: there it is with the chance mu(before) over both terms of the rate, and else drawn
 // again until it is accepted with a chance in proportion to mu(after).
 __device__ __forceinline__ Vector beside_fibers(
-    const Scene& scene, int place, Vector before, Vector after, Medium* m, Xoshiro* random)
+    const Scene& scene, int place, Vector before, Vector after, Medium* m, Sfc* random)
 {
     if (place == 0) return after;
     const Tensor t = tensor_at(scene, place);

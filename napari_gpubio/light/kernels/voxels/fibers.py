@@ -12,7 +12,7 @@ import numpy as np
 
 from napari_gpubio.core.fastmath import turn
 from napari_gpubio.core.jit import leaf, pruned_leaf
-from napari_gpubio.core.xoshiro import next_bits, uniform
+from napari_gpubio.core.sfc import next_bits, uniform
 from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO, scattering_cosine, turned
 from napari_gpubio.light.kernels.voxels.start import unit
 from napari_gpubio.light.kernels.voxels.tensor_table import BY_MIXTURE, BY_PRODUCT

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.jit import kernel, run_blocks
-from napari_gpubio.core.xoshiro import stream, uniform
+from napari_gpubio.core.sfc import stream, uniform
 from napari_gpubio.light.batches import Words
 from napari_gpubio.light.kernels.voxels.fold import writable
 from napari_gpubio.light.kernels.voxels.photon import Floats

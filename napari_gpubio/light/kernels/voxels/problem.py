@@ -36,7 +36,8 @@ NEVER = np.float32(1e30)
 
 _PHOTONS_AT_FULL_SCALE = 1 << 31
 SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
-_COPIED_BYTES, _MOST_COPIES = 400 << 20, 8  # for all copies of them
+_COPIED_BYTES, _FEWEST_COPIES, _MOST_COPIES = 400 << 20, 4, 32  # for all copies of them; where the memory is enough
+_NEAR_BYTES = 8 << 20  # for all copies of a batch, so that they stay in the second-level cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,7 +359,8 @@ class VoxelProblem(BatchedProblem):
 
     def copies(self, slots: int) -> int:
         """Tallies of each of so many batches that a GPU traces together: blocks of threads share them out."""
-        return max(1, min(_MOST_COPIES, _COPIED_BYTES // (8 * self.tally_size * slots)))
+        near = max(_FEWEST_COPIES, min(_MOST_COPIES, _NEAR_BYTES // (8 * self.tally_size)))
+        return max(1, min(near, _COPIED_BYTES // (8 * self.tally_size * slots)))
 
     @property
     def grid_bytes(self) -> int:

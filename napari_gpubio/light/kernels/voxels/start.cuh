@@ -40,7 +40,7 @@ __device__ __forceinline__ void in_pattern(const Scene& scene, float* u0, float*
 
 // A point of a cell of a volume, from its center, mm; two numbers of 24 bits choose the cell.
 __device__ __forceinline__ void in_volume(
-    const Scene& scene, const Drawn& drawn, float* x, float* y, float* z, Xoshiro* random)
+    const Scene& scene, const Drawn& drawn, float* x, float* y, float* z, Sfc* random)
 {
     const float* const source = scene.source;
     const float a = (float)(random->next() >> 8), b = (float)(random->next() >> 8);
@@ -94,7 +94,7 @@ __device__ __forceinline__ float fringes(const float* source, int shape, float u
 
 // A point of a ring or sector, an array, fringes or a beam that narrows, mm; that of another shape stays.
 __device__ __forceinline__ void rare_place(
-    const float* source, int shape, const Drawn& drawn, float* x, float* y, Xoshiro* random)
+    const float* source, int shape, const Drawn& drawn, float* x, float* y, Sfc* random)
 {
     float u0 = drawn.u0, u1 = drawn.u1, u2 = drawn.u2, cp = drawn.cp, sp = drawn.sp;
     if (shape == DISK) {
@@ -173,7 +173,7 @@ __device__ __forceinline__ Vector rare_direction(
 }
 
 // Where a photon starts (grid mm) and in which direction. The source's numbers: see `source_numbers` in problem.py.
-__device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vector* at, Vector* along)
+__device__ __forceinline__ void begin(const Scene& scene, Sfc* random, Vector* at, Vector* along)
 {
     const float* const source = scene.source;
     const int shape = SOURCE_KIND % EMISSION_STEP, emission = SOURCE_KIND / EMISSION_STEP;
@@ -231,7 +231,7 @@ __device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vecto
 }
 
 // As `begin`, at one of several sources, which the first random number draws.
-__device__ __forceinline__ void begin_somewhere(const Scene& scene, Xoshiro* random, Vector* at, Vector* along)
+__device__ __forceinline__ void begin_somewhere(const Scene& scene, Sfc* random, Vector* at, Vector* along)
 {
 #if SEVERAL
     Scene origin = scene;
@@ -249,7 +249,7 @@ __device__ __forceinline__ void begin_somewhere(const Scene& scene, Xoshiro* ran
 }
 
 // Pixel of a pattern that a photon starts from, as `begin` draws it; the random numbers are a copy.
-__device__ __forceinline__ int pixel_of(const Scene& scene, Xoshiro random)
+__device__ __forceinline__ int pixel_of(const Scene& scene, Sfc random)
 {
     random.uniform();
     random.uniform();

@@ -31,7 +31,7 @@ struct Tallies {
 // A photon under way.
 struct Flight {
     unsigned long long item;
-    Xoshiro random;
+    Sfc random;
     Packet photon;
     Medium m;
     Vector ahead, slow;  // mm to the face ahead along each axis, and path per mm on the way to it

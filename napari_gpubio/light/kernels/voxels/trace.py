@@ -9,7 +9,7 @@ from napari_gpubio.core.fastmath import mean_decay, minus_log, turn
 from napari_gpubio.core.intrinsics import atomic_add
 from napari_gpubio.core.jit import helper, kernel, leaf, pruned
 from napari_gpubio.core.philox import unit_float
-from napari_gpubio.core.xoshiro import next_bits, stream, uniform
+from napari_gpubio.core.sfc import next_bits, stream, uniform
 from napari_gpubio.light.batches import Words
 from napari_gpubio.light.kernels.physics import (
     GAIN,

@@ -1,7 +1,8 @@
-"""xoshiro128++ (Blackman & Vigna, ACM TOMS 47, 2021), begun by Philox: many random numbers in a row of one work item.
+"""sfc32 (C. Doty-Humphrey, PractRand, 2013), begun by Philox: many random numbers in a row of one work item.
 
-The counterpart of ``xoshiro.cuh``. Philox makes the state of each item, so the numbers depend on (seed, item) and on
-how many were drawn before, and on nothing else; drawing one costs a quarter of Philox's price.
+The counterpart of ``sfc.cuh``. Philox makes the state of each item, so the numbers depend on (seed, item) and on how
+many were drawn before, and on nothing else; drawing one costs a sixth of Philox's price. The counter in the state makes
+every cycle at least 2^32 long; on average one is 2^127.
 
 A state is a tuple of four uint32. Functions take and return it, since Numba's functions cannot keep one.
 """
@@ -25,17 +26,10 @@ def stream(seed: np.uint64, item: np.uint64) -> State:
 @leaf
 def next_bits(state: State) -> tuple[np.uint32, State]:
     """Return 32 random bits and the state after them."""
-    a, b, c, d = state
-    total = _U(a + d)
-    bits = _U(_U(_U(total << _U(7)) | _U(total >> _U(25))) + a)
-    shifted = _U(b << _U(9))
-    c = _U(c ^ a)
-    d = _U(d ^ b)
-    b = _U(b ^ c)
-    a = _U(a ^ d)
-    c = _U(c ^ shifted)
-    d = _U(_U(d << _U(11)) | _U(d >> _U(21)))
-    return bits, (a, b, c, d)
+    a, b, c, counter = state
+    bits = _U(_U(a + b) + counter)
+    turned = _U(_U(c << _U(21)) | _U(c >> _U(11)))
+    return bits, (_U(b ^ _U(b >> _U(9))), _U(c + _U(c << _U(3))), _U(turned + bits), _U(counter + _U(1)))
 
 
 @leaf
