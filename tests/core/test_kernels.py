@@ -263,8 +263,8 @@ def test_layers_are_compiled_as_the_engine_does(fake_gpu, monkeypatch):
     fake_gpu()
     monkeypatch.setattr(layered_gpu, "kernel", noted)
     medium = LayeredMedium(layers=(Layer(mua_per_mm=0.5, mus_per_mm=1.0),))
-    for absorption in (True, False):
-        problem = LayeredProblem(medium, LayeredSettings(photons=100, absorption=absorption))
+    for settings in ({"absorption": False}, {"edge": "drop"}, {"edge": "collect"}):
+        problem = LayeredProblem(medium, LayeredSettings(photons=100, **settings))
         for cache in (True, False):
             for history in (True, False):
                 variant = layered_gpu.Variant(cache=cache, history=history, shape=(2, 2))

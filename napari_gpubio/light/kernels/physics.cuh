@@ -57,7 +57,7 @@ __device__ __forceinline__ float scattering_cosine(float g, float u)
 }
 
 // A third random number of 18 bits from those that `unit_float` leaves of two; it depends on neither float.
-__device__ __forceinline__ unsigned int azimuth_bits(unsigned int one, unsigned int other)
+__device__ __forceinline__ unsigned int left_over_bits(unsigned int one, unsigned int other)
 {
     return (other << 23) + (one << 14);
 }

@@ -58,7 +58,7 @@ def scattering_cosine(g, u):
 
 
 @leaf
-def azimuth_bits(one, other):
+def left_over_bits(one, other):
     """A third random number of 18 bits from those that `unit_float` leaves of two; it depends on neither float."""
     return _U(_U(other << _U(23)) + _U(one << _U(14)))
 

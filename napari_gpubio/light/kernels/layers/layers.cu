@@ -253,7 +253,7 @@ __device__ __forceinline__ void scatter(
 #endif
     const unsigned int one = photon->random.next(), other = photon->random.next();
     float cp, sp;
-    turn(azimuth_bits(one, other), &cp, &sp);
+    turn(left_over_bits(one, other), &cp, &sp);
     photon->u = turned(photon->u, scattering_cosine(m.g, unit_float(one)), cp, sp);
     photon->s = minus_log(unit_float(other));
 }

@@ -17,8 +17,8 @@ from napari_gpubio.light.kernels.physics import (
     ONE,
     SURVIVAL,
     ZERO,
-    azimuth_bits,
     fresnel,
+    left_over_bits,
     quanta,
     redithered,
     scattering_cosine,
@@ -105,7 +105,7 @@ def trace(item, scene, tally):
                 dither = redithered(dither)
             one, state = next_bits(state)
             other, state = next_bits(state)
-            cp, sp = turn(azimuth_bits(one, other))
+            cp, sp = turn(left_over_bits(one, other))
             ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, unit_float(one)), cp, sp)
             s = minus_log(unit_float(other))
             continue

@@ -62,8 +62,8 @@ class GpuStore(FluenceStore):
             cupy.cuda.get_current_stream().synchronize()
 
     def host(self, array: Any) -> Array:
-        """An array of the device as NumPy."""
-        return array if isinstance(array, np.ndarray) else to_host(array).copy()
+        """An array of the device as NumPy; not page-locked, of which rows of a model would take much."""
+        return array if isinstance(array, np.ndarray) else to_host(array, np.empty(array.shape, array.dtype))
 
     def _cells(self) -> Any:
         import cupy

@@ -69,9 +69,9 @@ __device__ __forceinline__ Vector turning_point(
     const Scene& scene, int place, Vector u, float* cosine, float chance, Sfc* random)
 {
     if (ANISOTROPY != BY_PRODUCT || place == 0) return u;
-    const float second = random->uniform(), third = random->uniform();
-    *cosine = squared_cosine(chance, second, third);
-    return column_of(tensor_at(scene, place), random->uniform());
+    const unsigned int second = random->next(), third = random->next();
+    *cosine = squared_cosine(chance, unit_float(second), unit_float(third));
+    return column_of(tensor_at(scene, place), unit_float(left_over_bits(second, third)));
 }
 
 // Direction of a scattered photon, with its mu_s and mean free path in the medium, where `after` was drawn.

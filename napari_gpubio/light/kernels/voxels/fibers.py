@@ -12,8 +12,9 @@ import numpy as np
 
 from napari_gpubio.core.fastmath import turn
 from napari_gpubio.core.jit import leaf, pruned_leaf
+from napari_gpubio.core.philox import unit_float
 from napari_gpubio.core.sfc import next_bits, uniform
-from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO, scattering_cosine, turned
+from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO, left_over_bits, scattering_cosine, turned
 from napari_gpubio.light.kernels.voxels.start import unit
 from napari_gpubio.light.kernels.voxels.tensor_table import BY_MIXTURE, BY_PRODUCT
 
@@ -81,11 +82,10 @@ def turning_point(fibers, place, direction, cosine, chance, state):
     """
     ux, uy, uz = direction
     if fibers is not None and place > 0 and fibers.model == BY_PRODUCT:
-        second, state = uniform(state)
-        third, state = uniform(state)
-        cosine = squared_cosine(chance, second, third)
-        chance, state = uniform(state)
-        ux, uy, uz = column_of(fibers.numbers, place, chance)
+        second, state = next_bits(state)
+        third, state = next_bits(state)
+        cosine = squared_cosine(chance, unit_float(second), unit_float(third))
+        ux, uy, uz = column_of(fibers.numbers, place, unit_float(left_over_bits(second, third)))
     return ux, uy, uz, cosine, state
 
 

@@ -16,8 +16,8 @@ from napari_gpubio.light.kernels.physics import (
     ONE,
     SURVIVAL,
     ZERO,
-    azimuth_bits,
     fresnel,
+    left_over_bits,
     quanta,
     rounded,
     scattering_cosine,
@@ -348,7 +348,7 @@ def trace_photons(start, stop, first, scene, tallies):
                 one, state = next_bits(state)
                 other, state = next_bits(state)
                 chance = unit_float(one)
-                cp, sp = turn(azimuth_bits(one, other))
+                cp, sp = turn(left_over_bits(one, other))
                 vx, vy, vz, cosine, state = turning_point(
                     fibers, place, (ux, uy, uz), deflection(scene.phase, g, chance), chance, state
                 )

@@ -148,7 +148,7 @@ __device__ __forceinline__ void scatter(const Scene& scene, Flight* f)
     const float chance = unit_float(one);
     float ct = deflection(scene, f->m.g, chance);
     float cp, sp;
-    turn(azimuth_bits(one, other), &cp, &sp);
+    turn(left_over_bits(one, other), &cp, &sp);
 #if ANISOTROPY
     const Vector around = turning_point(scene, f->place, before, &ct, chance, &f->random);
     const Vector after = turned(around, ct, cp, sp);
