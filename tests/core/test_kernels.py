@@ -143,8 +143,8 @@ SPILLS = {
     **{f"tally_voxels LABEL=unsigned {label}": 24 for label in ("char", "short")},  # so that three blocks share one
     f"trace_vanaart {' '.join(RAYS[1])}": 16,  # 12 on sm_90, 4 on sm_120
     **{f"trace_photons {' '.join(defines)}": 32 for defines in VOXELS},
-    # Few photons are traced again, and they wait for what they note: 92 on sm_120, 52 at most elsewhere.
-    **{f"trace_photons {' '.join(defines)}": 92 for defines in REPLAYS},
+    # Few photons are traced again, and they wait for what they note: 96 on sm_120, 52 at most elsewhere.
+    **{f"trace_photons {' '.join(defines)}": 96 for defines in REPLAYS},
     **{f"trace_simply {' '.join(defines)}": 24 for defines in LAYERS},  # 20 without the map on sm_80 and sm_90
     # Around the frames' edges and in builds with a dark frame; 36 at most.
     **{
