@@ -388,7 +388,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
             // Scatter, until the threads of the warp that have something else to do have waited long enough.
             Ahead ahead = ahead_of(photon, m);
             bool scatters = goes_on(scene, photon, m, ahead);
-            const int busy = threads_with(alive || left > 0), turn = (1 + TURNS) * busy, most = MOST_TURNS * busy;
+            const int busy = threads_with(alive || left > 0), if_all_miss = (1 + TURNS) * busy, most = MOST_TURNS * busy;
             int missed = 0;
             do {
                 if (scatters) {
@@ -397,7 +397,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
                 }
                 scatters = goes_on(scene, photon, m, ahead);
                 // one turn that all miss counts as much as MOST_TURNS / PATIENCE that none does
-                missed += turn;
+                missed += if_all_miss;
                 missed -= TURNS * threads_with(scatters);
             } while (missed < most);
             if (alive && !scatters) alive = leave(scene, tally, &photon, &m);
