@@ -181,7 +181,7 @@ def _simulate_layers() -> None:
 
 
 WARMUPS = (
-    WarmUp(name="light in voxels", run=_simulate_little, functions=85),
+    WarmUp(name="light in voxels", run=_simulate_little, functions=86),
     WarmUp(name="light in layers", run=_simulate_layers, functions=5),
     WarmUp(name="volumes of more than 254 labels", run=lambda: _simulate_little((8, 8, 8), 300), functions=18),
 )
