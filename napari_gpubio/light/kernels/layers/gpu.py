@@ -121,11 +121,10 @@ class Run:
 
         with self._busy, cupy.cuda.Device(self.device.indices[0]):
             self._finish()
-            chosen = list(self._done.batches)
-            copies = np.empty((len(chosen), self._problem.tally_size), np.uint64)  # that a result may keep
-            to_host(self._tallies[chosen], copies)
-            done = self._done.batches.values()
-            batches = {b: BatchTally(list(p.done), own) for b, p, own in zip(chosen, done, copies, strict=True)}
+            batches = {}
+            for batch, part in self._done.batches.items():
+                numbers = np.empty(self._problem.tally_size, np.uint64)  # not page-locked, since a result keeps it
+                batches[batch] = BatchTally(list(part.done), to_host(self._tallies[batch], numbers))
         return LayerTally(batch_size=self._done.batch_size, key=self._done.key, batches=batches)
 
     def close(self) -> None:
