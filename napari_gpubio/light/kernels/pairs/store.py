@@ -15,7 +15,7 @@ from napari_gpubio.light.model import Domain
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-_ROW_VALUES = 1 << 25  # of rows that are made together
+_ROW_VALUES, _ROW_BYTES = 1 << 24, 20  # of rows that are made together; of each value, with places and products
 
 
 class Row(NamedTuple):
@@ -80,8 +80,8 @@ class FluenceStore:
 
     @staticmethod
     def bytes_of(voxels: int, optodes: int, groups: int) -> int:
-        """Memory that a store takes, with the means."""
-        return 4 * voxels * optodes * (groups + 1)
+        """Memory that a store takes, with the means, and rows while they are made."""
+        return 4 * voxels * optodes * (groups + 1) + _ROW_BYTES * max(voxels, min(_ROW_VALUES, voxels * optodes))
 
     def put(self, optode: int, group: int, tally: Any, fluence_of_quantum: float) -> None:
         """Keep what a group of photons of an optode has tallied: weight times path, flat, in quanta."""
