@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.forward import Surface, forward_model, write_adot, write_model, write_npz
+from napari_gpubio.light.forward import io as forward_io
 from tests.light.forward.samples import FEW, SHAPE, block, probe
 
 h5py = pytest.importorskip("h5py", reason="h5py is absent: python -m pip install h5py")
@@ -96,7 +97,9 @@ def test_voxels_are_gathered_at_the_nearest_vertex_of_their_kind(model, tmp_path
         write_adot(path, model, surface=Surface(positions[:2], np.array([True, True])))
 
 
-def test_numpy_and_scipy_read_the_archive(model, tmp_path):
+@pytest.mark.parametrize("compressed_bytes", [0, 1 << 30])
+def test_numpy_and_scipy_read_the_archive(model, tmp_path, monkeypatch, compressed_bytes):
+    monkeypatch.setattr(forward_io, "_COMPRESSED_BYTES", compressed_bytes)
     path = tmp_path / "model.npz"
     write_npz(path, model)
     with np.load(path, allow_pickle=False) as found:

@@ -164,6 +164,33 @@ def test_the_shape_of_the_cache_follows_the_light(fake_gpu, monkeypatch):
     assert max(narrow * deep, wide * flat) <= 64
 
 
+@pytest.mark.parametrize(
+    ("mua", "bin_mm", "cells", "pays"),
+    [
+        (1.0, 0.1, 600, True),  # steps of a bin
+        (1.0, 1.0, 600, False),  # of a tenth, which the history gathers
+        (1.0, 0.1, 2, False),  # most deposits are elsewhere
+        (0.0, 0.1, 600, False),  # there are none
+    ],
+)
+def test_a_cache_is_taken_where_it_pays(fake_gpu, monkeypatch, mua, bin_mm, cells, pays):
+    fake_gpu()
+    monkeypatch.setattr(gpu, "PILOT_PHOTONS", 400)
+    bins = {"dr_mm": bin_mm, "dz_mm": bin_mm, "radial_bins": 60, "depth_bins": 60}
+    problem = LayeredProblem(medium((1.4, mua, 9.0, 0.0, 3.0)), settings(500, **bins))
+    run = gpu.Run(problem, device=GPU, variant=Variant(cache_bytes=8 * cells))
+    run.advance(0, 500)
+    assert (run.shape is not None) == pays
+
+
+def test_a_cache_leaves_room_for_as_many_blocks(fake_gpu, monkeypatch):
+    fake_gpu()
+    run = gpu.Run(LayeredProblem(MEDIA["one layer"], settings(500)), device=GPU)
+    assert run._cache_bytes() == 48 << 10
+    monkeypatch.setattr(gpu, "shared_memory_of_processor", lambda device: 64 << 10)
+    assert run._cache_bytes() == 14 << 10
+
+
 # -- a real GPU -------------------------------------------------------------------------------------------------------
 
 
