@@ -10,7 +10,7 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.kernels.pairs import store as pairs_store
 from napari_gpubio.light.kernels.pairs.gpu import GroupRun
-from napari_gpubio.light.kernels.pairs.store import FluenceStore, TissueVoxels
+from napari_gpubio.light.kernels.pairs.store import FluenceStore, Rows, TissueVoxels
 from napari_gpubio.light.kernels.voxels import gpu
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
@@ -81,16 +81,20 @@ def test_rows_have_the_largest_products(store, monkeypatch, some, at_once):
     factors = np.array([1.0, 0.5, 2.0])
     store.choose(chosen, factors)
     detectors, scales = np.array([3, 1, 4]), np.array([10.0, 2.0, 7.0])
-    rows = list(store.rows(0, detectors, scales, 0.3))
-    assert len(rows) == 3
+    rows = Rows(0, detectors, scales, 0.3)
+    lengths = store.row_lengths(rows)
+    columns, values = np.empty(lengths.sum(), np.int32), np.empty(lengths.sum(), np.float32)
+    kept = store.write_rows(rows, columns, values)
+    assert len(lengths) == len(kept) == 3
     means = volumes(store).mean(axis=1).reshape(OPTODES, -1)[:, store.voxels.flat]
     by_voxel = np.concatenate([np.full(p.stop - p.start, f) for p, f in zip(store.voxels.slices, factors, strict=True)])
-    for row, detector, scale in zip(rows, detectors, scales, strict=True):
+    ends = lengths.cumsum()
+    for begin, end, share, detector, scale in zip((0, *ends), ends, kept, detectors, scales, strict=False):
         products = (means[0] * means[detector] * by_voxel * scale)[slice(None) if chosen is None else chosen]
         expected = np.flatnonzero(products >= 0.3 * products.max())
-        np.testing.assert_array_equal(row.columns, expected)
-        np.testing.assert_allclose(row.values, products[expected], rtol=1e-5)
-        assert row.kept == pytest.approx(products[expected].sum() / products.sum(), rel=1e-5)
+        np.testing.assert_array_equal(columns[begin:end], expected)
+        np.testing.assert_allclose(values[begin:end], products[expected], rtol=1e-5)
+        assert share == pytest.approx(products[expected].sum() / products.sum(), rel=1e-5)
 
 
 def test_means_follow_new_fluence(store):

@@ -5,9 +5,9 @@ What a detector detects of a source, N, comes from the shells around both; see
 both optodes: with P the sum of products of a label, each ratio P / N is found again without one group after another.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,14 +17,13 @@ from napari_gpubio.light.forward.model import Pair
 from napari_gpubio.light.forward.result import WavelengthModel
 from napari_gpubio.light.jacobians.model import error_of_groups
 from napari_gpubio.light.jacobians.reciprocity import Shell, widest_between
-from napari_gpubio.light.kernels.pairs.store import FluenceStore, Row
+from napari_gpubio.light.kernels.pairs.store import FluenceStore, Rows
 from napari_gpubio.light.model import Domain
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 CLOSEST = 1.25  # separation over the radius of the narrowest shell
 MOST_ERROR = 0.5  # of N, beyond which no light is said to have reached a detector
-_NO_ROW = Row(np.zeros(0, np.int32), np.zeros(0, np.float32), 0.0)
 
 
 class Detected(NamedTuple):
@@ -83,13 +82,8 @@ class Products:
         return any(one and self.apart_mm(pair) < CLOSEST * one[0].outer_mm for one in shells)
 
 
-def wavelength_model(
-    products: Products, store: FluenceStore, wavelength_nm: float, tick: Callable[[], object] = lambda: None
-) -> WavelengthModel:
-    """Make all rows of a wavelength; ``tick`` is called after each of them.
-
-    Pairs with an optode that is not done get no row, and NaN.
-    """
+def wavelength_model(products: Products, store: FluenceStore, wavelength_nm: float) -> WavelengthModel:
+    """Make all rows of a wavelength; pairs with an optode that is not done get no row, and NaN."""
     p, groups, labels = products, store.values.shape[1], len(store.voxels.slices)
     done = np.array([all(end in store.done for end in p.ends(pair)) for pair in p.pairs], np.bool_)
     chosen = [pair for pair, is_done in zip(p.pairs, done, strict=True) if is_done]
@@ -109,9 +103,7 @@ def wavelength_model(
         dark = done & ~reached
         paths[dark], errors[dark], deviations[dark] = 0.0, np.inf, 0.0
     store.choose(p.chosen, 1.0 / p.squares)
-    rows = list(_rows(p, store, whole, reached, tick))
-    kept = np.array([row.kept for row in rows])
-    starts, columns, values = _joined(rows)
+    starts, columns, values, kept = _rows(p, store, whole, reached)
     return WavelengthModel(
         wavelength_nm=wavelength_nm,
         row_starts=starts,
@@ -127,16 +119,6 @@ def wavelength_model(
         reached=reached,
         done=done,
     )
-
-
-def _joined(rows: list[Row]) -> tuple[Array, Array, Array]:
-    """Starts, columns and values of rows one after another; the rows are let go meanwhile, since they may be much."""
-    starts = np.cumsum([0, *(len(row.columns) for row in rows)], dtype=np.int64)
-    columns, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
-    for number, (start, stop) in enumerate(pairwise(starts)):
-        columns[start:stop], values[start:stop], _ = rows[number]
-        rows[number] = _NO_ROW
-    return starts, columns, values
 
 
 def detected_by_pairs(products: Products, store: FluenceStore, pairs: Sequence[Pair]) -> Detected:
@@ -202,15 +184,31 @@ def _error(without_source: Floats, without_detector: Floats, whole: Floats) -> F
 
 
 def _rows(
-    products: Products, store: FluenceStore, detected: Floats, reached: Array, tick: Callable[[], object]
-) -> Iterator[Row]:
-    """The rows of all pairs, mean path lengths in voxels, mm; those of a source are made together."""
+    products: Products, store: FluenceStore, detected: Floats, reached: Array
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32], Floats]:
+    """Rows of all pairs, mean path lengths in voxels, mm: starts, columns, values, and kept shares of their sums.
+
+    They may take most of the memory, so they are made twice: first to know their lengths, then where they stay.
+    """
+    lengths, kept = np.zeros(len(products.pairs), np.int64), np.zeros(len(products.pairs))
+    by_source = list(_rows_by_source(products, detected, reached))
+    for numbers, rows in by_source:
+        lengths[numbers] = store.row_lengths(rows)
+    starts = np.concatenate([[0], lengths.cumsum()])
+    columns, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+    for numbers, rows in by_source:
+        own = slice(starts[numbers[0]], starts[numbers[-1] + 1])  # rows in between are empty
+        kept[numbers] = store.write_rows(rows, columns[own], values[own])
+    return starts, columns, values, kept
+
+
+def _rows_by_source(
+    products: Products, detected: Floats, reached: Array
+) -> Iterator[tuple[npt.NDArray[np.int64], Rows]]:
+    """Numbers of the pairs that light has reached, those of a source together, and their rows."""
     ends = np.array([products.ends(pair) for pair in products.pairs])
     for source, numbers in groupby(range(len(ends)), key=lambda number: int(ends[number, 0])):
         own = np.fromiter(numbers, np.int64)
-        bright = own[reached[own]]
-        scales = products.domain.voxel_volume_mm3 / detected[bright]
-        made = store.rows(source, ends[bright, 1], scales, products.threshold)
-        for is_reached in reached[own]:
-            yield next(made) if is_reached else _NO_ROW
-            tick()
+        if (own := own[reached[own]]).size:
+            scales = products.domain.voxel_volume_mm3 / detected[own]
+            yield own, Rows(source, ends[own, 1], scales, products.threshold)

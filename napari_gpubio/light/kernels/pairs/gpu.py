@@ -61,9 +61,9 @@ class GpuStore(FluenceStore):
             self._means = None
             cupy.cuda.get_current_stream().synchronize()
 
-    def host(self, array: Any) -> Array:
-        """An array of the device as NumPy; not page-locked, of which rows of a model would take much."""
-        return array if isinstance(array, np.ndarray) else to_host(array, np.empty(array.shape, array.dtype))
+    def host(self, array: Any, out: Array | None = None) -> Array:
+        """As the base class."""
+        return array if isinstance(array, np.ndarray) else to_host(array, out)
 
     def _cells(self) -> Any:
         import cupy

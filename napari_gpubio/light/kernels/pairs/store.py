@@ -18,12 +18,23 @@ Floats = npt.NDArray[np.float64]
 _ROW_VALUES, _ROW_BYTES = 1 << 24, 20  # of rows that are made together; of each value, with places and products
 
 
-class Row(NamedTuple):
-    """The largest values of a row: which of the chosen voxels, what they are, and their share of the row's sum."""
+class Rows(NamedTuple):
+    """Which rows of a Jacobian: the products of a source with some detectors, as indices of optodes, and what is kept.
 
-    columns: npt.NDArray[np.int32]
-    values: npt.NDArray[np.float32]
-    kept: float
+    Parameters
+    ----------
+    source, detectors
+        Optodes.
+    scales
+        What the products with each detector are multiplied by.
+    threshold
+        Smallest value that is kept, as a share of the largest of its row.
+    """
+
+    source: int
+    detectors: Array
+    scales: Floats
+    threshold: float
 
 
 class TissueVoxels:
@@ -142,43 +153,54 @@ class FluenceStore:
         self._chosen = None if chosen is None else self.xp.asarray(chosen)
         self._factors = self.xp.asarray(by_voxel if chosen is None else by_voxel[chosen])
 
-    def rows(self, source: int, detectors: Array, scales: Floats, threshold: float) -> Iterator[Row]:
-        """Largest products of the fluence of a source and of some detectors, in the chosen columns.
+    def row_lengths(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """How many values of each row are kept."""
+        counts = [self.host(is_kept.sum(axis=1, dtype=np.int64)) for _, is_kept in self._products(rows)]
+        return np.concatenate(counts)
+
+    def write_rows(self, rows: Rows, columns: Array, values: Array) -> Floats:
+        """Write the values that are kept, row after row, and their columns.
 
         Parameters
         ----------
-        source, detectors
-            Optodes.
-        scales
-            What the products with each detector are multiplied by.
-        threshold
-            Smallest value that is kept, as a share of the largest of its row.
+        rows
+            Which.
+        columns, values
+            Where to, shape (sum of the rows' lengths,), int32 and float32.
+
+        Returns
+        -------
+        array
+            Share of each row's sum that is kept.
         """
-        first = self._of_chosen(np.array([source]))[0] * self._factors
-        at_once = max(1, _ROW_VALUES // max(1, len(first)))
-        for begin in range(0, len(detectors), at_once):
-            some = slice(begin, begin + at_once)
-            products = self._of_chosen(detectors[some]) * first
-            products *= self.xp.asarray(scales[some, None].astype(np.float32))
-            yield from self._largest(products, threshold)
+        xp, begin, shares = self.xp, 0, []
+        for products, is_kept in self._products(rows):
+            places = xp.flatnonzero(is_kept)
+            end = begin + len(places)
+            self.host((places % products.shape[1]).astype(np.int32), columns[begin:end])
+            self.host(products.ravel()[places], values[begin:end])
+            begin = end
+            sums = products.sum(axis=1, dtype=np.float64)
+            products *= is_kept
+            of_kept = products.sum(axis=1, dtype=np.float64)
+            shares.append(self.host(xp.where(sums > 0, of_kept / xp.where(sums > 0, sums, 1.0), 1.0)))
+        return np.concatenate(shares)
 
     def _of_chosen(self, optodes: Array) -> Any:
         """Means of optodes in the chosen columns, shape (optodes, columns)."""
         rows = self.xp.asarray(optodes)
         return self.means()[rows] if self._chosen is None else self.means()[rows[:, None], self._chosen]
 
-    def _largest(self, products: Any, threshold: float) -> Iterator[Row]:
-        xp = self.xp
-        is_kept = (products >= products.max(axis=1, keepdims=True) * np.float32(threshold)) & (products > 0)
-        places = xp.flatnonzero(is_kept)
-        values, columns = products.ravel()[places], (places % products.shape[1]).astype(np.int32)
-        counts, sums = is_kept.sum(axis=1, dtype=np.int64), products.sum(axis=1, dtype=np.float64)
-        products *= is_kept
-        of_kept = products.sum(axis=1, dtype=np.float64)
-        counts, sums, of_kept, columns, values = map(self.host, (counts, sums, of_kept, columns, values))
-        ends = counts.cumsum()
-        for begin, end, kept, whole in zip((0, *ends[:-1]), ends, of_kept, sums, strict=True):
-            yield Row(columns[begin:end], values[begin:end], float(kept / whole) if whole > 0 else 1.0)
+    def _products(self, rows: Rows) -> Iterator[tuple[Any, Any]]:
+        """Products in the chosen columns, shape (some of the rows, columns), and which of them are kept."""
+        first = self._of_chosen(np.array([rows.source]))[0] * self._factors
+        at_once = max(1, _ROW_VALUES // max(1, len(first)))
+        for begin in range(0, len(rows.detectors), at_once):
+            some = slice(begin, begin + at_once)
+            products = self._of_chosen(rows.detectors[some]) * first
+            products *= self.xp.asarray(rows.scales[some, None].astype(np.float32))
+            smallest = products.max(axis=1, keepdims=True) * np.float32(rows.threshold)
+            yield products, (products >= smallest) & (products > 0)
 
     def means(self) -> Any:
         """Mean over the groups, shape (optodes, V)."""
@@ -189,9 +211,12 @@ class FluenceStore:
                 mean[...] = groups.mean(axis=0)
         return self._means
 
-    def host(self, array: Any) -> Array:
-        """An array of the device as NumPy."""
-        return np.asarray(array)
+    def host(self, array: Any, out: Array | None = None) -> Array:
+        """An array of the device as NumPy, in ``out`` where it is given."""
+        if out is None:
+            return np.asarray(array)
+        out[...] = array
+        return out
 
     def close(self) -> None:
         """Let the device arrays go."""

@@ -66,12 +66,12 @@ __device__ __forceinline__ void along_fibers(const Scene& scene, int place, Vect
 // What a scattered photon's direction is turned around, and by which cosine: its own, or by product a column of L.
 // `cosine` is what its phase function makes of `chance`.
 __device__ __forceinline__ Vector turning_point(
-    const Scene& scene, int place, Vector u, float* cosine, float chance, Sfc* random)
+    const Tensor& t, int place, Vector u, float* cosine, float chance, Sfc* random)
 {
     if (ANISOTROPY != BY_PRODUCT || place == 0) return u;
     const unsigned int second = random->next(), third = random->next();
     *cosine = squared_cosine(chance, unit_float(second), unit_float(third));
-    return column_of(tensor_at(scene, place), unit_float(left_over_bits(second, third)));
+    return column_of(t, unit_float(left_over_bits(second, third)));
 }
 
 // Direction of a scattered photon, with its mu_s and mean free path in the medium, where `after` was drawn.
@@ -79,10 +79,9 @@ __device__ __forceinline__ Vector turning_point(
 // That is the one, but for the mixture: there it is with the chance mu(before) over both terms of the rate, and else drawn
 // again until it is accepted with a chance in proportion to mu(after).
 __device__ __forceinline__ Vector beside_fibers(
-    const Scene& scene, int place, Vector before, Vector after, Medium* m, Sfc* random)
+    const Tensor& t, int place, Vector before, Vector after, Medium* m, Sfc* random)
 {
     if (place == 0) return after;
-    const Tensor t = tensor_at(scene, place);
     float along = projected(t, after);
 #if ANISOTROPY == 3
     if (random->uniform() * (m->mus + m->mus) >= projected(t, before)) {

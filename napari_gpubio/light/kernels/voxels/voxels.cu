@@ -144,15 +144,18 @@ __device__ __forceinline__ void go_on(Flight* f, float length)
 __device__ __forceinline__ void scatter(const Scene& scene, Flight* f)
 {
     const Vector before = f->photon.u;
+#if ANISOTROPY
+    const Tensor t = tensor_at(scene, f->place);  // early: what follows does not wait for it
+#endif
     const unsigned int one = f->random.next(), other = f->random.next();
     const float chance = unit_float(one);
     float ct = deflection(scene, f->m.g, chance);
     float cp, sp;
     turn(left_over_bits(one, other), &cp, &sp);
 #if ANISOTROPY
-    const Vector around = turning_point(scene, f->place, before, &ct, chance, &f->random);
+    const Vector around = turning_point(t, f->place, before, &ct, chance, &f->random);
     const Vector after = turned(around, ct, cp, sp);
-    f->photon.u = beside_fibers(scene, f->place, before, after, &f->m, &f->random);
+    f->photon.u = beside_fibers(t, f->place, before, after, &f->m, &f->random);
 #else
     f->photon.u = turned(before, ct, cp, sp);
 #endif
