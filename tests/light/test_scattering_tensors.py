@@ -8,6 +8,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.tensor_components import components, matrices
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
+from napari_gpubio.light.kernels.voxels.tensor_table import cholesky_columns
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.scattering_tensors import extreme_eigenvalues
 from napari_gpubio.light.settings import LightSettings
@@ -141,3 +142,10 @@ def test_everything_about_tensors_is_in_the_key_of_a_run():
 def test_memory_counts_tensors():
     sizes = [VoxelProblem(d, Source(), LightSettings()).resident_bytes() for d in (domain(), domain(FULL))]
     assert sizes[1] - sizes[0] == 4 * 5 * 6 * 7 + 61 * 32
+
+
+def test_columns_are_those_of_cholesky():
+    factors = np.random.default_rng(2).normal(size=(50, 3, 3))
+    products = factors @ factors.swapaxes(1, 2) + 0.01 * np.eye(3)
+    expected = np.linalg.cholesky(products).swapaxes(1, 2)[:, *np.triu_indices(3)]
+    np.testing.assert_allclose(cholesky_columns(components(products)).T, expected, rtol=1e-10)

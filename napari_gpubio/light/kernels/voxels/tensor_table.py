@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.space import rotation_of
-from napari_gpubio.core.tensor_components import matrices, rotate_tensors
+from napari_gpubio.core.tensor_components import rotate_tensors
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.scattering_tensors import PRODUCT, extreme_eigenvalues
 
@@ -51,14 +51,27 @@ def tensor_table(domain: Domain) -> TensorTable | None:
         return None
     turned = rotate_tensors(world[voxels].astype(np.float64), rotation_of(domain.affine).T)
     numbers = np.zeros((len(voxels) + 1, TENSOR_NUMBERS), np.float32)
-    columns = np.linalg.cholesky(matrices(turned)).swapaxes(1, 2)[:, *np.triu_indices(3)]
-    numbers[1:, :6] = columns
+    columns = cholesky_columns(turned)
+    numbers[1:, :6] = columns.T
     if is_reduced:
-        squares = np.add.reduceat(columns**2, (0, 3, 5), axis=1).cumsum(axis=1)
-        numbers[1:, 6:] = squares[:, :2] / squares[:, 2:]
+        squares = np.add.reduceat(columns**2, (0, 3, 5)).cumsum(axis=0)
+        numbers[1:, 6:] = (squares[:2] / squares[2]).T
     else:
         numbers[1:, 6] = extreme_eigenvalues(turned)[1] * (1 + 1e-6)
         numbers[1:, 7] = turned[:, :3].mean(axis=1)
     places = np.zeros(domain.labels.size, np.int32)
     places[voxels] = np.arange(1, len(voxels) + 1)
     return TensorTable(np.pad(places.reshape(domain.shape), 1).ravel(), numbers)
+
+
+def cholesky_columns(tensors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Columns of L in M = L L^T from the diagonal down, shape (6, N), of tensors (N, 6) that are positive definite.
+
+    Written out: NumPy's factors one matrix after another, which takes as long as the photons of a short run.
+    """
+    xx, yy, zz, xy, xz, yz = np.ascontiguousarray(tensors.T)
+    first = np.sqrt(xx)
+    below, lowest = xy / first, xz / first
+    second = np.sqrt(yy - below**2)
+    beside = (yz - below * lowest) / second
+    return np.stack([first, below, lowest, second, beside, np.sqrt(zz - lowest**2 - beside**2)])
