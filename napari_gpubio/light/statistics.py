@@ -11,6 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector, detector_names
 from napari_gpubio.light.model import Domain
+from napari_gpubio.light.pooling import pooled_variance
 from napari_gpubio.light.result import UNITS, Estimate, LightResult
 from napari_gpubio.light.source import Source
 
@@ -191,35 +192,21 @@ def pooled_error(result: LightResult) -> npt.NDArray[np.float32]:
 
     The error that a result has comes from a voxel's own photons alone. It is right on average; but a dark voxel that
     has not seen the rare photons which carry most of its light has too small a value and, with it, too small an error.
-    Here a voxel worth fewer than 100 photons has half of its variance from the ones around it: their variance over
-    their fluence, which changes slowly, times the mean fluence of the nearest. Where light falls by more than half from
-    voxel to voxel, that is rather too much. It takes some passes over the volume, so it is made on request.
+    Here a voxel worth fewer than 100 photons has half of its variance from the ones around it, see
+    `napari_gpubio.light.pooling`. It takes some passes over the volume, so it is made on request.
 
     Parameters
     ----------
     result
         What a simulation gave.
     """
-    from scipy.ndimage import uniform_filter
-
-    value, variance = result.fluence.astype(np.float64), np.square(result.fluence_error.astype(np.float64))
-    if np.isnan(variance).any():
+    if np.isnan(result.fluence_error).any():
         return result.fluence_error
-    inside = result.domain.labels > 0
-    around, brought = (uniform_filter(part, _AROUND, mode="nearest") for part in (variance, value))
-    nearest, share_of_tissue = (
-        uniform_filter(part, _NEAREST, mode="nearest") for part in (value, inside.astype(np.float64))
-    )
-    shared = np.divide(
-        around * nearest, brought * share_of_tissue, out=np.zeros_like(value), where=inside & (brought > 0)
-    )
-    worth = np.divide(value**2, variance, out=np.full(value.shape, np.inf), where=variance > 0)
-    share = 0.5 * np.minimum(1.0, _FEW / np.maximum(worth, _FEW))
-    return np.sqrt(np.maximum(variance + share * (shared - variance), 0.0)).astype(np.float32)
+    value, error = result.fluence.astype(np.float64), result.fluence_error.astype(np.float64)
+    return np.sqrt(pooled_variance(value, np.square(error), _AROUND, result.domain.labels > 0)).astype(np.float32)
 
 
-_AROUND, _NEAREST = 5, 3  # voxels along each axis
-_FEW = 100.0  # photons of equal weight
+_AROUND = (5, 5, 5)  # voxels whose errors help
 
 
 class LabelFluence(NamedTuple):

@@ -20,6 +20,7 @@ from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.pooling import pooled_variance
 from napari_gpubio.light.result import Estimate
 
 
@@ -224,19 +225,12 @@ def _deposit_share(problem: LayeredProblem) -> Floats:
 
 
 _NEAR = (5, 9)  # bins along r, and along z or the angle, that help with a bin's error
-_MEAN_OF = 3  # bins in each direction
-_FEW = 100.0  # photons of equal weight that would know as much; a relative error of 10 %
 
 
 def _pooled(found: Estimates, unit: Floats) -> Estimates:
-    """Return estimates in bins with errors that do not depend on a bin's own photons alone.
+    """Return estimates in bins with errors that neighbors help to know, see `napari_gpubio.light.pooling`.
 
-    Most of the light of a dark bin is in rare heavy photons. A bin that has not seen them has too small a value and too
-    small an error: the spread of its batches knows nothing of what is missing. Its neighbors have seen some. The
-    variance of a weight over its mean, which is about the weight that one photon brings, changes slowly from bin to
-    bin; so a bin worth few photons has only half of its variance from its own, and half is that ratio of the bins
-    around it times the mean weight of the nearest. One worth many keeps the more of its own. Outermost bins keep all of
-    it, since they may hold what lies beyond the grid.
+    Outermost bins keep their own, since they may hold what lies beyond the grid.
 
     Parameters
     ----------
@@ -246,20 +240,11 @@ def _pooled(found: Estimates, unit: Floats) -> Estimates:
         What a value is multiplied with to be the weight in its bin; of absorbed weight, that before it was absorbed. A
         finite beam has spread every photon over many bins, which know enough by themselves.
     """
-    from scipy.ndimage import uniform_filter
-
     inner = (slice(None, -1),) * found.value.ndim
     if np.isnan(found.error).any() or not found.value[inner].size:
         return found
-    weight, variance = (found.value * unit)[inner], np.square(found.error * unit)[inner]
-    near = _NEAR[: weight.ndim]
-    around, brought = (uniform_filter(part, near, mode="nearest") for part in (variance, weight))
-    per_weight = np.divide(around, brought, out=np.zeros(weight.shape), where=brought > 0)
-    shared = per_weight * uniform_filter(weight, _MEAN_OF, mode="nearest")
-    worth = np.divide(weight**2, variance, out=np.full(weight.shape, np.inf), where=variance > 0)
-    share = 0.5 * np.minimum(1.0, _FEW / np.maximum(worth, _FEW))
     error = found.error * unit
-    error[inner] = np.sqrt(variance + share * (np.maximum(shared, 0.0) - variance))
+    error[inner] = np.sqrt(pooled_variance((found.value * unit)[inner], np.square(error[inner]), _NEAR[: error.ndim]))
     return Estimates(found.value, error / unit)
 
 

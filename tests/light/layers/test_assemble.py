@@ -120,19 +120,21 @@ def helped(weight, error, inner=None):
     """Errors of weights in bins, up to half of whose variance is of the bins around; the outermost stay."""
     expected, (rows, columns) = error.copy(), (weight.shape[0] - 1, inner or weight.shape[1] - 1)
 
-    def around(values, i, j, reach):
-        near = [
+    def near(values, i, j, reach):
+        numbers = [
             values[min(max(i + a, 0), rows - 1), min(max(j + b, 0), columns - 1)]
             for a in range(-reach[0], reach[0] + 1)
             for b in range(-reach[1], reach[1] + 1)
         ]
-        return np.mean(near)
+        return np.array(numbers)
+
+    curved = np.outer([-0.1, 0.4, 0.4, 0.4, -0.1], [-0.1, 0.4, 0.4, 0.4, -0.1]).ravel()
 
     for i in range(rows):
         for j in range(columns):
-            of_weight = around(error**2, i, j, (2, 4)) / around(weight, i, j, (2, 4))
+            of_weight = near(error**2, i, j, (2, 4)).mean() / near(weight, i, j, (2, 4)).mean()
             share = 0.5 * min(1.0, 100.0 * (error[i, j] / weight[i, j]) ** 2)
-            shared = of_weight * around(weight, i, j, (1, 1))
+            shared = of_weight * max(0.0, curved @ near(weight, i, j, (2, 2)))
             expected[i, j] = np.sqrt((1.0 - share) * error[i, j] ** 2 + share * shared)
     return expected
 
