@@ -6,6 +6,7 @@ import functools
 import numpy as np
 
 from napari_gpubio.light.model import Medium
+from napari_gpubio.light.pooling import pooled_variance
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
@@ -67,3 +68,18 @@ def test_an_unknown_error_stays_unknown():
     result = runs()[0]
     unknown = dataclasses.replace(result, fluence_error=np.full(SHAPE, np.nan, np.float32))
     assert np.isnan(pooled_error(unknown)).all()
+
+
+def test_light_that_falls_by_half_from_bin_to_bin_is_not_overstated():
+    """Photons of one weight: their variance is in proportion to the value, and stays what it is."""
+    value = 0.5 ** np.arange(20.0) * np.ones((9, 20))
+    found = pooled_variance(value, 2.0 * value, (5, 9))
+    np.testing.assert_allclose(found[:, 4:-4], 2.0 * value[:, 4:-4], rtol=0.03)
+
+
+def test_a_heavy_photon_two_bins_away_takes_nothing_away():
+    value, variance = np.ones(21), np.ones(21)
+    value[10], variance[10] = 1e3, 1e6
+    found = pooled_variance(value, variance, (9,))
+    assert (found[[8, 12]] > 20.0 * variance[8]).all()
+    assert found[10] < variance[10]

@@ -134,7 +134,8 @@ def helped(weight, error, inner=None):
         for j in range(columns):
             of_weight = near(error**2, i, j, (2, 4)).mean() / near(weight, i, j, (2, 4)).mean()
             share = 0.5 * min(1.0, 100.0 * (error[i, j] / weight[i, j]) ** 2)
-            shared = of_weight * max(0.0, curved @ near(weight, i, j, (2, 2)))
+            plain = near(weight, i, j, (1, 1)).mean()
+            shared = of_weight * max(0.5 * plain, curved @ near(weight, i, j, (2, 2)))
             expected[i, j] = np.sqrt((1.0 - share) * error[i, j] ** 2 + share * shared)
     return expected
 
