@@ -7,6 +7,8 @@ From a diffusion scan to fibers in four calls::
     fibers = tracts.track(field, [(0, -5, 22)])
     fibers.save("callosum.trk")
 
+Where fibers cross, `deconvolve` makes fiber orientation distributions of the scan (`tracts.fods`).
+
 `show` shows them in a napari viewer. `bootstrap` tells how far noise in the scan moves them.
 Files are in `tracts.io`, seed points in `tracts.seeds`, scalar maps, the brain mask and the check of the gradient table
 in `tracts.tensors`, regions in `tracts.regions`, the fibers that pass them in `tracts.dissection`, maps of fibers in
@@ -16,7 +18,22 @@ in `tracts.tensors`, regions in `tracts.regions`, the fibers that pass them in `
 
 from typing import TYPE_CHECKING, Any
 
-from napari_gpubio.tracts import bundles, connectome, dissection, io, maps, phantom, picture, regions, seeds, tensors
+from napari_gpubio.tracts import (
+    bundles,
+    connectome,
+    dissection,
+    fods,
+    io,
+    maps,
+    phantom,
+    picture,
+    regions,
+    seeds,
+    tensors,
+)
+from napari_gpubio.tracts.fods import CsdSettings, FixelField, FodField, PeakSettings, Response, ResponseSettings
+from napari_gpubio.tracts.fods.estimate import estimate_response
+from napari_gpubio.tracts.fods.run import deconvolve, deconvolve_steps, find_peaks, find_peaks_steps
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect, connect_steps, geodesics_between
 from napari_gpubio.tracts.run import track, track_steps, track_to_file
@@ -34,9 +51,15 @@ __all__ = [
     "Bootstrap",
     "BootstrapSettings",
     "ConnectSettings",
+    "CsdSettings",
     "DiffusionScan",
     "Directions",
     "FitSettings",
+    "FixelField",
+    "FodField",
+    "PeakSettings",
+    "Response",
+    "ResponseSettings",
     "Routes",
     "StopReason",
     "TensorField",
@@ -48,9 +71,15 @@ __all__ = [
     "connect",
     "connect_steps",
     "connectome",
+    "deconvolve",
+    "deconvolve_steps",
     "dissection",
+    "estimate_response",
+    "find_peaks",
+    "find_peaks_steps",
     "fit_steps",
     "fit_tensors",
+    "fods",
     "geodesics_between",
     "io",
     "maps",

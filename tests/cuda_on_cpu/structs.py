@@ -16,6 +16,7 @@ _TYPES = {
     "unsigned long long": np.uint64,
     "bool": np.bool_,
     "unsigned char": np.uint8,
+    "unsigned short": np.uint16,
 }
 
 

@@ -1,16 +1,21 @@
-"""The brain mask, on ellipsoids, without a skull, and on a real brain; masks and volumes as files."""
+"""The brain mask: heads of known answer, without a skull, in a scalp, a real brain; masks as files."""
+
+import itertools
 
 import numpy as np
 import pytest
 from scipy import ndimage
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.tracts.io.dwi import read_array, read_mask
+from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
 from napari_gpubio.tracts.tensors.mask import brain_mask, otsu_threshold
+from tests.tracts.head_samples import Head, dice, with_scalp
 from tests.tracts.tensor_samples import AFFINES
 
 SHAPE = (48, 56, 44)
+SIZES = (2.0, 2.0, 2.0)
 
 
 def ellipsoid(*radii):
@@ -32,13 +37,9 @@ def head(noise, seed=0):
     return np.hypot(signal + rng.normal(0, noise, SHAPE), rng.normal(0, noise, SHAPE)) if noise else signal
 
 
-def dice(a, b):
-    return 2 * np.count_nonzero(a & b) / (np.count_nonzero(a) + np.count_nonzero(b))
-
-
 @pytest.mark.parametrize("noise", [0, 20, 80, 150])
 def test_head(noise):
-    mask = brain_mask(head(noise))
+    mask = brain_mask(head(noise), SIZES)
     assert mask.dtype == bool
     assert mask.shape == SHAPE
     assert dice(mask, BRAIN) > 0.97
@@ -50,15 +51,22 @@ def test_head(noise):
 def test_without_skull(dtype):
     """Zeros outside: every voxel of the brain is kept, also where tissue is much darker than fluid."""
     signal = np.where(BRAIN, np.where(ellipsoid(9, 11, 8), 4000, 1500), 0) + BRAIN * head(20) * 0.1
-    assert dice(brain_mask(signal.astype(dtype)), BRAIN) > 0.99
+    assert dice(brain_mask(signal.astype(dtype), SIZES), BRAIN) > 0.99
+
+
+def test_block_from_within_a_brain():
+    """No air and no zeros: nothing tells one tissue from outside."""
+    rng = np.random.default_rng(0)
+    block = np.where(np.indices((7, 8, 6))[0] < 4, 700.0, 1000.0) + rng.normal(0, 30, (7, 8, 6))
+    assert brain_mask(block, SIZES).all()
 
 
 def test_values_that_are_not_finite_and_a_brain_at_the_edge_of_the_volume():
-    assert dice(brain_mask(head(20)[:, :, :22]), BRAIN[:, :, :22]) > 0.97
+    assert dice(brain_mask(head(20)[:, :, :22], SIZES), BRAIN[:, :, :22]) > 0.97
     signal = head(20)
     signal[::7, ::5, ::6] = np.nan
     signal[0, 0, 0] = np.inf
-    assert dice(brain_mask(signal), BRAIN) > 0.97
+    assert dice(brain_mask(signal, SIZES), BRAIN) > 0.97
 
 
 @pytest.mark.parametrize(
@@ -72,7 +80,67 @@ def test_values_that_are_not_finite_and_a_brain_at_the_edge_of_the_volume():
 )
 def test_refused(volume, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        brain_mask(volume)
+        brain_mask(volume, SIZES)
+
+
+@pytest.mark.parametrize("sizes", [2.0, (2, 2), (2, 2, 0), (2, 2, np.nan), (2, -2, 2)])
+def test_refused_voxels(sizes):
+    with pytest.raises(InvalidInput, match="three edges of positive length"):
+        brain_mask(head(0), sizes)
+
+
+# -- scalp ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {},
+        {"sizes": (2.0, 2.0, 4.0)},
+        {"sizes": (2.0, 2.0, 2.0), "noise": 150.0},
+        {"bias": 0.5},
+        {"bias": -1.0},
+        {"eyes": True},
+    ],
+    ids=["plain", "long voxels", "noise", "weak coil", "weaker coil", "eyes"],
+)
+def test_scalp_stays_outside(made):
+    made = Head(**made)
+    mask = brain_mask(made.signal, made.sizes)
+    overlap, scalp = made.judged(mask)
+    assert overlap > 0.97
+    assert scalp < 0.01
+    assert ndimage.label(mask)[1] == 1
+    assert not (ndimage.binary_fill_holes(mask) & ~mask).any()
+
+
+def test_small_heads_have_thin_scalps():
+    """The same head, of an animal: lengths follow the size of the head below that of a grown person's."""
+    made = Head()
+    overlap, scalp = made.judged(brain_mask(made.signal, made.sizes / 8))
+    assert overlap > 0.97
+    assert scalp < 0.01
+
+
+@pytest.mark.parametrize("part", [np.s_[:, :, 20:], np.s_[:, :, :36], np.s_[30:], np.s_[:, :, 26:32]])
+def test_scalp_stays_outside_where_the_volume_cuts_the_head(part):
+    made = Head()
+    made.brain, made.scalp = made.brain[part], made.scalp[part]
+    overlap, scalp = made.judged(brain_mask(made.signal[part], made.sizes))
+    assert overlap > 0.97
+    assert scalp < 0.01
+
+
+def test_mask_does_not_depend_on_the_order_of_the_axes():
+    made = Head(sizes=(2.0, 2.5, 3.0))
+    expected = brain_mask(made.signal, made.sizes)
+    for order in itertools.permutations(range(3)):
+        turned = np.transpose(made.signal, order)[::-1, :, ::-1]
+        found = brain_mask(turned, made.sizes[list(order)])
+        np.testing.assert_array_equal(found, np.transpose(expected, order)[::-1, :, ::-1])
+
+
+# -- thresholds, files, a real brain ----------------------------------------------------------------------------------
 
 
 def test_otsu_parts_two_classes():
@@ -99,13 +167,30 @@ def test_masks_must_lie_on_the_grid(tmp_path):
         read_mask(tmp_path / "m.nii.gz", (2, 3, 4), OBLIQUE)
 
 
-def test_real_brain(shared_data):
+@pytest.fixture
+def real(shared_data):
+    """Mean b0, reference mask and voxel sizes of the real brain, with 20 mm around it."""
     folder = shared_data / "dwi" / "whole_brain_b1000"
-    data, affine = read_array(folder / "dwi.nii.gz")
-    reference = read_mask(folder / "nodif_brain_mask.nii.gz", data.shape, affine)
-    b0 = data[..., 0]
-    assert dice(brain_mask(b0), reference) > 0.95
-    assert dice(brain_mask(b0 * reference), reference) > 0.99
+    scan = read_dwi(folder / "dwi.nii.gz")
+    reference = read_mask(folder / "nodif_brain_mask.nii.gz", scan.shape, scan.affine)
+    return np.pad(scan.b0_mean(), 8), np.pad(reference, 8), voxel_sizes_mm(scan.affine)
+
+
+@pytest.mark.parametrize("bridges", [False, True], ids=["gap", "bridges"])
+@pytest.mark.parametrize("gap_mm", [3.0, 5.0])
+def test_real_brain_with_a_scalp(real, gap_mm, bridges):
+    b0, reference, sizes = real
+    signal, scalp = with_scalp(b0, reference, sizes, gap_mm, bridges=bridges)
+    mask = brain_mask(signal, sizes)
+    assert dice(mask, reference) >= 0.955
+    assert np.count_nonzero(mask & scalp) < 0.005 * np.count_nonzero(mask)
+    assert not (ndimage.binary_fill_holes(mask) & ~mask).any()
+
+
+def test_real_brain(real):
+    b0, reference, sizes = (part[8:-8, 8:-8, 8:-8] if part.ndim == 3 else part for part in real)
+    assert dice(brain_mask(b0, sizes), reference) >= 0.958
+    assert dice(brain_mask(b0 * reference, sizes), reference) > 0.99
     rng = np.random.default_rng(0)
     noisy = np.hypot(b0 + rng.normal(0, 300, b0.shape), rng.normal(0, 300, b0.shape))
-    assert dice(brain_mask(noisy), reference) > 0.94
+    assert dice(brain_mask(noisy, sizes), reference) > 0.94

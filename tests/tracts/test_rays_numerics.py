@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 from napari_gpubio.core.device import CPU, choose_device
 from napari_gpubio.tracts import Directions, StopReason, TensorField, fit_tensors, track
 from napari_gpubio.tracts.checks import BEYOND_VANAART, EXACT, HAMILTONIAN, SEED_SCHEME, SHARP, VANAART, ray_errors
-from napari_gpubio.tracts.io import read_dwi
+from napari_gpubio.tracts.io import read_dwi, read_mask
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.analytic import as_matrices
 from napari_gpubio.tracts.phantom.closed_forms import (
@@ -195,8 +195,12 @@ def test_how_the_array_is_stored_does_not_matter(method, order, flips, device):
 
 @functools.cache
 def brain(folder=None):
-    """The tensors of the phantom, or of a real scan."""
-    return fit_tensors(load_brain_phantom() if folder is None else read_dwi(folder / "dwi.nii.gz"), device="cpu")
+    """The tensors of the phantom, or of a real scan in the mask that came with it."""
+    if folder is None:
+        return fit_tensors(load_brain_phantom(), device="cpu")
+    scan = read_dwi(folder / "dwi.nii.gz")
+    mask = read_mask(folder / "nodif_brain_mask.nii.gz", scan.shape, scan.affine)
+    return fit_tensors(scan, mask, device="cpu")
 
 
 @pytest.fixture(params=["phantom", "real"])

@@ -9,6 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts import DiffusionScan, FitSettings, fit_steps, fit_tensors
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
@@ -149,7 +150,7 @@ def test_masks():
     assert mask.max() == 7
     assert not field.tensors[mask == 0].any()
     scan = load_brain_phantom()
-    found = brain_mask(np.asarray(scan.data[..., 0], np.float32))
+    found = brain_mask(np.asarray(scan.data[..., 0], np.float32), voxel_sizes_mm(scan.affine))
     np.testing.assert_array_equal(fit_tensors(scan, device="cpu").mask, found & (scan.data.max(axis=-1) > 0))
 
 

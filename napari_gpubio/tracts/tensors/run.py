@@ -13,7 +13,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import same_grid
+from napari_gpubio.core.space import same_grid, voxel_sizes_mm
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, fit_problem
@@ -53,7 +53,7 @@ def fit_steps(
     scan
         The diffusion-weighted series.
     mask
-        Where to fit, shape (X, Y, Z); None makes a simple brain mask from the b0 volumes.
+        Where to fit, shape (X, Y, Z); None makes a brain mask from the b0 volumes; see `brain_mask`.
     settings
         Estimator, reweightings, shells; see `FitSettings`.
     device
@@ -69,12 +69,12 @@ def fit_steps(
     settings = settings or FitSettings()
     chosen, clock = choose_device(device), RunClock()
     volumes = select_volumes(scan, settings.shells)
-    inside = _checked_mask(scan, mask)
+    inside = checked_mask(scan, mask)
     signals = scan.data[inside]
     if len(volumes) < signals.shape[1]:  # picking volumes costs a copy
         signals = signals[:, volumes]
     signals = np.ascontiguousarray(signals, np.float32)
-    usable = _usable_rows(signals)
+    usable = usable_rows(signals)
     if not usable.all():
         signals = signals[usable]
         inside[inside] = usable
@@ -106,9 +106,10 @@ def select_volumes(scan: DiffusionScan, shells: tuple[int, ...]) -> npt.NDArray[
     return np.flatnonzero(np.isin(scan.shell_of, shells)) if shells else np.arange(len(scan.bvals))
 
 
-def _checked_mask(scan: DiffusionScan, mask: Array | None) -> npt.NDArray[np.bool_]:
+def checked_mask(scan: DiffusionScan, mask: Array | None) -> npt.NDArray[np.bool_]:
+    """Return a copy of a mask, or a brain mask of the scan; InvalidInput if it is of another shape, or empty."""
     if mask is None:
-        return brain_mask(scan.b0_mean())
+        return brain_mask(scan.b0_mean(), voxel_sizes_mm(scan.affine))
     if mask.shape != scan.shape:
         raise InvalidInput(
             f"the mask has shape {mask.shape} and the scan {scan.shape}; use a mask drawn on this scan's grid"
@@ -118,7 +119,7 @@ def _checked_mask(scan: DiffusionScan, mask: Array | None) -> npt.NDArray[np.boo
     return np.array(mask, bool)
 
 
-def _usable_rows(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+def usable_rows(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
     """Voxels whose signals are all finite, and one of them positive; from shape (M, N) to (M,)."""
     if not signals.size:
         return np.zeros(len(signals), bool)
@@ -156,7 +157,7 @@ def _field(
     scan: DiffusionScan, inside: Array, coefficients: Array, raised: Array, settings: FitSettings, skipped: int
 ) -> TensorField:
     fitted = np.asarray(np.isfinite(coefficients).all(axis=1))
-    mask = _volume(fitted, inside)
+    mask = volume_of(fitted, inside)
     if not fitted.all():
         coefficients = coefficients[fitted]
     tensors = coefficients[:, :6] * _UM2_PER_MS
@@ -176,17 +177,17 @@ def _field(
     if skipped:
         notes.append(f"{_voxels(skipped)} of the mask without a usable signal (zero or not finite) were left out")
     return TensorField(
-        tensors=_volume(tensors, mask),
+        tensors=volume_of(tensors, mask),
         mask=mask,
         affine=scan.affine,
-        repaired=_volume(repaired, mask),
-        s0=_volume(s0, mask),
+        repaired=volume_of(repaired, mask),
+        s0=volume_of(s0, mask),
         path=scan.path,
         notes=tuple(notes),
     )
 
 
-def _volume(values: Array, mask: npt.NDArray[np.bool_]) -> Array:
+def volume_of(values: Array, mask: npt.NDArray[np.bool_]) -> Array:
     """Put one number (or row of numbers) into each voxel of a mask, zero elsewhere."""
     volume = np.zeros((*mask.shape, *values.shape[1:]), values.dtype)
     volume[mask] = values

@@ -1,0 +1,18 @@
+"""Fiber orientation distributions (FODs), responses and fixels; `napari_gpubio.tracts` has the verbs."""
+
+from napari_gpubio.tracts.fods.harmonics import BASES
+from napari_gpubio.tracts.fods.model import FixelField, FodField
+from napari_gpubio.tracts.fods.response import Response, read_response, write_response
+from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings
+
+__all__ = [
+    "BASES",
+    "CsdSettings",
+    "FixelField",
+    "FodField",
+    "PeakSettings",
+    "Response",
+    "ResponseSettings",
+    "read_response",
+    "write_response",
+]

@@ -1,0 +1,262 @@
+"""The response of a single fiber, estimated from the scan itself."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
+from napari_gpubio.tracts.fods.harmonics import harmonics, orders
+from napari_gpubio.tracts.fods.response import Response
+from napari_gpubio.tracts.fods.rows import fill_rows
+from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings
+from napari_gpubio.tracts.kernels.csd.problem import csd_problem
+from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
+from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.tensors.maps import fa_map
+from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps, usable_rows
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+_CANDIDATES = 10  # times the number of voxels: those that are looked at again
+_SHRINK = 3  # voxels taken off the mask, where edges and noise have high FA, too
+_PASSES = 2  # deconvolutions of the FA method
+_ELEVATIONS = 90  # at which the response must not be negative, nor fall on its way to the equator
+_CONSTRAINED = 1e-9  # of the largest amplitude: ridge of the fit
+
+
+def estimate_response(
+    scan: DiffusionScan,
+    mask: Array | None = None,
+    settings: ResponseSettings | None = None,
+    *,
+    shell: int = 0,
+    field: TensorField | None = None,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> Response:
+    """Estimate the response of a single fiber; see `estimate_steps`, whose end this returns."""
+    return drive(estimate_steps(scan, mask, settings, shell=shell, field=field, device=device), progress)
+
+
+def estimate_steps(
+    scan: DiffusionScan,
+    mask: Array | None = None,
+    settings: ResponseSettings | None = None,
+    *,
+    shell: int = 0,
+    field: TensorField | None = None,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Response]:
+    """Estimate the response of a single fiber from the scan, step by step.
+
+    Single-fiber voxels are those whose FODs have one outstanding peak: ``sqrt(a) (1 - b / a)^2`` with the amplitudes a
+    and b of the first and second peak (Tournier et al. 2013). Their signals are turned so that the fiber lies along z,
+    and one zonal series is fitted to all of them, under the condition that the signal is positive and does not fall
+    from the fiber's direction to the plane across it.
+
+    Parameters
+    ----------
+    scan
+        The diffusion-weighted series.
+    mask
+        Voxels of the brain, shape (X, Y, Z); None: those of ``field``.
+    settings
+        Method and number of voxels; see `ResponseSettings`.
+    shell
+        b-value in s/mm^2; 0 for the largest one.
+    field
+        Tensors of the scan; None fits them.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early, which gives the response so far.
+
+    Returns
+    -------
+    Response
+        With one row; ``parameters`` tell the voxels that it is of.
+
+    Raises
+    ------
+    InvalidInput
+        If the shell is missing, there are too few directions or voxels, or a parameter is out of range.
+    """
+    settings, chosen, clock = settings or ResponseSettings(), choose_device(device), RunClock()
+    bval, volumes = shell_volumes(scan, shell)
+    if field is None:
+        field = yield from fit_steps(scan, mask, device=chosen)
+    check_same_grid(field, scan.shape, scan.affine, "the scan")
+    search = _Search(scan, field, field.mask if mask is None else np.asarray(mask, bool), volumes, settings, chosen)
+    if settings.method == "fa":
+        response, rounds = yield from search.from_anisotropy(stop)
+    else:
+        response, rounds = yield from search.from_peaks(stop)
+    parameters = {
+        "software": f"napari-gpubio {__version__}",
+        "response": dataclasses.asdict(settings),
+        "voxels": search.chosen_voxels.tolist(),
+        "rounds": rounds,
+        "device": chosen.describe(),
+        "seconds": round(clock.seconds, 4),
+    }
+    return Response(coefficients=response[np.newaxis], bvals=(bval,), parameters=parameters)
+
+
+def shell_volumes(scan: DiffusionScan, shell: int) -> tuple[int, npt.NDArray[np.intp]]:
+    """b-value of a shell (0: the largest) and the indices of its volumes; InvalidInput if the scan has none."""
+    there = [bval for bval in scan.shells() if bval > 0]
+    if not there:
+        raise InvalidInput("the scan has no diffusion-weighted volume; deconvolution needs a shell of directions")
+    if shell and shell not in there:
+        raise InvalidInput(f"there is no shell b = {shell} s/mm²; this scan has {', '.join(map(str, there))}")
+    bval = shell or there[-1]
+    return bval, np.flatnonzero(scan.shell_of == bval)
+
+
+class _Search:
+    """The voxels of a mask, some of which are chosen again and again."""
+
+    def __init__(
+        self,
+        scan: DiffusionScan,
+        field: TensorField,
+        mask: npt.NDArray[np.bool_],
+        volumes: Array,
+        settings: ResponseSettings,
+        device: Device,
+    ) -> None:
+        self._settings, self._device = settings, device
+        self._directions = scan.directions[volumes]
+        self._lmax = settings.lmax
+        inside = mask & field.mask
+        self._fa = fa_map(field)
+        self._principal = field.eigen.vectors[..., 0, :]
+        signals = np.ascontiguousarray(scan.data[inside][:, volumes], np.float32)
+        usable = usable_rows(signals)
+        inside[inside] = usable
+        self._signals, self._inside = signals[usable], inside
+        self._voxels = np.argwhere(inside)
+        self.chosen_voxels = np.empty((0, 3), np.int64)
+        if len(self._voxels) < settings.voxels:
+            raise InvalidInput(
+                f"the response is to be of {settings.voxels} voxels and the mask has {len(self._voxels)}; "
+                "choose fewer, or a larger mask"
+            )
+
+    def from_anisotropy(self, stop: threading.Event | None) -> Generator[Step, None, tuple[Floats, int]]:
+        """Begin with the voxels of highest FA, and choose among ten times as many by their peaks."""
+        core = self._core()
+        order = core[np.argsort(-self._fa[tuple(self._voxels[core].T)], kind="stable")]
+        candidates, best = order[: _CANDIDATES * self._settings.voxels], order[: self._settings.voxels]
+        response = self._fit(best, self._principal[tuple(self._voxels[best].T)])
+        for number in range(_PASSES):
+            if stop is not None and stop.is_set():
+                return response, number
+            merit, axes = yield from self._peaks(candidates, response, 8, stop)
+            best = np.argsort(-merit, kind="stable")[: self._settings.voxels]
+            response = self._fit(candidates[best], axes[best])
+        return response, _PASSES
+
+    def from_peaks(self, stop: threading.Event | None) -> Generator[Step, None, tuple[Floats, int]]:
+        """Begin with all voxels and a response that is sharp, and choose until the same ones are chosen again."""
+        mean = float(self._signals.mean()) * np.sqrt(4.0 * np.pi)
+        response, before = mean * np.array([1.0, -1.0, 1.0]), np.empty(0, np.int64)
+        candidates, lmax = np.arange(len(self._voxels)), 4
+        for number in range(self._settings.iterations):
+            merit, axes = yield from self._peaks(candidates, response, lmax, stop)
+            order = np.argsort(-merit, kind="stable")
+            best = order[: self._settings.voxels]
+            response, lmax = self._fit(candidates[best], axes[best]), 8
+            chosen = np.sort(candidates[best])
+            if np.array_equal(chosen, before) or (stop is not None and stop.is_set()):
+                return response, number + 1
+            before = chosen
+            candidates = self._around(candidates[order[: _CANDIDATES * self._settings.voxels]])
+        return response, self._settings.iterations
+
+    def _core(self) -> npt.NDArray[np.int64]:
+        """Indices of the voxels away from the edge of the mask, as far as enough of them are left."""
+        from scipy import ndimage
+
+        for shrink in range(_SHRINK, 0, -1):
+            inner = ndimage.binary_erosion(self._inside, iterations=shrink)
+            if np.count_nonzero(inner) >= _CANDIDATES * self._settings.voxels:
+                return np.flatnonzero(inner[self._inside])
+        return np.arange(len(self._voxels))
+
+    def _around(self, which: Array) -> npt.NDArray[np.int64]:
+        """Indices of voxels and their neighbors."""
+        from scipy import ndimage
+
+        marked = np.zeros(self._inside.shape, bool)
+        marked[tuple(self._voxels[which].T)] = True
+        return np.flatnonzero(ndimage.binary_dilation(marked)[self._inside])
+
+    def _peaks(
+        self, which: Array, response: Floats, lmax: int, stop: threading.Event | None
+    ) -> Generator[Step, None, tuple[Floats, Floats]]:
+        """How outstanding the largest peak of each voxel is, and its direction."""
+        message = "looking for single fibers"
+        csd = csd_problem(self._signals[which], self._directions, response, CsdSettings(lmax=lmax))
+        fods, took = np.zeros((len(which), csd.coefficients), np.float32), np.zeros(len(which), np.uint8)
+        yield from fill_rows("csd", csd, self._device, message, stop, out=fods, took=took)
+        problem = PeakProblem(coefficients=np.nan_to_num(fods), settings=PeakSettings(most=2, least_fraction=0.0))
+        peaks, counts = np.zeros((len(which), 2, 4)), np.zeros(len(which), np.uint8)
+        yield from fill_rows("peaks", problem, self._device, message, stop, out=peaks, counts=counts)
+        first = np.where(counts > 0, peaks[:, 0, 3], 0.0)
+        second = np.where(counts > 1, peaks[:, 1, 3], 0.0)
+        merit = np.sqrt(first) * (1.0 - second / np.maximum(first, 1e-30)) ** 2
+        return merit, peaks[:, 0, :3]
+
+    def _fit(self, which: Array, axes: Floats) -> Floats:
+        """Coefficients of one response of some voxels, whose fibers have given directions."""
+        self.chosen_voxels = self._voxels[which]
+        return fit_zonal(self._signals[which], self._directions, axes, self._lmax)
+
+
+def fit_zonal(signals: Array, directions: Array, axes: Array, lmax: int) -> Floats:
+    """Fit one zonal series to signals around the fiber of each voxel.
+
+    Parameters
+    ----------
+    signals
+        Shape (M, V).
+    directions
+        Gradient directions, shape (V, 3).
+    axes
+        Fiber directions, shape (M, 3).
+    lmax
+        Largest order.
+
+    Returns
+    -------
+    ndarray
+        ``r_0, r_2, ..., r_lmax``, for which the signal is positive and rises from the fiber to the plane across it.
+    """
+    cosines = np.clip(axes @ directions.T, -1.0, 1.0).ravel()
+    values = signals.astype(np.float64).ravel()
+    design, scale = _zonal(cosines, lmax), float(np.abs(values).max())
+    steps = _zonal(np.cos(np.linspace(0.0, np.pi / 2, _ELEVATIONS)), lmax)
+    constraints = np.concatenate([steps[:1], np.diff(steps, axis=0)])
+    problem = constrained_problem((values / scale)[np.newaxis], design, constraints, ridge=_CONSTRAINED)
+    out, took = np.zeros((1, design.shape[1])), np.zeros(1, np.uint16)
+    for _ in fill_rows("multitissue", problem, CPU, "fitting the response", out=out, took=took):
+        pass
+    return np.asarray(out[0] * scale)
+
+
+def _zonal(cosines: Array, lmax: int) -> Floats:
+    """Harmonics of m = 0 at some elevations, shape (K, L)."""
+    sines = np.sqrt(1.0 - cosines**2)
+    places = np.flatnonzero(orders(lmax)[:, 1] == 0)
+    return harmonics(np.stack([sines, np.zeros_like(sines), cosines], axis=1), lmax)[:, places]

@@ -1,0 +1,119 @@
+"""Responses: the signal of one kind of tissue, as zonal harmonics for each shell; text files in MRtrix's format."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.reading import reads_file
+
+TISSUES = ("wm", "gm", "csf")
+_SHELLS = "shells:"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Response:
+    """The signal of a tissue.
+
+    Parameters
+    ----------
+    coefficients
+        Zonal coefficients ``r_0, r_2, ...`` of every shell, smallest b-value first, shape (B, L); of white matter those
+        of fibers along z, of the others ``r_0`` alone.
+    bvals
+        b-value of each row in s/mm^2; empty if it is not known.
+    path
+        The file it came from, or None.
+    parameters
+        How it was made; only what JSON can hold.
+
+    Raises
+    ------
+    InvalidInput
+        If the coefficients are no finite table, or there are other b-values than rows.
+    """
+
+    coefficients: npt.NDArray[np.float64]
+    bvals: tuple[int, ...] = ()
+    path: Path | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        table = np.atleast_2d(np.asarray(self.coefficients, np.float64))
+        if table.ndim != 2 or not table.size or not np.isfinite(table).all():
+            raise InvalidInput(
+                f"a response has finite coefficients for each shell, shape (B, L); these have shape {table.shape}"
+            )
+        if self.bvals and len(self.bvals) != len(table):
+            raise InvalidInput(f"the response has {len(table)} rows and {len(self.bvals)} b-values; give one for each")
+        object.__setattr__(self, "coefficients", table)
+
+    @property
+    def lmax(self) -> int:
+        """Largest order."""
+        return 2 * (self.coefficients.shape[1] - 1)
+
+    def of_shell(self, bval: int, shells: list[int]) -> npt.NDArray[np.float64]:
+        """Coefficients for one shell of a scan, shape (L,).
+
+        Parameters
+        ----------
+        bval
+            b-value of the shell.
+        shells
+            Those of the scan, in order. Where the response does not know its b-values, it has a row for each of them,
+            or one for the largest.
+
+        Raises
+        ------
+        InvalidInput
+            If the response has none for it.
+        """
+        bvals = list(self.bvals) or (shells if len(self.coefficients) == len(shells) else shells[-1:])
+        if len(bvals) != len(self.coefficients) or bval not in bvals:
+            known = ", ".join(map(str, self.bvals)) or f"{len(self.coefficients)} shells"
+            raise InvalidInput(
+                f"the response is for {known} and the scan has the shells {', '.join(map(str, shells))} s/mm²; "
+                f"b = {bval} is missing: use the response of this scan"
+            )
+        return np.asarray(self.coefficients[bvals.index(bval)])
+
+
+@reads_file
+def read_response(path: str | Path) -> Response:
+    """Read a response from a text file: a row of zonal coefficients for every shell, ``#`` before comments.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing or has words that are no numbers, or rows of different lengths.
+    """
+    path = existing_file(path)
+    rows, bvals = list[list[float]](), tuple[int, ...]()
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        text, _, comment = line.partition("#")
+        if comment.strip().lower().startswith(_SHELLS):
+            bvals = tuple(round(float(word)) for word in comment.strip()[len(_SHELLS) :].replace(",", " ").split())
+        try:
+            rows += [[float(word) for word in text.replace(",", " ").split()]] if text.strip() else []
+        except ValueError:
+            raise InvalidInput(
+                f"{path.name} has the line {line[:60]!r}; a response has numbers only, a row for each shell"
+            ) from None
+    if not rows or len({len(row) for row in rows}) > 1:
+        lengths = sorted({len(row) for row in rows})
+        raise InvalidInput(f"{path.name} has {len(rows)} rows of {lengths} numbers; all rows need the same number")
+    return Response(coefficients=np.array(rows), bvals=bvals if len(bvals) == len(rows) else (), path=path)
+
+
+def write_response(path: str | Path, response: Response) -> None:
+    """Write a response as a text file that MRtrix reads."""
+    lines = [f"# Shells: {','.join(map(str, response.bvals))}"] if response.bvals else []
+    lines += [" ".join(f"{value:.10g}" for value in row) for row in response.coefficients]
+    with atomic_write(Path(path)) as part:
+        part.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,63 @@
+"""Drive the backends whose items are voxels, and whose results are rows of arrays that several devices share."""
+
+import threading
+from collections.abc import Generator
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from napari_gpubio.core.chunks import advance_in_chunks, within_memory
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.steps import Step
+
+_FIRST_CHUNK = 8192
+
+
+def fill_rows(
+    kernels: str,
+    problem: Any,
+    device: Device,
+    message: str,
+    stop: threading.Event | None = None,
+    **rows: Any,
+) -> Generator[Step, None, int]:
+    """Do every voxel of a problem, chunk by chunk.
+
+    Parameters
+    ----------
+    kernels
+        Folder of the backends in `napari_gpubio.tracts.kernels`, whose ``Run`` takes the problem, the device and the
+        arrays.
+    problem
+        What is done.
+    device
+        Where.
+    message
+        The work, as the user knows it.
+    stop
+        Set it to stop early.
+    **rows
+        Arrays with a row for each voxel, which are filled. The first one tells their number.
+
+    Returns
+    -------
+    Number of voxels that were done, from the first on.
+    """
+    total, done = len(next(iter(rows.values()))), 0
+    runs = _make_runs(kernels, problem, device, message, rows)
+    try:
+        for done in advance_in_chunks(runs, total, stop=stop, first_chunk=_FIRST_CHUNK):
+            yield Step(done, total, message)
+    finally:
+        for run in runs:
+            run.close()
+    return done
+
+
+def _make_runs(kernels: str, problem: Any, device: Device, message: str, rows: dict[str, Any]) -> list[Any]:
+    backend = import_module(f"napari_gpubio.tracts.kernels.{kernels}.{'gpu' if device.is_gpu else 'cpu'}")
+    if not device.is_gpu:
+        return [backend.Run(problem, device=CPU, **rows)]
+    each = [Device("cuda", (i,)) for i in device.indices]
+    needed = 64 << 20  # tables that voxels share; their own rows come and go in chunks
+    return [within_memory(partial(backend.Run, problem, device=one, **rows), one, needed, message) for one in each]

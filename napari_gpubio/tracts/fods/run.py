@@ -1,0 +1,269 @@
+"""FODs from a diffusion scan by constrained spherical deconvolution, and their peaks, on any device."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
+from napari_gpubio.tracts.fods.estimate import estimate_steps, shell_volumes
+from napari_gpubio.tracts.fods.harmonics import coefficient_count, convolution_factors, half_sphere, harmonics, orders
+from napari_gpubio.tracts.fods.model import FixelField, FodField
+from napari_gpubio.tracts.fods.response import TISSUES, Response
+from napari_gpubio.tracts.fods.rows import fill_rows
+from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings
+from napari_gpubio.tracts.kernels.csd.problem import check_directions, csd_problem
+from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
+from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
+from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.tensors.run import checked_mask, usable_rows, volume_of
+
+Array = npt.NDArray[Any]
+_DECONVOLVING, _SEARCHING = "deconvolving", "searching for peaks"
+
+
+def deconvolve(
+    scan: DiffusionScan,
+    responses: Response | Sequence[Response] | None = None,
+    mask: Array | None = None,
+    settings: CsdSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> FodField:
+    """Deconvolve FODs from a scan; see `deconvolve_steps`, whose end this returns."""
+    return drive(deconvolve_steps(scan, responses, mask, settings, device=device), progress)
+
+
+def deconvolve_steps(
+    scan: DiffusionScan,
+    responses: Response | Sequence[Response] | None = None,
+    mask: Array | None = None,
+    settings: CsdSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, FodField]:
+    """Deconvolve FODs from a scan, step by step.
+
+    Parameters
+    ----------
+    scan
+        The diffusion-weighted series.
+    responses
+        Of a single fiber, for one shell (Tournier et al. 2007); or of white matter, gray matter and fluid, in this
+        order, or of white matter and fluid, for all shells (Jeurissen et al. 2014); None estimates that of a single
+        fiber from the scan.
+    mask
+        Where to deconvolve, shape (X, Y, Z); None makes a brain mask from the b0 volumes.
+    settings
+        Order and weights; see `CsdSettings`.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early; voxels that were not reached are then left out of the mask.
+
+    Returns
+    -------
+    FodField
+        With several responses also ``tissues``, the densities of the other tissues.
+
+    Raises
+    ------
+    InvalidInput
+        If the mask does not fit, there are too few directions for the order or too few shells for the tissues, or a
+        response is of another scan.
+    """
+    settings, chosen, clock = settings or CsdSettings(), choose_device(device), RunClock()
+    inside, notes = checked_mask(scan, mask), list(scan.notes)
+    if responses is None:
+        responses = yield from estimate_steps(scan, inside, shell=settings.shell, device=chosen, stop=stop)
+        notes.append("the response was estimated from the voxels of highest FA")
+    tissues = [responses] if isinstance(responses, Response) else list(responses)
+    several = len(tissues) > 1
+    volumes = np.arange(len(scan.bvals)) if several else shell_volumes(scan, settings.shell)[1]
+    signals = np.ascontiguousarray(scan.data[inside][:, volumes], np.float32)
+    usable = usable_rows(signals)
+    if not usable.all():
+        notes.append(f"{(~usable).sum()} voxels of the mask without a usable signal (zero or not finite) were left out")
+        inside[inside], signals = usable, signals[usable]
+    solve = _several_tissues if several else _one_tissue
+    fods, done = yield from solve(scan, signals, volumes, tissues, settings, chosen, stop)
+    if not several and coefficient_count(settings.lmax) > len(volumes):
+        notes.append(
+            f"{coefficient_count(settings.lmax)} coefficients from {len(volumes)} directions (super-resolution): "
+            "the condition that amplitudes are positive decides about the finest detail"
+        )
+    parameters = {
+        "software": f"napari-gpubio {__version__}",
+        "deconvolution": dataclasses.asdict(settings),
+        "responses": [{"bvals": list(r.bvals), "coefficients": r.coefficients.tolist()} for r in tissues],
+        "device": chosen.describe(),
+        "seconds": round(clock.seconds, 4),
+    }
+    field = _field(scan, inside, fods, coefficient_count(settings.lmax), tissues, notes)
+    return dataclasses.replace(field, parameters=parameters, complete=done == len(signals))
+
+
+Solved = Generator[Step, None, tuple[Array, int]]
+
+
+def _one_tissue(
+    scan: DiffusionScan,
+    signals: Array,
+    volumes: Array,
+    tissues: list[Response],
+    settings: CsdSettings,
+    device: Device,
+    stop: threading.Event | None,
+) -> Solved:
+    """FODs (M, N) of one shell, NaN where there is none, and how many were done."""
+    bval = int(scan.shell_of[volumes[0]])
+    shells = [bval] if len(tissues[0].coefficients) == 1 else scan.shells()
+    response = tissues[0].of_shell(bval, shells)
+    problem = csd_problem(signals, scan.directions[volumes], response, settings)
+    out = np.full((len(signals), problem.coefficients), np.nan, np.float32)
+    took = np.zeros(len(signals), np.uint8)
+    done = yield from fill_rows("csd", problem, device, _DECONVOLVING, stop, out=out, took=took)
+    return out, done
+
+
+def _several_tissues(
+    scan: DiffusionScan,
+    signals: Array,
+    volumes: Array,
+    tissues: list[Response],
+    settings: CsdSettings,
+    device: Device,
+    stop: threading.Event | None,
+) -> Solved:
+    """FODs and densities (M, N + tissues - 1) of all shells, NaN where there are none, and how many were done."""
+    shells = scan.shells()
+    if len(tissues) > min(3, len(shells)):
+        raise InvalidInput(
+            f"{len(tissues)} tissues cannot be told apart by the shells {', '.join(map(str, shells))} s/mm²; "
+            f"give {min(3, len(shells))} responses at most (with two: white matter and fluid)"
+        )
+    check_directions(scan.directions[scan.shell_of == shells[-1]], settings.lmax)
+    forward = _forward(scan, volumes, tissues, settings.lmax)
+    count = coefficient_count(settings.lmax)
+    constraints = np.zeros((settings.constraint_directions + len(tissues) - 1, forward.shape[1]))
+    constraints[: settings.constraint_directions, :count] = harmonics(
+        half_sphere(settings.constraint_directions), settings.lmax
+    )
+    for number in range(len(tissues) - 1):
+        constraints[settings.constraint_directions + number, count + number] = 1.0
+    scale = float(np.abs(forward).max())
+    problem = constrained_problem(signals / scale, forward / scale, constraints)
+    out = np.full((len(signals), forward.shape[1]), np.nan, np.float32)
+    took = np.zeros(len(signals), np.uint16)
+    done = yield from fill_rows("multitissue", problem, device, _DECONVOLVING, stop, out=out, took=took)
+    return out, done
+
+
+def _forward(scan: DiffusionScan, volumes: Array, tissues: list[Response], lmax: int) -> npt.NDArray[np.float64]:
+    """Signals of each coefficient of white matter, and of a unit of each other tissue, shape (V, N + tissues - 1)."""
+    shells, order = scan.shells(), orders(lmax)[:, 0] // 2
+    matrix = np.zeros((len(volumes), len(order) + len(tissues) - 1))
+    for bval in shells:
+        rows = scan.shell_of[volumes] == bval
+        factors = np.zeros(lmax // 2 + 1)
+        known = convolution_factors(tissues[0].of_shell(bval, shells))[: len(factors)]
+        factors[: len(known)] = known
+        directions = scan.directions[volumes[rows]]
+        if bval == 0:
+            directions = np.broadcast_to([0.0, 0.0, 1.0], directions.shape)
+            factors[1:] = 0.0
+        matrix[rows, : len(order)] = harmonics(directions, lmax) * factors[order]
+        for number, tissue in enumerate(tissues[1:]):
+            matrix[rows, len(order) + number] = tissue.of_shell(bval, shells)[0]
+    return matrix
+
+
+def _field(
+    scan: DiffusionScan, inside: Array, rows: Array, count: int, tissues: list[Response], notes: list[str]
+) -> FodField:
+    solved = np.asarray(np.isfinite(rows).all(axis=1))
+    mask = volume_of(solved, inside)
+    rows = rows[solved]
+    others = TISSUES[1:] if len(tissues) == len(TISSUES) else TISSUES[2:]
+    return FodField(
+        coefficients=volume_of(np.ascontiguousarray(rows[:, :count]), mask),
+        mask=mask,
+        affine=scan.affine,
+        tissues={
+            name: volume_of(np.ascontiguousarray(rows[:, count + n]), mask)
+            for n, name in enumerate(others[: len(tissues) - 1])
+        },
+        path=scan.path,
+        notes=tuple(notes),
+    )
+
+
+def find_peaks(
+    fods: FodField,
+    settings: PeakSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> FixelField:
+    """Find the peaks of FODs; see `find_peaks_steps`, whose end this returns."""
+    return drive(find_peaks_steps(fods, settings, device=device), progress)
+
+
+def find_peaks_steps(
+    fods: FodField,
+    settings: PeakSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, FixelField]:
+    """Find the peaks of FODs, step by step.
+
+    Every maximum on a lattice of directions is followed uphill by Newton's method.
+
+    Parameters
+    ----------
+    fods
+        The distributions.
+    settings
+        Which peaks count; see `PeakSettings`.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early; voxels that were not reached have no peaks.
+
+    Returns
+    -------
+    FixelField
+        A fixel for each peak, with its amplitude.
+    """
+    settings, chosen, clock = settings or PeakSettings(), choose_device(device), RunClock()
+    problem = PeakProblem(
+        coefficients=np.ascontiguousarray(fods.coefficients[fods.mask], np.float32), settings=settings
+    )
+    peaks = np.zeros((len(problem.coefficients), settings.most, 4))
+    counts = np.zeros(len(peaks), np.uint8)
+    yield from fill_rows("peaks", problem, chosen, _SEARCHING, stop, out=peaks, counts=counts)
+    there = np.arange(settings.most) < counts[:, np.newaxis]
+    return FixelField(
+        counts=volume_of(counts, fods.mask),
+        directions=peaks[there][:, :3].astype(np.float32),
+        amplitudes=peaks[there][:, 3].astype(np.float32),
+        affine=fods.affine,
+        path=fods.path,
+        notes=fods.notes,
+        parameters={
+            "software": f"napari-gpubio {__version__}",
+            "peaks": dataclasses.asdict(settings),
+            "device": chosen.describe(),
+            "seconds": round(clock.seconds, 4),
+        },
+    )

@@ -1,0 +1,1 @@
+"""Constrained spherical deconvolution of one tissue: the CPU and GPU backends."""

@@ -1,0 +1,1 @@
+"""Maxima of FODs: the CPU and GPU backends."""

@@ -1,0 +1,67 @@
+"""The search for maxima of FODs, the same for both backends."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics, lmax_of
+from napari_gpubio.tracts.fods.settings import PeakSettings
+from napari_gpubio.tracts.kernels.harmonics import paired, recurrence
+
+Array = npt.NDArray[Any]
+NEIGHBORS = 6  # of each direction that is searched, on a lattice where most have six
+_DIRECTIONS = {8: 300, 12: 600, 16: 1000}  # searched, by the largest order: lobes get narrower
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PeakProblem:
+    """FODs, and the directions that their maxima are searched from.
+
+    A direction of a lattice on half a sphere whose amplitude is larger than that of its neighbors leads uphill to a
+    maximum. Those that are too low, or too near a higher one, are left out.
+
+    Parameters
+    ----------
+    coefficients
+        Shape (M, N).
+    settings
+        Which maxima count.
+    """
+
+    coefficients: npt.NDArray[np.float32]
+    settings: PeakSettings
+
+    @property
+    def lmax(self) -> int:
+        """Largest order."""
+        return lmax_of(self.coefficients.shape[1])
+
+    @cached_property
+    def directions(self) -> npt.NDArray[np.float64]:
+        """Directions that are searched, shape (K, 3)."""
+        return half_sphere(next(count for lmax, count in _DIRECTIONS.items() if self.lmax <= lmax))
+
+    @cached_property
+    def neighbors(self) -> npt.NDArray[np.int32]:
+        """Those nearest to each direction, either way along it, shape (K, `NEIGHBORS`)."""
+        cosines = np.abs(self.directions @ self.directions.T)
+        np.fill_diagonal(cosines, -1.0)
+        return np.ascontiguousarray(np.argsort(-cosines, axis=1)[:, :NEIGHBORS], np.int32)
+
+    @cached_property
+    def columns(self) -> npt.NDArray[np.float64]:
+        """Harmonics in the directions in the order of `paired`, shape (P, K)."""
+        return np.ascontiguousarray(paired(harmonics(self.directions, self.lmax)).T)
+
+    @cached_property
+    def table(self) -> npt.NDArray[np.float64]:
+        """Constants of the harmonics."""
+        return recurrence(self.lmax)
+
+    @property
+    def least_cosine(self) -> float:
+        """Of the angle between peaks that are one."""
+        return float(np.cos(np.deg2rad(self.settings.least_angle_deg)))
