@@ -1,5 +1,6 @@
 """Fiber orientation distributions (FODs), responses and fixels; `napari_gpubio.tracts` has the verbs."""
 
+from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_axes, check_fods
 from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.response import Response, read_response, write_response
@@ -7,12 +8,15 @@ from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, Respon
 
 __all__ = [
     "BASES",
+    "AxisCheck",
     "CsdSettings",
     "FixelField",
     "FodField",
     "PeakSettings",
     "Response",
     "ResponseSettings",
+    "check_axes",
+    "check_fods",
     "read_response",
     "write_response",
 ]

@@ -86,15 +86,16 @@ def test_backends_have_the_same_methods_and_kernels_read_what_they_are_given(cpu
     assert struct_in(kernels.source(gpu.SOURCE), struct) == getattr(gpu, layout)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("precision", ["double", "single"])
-def test_a_deconvolution_by_cuda_has_the_bits_of_the_cpu(fake_gpu, precision, order):
-    settings = CsdSettings(precision=precision, constraint_directions=150)
-    expected, expected_took = deconvolved(CPU, settings)
+@pytest.mark.parametrize(
+    ("precision", "lmax", "order"), [("double", 8, loader.NATURAL), ("single", 4, 5), ("double", 10, 5)]
+)
+def test_a_deconvolution_by_cuda_has_the_bits_of_the_cpu(fake_gpu, precision, lmax, order):
+    settings, directions = CsdSettings(precision=precision, lmax=lmax, constraint_directions=150), 40
+    expected, expected_took = deconvolved(CPU, settings, directions)
     assert 2 <= expected_took.max() <= 50
     fake_gpu(count=2)
     with loader.thread_order(order):
-        out, took = deconvolved(Device("cuda", (0, 1)), settings)
+        out, took = deconvolved(Device("cuda", (0, 1)), settings, directions)
     np.testing.assert_array_equal(took, expected_took)
     np.testing.assert_array_equal(out, expected)
 
@@ -127,10 +128,11 @@ def test_peaks_by_cuda_have_the_bits_of_the_cpu(fake_gpu, lmax, order):
 
 @pytest.mark.gpu
 def test_a_real_gpu_gives_the_same_fods_and_peaks():
-    gpu, settings = Device("cuda", (0,)), CsdSettings()
-    (out, took), (expected, expected_took) = (deconvolved(device, settings, voxels=2000) for device in (gpu, CPU))
-    np.testing.assert_array_equal(took, expected_took)
-    np.testing.assert_array_equal(out, expected)
+    gpu = Device("cuda", (0,))
+    for settings in (CsdSettings(), CsdSettings(lmax=12), CsdSettings(precision="single")):
+        fods = [deconvolved(device, settings, 60, voxels=2000) for device in (gpu, CPU)]
+        np.testing.assert_array_equal(fods[0][1], fods[1][1])
+        np.testing.assert_array_equal(fods[0][0], fods[1][0])
     (out, took), (expected, expected_took) = (solved(device, voxels=500) for device in (gpu, CPU))
     np.testing.assert_array_equal(took, expected_took)
     np.testing.assert_array_equal(out, expected)

@@ -1,16 +1,27 @@
-// Constrained spherical deconvolution of one tissue, the counterpart of cpu.py: same order of operations. One warp a
-// voxel; its matrix lies in shared memory, as the packed upper triangle. Compiled strictly.
+// Constrained spherical deconvolution of one tissue, the counterpart of deconvolution.py: every number is made by the
+// same operations in the same order. One block a voxel. Its threads form a grid of DOWN x ACROSS, each of which keeps
+// every DOWNth row and ACROSSth column of the matrix in registers. Compiled strictly.
 #ifndef REAL
 #define REAL double
+#endif
+#ifndef COEFFICIENTS
+#define COEFFICIENTS 45
+#endif
+#ifndef DOWN
+#define DOWN 4
+#define ACROSS 8
 #endif
 #ifndef DYN_SHARED
 #define DYN_SHARED(T, name) extern __shared__ T name[]
 #endif
 typedef REAL real;
 
+constexpr int N = COEFFICIENTS, THREADS = DOWN * ACROSS, WARPS = THREADS / 32;
+constexpr int HIGH = (N + DOWN - 1) / DOWN, WIDE = (N + ACROSS - 1) / ACROSS;  // of a thread's part of the matrix
+constexpr int MOST_WORDS = 32, TOGETHER = 4;  // words of 32 constraint directions; rows of the penalty fetched at once
 constexpr unsigned int ALL = 0xffffffffu;
 
-// The arguments of the kernel; problem.py describes them. ``memory``: reals of shared memory for each warp.
+// The arguments of the kernel; problem.py describes them.
 struct CsdArrays {
     const float* signals;
     const real* forward;
@@ -22,177 +33,209 @@ struct CsdArrays {
     float* out;
     unsigned char* took;
     int directions;
-    int coefficients;
     int rows;
     int low;
     int iterations;
-    int memory;
 };
 
-// The shared memory of a warp, and the thread's place in it.
-struct Warp {
-    int lane, n, entries;
-    real *system, *factor, *right, *fod, *four;
-    unsigned int* negative;
-    int* changed;
-
-    __device__ Warp(const CsdArrays& a, real* memory)
-        : lane(threadIdx.x % 32), n(a.coefficients), entries(a.coefficients * (a.coefficients + 1) / 2)
-    {
-        system = memory + (threadIdx.x / 32) * (size_t)a.memory;
-        factor = system + entries;
-        right = factor + entries;
-        fod = right + n;
-        four = fod + n;
-        negative = (unsigned int*)(four + 4 * n);
-        changed = (int*)(negative + (a.rows + 31) / 32);
-    }
+// What the threads of a voxel share. `factor`: rows of the triangle U, packed; `system`: the matrix, by element and thread.
+struct Shared {
+    real right[N], half[N], fod[N], line[N], penalty[TOGETHER * N];
+    real factor[N * (N + 1) / 2];
+    real system[HIGH * WIDE * THREADS];
+    unsigned int now[MOST_WORDS], before[MOST_WORDS];
+    short changed[32 * MOST_WORDS];
 };
 
-__device__ __forceinline__ void copy(int lane, int count, const real* from, real* to)
+// A thread's part of the matrix: element (a, b) is that of row DOWN a + y and column ACROSS b + x.
+struct Tile {
+    real value[HIGH][WIDE];
+    int y, x;
+
+    __device__ Tile() : y(threadIdx.x / ACROSS), x(threadIdx.x % ACROSS) {}
+};
+
+__device__ __forceinline__ void sync()
 {
-    for (int e = lane; e < count; e += 32) to[e] = from[e];
-    __syncwarp();
+    if constexpr (THREADS == 32)
+        __syncwarp();
+    else
+        __syncthreads();
 }
 
-__device__ __forceinline__ void first_estimate(const Warp& w, const CsdArrays& a, const float* signals)
+__device__ __forceinline__ void first_estimate(const CsdArrays& a, Shared& s, const float* signals)
 {
-    for (int i = w.lane; i < w.n; i += 32) {
+    for (int i = threadIdx.x; i < N; i += THREADS) {
         real sum = 0, low = 0;
-        for (int v = 0; v < a.directions; ++v) sum = fma((real)signals[v], a.forward[v * w.n + i], sum);
+        for (int v = 0; v < a.directions; ++v) sum = fma((real)signals[v], a.forward[v * N + i], sum);
         if (i < a.low)
             for (int v = 0; v < a.directions; ++v) low = fma(a.start[i * a.directions + v], (real)signals[v], low);
-        w.right[i] = sum;
-        w.fod[i] = low;
+        s.right[i] = sum;
+        s.fod[i] = low;
     }
-    __syncwarp();
+    sync();
 }
 
-// Directions k = 32 word + lane whose amplitude is negative, as bits.
-__device__ __forceinline__ unsigned int negative_of(const Warp& w, const CsdArrays& a, int word)
+// List the directions whose amplitude has become negative (k) or has ceased to be (~k).
+__device__ __forceinline__ int list_changed(const CsdArrays& a, Shared& s, bool first, bool* begins_full)
 {
-    const int k = 32 * word + w.lane;
-    real amplitude = 0;
-    if (k < a.rows)
-        for (int i = 0; i < w.n; ++i) amplitude = fma(w.fod[i], a.columns[i * a.rows + k], amplitude);
-    return __ballot_sync(ALL, amplitude < real(0));
-}
-
-// List the directions that have become negative (k) or have ceased to be (~k), and note the new state.
-__device__ __forceinline__ int list_changed(const Warp& w, const CsdArrays& a, bool first, bool* begins_full)
-{
-    const int words = (a.rows + 31) / 32;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, words = (a.rows + 31) / 32;
+    for (int word = warp; word < words; word += WARPS) {
+        const int k = 32 * word + lane;
+        real amplitude = 0;
+        if (k < a.rows)
+            for (int i = 0; i < N; ++i) amplitude = fma(s.fod[i], a.columns[i * a.rows + k], amplitude);
+        const unsigned int votes = __ballot_sync(ALL, amplitude < real(0));
+        if (lane == 0) s.now[word] = votes;
+    }
+    sync();
     if (first) {  // begin with all or none of the directions, whichever is nearer
         int count = 0;
-        for (int word = 0; word < words; ++word) count += __popc(negative_of(w, a, word));
+        for (int word = 0; word < words; ++word) count += __popc(s.now[word]);
         *begins_full = 2 * count > a.rows;
     }
     int count = 0;
     for (int word = 0; word < words; ++word) {
         const int left = a.rows - 32 * word;
         const unsigned int there = left < 32 ? (1u << left) - 1u : ALL;
-        const unsigned int before = first ? (*begins_full ? there : 0u) : w.negative[word];
-        const unsigned int now = negative_of(w, a, word), differs = now ^ before;
-        if (differs >> w.lane & 1u) {
-            const int k = 32 * word + w.lane;
-            w.changed[count + __popc(differs & ((1u << w.lane) - 1u))] = now >> w.lane & 1u ? k : ~k;
+        const unsigned int before = first ? (*begins_full ? there : 0u) : s.before[word];
+        const unsigned int now = s.now[word], differs = now ^ before;
+        if (word % WARPS == warp && (differs >> lane & 1u)) {
+            const int k = 32 * word + lane, at = count + __popc(differs & ((1u << lane) - 1u));
+            s.changed[at] = (short)(now >> lane & 1u ? k : ~k);
         }
         count += __popc(differs);
-        __syncwarp();
-        if (w.lane == 0) w.negative[word] = now;
     }
-    __syncwarp();
+    sync();
+    for (int word = threadIdx.x; word < words; word += THREADS) s.before[word] = s.now[word];
+    sync();
     return count;
 }
 
-__device__ __forceinline__ void change_system(const Warp& w, const CsdArrays& a, int count)
+// Take the matrix from an array or from where it was kept.
+__device__ __forceinline__ void fetch(Tile& t, const Shared& s, const real* matrix)
 {
-    const int n = w.n;
-    for (int first = 0; first < count; first += 4) {
-        real sign[4];
-        for (int r = 0; r < 4; ++r) {
-            const int k = w.changed[first + r < count ? first + r : first];
-            sign[r] = first + r >= count ? real(0) : k >= 0 ? real(1) : real(-1);
-            const real* row = a.penalty + (size_t)(k >= 0 ? k : ~k) * n;
-            for (int i = w.lane; i < n; i += 32) w.four[r * n + i] = row[i];
+#pragma unroll
+    for (int a = 0; a < HIGH; ++a)
+#pragma unroll
+        for (int b = 0; b < WIDE; ++b) {
+            const int i = DOWN * a + t.y, k = ACROSS * b + t.x;
+            if (!matrix)
+                t.value[a][b] = s.system[(a * WIDE + b) * THREADS + threadIdx.x];
+            else
+                t.value[a][b] = i < N && k < N ? matrix[i * N + k] : real(0);
         }
-        __syncwarp();
-        const real *h0 = w.four, *h1 = h0 + n, *h2 = h1 + n, *h3 = h2 + n;
-        for (int i = 0; i < n; ++i) {
-            const real a0 = sign[0] * h0[i], a1 = sign[1] * h1[i], a2 = sign[2] * h2[i], a3 = sign[3] * h3[i];
-            real* row = w.system + i * n - i * (i + 1) / 2;
-            for (int k = i + w.lane; k < n; k += 32)
-                row[k] = fma(a3, h3[k], fma(a2, h2[k], fma(a1, h1[k], fma(a0, h0[k], row[k]))));
+}
+
+__device__ __forceinline__ void keep(const Tile& t, Shared& s)
+{
+#pragma unroll
+    for (int a = 0; a < HIGH; ++a)
+#pragma unroll
+        for (int b = 0; b < WIDE; ++b) s.system[(a * WIDE + b) * THREADS + threadIdx.x] = t.value[a][b];
+}
+
+// Add or take away the outer products of the rows that have changed.
+__device__ __forceinline__ void change_system(const CsdArrays& arrays, Shared& s, Tile& t, int count)
+{
+    for (int first = 0; first < count; first += TOGETHER) {
+        const int many = min(TOGETHER, count - first);
+        for (int e = threadIdx.x; e < many * N; e += THREADS) {
+            const int k = s.changed[first + e / N];
+            s.penalty[e] = arrays.penalty[(k >= 0 ? k : ~k) * N + e % N];
         }
-        __syncwarp();
+        sync();
+        for (int r = 0; r < many; ++r) {
+            const real *h = s.penalty + r * N, sign = s.changed[first + r] >= 0 ? real(1) : real(-1);
+            real across[WIDE];
+#pragma unroll
+            for (int b = 0; b < WIDE; ++b) across[b] = h[min(ACROSS * b + t.x, N - 1)];
+#pragma unroll
+            for (int a = 0; a < HIGH; ++a) {
+                const real down = sign * h[min(DOWN * a + t.y, N - 1)];
+#pragma unroll
+                for (int b = 0; b < WIDE; ++b) t.value[a][b] = fma(down, across[b], t.value[a][b]);
+            }
+        }
+        sync();
     }
 }
 
-__device__ __forceinline__ bool factorize(const Warp& w)
+// Cholesky's U with U^T U = the matrix, and U^-T times the right-hand side; false if it is not positive definite.
+__device__ __forceinline__ bool factorize(Shared& s, Tile& t)
 {
-    real* pivot_row = w.factor;
-    for (int j = 0; j < w.n; ++j) {
-        const int left = w.n - j;
-        const real pivot = pivot_row[0];
-        if (!(pivot > real(0))) return false;
-        const real root = sqrt(pivot);
-        __syncwarp();
-        for (int k = w.lane; k < left; k += 32) pivot_row[k] = pivot_row[k] / root;
-        __syncwarp();
-        real* row = pivot_row + left;
-        for (int i = 1; i < left; ++i) {
-            const real f = -pivot_row[i];
-            for (int k = w.lane; k < left - i; k += 32) row[k] = fma(f, pivot_row[i + k], row[k]);
-            row += left - i;
+    for (int i = threadIdx.x; i < N; i += THREADS) s.half[i] = s.right[i];
+    real* row = s.factor;
+#pragma unroll
+    for (int block = 0; block < HIGH; ++block)
+        for (int j = DOWN * block; j < min(DOWN * (block + 1), N); ++j) {
+            if (t.y == j - DOWN * block)
+#pragma unroll
+                for (int b = DOWN * block / ACROSS; b < WIDE; ++b)
+                    if (ACROSS * b + t.x < N) s.line[ACROSS * b + t.x] = t.value[block][b];
+            sync();
+            const real pivot = s.line[j];
+            if (!(pivot > real(0))) return false;
+            const real root = sqrt(pivot);
+            for (int k = j + threadIdx.x; k < N; k += THREADS) row[k - j] = s.line[k] / root;
+            sync();
+            const real solved = s.half[j] / row[0];
+            for (int k = j + 1 + threadIdx.x; k < N; k += THREADS) s.half[k] = fma(-solved, row[k - j], s.half[k]);
+            if (threadIdx.x == 0) s.fod[j] = solved;
+            real across[WIDE];
+#pragma unroll
+            for (int b = DOWN * block / ACROSS; b < WIDE; ++b) {
+                const int k = ACROSS * b + t.x;
+                across[b] = k > j && k < N ? row[k - j] : real(0);
+            }
+#pragma unroll
+            for (int a = block; a < HIGH; ++a) {
+                const int i = DOWN * a + t.y;
+                const real down = i > j && i < N ? -row[i - j] : real(0);
+#pragma unroll
+                for (int b = DOWN * block / ACROSS; b < WIDE; ++b)
+                    t.value[a][b] = fma(down, across[b], t.value[a][b]);
+            }
+            row += N - j;
         }
-        __syncwarp();
-        pivot_row += left;
-    }
+    sync();
     return true;
 }
 
-__device__ __forceinline__ void solve_factorized(const Warp& w, real* x)
+// Solve U x = what `factorize` left in `fod`, in place.
+__device__ __forceinline__ void solve_back(Shared& s)
 {
-    const int n = w.n;
-    const real* row = w.factor;
-    for (int j = 0; j < n; ++j) {
-        const real solved = x[j] / row[0];
-        for (int k = 1 + w.lane; k < n - j; k += 32) x[j + k] = fma(-solved, row[k], x[j + k]);
-        __syncwarp();
-        if (w.lane == 0) x[j] = solved;
-        row += n - j;
-        __syncwarp();
+    for (int j = N - 1; j >= 0; --j) {
+        const real x = s.fod[j] / s.factor[j * N - j * (j + 1) / 2 + j];
+        for (int i = threadIdx.x; i < j; i += THREADS)
+            s.fod[i] = fma(-x, s.factor[i * N - i * (i + 1) / 2 + j], s.fod[i]);
+        if (threadIdx.x == 0) s.half[j] = x;
+        sync();
     }
-    for (int j = n - 1; j >= 0; --j) {
-        const real solved = x[j] / w.factor[j * n - j * (j + 1) / 2 + j];
-        for (int i = w.lane; i < j; i += 32) x[i] = fma(-solved, w.factor[i * n - i * (i + 1) / 2 + j], x[i]);
-        __syncwarp();
-        if (w.lane == 0) x[j] = solved;
-        __syncwarp();
-    }
+    for (int i = threadIdx.x; i < N; i += THREADS) s.fod[i] = s.half[i];
+    sync();
 }
 
-extern "C" __global__ void deconvolve_rows(CsdArrays a, int count)
+extern "C" __global__ void __launch_bounds__(THREADS) deconvolve_rows(CsdArrays a)
 {
-    DYN_SHARED(real, memory);
-    const Warp w(a, memory);
-    const int voxel = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    if (voxel >= count) return;  // the whole warp
-    first_estimate(w, a, a.signals + (size_t)voxel * a.directions);
+    DYN_SHARED(double, memory);
+    Shared& s = *(Shared*)memory;
+    const size_t voxel = blockIdx.x;
+    Tile t;
+    first_estimate(a, s, a.signals + voxel * a.directions);
     int took = 0;
     bool begins_full = false, solved = true;
     for (int iteration = 0; iteration <= a.iterations; ++iteration) {
-        const int changed = list_changed(w, a, iteration == 0, &begins_full);
-        if (iteration == 0) copy(w.lane, w.entries, begins_full ? a.full : a.gram, w.system);
+        const int changed = list_changed(a, s, iteration == 0, &begins_full);
         if ((changed == 0 && iteration > 0) || iteration == a.iterations) break;
-        change_system(w, a, changed);
-        copy(w.lane, w.entries, w.system, w.factor);
-        copy(w.lane, w.n, w.right, w.fod);
+        fetch(t, s, iteration > 0 ? nullptr : begins_full ? a.full : a.gram);
+        change_system(a, s, t, changed);
+        keep(t, s);
         took = iteration + 1;
-        solved = factorize(w);
+        solved = factorize(s, t);
         if (!solved) break;
-        solve_factorized(w, w.fod);
+        solve_back(s);
     }
-    for (int i = w.lane; i < w.n; i += 32) a.out[(size_t)voxel * w.n + i] = solved ? (float)w.fod[i] : nanf("");
-    if (w.lane == 0) a.took[voxel] = (unsigned char)took;
+    for (int i = threadIdx.x; i < N; i += THREADS) a.out[voxel * N + i] = solved ? (float)s.fod[i] : nanf("");
+    if (threadIdx.x == 0) a.took[voxel] = (unsigned char)took;
 }

@@ -6,30 +6,39 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import Device, shared_memory_bytes, shared_memory_of_processor, to_host
+from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.tracts.kernels.csd.cpu import triangle
 from napari_gpubio.tracts.kernels.csd.problem import CsdProblem
 
 Array = npt.NDArray[Any]
 SOURCE = Path(__file__).with_name("csd.cu")
 CSD_ARRAYS = struct_layout(
     dict.fromkeys(("signals", "forward", "gram", "full", "penalty", "columns", "start", "out", "took"), POINTER)
-    | dict.fromkeys(("directions", "coefficients", "rows", "low", "iterations", "memory"), np.int32)
+    | dict.fromkeys(("directions", "rows", "low", "iterations"), np.int32)
 )
-_MOST_WARPS = 4  # of a block
+# Threads of a voxel down and across its matrix, by the most coefficients: few numbers stay in the registers of each.
+_GRIDS = {45: (4, 8), 66: (8, 8), 91: (8, 16), 153: (16, 32)}
+_TOGETHER, _MOST_WORDS = 4, 32  # constants of csd.cu
 
 
-def defines_of(real: Any) -> tuple[str, ...]:
-    """How the kernel is compiled for a precision."""
-    return (f"REAL={'double' if np.dtype(real) == np.float64 else 'float'}",)
+def grid_of(coefficients: int) -> tuple[int, int]:
+    """Threads of a voxel, down and across its matrix."""
+    return next(grid for most, grid in _GRIDS.items() if coefficients <= most)
 
 
-def reals_per_warp(problem: CsdProblem) -> int:
-    """Shared memory of a warp in reals: two triangles, two vectors, four rows of the penalty, and two lists."""
-    n, rows = problem.coefficients, len(problem.penalty)
-    words = (rows + 31) // 32 + rows
-    return n * (n + 1) + 6 * n + -(-4 * words // problem.real.itemsize)
+def defines_of(coefficients: int, real: Any) -> tuple[str, ...]:
+    """How the kernel is compiled for a number of coefficients and a precision."""
+    down, across = grid_of(coefficients)
+    name = "double" if np.dtype(real) == np.float64 else "float"
+    return f"REAL={name}", f"COEFFICIENTS={coefficients}", f"DOWN={down}", f"ACROSS={across}"
+
+
+def shared_bytes(coefficients: int, real: np.dtype[Any]) -> int:
+    """Shared memory of a voxel: the struct ``Shared`` of csd.cu, rounded up."""
+    n, (down, across) = coefficients, grid_of(coefficients)
+    tiles = -(-n // down) * -(-n // across) * down * across
+    reals = (4 + _TOGETHER) * n + n * (n + 1) // 2 + tiles
+    return -(-(reals * real.itemsize + _MOST_WORDS * (2 * 4 + 32 * 2)) // 16) * 16
 
 
 class Run:
@@ -43,20 +52,15 @@ class Run:
         with cupy.cuda.Device(device.indices[0]):
             self._shared = {
                 "forward": cupy.asarray(problem.forward),
-                "gram": cupy.asarray(triangle(problem.gram)),
-                "full": cupy.asarray(triangle(problem.full)),
+                "gram": cupy.asarray(problem.gram),
+                "full": cupy.asarray(problem.full),
                 "penalty": cupy.asarray(problem.penalty),
                 "columns": cupy.asarray(np.ascontiguousarray(problem.penalty.T)),
                 "start": cupy.asarray(problem.start),
             }
-            self._kernel = kernel(SOURCE, "deconvolve_rows", defines=defines_of(problem.real), strict=True)
-        bytes_per_warp = reals_per_warp(problem) * problem.real.itemsize
-        self._warps = max(1, min(_MOST_WARPS, shared_memory_bytes(device) // bytes_per_warp))
-        most = shared_memory_of_processor(device) // (bytes_per_warp + 1024 // self._warps)
-        if most < 2 * self._warps:  # so that no part of a processor's memory lies idle
-            self._warps = 1
-        self._bytes = self._warps * bytes_per_warp
-        self._kernel.max_dynamic_shared_size_bytes = self._bytes
+            defines = defines_of(problem.coefficients, problem.real)
+            self._kernel = kernel(SOURCE, "deconvolve_rows", defines=defines, strict=True)
+        self._kernel.max_dynamic_shared_size_bytes = shared_bytes(problem.coefficients, problem.real)
 
     def bytes_per_item(self) -> int:
         """Bytes that one voxel takes on the device: its signals and its FOD."""
@@ -76,15 +80,13 @@ class Run:
                 out=out,
                 took=took,
                 directions=len(p.forward),
-                coefficients=p.coefficients,
                 rows=len(p.penalty),
                 low=len(p.start),
                 iterations=p.iterations,
-                memory=reals_per_warp(p),
                 **self._shared,
             )
-            grid, block = (-(-count // self._warps),), (32 * self._warps,)
-            self._kernel(grid, block, (arrays, np.int32(count)), shared_mem=self._bytes)
+            down, across = grid_of(p.coefficients)
+            self._kernel((count,), (down * across,), (arrays,), shared_mem=shared_bytes(p.coefficients, p.real))
             self._out[rows], self._took[rows] = to_host(out), to_host(took)
 
     def close(self) -> None:

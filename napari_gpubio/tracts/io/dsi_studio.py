@@ -1,0 +1,200 @@
+"""Fiber directions of DSI Studio: ``.fib.gz``, ``.fib`` and ``.fz``, MATLAB files of version 4, mostly in gzip.
+
+The layout follows DSI Studio's documentation ("Load/Save FIB files in MATLAB") and source. ``dimension`` and
+``voxel_size`` (mm) have three numbers; ``fa0``, ``fa1``, ... a number for each voxel, the first index fastest, 0 where
+the voxel has no such fiber; ``index0``, ... the column of ``odf_vertices`` (3, V) that is its direction, counted from
+0.
+A file may have the directions themselves instead, ``dir0``, ... (3 for each voxel).
+
+Directions are in the axes of the voxels. Their order is LPS: the first index grows to the left, the second to the back,
+the third upward. ``trans`` takes voxels to world mm (RAS). Without it the volume lies as DSI Studio itself puts it: the
+last voxel of the first two axes at 0, the first voxel of the third one at 0.
+
+What ``.fz`` adds is less well documented, and read as follows: where there is a ``mask``, other volumes may hold the
+values of its voxels only, in their order; ``NAME.slope`` and ``NAME.inter`` give ``value * slope + inter``.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.space import checked_affine
+from napari_gpubio.core.volumes import check_expansion, damaged
+
+Array = npt.NDArray[Any]
+Affine = npt.NDArray[np.float64]
+Content = Mapping[str, Array]
+DSI_STUDIO_SUFFIXES = (".fib.gz", ".fib", ".fz")
+_MOST_FIBERS = 20  # DSI Studio writes 5 or fewer
+_GZIP = b"\x1f\x8b"
+_BLOCK = 1 << 22  # bytes
+# What SciPy raises on a damaged file.
+_DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, OSError, EOFError, MemoryError, NotImplementedError)
+
+
+def read_dsi_studio(path: Path) -> tuple[Array, Array, Affine, tuple[str, ...]]:
+    """Read the directions of a file.
+
+    Returns
+    -------
+    directions
+        Axes of the voxels, shape (X, Y, Z, n, 3), float32.
+    amplitudes
+        Its ``fa``, which is QA after most reconstructions, shape (X, Y, Z, n).
+    affine
+        Voxel to world, mm.
+    notes
+        What was assumed.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is damaged, grows as only a zip bomb does, lacks a part, or an index points to no direction.
+    """
+    content = _matrices(_unpacked(existing_file(path)), path)
+    shape = _dimension(content, path.name)
+    affine, notes = _affine(content, shape, path.name)
+    mask = _mask(content, shape, path.name)
+    names = [f"fa{n}" for n in range(_MOST_FIBERS) if f"fa{n}" in content]
+    if not names or names != [f"fa{n}" for n in range(len(names))]:
+        raise InvalidInput(f"{path.name} has no fa0, or not all up to {(names or ['it'])[-1]}; reconstruct it again")
+    amplitudes = np.stack([_volume(content, name, shape, mask, path.name) for name in names], axis=-1)
+    amplitudes = amplitudes.astype(np.float32)
+    directions = np.zeros((*shape, len(names), 3), np.float32)
+    for n in range(len(names)):
+        there = amplitudes[..., n] > 0
+        if f"index{n}" in content:
+            index = _volume(content, f"index{n}", shape, mask, path.name)[there]
+            directions[there, n] = _vertices(content, index, path.name)
+        else:
+            own = _matrix(content, f"dir{n}", path.name)
+            if own.size != 3 * np.prod(shape):
+                raise InvalidInput(f"dir{n} of {path.name} has {own.size} numbers; 3 for each of {shape} are needed")
+            directions[..., n, :] = np.moveaxis(own.ravel(order="F").reshape((3, *shape), order="F"), 0, -1)
+    return directions, amplitudes, affine, notes
+
+
+def _unpacked(path: Path) -> bytes:
+    """The bytes of a file, or those inside of a gzip file as far as its size and the memory allow."""
+    with path.open("rb") as stream:
+        if stream.read(2) != _GZIP:
+            return path.read_bytes()
+    pieces, size = [], 0
+    try:
+        with gzip.open(path, "rb") as packed:
+            while piece := packed.read(_BLOCK):
+                pieces.append(piece)
+                size += len(piece)
+                check_expansion(path, size)
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(path, error) from error
+    return b"".join(pieces)
+
+
+def _matrices(data: bytes, path: Path) -> dict[str, Array]:
+    """The matrices that are needed, by name."""
+    from scipy.io import loadmat, whosmat
+
+    if len(data) < 20 or 0 not in data[:4]:  # so that SciPy takes no other version, whose files can hold anything
+        raise InvalidInput(f"{path.name} does not begin as a MATLAB file of version 4; it is no file of DSI Studio")
+    try:
+        names = {name for name, *_ in whosmat(io.BytesIO(data))}
+        fibers = [f"{kind}{n}" for kind in ("fa", "index", "dir") for n in range(_MOST_FIBERS)]
+        wanted = ["dimension", "voxel_size", "trans", "odf_vertices", "mask", *fibers]
+        wanted += [f"{name}.{part}" for name in fibers for part in ("slope", "inter")]
+        found = loadmat(io.BytesIO(data), variable_names=[name for name in wanted if name in names])
+    except _DAMAGE as error:
+        raise damaged(path, error) from error
+    matrices = {name: found[name] for name in wanted if name in found}
+    for name, matrix in matrices.items():
+        if not isinstance(matrix, np.ndarray) or matrix.dtype.kind not in "iufb":
+            raise InvalidInput(f"{name} of {path.name} is no matrix of real numbers; copy the file again")
+    return matrices
+
+
+def _matrix(content: Content, name: str, file: str) -> Array:
+    if name not in content:
+        raise InvalidInput(f"{file} has no {name}, so it has no directions of fibers; reconstruct it in DSI Studio")
+    return content[name]
+
+
+def _dimension(content: Content, file: str) -> tuple[int, int, int]:
+    given = _matrix(content, "dimension", file).ravel()
+    if len(given) != 3 or not ((given >= 1) & (given <= 1 << 20) & (given == np.floor(given))).all():
+        raise InvalidInput(f"dimension of {file} is {given[:4].tolist()}; three positive integers are needed")
+    x, y, z = (int(length) for length in given)
+    return x, y, z
+
+
+def _affine(content: Content, shape: tuple[int, int, int], file: str) -> tuple[Affine, tuple[str, ...]]:
+    """Voxel to world, and a note where it is assumed."""
+    if "trans" in content:
+        given = content["trans"].astype(np.float64)
+        if given.size != 16 or not np.isfinite(given).all():
+            raise InvalidInput(f"trans of {file} has shape {given.shape} or is not finite; 4 x 4 numbers are needed")
+        # MATLAB's columns are DSI Studio's rows, but files that MATLAB wrote have it upright; the last row tells.
+        rows = given.ravel(order="F").reshape(4, 4)
+        upright = next((matrix for matrix in (rows, rows.T) if not matrix[3, :3].any()), None)
+        if upright is None:
+            raise InvalidInput(f"trans of {file} is no affine, whose last row is 0, 0, 0, 1; copy the file again")
+        return checked_affine(np.vstack([upright[:3], (0.0, 0.0, 0.0, 1.0)])), ()
+    sizes = _matrix(content, "voxel_size", file).ravel().astype(np.float64)
+    if len(sizes) != 3 or not ((sizes > 1e-6) & (sizes < 1e6)).all():
+        raise InvalidInput(f"voxel_size of {file} is {sizes[:4].tolist()}; three lengths in mm are needed")
+    affine = np.diag([-sizes[0], -sizes[1], sizes[2], 1.0])
+    affine[:2, 3] = sizes[:2] * (np.array(shape[:2]) - 1)
+    note = "the file has no trans: its voxels were taken to be in LPS order, with the origin where DSI Studio puts it"
+    return affine, (note,)
+
+
+def _mask(content: Content, shape: tuple[int, int, int], file: str) -> npt.NDArray[np.bool_] | None:
+    """Voxels whose values a file holds, the first index fastest, or None if it holds all."""
+    if "mask" not in content:
+        return None
+    mask = content["mask"].ravel(order="F") != 0
+    if mask.size != np.prod(shape):
+        raise InvalidInput(f"mask of {file} has {mask.size} values for the dimension {shape}; copy the file again")
+    return mask
+
+
+def _volume(
+    content: Content, name: str, shape: tuple[int, int, int], mask: npt.NDArray[np.bool_] | None, file: str
+) -> Array:
+    """A volume (X, Y, Z), scaled; 0 outside of the mask, if its values are those of the mask."""
+    values = _matrix(content, name, file).ravel(order="F")
+    if f"{name}.slope" in content or f"{name}.inter" in content:
+        slope, inter = (
+            float(content[key].ravel()[0]) if key in content and content[key].size else default
+            for key, default in ((f"{name}.slope", 1.0), (f"{name}.inter", 0.0))
+        )
+        values = values.astype(np.float32) * np.float32(slope) + np.float32(inter)
+    count = int(np.prod(shape))
+    if values.size == count:
+        return values.reshape(shape, order="F")
+    if mask is None or values.size != np.count_nonzero(mask):
+        inside = "" if mask is None else f" or the {np.count_nonzero(mask)} of the mask"
+        raise InvalidInput(f"{name} of {file} has {values.size} values for {count} voxels{inside}; copy the file again")
+    volume = np.zeros(count, values.dtype)
+    volume[mask] = values
+    return volume.reshape(shape, order="F")
+
+
+def _vertices(content: Content, index: Array, file: str) -> Array:
+    """Directions (M, 3) of indices."""
+    vertices = _matrix(content, "odf_vertices", file)
+    if vertices.ndim != 2 or vertices.shape[0] != 3:
+        raise InvalidInput(f"odf_vertices of {file} has shape {vertices.shape}; it has (3, V): copy the file again")
+    if not ((index >= 0) & (index < vertices.shape[1]) & (index == np.floor(index))).all():
+        raise InvalidInput(
+            f"{file} has indices of directions that are none of 0 to {vertices.shape[1] - 1}, the columns of "
+            "odf_vertices; the file is damaged: reconstruct it again"
+        )
+    return vertices.T[index.astype(np.int64)]

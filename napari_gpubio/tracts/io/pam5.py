@@ -1,0 +1,128 @@
+"""Peaks and harmonics of DIPY: ``.pam5`` files (HDF5), as ``dipy.io.peaks.save_pam`` writes them.
+
+The group ``pam`` holds ``affine`` (4, 4), ``peak_dirs`` (X, Y, Z, n, 3), ``peak_values`` (X, Y, Z, n), and where they
+were asked for ``shm_coeff`` (X, Y, Z, N), ``sphere_vertices`` (V, 3), and ``B`` (N, V), which takes harmonics to
+amplitudes at the vertices. Where there is no peak, value and direction are 0 (and ``peak_indices``, which says nothing
+else, -1). Directions are in the axes of the bvec file, since DIPY does not know of others.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.hdf5 import DAMAGE, read_hdf5
+from napari_gpubio.core.space import checked_affine
+from napari_gpubio.core.volumes import check_expansion, damaged
+from napari_gpubio.tracts.fods.harmonics import BASES, harmonics, lmax_of
+
+Array = npt.NDArray[Any]
+Affine = npt.NDArray[np.float64]
+PAM5_SUFFIX = ".pam5"
+_CLOSE = 1e-3  # of harmonics, which are of the order of 1, to those of a basis
+
+
+def read_pam5_peaks(path: Path) -> tuple[Array, Array, Affine]:
+    """Read the peaks of a file.
+
+    Returns
+    -------
+    directions
+        Of any length, in the axes of the bvec file, shape (X, Y, Z, n, 3); zero where there is none.
+    values
+        Shape (X, Y, Z, n).
+    affine
+        Voxel to world, mm.
+
+    Raises
+    ------
+    InvalidInput
+        If h5py is not installed, the file is damaged, too large for the memory, or its parts do not fit each other.
+    """
+    found = _read(path, ("affine", "peak_dirs", "peak_values"))
+    directions, values = found["peak_dirs"], found["peak_values"]
+    if directions.ndim != 5 or directions.shape[4] != 3 or values.shape != directions.shape[:4]:
+        raise InvalidInput(
+            f"{path.name} has peak_dirs of shape {directions.shape} and peak_values of shape {values.shape}; they "
+            "have (X, Y, Z, n, 3) and (X, Y, Z, n): save the peaks of a whole volume"
+        )
+    return directions, values, checked_affine(found["affine"])
+
+
+def read_pam5_harmonics(path: Path) -> tuple[Array, Affine, str, tuple[str, ...]]:
+    """Read the harmonics of a file.
+
+    Returns
+    -------
+    coefficients
+        Shape (X, Y, Z, N).
+    affine
+        Voxel to world, mm.
+    basis
+        A name of `napari_gpubio.tracts.fods.harmonics.BASES`.
+    notes
+        How the basis was found, if not by ``B``.
+
+    Raises
+    ------
+    InvalidInput
+        As `read_pam5_peaks`, or if there are no harmonics (``return_sh=True`` of ``peaks_from_model`` makes them), or
+        ``B`` is of no known basis.
+    """
+    found = _read(path, ("affine", "shm_coeff"), ("B", "sphere_vertices"))
+    coefficients = found["shm_coeff"]
+    if coefficients.ndim != 4:
+        raise InvalidInput(f"{path.name} has shm_coeff of shape {coefficients.shape}; four dimensions are needed")
+    affine = checked_affine(found["affine"])
+    if "B" not in found or "sphere_vertices" not in found:
+        note = "the file has no B, which would show the basis; DIPY's default, descoteaux_legacy, was assumed"
+        return coefficients, affine, "descoteaux_legacy", (note,)
+    return coefficients, affine, _basis(found["B"], found["sphere_vertices"], coefficients.shape[3], path.name), ()
+
+
+def _basis(matrix: Array, vertices: Array, count: int, name: str) -> str:
+    """The basis whose harmonics at the vertices are the rows of a matrix."""
+    if vertices.ndim == 2 and vertices.shape[1] == 3 and matrix.shape == (count, len(vertices)):
+        lmax = lmax_of(count)
+        for basis in BASES:
+            if np.abs(harmonics(vertices, lmax, basis).T - matrix).max(initial=0.0) < _CLOSE:
+                return basis
+    raise InvalidInput(
+        f"the matrix B of {name}, of shape {matrix.shape}, is that of none of the bases {', '.join(BASES)} at its "
+        f"{len(vertices)} vertices; save the file again with DIPY, or save the harmonics as NIfTI and give their basis"
+    )
+
+
+def _read(path: Path, needed: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Array]:
+    """Read datasets of the group ``pam``: real numbers, all those needed and what there is of the others."""
+    content = read_hdf5(path, ["pam", *(f"pam/{name}" for name in (*needed, *optional))])
+    if "/pam" not in content.groups:
+        raise InvalidInput(f"{path.name} has no group 'pam', so it is no file of DIPY's save_pam; choose one")
+    found = {}
+    for name in (*needed, *optional):
+        place = f"/pam/{name}"
+        if place in content.arrays or place in content.sizes:
+            found[name] = content.arrays[place] if place in content.arrays else _large(path, place)
+            if found[name].dtype.kind not in "iuf":
+                raise InvalidInput(f"{path.name} has {name} of type {found[name].dtype}; real numbers are needed")
+        elif name in needed:
+            raise InvalidInput(f"{path.name} has no {name}; save it again with DIPY, with this part")
+    return found
+
+
+def _large(path: Path, place: str) -> Array:
+    """Read a dataset that is too large for `read_hdf5`, which has looked through the file, in this process."""
+    import h5py
+
+    try:
+        with h5py.File(path, "r") as root:
+            dataset = root[place]
+            check_expansion(path, dataset.size * dataset.dtype.itemsize)
+            return np.asarray(dataset[()])
+    except DAMAGE as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise damaged(path, error) from error
