@@ -3,6 +3,8 @@
 import dataclasses
 import threading
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +15,9 @@ from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces, with
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
+from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem
+from napari_gpubio.tracts.kernels.fibers.tally import Partial, no_fibers
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
-from napari_gpubio.tracts.kernels.rays.tally import Partial, no_fibers
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.regions import AnyRegion
 from napari_gpubio.tracts.seeds import make_launch
@@ -188,12 +191,12 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
     return written
 
 
-def trace_problem(problem: RayProblem, device: Device) -> Tractogram:
+def trace_problem(problem: FiberProblem, device: Device) -> Tractogram:
     """Trace a problem that is already set up, with every fiber kept in order."""
     return _in_order(problem, [piece for _, fresh in chunks_of(problem, device, None) for piece in fresh])
 
 
-def chunks_of(problem: RayProblem, device: Device, stop: threading.Event | None) -> Iterator[tuple[int, list[Piece]]]:
+def chunks_of(problem: FiberProblem, device: Device, stop: threading.Event | None) -> Iterator[tuple[int, list[Piece]]]:
     """Drive one run on each device; yield the number done and the new fibers after each chunk."""
     runs = make_runs(problem, device)
     try:
@@ -204,7 +207,7 @@ def chunks_of(problem: RayProblem, device: Device, stop: threading.Event | None)
             run.close()
 
 
-def _chunks_of_workers(problem: RayProblem, device: str, client: Any) -> Iterator[tuple[int, list[Piece]]]:
+def _chunks_of_workers(problem: FiberProblem, device: str, client: Any) -> Iterator[tuple[int, list[Piece]]]:
     """As `chunks_of`, by the workers of a Dask cluster: blocks of fibers, in any order."""
     from distributed import as_completed
 
@@ -225,7 +228,7 @@ def _chunks_of_workers(problem: RayProblem, device: str, client: Any) -> Iterato
         client.cancel(tasks)
 
 
-def _trace_block(problem: RayProblem, block: tuple[int, int], device: str) -> list[Piece]:
+def _trace_block(problem: FiberProblem, block: tuple[int, int], device: str) -> list[Piece]:
     """Trace a range of fibers on a worker."""
     runs, pieces = make_runs(problem, choose_device(device)), list[Piece]()
     try:
@@ -237,46 +240,33 @@ def _trace_block(problem: RayProblem, block: tuple[int, int], device: str) -> li
     return pieces
 
 
-def _pieces_of(problem: RayProblem, runs: list[Any]) -> list[Piece]:
+def _pieces_of(problem: FiberProblem, runs: list[Any]) -> list[Piece]:
     """What runs have finished since they were last asked."""
     return [_piece(problem, part) for run in runs for part in run.take()]
 
 
-def _in_order(problem: RayProblem, pieces: list[Piece]) -> Tractogram:
+def _in_order(problem: FiberProblem, pieces: list[Piece]) -> Tractogram:
     pieces = pieces or [_piece(problem, no_fibers(problem.launch.directions.both_ways))]
     return Tractogram.join([piece.fibers for piece in sorted(pieces, key=lambda piece: piece.start)])
 
 
-def make_runs(problem: RayProblem, device: Device) -> list[Any]:
+def make_runs(problem: FiberProblem, device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
+    backend = import_module(f"napari_gpubio.tracts.kernels.{problem.kernels}.{'gpu' if device.is_gpu else 'cpu'}")
     if not device.is_gpu:
-        from napari_gpubio.tracts.kernels.rays import cpu
-
-        return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.tracts.kernels.rays import gpu
-
-    return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
-
-
-def _on_gpu(run: Any, problem: RayProblem, gpu: Device) -> Any:
+        return [backend.Run(problem, device=CPU)]
+    each = [Device("cuda", (i,)) for i in device.indices]
     needed = problem.resident_bytes
-    return within_memory(lambda: run(problem, device=gpu), gpu, needed, "fiber tracking in this volume")
+    return [
+        within_memory(partial(backend.Run, problem, device=gpu), gpu, needed, "fiber tracking in this volume")
+        for gpu in each
+    ]
 
 
-def _piece(problem: RayProblem, part: Partial) -> Piece:
+def _piece(problem: FiberProblem, part: Partial) -> Piece:
     """Turn one chunk into fibers: numbers of both rays put together, short fibers left out."""
     length = part.stats[:, :, 0].sum(axis=1)
-    riemannian = part.stats[:, :, 1].sum(axis=1)
-    samples = np.maximum(part.stats[:, :, 3].sum(axis=1), 1)
-    numbers = {
-        "length_mm": length,
-        "riemannian_length_mm": riemannian,
-        "drift": part.stats[:, :, 2].max(axis=1),
-        "mean_fa": part.stats[:, :, 4].sum(axis=1) / samples,
-        "alignment": part.stats[:, :, 5].sum(axis=1) / samples,
-        "alignment_fa": part.stats[:, :, 6].sum(axis=1) / samples,
-        "speed": np.divide(length, riemannian, out=np.zeros_like(length), where=riemannian > 0),
-    }
+    numbers = {"length_mm": length, **problem.fiber_numbers(part.stats)}
     per_fiber = {name: values.astype(np.float32) for name, values in numbers.items()}
     per_fiber["stop_reason"] = part.reasons[:, 0]
     per_fiber["stop_reason_back"] = part.reasons[:, -1]
@@ -287,14 +277,14 @@ def _piece(problem: RayProblem, part: Partial) -> Piece:
         affine=problem.field.affine,
         shape=problem.field.shape,
         per_fiber=per_fiber,
-        per_point={"fa": part.fa},
+        per_point={problem.point_number: part.values},
     )
     long_enough = (length >= problem.settings.min_length_mm) & (whole.counts >= 2)
     fibers = whole if long_enough.all() else whole.select(long_enough)
     return Piece(part.start, part.launched, fibers, part.start + part.which[long_enough])
 
 
-def _parameters(problem: RayProblem, device: str, launched: int, seconds: float) -> dict[str, Any]:
+def _parameters(problem: FiberProblem, device: str, launched: int, seconds: float) -> dict[str, Any]:
     """Everything needed to do it again, as JSON can hold it (of a target its name)."""
     launch = problem.launch
     target = {} if problem.target is None else {"target": problem.target.name, "only_target": problem.only_target}

@@ -8,6 +8,7 @@ import pytest
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.tracts import Directions, StopReason, TrackSettings
+from napari_gpubio.tracts.kernels.fibers.gpu import LAYOUTS
 from napari_gpubio.tracts.kernels.rays import cpu, gpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, RaySettings
 from napari_gpubio.tracts.seeds import make_launch
@@ -66,7 +67,7 @@ def check_packed(p):
     for run in runs:
         run.advance(0, len(p.launch))
     (fibers,), (found,) = (run.take() for run in runs)
-    for name in ("start", "points", "fa", "offsets", "reasons", "stats"):
+    for name in ("start", "points", "values", "offsets", "reasons", "stats"):
         np.testing.assert_array_equal(getattr(found, name), getattr(fibers, name))
     return fibers
 
@@ -167,7 +168,7 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
 def test_structs_are_laid_out_as_the_kernels_read_them(real):
     """The texture kernel cannot run without a GPU, so at least its struct is compared."""
     text = kernels.source(gpu.SOURCE) + kernels.source(gpu.TEXTURE_SOURCE)
-    for name, layout in gpu.layouts(real).items():
+    for name, layout in {**gpu.layouts(real), **LAYOUTS}.items():
         assert struct_in(text, name, real=real, cudaTextureObject_t=np.uint64) == layout
     assert set(RaySettings._fields) - {"kind"} == set(gpu.layouts(real)["RaySettings"].names)
 

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.kernels.rays.problem import CUBIC, RayProblem, Rays
+from napari_gpubio.tracts.kernels.fibers.problem import Rays
+from napari_gpubio.tracts.kernels.rays.problem import CUBIC, RayProblem
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.seeds import Launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
@@ -64,7 +65,7 @@ def paths(field: TensorField, starts_mm: Array, directions: Array, settings: Tra
 
 
 def _traced(problem: RayProblem, run: Any, rays: Rays, some: slice) -> Paths:
-    rays, output = run.allocate(Rays(rays.seeds[some], rays.directions[some], 1))
+    rays, output = run.allocate(rays.of(some))
     run.launch(rays, output)
     counts = output.written.astype(np.int64) + 1
     longest = max(4, int(counts.max()))

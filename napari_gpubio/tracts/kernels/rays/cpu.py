@@ -1,6 +1,5 @@
 """Ray tracing on all CPU cores (Numba), the counterpart of ``gpu.py``; the numerics are in ``geodesic.py``."""
 
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -9,20 +8,18 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.intrinsics import SIMD_WIDTH
 from napari_gpubio.core.jit import run_blocks
-from napari_gpubio.tracts.kernels.rays.geodesic import pack, trace
+from napari_gpubio.tracts.kernels.fibers.cpu import FiberRun
+from napari_gpubio.tracts.kernels.fibers.problem import RayOutput, Rays
+from napari_gpubio.tracts.kernels.rays.geodesic import trace
 from napari_gpubio.tracts.kernels.rays.problem import (
     CUBIC,
     EUDX,
     VANAART,
-    Fibers,
     RayGrid,
-    RayOutput,
     RayProblem,
-    Rays,
     RayVolumes,
     spline_coefficients,
 )
-from napari_gpubio.tracts.kernels.rays.tally import STATS, Partial, arrivals
 from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen_decompose
 
 Array = npt.NDArray[Any]
@@ -56,66 +53,16 @@ def with_spare(field: Array, real: type[np.floating[Any]]) -> Array:
     return copy
 
 
-class Run:
+class Run(FiberRun):
     """The tracing of one problem on the CPU; items are fibers."""
 
     def __init__(self, problem: RayProblem, *, device: Device = CPU) -> None:
-        self.device = device
-        self._problem = problem
+        super().__init__(problem, device=device)
+        self._settings = problem.ray_settings
         self._field = problem.prepared("field", lambda: prepare_field(problem))
         euclid = tuple(problem.real(m) for m in problem.euclid)
         self._volumes = RayVolumes(self._field, problem.guide, problem.mask, RayGrid(euclid, problem.volume.shape))
-        self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
-
-    def bytes_per_item(self) -> int:
-        """Bytes of the buffers that one fiber takes."""
-        return 2 * self._problem.settings.ray_points * 4 * np.dtype(self._problem.real).itemsize
-
-    def allocate(self, rays: Rays) -> tuple[Rays, RayOutput]:
-        """Return the rays, and memory for their points."""
-        p, rows = self._problem, len(rays.seeds) * rays.per_fiber
-        output = RayOutput(
-            points=np.empty((rows, p.settings.ray_points, 4), p.real),
-            written=np.empty(rows, np.int32),
-            reasons=np.empty(rows, np.uint8),
-            stats=np.empty((rows, STATS), p.real),
-        )
-        return rays, output
 
     def launch(self, rays: Rays, output: RayOutput) -> None:
         """Trace rays, one row of the output for each."""
-        run_blocks(trace, len(output.written), self._volumes, self._problem.ray_settings, rays, output, least=4)
-
-    def advance(self, start: int, count: int) -> None:
-        """Trace the fibers ``start`` to ``start + count - 1``."""
-        rays, output = self.allocate(self._problem.rays(start, count))
-        self.launch(rays, output)
-        which = np.arange(count)
-        if self._problem.only_target:
-            which = arrivals(output.reasons, rays.per_fiber)
-            rays, output = rays.of(which), output.of(which, rays.per_fiber)
-        self._parts.append(self._packed(start, count, which, rays, output))
-
-    def take(self) -> list[Partial]:
-        """Hand over the fibers finished so far, and forget them."""
-        return [self._parts.popleft() for _ in range(len(self._parts))]
-
-    def close(self) -> None:
-        """Nothing to free on the CPU."""
-
-    def _packed(self, start: int, launched: int, which: Array, rays: Rays, output: RayOutput) -> Partial:
-        p, count = self._problem, len(rays.seeds)
-        per_ray = output.written.astype(np.int64).reshape(count, rays.per_fiber)
-        offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
-        fibers = Fibers(offsets, np.empty((offsets[-1], 3), np.float32), np.empty(offsets[-1], np.float32))
-        run_blocks(pack, count, np.array(p.volume.affine), rays, p.fa_at(rays.seeds), output, fibers, least=64)
-        return Partial(
-            start=start,
-            launched=launched,
-            which=which,
-            points=fibers.points,
-            fa=fibers.fa,
-            offsets=offsets,
-            reasons=output.reasons.reshape(per_ray.shape),
-            stats=output.stats.reshape(*per_ray.shape, STATS),
-        )
+        run_blocks(trace, len(output.written), self._volumes, self._settings, rays, output, least=4)

@@ -1,12 +1,10 @@
 #pragma once
 // Ray tracing, the counterpart of geodesic.py: same names, same operation order. Positions are in voxels; euclid (A^T A)
 // measures voxel vectors in mm.
+#include "packing.cuh"
 #include "spline.cuh"
 
 enum Kind { CUBIC = 0, LINEAR = 1, VANAART = 2, EUDX = 3 };
-enum Reason { VOLUME = 1, MASK = 2, FA = 3, STEPS = 4, LENGTH = 5, CURVATURE = 6, DRIFT = 7, INVALID = 8, TARGET = 9 };
-enum Mark { IN_MASK = 1, IN_TARGET = 2 };  // bits of a voxel
-enum { STATS = 7 };
 
 // The arguments of the kernels; problem.py describes them.
 struct RayVolumes {
@@ -20,29 +18,6 @@ struct RayVolumes {
 struct RaySettings {
     int stages, measure, max_steps, every;
     real step_mm, least_fa, max_length_mm, max_bend, max_drift, least_cos, above_fa, least_weight;
-};
-
-struct Rays {
-    const real* seeds;
-    const real* directions;
-    int per_fiber;
-    int count;
-};
-
-struct RayOutput {
-    real* points;
-    int* written;
-    unsigned char* reasons;
-    real* stats;
-    int ray_points;
-};
-
-struct Fibers {
-    const long long* offsets;
-    const real* seed_fa;
-    float* points;
-    float* fa;
-    double affine[12];
 };
 
 // Between the outermost voxel centers; false for NaN.

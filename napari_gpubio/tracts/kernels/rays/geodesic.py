@@ -10,6 +10,7 @@ import numpy as np
 
 from napari_gpubio.core.intrinsics import multiply_add
 from napari_gpubio.core.jit import helper, kernel, leaf
+from napari_gpubio.tracts.kernels.fibers.problem import IN_TARGET
 from napari_gpubio.tracts.kernels.rays.interpolation import (
     multiply,
     quadratic,
@@ -19,7 +20,7 @@ from napari_gpubio.tracts.kernels.rays.interpolation import (
     sample_linear,
     solve_symmetric,
 )
-from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, IN_TARGET, LINEAR, VANAART
+from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, LINEAR, VANAART
 from napari_gpubio.tracts.settings import StopReason
 
 VOLUME, MASK, FA, STEPS = int(StopReason.VOLUME), int(StopReason.MASK), int(StopReason.FA), int(StopReason.STEPS)
@@ -141,7 +142,7 @@ def trace(start, stop, volumes, settings, rays, output):
     kind, measure = settings.kind, settings.measure
     field, guide, mask, grid = volumes  # arrays taken out of a tuple in a loop would cost a reference count each
     euclid, shape = grid
-    seeds, directions, per_fiber = rays
+    seeds, directions, per_fiber, _ = rays
     points, counts, reasons, stats = output
     real = seeds.dtype.type
     zero, half, one, two, six = real(0), real(0.5), real(1), real(2), real(6)
@@ -266,24 +267,3 @@ def trace(start, stop, volumes, settings, rays, output):
         counts[n], reasons[n] = written, reason
         stats[n, 0], stats[n, 1], stats[n, 2], stats[n, 3] = length, riemannian, worst, samples
         stats[n, 4], stats[n, 5], stats[n, 6] = sum_fa, sum_along, sum_both
-
-
-@kernel
-def pack(start, stop, affine, rays, seed_fa, output, fibers):
-    """Join the two rays of each fiber (backward reversed, seed, forward) and turn voxels into mm."""
-    points, written, _, _ = output
-    seeds, _, per_fiber = rays
-    offsets, packed, packed_fa = fibers
-    for f in range(start, stop):
-        forward = per_fiber * f
-        back = written[2 * f + 1] if per_fiber == 2 else 0
-        for n in range(offsets[f + 1] - offsets[f]):
-            at = offsets[f] + n
-            if n == back:
-                x, y, z, fa = seeds[f, 0], seeds[f, 1], seeds[f, 2], seed_fa[f]
-            else:
-                ray, p = (forward + 1, back - 1 - n) if n < back else (forward, n - back - 1)
-                x, y, z, fa = points[ray, p, 0], points[ray, p, 1], points[ray, p, 2], points[ray, p, 3]
-            for a in range(3):
-                packed[at, a] = affine[a, 0] * x + affine[a, 1] * y + affine[a, 2] * z + affine[a, 3]
-            packed_fa[at] = fa

@@ -5,25 +5,22 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.tensor_components import fractional_anisotropy
+from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem
 from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.regions import AnyRegion, distances_mm, voxels_on
-from napari_gpubio.tracts.seeds import Launch
-from napari_gpubio.tracts.settings import INTEGRATORS, METRICS, TrackSettings
+from napari_gpubio.tracts.settings import INTEGRATORS, METRICS
 from napari_gpubio.tracts.tensors.adaptive import log_factor
 
 Array = npt.NDArray[Any]
 
 # The kinds of system, the same numbers in cpu.py and geodesic.cuh.
 CUBIC, LINEAR, VANAART, EUDX = 0, 1, 2, 3
-IN_MASK, IN_TARGET = 1, 2  # bits of a voxel in `RayVolumes.mask`; of the kernels too
 MARGIN_VOXELS = 3  # how far tensors are continued beyond the mask: a cubic spline reads two voxels away
 _FEWEST = 4  # voxels along an axis; thinner volumes get some more
 _QUANTA = 2.0**40  # of the largest tensor component: sums of whole numbers do not depend on their order
@@ -63,58 +60,15 @@ class RaySettings(NamedTuple):
     least_weight: Any
 
 
-class Rays(NamedTuple):
-    """Start points (voxels) and directions (voxels per mm) of fibers, each (F, 3), and the rays of each fiber."""
-
-    seeds: Any
-    directions: Any
-    per_fiber: int
-
-    def of(self, which: Any) -> "Rays":
-        """The rays of some fibers."""
-        return Rays(self.seeds[which], self.directions[which], self.per_fiber)
-
-
-class RayOutput(NamedTuple):
-    """What rays write, one row for each ray: points (R, P, 4), their number, the stop reason, `STATS` numbers."""
-
-    points: Any
-    written: Any
-    reasons: Any
-    stats: Any
-
-    def of(self, which: Any, per_fiber: int) -> "RayOutput":
-        """Return what the rays of some fibers wrote."""
-        rows = (per_fiber * which[:, np.newaxis] + np.arange(per_fiber)).ravel()
-        return RayOutput(*(values[rows] for values in self))
-
-
-class Fibers(NamedTuple):
-    """Packed fibers: offsets (F + 1,), points (P, 3) in world mm, and FA (P,)."""
-
-    offsets: Any
-    points: Any
-    fa: Any
-
-
 @dataclass(frozen=True, eq=False)
-class RayProblem:
-    """What a ray needs to know: tensors, seeds and directions, settings.
+class RayProblem(FiberProblem):
+    """Geodesics, or streamlines, in a field of tensors.
 
     ``measure``: whether FA, alignment and drift are gathered along the rays (the paper's plain benchmark does not).
-    ``target``: where rays end, with `StopReason.TARGET`; ``only_target``: whether the others are left out.
     """
 
-    field: TensorField
-    launch: Launch
-    settings: TrackSettings
+    kernels: ClassVar[str] = "rays"
     measure: bool = True
-    target: AnyRegion | None = None
-    only_target: bool = False
-
-    def __post_init__(self) -> None:
-        if self.only_target and self.target is None:
-            raise InvalidInput("only fibers that reach a target are kept, but there is no target; give a region")
 
     @cached_property
     def volume(self) -> TensorField:
@@ -142,25 +96,10 @@ class RayProblem:
         return self.settings.texture and self.kind == VANAART
 
     @property
-    def rays_per_fiber(self) -> int:
-        """Two where fibers go both ways, else one."""
-        return 2 if self.launch.directions.both_ways else 1
-
-    @property
     def resident_bytes(self) -> int:
         """About what a GPU must hold while the field is made: it, the tensors, their eigen-decomposition, the guide."""
         numbers = {VANAART: 72, EUDX: 0}.get(self.kind, 36)
         return int(np.prod(self.volume.shape)) * (numbers * np.dtype(self.real).itemsize + 17)
-
-    @property
-    def real(self) -> type[np.floating[Any]]:
-        """Floating-point type of the tracing."""
-        return np.float64 if self.settings.precision == "double" else np.float32
-
-    @cached_property
-    def to_voxel(self) -> npt.NDArray[np.float64]:
-        """World mm to voxel coordinates, 4 x 4."""
-        return np.asarray(np.linalg.inv(self.volume.affine))
 
     @cached_property
     def euclid(self) -> npt.NDArray[np.float64]:
@@ -168,16 +107,6 @@ class RayProblem:
         a = self.volume.affine[:3, :3]
         g = a.T @ a
         return np.array([g[0, 0], g[1, 1], g[2, 2], g[0, 1], g[0, 2], g[1, 2]])
-
-    def rays(self, start: int, count: int) -> Rays:
-        """Where the fibers ``start`` to ``start + count - 1`` begin."""
-        points, directions = self.launch.rays(start, count)
-        m = self.to_voxel
-        return Rays(
-            np.ascontiguousarray(points @ m[:3, :3].T + m[:3, 3], self.real),
-            np.ascontiguousarray(directions @ m[:3, :3].T, self.real),
-            self.rays_per_fiber,
-        )
 
     @cached_property
     def ray_settings(self) -> RaySettings:
@@ -265,48 +194,29 @@ class RayProblem:
         return guide
 
     @property
-    def mask(self) -> npt.NDArray[np.uint8]:
-        """What each voxel is to a ray, shape (X, Y, Z): `IN_MASK`, `IN_TARGET`, their sum, or 0, where no ray goes.
+    def point_number(self) -> str:
+        """Points have an FA."""
+        return "fa"
 
-        InvalidInput if no ray can reach the target.
-        """
-        return np.asarray(self.volume.cache.get(("mask", self.target), self._make_mask))
+    def fiber_numbers(self, stats: Array) -> dict[str, Array]:
+        """Length in the metric, drift, and means along the fiber; see `napari_gpubio.tracts.run.track_steps`."""
+        riemannian, samples = stats[:, :, 1].sum(axis=1), np.maximum(stats[:, :, 3].sum(axis=1), 1)
+        length = stats[:, :, 0].sum(axis=1)
+        return {
+            "riemannian_length_mm": riemannian,
+            "drift": stats[:, :, 2].max(axis=1),
+            "mean_fa": stats[:, :, 4].sum(axis=1) / samples,
+            "alignment": stats[:, :, 5].sum(axis=1) / samples,
+            "alignment_fa": stats[:, :, 6].sum(axis=1) / samples,
+            "speed": np.divide(length, riemannian, out=np.zeros_like(length), where=riemannian > 0),
+        }
 
-    def _make_mask(self) -> npt.NDArray[np.uint8]:
-        mask = IN_MASK * self.volume.mask.astype(np.uint8)
-        if self.target is not None:
-            mask += IN_TARGET * reachable(self.target, self.volume).astype(np.uint8)
-        return mask
-
-    @cached_property
-    def masked(self) -> bool:
-        """Whether some voxel ends a ray: those outside the mask, and the target's."""
-        return self.target is not None or not bool(self.volume.mask.all())
-
-    def fa_at(self, voxels: Array) -> Array:
+    def values_at(self, voxels: Array) -> Array:
         """FA at voxel positions (count, 3), trilinear, shape (count,)."""
         from scipy import ndimage
 
         fa = ndimage.map_coordinates(self.guide[..., 3], voxels.T.astype(np.float64), order=1, mode="nearest")
         return np.asarray(fa, self.real)
-
-
-def reachable(target: AnyRegion, field: TensorField) -> npt.NDArray[np.bool_]:
-    """Which voxels of a field belong to a target, shape (X, Y, Z): those in the mask, and next to it.
-
-    InvalidInput if there are none.
-    """
-    from scipy import ndimage
-
-    near = ndimage.binary_dilation(field.mask, np.ones((3, 3, 3)))
-    voxels = voxels_on(target, field.shape, field.affine) & near
-    if not voxels.any():
-        away = distances_mm(target, apply_affine(field.affine, np.argwhere(field.mask))).min(initial=np.inf)
-        raise InvalidInput(
-            f"the target {target.name!r} has no voxel in the mask of the tensors, which is {away:.1f} mm away from it; "
-            "choose another region, or a larger one"
-        )
-    return voxels
 
 
 def check_finite(field: TensorField) -> None:

@@ -25,22 +25,22 @@ class Partial:
         Those that were kept, shape (F,), counted from the first.
     points
         Shape (P, 3), float32, world mm.
-    fa
-        FA at each point, shape (P,), float32.
+    values
+        A number of each point, such as FA, shape (P,), float32.
     offsets
         Shape (F + 1,).
     reasons
         Stop reason of each ray, shape (F, 1) or (F, 2): forwards, backwards.
     stats
         Numbers of each ray, shape (F, rays, 7): length (mm), Riemannian length (mm), largest drift, samples, and the
-        sums of FA, alignment and FA x alignment over the samples.
+        sums of the points' number, of alignment, and of their product over the samples.
     """
 
     start: int
     launched: int
     which: npt.NDArray[np.int64]
     points: npt.NDArray[np.float32]
-    fa: npt.NDArray[np.float32]
+    values: npt.NDArray[np.float32]
     offsets: npt.NDArray[np.int64]
     reasons: npt.NDArray[np.uint8]
     stats: Array
@@ -57,7 +57,7 @@ def joined(parts: Sequence[Partial]) -> Partial:
         launched=parts[0].launched,
         which=np.concatenate([part.which for part in parts]),
         points=np.concatenate([part.points for part in parts]),
-        fa=np.concatenate([part.fa for part in parts]),
+        values=np.concatenate([part.values for part in parts]),
         offsets=np.concatenate([[0], *offsets]),
         reasons=np.concatenate([part.reasons for part in parts]),
         stats=np.concatenate([part.stats for part in parts]),
@@ -77,7 +77,7 @@ def no_fibers(both_ways: bool) -> Partial:
         launched=0,
         which=np.empty(0, np.int64),
         points=np.empty((0, 3), np.float32),
-        fa=np.empty(0, np.float32),
+        values=np.empty(0, np.float32),
         offsets=np.zeros(1, np.int64),
         reasons=np.empty((0, rays), np.uint8),
         stats=np.empty((0, rays, STATS), np.float32),

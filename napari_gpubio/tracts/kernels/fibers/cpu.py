@@ -1,0 +1,77 @@
+"""Tracing of fibers on all CPU cores: what its kinds share."""
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.jit import run_blocks
+from napari_gpubio.tracts.kernels.fibers.packing import pack
+from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Fibers, RayOutput, Rays
+from napari_gpubio.tracts.kernels.fibers.tally import STATS, Partial, arrivals
+
+Array = npt.NDArray[Any]
+
+
+class FiberRun:
+    """The tracing of one problem on the CPU; items are fibers. A subclass gives `launch`."""
+
+    def __init__(self, problem: FiberProblem, *, device: Device = CPU) -> None:
+        self.device = device
+        self._problem = problem
+        self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
+
+    def launch(self, rays: Rays, output: RayOutput) -> None:
+        """Trace rays, one row of the output for each."""
+        raise NotImplementedError
+
+    def bytes_per_item(self) -> int:
+        """Bytes of the buffers that one fiber takes."""
+        return 2 * self._problem.settings.ray_points * 4 * np.dtype(self._problem.real).itemsize
+
+    def allocate(self, rays: Rays) -> tuple[Rays, RayOutput]:
+        """Return the rays, and memory for their points."""
+        p, rows = self._problem, len(rays.seeds) * rays.per_fiber
+        output = RayOutput(
+            points=np.empty((rows, p.settings.ray_points, 4), p.real),
+            written=np.empty(rows, np.int32),
+            reasons=np.empty(rows, np.uint8),
+            stats=np.empty((rows, STATS), p.real),
+        )
+        return rays, output
+
+    def advance(self, start: int, count: int) -> None:
+        """Trace the fibers ``start`` to ``start + count - 1``."""
+        rays, output = self.allocate(self._problem.rays(start, count))
+        self.launch(rays, output)
+        which = np.arange(count)
+        if self._problem.only_target:
+            which = arrivals(output.reasons, rays.per_fiber)
+            rays, output = rays.of(which), output.of(which, rays.per_fiber)
+        self._parts.append(self._packed(start, count, which, rays, output))
+
+    def take(self) -> list[Partial]:
+        """Hand over the fibers finished so far, and forget them."""
+        return [self._parts.popleft() for _ in range(len(self._parts))]
+
+    def close(self) -> None:
+        """Nothing to free on the CPU."""
+
+    def _packed(self, start: int, launched: int, which: Array, rays: Rays, output: RayOutput) -> Partial:
+        p, count = self._problem, len(rays.seeds)
+        per_ray = output.written.astype(np.int64).reshape(count, rays.per_fiber)
+        offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
+        fibers = Fibers(offsets, np.empty((offsets[-1], 3), np.float32), np.empty(offsets[-1], np.float32))
+        run_blocks(pack, count, np.array(p.volume.affine), rays, p.values_at(rays.seeds), output, fibers, least=64)
+        return Partial(
+            start=start,
+            launched=launched,
+            which=which,
+            points=fibers.points,
+            values=fibers.values,
+            offsets=offsets,
+            reasons=output.reasons.reshape(per_ray.shape),
+            stats=output.stats.reshape(*per_ray.shape, STATS),
+        )

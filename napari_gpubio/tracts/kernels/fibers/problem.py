@@ -1,0 +1,164 @@
+"""What every way of tracing fibers shares: where they begin, where they may go, and what they write."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.regions import AnyRegion, distances_mm, voxels_on
+from napari_gpubio.tracts.seeds import Launch
+from napari_gpubio.tracts.settings import TrackSettings
+
+Array = npt.NDArray[Any]
+IN_MASK, IN_TARGET = 1, 2  # bits of a voxel in the mask; of the kernels too
+
+
+class Rays(NamedTuple):
+    """Where fibers begin.
+
+    Start points (voxels) and directions, each (F, 3), the rays of each fiber, and the fibers' numbers in the launch.
+    """
+
+    seeds: Any
+    directions: Any
+    per_fiber: int
+    numbers: Any
+
+    def of(self, which: Any) -> "Rays":
+        """The rays of some fibers."""
+        return Rays(self.seeds[which], self.directions[which], self.per_fiber, self.numbers[which])
+
+
+class RayOutput(NamedTuple):
+    """What rays write, one row for each ray.
+
+    Points (R, P, 4) with a number each, how many there are, the stop reason, and `STATS` numbers.
+    """
+
+    points: Any
+    written: Any
+    reasons: Any
+    stats: Any
+
+    def of(self, which: Any, per_fiber: int) -> "RayOutput":
+        """Return what the rays of some fibers wrote."""
+        rows = (per_fiber * which[:, np.newaxis] + np.arange(per_fiber)).ravel()
+        return RayOutput(*(values[rows] for values in self))
+
+
+class Fibers(NamedTuple):
+    """Packed fibers: offsets (F + 1,), points (P, 3) in world mm, and the number of each point (P,), such as FA."""
+
+    offsets: Any
+    points: Any
+    values: Any
+
+
+@dataclass(frozen=True, eq=False)
+class FiberProblem:
+    """Fibers to trace: a field, seeds and directions, settings.
+
+    ``target``: where rays end, with `StopReason.TARGET`; ``only_target``: whether the others are left out. A subclass
+    names the folder of its kernels, whose ``cpu`` and ``gpu`` have the backends.
+    """
+
+    kernels: ClassVar[str]
+    field: Any
+    launch: Launch
+    settings: TrackSettings
+    target: AnyRegion | None = None
+    only_target: bool = False
+
+    def __post_init__(self) -> None:
+        if self.only_target and self.target is None:
+            raise InvalidInput("only fibers that reach a target are kept, but there is no target; give a region")
+
+    @property
+    def volume(self) -> Any:
+        """The field that rays are traced in."""
+        return self.field
+
+    @property
+    def resident_bytes(self) -> int:
+        """About what a GPU must hold."""
+        raise NotImplementedError
+
+    @property
+    def point_number(self) -> str:
+        """Name of the number that every point has."""
+        raise NotImplementedError
+
+    def fiber_numbers(self, stats: Array) -> dict[str, Array]:
+        """Named numbers of each fiber, shape (F,), from those of its rays, shape (F, rays, `STATS`)."""
+        raise NotImplementedError
+
+    def values_at(self, voxels: Array) -> Array:
+        """The number that points have, at voxel positions (count, 3), shape (count,)."""
+        raise NotImplementedError
+
+    @property
+    def rays_per_fiber(self) -> int:
+        """Two where fibers go both ways, else one."""
+        return 2 if self.launch.directions.both_ways else 1
+
+    @property
+    def real(self) -> type[np.floating[Any]]:
+        """Floating-point type of the tracing."""
+        return np.float64 if self.settings.precision == "double" else np.float32
+
+    @cached_property
+    def to_voxel(self) -> npt.NDArray[np.float64]:
+        """World mm to voxel coordinates, 4 x 4."""
+        return np.asarray(np.linalg.inv(self.volume.affine))
+
+    def rays(self, start: int, count: int) -> Rays:
+        """Where the fibers ``start`` to ``start + count - 1`` begin."""
+        points, directions = self.launch.rays(start, count)
+        m = self.to_voxel
+        return Rays(
+            np.ascontiguousarray(points @ m[:3, :3].T + m[:3, 3], self.real),
+            np.ascontiguousarray(directions @ m[:3, :3].T, self.real),
+            self.rays_per_fiber,
+            np.arange(start, start + count, dtype=np.int64),
+        )
+
+    @property
+    def mask(self) -> npt.NDArray[np.uint8]:
+        """What each voxel is to a ray, shape (X, Y, Z): `IN_MASK`, `IN_TARGET`, their sum, or 0, where no ray goes.
+
+        InvalidInput if no ray can reach the target.
+        """
+        return np.asarray(self.volume.cache.get(("mask", self.target), self._make_mask))
+
+    def _make_mask(self) -> npt.NDArray[np.uint8]:
+        mask = IN_MASK * self.volume.mask.astype(np.uint8)
+        if self.target is not None:
+            mask += IN_TARGET * reachable(self.target, self.volume).astype(np.uint8)
+        return mask
+
+    @cached_property
+    def masked(self) -> bool:
+        """Whether some voxel ends a ray: those outside the mask, and the target's."""
+        return self.target is not None or not bool(self.volume.mask.all())
+
+
+def reachable(target: AnyRegion, field: Any) -> npt.NDArray[np.bool_]:
+    """Which voxels of a field belong to a target, shape (X, Y, Z): those in the mask, and next to it.
+
+    InvalidInput if there are none.
+    """
+    from scipy import ndimage
+
+    near = ndimage.binary_dilation(field.mask, np.ones((3, 3, 3)))
+    voxels = voxels_on(target, field.shape, field.affine) & near
+    if not voxels.any():
+        away = distances_mm(target, apply_affine(field.affine, np.argwhere(field.mask))).min(initial=np.inf)
+        raise InvalidInput(
+            f"the target {target.name!r} has no voxel in the brain mask, which is {away:.1f} mm away from it; "
+            "choose another region, or a larger one"
+        )
+    return voxels
