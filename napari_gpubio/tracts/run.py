@@ -13,15 +13,18 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
+from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem
 from napari_gpubio.tracts.kernels.fibers.tally import Partial, no_fibers
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
+from napari_gpubio.tracts.kernels.streamlines.problem import StreamlineProblem
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.regions import AnyRegion
 from napari_gpubio.tracts.seeds import make_launch
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import FOD_METHODS, TENSOR_METHODS, Directions, TrackSettings
 
 Array = npt.NDArray[Any]
 _BLOCKS_EACH, _LEAST_BLOCK, _LARGEST_BLOCK = 8, 64, 20_000  # for a worker; fibers that it traces at a time
@@ -37,7 +40,7 @@ class Piece(NamedTuple):
 
 
 def track(
-    field: TensorField,
+    field: TensorField | FodField,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
     settings: TrackSettings | None = None,
@@ -62,7 +65,7 @@ def track(
 
 
 def track_steps(
-    field: TensorField,
+    field: TensorField | FodField,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
     settings: TrackSettings | None = None,
@@ -107,11 +110,9 @@ def track_steps(
     InvalidInput
         If no seed lies in the mask, the target is nowhere near it, or a parameter is out of range.
     """
-    directions, settings = directions or Directions(), settings or TrackSettings()
-    check_finite(field)
-    launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
     chosen, clock, done = choose_device(device), RunClock(), 0
-    problem = RayProblem(field, launch, settings, target=target, only_target=only_target)
+    problem = make_problem(field, seeds_mm, directions, settings, target=target, only_target=only_target)
+    launch = problem.launch
     pieces = list[Piece]()
     for done, fresh in chunks_of(problem, chosen, stop):
         pieces += fresh
@@ -125,7 +126,7 @@ def track_steps(
 
 def track_to_file(  # noqa: PLR0913 - what a user may know of a run
     path: str,
-    field: TensorField,
+    field: TensorField | FodField,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
     settings: TrackSettings | None = None,
@@ -146,7 +147,7 @@ def track_to_file(  # noqa: PLR0913 - what a user may know of a run
 
 def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
     path: str,
-    field: TensorField,
+    field: TensorField | FodField,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
     settings: TrackSettings | None = None,
@@ -165,10 +166,8 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
     """
     from napari_gpubio.tracts.io import TractogramWriter
 
-    directions, settings = directions or Directions(), settings or TrackSettings()
-    check_finite(field)
-    launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
-    problem, written = RayProblem(field, launch, settings, target=target, only_target=only_target), 0
+    problem = make_problem(field, seeds_mm, directions, settings, target=target, only_target=only_target)
+    launch, written = problem.launch, 0
     if client is None:
         chosen = choose_device(device)
         name, chunks = chosen.describe(), chunks_of(problem, chosen, stop)
@@ -189,6 +188,36 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
             if stop is not None and stop.is_set():
                 break
     return written
+
+
+def make_problem(
+    field: TensorField | FodField,
+    seeds_mm: npt.ArrayLike,
+    directions: Directions | None = None,
+    settings: TrackSettings | None = None,
+    *,
+    target: AnyRegion | None = None,
+    only_target: bool = False,
+) -> FiberProblem:
+    """Set fiber tracking up in tensors or FODs; see `track_steps`."""
+    if isinstance(field, FodField):
+        settings = settings or TrackSettings.usual(FOD_METHODS[0], field.voxel_sizes_mm)
+        directions = directions or Directions(kind="fod", count=100)
+        kind: type[FiberProblem] = StreamlineProblem
+    else:
+        settings, directions = settings or TrackSettings(), directions or Directions()
+        check_finite(field)
+        kind = RayProblem
+    check_method(settings.method, in_fods=isinstance(field, FodField))
+    launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
+    return kind(field, launch, settings, target=target, only_target=only_target)
+
+
+def check_method(method: str, *, in_fods: bool) -> None:
+    """Raise InvalidInput unless a method is one of tensors, or of FODs."""
+    usable, what, other = (FOD_METHODS, "FODs", "tensors") if in_fods else (TENSOR_METHODS, "tensors", "FODs")
+    if method not in usable:
+        raise InvalidInput(f"the method is {method!r}, which is for {other}; in {what} choose {', '.join(usable)}")
 
 
 def trace_problem(problem: FiberProblem, device: Device) -> Tractogram:

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import CPU
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.fods.settings import PeakSettings
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.settings import Directions
 
@@ -203,7 +206,7 @@ class Launch:
     def _at(self, fibers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         d = self.directions
         which, place = np.divmod(fibers, d.per_seed)
-        if d.kind == "principal":
+        if d.kind in ("principal", "fod"):  # zero axes: directions are drawn where the fiber is traced
             return self.points_mm[which], self.axes[which]
         half_angle = np.pi if d.kind == "sphere" else np.deg2rad(d.cone_half_angle_deg)
         if d.kind == "sphere" and d.both_ways:
@@ -214,8 +217,8 @@ class Launch:
         return self.points_mm[which], _turned(fan, self.axes[which])
 
 
-def make_launch(field: TensorField, points_mm: npt.ArrayLike, directions: Directions) -> Launch:
-    """Prepare seeds on a tensor field: check that they lie in its mask and find the principal directions there.
+def make_launch(field: TensorField | FodField, points_mm: npt.ArrayLike, directions: Directions) -> Launch:
+    """Prepare seeds on a field: check that they lie in its mask and find the principal directions there.
 
     InvalidInput if no seed lies inside the volume and the mask.
     """
@@ -224,10 +227,16 @@ def make_launch(field: TensorField, points_mm: npt.ArrayLike, directions: Direct
     if not inside.any():
         in_volume = [p for p, v in zip(points, voxel, strict=True) if _in_volume(field, v)]
         raise InvalidInput(_nothing_there(field, in_volume[0] if in_volume else points[0]))
-    return Launch(points[inside], _principal_at(field, voxel[inside]), directions)
+    if directions.kind == "fod":
+        axes = np.zeros((np.count_nonzero(inside), 3))
+    elif isinstance(field, FodField):
+        axes = _largest_peak_at(field, voxel[inside])
+    else:
+        axes = _principal_at(field, voxel[inside])
+    return Launch(points[inside], axes, directions)
 
 
-def check_seed(field: TensorField, center_mm: npt.ArrayLike, around_mm: npt.ArrayLike | None = None) -> None:
+def check_seed(field: TensorField | FodField, center_mm: npt.ArrayLike, around_mm: npt.ArrayLike | None = None) -> None:
     """Raise InvalidInput, with the position, unless there is a tensor at a world position in mm.
 
     ``around_mm``: seed points, shape (S, 3), any of which may have the tensor instead.
@@ -237,39 +246,56 @@ def check_seed(field: TensorField, center_mm: npt.ArrayLike, around_mm: npt.Arra
         raise InvalidInput(_nothing_there(field, point[0]))
 
 
-def _in_mask(field: TensorField, points: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+def _in_mask(field: TensorField | FodField, points: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Voxel coordinates of world points, and which of them lie in the mask."""
     voxel = apply_affine(np.linalg.inv(field.affine), points)
     nearest = np.floor(voxel + 0.5).astype(np.int64)
     inside = np.asarray(((nearest >= 0) & (nearest < field.shape)).all(axis=1))
     at = tuple(nearest[inside].T)
-    inside[inside] = field.mask[at] & (field.tensors[at][:, :3].sum(axis=1) > 0)
+    if isinstance(field, FodField):
+        inside[inside] = field.mask[at] & (field.coefficients[at][:, 0] > 0)
+    else:
+        inside[inside] = field.mask[at] & (field.tensors[at][:, :3].sum(axis=1) > 0)
     return voxel, inside
 
 
-def _in_volume(field: TensorField, voxel: Array) -> bool:
+def _in_volume(field: TensorField | FodField, voxel: Array) -> bool:
     return bool(((voxel >= -0.5) & (voxel < np.array(field.shape) - 0.5)).all())
 
 
-def _nothing_there(field: TensorField, point: Array) -> str:
+def _nothing_there(field: TensorField | FodField, point: Array) -> str:
     where = position_text(point)
     if not _in_volume(field, apply_affine(np.linalg.inv(field.affine), point)):
         return f"the seed at {where} lies outside the volume; place it in the brain"
-    return f"the seed at {where} lies in the background, where there are no tensors; place it in the brain"
+    return f"the seed at {where} lies in the background, outside the mask; place it in the brain"
 
 
 def _principal_at(field: TensorField, voxel: Array) -> npt.NDArray[np.float64]:
     """Principal direction of the trilinearly interpolated tensor at voxel positions, shape (S, 3), world axes."""
     from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
 
-    low = np.clip(np.floor(voxel).astype(np.int64), 0, np.maximum(np.array(field.shape) - 2, 0))
+    return np.asarray(eigen_decompose(_interpolated(field.tensors, voxel))[1][:, 0, :])
+
+
+def _largest_peak_at(field: FodField, voxel: Array) -> npt.NDArray[np.float64]:
+    """Direction of the largest peak of the trilinearly interpolated FOD, shape (S, 3), world axes; zero for none."""
+    from napari_gpubio.tracts.fods.run import peaks_of
+
+    coefficients = _interpolated(field.coefficients, voxel)
+    return peaks_of(coefficients.astype(np.float32), PeakSettings(most=1), CPU)[0][:, 0, :3]
+
+
+def _interpolated(volume: Array, voxel: Array) -> npt.NDArray[np.float64]:
+    """Values (S, C) of a volume (X, Y, Z, C) at voxel positions, trilinear; the volume's edge goes on outside."""
+    shape = np.array(volume.shape[:3])
+    low = np.clip(np.floor(voxel).astype(np.int64), 0, np.maximum(shape - 2, 0))
     fraction = np.clip(voxel - low, 0.0, 1.0)
-    tensors = np.zeros((len(voxel), 6))
+    values = np.zeros((len(voxel), volume.shape[3]))
     for corner in np.ndindex(2, 2, 2):
-        at = np.minimum(low + corner, np.array(field.shape) - 1)
+        at = np.minimum(low + corner, shape - 1)
         weight = np.prod(np.where(corner, fraction, 1 - fraction), axis=1)
-        tensors += weight[:, None] * field.tensors[tuple(at.T)]
-    return np.asarray(eigen_decompose(tensors)[1][:, 0, :])
+        values += weight[:, None] * volume[tuple(at.T)]
+    return values
 
 
 def _turned(fan: Array, axes: Array) -> npt.NDArray[np.float64]:

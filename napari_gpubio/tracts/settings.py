@@ -1,6 +1,7 @@
 """Settings of fiber tracking, and the Riemannian metrics to choose from."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -43,7 +44,12 @@ def adaptive(eigenvalues: Array, power: float) -> Array:  # noqa: ARG001
     return eigenvalues
 
 
-METHODS = ("hamiltonian", "vanaart2011", "eudx")
+TENSOR_METHODS = ("hamiltonian", "vanaart2011", "eudx")
+FOD_METHODS = ("ifod2", "ifod1", "sd_stream")
+METHODS = TENSOR_METHODS + FOD_METHODS
+USUAL_ANGLE_DEG = {"ifod2": 45.0, "ifod1": 15.0, "sd_stream": 60.0}  # largest turn within a step
+_USUAL_STEP_VOXELS = {"ifod2": 0.5, "ifod1": 0.1, "sd_stream": 0.1}
+_USUAL_LENGTH_VOXELS = 5, 100
 INTERPOLATIONS = ("smoothing", "interpolating", "linear")
 INTEGRATORS = {"rk4": 4, "rk2": 2, "euler": 1}
 
@@ -60,6 +66,7 @@ class StopReason(IntEnum):
     DRIFT = 7
     INVALID = 8
     TARGET = 9
+    FOD = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +77,8 @@ class Directions:
         "cone",
         "Directions",
         "A cone around the principal direction, uniform on the sphere, or the principal direction alone, which is all "
-        "that streamlines (EuDX) have.",
-        choices=("cone", "sphere", "principal"),
+        "that streamlines (EuDX) have; in FODs drawn from the FOD, or its largest peak alone.",
+        choices=("cone", "sphere", "principal", "fod"),
     )
     count: int = param(
         1000, "Fibers per seed", "Directions launched from each seed point.", minimum=1, maximum=1_000_000, step=100
@@ -96,8 +103,13 @@ class Directions:
         return 1 if self.kind == "principal" else self.count
 
     def told_apart_by(self, method: str) -> "Directions":
-        """Return the directions of which a method makes different fibers: streamlines have one at each seed."""
-        return dataclasses.replace(self, kind="principal") if method == "eudx" else self
+        """Return the directions of which a method makes different fibers: EuDX has one at each seed.
+
+        In FODs the directions of a cone or a sphere are drawn from the FOD.
+        """
+        if method == "eudx":
+            return dataclasses.replace(self, kind="principal")
+        return dataclasses.replace(self, kind="fod") if method in FOD_METHODS and self.kind != "principal" else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +119,9 @@ class TrackSettings:
     method: str = param(
         "hamiltonian",
         "Method",
-        "Geodesics in Hamiltonian form, geodesics exactly as van Aart et al. 2011, or classic streamlines (EuDX).",
+        "In tensors: geodesics in Hamiltonian form, geodesics exactly as van Aart et al. 2011, or classic streamlines "
+        "(EuDX). In FODs: probabilistic streamlines of second order (iFOD2, Tournier et al. 2010) or first order "
+        "(iFOD1), or deterministic ones, which follow the nearest peak (SD_STREAM).",
         choices=METHODS,
     )
     metric: str = param(
@@ -129,6 +143,14 @@ class TrackSettings:
         maximum=1.0,
         step=0.05,
     )
+    fod_stop: float = param(
+        0.1,
+        "Stop below FOD",
+        "In FODs: fibers end where the amplitude along them falls below this.",
+        minimum=0.0,
+        maximum=1e6,
+        step=0.05,
+    )
     max_length_mm: float = param(
         250.0, "Maximum length", "Fibers end at this length.", unit="mm", above=0.0, maximum=100_000.0, step=10.0
     )
@@ -143,6 +165,33 @@ class TrackSettings:
         minimum=0.0,
         maximum=100.0,
         step=0.5,
+    )
+    max_angle_deg: float = param(
+        0.0,
+        "Maximum angle",
+        "In FODs: largest turn within a step; 0 = the usual one of the method: 45° for iFOD2, 15° for iFOD1, 60° for "
+        "SD_STREAM.",
+        unit="°",
+        minimum=0.0,
+        maximum=90.0,
+        step=5.0,
+        advanced=True,
+    )
+    random_seed: int = param(
+        0,
+        "Random seed",
+        "In FODs: seed of the random numbers; the same gives the same fibers.",
+        minimum=0,
+        maximum=2**53,
+        advanced=True,
+    )
+    trials: int = param(
+        1000,
+        "Trials",
+        "In FODs: directions that are tried in a step, and at a seed, before a fiber ends.",
+        minimum=1,
+        maximum=1_000_000,
+        advanced=True,
     )
     corner_angle_deg: float = param(
         90.0,
@@ -230,10 +279,35 @@ class TrackSettings:
         advanced=True,
     )
 
+    @staticmethod
+    def usual(method: str, voxel_sizes_mm: Any) -> "TrackSettings":
+        """Settings for a method in FODs as MRtrix has them: step, shortest and longest fiber by the mean voxel size.
+
+        Parameters
+        ----------
+        method
+            One of `FOD_METHODS`.
+        voxel_sizes_mm
+            Edge lengths of a voxel.
+        """
+        voxel = float(math.prod(voxel_sizes_mm)) ** (1 / 3)
+        shortest, longest = _USUAL_LENGTH_VOXELS
+        return TrackSettings(
+            method=method,
+            step_mm=_USUAL_STEP_VOXELS[method] * voxel,
+            min_length_mm=shortest * voxel,
+            max_length_mm=longest * voxel,
+        )
+
     def __post_init__(self) -> None:
         check_params(self)
         if self.texture and self.precision == "double":
             raise InvalidInput("texture is True and precision is 'double'; textures hold single precision only")
+
+    @property
+    def largest_angle_deg(self) -> float:
+        """Largest turn within a step of a method in FODs."""
+        return self.max_angle_deg or USUAL_ANGLE_DEG[self.method]
 
     @property
     def ray_steps(self) -> int:

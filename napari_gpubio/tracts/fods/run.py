@@ -249,9 +249,7 @@ def find_peaks_steps(
     problem = PeakProblem(
         coefficients=np.ascontiguousarray(fods.coefficients[fods.mask], np.float32), settings=settings
     )
-    peaks = np.zeros((len(problem.coefficients), settings.most, 4))
-    counts = np.zeros(len(peaks), np.uint8)
-    yield from fill_rows("peaks", problem, chosen, _SEARCHING, stop, out=peaks, counts=counts)
+    peaks, counts = yield from _searched(problem, chosen, stop)
     there = np.arange(settings.most) < counts[:, np.newaxis]
     return FixelField(
         counts=volume_of(counts, fods.mask),
@@ -267,3 +265,17 @@ def find_peaks_steps(
             "seconds": round(clock.seconds, 4),
         },
     )
+
+
+def peaks_of(coefficients: npt.NDArray[np.float32], settings: PeakSettings, device: Device) -> tuple[Array, Array]:
+    """Peaks (x, y, z, amplitude) of FODs (M, N), shape (M, most, 4), and their number, shape (M,)."""
+    return drive(_searched(PeakProblem(coefficients=coefficients, settings=settings), device, None))
+
+
+def _searched(
+    problem: PeakProblem, device: Device, stop: threading.Event | None
+) -> Generator[Step, None, tuple[Array, Array]]:
+    peaks = np.zeros((len(problem.coefficients), problem.settings.most, 4))
+    counts = np.zeros(len(peaks), np.uint8)
+    yield from fill_rows("peaks", problem, device, _SEARCHING, stop, out=peaks, counts=counts)
+    return peaks, counts

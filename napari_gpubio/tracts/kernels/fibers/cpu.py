@@ -52,6 +52,10 @@ class FiberRun:
             rays, output = rays.of(which), output.of(which, rays.per_fiber)
         self._parts.append(self._packed(start, count, which, rays, output))
 
+    def seed_values(self, rays: Rays, output: RayOutput) -> Any:  # noqa: ARG002 - some kinds have written it
+        """The number of each fiber's seed, shape (F,)."""
+        return self._problem.values_at(rays.seeds)
+
     def take(self) -> list[Partial]:
         """Hand over the fibers finished so far, and forget them."""
         return [self._parts.popleft() for _ in range(len(self._parts))]
@@ -64,7 +68,9 @@ class FiberRun:
         per_ray = output.written.astype(np.int64).reshape(count, rays.per_fiber)
         offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
         fibers = Fibers(offsets, np.empty((offsets[-1], 3), np.float32), np.empty(offsets[-1], np.float32))
-        run_blocks(pack, count, np.array(p.volume.affine), rays, p.values_at(rays.seeds), output, fibers, least=64)
+        run_blocks(
+            pack, count, np.array(p.volume.affine), rays, self.seed_values(rays, output), output, fibers, least=64
+        )
         return Partial(
             start=start,
             launched=launched,

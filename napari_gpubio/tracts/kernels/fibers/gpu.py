@@ -105,6 +105,12 @@ class FiberRun:
         )
         self.start(*self._chunk, count)
 
+    def seed_values(self, rays: Rays, output: RayOutput) -> Any:  # noqa: ARG002 - some kinds have written it
+        """The number of each fiber's seed, shape (F,), on the device."""
+        import cupy
+
+        return cupy.asarray(self._problem.values_at(rays.seeds))
+
     def _arrivals(self, host_rays: Rays) -> npt.NDArray[np.int64]:
         """Which fibers reach the target: they are traced without storing points."""
         rays, output = self._allocate(host_rays, 0)
@@ -120,7 +126,7 @@ class FiberRun:
             return dataclasses.replace(no_fibers(p.rays_per_fiber == 2), start=start, launched=launched)
         rays, output = self.allocate(host_rays)
         self.launch(rays, output)
-        seed_values = cupy.asarray(p.values_at(host_rays.seeds))  # alive until the kernel is done, as are the offsets
+        seed_values = self.seed_values(host_rays, output)  # alive until the kernel is done, as are the offsets
         per_ray = to_host(output.written).astype(np.int64).reshape(count, -1)
         offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
         points, values = cupy.empty((int(offsets[-1]), 3), np.float32), cupy.empty(int(offsets[-1]), np.float32)

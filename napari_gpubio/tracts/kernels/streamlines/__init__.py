@@ -1,0 +1,1 @@
+"""Streamlines in fields of FODs: the CPU and GPU backends."""

@@ -1,0 +1,128 @@
+"""Streamlines in a field of FODs, made ready for a backend."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Rays
+from napari_gpubio.tracts.kernels.harmonics import paired, recurrence
+
+Array = npt.NDArray[Any]
+SD_STREAM, IFOD1, IFOD2 = 0, 1, 2  # the same numbers in streamlines.py and streamlines.cu
+_KINDS = {"sd_stream": SD_STREAM, "ifod1": IFOD1, "ifod2": IFOD2}
+_RINGS = (1, 6, 12)  # directions of the grid in a cone: its axis, half way, its edge
+_HEADROOM = 1.35  # largest probability over the largest on the grid; see `StreamlineProblem`
+
+
+class FodVolumes(NamedTuple):
+    """What all streamlines read.
+
+    FODs (X, Y, Z, P) in the order of `paired`, the constants of the harmonics, the mask, voxels per mm of world
+    directions (nine numbers, row by row), the number of voxels along each axis, and the order of the harmonics.
+    """
+
+    fods: Any
+    table: Any
+    mask: Any
+    to_voxel: tuple[Any, ...]
+    shape: tuple[int, ...]
+    lmax: int
+
+
+class StreamlineSettings(NamedTuple):
+    """How streamlines are traced: scalars; ``grid``: turns (angle, azimuth) of a cone, shape (G, 2)."""
+
+    kind: int
+    max_steps: int
+    every: int
+    trials: int
+    seed: Any
+    step_mm: Any
+    cutoff: Any
+    max_length_mm: Any
+    least_cos: Any
+    headroom: Any
+    grid: Any
+
+
+@dataclass(frozen=True, eq=False)
+class StreamlineProblem(FiberProblem):
+    """Streamlines in a field of FODs.
+
+    sd_stream
+        Follows the peak nearest to its direction (Tournier et al. 2012).
+    ifod1
+        Draws each step's direction in a cone with a probability proportional to the FOD (first order).
+    ifod2
+        Draws an arc, with a probability from the FODs along it (second order; Tournier et al. 2010): with amplitudes
+        F_0 to F_3 at its start, its two inner points and its end, ``(F_0^1/2 F_1 F_2 F_3^1/2)^1/4``.
+
+    Directions are drawn by rejection. Their largest probability is that of the directions of a grid in the cone times a
+    factor, which the largest one between them does not exceed in FODs of order 8.
+    """
+
+    kernels: ClassVar[str] = "streamlines"
+    field: FodField
+
+    @property
+    def resident_bytes(self) -> int:
+        """The FODs and the mask."""
+        return int(np.prod(self.field.shape)) * (self.pairs.shape[3] * np.dtype(self.real).itemsize + 1)
+
+    @property
+    def pairs(self) -> Array:
+        """FODs in the order of `paired`, zero outside the mask and where they are not finite, shape (X, Y, Z, P)."""
+        return np.asarray(self.field.cache.get(("pairs", self.settings.precision), self._make_pairs))
+
+    def _make_pairs(self) -> Array:
+        fods = np.where(self.field.mask[..., np.newaxis], self.field.coefficients, 0.0)
+        return np.ascontiguousarray(paired(np.nan_to_num(fods, posinf=0.0, neginf=0.0)), self.real)
+
+    def rays(self, start: int, count: int) -> Rays:
+        """Where fibers begin; directions are in world axes, zero where they are drawn."""
+        _, directions = self.launch.rays(start, count)
+        return super().rays(start, count)._replace(directions=np.ascontiguousarray(directions, self.real))
+
+    @cached_property
+    def table(self) -> Array:
+        """Constants of the harmonics."""
+        return recurrence(self.field.lmax).astype(self.real)
+
+    @cached_property
+    def scalars(self) -> StreamlineSettings:
+        """The settings as the backends take them."""
+        s, real = self.settings, self.real
+        return StreamlineSettings(
+            kind=_KINDS[s.method],
+            max_steps=s.ray_steps,
+            every=s.points_every,
+            trials=s.trials,
+            seed=np.uint64(s.random_seed),
+            step_mm=real(s.step_mm),
+            cutoff=real(s.fod_stop),
+            max_length_mm=real(s.max_length_mm),
+            least_cos=real(math.cos(math.radians(s.largest_angle_deg))),
+            headroom=real(_HEADROOM),
+            grid=self._grid(),
+        )
+
+    def _grid(self) -> Array:
+        largest, turns = math.radians(self.settings.largest_angle_deg), []
+        for ring, count in enumerate(_RINGS):
+            angle = largest * ring / (len(_RINGS) - 1)
+            turns += [(angle, 2.0 * math.pi * (n + 0.5 * (ring % 2)) / count) for n in range(count)]
+        return np.array(turns, self.real)
+
+    @property
+    def point_number(self) -> str:
+        """Points have an amplitude of the FOD along the fiber."""
+        return "fod"
+
+    def fiber_numbers(self, stats: Array) -> dict[str, Array]:
+        """Mean amplitude along the fiber."""
+        return {"mean_fod": stats[:, :, 4].sum(axis=1) / np.maximum(stats[:, :, 3].sum(axis=1), 1)}

@@ -1,0 +1,139 @@
+"""Streamlines in FODs: along fibers whose course is known, and the same on every device."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core import kernels
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts import Directions, StopReason, TrackSettings, fit_tensors, track
+from napari_gpubio.tracts.kernels.fibers.gpu import LAYOUTS
+from napari_gpubio.tracts.kernels.streamlines import cpu, gpu
+from napari_gpubio.tracts.phantom import load_brain_phantom
+from napari_gpubio.tracts.regions import Sphere
+from napari_gpubio.tracts.settings import FOD_METHODS
+from tests.cuda_on_cpu import loader
+from tests.cuda_on_cpu.structs import struct_in
+from tests.runs import check_same_methods
+from tests.tracts.fods.samples import straight_bundles
+
+OBLIQUE = np.array([[1.4, 0.3, 0.0, -20.0], [-0.4, 1.2, 0.2, 5.0], [0.1, -0.2, 1.6, 3.0], [0.0, 0.0, 0.0, 1.0]])
+ALL_METHODS = pytest.mark.parametrize("method", FOD_METHODS)
+
+
+def middle_of(field):
+    return field.affine[:3, :3] @ ((np.array(field.shape) - 1) / 2) + field.affine[:3, 3]
+
+
+def settings(method, **changes):
+    step = {"ifod2": 0.5, "ifod1": 0.2, "sd_stream": 0.2}[method]
+    return TrackSettings(**{"method": method, "step_mm": step, "min_length_mm": 0.0, **changes})
+
+
+def many(count=1, kind="fod"):
+    return Directions(kind=kind, count=count)
+
+
+@ALL_METHODS
+@pytest.mark.parametrize("affine", [np.eye(4), OBLIQUE, np.diag([-1.5, 1.5, 1.5, 1.0])], ids=["eye", "oblique", "LAS"])
+def test_fibers_follow_a_straight_bundle_whatever_the_grid(method, affine, device):
+    direction = np.array([1.0, 0.6, -0.3])
+    field = straight_bundles([direction], affine=affine)
+    fibers = track(field, [middle_of(field)], many(40, "principal"), settings(method), device=device)
+    assert len(fibers) == 1
+    ends = fibers[0][-1] - fibers[0][0]
+    assert np.linalg.norm(ends) > 15
+    cosine = abs(ends @ direction) / np.linalg.norm(ends) / np.linalg.norm(direction)
+    assert cosine > (np.cos(np.deg2rad(0.5)) if method == "sd_stream" else np.cos(np.deg2rad(12)))
+
+
+@ALL_METHODS
+def test_a_click_in_a_crossing_finds_both_bundles(method, device):
+    field = straight_bundles([(1, 0, 0), (0, 1, 0)])
+    chosen = settings(method, fod_stop=0.4)  # side lobes of a series that is cut off are lower
+    fibers = track(field, [middle_of(field)], many(60), chosen, device=device)
+    ends = np.array([fiber[-1] - fiber[0] for fiber in fibers])
+    along = np.abs(ends).argmax(axis=1)
+    assert set(along) == {0, 1}
+    assert 15 < np.count_nonzero(along == 0) < 45
+    assert (np.sort(np.abs(ends), axis=1)[:, 1] < 5).all()
+
+
+def test_points_and_fibers_have_amplitudes_and_reasons(device):
+    field = straight_bundles([(1, 0, 0)])
+    fibers = track(field, [middle_of(field)], many(5), settings("ifod2"), device=device)
+    assert set(fibers.per_point) == {"fod"}
+    assert {"length_mm", "mean_fod", "stop_reason", "stop_reason_back", "seed"} == set(fibers.per_fiber)
+    assert 0.3 < fibers.per_fiber["mean_fod"].min() <= fibers.per_point["fod"].max() < 1.01
+    assert (fibers.per_point["fod"] >= 0.1).all()
+    np.testing.assert_allclose(fibers.lengths_mm(), fibers.per_fiber["length_mm"], rtol=0.02)
+    assert set(fibers.per_fiber["stop_reason"]) <= {StopReason.VOLUME, StopReason.MASK, StopReason.FOD}
+
+
+def test_the_seed_decides_and_neither_chunks_nor_threads(device, in_chunks_of):
+    field = straight_bundles([(1, 0, 0), (0, 1, 0)])
+    seeds = middle_of(field) + np.random.default_rng(0).normal(size=(20, 3))
+    once = track(field, seeds, many(3), settings("ifod2"), device=device)
+    other = track(field, seeds, many(3), settings("ifod2", random_seed=1), device=device)
+    in_chunks_of(7)
+    again = track(field, seeds, many(3), settings("ifod2"), device=device)
+    np.testing.assert_array_equal(again.points, once.points)
+    assert not np.array_equal(other.points[:50], once.points[:50])
+
+
+def test_fibers_end_at_a_target(device):
+    field = straight_bundles([(1, 0, 0), (0, 1, 0)])
+    target = Sphere(name="end", center_mm=(20.0, 11.5, 11.5), radius_mm=3.0)
+    fibers = track(
+        field, [middle_of(field)], many(40), settings("ifod2"), target=target, only_target=True, device=device
+    )
+    assert 5 < len(fibers) < 35
+    reasons = np.stack([fibers.per_fiber["stop_reason"], fibers.per_fiber["stop_reason_back"]])
+    assert (reasons == StopReason.TARGET).any(axis=0).all()
+
+
+def test_methods_of_the_other_kind_of_field_are_refused():
+    field = straight_bundles([(1, 0, 0)])
+    with pytest.raises(InvalidInput, match=r"'hamiltonian', which is for tensors; in FODs choose ifod2"):
+        track(field, [middle_of(field)], settings=TrackSettings())
+    with pytest.raises(InvalidInput, match=r"'ifod2', which is for FODs; in tensors choose hamiltonian"):
+        track(fit_tensors(load_brain_phantom()), [(0, 0, 0)], settings=TrackSettings(method="ifod2"))
+    with pytest.raises(InvalidInput, match="outside the mask"):
+        track(field, [(0.0, 0.0, 0.0)])
+
+
+# -- backends ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_structs_are_laid_out_as_the_kernels_read_them(real):
+    text = kernels.source(gpu.SOURCE)
+    for name, layout in {**gpu.layouts(real), **LAYOUTS}.items():
+        assert struct_in(text, name, real=real) == layout
+    check_same_methods(cpu, gpu)
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "order"),
+    [
+        ("sd_stream", {}, loader.NATURAL),
+        ("ifod1", {"step_mm": 0.5, "points_every": 3}, 5),
+        ("ifod2", {"max_length_mm": 8.0}, loader.NATURAL),
+        ("ifod2", {"step_mm": 1.0, "precision": "double", "trials": 40}, 5),
+    ],
+)
+def test_streamlines_by_cuda_have_the_bits_of_the_cpu(fake_gpu, in_chunks_of, method, changes, order):
+    field = straight_bundles([(1, 0.2, 0), (0.1, 1, 0.4)], shape=(14, 14, 14), lmax=6)
+    seeds = middle_of(field) + np.random.default_rng(1).normal(size=(4, 3)) * 2
+    seeds[3] = (0.0, 0.0, 0.0)
+    chosen, directions = settings(method, **changes), many(1 if method == "sd_stream" else 2)
+    expected = track(field, seeds, directions, chosen, device="cpu")
+    assert len(expected) >= 3
+    fake_gpu(count=2)
+    in_chunks_of(3)
+    with loader.thread_order(order):
+        found = track(field, seeds, directions, chosen, device="cuda:0,1")
+    np.testing.assert_array_equal(found.offsets, expected.offsets)
+    np.testing.assert_array_equal(found.points, expected.points)
+    for name, values in expected.per_fiber.items():
+        np.testing.assert_array_equal(found.per_fiber[name], values)
+    np.testing.assert_array_equal(found.per_point["fod"], expected.per_point["fod"])
