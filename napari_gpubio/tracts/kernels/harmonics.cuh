@@ -1,8 +1,12 @@
 #pragma once
 // Even spherical harmonics at a direction, the counterpart of harmonics.py: same names, same order of operations.
 // Coefficients are pairs (f_lm, f_l-m) by m, then by even l >= m; `table` has the constants of the recurrence.
+// LMAX is their largest order; derivatives, of which a thread computes many, are unrolled.
 #ifndef REAL
 #define REAL double
+#endif
+#ifndef LMAX
+#define LMAX 8
 #endif
 typedef REAL real;
 
@@ -11,14 +15,14 @@ struct Direction {
 };
 
 template <class Pairs>
-__device__ __forceinline__ real amplitude_at(const Pairs& pairs, const real* table, int lmax, Direction u)
+__device__ __forceinline__ real amplitude_at(const Pairs& pairs, const real* table, Direction u)
 {
     real value = 0, c = 1, s = 0;
     int row = 0, pair = 0;
-    for (int m = 0; m <= lmax; ++m) {
+    for (int m = 0; m <= LMAX; ++m) {
         real before = 0, p = table[2 * row], along_c = 0, along_s = 0;
         ++row;
-        for (int order = m; order <= lmax; ++order) {
+        for (int order = m; order <= LMAX; ++order) {
             if (order > m) {
                 const real last = p;
                 p = table[2 * row] * fma(u.z, p, -table[2 * row + 1] * before);
@@ -44,16 +48,18 @@ struct Derivatives {
 };
 
 template <class Pairs>
-__device__ __forceinline__ Derivatives derivatives_at(const Pairs& pairs, const real* table, int lmax, Direction u)
+__device__ __forceinline__ Derivatives derivatives_at(const Pairs& pairs, const real* table, Direction u)
 {
     Derivatives d = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     real c = 1, s = 0, c1 = 0, s1 = 0, c2 = 0, s2 = 0;  // powers m, m - 1 and m - 2 of x + i y
     int row = 0, pair = 0;
-    for (int m = 0; m <= lmax; ++m) {
+#pragma unroll
+    for (int m = 0; m <= LMAX; ++m) {
         real p = table[2 * row], p1 = 0, p2 = 0, q = 0, q1 = 0, q2 = 0;
         ++row;
         real fc = 0, fs = 0, dc = 0, ds = 0, ec = 0, es = 0;
-        for (int order = m; order <= lmax; ++order) {
+#pragma unroll
+        for (int order = m; order <= LMAX; ++order) {
             if (order > m) {
                 const real a = table[2 * row], b = table[2 * row + 1];
                 ++row;
@@ -119,11 +125,11 @@ __device__ __forceinline__ Direction turned(Direction u, Direction step, real si
 
 // Go uphill to a maximum; whether one was found.
 template <class Pairs>
-__device__ __forceinline__ bool climb(const Pairs& pairs, const real* table, int lmax, Direction* u, real* value)
+__device__ __forceinline__ bool climb(const Pairs& pairs, const real* table, Direction* u, real* value)
 {
     const real longest = real(0.2), shortest = real(1e-4);
     for (int n = 0; n < 50; ++n) {
-        const Derivatives d = derivatives_at(pairs, table, lmax, *u);
+        const Derivatives d = derivatives_at(pairs, table, *u);
         *value = d.value;
         Direction a, b;
         tangents(*u, &a, &b);
@@ -154,7 +160,7 @@ __device__ __forceinline__ bool climb(const Pairs& pairs, const real* table, int
         const Direction step = {fma(sb, b.x, sa * a.x), fma(sb, b.y, sa * a.y), fma(sb, b.z, sa * a.z)};
         *u = turned(*u, step, size);
         if (size < shortest) {
-            *value = amplitude_at(pairs, table, lmax, *u);
+            *value = amplitude_at(pairs, table, *u);
             return true;
         }
     }

@@ -16,9 +16,14 @@ SOURCE = Path(__file__).with_name("peaks.cu")
 PEAK_ARRAYS = struct_layout(
     dict.fromkeys(("pairs", "directions", "neighbors", "columns", "table", "out", "counts"), POINTER)
     | dict.fromkeys(("least_fraction", "least_amplitude", "least_cosine"), np.float64)
-    | dict.fromkeys(("lmax", "coefficients", "rows", "most"), np.int32)
+    | dict.fromkeys(("coefficients", "rows", "most"), np.int32)
 )
 _WARPS = 4  # of a block
+
+
+def defines_of(lmax: int) -> tuple[str, ...]:
+    """How the kernel is compiled for an order."""
+    return (f"LMAX={lmax}",)
 
 
 class Run:
@@ -36,7 +41,7 @@ class Run:
                 "columns": cupy.asarray(problem.columns),
                 "table": cupy.asarray(problem.table),
             }
-            self._kernel = kernel(SOURCE, "find_rows", strict=True)
+            self._kernel = kernel(SOURCE, "find_rows", defines=defines_of(problem.lmax), strict=True)
         self._bytes = bytes_per_warp(problem) * _WARPS
         self._kernel.max_dynamic_shared_size_bytes = self._bytes
 
@@ -60,7 +65,6 @@ class Run:
                 least_fraction=settings.least_fraction,
                 least_amplitude=settings.least_amplitude,
                 least_cosine=p.least_cosine,
-                lmax=p.lmax,
                 coefficients=len(p.columns),
                 rows=len(p.directions),
                 most=settings.most,

@@ -21,7 +21,6 @@ struct PeakArrays {
     double least_fraction;
     double least_amplitude;
     double least_cosine;
-    int lmax;
     int coefficients;
     int rows;
     int most;
@@ -75,7 +74,7 @@ __device__ __forceinline__ void follow(const PeakArrays& a, const double* fod, c
     const double* start = a.directions + 3 * maxima[lane];
     Direction u = {start[0], start[1], start[2]};
     double value = 0.0;
-    if (!climb(fod, a.table, a.lmax, &u, &value)) return;
+    if (!climb(fod, a.table, &u, &value)) return;
     led[4 * lane] = u.x;
     led[4 * lane + 1] = u.y;
     led[4 * lane + 2] = u.z;

@@ -24,7 +24,7 @@ def layouts(real: Any) -> dict[str, np.dtype[Any]]:
     return {
         "FodVolumes": struct_layout(
             dict.fromkeys(("fods", "table", "mask"), POINTER)
-            | {"to_voxel": (real, 9), "shape": (np.int32, 3), "lmax": np.int32}
+            | {"to_voxel": (real, 9), "shape": (np.int32, 3)}
         ),
         "StreamlineSettings": struct_layout(
             {"seed": np.uint64, "grid": POINTER}
@@ -34,9 +34,9 @@ def layouts(real: Any) -> dict[str, np.dtype[Any]]:
     }
 
 
-def defines_of(pairs: int, real: Any) -> tuple[str, ...]:
-    """How the kernels are compiled for a number of coefficients and a precision."""
-    return f"REAL={'double' if np.dtype(real) == np.float64 else 'float'}", f"PAIRS={pairs}"
+def defines_of(lmax: int, real: Any) -> tuple[str, ...]:
+    """How the kernels are compiled for an order and a precision."""
+    return f"REAL={'double' if np.dtype(real) == np.float64 else 'float'}", f"LMAX={lmax}"
 
 
 class Run(FiberRun):
@@ -46,7 +46,7 @@ class Run(FiberRun):
         import cupy
 
         super().__init__(problem, device=device)
-        self._defines = defines_of(problem.pairs.shape[3], problem.real)
+        self._defines = defines_of(problem.field.lmax, problem.real)
         self._kind, cache = problem.scalars.kind, problem.field.cache
         precision = problem.settings.precision
         with cupy.cuda.Device(device.indices[0]):
@@ -62,7 +62,6 @@ class Run(FiberRun):
             mask=self._mask,
             to_voxel=problem.to_voxel[:3, :3].ravel(),
             shape=problem.field.shape,
-            lmax=problem.field.lmax,
         )
         scalars = {name: value for name, value in problem.scalars._asdict().items() if name not in ("kind", "grid")}
         self._settings = struct(

@@ -4,11 +4,9 @@
 #include "harmonics.cuh"
 #include "packing.cuh"
 #include "philox.cuh"
-#ifndef PAIRS
-#define PAIRS 50  // numbers of an FOD
-#endif
 
 enum Method { SD_STREAM = 0, IFOD1 = 1, IFOD2 = 2 };
+constexpr int PAIRS = 2 * ((LMAX / 2 + 1) * (LMAX / 2 + 1));  // numbers of an FOD
 constexpr int FOD = 10, AT_SEED = 1 << 20;
 constexpr unsigned int ALL = 0xffffffffu;
 
@@ -19,7 +17,6 @@ struct FodVolumes {
     const unsigned char* mask;
     real to_voxel[9];
     int shape[3];
-    int lmax;
 };
 
 struct StreamlineSettings {
@@ -128,7 +125,7 @@ __device__ __forceinline__ real turn_probability(
 {
     to->along = combined(cos(turn.angle), from.along, sin(turn.angle), normal_to(from.along, turn.azimuth));
     to->at = moved(v, from.at, {s.step_mm * to->along.x, s.step_mm * to->along.y, s.step_mm * to->along.z});
-    const real amplitude = amplitude_at(fod, v.table, v.lmax, to->along);
+    const real amplitude = amplitude_at(fod, v.table, to->along);
     return amplitude >= s.cutoff ? amplitude : real(0);
 }
 
@@ -149,7 +146,7 @@ __device__ __forceinline__ real arc_probability(
         to->at = moved(v, from.at, combined(along, from.along, across, aside));
         if (!inside(v, to->at)) return real(0);
         to->along = combined(c, from.along, sine, aside);
-        value = amplitude_at(Interpolated(v, to->at), v.table, v.lmax, to->along);
+        value = amplitude_at(Interpolated(v, to->at), v.table, to->along);
         if (!(value >= s.cutoff)) return real(0);
         if (n < 3) product *= value;
     }
@@ -257,13 +254,14 @@ extern "C" __global__ void __launch_bounds__(64)
         fod.interpolate(v, state.at);
         bool found = false;
         if (!is_drawn(state)) {
-            state.amplitude = amplitude_at(fod, v.table, v.lmax, state.along);
+            state.amplitude = amplitude_at(fod, v.table, state.along);
             found = state.amplitude >= s.cutoff;
         } else {
             for (int trial = 0; trial < s.trials && !found; ++trial) {
                 state.along = drawn_direction(Random(s.seed, rays.numbers[f], 0, AT_SEED, trial));
-                found = climb(fod, v.table, v.lmax, &state.along, &state.amplitude) && state.amplitude >= s.cutoff;
+                found = amplitude_at(fod, v.table, state.along) >= s.cutoff;
             }
+            if (found) found = climb(fod, v.table, &state.along, &state.amplitude);
             if (!found) state.amplitude = 0;
         }
         if (!found) reason = FOD;
@@ -279,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(64)
             break;
         }
         fod.interpolate(v, next.at);
-        const bool found = climb(fod, v.table, v.lmax, &next.along, &next.amplitude);
+        const bool found = climb(fod, v.table, &next.along, &next.amplitude);
         if (!(found && next.amplitude >= s.cutoff) && !arrived) {
             reason = FOD;
             break;
@@ -335,7 +333,7 @@ __device__ __forceinline__ bool draw_start(
     for (int first = 0; first < s.trials; first += 32) {
         State tried = *state;
         tried.along = drawn_direction(Random(s.seed, number, 0, AT_SEED, first + lane));
-        tried.amplitude = amplitude_at(fod, v.table, v.lmax, tried.along);
+        tried.amplitude = amplitude_at(fod, v.table, tried.along);
         const unsigned int votes = __ballot_sync(ALL, first + lane < s.trials && tried.amplitude >= s.cutoff);
         if (votes) {
             *state = of_lane(tried, __ffs((int)votes) - 1);
@@ -392,7 +390,7 @@ __device__ __forceinline__ void trace_drawn(
         if (is_drawn(state)) {
             found = draw_start(v, s, fod, rays.numbers[f], &state);
         } else {
-            state.amplitude = amplitude_at(fod, v.table, v.lmax, state.along);
+            state.amplitude = amplitude_at(fod, v.table, state.along);
             found = state.amplitude >= s.cutoff;
         }
         if (!found) reason = FOD;
@@ -412,7 +410,7 @@ __device__ __forceinline__ void trace_drawn(
         }
         if constexpr (METHOD == IFOD1) {
             fod.interpolate(v, next.at);
-            next.amplitude = amplitude_at(fod, v.table, v.lmax, next.along);
+            next.amplitude = amplitude_at(fod, v.table, next.along);
         }
         state = next;
         log.add(state, s.step_mm);

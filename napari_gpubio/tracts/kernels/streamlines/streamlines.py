@@ -146,7 +146,7 @@ def arc_probability(volumes, scratch, position, direction, amplitude, turn, sett
 
 @helper
 def seed_direction(volumes, settings, fod, number):
-    """Draw directions at a seed until the amplitude is not below the cutoff; of SD_STREAM follow each to its peak."""
+    """Draw directions at a seed until the amplitude is not below the cutoff; SD_STREAM follows that one to its peak."""
     _, table, _, _, _, lmax = volumes
     kind, trials, seed, cutoff = settings.kind, settings.trials, settings.seed, settings.cutoff
     real = type(cutoff)
@@ -156,13 +156,12 @@ def seed_direction(volumes, settings, fod, number):
         sine = math.sqrt(max(real(0), multiply_add(-z, z, real(1))))
         u = sine * math.cos(azimuth), sine * math.sin(azimuth), z
         x, y, z = u
-        found, amplitude = True, real(0)
-        if kind == SD_STREAM:
-            found, amplitude, u = climb(fod, table, lmax, u)
-        else:
-            amplitude = amplitude_at(fod, table, lmax, x, y, z)
-        if found and amplitude >= cutoff:
-            return True, amplitude, u
+        amplitude = amplitude_at(fod, table, lmax, x, y, z)
+        if amplitude >= cutoff:
+            found = True
+            if kind == SD_STREAM:
+                found, amplitude, u = climb(fod, table, lmax, u)
+            return found, amplitude if found else real(0), u
     return False, real(0), (real(0), real(0), real(1))
 
 
