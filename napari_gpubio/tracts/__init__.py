@@ -7,7 +7,8 @@ From a diffusion scan to fibers in four calls::
     fibers = tracts.track(field, [(0, -5, 22)])
     fibers.save("callosum.trk")
 
-Where fibers cross, `deconvolve` makes fiber orientation distributions of the scan (`tracts.fods`).
+`tracts.noise` takes the noise out of a raw scan. Where fibers cross, `deconvolve` makes fiber orientation
+distributions of it (`tracts.fods`), which `track` takes, too.
 
 `show` shows them in a napari viewer. `bootstrap` tells how far noise in the scan moves them.
 Files are in `tracts.io`, seed points in `tracts.seeds`, scalar maps, the brain mask and the check of the gradient table
@@ -25,6 +26,7 @@ from napari_gpubio.tracts import (
     fods,
     io,
     maps,
+    noise,
     phantom,
     picture,
     regions,
@@ -83,6 +85,7 @@ __all__ = [
     "geodesics_between",
     "io",
     "maps",
+    "noise",
     "phantom",
     "picture",
     "regions",

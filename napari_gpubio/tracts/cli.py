@@ -15,6 +15,7 @@ from napari_gpubio.tracts.connectome import cli as connectome
 from napari_gpubio.tracts.dissection import cli as dissection
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.noise import cli as noise
 from napari_gpubio.tracts.routes import cli as routes
 from napari_gpubio.tracts.run import track, track_to_file
 from napari_gpubio.tracts.seeds import WHITE_MATTER_FA, ball, label_points, white_matter_points
@@ -50,6 +51,7 @@ def add_verb(verbs: Any) -> None:
     add_settings(verb, Directions(), "directions")
     add_settings(verb, TrackSettings(), "tracking")
     verb.set_defaults(run=run)
+    noise.add_verb(verbs)
     dissection.add_verb(verbs)
     uncertainty.add_verb(verbs)
     routes.add_verb(verbs)

@@ -25,7 +25,11 @@ from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from napari_gpubio.speckle.kernels.contrast.gpu import defines_of as speckle_defines
+from napari_gpubio.tracts.kernels.csd.gpu import defines_of as csd_defines
+from napari_gpubio.tracts.kernels.mppca.gpu import defines_of as mppca_defines
+from napari_gpubio.tracts.kernels.peaks.gpu import defines_of as peak_defines
 from napari_gpubio.tracts.kernels.rays.gpu import defines_of as ray_defines
+from napari_gpubio.tracts.kernels.streamlines.gpu import defines_of as streamline_defines
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.denoise.samples import problem_of
@@ -78,13 +82,20 @@ ANLM = [
         (DenoiseSettings(noise_model="rician", preselection="none"), (1, 1, 1)),
     )
 ]
+MPPCA = [mppca_defines(real, in_shared) for real in (np.float32, np.float64) for in_shared in (True, False)]
+CSD = [csd_defines(count, real) for real in (np.float64, np.float32) for count in (45, 15, 28, 66, 91)]
+STREAMLINES = [streamline_defines(lmax, real) for real in (np.float32, np.float64) for lmax in (8, 4, 12)]
 SPECKLE = {
     name: [speckle_defines(recipe) for recipe in recipes_of(name)] for name in ("windows", "sequences", "direct")
 }
 SPECIALIZATIONS = {
     "denoise/kernels/anlm/anlm.cu": ANLM,
     "dose/kernels/histogram/dvh.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
+    "tracts/kernels/csd/csd.cu": CSD,
+    "tracts/kernels/mppca/mppca.cu": MPPCA,
+    "tracts/kernels/peaks/peaks.cu": [peak_defines(lmax) for lmax in (8, 4, 12)],
     "tracts/kernels/rays/geodesic.cu": RAYS,
+    "tracts/kernels/streamlines/streamlines.cu": STREAMLINES,
     "tracts/kernels/tensors/tensors.cu": BOTH_REALS,
     "light/kernels/voxels/voxels.cu": VOXELS + REPLAYS,
     "light/kernels/replay/fold.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
@@ -100,7 +111,11 @@ STRICT = {
     "speckle/kernels/contrast/sequences.cu",
     "speckle/kernels/contrast/windows.cu",
     "tracts/kernels/bootstrap/bootstrap.cu",
+    "tracts/kernels/csd/csd.cu",
+    "tracts/kernels/multitissue/constrained.cu",
+    "tracts/kernels/peaks/peaks.cu",
     "tracts/kernels/rays/geodesic.cu",
+    "tracts/kernels/streamlines/streamlines.cu",
     "tracts/kernels/tensors/tensors.cu",
     "tracts/kernels/traversal/traversal.cu",
 }
@@ -129,6 +144,7 @@ REGISTERS = {
     "compose_rows REAL=double": 64,
     "eigen_rows REAL=float": 72,
     "eigen_rows REAL=double": 72,
+    **{f"denoise_voxels {' '.join(defines)}": most for defines, most in zip(MPPCA, (80, 80, 104, 88), strict=True)},
     **{f"trace_photons {' '.join(defines)}": 64 for defines in VOXELS + REPLAYS},  # its launch bounds leave no more
     **{f"fold_batches {' '.join(defines)}": 80 for defines in VOXELS + REPLAYS},
     **{f"trace_layers {' '.join(defines)}": 64 for defines in LAYERS},  # so that four blocks share a processor

@@ -1,0 +1,229 @@
+"""Denoise a diffusion scan by Marchenko-Pastur PCA, on any device."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.chunks import advance_in_chunks, within_memory
+from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.jit import run_blocks
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
+from napari_gpubio.tracts.kernels.mppca.problem import PcaProblem, pca_problem
+from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.noise.model import DenoisedScan
+from napari_gpubio.tracts.noise.settings import NoiseSettings
+
+Array = npt.NDArray[Any]
+_FIRST_CHUNK = 1 << 27  # the size of matrices to the third, times their number
+_EVEN = 2.0  # a noise level that varies by more over the mask, between its 5th and 95th percentiles, is a warning
+
+
+def denoise_scan(
+    scan: DiffusionScan,
+    mask: Array | None = None,
+    settings: NoiseSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> DenoisedScan:
+    """Take the noise out of a diffusion scan; see `denoise_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> scan = tracts.phantom.load_brain_phantom()
+    >>> result = tracts.noise.denoise_scan(scan)
+    >>> result.scan.data.shape == scan.data.shape
+    True
+    """
+    return drive(denoise_steps(scan, mask, settings, device=device), progress)
+
+
+def denoise_steps(
+    scan: DiffusionScan,
+    mask: Array | None = None,
+    settings: NoiseSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, DenoisedScan]:
+    """Take the noise out of a diffusion scan by Marchenko-Pastur PCA, step by step.
+
+    The signals of the voxels of a window, volume by volume, are a matrix. Noise alone gives it eigenvalues of a known
+    distribution (Marchenko and Pastur 1967), whose upper end tells how many components hold signal; the others are
+    taken out of the voxel in the middle (Veraart et al. 2016, NeuroImage 142:394; exp2: Cordero-Grande et al. 2019,
+    NeuroImage 200:391). No mean is taken out first. A window that would leave the scan is moved inside.
+
+    It is for raw scans: before motion correction, distortion correction and any interpolation, which make noise of
+    neighbors alike. MPPCA may be covered by patents (US 10,698,065); check before commercial use.
+
+    Parameters
+    ----------
+    scan
+        The diffusion-weighted series, at least 10 volumes. Voxels with a signal that is not finite stay as they are,
+        and count as 0 in the windows of others.
+    mask
+        Which voxels are denoised, shape (X, Y, Z); the others are used all the same. None: all that have a signal.
+    settings
+        Window, estimator, Rician correction, precision; see `NoiseSettings`.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early; voxels not reached then stay as they are, and are left out of the result's mask.
+
+    Raises
+    ------
+    InvalidInput
+        If the mask does not fit, nothing is in it, or there are too few volumes or voxels.
+    """
+    settings = settings or NoiseSettings()
+    chosen, clock = choose_device(device), RunClock()
+    window = settings.edges(scan.shape, scan.data.shape[3])
+    signals = _signals_by_voxel(scan.data)
+    usable = _usable_voxels(signals)
+    data = signals if usable.all() else np.where(np.isfinite(signals), signals, np.float32(0))
+    inside = (data != 0).any(axis=-1) | ~usable if mask is None else _checked_mask(scan, mask)
+    skipped = int((inside & ~usable).sum())
+    inside &= usable
+    if not inside.any():
+        raise InvalidInput("there is nothing to denoise: no voxel has signals that are finite and not 0")
+    double = settings.precision == "double"
+    problem = pca_problem(data, inside, window, exact=settings.estimator == "exp2", double=double)
+    output = _Output(scan, problem)
+    if not usable.all():
+        output.data[~usable] = signals[~usable]
+    runs = _runs(problem, chosen)
+    total, done = len(problem.voxels), 0
+    try:
+        first_chunk = max(16, _FIRST_CHUNK // problem.size**3)
+        for done in advance_in_chunks(runs, total, stop=stop, first_chunk=first_chunk):
+            output.gather(runs)
+            yield Step(done, total, "denoising")
+    finally:
+        for run in runs:
+            run.close()
+    notes = (*_window_notes(settings, window, scan), *_skipped_notes(skipped, output.failed), *_noise_notes(output))
+    return DenoisedScan(
+        denoised=dataclasses.replace(scan, data=output.data, path=None, notes=(*scan.notes, *notes)),
+        noise=output.noise,
+        rank=output.rank,
+        mask=output.mask,
+        rician=settings.rician,
+        notes=notes,
+        parameters={
+            "software": f"napari-gpubio {__version__}",
+            "noise": dataclasses.asdict(settings),
+            "window": list(window),
+            "device": chosen.describe(),
+            "seconds": round(clock.seconds, 4),
+        },
+        complete=done == total,
+    )
+
+
+class _Output:
+    """The volumes of the result, which are filled as voxels become ready."""
+
+    def __init__(self, scan: DiffusionScan, problem: PcaProblem) -> None:
+        self._voxels = problem.voxels
+        self.data = problem.data.copy()
+        self.noise = np.zeros(scan.shape, np.float32)
+        self.rank = np.zeros(scan.shape, np.uint16)
+        self.mask = np.zeros(scan.shape, bool)
+        self.failed = 0
+
+    def gather(self, runs: list[Any]) -> None:
+        """Take over the voxels that are done."""
+        for part in (part for run in runs for part in run.take()):
+            voxels, good = self._voxels[part.start : part.start + len(part.sigma)], np.isfinite(part.sigma)
+            signals, sigma, rank = part.signals, part.sigma, part.rank
+            if not good.all():
+                voxels, signals, sigma, rank = voxels[good], signals[good], sigma[good], rank[good]
+                self.failed += int((~good).sum())
+            at = tuple(voxels.T)
+            self.data[at], self.noise[at], self.rank[at], self.mask[at] = signals, sigma, rank, True
+
+
+def _signals_by_voxel(data: Array) -> npt.NDArray[np.float32]:
+    """Signals in single precision, those of a voxel side by side; in a file a volume is in one place."""
+    if data.dtype == np.float32 and data.flags.c_contiguous:
+        return data
+    signals = np.empty(data.shape, np.float32)
+
+    def copy(start: int, stop: int) -> None:
+        for z in range(start, stop):  # twice as fast as all at once, since less memory is walked through
+            signals[:, :, z] = data[:, :, z]
+
+    run_blocks(copy, data.shape[2])
+    return signals
+
+
+def _usable_voxels(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Voxels whose signals are all finite, shape (X, Y, Z)."""
+    usable = np.isfinite(np.einsum("xyzn->xyz", signals))  # so all of them are finite
+    if not usable.all():
+        usable[~usable] = np.isfinite(signals[~usable]).all(axis=-1)
+    return np.asarray(usable)
+
+
+def _checked_mask(scan: DiffusionScan, mask: Array) -> npt.NDArray[np.bool_]:
+    if mask.shape != scan.shape:
+        raise InvalidInput(
+            f"the mask has shape {mask.shape} and the scan {scan.shape}; use a mask drawn on this scan's grid"
+        )
+    if not mask.any():
+        raise InvalidInput("the mask is empty; mark at least one voxel")
+    return np.array(mask, bool)
+
+
+def _runs(problem: PcaProblem, device: Device) -> list[Any]:
+    if not device.is_gpu:
+        from napari_gpubio.tracts.kernels.mppca import cpu
+
+        return [cpu.Run(problem, device=CPU)]
+    from napari_gpubio.tracts.kernels.mppca import gpu
+
+    each = [Device("cuda", (i,)) for i in device.indices]
+    return [
+        within_memory(partial(gpu.Run, problem, device=one), one, gpu.needed_bytes(problem, one), "denoising the scan")
+        for one in each
+    ]
+
+
+def _window_notes(settings: NoiseSettings, window: tuple[int, int, int], scan: DiffusionScan) -> list[str]:
+    edge = settings.edge(scan.data.shape[3])
+    if window == (edge, edge, edge):
+        return []
+    sizes = " x ".join(map(str, scan.shape))
+    return [f"the window is {' x '.join(map(str, window))} voxels, since the scan has only {sizes} of them"]
+
+
+def _skipped_notes(skipped: int, failed: int) -> list[str]:
+    notes = []
+    if skipped:
+        notes.append(f"voxels with signals that are not finite were left as they are: {skipped:,}")
+    if failed:
+        notes.append(f"voxels whose eigenvalues were not found were left as they are: {failed:,}")
+    return notes
+
+
+def _noise_notes(output: _Output) -> list[str]:
+    levels = output.noise[output.mask & (output.noise > 0)]
+    if not len(levels):
+        return ["no noise was found in the mask; was the scan denoised before?"]
+    low, high = np.percentile(levels, (5, 95))
+    if high <= _EVEN * low:
+        return []
+    note = (
+        f"the noise level varies from {low:.4g} to {high:.4g} (5 to 95 % of the voxels); the scan was probably "
+        "interpolated or resampled before, so that more noise is left than it says: denoise the raw scan first"
+    )
+    return [note]

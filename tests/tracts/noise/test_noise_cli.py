@@ -1,0 +1,93 @@
+"""``napari-gpubio mppca``."""
+
+import argparse
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+from napari_gpubio.core.command_line import STOPPED
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.tracts.io.dwi import read_dwi
+from napari_gpubio.tracts.io.gradients import write_fsl_gradients
+from napari_gpubio.tracts.noise import NoiseSettings, cli, denoise_scan
+from tests.tracts.noise.samples import noisy, scan_of
+
+
+def run(*words):
+    parser = argparse.ArgumentParser()
+    cli.add_verb(parser.add_subparsers())
+    options = parser.parse_args(["mppca", *map(str, words), "--device", "cpu"])
+    return options.run(options)
+
+
+@pytest.fixture
+def given(tmp_path):
+    """A scan as files, and as it is read."""
+    scan = scan_of(noisy((7, 6, 5), 20, 3)[1].round().astype(np.int16))
+    write_volume(tmp_path / "dwi.nii.gz", scan.data, scan.affine)
+    write_fsl_gradients(tmp_path / "dwi.bval", tmp_path / "dwi.bvec", scan.bvals, scan.directions, scan.affine)
+    return tmp_path, read_dwi(tmp_path / "dwi.nii.gz")
+
+
+def test_everything_is_written(given, capsys):
+    folder, scan = given
+    mask = np.zeros(scan.shape, np.uint8)
+    mask[1:6, 1:5] = 1
+    write_volume(folder / "mask.nii.gz", mask, scan.affine)
+    files = {name: folder / f"{name}.nii.gz" for name in ("noise", "residual", "rank")}
+    options = [word for name, path in files.items() for word in (f"--{name}", path)]
+    out = folder / "clean.nii.gz"
+    assert run(folder / "dwi.nii.gz", "--mask", folder / "mask.nii.gz", "--out", out, "--rician", *options) == 0
+    expected = denoise_scan(scan, mask > 0, NoiseSettings(rician=True), device="cpu")
+    written = read_dwi(out)
+    np.testing.assert_array_equal(written.data, expected.scan.data)
+    np.testing.assert_array_equal(written.bvals, scan.bvals)
+    np.testing.assert_allclose(written.directions, scan.directions, atol=1e-12)
+    np.testing.assert_allclose(written.affine, scan.affine)
+    found = {name: np.asarray(nib.load(path).dataobj) for name, path in files.items()}
+    np.testing.assert_array_equal(found["noise"], expected.noise)
+    np.testing.assert_array_equal(found["residual"], expected.residual(scan))
+    np.testing.assert_array_equal(found["rank"], expected.rank)
+    told = capsys.readouterr().out
+    assert f"{np.median(expected.noise[mask > 0]):.5g}" in told
+    assert f"{expected.residual_ratio_histogram(scan).standard_deviation:.3f}" in told
+
+
+def test_notes_are_told(given, capsys):
+    folder, _ = given
+    assert run(folder / "dwi.nii.gz", "--out", folder / "clean.nii", "--window", 7) == 0
+    assert "7 x 6 x 5" in capsys.readouterr().err
+    assert (folder / "clean.bval").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--out", "dwi.nii"], "bval file"),  # whose tables would replace those of the scan
+        (["--out", "dwi.nii.gz"], "same file"),
+        (["--out", "clean.nii.gz", "--noise", "clean.nii.gz"], "same file"),
+        (["--out", "clean.mif"], r"\.nii"),
+        (["--out", "clean.nii.gz", "--rank", "rank.txt"], r"--rank is rank\.txt"),
+    ],
+)
+def test_files_that_cannot_be_written_are_told_before_the_run(given, words, problem, monkeypatch):
+    folder, _ = given
+    monkeypatch.setattr(cli, "denoise_steps", None)
+    with pytest.raises(InvalidInput, match=problem):
+        run(folder / "dwi.nii.gz", *(word if word.startswith("--") else folder / word for word in words))
+
+
+def test_nothing_is_written_of_a_stopped_run(given, monkeypatch, capsys):
+    folder, _ = given
+    whole = cli.denoise_steps
+
+    def stopping(*arguments, stop, **options):
+        stop.set()
+        return whole(*arguments, stop=stop, **options)
+
+    monkeypatch.setattr(cli, "denoise_steps", stopping)
+    assert run(folder / "dwi.nii.gz", "--out", folder / "clean.nii.gz") == STOPPED
+    assert not (folder / "clean.nii.gz").exists()
+    assert "nothing was written" in capsys.readouterr().err
