@@ -19,14 +19,15 @@ logger = logging.getLogger(__name__)
 Made = TypeVar("Made")
 CHUNK_SECONDS = 0.1
 MOST_SECONDS = 0.5  # for the work of a chunk where every one, however short, takes more than CHUNK_SECONDS
-MOST_CHUNK_BYTES = 400 << 20  # enough rays to fill the largest GPUs; more would only take memory from others
+MOST_CHUNK_BYTES = 400 << 20  # more, where it is not a 32nd of the free memory, would only take it from others
 
 
 def items_within_memory(device: Device, bytes_per_item: int) -> int:
     """Most items that are done at once on a device, at least one."""
     if device.kind == CPU.kind:
         return 1 << 30
-    usable = min(MOST_CHUNK_BYTES, 0.6 * free_memory_bytes(device))
+    free = free_memory_bytes(device)
+    usable = min(max(MOST_CHUNK_BYTES, free / 32), 0.6 * free)
     return max(1, int(usable / max(1, bytes_per_item)))
 
 

@@ -124,7 +124,7 @@ __device__ __forceinline__ Direction turned(Direction u, Direction step, real si
 }
 
 // Go uphill to a maximum; whether one was found.
-template <class Pairs>
+template <bool NEWTON, class Pairs>
 __device__ __forceinline__ bool climb(const Pairs& pairs, const real* table, Direction* u, real* value)
 {
     const real longest = real(0.2), shortest = real(1e-4);
@@ -144,17 +144,19 @@ __device__ __forceinline__ bool climb(const Pairs& pairs, const real* table, Dir
         h2 = d.xz * b.x + d.yz * b.y + d.zz * b.z;
         const real bb = h0 * b.x + h1 * b.y + h2 * b.z - radial;
         const real determinant = aa * bb - ab * ab;
-        const bool concave = aa < 0 && determinant > 0;
-        real sa = ga, sb = gb;
-        if (concave) {
+        const real squared = ga * ga + gb * gb;
+        const real curvature = fabs(ga * (ga * aa + gb * ab) + gb * (ga * ab + gb * bb));
+        if (!(squared > 0)) return aa < 0 && determinant > 0;
+        real scale = squared / curvature, sa = ga * scale, sb = gb * scale;
+        if (NEWTON && aa < 0 && determinant > 0) {
             sa = (ab * gb - bb * ga) / determinant;
             sb = (ab * ga - aa * gb) / determinant;
         }
         real size = sqrt(sa * sa + sb * sb);
-        if (!(size > 0)) return concave;
-        if (!(concave && size <= longest)) {
-            sa *= longest / size;
-            sb *= longest / size;
+        if (!(size <= longest)) {
+            scale = longest / sqrt(squared);
+            sa = ga * scale;
+            sb = gb * scale;
             size = longest;
         }
         const Direction step = {fma(sb, b.x, sa * a.x), fma(sb, b.y, sa * a.y), fma(sb, b.z, sa * a.z)};

@@ -139,11 +139,12 @@ def turned(u, step, size):
 
 
 @helper
-def climb(pairs, table, lmax, u):
+def climb(pairs, table, lmax, u, newton):
     """Go from a unit vector uphill to a maximum; whether one was found, its amplitude, and where it is.
 
-    Newton's method in the tangential plane, where the function is concave, else along the gradient; a step is at most
-    0.2 rad, and the last one is below 1e-4 rad.
+    A step goes along the gradient, by the ratio of first and second derivative, at most 0.2 rad; the last one is below
+    1e-4 rad. ``newton``: by Newton's method in the tangential plane instead, where the function is concave, which finds
+    the tops of ridges that 50 steps along the gradient do not get to.
     """
     x, y, z = u
     real = type(x)
@@ -162,15 +163,18 @@ def climb(pairs, table, lmax, u):
         h0, h1, h2 = xx * b0 + xy * b1 + xz * b2, xy * b0 + yy * b1 + yz * b2, xz * b0 + yz * b1 + zz * b2
         bb = h0 * b0 + h1 * b1 + h2 * b2 - radial
         determinant = aa * bb - ab * ab
-        concave = aa < 0 and determinant > 0
-        sa, sb = ga, gb
-        if concave:
+        squared = ga * ga + gb * gb
+        curvature = abs(ga * (ga * aa + gb * ab) + gb * (ga * ab + gb * bb))
+        if not squared > 0:
+            return aa < 0 and determinant > 0, value, (x, y, z)
+        scale = squared / curvature
+        sa, sb = ga * scale, gb * scale
+        if newton and aa < 0 and determinant > 0:
             sa, sb = (ab * gb - bb * ga) / determinant, (ab * ga - aa * gb) / determinant
         size = math.sqrt(sa * sa + sb * sb)
-        if not size > 0:
-            return concave, value, (x, y, z)
-        if not (concave and size <= longest):
-            sa, sb, size = sa * (longest / size), sb * (longest / size), longest
+        if not size <= longest:
+            scale = longest / math.sqrt(squared)
+            sa, sb, size = ga * scale, gb * scale, longest
         step = multiply_add(sb, b0, sa * a0), multiply_add(sb, b1, sa * a1), multiply_add(sb, b2, sa * a2)
         x, y, z = turned((x, y, z), step, size)
         if size < shortest:

@@ -74,7 +74,7 @@ __device__ __forceinline__ void follow(const PeakArrays& a, const double* fod, c
     const double* start = a.directions + 3 * maxima[lane];
     Direction u = {start[0], start[1], start[2]};
     double value = 0.0;
-    if (!climb(fod, a.table, &u, &value)) return;
+    if (!climb<true>(fod, a.table, &u, &value)) return;
     led[4 * lane] = u.x;
     led[4 * lane + 1] = u.y;
     led[4 * lane + 2] = u.z;

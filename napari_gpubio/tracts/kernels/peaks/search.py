@@ -76,7 +76,7 @@ def find_rows(start, stop, arrays, amplitude, out, counts):
                 largest = largest and (value > amplitude[other] or (value == amplitude[other] and k < other))
             if largest:
                 u = directions[k, 0], directions[k, 1], directions[k, 2]
-                found, value, at = climb(fod, table, lmax, u)
+                found, value, at = climb(fod, table, lmax, u, True)
                 if found and value > 0.0:
                     x, y, z = at
                     count = insert(row, count, (x, y, z, value), least_cosine)

@@ -261,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(64)
                 state.along = drawn_direction(Random(s.seed, rays.numbers[f], 0, AT_SEED, trial));
                 found = amplitude_at(fod, v.table, state.along) >= s.cutoff;
             }
-            if (found) found = climb(fod, v.table, &state.along, &state.amplitude);
+            if (found) found = climb<false>(fod, v.table, &state.along, &state.amplitude);
             if (!found) state.amplitude = 0;
         }
         if (!found) reason = FOD;
@@ -277,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(64)
             break;
         }
         fod.interpolate(v, next.at);
-        const bool found = climb(fod, v.table, &next.along, &next.amplitude);
+        const bool found = climb<false>(fod, v.table, &next.along, &next.amplitude);
         if (!(found && next.amplitude >= s.cutoff) && !arrived) {
             reason = FOD;
             break;

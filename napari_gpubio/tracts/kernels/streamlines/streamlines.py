@@ -160,7 +160,7 @@ def seed_direction(volumes, settings, fod, number):
         if amplitude >= cutoff:
             found = True
             if kind == SD_STREAM:
-                found, amplitude, u = climb(fod, table, lmax, u)
+                found, amplitude, u = climb(fod, table, lmax, u, False)
             return found, amplitude if found else real(0), u
     return False, real(0), (real(0), real(0), real(1))
 
@@ -267,7 +267,7 @@ def trace(start, stop, volumes, settings, rays, memory, output):
             if kind != IFOD2:
                 interpolate(fods, at, fod)
             if kind == SD_STREAM:
-                found, value, tangent = climb(fod, table, lmax, direction)
+                found, value, tangent = climb(fod, table, lmax, direction, False)
                 a, b, c = tangent
                 if not (found and value >= cutoff) and not arrived:
                     reason = FOD
