@@ -1,7 +1,7 @@
 #pragma once
 // Even spherical harmonics at a direction, the counterpart of harmonics.py: same names, same order of operations.
 // Coefficients are pairs (f_lm, f_l-m) by m, then by even l >= m; `table` has the constants of the recurrence.
-// LMAX is their largest order; derivatives, of which a thread computes many, are unrolled.
+// LMAX is their largest order.
 #ifndef REAL
 #define REAL double
 #endif
@@ -43,6 +43,9 @@ __device__ __forceinline__ real amplitude_at(const Pairs& pairs, const real* tab
     return value;
 }
 
+// Derivatives, of which a thread computes many, are unrolled where registers hold what that takes.
+constexpr int UNROLLED = LMAX <= 8 && sizeof(real) == 4 ? LMAX + 1 : 1;
+
 struct Derivatives {
     real value, x, y, z, xx, yy, zz, xy, xz, yz;
 };
@@ -53,12 +56,12 @@ __device__ __forceinline__ Derivatives derivatives_at(const Pairs& pairs, const 
     Derivatives d = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     real c = 1, s = 0, c1 = 0, s1 = 0, c2 = 0, s2 = 0;  // powers m, m - 1 and m - 2 of x + i y
     int row = 0, pair = 0;
-#pragma unroll
+#pragma unroll UNROLLED
     for (int m = 0; m <= LMAX; ++m) {
         real p = table[2 * row], p1 = 0, p2 = 0, q = 0, q1 = 0, q2 = 0;
         ++row;
         real fc = 0, fs = 0, dc = 0, ds = 0, ec = 0, es = 0;
-#pragma unroll
+#pragma unroll UNROLLED
         for (int order = m; order <= LMAX; ++order) {
             if (order > m) {
                 const real a = table[2 * row], b = table[2 * row + 1];
