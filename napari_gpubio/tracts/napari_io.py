@@ -28,6 +28,7 @@ from napari_gpubio.tracts.io.dwi import find_gradient_files, read_array, read_dw
 from napari_gpubio.tracts.io.mif import read_mif
 from napari_gpubio.tracts.io.validation import box_grid, offsets_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.noise.model import DenoisedScan
 from napari_gpubio.tracts.regions import Atlas
 from napari_gpubio.tracts.tensors.maps import ellipsoids, scalar_map
 
@@ -39,6 +40,9 @@ _DISPLAY: dict[str, dict[str, Any]] = {
     "DEC": {"rgb": True},
     "S0": {"colormap": "gray"},
 }
+DENOISED_PARTS = ("noise σ", "denoised", "residual")  # the layers of a denoised scan, from the bottom to the top
+_SIGNAL_UNIT = "a.u."
+_RESIDUAL_SIGMAS = 3.0  # at the limits of the gray of a residual
 MAP_UNITS = {"FA": "", "MD": "mm²/s", "AD": "mm²/s", "RD": "mm²/s", "DEC": "", "S0": "signal"}
 
 
@@ -74,6 +78,43 @@ def scan_layers(scan: DiffusionScan, name: str) -> list[LayerData]:
 def _signal_limits(values: Array) -> tuple[float, float]:
     finite = values[np.isfinite(values)]
     return 0.0, (float(np.percentile(finite, 99.5)) if finite.size else 0.0) or 1.0
+
+
+def denoised_layer(result: DenoisedScan, raw: DiffusionScan, part: str, study: str) -> LayerData:
+    """Return one of the layers of a scan that was denoised.
+
+    Parameters
+    ----------
+    result
+        What denoising has left.
+    raw
+        The scan that was denoised.
+    part
+        ``"denoised"``: the scan, which is shown with the limits of the raw one; ``"noise σ"``, ``"residual"``: hidden.
+    study
+        Beginning of the layer's name.
+
+    Raises
+    ------
+    InvalidInput
+        If the scan has another shape than the result.
+    """
+    name, about = f"{study} {part}", {"parameters": dict(result.parameters)}
+    if part == "denoised":
+        data, keywords, kind = scan_layer(result.scan, name)
+        keywords["contrast_limits"] = _signal_limits(raw.b0_mean())
+        keywords["metadata"][KEY] |= about
+        return data, keywords, kind
+    quantity = "noise standard deviation" if part == "noise σ" else "residual"
+    about |= quantity_metadata(Quantity(quantity, _SIGNAL_UNIT))
+    hidden: dict[str, Any] = {"metadata": about, "visible": False}
+    if part == "noise σ":
+        limits = _signal_limits(result.noise[result.mask])
+        return volume_layer(result.noise, raw.affine, name, contrast_limits=limits, colormap="magma", **hidden)
+    limit = float(f"{_RESIDUAL_SIGMAS * np.median(result.noise[result.mask]):.2g}") or 1.0
+    hidden["metadata"]["residual_of"] = result.scan
+    shown = {"contrast_limits": (-limit, limit), "colormap": "gray"}
+    return series_layer(result.residual(raw), raw.affine, name, "volume", **shown, **hidden)
 
 
 def map_layer(field: TensorField, map_name: str, study: str, *, visible: bool = True) -> LayerData:

@@ -4,7 +4,7 @@ from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_axes, check_fo
 from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.response import Response, read_response, write_response
-from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings
+from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings, TissueSettings
 
 __all__ = [
     "BASES",
@@ -15,6 +15,7 @@ __all__ = [
     "PeakSettings",
     "Response",
     "ResponseSettings",
+    "TissueSettings",
     "check_axes",
     "check_fods",
     "read_response",

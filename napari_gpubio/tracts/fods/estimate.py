@@ -13,7 +13,7 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.tracts.fods.harmonics import harmonics, orders
+from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics, lmax_of, orders
 from napari_gpubio.tracts.fods.response import Response
 from napari_gpubio.tracts.fods.rows import fill_rows
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings
@@ -30,6 +30,8 @@ _CANDIDATES = 10  # times the number of voxels: those that are looked at again
 _SHRINK = 3  # voxels taken off the mask, where edges and noise have high FA, too
 _PASSES = 2  # deconvolutions of the FA method
 _ELEVATIONS = 90  # at which the response must not be negative, nor fall on its way to the equator
+_LOBE_DIRECTIONS = 600  # on a half sphere, over which the mean of a lobe is taken
+_ROWS = 4096  # voxels at once, whose amplitudes take 20 MB
 _CONSTRAINED = 1e-9  # of the largest amplitude: ridge of the fit
 
 
@@ -96,7 +98,7 @@ def estimate_steps(
     if field is None:
         field = yield from fit_steps(scan, mask, device=chosen)
     check_same_grid(field, scan.shape, scan.affine, "the scan")
-    search = _Search(scan, field, field.mask if mask is None else np.asarray(mask, bool), volumes, settings, chosen)
+    search = SingleFibers(scan, field, field.mask if mask is None else np.asarray(mask, bool), volumes, settings, chosen)
     if settings.method == "fa":
         response, rounds = yield from search.from_anisotropy(stop)
     else:
@@ -123,8 +125,12 @@ def shell_volumes(scan: DiffusionScan, shell: int) -> tuple[int, npt.NDArray[np.
     return bval, np.flatnonzero(scan.shell_of == bval)
 
 
-class _Search:
-    """The voxels of a mask, some of which are chosen again and again."""
+class SingleFibers:
+    """The voxels of a mask, of which those with one fiber are chosen, again and again.
+
+    ``chosen_voxels`` and ``chosen_axes``, both of shape (M, 3), are those of the last response. With ``relative``,
+    peaks count by their share in the whole FOD, so that neither bright voxels nor those with much fluid are preferred.
+    """
 
     def __init__(
         self,
@@ -134,8 +140,10 @@ class _Search:
         volumes: Array,
         settings: ResponseSettings,
         device: Device,
+        *,
+        relative: bool = False,
     ) -> None:
-        self._settings, self._device = settings, device
+        self._settings, self._device, self._relative = settings, device, relative
         self._directions = scan.directions[volumes]
         self._lmax = settings.lmax
         inside = mask & field.mask
@@ -146,7 +154,7 @@ class _Search:
         inside[inside] = usable
         self._signals, self._inside = signals[usable], inside
         self._voxels = np.argwhere(inside)
-        self.chosen_voxels = np.empty((0, 3), np.int64)
+        self.chosen_voxels, self.chosen_axes = np.empty((0, 3), np.int64), np.empty((0, 3))
         if len(self._voxels) < settings.voxels:
             raise InvalidInput(
                 f"the response is to be of {settings.voxels} voxels and the mask has {len(self._voxels)}; "
@@ -215,13 +223,45 @@ class _Search:
         yield from fill_rows("peaks", problem, self._device, message, stop, out=peaks, counts=counts)
         first = np.where(counts > 0, peaks[:, 0, 3], 0.0)
         second = np.where(counts > 1, peaks[:, 1, 3], 0.0)
+        if self._relative:
+            first, second = (peak / np.maximum(problem.coefficients[:, 0], 1e-30) for peak in (first, second))
         merit = np.sqrt(first) * (1.0 - second / np.maximum(first, 1e-30)) ** 2
-        return merit, peaks[:, 0, :3]
+        return merit, lobe_axes(problem.coefficients, peaks[:, 0, :3], peaks[:, 1, :3])
 
     def _fit(self, which: Array, axes: Floats) -> Floats:
         """Coefficients of one response of some voxels, whose fibers have given directions."""
-        self.chosen_voxels = self._voxels[which]
+        self.chosen_voxels, self.chosen_axes = self._voxels[which], axes
         return fit_zonal(self._signals[which], self._directions, axes, self._lmax)
+
+
+def lobe_axes(coefficients: Array, first: Floats, second: Floats) -> Floats:
+    """Mean directions of the lobes of the largest peaks, weighted by the amplitudes, as MRtrix takes them.
+
+    In a sharp lobe the maximum follows the noise more than the mean does, and a response around maxima is too sharp.
+
+    Parameters
+    ----------
+    coefficients
+        Of FODs, shape (M, N).
+    first, second
+        Unit directions of the two largest peaks, shape (M, 3); zero for none.
+
+    Returns
+    -------
+    ndarray
+        Shape (M, 3), unit vectors; the lobe is what is positive and nearer to the first peak than to the second.
+    """
+    lattice = half_sphere(_LOBE_DIRECTIONS)
+    values = harmonics(lattice, lmax_of(coefficients.shape[1])).T.astype(np.float32)
+    axes = np.empty((len(coefficients), 3))
+    for start in range(0, len(axes), _ROWS):
+        rows = slice(start, start + _ROWS)
+        cosines = first[rows] @ lattice.T
+        weights = np.maximum(coefficients[rows] @ values, 0.0) * np.sign(cosines)
+        weights[np.abs(second[rows] @ lattice.T) > np.abs(cosines)] = 0.0
+        axes[rows] = weights @ lattice
+    lengths = np.linalg.norm(axes, axis=1, keepdims=True)
+    return np.where(lengths > 0, axes / np.maximum(lengths, 1e-30), first)
 
 
 def fit_zonal(signals: Array, directions: Array, axes: Array, lmax: int) -> Floats:

@@ -6,10 +6,15 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.steps import Step
+from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 
+Array = npt.NDArray[Any]
 _FIRST_CHUNK = 8192
 
 
@@ -52,6 +57,16 @@ def fill_rows(
         for run in runs:
             run.close()
     return done
+
+
+def search_steps(
+    problem: PeakProblem, device: Device, stop: threading.Event | None = None
+) -> Generator[Step, None, tuple[Array, Array]]:
+    """Find peaks (x, y, z, amplitude), shape (M, most, 4), and their number, shape (M,)."""
+    peaks = np.zeros((len(problem.coefficients), problem.settings.most, 4))
+    counts = np.zeros(len(peaks), np.uint8)
+    yield from fill_rows("peaks", problem, device, "searching for peaks", stop, out=peaks, counts=counts)
+    return peaks, counts
 
 
 def _make_runs(kernels: str, problem: Any, device: Device, message: str, rows: dict[str, Any]) -> list[Any]:

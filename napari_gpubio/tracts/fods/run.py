@@ -17,7 +17,7 @@ from napari_gpubio.tracts.fods.estimate import estimate_steps, shell_volumes
 from napari_gpubio.tracts.fods.harmonics import coefficient_count, convolution_factors, half_sphere, harmonics, orders
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.response import TISSUES, Response
-from napari_gpubio.tracts.fods.rows import fill_rows
+from napari_gpubio.tracts.fods.rows import fill_rows, search_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings
 from napari_gpubio.tracts.kernels.csd.problem import check_directions, csd_problem
 from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
@@ -26,7 +26,7 @@ from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.tensors.run import checked_mask, usable_rows, volume_of
 
 Array = npt.NDArray[Any]
-_DECONVOLVING, _SEARCHING = "deconvolving", "searching for peaks"
+_DECONVOLVING = "deconvolving"
 
 
 def deconvolve(
@@ -249,7 +249,7 @@ def find_peaks_steps(
     problem = PeakProblem(
         coefficients=np.ascontiguousarray(fods.coefficients[fods.mask], np.float32), settings=settings
     )
-    peaks, counts = yield from _searched(problem, chosen, stop)
+    peaks, counts = yield from search_steps(problem, chosen, stop)
     there = np.arange(settings.most) < counts[:, np.newaxis]
     return FixelField(
         counts=volume_of(counts, fods.mask),
@@ -265,17 +265,3 @@ def find_peaks_steps(
             "seconds": round(clock.seconds, 4),
         },
     )
-
-
-def peaks_of(coefficients: npt.NDArray[np.float32], settings: PeakSettings, device: Device) -> tuple[Array, Array]:
-    """Peaks (x, y, z, amplitude) of FODs (M, N), shape (M, most, 4), and their number, shape (M,)."""
-    return drive(_searched(PeakProblem(coefficients=coefficients, settings=settings), device, None))
-
-
-def _searched(
-    problem: PeakProblem, device: Device, stop: threading.Event | None
-) -> Generator[Step, None, tuple[Array, Array]]:
-    peaks = np.zeros((len(problem.coefficients), problem.settings.most, 4))
-    counts = np.zeros(len(peaks), np.uint8)
-    yield from fill_rows("peaks", problem, device, _SEARCHING, stop, out=peaks, counts=counts)
-    return peaks, counts

@@ -111,6 +111,52 @@ class ResponseSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TissueSettings:
+    """Of which voxels the responses of tissues are taken (after Dhollander et al. 2016 and 2019)."""
+
+    white_percent: float = param(
+        0.5,
+        "White matter",
+        "Share of the white matter's voxels that is taken for voxels of one fiber.",
+        unit="%",
+        above=0.0,
+        maximum=100.0,
+        step=0.1,
+    )
+    gray_percent: float = param(
+        2.0,
+        "Gray matter",
+        "Share of the gray matter's voxels that is taken.",
+        unit="%",
+        above=0.0,
+        maximum=100.0,
+        step=0.5,
+    )
+    fluid_percent: float = param(
+        10.0, "Fluid", "Share of the fluid's voxels that is taken.", unit="%", above=0.0, maximum=100.0, step=1.0
+    )
+    white_fa: float = param(
+        0.2, "FA of white matter", "Voxels of larger FA count as white matter.", minimum=0.0, maximum=1.0, step=0.05
+    )
+    shrink: int = param(
+        3, "Shrink the mask", "Voxels that are taken off the edge of the mask.", minimum=0, maximum=20, advanced=True
+    )
+    lmax: int = param(
+        10,
+        "Largest order",
+        "Largest order of the response of white matter, even.",
+        minimum=2,
+        maximum=LARGEST_LMAX,
+        step=2,
+    )
+
+    def __post_init__(self) -> None:
+        check_params(self)
+        if self.lmax % 2:
+            raise InvalidInput(f"lmax is {self.lmax}; only even orders describe fibers, so choose {self.lmax - 1}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeakSettings:
     """Which maxima of an FOD are taken for fibers."""
 

@@ -2,6 +2,7 @@
 
 from napari_gpubio.tracts.gui.connectome import ConnectomePanel
 from napari_gpubio.tracts.gui.dissection import DissectionPanel
+from napari_gpubio.tracts.gui.fods import FodPanel
 from napari_gpubio.tracts.gui.profiles import ProfilesPanel
 from napari_gpubio.tracts.gui.routes import ConnectPanel
 from napari_gpubio.tracts.gui.tensor_panel import TensorPanel
@@ -12,6 +13,7 @@ __all__ = [
     "ConnectPanel",
     "ConnectomePanel",
     "DissectionPanel",
+    "FodPanel",
     "ProfilesPanel",
     "TensorPanel",
     "TrackingPanel",

@@ -19,8 +19,8 @@ from napari_gpubio.tracts.gui.bundles import BundleList, Position
 from napari_gpubio.tracts.gui.fibers import fibers_of
 from napari_gpubio.tracts.gui.inputs import SeedBox
 from napari_gpubio.tracts.gui.layers import MARKER_MM, FiberDisplay, key_of
-from napari_gpubio.tracts.gui.source import NO_TENSORS
-from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.gui.source import NO_TENSORS, Trackable
+from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.seeds import check_seed
 
 MISSED = "There are no tensors where you clicked; click in the brain."
@@ -89,7 +89,7 @@ class SeedController(QObject):
         box: SeedBox,
         bundles: BundleList,
         display: FiberDisplay,
-        source: Callable[[], DiffusionScan | TensorField | None],
+        source: Callable[[], Trackable | None],
         target: Callable[[], Any],
         parent: QObject | None = None,
     ) -> None:
@@ -126,7 +126,7 @@ class SeedController(QObject):
             If there are tensors, and none at that position.
         """
         source = self._source()
-        if isinstance(source, TensorField):
+        if source is not None and not isinstance(source, DiffusionScan):
             check_seed(source, center_mm)
         if new or self._bundles.current is None:
             self._bundles.add(center_mm)

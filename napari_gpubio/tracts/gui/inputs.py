@@ -131,7 +131,8 @@ class SeedBox(QWidget):
 def summary_of(settings: BundleSettings) -> str:
     """Return in one line how fibers were traced."""
     seeds, directions, tracking = settings.seeds, settings.directions, settings.tracking
-    parts = [tracking.method if tracking.method == "eudx" else f"{tracking.method}, {tracking.metric} metric"]
+    geodesic = tracking.method in ("hamiltonian", "vanaart2011")
+    parts = [f"{tracking.method}, {tracking.metric} metric" if geodesic else tracking.method]
     if settings.region:
         each = "a seed" if seeds.per_voxel == 1 else f"{seeds.per_voxel:,} seeds"
         parts.append(f"{each} in each voxel of label {settings.label} of {settings.region}")
@@ -142,6 +143,7 @@ def summary_of(settings: BundleSettings) -> str:
         "cone": f"{directions.count:,} directions each in a cone of {directions.cone_half_angle_deg:g}°",
         "sphere": f"{directions.count:,} directions each all around",
         "principal": "the principal direction",
+        "fod": f"{directions.count:,} fibers each in directions of the FOD",
     }
     parts.append(fan[directions.told_apart_by(tracking.method).kind] + ("" if directions.both_ways else ", one way"))
     return "; ".join([*parts, *_changes(tracking)])

@@ -11,12 +11,13 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import RunDisplay
 from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.appearance import apply_filter, options_of
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
 from napari_gpubio.tracts.gui.fibers import fiber_layer, pack_fibers
 from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.request import BundleSettings, Traced
-from napari_gpubio.tracts.gui.source import add_maps
+from napari_gpubio.tracts.gui.source import Trackable, add_maps
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 
 MARKER_MM = 4.0  # diameter of a marker
@@ -66,15 +67,16 @@ class FiberDisplay(QObject, RunDisplay):
         if not len(traced.fibers):
             launched = traced.fibers.parameters.get("launched", 0)
             shortest = traced.request.settings.tracking.min_length_mm
+            least = "Stop below FOD" if isinstance(traced.field, FodField) else "Stop below FA"
             self.note_occurred.emit(
                 f"None of the {launched:,} fibers is longer than {shortest:g} mm. Move the seed into white matter, "
-                "or lower “Stop below FA” or “Minimum length”."
+                f"or lower “{least}” or “Minimum length”."
             )
 
     def keep_result(self, traced: Traced) -> None:
         """Show tensors that were fitted, even if other fibers have been requested since."""
         field, source = traced.field, traced.request.source
-        if not isinstance(source, DiffusionScan) or not field.complete:
+        if not isinstance(source, DiffusionScan) or not isinstance(field, TensorField) or not field.complete:
             return
         self.tensors_shown.emit(add_maps(self.viewer, field, source, traced.request.study, traced.request.recipe))
         self._raise_fibers()
@@ -174,7 +176,7 @@ class FiberDisplay(QObject, RunDisplay):
 
     # -- markers --------------------------------------------------------------------------------------------------
 
-    def set_markers(self, bundles: list[Bundle], source: DiffusionScan | TensorField | None) -> None:
+    def set_markers(self, bundles: list[Bundle], source: Trackable | None) -> None:
         """Show the markers of bundles in the space of a scan or of tensors."""
         layer = next((x for x in self.viewer.layers if _is_seeds(x)), None)
         if layer is not None and not bundles:

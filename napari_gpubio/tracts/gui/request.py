@@ -14,8 +14,8 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.lines import Lines, Paint
 from napari_gpubio.tracts.gui.bundles import Position
 from napari_gpubio.tracts.gui.fibers import pack_fibers
-from napari_gpubio.tracts.gui.source import tensor_steps
-from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.gui.source import Field, Trackable, field_steps
+from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import SeedSettings, check_seed, label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
@@ -76,14 +76,14 @@ class Request:
     key: object
     name: str
     study: str
-    source: DiffusionScan | TensorField
+    source: Trackable
     recipe: tuple[str, ...] | str
     settings: BundleSettings
     mask: Mask | None = None
     region: Region | None = None
     paint: Paint | None = None
 
-    def seed_points(self, field: TensorField) -> Any:
+    def seed_points(self, field: Field) -> Any:
         """Seed points, shape (S, 3), world mm."""
         settings = self.settings
         if self.region is None:
@@ -118,7 +118,7 @@ class Traced:
     """
 
     request: Request
-    field: TensorField
+    field: Field
     fibers: Tractogram | None = None
     lines: Lines | None = None
     seeds_mm: Any | None = None
@@ -127,7 +127,7 @@ class Traced:
 def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Traced]:
     """Fit if there is only a scan, find the seeds, track; the preview of a step is the fibers so far."""
     settings = request.settings
-    field = yield from tensor_steps(request.source, settings.device, stop)
+    field = yield from field_steps(request.source, settings.device, stop)
     if not field.complete:
         return Traced(request, field)
     seeds = request.seed_points(field)
@@ -144,7 +144,7 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
             yield dataclasses.replace(step, make_preview=make)
 
 
-def _fibers_so_far(request: Request, field: TensorField, seeds: Any, pieces: tuple[Tractogram, ...]) -> Traced:
+def _fibers_so_far(request: Request, field: Field, seeds: Any, pieces: tuple[Tractogram, ...]) -> Traced:
     """Some of the fibers that were traced so far, to be looked at while there are more to come."""
     fibers = Tractogram.join(list(pieces))
     if len(fibers) > PREVIEW_FIBERS:

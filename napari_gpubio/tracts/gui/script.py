@@ -17,11 +17,14 @@ from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.gui.lines.sampling import LineImage
 from napari_gpubio.gui.script import call_text, file_name
 from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.appearance import DEFAULTS, filter_of, options_of
+from napari_gpubio.tracts.gui.noise.script import rest_lines, shown_recipe
 from napari_gpubio.tracts.gui.request import BundleSettings, Mask, Request
+from napari_gpubio.tracts.gui.source import Trackable, display_lines, shown_as
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tractograms import tractogram_suffix
-from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.napari_io import map_layer
 from napari_gpubio.tracts.seeds import label_points
 
@@ -75,21 +78,43 @@ def seeds_name(layer: Any) -> str:
     return f"{file_name(layer.name)} seeds.npy"
 
 
-def source_recipe(source: DiffusionScan | TensorField, layer: Any, device: str) -> Recipe:
+def source_recipe(source: Trackable, layer: Any, device: str) -> Recipe:
     """Return the lines that make ``field`` from the file of a layer, or a sentence that tells why there are none."""
+    if isinstance(source, FodField):
+        made = fod_recipe(source, layer)
+        return made if isinstance(made, str) else (*made, "field = fods")
+    if (recipe := carried(layer, "recipe")) is not None:
+        return recipe
+    if isinstance(source, DiffusionScan):
+        made = scan_recipe(source, layer)
+        return made if isinstance(made, str) else (*made, f"field = tracts.fit_tensors(scan, device={device!r})")
     if source.path is None:
         return (
             f"the tensors of layer {layer.name!r} do not come from a file, so a script cannot find them; "
             "save the scan or the tensors and open the file"
         )
+    return (f"field = tracts.io.read_tensors({str(source.path)!r})",)
+
+
+def fod_recipe(fods: FodField, layer: Any) -> Recipe:
+    """Return the lines that make ``fods``, or a sentence that tells why there are none."""
     if (recipe := carried(layer, "recipe")) is not None:
         return recipe
-    if isinstance(source, DiffusionScan):
+    if fods.path is None:
+        return f"the FODs of layer {layer.name!r} do not come from a file, so a script cannot find them; save them"
+    return (f"fods = tracts.io.read_fods({str(fods.path)!r})",)
+
+
+def scan_recipe(scan: DiffusionScan, layer: Any) -> Recipe:
+    """Return the lines that make ``scan`` from the file of a layer, or a sentence that tells why there are none."""
+    if (recipe := carried(layer, "scan_recipe")) is not None:
+        return recipe
+    if scan.path is None:
         return (
-            f"scan = tracts.io.read_dwi({str(source.path)!r})",
-            f"field = tracts.fit_tensors(scan, device={device!r})",
+            f"the scan of layer {layer.name!r} does not come from a file, so a script cannot find it; "
+            "save it as NIfTI with its bval and bvec files, and open that"
         )
-    return (f"field = tracts.io.read_tensors({str(source.path)!r})",)
+    return (f"scan = tracts.io.read_dwi({str(scan.path)!r})",)
 
 
 def checked(recipe: Recipe) -> tuple[str, ...]:
@@ -287,7 +312,7 @@ def script_text(body: Iterable[str], saved: Mapping[str, Path]) -> str:
     imports += ["import numpy as np"] if "np." in text else []
     ours = ["from napari_gpubio import tracts"]
     ours += ["from napari_gpubio.gui.lines.sampling import LineImage"] if "LineImage(" in text else []
-    makers = [name for name in ("ellipsoid_layer", "map_layer") if f"{name}(" in text]
+    makers = [name for name in ("denoised_layer", "ellipsoid_layer", "map_layer") if f"{name}(" in text]
     ours += [f"from napari_gpubio.tracts.napari_io import {', '.join(makers)}"] if makers else []
     viewer = "viewer = napari.current_viewer() or napari.Viewer()"
     return "\n".join([*imports, "", *ours, "", viewer, "", text, "", "napari.run()", ""])
@@ -299,11 +324,24 @@ def script_text(body: Iterable[str], saved: Mapping[str, Path]) -> str:
 def maps_script(layers: Sequence[Any], saved: Mapping[str, Path]) -> str:
     """Return a script that shows all maps of tensors in a viewer, and the ellipsoids; see `tracking_script`."""
     recipes = dict.fromkeys(_recipe_of_map(layer) for layer in layers if is_map(layer))
-    body = list[str]()
+    body, rest = list[str](), list(layers)
     for recipe in recipes:
         maps = [*map_lines(layers, recipe), *_ellipsoid_lines(layers, recipe)]
-        body += [*checked(recipe), "", *([CHECK, ""] if _is_fit(recipe) else []), *maps, ""]
-    return script_text(body, _files_of(layers, saved))
+        lines = shown_recipe(checked(recipe), rest)
+        body += [*lines, "", *([CHECK, ""] if _is_fit(recipe) else []), *maps, ""]
+    return script_text([*body, *rest_lines(rest)], _files_of(layers, saved))
+
+
+def fit_script(
+    recipe: Recipe, maps: Iterable[str], study: str, layers: Sequence[Any], saved: Mapping[str, Path]
+) -> str:
+    """Return a script that fits a scan and shows maps of its tensors, of which there are none yet.
+
+    ``layers``: those of the viewer, of which denoised scans are shown, too; ``saved`` as in `script_text`.
+    """
+    rest = list(layers)
+    lines = [*shown_recipe(checked(recipe), rest), "", CHECK, "", *new_map_lines(maps, study), ""]
+    return script_text([*lines, *rest_lines(rest)], saved)
 
 
 def map_lines(layers: Iterable[Any], recipe: Recipe) -> list[str]:
@@ -314,9 +352,8 @@ def map_lines(layers: Iterable[Any], recipe: Recipe) -> list[str]:
             continue
         field, name, study = (carried(layer, what) for what in ("field", "map", "study"))
         data, keywords, _ = map_layer(field, name, study)
-        usual, shown = _shown_as(Image(data, **keywords)), _shown_as(layer)
         lines += new_map_lines([name], study)
-        lines += [f"layer.{setting} = {value!r}" for setting, value in shown.items() if value != usual[setting]]
+        lines += display_lines(layer, shown_as(Image(data, **keywords)))
     return lines
 
 
@@ -350,12 +387,3 @@ def _recipe_of_map(layer: Any) -> Recipe:
 
 def _is_fit(recipe: Recipe) -> bool:
     return any("fit_tensors" in line for line in recipe)
-
-
-def _shown_as(layer: Any) -> dict[str, Any]:
-    """The display settings of an image."""
-    settings = {name: getattr(layer, name) for name in ("name", "visible", "opacity", "blending", "gamma")}
-    if not layer.rgb:
-        settings["colormap"] = layer.colormap.name
-        settings["contrast_limits"] = tuple(map(float, layer.contrast_limits))
-    return settings

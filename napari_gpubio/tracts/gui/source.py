@@ -1,4 +1,4 @@
-"""The tensors that a panel works on: those of a layer, or of its scan, which is fitted first."""
+"""The scan or the tensors that a panel works on: those of a layer, or of its scan, which is fitted first."""
 
 import threading
 from collections.abc import Generator
@@ -6,21 +6,45 @@ from typing import Any
 
 from napari.layers import Image, Labels
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.steps import Step
+from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.fods.napari_io import fods_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import field_of, map_layer, scan_of, shows_signal_of
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import fit_steps
 
+NO_SCAN = "there is no diffusion scan; open a NIfTI file with its bval and bvec files beside it"
 NO_TENSORS = "there are no tensors; open a diffusion scan, or File › Open Sample › napari-gpubio"
 HINT = "open a diffusion scan, or File › Open Sample"
 Source = DiffusionScan | TensorField
+Field = TensorField | FodField
+Trackable = DiffusionScan | Field
 
 
 def source_of(layer: Any | None) -> Source | None:
     """Return a layer's tensors, or its diffusion scan, or None."""
     return None if layer is None else field_of(layer) or scan_of(layer)
+
+
+def trackable_of(layer: Any | None) -> Trackable | None:
+    """Return a layer's FODs, its tensors, or its diffusion scan, or None."""
+    return None if layer is None else fods_of(layer) or source_of(layer)
+
+
+def why_not_trackable(layer: Any) -> str | None:
+    """Why fibers cannot be tracked in a layer: FODs can, and what `why_no_source` lets pass."""
+    return None if fods_of(layer) is not None else why_no_source(layer)
+
+
+def scan_in(layer: Any | None) -> DiffusionScan:
+    """Return the diffusion scan of a layer that was chosen; InvalidInput if none is chosen."""
+    scan = None if layer is None else scan_of(layer)
+    if scan is None:
+        raise InvalidInput(NO_SCAN)
+    return scan
 
 
 def is_rgb(layer: Any) -> bool:
@@ -40,6 +64,13 @@ def why_no_source(layer: Any) -> str | None:
     if field_of(layer) is not None:
         return "colors; choose the FA" if is_rgb(layer) else None
     return why_no_scan(layer)
+
+
+def field_steps(source: Trackable, device: str, stop: threading.Event) -> Generator[Step, None, Field]:
+    """Return what is tracked in: FODs as they are, or tensors; see `tensor_steps`."""
+    if isinstance(source, FodField):
+        return source
+    return (yield from tensor_steps(source, device, stop))
 
 
 def tensor_steps(source: Source, device: str, stop: threading.Event) -> Generator[Step, None, TensorField]:
@@ -72,3 +103,20 @@ def add_maps(viewer: Any, field: TensorField, scan: DiffusionScan, study: str, r
         if shows_signal_of(layer, scan):
             layer.visible = False
     return layers[0]
+
+
+# -- how an image is shown ---------------------------------------------------------------------------------------------
+
+
+def shown_as(layer: Any) -> dict[str, Any]:
+    """Return the display settings of an image."""
+    settings = {name: getattr(layer, name) for name in ("name", "visible", "opacity", "blending", "gamma")}
+    if not layer.rgb:
+        settings["colormap"] = layer.colormap.name
+        settings["contrast_limits"] = tuple(map(float, layer.contrast_limits))
+    return settings
+
+
+def display_lines(layer: Any, usual: dict[str, Any]) -> list[str]:
+    """Return the lines of a script that show ``layer`` as an image is shown, whose settings were ``usual`` at first."""
+    return [f"layer.{setting} = {value!r}" for setting, value in shown_as(layer).items() if value != usual[setting]]

@@ -30,20 +30,19 @@ from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
+from napari_gpubio.tracts.gui.noise.box import NoiseBox
 from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.request import Mask
 from napari_gpubio.tracts.gui.script import (
-    CHECK,
     Recipe,
-    checked,
+    fit_script,
     is_map,
     maps_script,
-    new_map_lines,
     save_unsaved,
-    script_text,
+    scan_recipe,
     unsaved,
 )
-from napari_gpubio.tracts.gui.source import why_no_scan
+from napari_gpubio.tracts.gui.source import scan_in, why_no_scan
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
@@ -94,7 +93,7 @@ class TensorPanel(EnginePanel):
         self.shell_boxes: dict[int, QCheckBox] = {}
         self._fill()
         self.scan_box.currentIndexChanged.connect(self._on_scan)
-        for part in (self.scan_box, self.mask_box, self.view_box):
+        for part in (self.scan_box, self.mask_box, self.view_box, self.noise_box):
             self.own(part)
         self._on_scan()
 
@@ -117,6 +116,8 @@ class TensorPanel(EnginePanel):
         self._shells = QHBoxLayout()
         top.addRow("b (s/mm²)", self._shells)
         self.inputs.addLayout(top)
+        self.noise_box = NoiseBox(self, self.scan_box)
+        self.inputs.addWidget(self.noise_box)
         self.form = ParamForm(FitSettings(), parent=self)
         self.inputs.addWidget(self.form)
         self.inputs.addWidget(self._map_choices())
@@ -231,11 +232,8 @@ class TensorPanel(EnginePanel):
 
     def _chosen_scan(self) -> tuple[DiffusionScan, str]:
         """Return the scan and the name of its layer; InvalidInput if none is chosen."""
-        layer = self.scan_box.layer
-        scan = None if layer is None else scan_of(layer)
-        if layer is None or scan is None:
-            raise InvalidInput("there is no diffusion scan; open a NIfTI file with its bval and bvec files beside it")
-        return scan, str(layer.name)
+        layer: Any = self.scan_box.layer
+        return scan_in(layer), str(layer.name)
 
     def _mask(self, scan: Any) -> Any | None:
         layer = self.mask_box.layer
@@ -322,10 +320,10 @@ class TensorPanel(EnginePanel):
         if any(map(is_map, layers)):
             return maps_script(layers, saved)
         chosen = [name for name, box in self.map_boxes.items() if box.isChecked()]
-        lines, (scan, study) = checked(self._recipe()), self._chosen_scan()
+        recipe, (scan, study) = self._recipe(), self._chosen_scan()
         mask = None if self.mask_box.layer is None else self._painted_mask(volume_of(self.mask_box.layer) > 0, scan)
         files = {} if mask is None else dict.fromkeys([mask.name], next(iter(saved.values())))
-        return script_text([*lines, "", CHECK, "", *new_map_lines(chosen, study)], files)
+        return fit_script(recipe, chosen, study, layers, files)
 
     def painted_layers(self) -> list[Any]:
         """The layers that come with a mask that no file holds, or else the painted mask itself."""
@@ -347,13 +345,11 @@ class TensorPanel(EnginePanel):
 
     def _recipe(self) -> Recipe:
         """The lines of a script that make the tensors, or a sentence that tells why there are none."""
-        scan, name = self._chosen_scan()
-        if scan.path is None:
-            return (
-                f"the scan of layer {name!r} does not come from a file, so a script cannot find it; "
-                "save it as NIfTI with its bval and bvec files, and open that"
-            )
-        lines = [f"scan = tracts.io.read_dwi({str(scan.path)!r})"]
+        scan, _ = self._chosen_scan()
+        made = scan_recipe(scan, self.scan_box.layer)
+        if isinstance(made, str):
+            return made
+        lines = [*made]
         mask, mask_text = self.mask_box.layer, "None"
         if mask is not None:
             file = saved_path(mask, read_volume)

@@ -12,12 +12,11 @@ from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_layer, volume_of
-from napari_gpubio.core.space import voxel_sizes_mm, world_to_viewer
+from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
@@ -25,21 +24,32 @@ from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import ViewBox
+from napari_gpubio.tracts.fods.napari_io import fods_of
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList, Position
 from napari_gpubio.tracts.gui.controller import SeedController
 from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, count_text, fibers_to_save, pack_fibers, place_warning
 from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox
 from napari_gpubio.tracts.gui.layers import FiberDisplay, key_of, settings_of
+from napari_gpubio.tracts.gui.methods import MethodForms
 from napari_gpubio.tracts.gui.request import BundleSettings, Region, Request, Traced, traced_steps
 from napari_gpubio.tracts.gui.results import FiberBox
 from napari_gpubio.tracts.gui.script import save_unsaved, source_recipe, tracking_script, unsaved
-from napari_gpubio.tracts.gui.source import HINT, NO_TENSORS, add_maps, is_rgb, source_of, tensor_steps, why_no_source
+from napari_gpubio.tracts.gui.source import (
+    HINT,
+    NO_TENSORS,
+    Field,
+    Trackable,
+    add_maps,
+    field_steps,
+    is_rgb,
+    trackable_of,
+    why_not_trackable,
+)
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.napari_io import field_of
 from napari_gpubio.tracts.run import track_to_file_steps
 from napari_gpubio.tracts.seeds import white_matter
-from napari_gpubio.tracts.settings import Directions, TrackSettings
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -56,7 +66,6 @@ class TrackingPanel(EnginePanel):
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Track", parent=parent)
         self._preview = LatestJob(self)
-        self._voxel_edge = 0.0
         self._retrack = QTimer(self)
         self._retrack.setSingleShot(True)
         self._retrack.setInterval(RETRACK_MS)
@@ -72,10 +81,10 @@ class TrackingPanel(EnginePanel):
         self._on_source()
 
     def _fill(self) -> None:
-        self.source_box = LayerBox(self.viewer, why_no_source, empty=HINT, parent=self)
+        self.source_box = LayerBox(self.viewer, why_not_trackable, empty=HINT, parent=self)
         self.seed_box = SeedBox(self.viewer, self)
-        self.directions_form = ParamForm(Directions(count=10, cone_half_angle_deg=15.0), parent=self)
-        self.settings_form = ParamForm(TrackSettings(), parent=self)
+        self.methods = MethodForms(self)
+        self.directions_form, self.settings_form = self.methods.directions, self.methods.tracking
         self.results = FiberBox(self.viewer, self)
         self.results.add_button(
             "Open fibers…",
@@ -98,7 +107,7 @@ class TrackingPanel(EnginePanel):
         self.view_box = ViewBox(self.viewer, self)
         self.context_box = ContextBox(self)
         top = QFormLayout()
-        top.addRow("Tensors", self.source_box)
+        top.addRow("Track in", self.source_box)
         self.inputs.addLayout(top)
         self.inputs.addWidget(self.view_box)
         for title, *parts in (
@@ -110,7 +119,6 @@ class TrackingPanel(EnginePanel):
             self.inputs.addWidget(heading(title, self))
             for part in parts:
                 self.inputs.addWidget(part)
-        self._show_fitting_rows()
 
     def _connect(self) -> None:
         controller, display, results = self.controller, self.display, self.results
@@ -130,8 +138,7 @@ class TrackingPanel(EnginePanel):
                 (display.tensors_shown, self.source_box.choose),
                 (display.fibers_shown, self._on_fibers),
                 (display.note_occurred, self.show_note),
-                (self.settings_form.changed, self._on_settings),
-                (self.directions_form.changed, self._on_settings),
+                (self.methods.changed, self._on_settings),
                 (self.seed_box.form.changed, self._on_settings),
                 (self._retrack.timeout, self.track_again),
                 (results.files.status_changed, self.show_status),
@@ -144,14 +151,15 @@ class TrackingPanel(EnginePanel):
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     @property
-    def source(self) -> DiffusionScan | TensorField | None:
-        """The chosen layer's tensors, or its diffusion scan, or None."""
-        return source_of(self.source_box.layer)
+    def source(self) -> Trackable | None:
+        """The chosen layer's FODs, tensors, or diffusion scan, or None."""
+        return trackable_of(self.source_box.layer)
 
     @property
-    def field(self) -> TensorField | None:
-        """The chosen tensors, or None while there is only a scan."""
-        return self.source if isinstance(self.source, TensorField) else None
+    def field(self) -> Field | None:
+        """The chosen FODs or tensors, or None while there is only a scan."""
+        source = self.source
+        return None if source is None or isinstance(source, DiffusionScan) else source
 
     @property
     def is_busy(self) -> bool:
@@ -160,17 +168,11 @@ class TrackingPanel(EnginePanel):
         return self.running or waiting or self.results.files.is_busy
 
     def _on_source(self, *_: Any) -> None:
-        source = self.source
-        if source is not None:
-            edge = float(voxel_sizes_mm(source.affine).min())
-            if edge != self._voxel_edge:  # another grid; on the same one the user's own step stays
-                self._voxel_edge = edge
-                self.settings_form.widget("step_mm").value = max(round(0.2 * edge, 2), 0.01)
+        self.methods.offer(self.source)
         self.controller.refresh()
 
     def _on_settings(self) -> None:
         """Follow the settings: the fibers on screen are traced again, once the user pauses."""
-        self._show_fitting_rows()
         self._show_settings()
         layer = self.results.layer
         if layer is not None and key_of(layer) == self._key():
@@ -196,22 +198,6 @@ class TrackingPanel(EnginePanel):
             differ = True
         self.seed_box.show_settings(made, differ=differ)
 
-    def _show_fitting_rows(self) -> None:
-        """Show only the inputs that matter for the chosen method and directions."""
-        form, method = self.settings_form, self.settings_form.widget("method").value
-        geodesic = method != "eudx"
-        form.set_row_visible("metric", visible=geodesic)
-        form.set_row_visible("sharpening", visible=geodesic and form.widget("metric").value == "sharpened")
-        form.set_row_visible("max_drift", visible=geodesic)
-        form.set_row_visible("interpolation", visible=method == "hamiltonian")
-        form.set_row_visible("texture", visible=method == "vanaart2011")
-        form.set_row_visible("corner_angle_deg", visible=not geodesic)
-        form.set_row_visible("corner_weight", visible=not geodesic)
-        kind = self.directions_form.widget("kind").value if geodesic else "principal"
-        self.directions_form.set_row_visible("kind", visible=geodesic)
-        self.directions_form.set_row_visible("count", visible=kind != "principal")
-        self.directions_form.set_row_visible("cone_half_angle_deg", visible=kind == "cone")
-
     def _key(self) -> object:
         """What the fibers of the next run belong to: a bundle, or a label region."""
         labels, bundle = self.seed_box.region_box.layer, self.bundles.current
@@ -224,9 +210,10 @@ class TrackingPanel(EnginePanel):
         return self._scalar_map() or self.source_box.layer
 
     def _scalar_map(self) -> Any | None:
-        """A scalar map of the chosen tensors, a visible one first."""
+        """A scalar map of the chosen tensors or FODs, a visible one first."""
         field = self.field
-        maps = [x for x in self.viewer.layers if field is not None and field_of(x) is field and not is_rgb(x)]
+        shown = [x for x in self.viewer.layers if field is not None and field in (field_of(x), fods_of(x))]
+        maps = [layer for layer in shown if not is_rgb(layer)]
         return next((layer for layer in maps if layer.visible), maps[0] if maps else None)
 
     # -- seeds ----------------------------------------------------------------------------------------------------
@@ -248,14 +235,14 @@ class TrackingPanel(EnginePanel):
         recipe = source_recipe(source, layer, device)
 
         def make(stop: threading.Event) -> Generator[Step, None, Any]:
-            field = yield from tensor_steps(source, device, stop)
+            field = yield from field_steps(source, device, stop)
             return field, white_matter(field) if field.complete else None
 
-        def show(found: tuple[TensorField, Any]) -> None:
+        def show(found: tuple[Field, Any]) -> None:
             field, voxels = found
             if voxels is None:
                 return
-            if isinstance(source, DiffusionScan):
+            if isinstance(source, DiffusionScan) and isinstance(field, TensorField):
                 self.source_box.choose(add_maps(self.viewer, field, source, study, recipe))
             data, keywords, _ = volume_layer(voxels.astype(np.uint8), field.affine, "white matter", kind="labels")
             self.seed_box.region_box.choose(self.viewer.add_labels(data, **keywords), 1)
@@ -277,7 +264,7 @@ class TrackingPanel(EnginePanel):
         settings = request.settings
 
         def make(stop: threading.Event) -> Generator[Step, None, int]:
-            field = yield from tensor_steps(request.source, settings.device, stop)
+            field = yield from field_steps(request.source, settings.device, stop)
             seeds = request.seed_points(field)
             return (
                 yield from track_to_file_steps(

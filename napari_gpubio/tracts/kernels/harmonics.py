@@ -18,6 +18,7 @@ from napari_gpubio.core.jit import helper
 from napari_gpubio.tracts.fods.harmonics import lmax_of, orders
 
 Array = npt.NDArray[Any]
+NEWTON, GRADIENT = True, False  # of `climb`
 
 
 def paired(coefficients: Array) -> Array:

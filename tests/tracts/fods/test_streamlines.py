@@ -97,7 +97,7 @@ def test_methods_of_the_other_kind_of_field_are_refused():
         track(field, [middle_of(field)], settings=TrackSettings())
     with pytest.raises(InvalidInput, match=r"'ifod2', which is for FODs; in tensors choose hamiltonian"):
         track(fit_tensors(load_brain_phantom()), [(0, 0, 0)], settings=TrackSettings(method="ifod2"))
-    with pytest.raises(InvalidInput, match="outside the mask"):
+    with pytest.raises(InvalidInput, match="no FODs"):
         track(field, [(0.0, 0.0, 0.0)])
 
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.intrinsics import multiply_add
 from napari_gpubio.core.jit import helper, kernel
-from napari_gpubio.tracts.kernels.harmonics import climb
+from napari_gpubio.tracts.kernels.harmonics import NEWTON, climb
 
 Array = npt.NDArray[Any]
 
@@ -76,7 +76,7 @@ def find_rows(start, stop, arrays, amplitude, out, counts):
                 largest = largest and (value > amplitude[other] or (value == amplitude[other] and k < other))
             if largest:
                 u = directions[k, 0], directions[k, 1], directions[k, 2]
-                found, value, at = climb(fod, table, lmax, u, True)
+                found, value, at = climb(fod, table, lmax, u, NEWTON)
                 if found and value > 0.0:
                     x, y, z = at
                     count = insert(row, count, (x, y, z, value), least_cosine)

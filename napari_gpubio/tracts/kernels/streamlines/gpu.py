@@ -23,8 +23,7 @@ def layouts(real: Any) -> dict[str, np.dtype[Any]]:
     """Layouts of the structs of ``streamlines.cu``; the tuples are those of `problem`."""
     return {
         "FodVolumes": struct_layout(
-            dict.fromkeys(("fods", "table", "mask"), POINTER)
-            | {"to_voxel": (real, 9), "shape": (np.int32, 3)}
+            dict.fromkeys(("fods", "table", "mask"), POINTER) | {"to_voxel": (real, 9), "shape": (np.int32, 3)}
         ),
         "StreamlineSettings": struct_layout(
             {"seed": np.uint64, "grid": POINTER}

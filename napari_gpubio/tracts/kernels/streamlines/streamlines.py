@@ -12,7 +12,7 @@ from napari_gpubio.core.intrinsics import multiply_add
 from napari_gpubio.core.jit import helper, kernel, leaf
 from napari_gpubio.core.philox import philox4x32, unit_float
 from napari_gpubio.tracts.kernels.fibers.problem import IN_TARGET
-from napari_gpubio.tracts.kernels.harmonics import amplitude_at, climb, tangents
+from napari_gpubio.tracts.kernels.harmonics import GRADIENT, amplitude_at, climb, tangents
 from napari_gpubio.tracts.kernels.streamlines.problem import IFOD1, IFOD2, SD_STREAM
 from napari_gpubio.tracts.settings import StopReason
 
@@ -160,7 +160,7 @@ def seed_direction(volumes, settings, fod, number):
         if amplitude >= cutoff:
             found = True
             if kind == SD_STREAM:
-                found, amplitude, u = climb(fod, table, lmax, u, False)
+                found, amplitude, u = climb(fod, table, lmax, u, GRADIENT)
             return found, amplitude if found else real(0), u
     return False, real(0), (real(0), real(0), real(1))
 
@@ -267,7 +267,7 @@ def trace(start, stop, volumes, settings, rays, memory, output):
             if kind != IFOD2:
                 interpolate(fods, at, fod)
             if kind == SD_STREAM:
-                found, value, tangent = climb(fod, table, lmax, direction, False)
+                found, value, tangent = climb(fod, table, lmax, direction, GRADIENT)
                 a, b, c = tangent
                 if not (found and value >= cutoff) and not arrived:
                     reason = FOD

@@ -1,0 +1,67 @@
+"""FODs and their glyphs as napari layers, without importing napari."""
+
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.core.napari_io import IN_MM, KEY, LayerData, carried, volume_layer
+from napari_gpubio.core.quantity import Quantity, quantity_metadata
+from napari_gpubio.core.space import slice_steps_mm
+from napari_gpubio.tracts.fods.glyphs import Mesh
+from napari_gpubio.tracts.fods.model import FodField
+
+_TOTAL = np.sqrt(4.0 * np.pi)  # times the first coefficient: the integral over the sphere
+
+
+def fod_layer(fods: FodField, study: str, *, visible: bool = True) -> LayerData:
+    """Return the layer of the integral of each FOD over the sphere; the FODs travel with it.
+
+    Parameters
+    ----------
+    fods
+        The distributions.
+    study
+        Beginning of the layer's name.
+    visible
+        Whether it is shown at once.
+    """
+    total = (fods.coefficients[..., 0] * _TOTAL).astype(np.float32)
+    inside = total[fods.mask]
+    top = float(np.percentile(inside, 99.5)) if inside.size else 0.0
+    about = {"fods": fods, "study": study, "parameters": dict(fods.parameters)}
+    return volume_layer(
+        total,
+        fods.affine,
+        f"{study} FOD",
+        contrast_limits=(0.0, top or 1.0),
+        colormap="gray",
+        metadata=about | quantity_metadata(Quantity("fiber density", "")),
+        visible=visible,
+    )
+
+
+def glyph_layer(fods: FodField, mesh: Mesh) -> LayerData:
+    """Return the surface layer of glyphs that `napari_gpubio.tracts.fods.glyphs.fod_glyphs` made."""
+    data, colors = glyph_data(fods, mesh)
+    keywords = {
+        "name": "FOD glyphs",
+        "vertex_colors": colors,
+        "scale": slice_steps_mm(fods.affine),
+        **IN_MM,
+        "shading": "none",
+        "blending": "translucent_no_depth",
+        "metadata": {KEY: {"glyphs_of": fods}},
+    }
+    return data, keywords, "surface"
+
+
+def glyph_data(fods: FodField, mesh: Mesh) -> tuple[tuple[Any, Any], Any]:
+    """Return vertices and faces of glyphs in steps of the layer's slices, and their colors."""
+    vertices, faces, colors = mesh
+    return (vertices[:, ::-1] / slice_steps_mm(fods.affine), faces[:, ::-1]), colors
+
+
+def fods_of(layer: Any) -> FodField | None:
+    """Return the FODs that a layer carries, or None."""
+    value = carried(layer, "fods")
+    return value if isinstance(value, FodField) else None

@@ -1,0 +1,225 @@
+"""The responses of white matter, gray matter and fluid, estimated from the scan itself."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
+from napari_gpubio.tracts.fods.estimate import SingleFibers, fit_zonal, shell_volumes
+from napari_gpubio.tracts.fods.response import TISSUES, Response
+from napari_gpubio.tracts.fods.settings import ResponseSettings, TissueSettings
+from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.tensors.maps import fa_map
+from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+_LEAST_VOXELS = 10  # of a tissue
+_LEAST_SINGLE = 20  # voxels of one fiber: fewer make no zonal series
+_FENCE = 1.5  # interquartile ranges beyond the quartiles, where outliers begin
+_BINS = 256  # of the histogram that the decay is divided by
+
+
+def estimate_tissue_responses(
+    scan: DiffusionScan,
+    mask: Array | None = None,
+    settings: TissueSettings | None = None,
+    *,
+    tissues: int = 3,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> tuple[Response, ...]:
+    """Estimate the responses of tissues; see `estimate_tissue_responses_steps`, whose end this returns."""
+    steps = estimate_tissue_responses_steps(scan, mask, settings, tissues=tissues, device=device)
+    return drive(steps, progress)
+
+
+def estimate_tissue_responses_steps(
+    scan: DiffusionScan,
+    mask: Array | None = None,
+    settings: TissueSettings | None = None,
+    *,
+    tissues: int = 3,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, tuple[Response, ...]]:
+    """Estimate the responses of tissues from the scan, step by step.
+
+    The decay of a voxel's signal is the mean over shells of ``ln(S_0 / S_b)``; that of fluid is the largest. Where FA
+    is high there is white matter, and the decay divides the rest into gray matter and fluid (after Dhollander et al.
+    2016 and 2019). Of white matter the voxels are taken whose FODs have the most outstanding single peak, as share of
+    the whole FOD (else as `napari_gpubio.tracts.fods.estimate.estimate_steps`); of gray matter those of the most
+    typical decay; of fluid those of the largest.
+
+    Parameters
+    ----------
+    scan
+        The diffusion-weighted series, with b0 volumes.
+    mask
+        Voxels of the brain, shape (X, Y, Z); None makes a brain mask from the b0 volumes.
+    settings
+        Shares of voxels; see `TissueSettings`.
+    tissues
+        3: white matter, gray matter and fluid; 2: white matter and fluid, all that b0 and one shell tell apart.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early, which leaves the voxels of white matter as they are then.
+
+    Returns
+    -------
+    tuple of Response
+        In this order, each with a row for every shell, b0 included; ``parameters`` tell the voxels that it is of.
+
+    Raises
+    ------
+    InvalidInput
+        If there are too few shells, no b0 volumes, or too few voxels of a tissue.
+    """
+    settings, chosen, clock = settings or TissueSettings(), choose_device(device), RunClock()
+    _check_shells(scan, tissues)
+    inside = checked_mask(scan, mask)
+    field = yield from fit_steps(scan, inside, device=chosen)
+    decay = signal_decay(scan, inside & field.mask)
+    core = _shrunk(np.isfinite(decay), settings.shrink)
+    white, gray, fluid = _segmented(decay, fa_map(field), core, settings)
+    count = max(_LEAST_SINGLE, round(settings.white_percent / 100 * np.count_nonzero(white)))
+    _check_voxels("white matter", white, count)
+    single = ResponseSettings(voxels=count, lmax=settings.lmax)
+    volumes = shell_volumes(scan, 0)[1]
+    search = SingleFibers(scan, field, white, volumes, single, chosen, relative=True)
+    yield from search.from_anisotropy(stop)
+    facts = {
+        "software": f"napari-gpubio {__version__}",
+        "tissues": dataclasses.asdict(settings),
+        "device": chosen.describe(),
+        "seconds": round(clock.seconds, 4),
+    }
+    found = [_fiber_response(scan, search.chosen_voxels, search.chosen_axes, settings.lmax, facts)]
+    if tissues == len(TISSUES):
+        typical = np.abs(decay - np.median(decay[gray])) if gray.any() else decay
+        found.append(_isotropic_response(scan, _best(typical, gray, settings.gray_percent, "gray matter"), facts))
+    found.append(_isotropic_response(scan, _best(-decay, fluid, settings.fluid_percent, "fluid"), facts))
+    return tuple(found)
+
+
+def signal_decay(scan: DiffusionScan, mask: Mask) -> Floats:
+    """Mean over shells of ``ln(S_0 / S_b)``, with the mean signals of each; NaN outside the mask and without signal.
+
+    Returns
+    -------
+    ndarray
+        Shape (X, Y, Z).
+    """
+    signals, shells = np.asarray(scan.data[mask], np.float64), scan.shells()
+    means = np.stack([signals[:, scan.shell_of == bval].mean(axis=1) for bval in shells], axis=1)
+    usable = (means > 0).all(axis=1)
+    decay = np.full(mask.shape, np.nan)
+    logs = np.log(means[usable])
+    values = np.full(len(means), np.nan)
+    values[usable] = (logs[:, :1] - logs[:, 1:]).mean(axis=1)
+    values[values <= 0] = np.nan  # weighted signals above that of b0 are of no tissue
+    decay[mask] = values
+    return decay
+
+
+def otsu_threshold(values: Array) -> float:
+    """The value that parts numbers into two groups whose variances within are smallest (Otsu 1979)."""
+    counts, edges = np.histogram(values, _BINS)
+    middles = (edges[1:] + edges[:-1]) / 2
+    below, weighted = np.cumsum(counts), np.cumsum(counts * middles)
+    above = below[-1] - below
+    with np.errstate(divide="ignore", invalid="ignore"):
+        between = below * above * (weighted / below - (weighted[-1] - weighted) / above) ** 2
+    return float(edges[1:][np.argmax(np.nan_to_num(between))])
+
+
+def _check_shells(scan: DiffusionScan, tissues: int) -> None:
+    if tissues not in (2, len(TISSUES)):
+        raise InvalidInput(f"tissues is {tissues}; 3 are white matter, gray matter and fluid, 2 white matter and fluid")
+    shells = scan.shells()
+    if shells[0] != 0:
+        raise InvalidInput("the scan has no b0 volume, without which tissues cannot be told apart")
+    if len(shells) < tissues:
+        raise InvalidInput(
+            f"{tissues} tissues cannot be told apart by the shells {', '.join(map(str, shells))} s/mm²; "
+            + ("ask for 2: white matter and fluid" if len(shells) == 2 else "a shell of directions is missing")
+        )
+
+
+def _shrunk(mask: Mask, voxels: int) -> Mask:
+    """The mask without its edge, as far as something is left of it."""
+    from scipy import ndimage
+
+    for shrink in range(voxels, 0, -1):
+        inner = ndimage.binary_erosion(mask, iterations=shrink)
+        if np.count_nonzero(inner) > np.count_nonzero(mask) / 4:
+            return np.asarray(inner)
+    return mask
+
+
+def _segmented(decay: Floats, fa: Array, core: Mask, settings: TissueSettings) -> tuple[Mask, Mask, Mask]:
+    """White matter, gray matter and fluid, without voxels whose decay is unusual for the first two."""
+    white = core & (fa > settings.white_fa)
+    rest = core & ~white
+    if not white.any() or not rest.any():
+        raise InvalidInput(
+            f"{np.count_nonzero(white)} voxels have an FA above {settings.white_fa:g} and {np.count_nonzero(rest)} "
+            "have not; both kinds are needed: choose another mask, or another FA of white matter"
+        )
+    fluid = rest & (decay > otsu_threshold(decay[rest]))
+    return _usual(decay, white), _usual(decay, rest & ~fluid), fluid
+
+
+def _usual(decay: Floats, tissue: Mask) -> Mask:
+    """Voxels of a tissue whose decay is no outlier."""
+    if not tissue.any():
+        return tissue
+    low, high = np.percentile(decay[tissue], [25, 75])
+    fence = _FENCE * (high - low)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(tissue & (decay >= low - fence) & (decay <= high + fence))
+
+
+def _check_voxels(name: str, tissue: Mask, needed: int) -> None:
+    if (count := np.count_nonzero(tissue)) < needed:
+        raise InvalidInput(f"{count} voxels of {name} were found and {needed} are needed; use a larger mask")
+
+
+def _best(score: Floats, tissue: Mask, percent: float, name: str) -> npt.NDArray[np.int64]:
+    """Voxels (M, 3) of a tissue with the smallest scores, a share of them."""
+    _check_voxels(name, tissue, _LEAST_VOXELS)
+    voxels = np.argwhere(tissue)
+    count = max(_LEAST_VOXELS, round(percent / 100 * len(voxels)))
+    return voxels[np.argsort(score[tissue], kind="stable")[:count]]
+
+
+def _isotropic_response(scan: DiffusionScan, voxels: Array, facts: dict[str, Any]) -> Response:
+    signals, shells = scan.data[tuple(voxels.T)], scan.shells()
+    means = [signals[:, scan.shell_of == bval].mean(dtype=np.float64) for bval in shells]
+    return Response(
+        coefficients=np.sqrt(4.0 * np.pi) * np.array(means)[:, np.newaxis],
+        bvals=tuple(shells),
+        parameters={**facts, "voxels": voxels.tolist()},
+    )
+
+
+def _fiber_response(scan: DiffusionScan, voxels: Array, axes: Floats, lmax: int, facts: dict[str, Any]) -> Response:
+    signals, shells = scan.data[tuple(voxels.T)], scan.shells()
+    table = np.zeros((len(shells), lmax // 2 + 1))
+    for row, bval in enumerate(shells):
+        volumes = scan.shell_of == bval
+        if bval == 0:
+            table[row, 0] = np.sqrt(4.0 * np.pi) * signals[:, volumes].mean(dtype=np.float64)
+        else:
+            table[row] = fit_zonal(signals[:, volumes], scan.directions[volumes], axes, lmax)
+    return Response(coefficients=table, bvals=tuple(shells), parameters={**facts, "voxels": voxels.tolist()})

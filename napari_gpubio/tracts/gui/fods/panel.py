@@ -1,0 +1,332 @@
+"""The dock widget "Fiber orientations": FODs of a scan or a file, and their glyphs on the slice."""
+
+import dataclasses
+import threading
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from napari.layers import Image, Labels
+from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QLabel, QWidget
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.napari_io import KEY, carried, grid_of, save_layer, saved_path, volume_of
+from napari_gpubio.core.space import same_grid
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
+from napari_gpubio.gui.file_dialogs import open_path
+from napari_gpubio.gui.forms import ParamForm, text_button
+from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.script import call_text
+from napari_gpubio.gui.views import ViewBox
+from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_fods
+from napari_gpubio.tracts.fods.estimate import estimate_steps
+from napari_gpubio.tracts.fods.frames import FRAMES
+from napari_gpubio.tracts.fods.harmonics import BASES
+from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.fods.napari_io import fod_layer, fods_of
+from napari_gpubio.tracts.fods.response import Response, read_response
+from napari_gpubio.tracts.fods.run import deconvolve_steps
+from napari_gpubio.tracts.fods.settings import CsdSettings, ResponseSettings
+from napari_gpubio.tracts.gui.fods.glyphs import SliceGlyphs
+from napari_gpubio.tracts.gui.numbers import notes_text
+from napari_gpubio.tracts.gui.script import Recipe, checked, scan_recipe, script_text
+from napari_gpubio.tracts.gui.source import why_no_scan
+from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.io.fods import read_fods
+from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.napari_io import field_of, scan_of, shows_signal_of
+from napari_gpubio.tracts.tensors.run import fit_steps
+
+if TYPE_CHECKING:
+    import napari.viewer
+
+_FROM_FILE = "from a file"
+_FILES = "FODs (*.nii *.nii.gz *.mif *.mif.gz *.pam5)"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Deconvolved:
+    """Result of one run: FODs, their study, the lines of a script that make them, and the check of their axes."""
+
+    fods: FodField
+    study: str
+    recipe: Recipe
+    check: AxisCheck | None
+    scan: DiffusionScan | None = None
+
+
+class FodPanel(EnginePanel):
+    """Make FODs of a scan, or open a file of them; draw their glyphs."""
+
+    warms = ("tracts",)
+
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
+        super().__init__(viewer, run_text="Deconvolve", parent=parent)
+        self.response: Response | None = None
+        self.glyphs = SliceGlyphs(viewer, self)
+        self._fill()
+        self.glyphs.error_occurred.connect(self.show_error)
+        self.glyphs.glyphs_drawn.connect(lambda _: self.show_note("There are no FODs in this part of the slice."))
+        for part in (self.scan_box, self.mask_box, self.fod_box, self.view_box, self.glyphs):
+            self.own(part)
+        self._show_glyphs()
+
+    def _fill(self) -> None:
+        self.scan_box = LayerBox(self.viewer, why_no_scan, empty="open a scan (NIfTI + bval + bvec)", parent=self)
+        self.mask_box = LayerBox(self.viewer, _why_no_mask, nothing="automatic brain mask", parent=self)
+        self.view_box = ViewBox(self.viewer, self)
+        self.inputs.addWidget(self.view_box)
+        top = QFormLayout()
+        top.addRow("Scan", self.scan_box)
+        top.addRow("Mask", self.mask_box)
+        self.response_box = ElidedComboBox(self)
+        for name, text in (
+            ("fa", "voxels of highest FA"),
+            ("tournier", "single fibers (tournier)"),
+            (_FROM_FILE, "a text file…"),
+        ):
+            self.response_box.addItem(text, name)
+        self.response_box.setToolTip("Where the signal of a single fiber comes from")
+        self.response_box.activated.connect(self._on_response)
+        top.addRow("Response", self.response_box)
+        self.inputs.addLayout(top)
+        self.form = ParamForm(CsdSettings(), parent=self)
+        self.inputs.addWidget(self.form)
+        self.basis_box = ElidedComboBox(self)
+        self.basis_box.addItem("as the file says, else MRtrix 3", "auto")
+        for name, text in BASES.items():
+            self.basis_box.addItem(text, name)
+        opening = QHBoxLayout()
+        tip = "FODs from MRtrix (mif, NIfTI) or DIPY (NIfTI, pam5)"
+        opening.addWidget(text_button("Open FODs…", tip, self, self._ask_for_fods))
+        opening.addWidget(self.basis_box, 1)
+        self.basis_box.setToolTip("Basis of the spherical harmonics in the file; a wrong one turns the glyphs")
+        self.inputs.addLayout(opening)
+        self.frame_box = ElidedComboBox(self)
+        self.frame_box.addItem("as the file says, else the program's habit", "auto")
+        for name, text in FRAMES.items():
+            self.frame_box.addItem(text, name)
+        self.frame_box.setToolTip("Axes that the harmonics in the file refer to")
+        axes = QFormLayout()
+        axes.addRow("Axes in the file", self.frame_box)
+        self.inputs.addLayout(axes)
+        self.inputs.addWidget(self._glyph_controls())
+        tip = "Open the Fiber tracking panel as a tab beside this one"
+        self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
+        self.check_label = QLabel(self)
+        self.check_label.setWordWrap(True)
+        self.check_label.hide()
+        self.inputs.addWidget(self.check_label)
+
+    def _glyph_controls(self) -> QWidget:
+        box = QWidget(self)
+        form = QFormLayout(box)
+        form.setContentsMargins(0, 0, 0, 0)
+        self.fod_box = LayerBox(self.viewer, _why_no_fods, empty="deconvolve, or open FODs", parent=self)
+        self.shows_glyphs = QCheckBox("Glyphs on the slice", box)
+        self.shows_glyphs.setChecked(True)
+        self.same_size = QCheckBox("all the same size", box)
+        self.same_size.setToolTip("Scale each glyph to fill its voxel, whatever its amplitude")
+        self.size_box = NumberBox(0.2, 5.0, 1.4, decimals=1, step=0.2, parent=box, arrows=True)
+        self.size_box.setToolTip("Size of the largest glyphs, in voxels")
+        form.addRow("FODs", self.fod_box)
+        row = QHBoxLayout()
+        row.addWidget(self.shows_glyphs)
+        row.addWidget(self.same_size)
+        form.addRow(row)
+        form.addRow("Glyph size (voxels)", self.size_box)
+        for signal in (
+            self.fod_box.currentIndexChanged,
+            self.shows_glyphs.toggled,
+            self.same_size.toggled,
+            self.size_box.valueChanged,
+        ):
+            signal.connect(self._show_glyphs)
+        return box
+
+    @property
+    def fods(self) -> FodField | None:
+        """The chosen FODs."""
+        return None if self.fod_box.layer is None else fods_of(self.fod_box.layer)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything runs or is about to."""
+        return self.running or self.glyphs.is_busy
+
+    def _show_glyphs(self, *_: Any) -> None:
+        shown = self.fods if self.shows_glyphs.isChecked() else None
+        self.glyphs.show(shown, size=float(self.size_box.value()), same=self.same_size.isChecked())
+
+    # -- inputs ---------------------------------------------------------------------------------------------------
+
+    def _on_response(self, *_: Any) -> None:
+        if self.response_box.currentData() != _FROM_FILE:
+            self.response = None
+            return
+        path = open_path(self, "Open a response", "Responses (*.txt);;All files (*)")
+        if not path or not self.open_response(path):
+            self.response_box.setCurrentIndex(0)
+
+    def open_response(self, path: str | Path) -> bool:
+        """Read a response; what goes wrong is shown as a sentence. Returns whether it was read."""
+        try:
+            self.response = read_response(path)
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return False
+        index = self.response_box.findData(_FROM_FILE)
+        self.response_box.setItemText(index, Path(path).name)
+        self.response_box.setCurrentIndex(index)
+        return True
+
+    def _ask_for_fods(self) -> None:
+        if path := open_path(self, "Open FODs", _FILES):
+            self.open_fods(path)
+
+    def open_fods(self, path: str | Path) -> None:
+        """Read FODs in the chosen basis and show them, checked against tensors if there are some of their grid."""
+        basis, frame, path = str(self.basis_box.currentData()), str(self.frame_box.currentData()), Path(path)
+        fields = [field_of(layer) for layer in self.viewer.layers]
+
+        def make(_: threading.Event) -> Generator[Step, None, Deconvolved]:
+            yield Step(0, 1, "reading FODs")
+            fods = read_fods(path, basis=basis, frame=frame)
+            field = next(
+                (f for f in fields if f is not None and same_grid(f.shape, f.affine, fods.shape, fods.affine)), None
+            )
+            check = None if field is None else check_fods(fods, field)
+            recipe = (f"fods = tracts.io.read_fods({str(path)!r}, basis={basis!r}, frame={frame!r})",)
+            return Deconvolved(fods, path.name.split(".")[0], recipe, check)
+
+        self.run_other(make, self.show_result)
+
+    def _chosen_scan(self) -> tuple[DiffusionScan, str]:
+        layer = self.scan_box.layer
+        scan = None if layer is None else scan_of(layer)
+        if layer is None or scan is None:
+            raise InvalidInput("there is no diffusion scan; open a NIfTI file with its bval and bvec files beside it")
+        return scan, str(layer.name)
+
+    def _mask(self, scan: DiffusionScan) -> Any | None:
+        layer = self.mask_box.layer
+        if layer is None:
+            return None
+        affine, shape = grid_of(layer)
+        if not same_grid(shape, affine, scan.shape, scan.affine):
+            raise InvalidInput(
+                f"the mask {layer.name!r} (shape {shape}) is not on the grid of the scan (shape {scan.shape}); "
+                "use a mask drawn on this scan's grid"
+            )
+        return volume_of(layer) > 0
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Deconvolved]:
+        """Read the inputs and return the deconvolution."""
+        scan, study = self._chosen_scan()
+        settings, device, mask = self.form.value(), self.device, self._mask(scan)
+        response, method, recipe = self.response, str(self.response_box.currentData()), self._recipe()
+
+        def steps() -> Generator[Step, None, Deconvolved]:
+            field = yield from fit_steps(scan, mask, device=device, stop=stop)
+            own = response
+            if own is None:
+                chosen = ResponseSettings(method=method)
+                own = yield from estimate_steps(
+                    scan, field.mask, chosen, shell=settings.shell, field=field, device=device, stop=stop
+                )
+            fods = yield from deconvolve_steps(scan, own, field.mask, settings, device=device, stop=stop)
+            yield Step(1, 1, "checking the axes")
+            return Deconvolved(fods, study, recipe, check_fods(fods, field), scan)
+
+        return steps()
+
+    def show_result(self, result: Deconvolved) -> None:
+        """Add the layer, which is chosen, and draw its glyphs; show the notes and the check of the axes."""
+        data, keywords, _ = fod_layer(result.fods, result.study)
+        keywords["metadata"][KEY]["recipe"] = result.recipe
+        layer = self.viewer.add_image(data, **keywords)
+        for other in self.viewer.layers:
+            if result.scan is not None and shows_signal_of(other, result.scan):
+                other.visible = False
+        self.fod_box.choose(layer)
+        self._show_check(result.check)
+        notes = list(result.fods.notes)
+        if not result.fods.complete:
+            notes.insert(0, "The deconvolution was stopped early: only part of the volume has FODs")
+        if notes:
+            self.show_note(notes_text(notes))
+
+    def _show_check(self, check: AxisCheck | None) -> None:
+        self.check_label.setVisible(check is not None)
+        if check is not None:
+            self.check_label.setText(check.message)
+            self.check_label.setStyleSheet("" if check.ok else theme.ERROR_STYLE)
+
+    def open_tracking(self) -> None:
+        """Open the panel "Fiber tracking" as a tab beside this one."""
+        self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking", tabify=True)
+
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def script(self, saved: Mapping[str, Path]) -> str:
+        """Return a script that makes the FODs that are chosen, or deconvolves as the panel would if there are none."""
+        layer = self.fod_box.layer
+        recipe = self._recipe() if layer is None else carried(layer, "recipe")
+        study = self._chosen_scan()[1] if layer is None else str(carried(layer, "study"))
+        lines = [
+            *checked(recipe),
+            "",
+            f"data, keywords, _ = tracts.fods.napari_io.fod_layer(fods, {study!r})",
+            "viewer.add_image(data, **keywords)",
+        ]
+        return script_text(lines, dict(saved))
+
+    def painted_layers(self) -> list[Any]:
+        """The mask, if no file holds it as it is."""
+        mask = self.mask_box.layer
+        return [mask] if mask is not None and saved_path(mask, read_volume) is None else []
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save a mask as NIfTI into a folder."""
+        return save_layer(layer, folder)
+
+    def _recipe(self) -> Recipe:
+        """The lines of a script that make ``fods``, or a sentence that tells why there are none."""
+        scan, _ = self._chosen_scan()
+        made = scan_recipe(scan, self.scan_box.layer)
+        if isinstance(made, str):
+            return made
+        mask, mask_text = self.mask_box.layer, "None"
+        lines = [*made]
+        if mask is not None:
+            file = saved_path(mask, read_volume)
+            if file is None:
+                return f"no file holds the mask {mask.name!r}; save it and choose the saved layer"
+            lines.append(f"mask = tracts.io.read_mask({str(file)!r}, scan.shape, scan.affine)")
+            mask_text = "mask"
+        lines.append(f"field = tracts.fit_tensors(scan, {mask_text}, device={self.device!r})")
+        settings = call_text("tracts", self.form.value())
+        if self.response is not None:
+            lines.append(f"response = tracts.fods.read_response({str(self.response.path)!r})")
+        else:
+            chosen = call_text("tracts", ResponseSettings(method=str(self.response_box.currentData())))
+            shell = self.form.value().shell
+            lines.append(
+                f"response = tracts.estimate_response(scan, field.mask, {chosen}, shell={shell}, field=field, "
+                f"device={self.device!r})"
+            )
+        lines.append(f"fods = tracts.deconvolve(scan, response, field.mask, {settings}, device={self.device!r})")
+        return tuple(lines)
+
+
+def _why_no_fods(layer: Any) -> str | None:
+    return None if fods_of(layer) is not None else ""
+
+
+def _why_no_mask(layer: Any) -> str | None:
+    return why_not_array(layer, (Image, Labels), VOLUME if isinstance(layer, Labels) else (3,))

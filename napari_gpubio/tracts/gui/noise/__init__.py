@@ -1,0 +1,1 @@
+"""Denoising a diffusion scan in the dock widget "Diffusion tensors"."""

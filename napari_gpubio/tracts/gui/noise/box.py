@@ -1,0 +1,147 @@
+"""The group "Noise": takes the noise out of the scan that is chosen in a panel, before anything else is done to it."""
+
+import threading
+from collections.abc import Generator
+from typing import Any
+
+from qtpy.QtWidgets import QCheckBox, QGroupBox, QVBoxLayout
+
+from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.docking import DockWindow
+from napari_gpubio.gui.forms import ParamForm, muted_label, row_of, text_button
+from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.tracts.gui.noise.plot import ResidualPlot
+from napari_gpubio.tracts.gui.noise.request import Denoised, NoiseRequest, NoiseSummary, denoised_steps
+from napari_gpubio.tracts.gui.noise.script import denoising_recipe
+from napari_gpubio.tracts.gui.script import scan_recipe
+from napari_gpubio.tracts.gui.source import scan_in, shown_as
+from napari_gpubio.tracts.napari_io import scan_of, shows_signal_of
+from napari_gpubio.tracts.noise.settings import NoiseSettings
+
+_DENOISE = (
+    "Take the noise out of the scan by Marchenko-Pastur PCA (MPPCA), in all voxels that have a signal. It is for raw "
+    "scans: before motion or distortion correction and any resampling. MPPCA may be covered by patents; check before "
+    "commercial use."
+)
+_RESIDUAL = (
+    "Show what was taken away (raw - denoised) above the denoised scan. It must look like noise: anatomy in it is "
+    "signal that was lost."
+)
+_PLOT = "Plot how residual / σ is distributed: noise is normal, with the deviation that the signal components leave"
+_NUMBERS = (
+    "σ is the standard deviation of the noise, in units of the signal. The SD of residual / σ should be near "
+    "{expected:.2f}, since the noise of the signal components stays."
+)
+_STOPPED = "Denoising was stopped and nothing was added, since a scan that is denoised in part fits no model."
+
+
+class NoiseBox(QGroupBox):
+    """A button that denoises the scan of a panel, its settings, and what was found.
+
+    Parameters
+    ----------
+    panel
+        Whose runs, device and messages it uses.
+    scan_box
+        Where the scan is chosen; the denoised one is chosen there afterwards.
+    """
+
+    def __init__(self, panel: EnginePanel, scan_box: LayerBox) -> None:
+        super().__init__("Noise", panel)
+        self._panel, self._scan_box = panel, scan_box
+        self._summary: NoiseSummary | None = None
+        self.button = text_button("Denoise", _DENOISE, self, self.denoise)
+        self.residual = QCheckBox("Show the residual", self)
+        self.residual.setToolTip(_RESIDUAL)
+        self.residual.toggled.connect(self._show_residual)
+        self.form = ParamForm(NoiseSettings(), parent=self)
+        self.told = muted_label(self)
+        self.plot_button = text_button("Residual / σ…", _PLOT, self, self.open_plot)
+        self.plot = DockWindow(panel.viewer, "Residual / σ", self._new_plot, self)
+        column = QVBoxLayout(self)
+        column.addLayout(row_of(self.button, self.residual))
+        column.addWidget(self.form)
+        column.addWidget(self.told)
+        column.addLayout(row_of(self.plot_button))
+        self.told.hide()
+        self.plot_button.hide()
+
+    def attach(self) -> None:
+        """Do nothing: it follows no layer."""
+
+    def detach(self) -> None:
+        """Take the plot away."""
+        self.plot.detach()
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def denoise(self) -> None:
+        """Denoise the chosen scan in a worker; what goes wrong is shown as a sentence."""
+        self._panel.run_other(self._make_steps, self._show)
+
+    def _make_steps(self, stop: threading.Event) -> Generator[Step, None, Denoised | None]:
+        layer: Any = self._scan_box.layer
+        scan = scan_in(layer)
+        settings, device = self.form.value(), self._panel.device
+        request = NoiseRequest(
+            scan=scan,
+            study=str(layer.name),
+            recipe=denoising_recipe(scan_recipe(scan, layer), settings, device),
+            settings=settings,
+            device=device,
+        )
+        settings.edges(scan.shape, scan.data.shape[3])  # says at once what cannot be denoised
+        return denoised_steps(request, stop)
+
+    # -- results --------------------------------------------------------------------------------------------------
+
+    def _show(self, denoised: Denoised | None) -> None:
+        """Add the layers, choose the denoised scan in the place of the raw one, and tell what was found."""
+        if denoised is None:
+            self._panel.show_status("stopped")
+            self._panel.show_note(_STOPPED)
+            return
+        layers = {part: self._added(*layer) for part, layer in denoised.layers.items()}
+        for layer in self._panel.viewer.layers:
+            if shows_signal_of(layer, denoised.scan):
+                layer.visible = False
+        layers["residual"].visible = self.residual.isChecked()
+        self._panel.viewer.layers.selection.active = layers["denoised"]
+        self._scan_box.choose(layers["denoised"])  # the panel then shows the notes of the scan
+        self._tell(denoised.summary)
+
+    def _added(self, data: Any, keywords: dict[str, Any], _: str) -> Any:
+        layer = self._panel.viewer.add_image(data, **keywords)
+        layer.metadata[KEY]["shown_at_first"] = shown_as(layer)
+        return layer
+
+    def _tell(self, summary: NoiseSummary) -> None:
+        self._summary = summary
+        self.told.setText(summary.text)
+        self.told.setToolTip(_NUMBERS.format(expected=summary.expected))
+        self.told.show()
+        self.plot_button.show()
+        if self.plot.window is not None:
+            self.plot.window.draw(summary)
+
+    def _show_residual(self, checked: bool) -> None:
+        """Show or hide what was taken away from the chosen scan."""
+        chosen = self._scan_box.layer
+        scan = None if chosen is None else scan_of(chosen)
+        for layer in self._panel.viewer.layers:
+            if scan is not None and carried(layer, "residual_of") is scan:
+                layer.visible = checked
+
+    # -- the plot -------------------------------------------------------------------------------------------------
+
+    def open_plot(self) -> None:
+        """Show the histogram of residual / σ of the last scan that was denoised."""
+        self.plot.open()
+
+    def _new_plot(self) -> ResidualPlot:
+        plot = ResidualPlot()
+        if self._summary is not None:
+            plot.draw(self._summary)
+        return plot

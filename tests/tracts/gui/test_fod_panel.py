@@ -1,0 +1,133 @@
+"""The dock widget "Fiber orientations": from a scan to glyphs, files in any basis, and fibers in FODs."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio import tracts
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.tracts.fods.napari_io import fod_layer, fods_of
+from napari_gpubio.tracts.gui import FodPanel, TrackingPanel
+from napari_gpubio.tracts.samples import brain_sample_layers
+from tests.dock_widgets import button, press_and_wait, until_the_end, wait_until
+from tests.tracts.fods.samples import straight_bundles
+
+pytestmark = pytest.mark.display
+SHIFTED = np.array([[2.0, 0, 0, -20], [0, 2.0, 0, -18], [0, 0, 2.0, 4], [0, 0, 0, 1]])
+
+
+@pytest.fixture
+def panel(viewer, qtbot):
+    """A panel in an empty viewer."""
+    yield from until_the_end(qtbot, viewer, FodPanel(viewer))
+
+
+def crossing():
+    return straight_bundles([(1, 0, 0), (0, 1, 0)], shape=(16, 16, 16), affine=SHIFTED)
+
+
+def add_fods(viewer, fods=None):
+    data, keywords, _ = fod_layer(fods or crossing(), "study")
+    return viewer.add_image(data, **keywords)
+
+
+def drawn(panel, qtbot):
+    wait_until(qtbot, lambda: not panel.glyphs.is_busy)
+    return panel.glyphs.layer
+
+
+def test_a_scan_is_deconvolved_checked_and_drawn(viewer, panel, qtbot):
+    for data, keywords, kind in brain_sample_layers():
+        getattr(viewer, f"add_{kind}")(data, **keywords)
+    panel.form.widget("lmax").value = 6
+    press_and_wait(qtbot, panel, panel.run_button)
+    fods = panel.fods
+    assert fods.lmax == 6
+    assert "agree with the tensors" in panel.check_label.text()
+    assert panel.fod_box.layer.name.endswith("FOD")
+    assert drawn(panel, qtbot) is not None
+    script = panel.script({})
+    names = {"tracts": tracts}
+    lines = [
+        line for line in script.splitlines() if not line.startswith(("import", "from", "viewer", "napari", "data"))
+    ]
+    exec("\n".join(lines), names)
+    np.testing.assert_array_equal(names["fods"].coefficients, fods.coefficients)
+
+
+def test_glyphs_follow_the_slice_and_go_with_their_box(viewer, panel, qtbot):
+    add_fods(viewer)
+    panel.glyphs.attach()
+    layer = drawn(panel, qtbot)
+    assert layer is not None
+    steps, before = viewer.dims.current_step, np.array(layer.data[0])
+    axis = viewer.dims.order[0]
+    plane = before[:, axis] * layer.scale[axis]
+    np.testing.assert_allclose(plane, viewer.dims.point[axis], atol=1e-4)
+    viewer.dims.set_current_step(axis, steps[axis] + 1)
+    qtbot.wait(150)
+    moved = np.array(drawn(panel, qtbot).data[0])
+    np.testing.assert_allclose(moved[:, axis] * layer.scale[axis], viewer.dims.point[axis], atol=1e-4)
+    viewer.dims.set_current_step(axis, 0)  # where no fiber is
+    qtbot.wait(150)
+    wait_until(qtbot, lambda: not panel.glyphs.is_busy)
+    assert not panel.glyphs.layer.visible
+    assert "no FODs in this part" in panel.message
+    panel.shows_glyphs.setChecked(False)
+    assert panel.glyphs.layer is None
+
+
+def test_files_in_a_wrong_basis_are_found_out(viewer, panel, qtbot, tmp_path):
+    scan = tracts.phantom.load_brain_phantom()
+    field = tracts.fit_tensors(scan)
+    fods = tracts.deconvolve(scan, mask=field.mask, settings=tracts.CsdSettings(lmax=6))
+    tracts.io.write_fods(tmp_path / "dipy.nii.gz", fods, basis="descoteaux_legacy")
+    (tmp_path / "dipy.json").unlink()  # so that the file does not say its basis
+    data, keywords, _ = tracts.napari_io.map_layer(field, "FA", "study")
+    viewer.add_image(data, **keywords)
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.open_fods(tmp_path / "dipy.nii.gz")
+    assert "disagree with the tensors" in panel.check_label.text()
+    assert "descoteaux_legacy" in panel.check_label.text()
+    panel.basis_box.setCurrentIndex(panel.basis_box.findData("descoteaux_legacy"))
+    panel.frame_box.setCurrentIndex(panel.frame_box.findData("world"))
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.open_fods(tmp_path / "dipy.nii.gz")
+    assert "FODs agree with the tensors" in panel.check_label.text()
+    np.testing.assert_allclose(panel.fods.coefficients, fods.coefficients, atol=1e-6)
+
+
+def test_bad_input_is_told_and_loses_nothing(viewer, panel, qtbot, tmp_path):
+    panel.run()
+    assert "no diffusion scan" in panel.message
+    (tmp_path / "words.txt").write_text("one two three")
+    assert not panel.open_response(tmp_path / "words.txt")
+    assert "numbers only" in panel.message
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.open_fods(tmp_path / "gone.nii.gz")
+    assert "gone.nii.gz" in panel.message
+    assert panel.response is None
+
+
+def test_a_click_tracks_in_fods_and_the_panel_offers_their_methods(viewer, qtbot):
+    layer = add_fods(viewer)
+    for panel in until_the_end(qtbot, viewer, TrackingPanel(viewer)):
+        method = panel.settings_form.widget("method")
+        assert tuple(method.choices) == tracts.settings.FOD_METHODS
+        assert panel.settings_form.value().step_mm == 1.0
+        method.value = "sd_stream"
+        assert panel.settings_form.value().step_mm == pytest.approx(0.2)
+        method.value = "ifod2"
+        panel.settings_form.widget("fod_stop").value = 0.4
+        with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+            panel.place_seed((-5.0, -3.0, 19.0))
+        bundle = viewer.layers["bundle 1"]
+        fibers = carried(bundle, "tractogram")
+        seeds = panel.seed_box.form.value().points_around((-5.0, -3.0, 19.0))
+        expected = tracts.track(
+            fods_of(layer), seeds, panel.directions_form.value(), panel.settings_form.value(), device="cpu"
+        )
+        np.testing.assert_array_equal(fibers.points, expected.points)
+        ends = np.array([fiber[-1] - fiber[0] for fiber in fibers])
+        assert set(np.abs(ends).argmax(axis=1)) == {0, 1}
+        button(panel, "Whole brain").click()
+        wait_until(qtbot, lambda: "white matter" in [x.name for x in viewer.layers])
