@@ -19,12 +19,15 @@ import numpy as np
 import numpy.typing as npt
 from common import Array, Report, header, line, result_path, table, written
 from scipy import ndimage
-from tracts.brain import BRAIN, load_brain
+from tracts.brain import BRAIN, Brain, load_brain
 from tracts_accuracy import CEILING, capped
 
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.tensor_components import fractional_anisotropy
+from napari_gpubio.tracts.fods import FodField, ResponseSettings
+from napari_gpubio.tracts.fods.estimate import estimate_response
+from napari_gpubio.tracts.fods.run import deconvolve
 from napari_gpubio.tracts.io.dwi import read_mask
 from napari_gpubio.tracts.kernels.rays.problem import continued
 from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
@@ -177,11 +180,40 @@ FANS: dict[str, Tracer] = {
 }
 
 
+# ------------------------------------------------------------------------------------------------- where fibers cross
+def crossing_methods(brain: Brain) -> dict[str, Tracer]:
+    """Methods that know several directions in a voxel: one fiber from each seed, which the FOD begins."""
+    response = estimate_response(
+        brain.scan, brain.field.mask, ResponseSettings(method="tournier"), field=brain.field, device="cpu"
+    )
+    fods = deconvolve(brain.scan, response, brain.field.mask, device="cpu")
+    return {
+        label: in_fods(fods, method, **changes)
+        for label, method, changes in (
+            ("SD_STREAM", "sd_stream", {}),
+            ("iFOD1", "ifod1", {}),
+            ("iFOD2", "ifod2", {}),
+            ("iFOD1, 10 fibers a seed", "ifod1", {"count": 10}),
+            ("iFOD2, 10 fibers a seed", "ifod2", {"count": 10}),
+            ("iFOD2 of at most 30 degrees, 10 fibers a seed", "ifod2", {"count": 10, "max_angle_deg": 30.0}),
+        )
+    }
+
+
+def in_fods(fods: FodField, method: str, count: int = 1, **changes: Any) -> Tracer:
+    """Track in FODs with a method's usual settings."""
+    usual = TrackSettings.usual(method, fods.voxel_sizes_mm)
+    settings = dataclasses.replace(usual, min_length_mm=0.0, **changes)
+    directions = Directions(kind="fod", count=count)
+    return lambda _, seeds: track(fods, seeds, directions, settings, device="cpu")
+
+
 # --------------------------------------------------------------------------------------------------------------- score
 def arrivals(fibers: Tractogram, bundle: Bundle) -> npt.NDArray[np.bool_]:
-    """For each seed that arrives, whether its best fiber (alignment x FA) is in the bundle."""
+    """For each seed that arrives, whether its best fiber (alignment x FA, or mean FOD) is in the bundle."""
     hits = np.flatnonzero(per_fiber_share(fibers, bundle.target) > 0)
-    best_first = hits[np.argsort(-fibers.per_fiber["alignment_fa"][hits], kind="stable")]
+    score = fibers.per_fiber.get("alignment_fa", fibers.per_fiber.get("mean_fod"))
+    best_first = hits[np.argsort(-score[hits], kind="stable")]
     _, first = np.unique(fibers.per_fiber["seed"][best_first], return_index=True)
     return per_fiber_share(fibers, bundle.near)[best_first[first]] >= IN_BUNDLE
 
@@ -258,6 +290,7 @@ def main() -> None:
         raise SystemExit(brain)
     draws = 1 if arguments.quick else arguments.draws
     tables = {"The reference's table": rows(brain.field, METHODS, SEEDS, draws)}
+    tables["Where fibers cross"] = rows(brain.field, crossing_methods(brain), SEEDS, draws)
     if not arguments.quick:
         tables["What changes it"] = rows(brain.field, VARIANTS, SEEDS, draws)
         tables["Seeds in either end"] = both_ends(brain.field, SEEDS)

@@ -6,6 +6,7 @@ Run under a display of its own, where xdotool is installed::
 
 brain: a scan and images on a tilted grid, fibers by a click and a drag, colored by FA of the other grid, linked views.
 connections: an atlas, the routes between two regions, a profile, a connectome and the fibers of a cell.
+crossing: a raw scan, its noise taken out, FODs, and both bundles of a click where they cross.
 certainty: fibers of a click, a bootstrap of them, and their intervals.
 light: a source on the sample head, a run, Clean, Dose by region. dose: contours, plan and histograms.
 The pictures are numbered, and say what was clicked; napari's settings are those of a first start.
@@ -28,7 +29,8 @@ from person import Person
 
 SCENES: Mapping[str, Callable[[Person, Path, Path | None], None]] = {
     "brain": scenes.brain_scene, "connections": scenes.connections_scene,
-    "certainty": scenes.certainty_scene, "light": scenes.light_scene,
+    "certainty": scenes.certainty_scene, "crossing": scenes.crossing_scene,
+    "light": scenes.light_scene,
     "dose": scenes.dose_scene,
 }  # fmt: skip
 
@@ -60,7 +62,7 @@ def play(part: str, options: argparse.Namespace, folder: Path) -> int:
 
     def act() -> None:
         try:
-            SCENES[part](person, folder, options.data)
+            SCENES[part](person, folder, options.data.resolve() if options.data else None)
         except Exception:  # noqa: BLE001 - printed, and the window is closed
             failed.append(part)
             traceback.print_exc()

@@ -18,16 +18,18 @@ Array = npt.NDArray[np.float32]
 TILT_DEGREES = (10.0, 4.0, -6.0)  # about x, y, z: as heads lie
 VOXEL_MM = 1.6
 CLICK_MM = (0.0, -5.0, 22.0)  # in the corpus callosum of the sample
+CROSSING_MM = (24.0, -18.0, 25.0)  # of corona radiata and corpus callosum, in a head in the space of a template
 
 
 @dataclass(frozen=True)
 class Brain:
-    """Files of one head; ``click_mm`` lies in white matter."""
+    """Files of one head; ``click_mm`` lies in white matter, ``crossing_mm`` where two bundles cross."""
 
     scan: Path
     t1: Path
     fa: Path
     click_mm: tuple[float, float, float]
+    crossing_mm: tuple[float, float, float]
 
 
 def brain(folder: Path, data: Path | None) -> Brain:
@@ -46,7 +48,7 @@ def brain(folder: Path, data: Path | None) -> Brain:
         written.append(folder / f"{name}.nii")
         write_volume(written[-1], _resampled(values, scan.affine, affine, shape), affine)
     click = CLICK_MM if data is None else _white_matter(fa, scan.affine)
-    return Brain(scan=path, t1=written[0], fa=written[1], click_mm=click)
+    return Brain(scan=path, t1=written[0], fa=written[1], click_mm=click, crossing_mm=CROSSING_MM)
 
 
 def _scan_in(folder: Path) -> Path:

@@ -10,6 +10,7 @@ from qtpy.QtCore import QPointF
 
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
+from napari_gpubio.gui.views import camera_of
 
 PLUGIN = "napari-gpubio"
 
@@ -117,6 +118,45 @@ def certainty_scene(person: Person, _folder: Path, _source: Path | None) -> None
     person.picture("while it runs", settle_s=5.0)
     person.wait(lambda: not panel.running, "the intervals", 560)
     person.picture("where fibers pass how often, and intervals")
+
+
+def crossing_scene(person: Person, folder: Path, source: Path | None) -> None:
+    """A raw scan, its noise taken out, FODs where bundles cross, a click there, and both bundles to a region."""
+    files = data.brain(folder, source)
+    person.open(files.scan)
+    person.picture("a raw scan")
+    tensors = _panel(person, "Diffusion tensors")
+    person.click(person.button(tensors, "Denoise"), "Denoise")
+    layers = person.viewer.layers
+    person.wait(lambda: not tensors.running and any("denoised" in layer.name for layer in layers), "denoised", 300)
+    person.picture("the scan without its noise")
+    person.click(person.button(tensors, "Residual / σ…"), "the histogram")
+    person.picture("what was taken away, over the noise level")
+    fods = _panel(person, "Fiber orientations")
+    person.picture("the panel before a run")
+    person.click(fods.run_button, "Deconvolve")
+    person.wait(lambda: not fods.running and fods.fods is not None, "FODs", 300)
+    person.ask(lambda: _look_at(person, files.crossing_mm, zoom=12.0))
+    person.wait(lambda: not fods.is_busy, "glyphs")
+    person.picture("glyphs where bundles cross", settle_s=2.0)
+    tracking = _panel(person, "Fiber tracking")
+    person.choose(tracking.source_box, fods.fod_box.currentText())
+    person.click_at(person.on_canvas(files.crossing_mm))
+    person.wait(lambda: not tracking.running and _fibers(person), "fibers", 240)
+    person.ask(lambda: _look_at(person, files.crossing_mm, zoom=4.0))
+    person.picture("both bundles of a click", settle_s=2.0)
+    person.ask(lambda: setattr(person.viewer.dims, "ndisplay", 3))
+    person.picture("both bundles in space", settle_s=2.0)
+
+
+def _look_at(person: Person, point_mm: tuple[float, float, float], zoom: float) -> None:
+    """Show the coronal slice of a point, enlarged."""
+    viewer = person.viewer
+    first = viewer.dims.ndim - 3
+    viewer.dims.order = (*range(first), first + 1, first, first + 2)
+    viewer.dims.set_point(range(first, viewer.dims.ndim), point_mm[::-1])
+    camera = camera_of(viewer)
+    camera.center, camera.zoom = (0.0, point_mm[2], point_mm[0]), zoom
 
 
 def _row(table: Any, row: int) -> tuple[int, int]:

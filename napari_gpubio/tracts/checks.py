@@ -9,8 +9,12 @@ import numpy.typing as npt
 
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import Device
+from napari_gpubio.tracts.fods import FodField, ResponseSettings
+from napari_gpubio.tracts.fods.estimate import estimate_response
+from napari_gpubio.tracts.fods.run import deconvolve
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.noise.run import denoise_scan
 from napari_gpubio.tracts.phantom import AnalyticField, analytic_fields, load_brain_phantom
 from napari_gpubio.tracts.run import trace_problem, track
 from napari_gpubio.tracts.seeds import Launch, ball
@@ -132,11 +136,16 @@ SPEEDS = (
 )
 
 
-def _small_field() -> TensorField:
-    """Tensors of 8 x 8 x 8 voxels in the middle of the sample brain."""
+def _small_scan() -> DiffusionScan:
+    """8 x 8 x 8 voxels in the middle of the sample brain."""
     scan = load_brain_phantom()
     box = tuple(slice(n // 2 - 4, n // 2 + 4) for n in scan.shape)
-    small = dataclasses.replace(scan, data=scan.data[box])
+    return dataclasses.replace(scan, data=scan.data[box])
+
+
+def _small_field() -> TensorField:
+    """The tensors there."""
+    small = _small_scan()
     return fit_tensors(small, np.ones(small.shape, bool), device="cpu")
 
 
@@ -146,8 +155,24 @@ def _track_once() -> None:
     track(field, ball(center, 1.0, 2), Directions(count=1), device="cpu")
 
 
+def _small_fods() -> FodField:
+    """FODs there, with their response."""
+    scan, field = _small_scan(), _small_field()
+    response = estimate_response(scan, field.mask, ResponseSettings(voxels=10), field=field, device="cpu")
+    return deconvolve(scan, response, field.mask, device="cpu")
+
+
+def _track_in_fods_once() -> None:
+    fods = _small_fods()
+    center = fods.affine[:3, :3] @ np.full(3, 3.5) + fods.affine[:3, 3]
+    track(fods, ball(center, 1.0, 2), Directions(kind="fod", count=1), device="cpu")
+
+
 WARMUPS = (
     WarmUp(name="tensor fit", run=_small_field, functions=2),
     WarmUp(name="fiber tracking", run=_track_once, functions=36),
     WarmUp(name="check of the gradient table", run=lambda: check_gradients(_small_field()), functions=1),
+    WarmUp(name="spherical deconvolution", run=_small_fods, functions=20),
+    WarmUp(name="streamlines in FODs", run=_track_in_fods_once, functions=19),
+    WarmUp(name="denoising", run=lambda: denoise_scan(_small_scan(), device="cpu"), functions=20),
 )

@@ -19,6 +19,7 @@ from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.napari_io import fods_of, glyph_data, glyph_layer
 
 _PAUSE_MS = 80  # without another move, before glyphs follow
+_SAME_MM = 0.5
 _AROUND = 0.1  # of the screen: glyphs beyond its edges, for small moves
 
 
@@ -36,6 +37,7 @@ class SliceGlyphs(QObject):
         self._viewer = viewer
         self._fods: FodField | None = None
         self._size, self._same = 1.0, False
+        self._drawn_corners: tuple[Any, Any] = (None, None)
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_mesh)
         self._pause = QTimer(self)
@@ -87,7 +89,8 @@ class SliceGlyphs(QObject):
         fods, size, same = self._fods, self._size, self._same
         if fods is None:
             return
-        plane, low, high = self._plane(), *self._corners()
+        plane, (low, high) = self._plane(), self._corners()
+        self._drawn_corners = low, high
         flat = self._viewer.dims.ndisplay == 2
 
         def make(_: threading.Event) -> Generator[Step, None, tuple[FodField, Mesh | None]]:
@@ -118,6 +121,13 @@ class SliceGlyphs(QObject):
         first, last = viewer_to_world(low - around), viewer_to_world(high + around)
         return first, last
 
+    def _has_moved(self) -> bool:
+        """Whether another part of the slice is on screen than the one that was drawn."""
+        now, drawn = self._corners(), self._drawn_corners
+        if now[0] is None or drawn[0] is None:
+            return (now[0] is None) != (drawn[0] is None)
+        return not np.allclose(now, drawn, atol=_SAME_MM)
+
     def _on_mesh(self, outcome: Outcome) -> None:
         if outcome.result is None:
             self.error_occurred.emit(outcome.error)
@@ -126,6 +136,8 @@ class SliceGlyphs(QObject):
         mesh = outcome.result[1]
         if fods is not self._fods:
             return
+        if self._has_moved():  # napari tells the new corners with its next frame only
+            self._pause.start()
         layer = self.layer
         if mesh is None:
             if layer is not None:
