@@ -22,7 +22,7 @@ DEFAULTS: dict[str, Any] = {
     "blending": "translucent",
     "visible": True,
 }
-MEASURES = ("length_mm", "mean_fa", "alignment", "alignment_fa", "speed", "drift")
+MEASURES = ("length_mm", "mean_fa", "mean_fod", "alignment", "alignment_fa", "speed", "drift")
 
 
 def options_of(layer: Any) -> dict[str, Any]:

@@ -25,8 +25,15 @@ READABLE = {
     "speed": "Euclidean / Riemannian length",
     "stop_reason": "stop reason",
     "fa": "FA along the fiber",
+    "mean_fod": "mean FOD",
+    "fod": "FOD along the fiber",
+    "mean_amplitude": "mean amplitude",
+    "amplitude": "amplitude along the fiber",
 }
-_DECIMALS = {"length_mm": 1, "riemannian_length_mm": 1, "mean_fa": 3, "alignment": 3, "alignment_fa": 3, "speed": 3}
+_DECIMALS = {
+    **dict.fromkeys(("length_mm", "riemannian_length_mm"), 1),
+    **dict.fromkeys(("mean_fa", "mean_fod", "mean_amplitude", "alignment", "alignment_fa", "speed"), 3),
+}
 _REASONS = {
     StopReason.VOLUME: "left the volume",
     StopReason.MASK: "left the mask",
@@ -37,6 +44,7 @@ _REASONS = {
     StopReason.DRIFT: "drifted too far",
     StopReason.INVALID: "reached an invalid tensor",
     StopReason.TARGET: "reached the target",
+    StopReason.FOD: "FOD fell below the limit",
 }
 
 
@@ -73,7 +81,7 @@ def fiber_numbers(fibers: Tractogram, per_fiber: Mapping[str, Array], shown: npt
 def _statistics(group: str, per_fiber: Mapping[str, Array], which: npt.NDArray[np.bool_], count: str) -> list[Number]:
     row = functools.partial(Number, group=group)
     rows = [row(name="number", text=count)]
-    lengths, fa, drift = (_finite(per_fiber, name, which) for name in ("length_mm", "mean_fa", "drift"))
+    lengths, drift = (_finite(per_fiber, name, which) for name in ("length_mm", "drift"))
     if len(lengths):
         low, middle, high = (value_text("length_mm", at(lengths)) for at in (np.min, np.median, np.max))
         rows += [
@@ -81,8 +89,9 @@ def _statistics(group: str, per_fiber: Mapping[str, Array], which: npt.NDArray[n
             row(name="length, median", text=middle, unit="mm"),
             row(name="length, range", text=f"{low} – {high}", unit="mm"),
         ]
-    if len(fa):
-        rows.append(row(name="mean FA, mean ± SD", text=_spread_text("mean_fa", fa)))
+    for name in ("mean_fa", "mean_fod"):
+        if len(values := _finite(per_fiber, name, which)):
+            rows.append(row(name=f"{READABLE[name]}, mean ± SD", text=_spread_text(name, values)))
     if len(drift) and drift.max() > 0:
         rows += [
             row(name="drift of g(v, v), median", text=value_text("drift", np.median(drift))),

@@ -7,6 +7,7 @@ from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.tracts.fods.napari_io import fod_layer, fods_of
 from napari_gpubio.tracts.gui import FodPanel, TrackingPanel
+from napari_gpubio.tracts.gui.numbers import picked_numbers, reason_text
 from napari_gpubio.tracts.samples import brain_sample_layers
 from tests.dock_widgets import button, press_and_wait, until_the_end, wait_until
 from tests.tracts.fods.samples import straight_bundles
@@ -127,6 +128,11 @@ def test_a_click_tracks_in_fods_and_the_panel_offers_their_methods(viewer, qtbot
             fods_of(layer), seeds, panel.directions_form.value(), panel.settings_form.value(), device="cpu"
         )
         np.testing.assert_array_equal(fibers.points, expected.points)
+        bundle.color_by = "fod"
+        numbers = picked_numbers("fiber", fibers.per_fiber, 0)
+        assert "mean FOD" in [number.name for number in numbers]
+        reasons = {reason_text(int(code)) for code in fibers.per_fiber["stop_reason"]}
+        assert reasons <= {"left the mask", "left the volume", "FOD fell below the limit"}
         ends = np.array([fiber[-1] - fiber[0] for fiber in fibers])
         assert set(np.abs(ends).argmax(axis=1)) == {0, 1}
         button(panel, "Whole brain").click()

@@ -1,4 +1,4 @@
-"""The dock widget "Fiber uncertainty": how far noise in a scan moves fibers that were tracked in it."""
+"""The dock widget "Fiber uncertainty": how far noise in a scan moves fibers tracked in its tensors or FODs."""
 
 import threading
 from collections.abc import Generator, Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from qtpy.QtWidgets import QFormLayout, QWidget
+from qtpy.QtWidgets import QFormLayout, QLabel, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
@@ -22,6 +22,8 @@ from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.fods.napari_io import fods_of
 from napari_gpubio.tracts.gui.fibers import fiber_layer, fibers_of
 from napari_gpubio.tracts.gui.layers import settings_of
 from napari_gpubio.tracts.gui.numbers import READABLE, value_text
@@ -29,9 +31,10 @@ from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tracts.gui.request import BundleSettings
 from napari_gpubio.tracts.gui.script import region_seeds, seeds_name
 from napari_gpubio.tracts.gui.source import HINT, why_no_scan
-from napari_gpubio.tracts.gui.uncertainty.script import MAP, probability_name, uncertainty_script
+from napari_gpubio.tracts.gui.uncertainty.script import MAP, Made, probability_name, uncertainty_script
 from napari_gpubio.tracts.model import DiffusionScan, Tractogram
 from napari_gpubio.tracts.napari_io import scan_of
+from napari_gpubio.tracts.settings import FIXEL_METHODS, FOD_METHODS, LIFTED_METHODS
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty import (
     Bootstrap,
@@ -44,26 +47,46 @@ from napari_gpubio.tracts.uncertainty import (
 if TYPE_CHECKING:
     import napari.viewer
 
+IN_FODS = FOD_METHODS + LIFTED_METHODS
 NO_TRACKS = "there are no fibers that were tracked here; click in the Fiber tracking panel first"
 NO_SCAN = "there is no diffusion scan whose noise could be drawn again; open the one that the fibers were tracked in"
+NO_FODS = "there are no FODs in which these fibers were tracked; deconvolve the scan in the Fiber orientations panel"
 OTHER_FIT = (
     "The fibers of this fit are not those of the layer, whose tensors were fitted with another mask or settings."
 )
+OTHER_FODS = "The fibers in these FODs are not those of the layer, which were tracked in other ones."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """What a run is made of: layers of fibers, scan and FODs (None: tensors are fitted), and what they hold."""
+
+    layer: Any
+    scan_layer: Any
+    fod_layer: Any | None
+    scan: DiffusionScan
+    fibers: Tractogram
+    fods: FodField | None
+    resampling: BootstrapSettings
+    fit: FitSettings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeated:
-    """Result of a run: the bootstrap of the fibers of a layer, and the interval of their FA profile if it has one."""
+    """Result of a run: the bootstrap of the fibers of a layer, and the interval of their profile if it has one."""
 
-    layer: Any
-    scan_layer: Any
-    fibers: Tractogram
+    inputs: Inputs
     found: Bootstrap
     profile: ProfileInterval | None
 
+    @property
+    def layer(self) -> Any:
+        """The layer of the fibers."""
+        return self.inputs.layer
+
 
 class UncertaintyPanel(EnginePanel):
-    """Track again and again in tensors that the scan could as well have given."""
+    """Track again and again in tensors or FODs that the scan could as well have given."""
 
     warms = ("tracts", "gui")
 
@@ -72,24 +95,29 @@ class UncertaintyPanel(EnginePanel):
         self._result: Repeated | None = None
         self.fibers_box = LayerBox(viewer, _why_not_tracked, empty="track fibers in a diffusion scan", parent=self)
         self.scan_box = LayerBox(viewer, why_no_scan, empty=HINT, parent=self)
+        self.fod_box = LayerBox(viewer, _why_no_fods, empty="deconvolve the scan", parent=self)
         self.form, self.fit_form = ParamForm(BootstrapSettings(), parent=self), ParamForm(FitSettings(), parent=self)
         self.plot = ProfilePlot(self)
         self.results = ResultBox("Choose fibers and press Bootstrap: their numbers get intervals.", self)
         self._fill()
         files = self.results.files
         connect_all(((files.status_changed, self.show_status), (files.error_occurred, self.show_error)))
-        for part in (self.fibers_box, self.scan_box, self.results):
+        self.fibers_box.currentIndexChanged.connect(self._show_inputs)
+        for part in (self.fibers_box, self.scan_box, self.fod_box, self.results):
             self.own(part)
 
     def _fill(self) -> None:
         top = QFormLayout()
         top.addRow("Fibers", self.fibers_box)
         top.addRow("Scan", self.scan_box)
+        self._fod_label = QLabel("FODs", self)
+        top.addRow(self._fod_label, self.fod_box)
         self.inputs.addLayout(top)
         self.inputs.addWidget(self.form)
-        folded = Folded("Tensor fit", self)
-        folded.fold(self.fit_form)
-        self.inputs.addWidget(folded)
+        self._folded_fit = Folded("Tensor fit", self)
+        self._folded_fit.fold(self.fit_form)
+        self.inputs.addWidget(self._folded_fit)
+        self._show_inputs()
         self.inputs.addWidget(heading("How certain they are", self))
         self.inputs.addWidget(self.results)
         self.results.content.addWidget(self.plot)
@@ -98,37 +126,48 @@ class UncertaintyPanel(EnginePanel):
         add("Show repeats", "Make a layer of the fibers of the repeats that were kept", self.show_repeats)
         add("Save table…", "Save the intervals as CSV", self._ask_to_save)
 
+    def _show_inputs(self, *_: Any) -> None:
+        """Show FODs for fibers that were tracked in them, and the settings of the fit for others."""
+        in_fods = _in_fods(self.fibers_box.layer)
+        self._fod_label.setVisible(in_fods)
+        self.fod_box.setVisible(in_fods)
+        self._folded_fit.setVisible(not in_fods)
+
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Repeated]:
         """Read the inputs and return the bootstrap."""
+        return _steps(self._read_inputs(), self.device, stop)
+
+    def _read_inputs(self) -> Inputs:
         layer = self.fibers_box.needed(NO_TRACKS)
         scan_layer = self.scan_box.needed(NO_SCAN)
+        fod_layer = self.fod_box.needed(NO_FODS) if _in_fods(layer) else None
         scan, fibers = scan_of(scan_layer), fibers_of(layer)
         if scan is None or fibers is None:
             raise InvalidInput(NO_SCAN if scan is None else NO_TRACKS)
-        resampling, fit = self.form.value(), self.fit_form.value()
-        return _steps(layer, scan_layer, scan, fibers, resampling, fit, self.device, stop)
+        fods = None if fod_layer is None else fods_of(fod_layer)
+        return Inputs(layer, scan_layer, fod_layer, scan, fibers, fods, self.form.value(), self.fit_form.value())
 
     def show_preview(self, preview: Any) -> None:
         """Show the intervals of the repeats so far."""
         if not isinstance(preview, Bootstrap):
             return  # the fit and the fibers of it come first
-        self.results.show_numbers(_rows(preview), [("warning", note) for note in _sentences(preview.notes)])
+        self.results.show_numbers(_rows(preview), _findings(preview))
 
     def show_result(self, result: Repeated) -> None:
         """Show the intervals, the map of visits, and the fibers colored by it."""
         self._result, found = result, result.found
-        findings = [("warning", note) for note in _sentences(found.notes)]
+        findings, inputs = _findings(found), result.inputs
         if not found.complete:
             findings.append(("warning", f"It was stopped after {found.repeats:,} repeats."))
-        if not _are_same(found.fibers, result.fibers):
-            findings.append(("warning", OTHER_FIT))
+        if not _are_same(found.fibers, inputs.fibers):
+            findings.append(("warning", OTHER_FIT if inputs.fods is None else OTHER_FODS))
         self.results.show_numbers(_rows(found), findings)
         self.plot.setVisible(result.profile is not None)
         if (profile := result.profile) is not None:
             band, name = Band(profile.estimate, profile.low, profile.high), result.layer.name
-            self.plot.draw({name: band}, {name: theme.REGIONS[0]}, "FA, 95 % interval")
+            self.plot.draw({name: band}, {name: theme.REGIONS[0]}, f"{_profiled(found)[1]}, 95 % interval")
         self._show_map(result)
 
     def _show_map(self, result: Repeated) -> None:
@@ -164,14 +203,13 @@ class UncertaintyPanel(EnginePanel):
 
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that does the same bootstrap and shows its map and the colored fibers."""
-        layer, scan_layer = self._layers()
-        return uncertainty_script(
-            layer, scan_layer, list(self.viewer.layers), self.form.value(), self.fit_form.value(), self.device, saved
-        )
+        inputs = self._read_inputs() if self._result is None else self._result.inputs
+        made = Made(inputs.layer, inputs.scan_layer, inputs.fod_layer, self.form.value(), self.fit_form.value())
+        return uncertainty_script(made, list(self.viewer.layers), self.device, saved)
 
     def painted_layers(self) -> list[Any]:
         """The fibers, if their seeds are of labels that no file holds."""
-        layer, _ = self._layers()
+        layer = self.fibers_box.needed(NO_TRACKS) if self._result is None else self._result.layer
         seeds = region_seeds(layer, list(self.viewer.layers))
         return [layer] if any("np.load" in line for line in seeds) else []
 
@@ -182,40 +220,38 @@ class UncertaintyPanel(EnginePanel):
             np.save(file, _seeds_of(layer))
         return path
 
-    def _layers(self) -> tuple[Any, Any]:
-        """The layers of fibers and scan of the result, or of the inputs as they stand."""
-        if self._result is not None:
-            return self._result.layer, self._result.scan_layer
-        return self.fibers_box.needed(NO_TRACKS), self.scan_box.needed(NO_SCAN)
-
     def teardown(self) -> None:
         """End runs and let go of the fibers."""
         super().teardown()
         self._result = None
 
 
-def _steps(
-    layer: Streamlines,
-    scan_layer: Any,
-    scan: DiffusionScan,
-    fibers: Tractogram,
-    resampling: BootstrapSettings,
-    fit: FitSettings,
-    device: str,
-    stop: threading.Event,
-) -> Generator[Step, None, Repeated]:
-    made = _made(layer)
+def _steps(inputs: Inputs, device: str, stop: threading.Event) -> Generator[Step, None, Repeated]:
+    made, seeds = _made(inputs.layer), _seeds_of(inputs.layer)
     found = yield from bootstrap_steps(
-        scan, _seeds_of(layer), made.directions, made.tracking, resampling, fit=fit, device=device, stop=stop
+        inputs.scan,
+        seeds,
+        made.directions,
+        made.tracking,
+        inputs.resampling,
+        fit=inputs.fit,
+        field=inputs.fods,
+        device=device,
+        stop=stop,
     )
-    return Repeated(layer, scan_layer, fibers, found, _profile(found))
+    return Repeated(inputs, found, _profile(found))
 
 
 def _profile(found: Bootstrap) -> ProfileInterval | None:
     try:
-        return profile_interval(found)
+        return profile_interval(found, _profiled(found)[0])
     except InvalidInput:
         return None  # too few fibers have one
+
+
+def _profiled(found: Bootstrap) -> tuple[str, str]:
+    """The number that points of the fibers have, and how it is written."""
+    return ("fod", "FOD amplitude") if "fod" in found.fibers.per_point else ("fa", "FA")
 
 
 def _rows(found: Bootstrap) -> list[Number]:
@@ -231,8 +267,13 @@ def _rows(found: Bootstrap) -> list[Number]:
     return rows
 
 
-def _sentences(notes: tuple[str, ...]) -> list[str]:
-    return [f"{note[:1].upper()}{note[1:]}." for note in notes]
+def _findings(found: Bootstrap) -> list[tuple[str, str]]:
+    """The notes as sentences; in FODs the first one tells what was done."""
+    described = found.fibers.parameters["tracking"]["method"] in IN_FODS
+    return [
+        ("ok" if described and not number else "warning", f"{note[:1].upper()}{note[1:]}.")
+        for number, note in enumerate(found.notes)
+    ]
 
 
 def _are_same(one: Tractogram, other: Tractogram) -> bool:
@@ -263,6 +304,22 @@ def _why_not_tracked(layer: Any) -> str | None:
     """Why the fibers of a layer cannot be tracked again; an empty text for layers of another kind."""
     if not isinstance(layer, Streamlines):
         return ""
-    if settings_of(layer) is None or fibers_of(layer) is None:
+    settings = settings_of(layer)
+    if settings is None or fibers_of(layer) is None:
         return "not tracked here"
-    return None
+    return "tracked in fixels" if settings.tracking.method in FIXEL_METHODS else None
+
+
+def _in_fods(layer: Any | None) -> bool:
+    settings = None if layer is None else settings_of(layer)
+    return settings is not None and settings.tracking.method in IN_FODS
+
+
+def _why_no_fods(layer: Any) -> str | None:
+    """Why FODs of a layer cannot be drawn again; an empty text for layers of another kind."""
+    fods = fods_of(layer)
+    if fods is None:
+        return ""
+    if fods.tissues:
+        return "of several tissues"
+    return None if "deconvolution" in fods.parameters else "not deconvolved here"

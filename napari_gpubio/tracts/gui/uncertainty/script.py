@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.script import call_text
+from napari_gpubio.tracts.fods.napari_io import fods_of
 from napari_gpubio.tracts.gui.layers import settings_of
-from napari_gpubio.tracts.gui.script import region_seeds, script_text, seed_lines, seeds_name
+from napari_gpubio.tracts.gui.script import checked, fod_recipe, region_seeds, script_text, seed_lines, seeds_name
 from napari_gpubio.tracts.napari_io import scan_of
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty import BootstrapSettings
@@ -20,23 +21,27 @@ def probability_name(fibers: str) -> str:
     return f"{fibers} visit probability"
 
 
-def uncertainty_script(
-    layer: Any,
-    scan_layer: Any,
-    layers: Sequence[Any],
-    resampling: BootstrapSettings,
-    fit: FitSettings,
-    device: str,
-    saved: Mapping[str, Path],
-) -> str:
+class Made(NamedTuple):
+    """What a bootstrap is made of: layers of fibers, scan and FODs (None for tensors), and its settings."""
+
+    layer: Any
+    scan_layer: Any
+    fod_layer: Any | None
+    resampling: BootstrapSettings
+    fit: FitSettings
+
+
+def uncertainty_script(made: Made, layers: Sequence[Any], device: str, saved: Mapping[str, Path]) -> str:
     """Return a script that does a bootstrap of the fibers of a layer.
 
     Parameters
     ----------
-    layer, scan_layer, layers
-        The layers of the fibers and of their scan, and all layers of the viewer.
-    resampling, fit, device
-        Of the bootstrap, as the API takes them.
+    made
+        Layers and settings.
+    layers
+        All layers of the viewer.
+    device
+        Of the bootstrap, as the API takes it.
     saved
         Files of seeds that were written for it, by names of layers.
 
@@ -45,20 +50,24 @@ def uncertainty_script(
     InvalidInput
         If no file holds the scan.
     """
+    layer, scan_layer = made.layer, made.scan_layer
     scan, settings, name = scan_of(scan_layer), settings_of(layer), probability_name(layer.name)
     if scan is None or scan.path is None or settings is None:
         raise InvalidInput(f"no file holds the scan of layer {scan_layer.name!r}; save it and open the file")
+    read, drawn = f"scan = tracts.io.read_dwi({str(scan.path)!r})", _fod_lines(made.fod_layer)
+    of_field = "field=fods" if drawn else "fit=fit"
     options = ", ".join(f"{key}={value!r}" for key, value in MAP.items())
     lines = [
         "from napari_gpubio.core.napari_io import volume_layer",
         "",
-        f"scan = tracts.io.read_dwi({str(scan.path)!r})",
+        *([] if read in drawn else [read]),
+        *drawn,
         *seed_lines(settings, region_seeds(layer, layers)),
         f"directions = {call_text('tracts', settings.directions)}",
         f"settings = {call_text('tracts', settings.tracking)}",
-        f"resampling = {call_text('tracts', resampling)}",
-        f"fit = {call_text('tracts', fit)}",
-        f"found = tracts.bootstrap(scan, seeds, directions, settings, resampling, fit=fit, device={device!r})",
+        f"resampling = {call_text('tracts', made.resampling)}",
+        *([] if drawn else [f"fit = {call_text('tracts', made.fit)}"]),
+        f"found = tracts.bootstrap(scan, seeds, directions, settings, resampling, {of_field}, device={device!r})",
         "print(found.table())",
         f"data, keywords, _ = volume_layer(found.probability, found.fibers.affine, {name!r}, {options})",
         "image = viewer.add_image(data, **keywords)",
@@ -67,3 +76,9 @@ def uncertainty_script(
     ]
     files = {seeds_name(layer): saved[layer.name]} if layer.name in saved else {}
     return script_text(lines, files)
+
+
+def _fod_lines(layer: Any | None) -> tuple[str, ...]:
+    """Lines that make the FODs of a layer; none for tensors."""
+    fods = None if layer is None else fods_of(layer)
+    return () if fods is None else checked(fod_recipe(fods, layer))
