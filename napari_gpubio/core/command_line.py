@@ -5,7 +5,7 @@ import dataclasses
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 Settings = TypeVar("Settings", bound="DataclassInstance")
 
 
-def add_settings(parser: argparse.ArgumentParser, settings: Any, title: str) -> None:
-    """Add an option for each parameter of a settings instance, whose values are the defaults."""
+def add_settings(parser: argparse.ArgumentParser, settings: Any, title: str, *, without: Collection[str] = ()) -> None:
+    """Add an option for each parameter of a settings instance, whose values are the defaults, but for some names."""
     group = parser.add_argument_group(title)
     for field in dataclasses.fields(settings):
         info = param_info(field)
-        if info is None:
+        if info is None or field.name in without:
             continue
         option, default = "--" + field.name.replace("_", "-"), getattr(settings, field.name)
         unit = f" [{info.unit}]" if info.unit else ""
@@ -43,7 +43,7 @@ def add_settings(parser: argparse.ArgumentParser, settings: Any, title: str) -> 
 
 
 def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings:
-    """Return settings with the values of the arguments.
+    """Return settings with the values of the arguments; those that are None were not given, and nothing changes.
 
     Raises
     ------
@@ -51,7 +51,8 @@ def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings
         If a value is out of range.
     """
     names = [f.name for f in dataclasses.fields(settings) if param_info(f) is not None]
-    return dataclasses.replace(settings, **{name: getattr(namespace, name) for name in names})
+    given = {name: getattr(namespace, name) for name in names}
+    return dataclasses.replace(settings, **{name: value for name, value in given.items() if value is not None})
 
 
 def given_options(namespace: argparse.Namespace, usual: Mapping[str, Any]) -> list[str]:

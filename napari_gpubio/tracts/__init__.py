@@ -33,9 +33,19 @@ from napari_gpubio.tracts import (
     seeds,
     tensors,
 )
-from napari_gpubio.tracts.fods import CsdSettings, FixelField, FodField, PeakSettings, Response, ResponseSettings
+from napari_gpubio.tracts.fods import (
+    CsdSettings,
+    FixelField,
+    FodField,
+    PeakSettings,
+    Response,
+    ResponseSettings,
+    TissueSettings,
+)
 from napari_gpubio.tracts.fods.estimate import estimate_response
+from napari_gpubio.tracts.fods.normalize import normalize_tissues
 from napari_gpubio.tracts.fods.run import deconvolve, deconvolve_steps, find_peaks, find_peaks_steps
+from napari_gpubio.tracts.fods.tissues import estimate_tissue_responses, estimate_tissue_responses_steps
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect, connect_steps, geodesics_between
 from napari_gpubio.tracts.run import track, track_steps, track_to_file
@@ -65,6 +75,7 @@ __all__ = [
     "Routes",
     "StopReason",
     "TensorField",
+    "TissueSettings",
     "TrackSettings",
     "Tractogram",
     "bootstrap",
@@ -77,6 +88,8 @@ __all__ = [
     "deconvolve_steps",
     "dissection",
     "estimate_response",
+    "estimate_tissue_responses",
+    "estimate_tissue_responses_steps",
     "find_peaks",
     "find_peaks_steps",
     "fit_steps",
@@ -86,6 +99,7 @@ __all__ = [
     "io",
     "maps",
     "noise",
+    "normalize_tissues",
     "phantom",
     "picture",
     "regions",

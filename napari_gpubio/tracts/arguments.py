@@ -6,8 +6,12 @@ from pathlib import Path
 
 from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts.fods.frames import FRAMES
+from napari_gpubio.tracts.fods.harmonics import BASES
+from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.io.atlases import read_atlas
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi, read_mask
+from napari_gpubio.tracts.io.fods import read_fods
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
@@ -19,15 +23,36 @@ REGION_HELP = """A region is a mask (roi.nii.gz), a label of an atlas by its num
 aparc.nii.gz:Left-Hippocampus), sphere:X,Y,Z,RADIUS, or box:X0,Y0,Z0,X1,Y1,Z1, in world mm."""
 
 
-def add_field(verb: argparse.ArgumentParser) -> None:
-    """Add the arguments that say where the tensors come from, and the device."""
+def add_field(verb: argparse.ArgumentParser, *, or_fods: bool = False) -> None:
+    """Add the arguments that say where the tensors come from, and the device; or where FODs come from instead."""
     verb.add_argument(
-        "input", type=Path, help="diffusion scan (NIfTI with bval and bvec beside it, .mif), or tensor image"
+        "input",
+        type=Path,
+        nargs="?" if or_fods else None,
+        help="diffusion scan (NIfTI with bval and bvec beside it, .mif), or tensor image"
+        + ("; not needed with --fods, where it serves --maps and the check of the axes" if or_fods else ""),
     )
+    if or_fods:
+        verb.add_argument("--fods", type=Path, help="image of fiber orientation distributions to track in")
+        add_basis(verb)
     verb.add_argument("--tensor-order", default="auto", help="of a tensor image: auto, mrtrix, fsl, dipy, full")
     verb.add_argument("--mask", type=Path, help="brain mask on the same grid")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
     add_settings(verb, FitSettings(), "tensor fit")
+
+
+def add_basis(verb: argparse.ArgumentParser) -> None:
+    """Add the arguments that say how FODs of another program are read."""
+    verb.add_argument("--basis", default="auto", choices=("auto", *BASES), help="harmonics of the FODs (default: auto)")
+    verb.add_argument("--frame", default="auto", choices=("auto", *FRAMES), help="axes of the FODs (default: auto)")
+
+
+def read_fod_field(options: argparse.Namespace, path: Path) -> FodField:
+    """Read FODs as the options of `add_basis` say, in the mask, and tell what is to be known of them."""
+    field = read_fods(path, basis=options.basis, frame=options.frame, mask=options.mask)
+    for note in field.notes:
+        print(note, file=sys.stderr)
+    return field
 
 
 def read_field(options: argparse.Namespace) -> TensorField:

@@ -1,6 +1,7 @@
 """The command-line verb ``napari-gpubio tracts``: from a diffusion scan or a tensor image to a tractogram."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +10,28 @@ import numpy as np
 from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.tracts.arguments import add_field, read_field
+from napari_gpubio.tracts.arguments import add_field, read_field, read_fod_field
 from napari_gpubio.tracts.bundles import cli as bundles
 from napari_gpubio.tracts.connectome import cli as connectome
 from napari_gpubio.tracts.dissection import cli as dissection
+from napari_gpubio.tracts.fods import cli as fods
+from napari_gpubio.tracts.fods.axis_check import check_fods
+from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.noise import cli as noise
 from napari_gpubio.tracts.routes import cli as routes
-from napari_gpubio.tracts.run import track, track_to_file
+from napari_gpubio.tracts.run import check_method, track, track_to_file
 from napari_gpubio.tracts.seeds import WHITE_MATTER_FA, ball, label_points, white_matter_points
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import FOD_METHODS, Directions, TrackSettings
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid
 from napari_gpubio.tracts.uncertainty import cli as uncertainty
 
 STREAMED = (".trx", ".tck")
+WHITE_MATTER_DENSITY = 0.14  # half of that of a voxel full of fibers, 1 / sqrt(4 pi)
+FIBERS_OF_A_CLICK = 100
+USUAL_IN_FODS = ("method", "kind", "count", "step_mm", "min_length_mm", "max_length_mm")  # differ from tensors
 
 
 def add_verb(verbs: Any) -> None:
@@ -32,12 +39,15 @@ def add_verb(verbs: Any) -> None:
     verb = verbs.add_parser(
         "tracts",
         help="fit tensors and track fibers",
-        description="Fit tensors to a diffusion scan (or read a tensor image) and track fibers from seeds.",
+        description="Fit tensors to a diffusion scan (or read a tensor image) and track fibers from seeds; or track in "
+        "fiber orientation distributions (--fods), where method, directions, step and lengths that are not given are "
+        "those of MRtrix for the size of the voxels.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n  napari-gpubio tracts dwi.nii.gz --seed 0 -5 22 --radius-mm 3 --points 100 --out cc.trk\n"
-        "  napari-gpubio tracts dwi.nii.gz --white-matter --per-voxel 4 --kind principal --out brain.trx",
+        "  napari-gpubio tracts dwi.nii.gz --white-matter --per-voxel 4 --kind principal --out brain.trx\n"
+        "  napari-gpubio tracts --fods fod.nii.gz --seed 0 -5 22 --radius-mm 3 --points 20 --out cc.tck",
     )
-    add_field(verb)
+    add_field(verb, or_fods=True)
     verb.add_argument("--seed", type=float, nargs=3, action="append", metavar=("X", "Y", "Z"), help="seed, world mm")
     verb.add_argument("--radius-mm", type=float, default=0.0, help="radius of the ball of seed points around each seed")
     verb.add_argument("--points", type=int, default=1, help="seed points in each ball")
@@ -45,12 +55,21 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--label", type=int, default=1, help="which label of --labels")
     verb.add_argument("--white-matter", action="store_true", help="seed from all voxels whose FA is not below --fa")
     verb.add_argument("--fa", type=float, default=WHITE_MATTER_FA, help="of --white-matter (default: %(default)s)")
+    verb.add_argument(
+        "--least-density",
+        type=float,
+        default=WHITE_MATTER_DENSITY,
+        help="of --white-matter in FODs: least first coefficient; 0.28 where all is fibers (default: %(default)s)",
+    )
     verb.add_argument("--per-voxel", type=int, default=1, help="seed points in each voxel of the label or white matter")
     verb.add_argument("--out", type=Path, help="tractogram: .trk, .tck, .trx or .vtk")
     verb.add_argument("--maps", type=Path, help="folder for FA.nii.gz, MD.nii.gz, DEC.nii.gz")
     add_settings(verb, Directions(), "directions")
     add_settings(verb, TrackSettings(), "tracking")
-    verb.set_defaults(run=run)
+    verb.set_defaults(
+        run=run, error=verb.error, **dict.fromkeys(USUAL_IN_FODS)
+    )  # None: tensors and FODs have their own
+    fods.add_verbs(verbs)
     noise.add_verb(verbs)
     dissection.add_verb(verbs)
     uncertainty.add_verb(verbs)
@@ -61,14 +80,26 @@ def add_verb(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Fit or read the tensors, and write the maps and fibers that the options name."""
+    if options.fods is None and options.input is None:
+        options.error("there is nothing to track in; name a diffusion scan or tensor image, or give --fods")
     if options.out is None and options.maps is None:
         raise InvalidInput("there is nothing to write; give --out for fibers or --maps for scalar maps")
-    field = read_field(options)
-    if options.maps is not None:
-        _write_maps(field, options.maps)
+    if options.maps is not None and options.input is None:
+        raise InvalidInput("--maps are of tensors; name the diffusion scan, too")
+    tensors = None if options.input is None else read_field(options)
+    if options.maps is not None and tensors is not None:
+        _write_maps(tensors, options.maps)
     if options.out is not None:
-        _write_fibers(field, options)
+        _write_fibers(tensors if options.fods is None else _fods(options, tensors), options)
     return 0
+
+
+def _fods(options: argparse.Namespace, tensors: TensorField | None) -> FodField:
+    """FODs to track in; they are checked where there are tensors."""
+    field = read_fod_field(options, options.fods)
+    if tensors is not None and not (check := check_fods(field, tensors)).ok:
+        print(f"warning: {check.message}", file=sys.stderr)
+    return field
 
 
 def _write_maps(field: TensorField, folder: Path) -> None:
@@ -81,9 +112,9 @@ def _write_maps(field: TensorField, folder: Path) -> None:
         print(folder / f"{name}.nii.gz")
 
 
-def _write_fibers(field: TensorField, options: argparse.Namespace) -> None:
+def _write_fibers(field: Any, options: argparse.Namespace) -> None:
     seeds = _seeds(field, options)
-    directions, settings = read_settings(options, Directions()), read_settings(options, TrackSettings())
+    directions, settings = _settings(field, options)
     if options.out.suffix in STREAMED:
         written = track_to_file(
             str(options.out), field, seeds, directions, settings, device=options.device, progress=draw_progress
@@ -95,8 +126,32 @@ def _write_fibers(field: TensorField, options: argparse.Namespace) -> None:
     print(f"{written} fibers in {options.out}")
 
 
-def _seeds(field: TensorField, options: argparse.Namespace) -> Any:
-    if options.white_matter:
+def _settings(field: TensorField | FodField, options: argparse.Namespace) -> tuple[Directions, TrackSettings]:
+    """Settings of the options; what was not given is what is usual in tensors, or in FODs with such voxels."""
+    if isinstance(field, FodField):
+        method = options.method or FOD_METHODS[0]
+        check_method(method, in_fods=True)
+        usual = TrackSettings.usual(method, field.voxel_sizes_mm)
+        count = FIBERS_OF_A_CLICK if options.seed and options.points == 1 else 1
+        fan = Directions(kind="fod" if method in FOD_METHODS else "principal", count=count)
+    else:
+        usual, fan = TrackSettings(), Directions()
+    return read_settings(options, fan), read_settings(options, usual)
+
+
+def density_points(field: FodField, least: float, per_voxel: int) -> Any:
+    """Seed points (S, 3), world mm, in every voxel whose density of fibers is not below a value."""
+    dense = field.mask & (field.coefficients[..., 0] >= least)
+    if not dense.any():
+        most = float(field.coefficients[..., 0].max())
+        raise InvalidInput(f"no FOD has a density of {least:g} or more (the most is {most:.3g}); lower --least-density")
+    return label_points(dense, field.affine, 1, per_voxel=per_voxel)
+
+
+def _seeds(field: TensorField | FodField, options: argparse.Namespace) -> Any:
+    if options.white_matter and isinstance(field, FodField):
+        return density_points(field, options.least_density, options.per_voxel)
+    if options.white_matter and isinstance(field, TensorField):
         return white_matter_points(field, per_voxel=options.per_voxel, least_fa=options.fa)
     if options.labels is not None:
         labels, affine = read_volume(options.labels)

@@ -14,19 +14,35 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem
 from napari_gpubio.tracts.kernels.fibers.tally import Partial, no_fibers
+from napari_gpubio.tracts.kernels.fixels.problem import FixelProblem
+from napari_gpubio.tracts.kernels.lifted.problem import LiftedProblem
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
 from napari_gpubio.tracts.kernels.streamlines.problem import StreamlineProblem
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import AnyRegion
-from napari_gpubio.tracts.seeds import make_launch
-from napari_gpubio.tracts.settings import FOD_METHODS, TENSOR_METHODS, Directions, TrackSettings
+from napari_gpubio.tracts.seeds import Field, make_launch
+from napari_gpubio.tracts.settings import (
+    FIXEL_METHODS,
+    FOD_METHODS,
+    LIFTED_METHODS,
+    TENSOR_METHODS,
+    Directions,
+    TrackSettings,
+)
 
 Array = npt.NDArray[Any]
+PROBLEMS: dict[str, type[FiberProblem]] = {
+    **dict.fromkeys(TENSOR_METHODS, RayProblem),
+    **dict.fromkeys(FOD_METHODS, StreamlineProblem),
+    **dict.fromkeys(LIFTED_METHODS, LiftedProblem),
+    **dict.fromkeys(FIXEL_METHODS, FixelProblem),
+}
 _BLOCKS_EACH, _LEAST_BLOCK, _LARGEST_BLOCK = 8, 64, 20_000  # for a worker; fibers that it traces at a time
 
 
@@ -40,7 +56,7 @@ class Piece(NamedTuple):
 
 
 def track(
-    field: TensorField | FodField,
+    field: Field,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
     settings: TrackSettings | None = None,
@@ -65,7 +81,7 @@ def track(
 
 
 def track_steps(
-    field: TensorField | FodField,
+    field: Field,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
     settings: TrackSettings | None = None,
@@ -80,7 +96,7 @@ def track_steps(
     Parameters
     ----------
     field
-        The tensors.
+        The tensors, FODs or fixels.
     seeds_mm
         Seed points, world mm, shape (S, 3); seeds outside the mask are left out.
     directions
@@ -103,7 +119,8 @@ def track_steps(
         With ``per_fiber``: ``length_mm``, ``riemannian_length_mm`` (length in the metric, at unit diffusivity 1e-3
         mm^2/s), ``drift`` (largest relative change of g(v, v)), ``stop_reason`` and ``stop_reason_back`` (see
         `StopReason`), ``mean_fa``, ``alignment`` (mean abs(u.v1)), ``alignment_fa`` (mean abs(u.v1) FA), ``speed``
-        (Euclidean over Riemannian length), ``seed``; and ``per_point``: ``fa``.
+        (Euclidean over Riemannian length), ``seed``; and ``per_point``: ``fa``. In FODs and fixels amplitudes take the
+        place of FA: ``mean_fod`` and ``fod``, or ``mean_amplitude`` and ``amplitude``.
 
     Raises
     ------
@@ -126,7 +143,7 @@ def track_steps(
 
 def track_to_file(  # noqa: PLR0913 - what a user may know of a run
     path: str,
-    field: TensorField | FodField,
+    field: Field,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
     settings: TrackSettings | None = None,
@@ -147,7 +164,7 @@ def track_to_file(  # noqa: PLR0913 - what a user may know of a run
 
 def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
     path: str,
-    field: TensorField | FodField,
+    field: Field,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
     settings: TrackSettings | None = None,
@@ -191,7 +208,7 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
 
 
 def make_problem(
-    field: TensorField | FodField,
+    field: Field,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
     settings: TrackSettings | None = None,
@@ -199,25 +216,29 @@ def make_problem(
     target: AnyRegion | None = None,
     only_target: bool = False,
 ) -> FiberProblem:
-    """Set fiber tracking up in tensors or FODs; see `track_steps`."""
+    """Set fiber tracking up in tensors, FODs or fixels; see `track_steps`."""
     if isinstance(field, FodField):
         settings = settings or TrackSettings.usual(FOD_METHODS[0], field.voxel_sizes_mm)
         directions = directions or Directions(kind="fod", count=100)
-        kind: type[FiberProblem] = StreamlineProblem
+    elif isinstance(field, FixelField):
+        settings = settings or TrackSettings.usual(FIXEL_METHODS[0], voxel_sizes_mm(field.affine))
+        directions = directions or Directions(count=100, cone_half_angle_deg=10.0)
     else:
         settings, directions = settings or TrackSettings(), directions or Directions()
         check_finite(field)
-        kind = RayProblem
-    check_method(settings.method, in_fods=isinstance(field, FodField))
+    check_method(settings.method, in_fods=isinstance(field, FodField), in_fixels=isinstance(field, FixelField))
     launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
-    return kind(field, launch, settings, target=target, only_target=only_target)
+    return PROBLEMS[settings.method](field, launch, settings, target=target, only_target=only_target)
 
 
-def check_method(method: str, *, in_fods: bool) -> None:
-    """Raise InvalidInput unless a method is one of tensors, or of FODs."""
-    usable, what, other = (FOD_METHODS, "FODs", "tensors") if in_fods else (TENSOR_METHODS, "tensors", "FODs")
-    if method not in usable:
-        raise InvalidInput(f"the method is {method!r}, which is for {other}; in {what} choose {', '.join(usable)}")
+def check_method(method: str, *, in_fods: bool, in_fixels: bool = False) -> None:
+    """Raise InvalidInput unless a method is one of tensors, of FODs, or of fixels."""
+    all_methods = {"tensors": TENSOR_METHODS, "FODs": FOD_METHODS + LIFTED_METHODS, "fixels": FIXEL_METHODS}
+    what = "FODs" if in_fods else "fixels" if in_fixels else "tensors"
+    if method not in all_methods[what]:
+        other = next(name for name, methods in all_methods.items() if method in methods)
+        usable = ", ".join(all_methods[what])
+        raise InvalidInput(f"the method is {method!r}, which is for {other}; in {what} choose {usable}")
 
 
 def trace_problem(problem: FiberProblem, device: Device) -> Tractogram:

@@ -16,13 +16,16 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.core.steps import drive
+from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.settings import PeakSettings
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.settings import Directions
 
 Array = npt.NDArray[Any]
+Field = TensorField | FodField | FixelField
 WHITE_MATTER_FA = 0.2
+_DENSE = 0.5  # of the 95th percentile of fiber density: white matter
 _GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
 
 
@@ -104,23 +107,30 @@ def label_points(
     return apply_affine(affine, (voxels[:, None, :] + shifts).reshape(-1, 3))
 
 
-def white_matter(field: TensorField, least_fa: float = WHITE_MATTER_FA) -> npt.NDArray[np.bool_]:
-    """Voxels of the mask whose FA is not below a value, shape (X, Y, Z): the largest connected part of them.
+def white_matter(field: Field, least_fa: float = WHITE_MATTER_FA) -> npt.NDArray[np.bool_]:
+    """Voxels of the white matter, shape (X, Y, Z): the largest connected part of those of the mask with a high value.
 
-    What is not connected with it is mostly noise at the edge of the brain, or the scalp. InvalidInput if there is none.
+    What is not connected with it is mostly noise at the edge of the brain, or the scalp. The value is FA in a field of
+    tensors, which is not below ``least_fa``; of FODs it is the integral over the sphere, of fixels the amplitude of
+    the largest, not below half of its 95th percentile. InvalidInput if there is none.
     """
     from scipy import ndimage
 
     from napari_gpubio.tracts.tensors.maps import fa_map
 
-    parts, count = ndimage.label((fa_map(field) >= least_fa) & field.mask, np.ones((3, 3, 3)))
+    if not isinstance(field, TensorField):
+        density = field.coefficients[..., 0] if isinstance(field, FodField) else field.dense(1)[1][..., 0]
+        high = density >= _DENSE * np.percentile(density[field.mask], 95)
+    else:
+        high = fa_map(field) >= least_fa
+    parts, count = ndimage.label(high & field.mask, np.ones((3, 3, 3)))
     if not count:
         raise InvalidInput(f"no voxel has an FA of {least_fa:g} or more, so no white matter was found; lower it")
     return np.asarray(parts == np.argmax(np.bincount(parts.ravel())[1:]) + 1)
 
 
 def white_matter_points(
-    field: TensorField, *, per_voxel: int = 1, least_fa: float = WHITE_MATTER_FA
+    field: Field, *, per_voxel: int = 1, least_fa: float = WHITE_MATTER_FA
 ) -> npt.NDArray[np.float64]:
     """Seed points in every voxel of the white matter, shape (S, 3), world mm; see `white_matter` and `label_points`."""
     return label_points(white_matter(field, least_fa), field.affine, 1, per_voxel=per_voxel)
@@ -217,7 +227,7 @@ class Launch:
         return self.points_mm[which], _turned(fan, self.axes[which])
 
 
-def make_launch(field: TensorField | FodField, points_mm: npt.ArrayLike, directions: Directions) -> Launch:
+def make_launch(field: Field, points_mm: npt.ArrayLike, directions: Directions) -> Launch:
     """Prepare seeds on a field: check that they lie in its mask and find the principal directions there.
 
     InvalidInput if no seed lies inside the volume and the mask.
@@ -231,12 +241,14 @@ def make_launch(field: TensorField | FodField, points_mm: npt.ArrayLike, directi
         axes = np.zeros((np.count_nonzero(inside), 3))
     elif isinstance(field, FodField):
         axes = _largest_peak_at(field, voxel[inside])
+    elif isinstance(field, FixelField):
+        axes = _largest_fixel_at(field, voxel[inside])
     else:
         axes = _principal_at(field, voxel[inside])
     return Launch(points[inside], axes, directions)
 
 
-def check_seed(field: TensorField | FodField, center_mm: npt.ArrayLike, around_mm: npt.ArrayLike | None = None) -> None:
+def check_seed(field: Field, center_mm: npt.ArrayLike, around_mm: npt.ArrayLike | None = None) -> None:
     """Raise InvalidInput, with the position, unless there is a tensor at a world position in mm.
 
     ``around_mm``: seed points, shape (S, 3), any of which may have the tensor instead.
@@ -246,7 +258,7 @@ def check_seed(field: TensorField | FodField, center_mm: npt.ArrayLike, around_m
         raise InvalidInput(_nothing_there(field, point[0]))
 
 
-def _in_mask(field: TensorField | FodField, points: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+def _in_mask(field: Field, points: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Voxel coordinates of world points, and which of them lie in the mask."""
     voxel = apply_affine(np.linalg.inv(field.affine), points)
     nearest = np.floor(voxel + 0.5).astype(np.int64)
@@ -254,20 +266,23 @@ def _in_mask(field: TensorField | FodField, points: Array) -> tuple[Array, npt.N
     at = tuple(nearest[inside].T)
     if isinstance(field, FodField):
         inside[inside] = field.mask[at] & (field.coefficients[at][:, 0] > 0)
+    elif isinstance(field, FixelField):
+        inside[inside] = field.counts[at] > 0
     else:
         inside[inside] = field.mask[at] & (field.tensors[at][:, :3].sum(axis=1) > 0)
     return voxel, inside
 
 
-def _in_volume(field: TensorField | FodField, voxel: Array) -> bool:
+def _in_volume(field: Field, voxel: Array) -> bool:
     return bool(((voxel >= -0.5) & (voxel < np.array(field.shape) - 0.5)).all())
 
 
-def _nothing_there(field: TensorField | FodField, point: Array) -> str:
+def _nothing_there(field: Field, point: Array) -> str:
     where = position_text(point)
     if not _in_volume(field, apply_affine(np.linalg.inv(field.affine), point)):
         return f"the seed at {where} lies outside the volume; place it in the brain"
-    return f"the seed at {where} lies in the background, outside the mask; place it in the brain"
+    what = "tensors" if isinstance(field, TensorField) else "FODs" if isinstance(field, FodField) else "fixels"
+    return f"the seed at {where} lies in the background, where there are no {what}; place it in the brain"
 
 
 def _principal_at(field: TensorField, voxel: Array) -> npt.NDArray[np.float64]:
@@ -279,10 +294,35 @@ def _principal_at(field: TensorField, voxel: Array) -> npt.NDArray[np.float64]:
 
 def _largest_peak_at(field: FodField, voxel: Array) -> npt.NDArray[np.float64]:
     """Direction of the largest peak of the trilinearly interpolated FOD, shape (S, 3), world axes; zero for none."""
-    from napari_gpubio.tracts.fods.run import peaks_of
+    from napari_gpubio.tracts.fods.rows import search_steps
+    from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 
     coefficients = _interpolated(field.coefficients, voxel)
-    return peaks_of(coefficients.astype(np.float32), PeakSettings(most=1), CPU)[0][:, 0, :3]
+    problem = PeakProblem(coefficients=coefficients.astype(np.float32), settings=PeakSettings(most=1))
+    return np.asarray(drive(search_steps(problem, CPU))[0][:, 0, :3])
+
+
+def _largest_fixel_at(field: FixelField, voxel: Array) -> npt.NDArray[np.float64]:
+    """Direction of the nearest voxel's largest fixel, shape (S, 3), world axes.
+
+    It is the trilinear mean of that fixel and of those of the voxels around that are nearest to it, within 45 degrees.
+    """
+    directions, _ = field.dense()
+    shape, nearest = np.array(field.shape), np.floor(voxel + 0.5).astype(np.int64)
+    axes = directions[(*nearest.T, 0)].astype(np.float64)
+    low = np.floor(voxel).astype(np.int64)
+    total = np.zeros_like(axes)
+    for corner in np.ndindex(2, 2, 2):
+        at = low + corner
+        weight = np.prod(1.0 - np.abs(voxel - at), axis=1)
+        fixels = directions[tuple(np.clip(at, 0, shape - 1).T)]
+        cosines = (fixels @ axes[..., None])[..., 0]
+        best = np.abs(cosines).argmax(axis=1)[:, None]
+        cosine = np.take_along_axis(cosines, best, axis=1)
+        counts = (np.abs(cosine) >= np.sqrt(0.5)) & ((at >= 0) & (at < shape)).all(axis=1, keepdims=True)
+        mean = np.sign(cosine) * np.take_along_axis(fixels, best[..., None], axis=1)[:, 0]
+        total += np.where(counts, weight[:, None] * mean, 0.0)
+    return np.asarray(total / np.linalg.norm(total, axis=1, keepdims=True))
 
 
 def _interpolated(volume: Array, voxel: Array) -> npt.NDArray[np.float64]:

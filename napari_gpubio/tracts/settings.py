@@ -46,9 +46,12 @@ def adaptive(eigenvalues: Array, power: float) -> Array:  # noqa: ARG001
 
 TENSOR_METHODS = ("hamiltonian", "vanaart2011", "eudx")
 FOD_METHODS = ("ifod2", "ifod1", "sd_stream")
-METHODS = TENSOR_METHODS + FOD_METHODS
+LIFTED_METHODS = ("lifted_geodesic",)  # in FODs too
+FIXEL_METHODS = ("fixel_geodesic",)
+METHODS = TENSOR_METHODS + FOD_METHODS + LIFTED_METHODS + FIXEL_METHODS
 USUAL_ANGLE_DEG = {"ifod2": 45.0, "ifod1": 15.0, "sd_stream": 60.0}  # largest turn within a step
-_USUAL_STEP_VOXELS = {"ifod2": 0.5, "ifod1": 0.1, "sd_stream": 0.1}
+_USUAL_STEP_VOXELS = {"ifod2": 0.5, "ifod1": 0.1, "sd_stream": 0.1, "lifted_geodesic": 0.25, "fixel_geodesic": 0.25}
+_USUAL_STIFFNESS_VOXELS = 0.2  # its inverse is near the tightest radius that geodesics follow
 _USUAL_LENGTH_VOXELS = 5, 100
 INTERPOLATIONS = ("smoothing", "interpolating", "linear")
 INTEGRATORS = {"rk4": 4, "rk2": 2, "euler": 1}
@@ -121,7 +124,8 @@ class TrackSettings:
         "Method",
         "In tensors: geodesics in Hamiltonian form, geodesics exactly as van Aart et al. 2011, or classic streamlines "
         "(EuDX). In FODs: probabilistic streamlines of second order (iFOD2, Tournier et al. 2010) or first order "
-        "(iFOD1), or deterministic ones, which follow the nearest peak (SD_STREAM).",
+        "(iFOD1), deterministic ones, which follow the nearest peak (SD_STREAM), or geodesics in the space of "
+        "positions and directions. In fixels: geodesics in the metric of the fixels that are followed.",
         choices=METHODS,
     )
     metric: str = param(
@@ -146,7 +150,7 @@ class TrackSettings:
     fod_stop: float = param(
         0.1,
         "Stop below FOD",
-        "In FODs: fibers end where the amplitude along them falls below this.",
+        "In FODs and fixels: fibers end where the amplitude along them falls below this.",
         minimum=0.0,
         maximum=1e6,
         step=0.05,
@@ -214,6 +218,66 @@ class TrackSettings:
         step=0.1,
         advanced=True,
     )
+    fixel_anisotropy: float = param(
+        1.7 / 0.3, "Fixel anisotropy",
+        "Geodesics in fixels: diffusivity along a fiber over that across it.",
+        minimum=1.0, maximum=1000.0, step=1.0, advanced=True,
+    )  # fmt: skip
+    fixel_power: float = param(
+        3.0, "Fixel power p",
+        "Geodesics in fixels: exponent of the metric D⁻ᵖ of a fixel; the larger, the closer geodesics keep to fibers.",
+        above=0.0, maximum=6.0, step=0.5, advanced=True,
+    )  # fmt: skip
+    fixel_angle_deg: float = param(
+        35.0, "Fixels within",
+        "Geodesics in fixels: of the voxels around a point, those count that have a fixel at most this far from the "
+        "fibers that are followed.",
+        unit="°", above=0.0, maximum=90.0, step=5.0, advanced=True,
+    )  # fmt: skip
+    fixel_weight: float = param(
+        0.5, "Weight of fixels",
+        "Geodesics in fixels: fibers end where the voxels that count have less than this share of the weight.",
+        minimum=0.0, maximum=0.95, step=0.1, advanced=True,
+    )  # fmt: skip
+    fixel_smoothing_voxels: float = param(
+        1.0, "Smooth fixels by",
+        "Geodesics in fixels: directions are averaged with the nearest ones of the voxels around, weighted by a "
+        "Gaussian of this standard deviation; 0 = not. Noise in them bends geodesics.",
+        unit="voxels", minimum=0.0, maximum=5.0, step=0.5, advanced=True,
+    )  # fmt: skip
+    lifted_cost: str = param(
+        "guiding", "Cost",
+        "Geodesics of positions and directions, with the FOD f. Guiding: the cost is δ + (f / f_max)ᵖ, and fibers hold "
+        "geodesics as glass fibers hold light. Shortest: it is the inverse; shortest paths follow fibers, but a "
+        "geodesic that is sent off beside one turns away from it.",
+        choices=("guiding", "shortest"), advanced=True,
+    )  # fmt: skip
+    lifted_delta: float = param(
+        0.5, "Base δ",
+        "Geodesics of positions and directions: the cost is δ + (f / f_max)ᵖ, or its inverse, with the FOD f.",
+        above=0.0, maximum=10.0, step=0.01, advanced=True,
+    )  # fmt: skip
+    lifted_power: int = param(
+        1, "FOD power p",
+        "Geodesics of positions and directions: exponent of the FOD in the cost.",
+        minimum=1, maximum=3, advanced=True,
+    )  # fmt: skip
+    lifted_stiffness_per_mm: float = param(
+        0.2, "Stiffness ξ",
+        "Geodesics of positions and directions: the cost of a millimeter over that of a turn by a radian; the smaller, "
+        "the straighter fibers are.",
+        unit="1/mm", above=0.0, maximum=100.0, step=0.01, advanced=True,
+    )  # fmt: skip
+    lifted_epsilon: float = param(
+        0.3, "Slip ε",
+        "Geodesics of positions and directions: the smaller, the less fibers may go beside their direction.",
+        above=0.0, maximum=1.0, step=0.05, advanced=True,
+    )  # fmt: skip
+    lifted_lmax: int = param(
+        6, "Largest order",
+        "Geodesics of positions and directions: higher orders of the FODs are left out.",
+        minimum=0, maximum=16, step=2, advanced=True,
+    )  # fmt: skip
     max_drift: float = param(
         0.0,
         "Stop at drift",
@@ -281,22 +345,26 @@ class TrackSettings:
 
     @staticmethod
     def usual(method: str, voxel_sizes_mm: Any) -> "TrackSettings":
-        """Settings for a method in FODs as MRtrix has them: step, shortest and longest fiber by the mean voxel size.
+        """Settings for a method in FODs or fixels: step, shortest and longest fiber by the mean voxel size.
+
+        Those of streamlines are MRtrix's.
 
         Parameters
         ----------
         method
-            One of `FOD_METHODS`.
+            One of `FOD_METHODS`, `LIFTED_METHODS` or `FIXEL_METHODS`.
         voxel_sizes_mm
             Edge lengths of a voxel.
         """
         voxel = float(math.prod(voxel_sizes_mm)) ** (1 / 3)
         shortest, longest = _USUAL_LENGTH_VOXELS
+        more = {"lifted_stiffness_per_mm": _USUAL_STIFFNESS_VOXELS / voxel} if method in LIFTED_METHODS else {}
         return TrackSettings(
             method=method,
             step_mm=_USUAL_STEP_VOXELS[method] * voxel,
             min_length_mm=shortest * voxel,
             max_length_mm=longest * voxel,
+            **more,
         )
 
     def __post_init__(self) -> None:
@@ -313,9 +381,10 @@ class TrackSettings:
     def ray_steps(self) -> int:
         """Steps after which a ray ends at the latest: ``max_steps``, or the longest length in steps.
 
-        The steps of ``vanaart2011`` are equal in the curve's parameter and get shorter where diffusion is slower.
+        The steps of ``vanaart2011`` are equal in the curve's parameter and get shorter where diffusion is slower; those
+        of lifted geodesics have a turn in their length, too.
         """
-        slower = 4 if self.method == "vanaart2011" else 1
+        slower = 4 if self.method in ("vanaart2011", *LIFTED_METHODS) else 1
         return min(self.max_steps, int(slower * self.max_length_mm / self.step_mm) + 2)
 
     @property

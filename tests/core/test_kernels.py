@@ -26,6 +26,8 @@ from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from napari_gpubio.speckle.kernels.contrast.gpu import defines_of as speckle_defines
 from napari_gpubio.tracts.kernels.csd.gpu import defines_of as csd_defines
+from napari_gpubio.tracts.kernels.fixels.gpu import defines_of as fixel_defines
+from napari_gpubio.tracts.kernels.lifted.gpu import defines_of as lifted_defines
 from napari_gpubio.tracts.kernels.mppca.gpu import defines_of as mppca_defines
 from napari_gpubio.tracts.kernels.peaks.gpu import defines_of as peak_defines
 from napari_gpubio.tracts.kernels.rays.gpu import defines_of as ray_defines
@@ -85,6 +87,8 @@ ANLM = [
 MPPCA = [mppca_defines(real, in_shared) for real in (np.float32, np.float64) for in_shared in (True, False)]
 CSD = [csd_defines(count, real) for real in (np.float64, np.float32) for count in (45, 15, 28, 66, 91)]
 STREAMLINES = [streamline_defines(lmax, real) for real in (np.float32, np.float64) for lmax in (8, 4, 12)]
+FIXELS = [fixel_defines(real) for real in (np.float32, np.float64)]
+LIFTED = [lifted_defines(lmax, real) for real in (np.float32, np.float64) for lmax in (6, 4, 8)]
 SPECKLE = {
     name: [speckle_defines(recipe) for recipe in recipes_of(name)] for name in ("windows", "sequences", "direct")
 }
@@ -92,6 +96,8 @@ SPECIALIZATIONS = {
     "denoise/kernels/anlm/anlm.cu": ANLM,
     "dose/kernels/histogram/dvh.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
     "tracts/kernels/csd/csd.cu": CSD,
+    "tracts/kernels/fixels/fixels.cu": FIXELS,
+    "tracts/kernels/lifted/lifted.cu": LIFTED,
     "tracts/kernels/mppca/mppca.cu": MPPCA,
     "tracts/kernels/peaks/peaks.cu": [peak_defines(lmax) for lmax in (8, 4, 12)],
     "tracts/kernels/rays/geodesic.cu": RAYS,
@@ -112,6 +118,8 @@ STRICT = {
     "speckle/kernels/contrast/windows.cu",
     "tracts/kernels/bootstrap/bootstrap.cu",
     "tracts/kernels/csd/csd.cu",
+    "tracts/kernels/fixels/fixels.cu",
+    "tracts/kernels/lifted/lifted.cu",
     "tracts/kernels/multitissue/constrained.cu",
     "tracts/kernels/peaks/peaks.cu",
     "tracts/kernels/rays/geodesic.cu",
@@ -163,6 +171,7 @@ SPILLS = {
     **{f"trace_first_order {' '.join(defines)}": 120 for defines in STREAMLINES},
     **{f"trace_second_order {' '.join(defines)}": 40 for defines in STREAMLINES},
     **{f"trace_peaks {' '.join(defines)}": 40 for defines in STREAMLINES},
+    **{f"trace {' '.join(defines)}": 96 for defines in LIFTED},
     # Few photons are traced again, and they wait for what they note: 96 on sm_120, 52 at most elsewhere.
     **{f"trace_photons {' '.join(defines)}": 96 for defines in REPLAYS},
     **{f"trace_simply {' '.join(defines)}": 24 for defines in LAYERS},  # 20 without the map on sm_80 and sm_90

@@ -98,7 +98,9 @@ def estimate_steps(
     if field is None:
         field = yield from fit_steps(scan, mask, device=chosen)
     check_same_grid(field, scan.shape, scan.affine, "the scan")
-    search = SingleFibers(scan, field, field.mask if mask is None else np.asarray(mask, bool), volumes, settings, chosen)
+    search = SingleFibers(
+        scan, field, field.mask if mask is None else np.asarray(mask, bool), volumes, settings, chosen
+    )
     if settings.method == "fa":
         response, rounds = yield from search.from_anisotropy(stop)
     else:
@@ -128,8 +130,8 @@ def shell_volumes(scan: DiffusionScan, shell: int) -> tuple[int, npt.NDArray[np.
 class SingleFibers:
     """The voxels of a mask, of which those with one fiber are chosen, again and again.
 
-    ``chosen_voxels`` and ``chosen_axes``, both of shape (M, 3), are those of the last response. With ``relative``,
-    peaks count by their share in the whole FOD, so that neither bright voxels nor those with much fluid are preferred.
+    ``chosen_voxels`` and ``chosen_axes``, both of shape (M, 3), are those of the last response. ``unweighted``: signal
+    at b = 0, shape (X, Y, Z), by which peaks are divided, so that neither bright voxels nor those with fluid win.
     """
 
     def __init__(
@@ -141,9 +143,9 @@ class SingleFibers:
         settings: ResponseSettings,
         device: Device,
         *,
-        relative: bool = False,
+        unweighted: Array | None = None,
     ) -> None:
-        self._settings, self._device, self._relative = settings, device, relative
+        self._settings, self._device = settings, device
         self._directions = scan.directions[volumes]
         self._lmax = settings.lmax
         inside = mask & field.mask
@@ -154,6 +156,7 @@ class SingleFibers:
         inside[inside] = usable
         self._signals, self._inside = signals[usable], inside
         self._voxels = np.argwhere(inside)
+        self._bright = np.ones(len(self._voxels)) if unweighted is None else np.maximum(unweighted[inside], 1e-30)
         self.chosen_voxels, self.chosen_axes = np.empty((0, 3), np.int64), np.empty((0, 3))
         if len(self._voxels) < settings.voxels:
             raise InvalidInput(
@@ -161,9 +164,14 @@ class SingleFibers:
                 "choose fewer, or a larger mask"
             )
 
-    def from_anisotropy(self, stop: threading.Event | None) -> Generator[Step, None, tuple[Floats, int]]:
-        """Begin with the voxels of highest FA, and choose among ten times as many by their peaks."""
-        core = self._core()
+    def from_anisotropy(
+        self, stop: threading.Event | None, *, shrunk: bool = False
+    ) -> Generator[Step, None, tuple[Floats, int]]:
+        """Begin with the voxels of highest FA, and choose among ten times as many by their peaks.
+
+        ``shrunk``: the mask has no edge of the brain to be taken off.
+        """
+        core = np.arange(len(self._voxels)) if shrunk else self._core()
         order = core[np.argsort(-self._fa[tuple(self._voxels[core].T)], kind="stable")]
         candidates, best = order[: _CANDIDATES * self._settings.voxels], order[: self._settings.voxels]
         response = self._fit(best, self._principal[tuple(self._voxels[best].T)])
@@ -223,9 +231,7 @@ class SingleFibers:
         yield from fill_rows("peaks", problem, self._device, message, stop, out=peaks, counts=counts)
         first = np.where(counts > 0, peaks[:, 0, 3], 0.0)
         second = np.where(counts > 1, peaks[:, 1, 3], 0.0)
-        if self._relative:
-            first, second = (peak / np.maximum(problem.coefficients[:, 0], 1e-30) for peak in (first, second))
-        merit = np.sqrt(first) * (1.0 - second / np.maximum(first, 1e-30)) ** 2
+        merit = np.sqrt(first / self._bright[which]) * (1.0 - second / np.maximum(first, 1e-30)) ** 2
         return merit, lobe_axes(problem.coefficients, peaks[:, 0, :3], peaks[:, 1, :3])
 
     def _fit(self, which: Array, axes: Floats) -> Floats:

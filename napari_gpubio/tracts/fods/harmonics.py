@@ -125,3 +125,39 @@ def half_sphere(count: int) -> Floats:
     z, turn = 1.0 - n / count, _GOLDEN_ANGLE * n
     sine = np.sqrt(1.0 - z * z)
     return np.stack([sine * np.cos(turn), sine * np.sin(turn), z], axis=1)
+
+
+def paired(coefficients: Array) -> Array:
+    """Coefficients (..., N) of MRtrix 3 by m, then by even l >= m, in pairs (f_lm, f_l-m), shape (..., P).
+
+    It is the order in which compiled functions read them; for m = 0 the second one of a pair is zero.
+    """
+    table = orders(lmax_of(coefficients.shape[-1]))
+    place = {(int(order), int(m)): n for n, (order, m) in enumerate(table)}
+    lmax = int(table[-1, 0])
+    pairs = [(order, m) for m in range(lmax + 1) for order in range(0, lmax + 1, 2) if order >= m]
+    out = np.zeros((*coefficients.shape[:-1], 2 * len(pairs)), coefficients.dtype)
+    for n, (order, m) in enumerate(pairs):
+        out[..., 2 * n] = coefficients[..., place[order, m]]
+        if m:
+            out[..., 2 * n + 1] = coefficients[..., place[order, -m]]
+    return out
+
+
+def recurrence(lmax: int) -> npt.NDArray[np.float64]:
+    """Constants of the recurrence of Legendre functions by m, then by l >= m, shape (T, 2).
+
+    The first of an m is (scale of l = m, 0), the others are (a, b).
+
+    The scale has the factor sqrt 2 of m > 0 and the Condon-Shortley phase.
+    """
+    rows, scale = [], np.sqrt(0.25 / np.pi)
+    for m in range(lmax + 1):
+        if m:
+            scale *= -np.sqrt((2 * m + 1) / (2 * m))
+        rows.append((scale * (np.sqrt(2.0) if m else 1.0), 0.0))
+        for order in range(m + 1, lmax + 1):
+            a = np.sqrt((4 * order**2 - 1) / (order**2 - m**2))
+            b = np.sqrt(((order - 1) ** 2 - m**2) / (4 * (order - 1) ** 2 - 1))
+            rows.append((a, b))
+    return np.array(rows)

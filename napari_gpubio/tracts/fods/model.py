@@ -113,6 +113,8 @@ class FixelField:
         What a reader found or changed, in sentences for the user.
     parameters
         How it was made; only what JSON can hold.
+    complete
+        False if the search for peaks was stopped before its end.
 
     Raises
     ------
@@ -128,6 +130,7 @@ class FixelField:
     path: Path | None = None
     notes: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = True
     cache: Cache = field(default_factory=Cache, repr=False)
 
     def __post_init__(self) -> None:

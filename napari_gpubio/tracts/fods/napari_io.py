@@ -1,4 +1,4 @@
-"""FODs and their glyphs as napari layers, without importing napari."""
+"""FODs, their glyphs, and fixels as napari layers, without importing napari."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from napari_gpubio.core.napari_io import IN_MM, KEY, LayerData, carried, volume_
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.space import slice_steps_mm
 from napari_gpubio.tracts.fods.glyphs import Mesh
-from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.fods.model import FixelField, FodField
 
 _TOTAL = np.sqrt(4.0 * np.pi)  # times the first coefficient: the integral over the sphere
 
@@ -40,6 +40,22 @@ def fod_layer(fods: FodField, study: str, *, visible: bool = True) -> LayerData:
     )
 
 
+def fixel_layer(fixels: FixelField, study: str) -> LayerData:
+    """Return the layer of the largest amplitude of each voxel's fixels, which travel with it."""
+    largest = fixels.dense(1)[1][..., 0] if fixels.counts.max(initial=0) else np.zeros(fixels.shape, np.float32)
+    inside = largest[fixels.mask]
+    top = float(np.percentile(inside, 99.5)) if inside.size else 0.0
+    about = {"fixels": fixels, "study": study, "parameters": dict(fixels.parameters)}
+    return volume_layer(
+        largest,
+        fixels.affine,
+        f"{study} fixels",
+        contrast_limits=(0.0, top or 1.0),
+        colormap="gray",
+        metadata=about | quantity_metadata(Quantity("largest amplitude", "")),
+    )
+
+
 def glyph_layer(fods: FodField, mesh: Mesh) -> LayerData:
     """Return the surface layer of glyphs that `napari_gpubio.tracts.fods.glyphs.fod_glyphs` made."""
     data, colors = glyph_data(fods, mesh)
@@ -59,6 +75,12 @@ def glyph_data(fods: FodField, mesh: Mesh) -> tuple[tuple[Any, Any], Any]:
     """Return vertices and faces of glyphs in steps of the layer's slices, and their colors."""
     vertices, faces, colors = mesh
     return (vertices[:, ::-1] / slice_steps_mm(fods.affine), faces[:, ::-1]), colors
+
+
+def fixels_of(layer: Any) -> FixelField | None:
+    """Return the fixels that a layer carries, or None."""
+    value = carried(layer, "fixels")
+    return value if isinstance(value, FixelField) else None
 
 
 def fods_of(layer: Any) -> FodField | None:

@@ -1,6 +1,7 @@
 """Intensity normalization of the densities of several tissues, so that they can be compared between scans."""
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from napari_gpubio.tracts.fods.model import FodField
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-REFERENCE = 1.0 / np.sqrt(4.0 * np.pi)  # sum of the densities of a voxel full of tissue
+REFERENCE = 1.0 / math.sqrt(4.0 * math.pi)  # sum of the densities of a voxel full of tissue
 _ORDER = 3  # of the polynomial
 _ROUNDS, _INNER = 15, 7  # at most: of field and factors together, and of factors
 _FENCE = 1.5  # interquartile ranges beyond the quartiles, where outliers begin
@@ -61,17 +62,18 @@ def normalize_tissues(fods: FodField, *, balanced: bool = False) -> FodField:
     field = np.exp(basis @ log_field)
     scale = dict(zip(("wm", *names), factors if balanced else np.ones(len(factors)), strict=True))
     low, high = np.percentile(field[usable], [1, 99])
+    left_out = 1.0 - float(np.mean(kept))
     facts = {
         "software": f"napari-gpubio {__version__}",
         "reference": REFERENCE,
         "factors": dict(zip(("wm", *names), map(float, factors), strict=True)),
         "balanced": balanced,
         "field_p1_p99": [float(low), float(high)],
-        "voxels_left_out": 1.0 - float(np.mean(kept)),
+        "voxels_left_out": left_out,
     }
     note = (
         f"the densities were divided by a smooth field (1 to 99 %: {low:.3g} to {high:.3g}), after which their sum is "
-        f"{REFERENCE:.3f}; {100 * facts['voxels_left_out']:.1f} % of the voxels were left out of its fit"
+        f"{REFERENCE:.3f}; {100 * left_out:.1f} % of the voxels were left out of its fit"
     )
     return dataclasses.replace(
         fods,
@@ -107,8 +109,8 @@ def _polynomials(fods: FodField) -> Floats:
 
 def _fitted(densities: Floats, basis: Floats) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
     """Coefficients of the logarithm of the field, factors of the tissues, and the voxels of the last fit."""
-    factors, kept = np.ones(densities.shape[1]), np.ones(len(densities), bool)
-    coefficients = np.zeros(basis.shape[1])
+    factors: Floats = np.ones(densities.shape[1])
+    coefficients: Floats = np.zeros(basis.shape[1])
     for _ in range(_ROUNDS):
         before = coefficients
         kept = _usual(np.log(np.maximum(densities @ factors, 1e-30)) - basis @ coefficients)
@@ -116,7 +118,7 @@ def _fitted(densities: Floats, basis: Floats) -> tuple[Floats, Floats, npt.NDArr
             factors = _balanced(densities[kept] / np.exp(basis[kept] @ coefficients)[:, np.newaxis])
             logs = np.log(np.maximum(densities @ factors, 1e-30) / REFERENCE)
             kept = _usual(logs - basis @ coefficients)
-        coefficients = np.linalg.lstsq(basis[kept], logs[kept], rcond=None)[0]
+        coefficients = np.asarray(np.linalg.lstsq(basis[kept], logs[kept], rcond=None)[0], np.float64)
         if np.abs(basis @ (coefficients - before)).max() < _STEADY:
             break
     return coefficients, factors, kept

@@ -11,9 +11,11 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.reading import reads_file
+from napari_gpubio.tracts.model import B0_LIMIT
 
 TISSUES = ("wm", "gm", "csf")
 _SHELLS = "shells:"
+_TOLERANCE = 50  # s/mm^2; a scan's shells are rounded to 100
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,7 +66,8 @@ class Response:
         Parameters
         ----------
         bval
-            b-value of the shell.
+            b-value of the shell; the row of the nearest one counts if it is no more than 50 s/mm^2 away, since MRtrix
+            writes the mean of the volumes' b-values.
         shells
             Those of the scan, in order. Where the response does not know its b-values, it has a row for each of them,
             or one for the largest.
@@ -75,13 +78,14 @@ class Response:
             If the response has none for it.
         """
         bvals = list(self.bvals) or (shells if len(self.coefficients) == len(shells) else shells[-1:])
-        if len(bvals) != len(self.coefficients) or bval not in bvals:
+        apart = [abs(own - bval) if (own < B0_LIMIT) == (bval == 0) else np.inf for own in bvals]
+        if len(bvals) != len(self.coefficients) or min(apart) > _TOLERANCE:
             known = ", ".join(map(str, self.bvals)) or f"{len(self.coefficients)} shells"
             raise InvalidInput(
                 f"the response is for {known} and the scan has the shells {', '.join(map(str, shells))} s/mm²; "
                 f"b = {bval} is missing: use the response of this scan"
             )
-        return np.asarray(self.coefficients[bvals.index(bval)])
+        return np.asarray(self.coefficients[int(np.argmin(apart))])
 
 
 @reads_file

@@ -62,7 +62,7 @@ def fill_rows(
 def search_steps(
     problem: PeakProblem, device: Device, stop: threading.Event | None = None
 ) -> Generator[Step, None, tuple[Array, Array]]:
-    """Find peaks (x, y, z, amplitude), shape (M, most, 4), and their number, shape (M,)."""
+    """Find peaks (x, y, z, amplitude), shape (M, most, 4), and their number, shape (M,); zero where it was stopped."""
     peaks = np.zeros((len(problem.coefficients), problem.settings.most, 4))
     counts = np.zeros(len(peaks), np.uint8)
     yield from fill_rows("peaks", problem, device, "searching for peaks", stop, out=peaks, counts=counts)

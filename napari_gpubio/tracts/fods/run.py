@@ -264,4 +264,5 @@ def find_peaks_steps(
             "device": chosen.describe(),
             "seconds": round(clock.seconds, 4),
         },
+        complete=stop is None or not stop.is_set(),
     )

@@ -18,6 +18,7 @@ from napari_gpubio.tracts.fods.response import TISSUES, Response
 from napari_gpubio.tracts.fods.settings import ResponseSettings, TissueSettings
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.tensors.maps import fa_map
+from napari_gpubio.tracts.tensors.mask import otsu_threshold
 from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps
 
 Array = npt.NDArray[Any]
@@ -26,7 +27,6 @@ Mask = npt.NDArray[np.bool_]
 _LEAST_VOXELS = 10  # of a tissue
 _LEAST_SINGLE = 20  # voxels of one fiber: fewer make no zonal series
 _FENCE = 1.5  # interquartile ranges beyond the quartiles, where outliers begin
-_BINS = 256  # of the histogram that the decay is divided by
 
 
 def estimate_tissue_responses(
@@ -56,9 +56,9 @@ def estimate_tissue_responses_steps(
 
     The decay of a voxel's signal is the mean over shells of ``ln(S_0 / S_b)``; that of fluid is the largest. Where FA
     is high there is white matter, and the decay divides the rest into gray matter and fluid (after Dhollander et al.
-    2016 and 2019). Of white matter the voxels are taken whose FODs have the most outstanding single peak, as share of
-    the whole FOD (else as `napari_gpubio.tracts.fods.estimate.estimate_steps`); of gray matter those of the most
-    typical decay; of fluid those of the largest.
+    2016 and 2019). Of white matter the voxels are taken whose FODs have the most outstanding single peak, relative
+    to the signal at b = 0 (else as `napari_gpubio.tracts.fods.estimate.estimate_steps`); of gray matter those of the
+    most typical decay; of fluid those of the largest.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ def estimate_tissue_responses_steps(
     _check_voxels("white matter", white, count)
     single = ResponseSettings(voxels=count, lmax=settings.lmax)
     volumes = shell_volumes(scan, 0)[1]
-    search = SingleFibers(scan, field, white, volumes, single, chosen, relative=True)
-    yield from search.from_anisotropy(stop)
+    search = SingleFibers(scan, field, white, volumes, single, chosen, unweighted=scan.b0_mean())
+    yield from search.from_anisotropy(stop, shrunk=True)
     facts = {
         "software": f"napari-gpubio {__version__}",
         "tissues": dataclasses.asdict(settings),
@@ -130,17 +130,6 @@ def signal_decay(scan: DiffusionScan, mask: Mask) -> Floats:
     values[values <= 0] = np.nan  # weighted signals above that of b0 are of no tissue
     decay[mask] = values
     return decay
-
-
-def otsu_threshold(values: Array) -> float:
-    """The value that parts numbers into two groups whose variances within are smallest (Otsu 1979)."""
-    counts, edges = np.histogram(values, _BINS)
-    middles = (edges[1:] + edges[:-1]) / 2
-    below, weighted = np.cumsum(counts), np.cumsum(counts * middles)
-    above = below[-1] - below
-    with np.errstate(divide="ignore", invalid="ignore"):
-        between = below * above * (weighted / below - (weighted[-1] - weighted) / above) ** 2
-    return float(edges[1:][np.argmax(np.nan_to_num(between))])
 
 
 def _check_shells(scan: DiffusionScan, tissues: int) -> None:

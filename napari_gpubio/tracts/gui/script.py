@@ -17,7 +17,7 @@ from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.gui.lines.sampling import LineImage
 from napari_gpubio.gui.script import call_text, file_name
 from napari_gpubio.gui.streamlines import Streamlines
-from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.gui.appearance import DEFAULTS, filter_of, options_of
 from napari_gpubio.tracts.gui.noise.script import rest_lines, shown_recipe
 from napari_gpubio.tracts.gui.request import BundleSettings, Mask, Request
@@ -80,9 +80,10 @@ def seeds_name(layer: Any) -> str:
 
 def source_recipe(source: Trackable, layer: Any, device: str) -> Recipe:
     """Return the lines that make ``field`` from the file of a layer, or a sentence that tells why there are none."""
-    if isinstance(source, FodField):
+    if isinstance(source, FodField | FixelField):
         made = fod_recipe(source, layer)
-        return made if isinstance(made, str) else (*made, "field = fods")
+        name = "fods" if isinstance(source, FodField) else "fixels"
+        return made if isinstance(made, str) else (*made, f"field = {name}")
     if (recipe := carried(layer, "recipe")) is not None:
         return recipe
     if isinstance(source, DiffusionScan):
@@ -96,13 +97,14 @@ def source_recipe(source: Trackable, layer: Any, device: str) -> Recipe:
     return (f"field = tracts.io.read_tensors({str(source.path)!r})",)
 
 
-def fod_recipe(fods: FodField, layer: Any) -> Recipe:
-    """Return the lines that make ``fods``, or a sentence that tells why there are none."""
+def fod_recipe(field: FodField | FixelField, layer: Any) -> Recipe:
+    """Return the lines that make ``fods`` or ``fixels``, or a sentence that tells why there are none."""
     if (recipe := carried(layer, "recipe")) is not None:
         return recipe
-    if fods.path is None:
-        return f"the FODs of layer {layer.name!r} do not come from a file, so a script cannot find them; save them"
-    return (f"fods = tracts.io.read_fods({str(fods.path)!r})",)
+    if field.path is None:
+        return f"what layer {layer.name!r} holds does not come from a file, so a script cannot find it; save it"
+    name = "fods" if isinstance(field, FodField) else "fixels"
+    return (f"{name} = tracts.io.read_{name}({str(field.path)!r})",)
 
 
 def scan_recipe(scan: DiffusionScan, layer: Any) -> Recipe:

@@ -9,8 +9,8 @@ from napari.layers import Image, Labels
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.steps import Step
-from napari_gpubio.tracts.fods.model import FodField
-from napari_gpubio.tracts.fods.napari_io import fods_of
+from napari_gpubio.tracts.fods.model import FixelField, FodField
+from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import field_of, map_layer, scan_of, shows_signal_of
 from napari_gpubio.tracts.tensors.maps import scalar_map
@@ -20,7 +20,7 @@ NO_SCAN = "there is no diffusion scan; open a NIfTI file with its bval and bvec 
 NO_TENSORS = "there are no tensors; open a diffusion scan, or File › Open Sample › napari-gpubio"
 HINT = "open a diffusion scan, or File › Open Sample"
 Source = DiffusionScan | TensorField
-Field = TensorField | FodField
+Field = TensorField | FodField | FixelField
 Trackable = DiffusionScan | Field
 
 
@@ -30,13 +30,14 @@ def source_of(layer: Any | None) -> Source | None:
 
 
 def trackable_of(layer: Any | None) -> Trackable | None:
-    """Return a layer's FODs, its tensors, or its diffusion scan, or None."""
-    return None if layer is None else fods_of(layer) or source_of(layer)
+    """Return a layer's FODs, fixels, tensors, or diffusion scan, or None."""
+    return None if layer is None else fods_of(layer) or fixels_of(layer) or source_of(layer)
 
 
 def why_not_trackable(layer: Any) -> str | None:
-    """Why fibers cannot be tracked in a layer: FODs can, and what `why_no_source` lets pass."""
-    return None if fods_of(layer) is not None else why_no_source(layer)
+    """Why fibers cannot be tracked in a layer: FODs and fixels can, and what `why_no_source` lets pass."""
+    crosses = fods_of(layer) is not None or fixels_of(layer) is not None
+    return None if crosses else why_no_source(layer)
 
 
 def scan_in(layer: Any | None) -> DiffusionScan:
@@ -67,8 +68,8 @@ def why_no_source(layer: Any) -> str | None:
 
 
 def field_steps(source: Trackable, device: str, stop: threading.Event) -> Generator[Step, None, Field]:
-    """Return what is tracked in: FODs as they are, or tensors; see `tensor_steps`."""
-    if isinstance(source, FodField):
+    """Return what is tracked in: FODs and fixels as they are, or tensors; see `tensor_steps`."""
+    if isinstance(source, FodField | FixelField):
         return source
     return (yield from tensor_steps(source, device, stop))
 

@@ -24,7 +24,7 @@ from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.tracts.fods.napari_io import fods_of
+from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList, Position
 from napari_gpubio.tracts.gui.controller import SeedController
 from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, count_text, fibers_to_save, pack_fibers, place_warning
@@ -212,7 +212,9 @@ class TrackingPanel(EnginePanel):
     def _scalar_map(self) -> Any | None:
         """A scalar map of the chosen tensors or FODs, a visible one first."""
         field = self.field
-        shown = [x for x in self.viewer.layers if field is not None and field in (field_of(x), fods_of(x))]
+        shown = [
+            x for x in self.viewer.layers if field is not None and field in (field_of(x), fods_of(x), fixels_of(x))
+        ]
         maps = [layer for layer in shown if not is_rgb(layer)]
         return next((layer for layer in maps if layer.visible), maps[0] if maps else None)
 

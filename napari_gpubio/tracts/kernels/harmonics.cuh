@@ -130,7 +130,7 @@ __device__ __forceinline__ Direction turned(Direction u, Direction step, real si
 template <bool NEWTON, class Pairs>
 __device__ __forceinline__ bool climb(const Pairs& pairs, const real* table, Direction* u, real* value)
 {
-    const real longest = real(0.2), shortest = real(1e-4);
+    const real longest = real(0.2), shortest = real(1e-4), least = real(1e-15);  // a slope below the least is none
     for (int n = 0; n < 50; ++n) {
         const Derivatives d = derivatives_at(pairs, table, *u);
         *value = d.value;
@@ -147,19 +147,19 @@ __device__ __forceinline__ bool climb(const Pairs& pairs, const real* table, Dir
         h2 = d.xz * b.x + d.yz * b.y + d.zz * b.z;
         const real bb = h0 * b.x + h1 * b.y + h2 * b.z - radial;
         const real determinant = aa * bb - ab * ab;
-        const real squared = ga * ga + gb * gb;
-        const real curvature = fabs(ga * (ga * aa + gb * ab) + gb * (ga * ab + gb * bb));
-        if (!(squared > 0)) return aa < 0 && determinant > 0;
-        real scale = squared / curvature, sa = ga * scale, sb = gb * scale;
+        const real slope = sqrt(ga * ga + gb * gb);
+        if (!(slope > least)) return aa < 0 && determinant > 0;
+        const real ua = ga / slope, ub = gb / slope;
+        const real bend = fabs(ua * (ua * aa + ub * ab) + ub * (ua * ab + ub * bb));
+        real sa = ua * (slope / bend), sb = ub * (slope / bend);
         if (NEWTON && aa < 0 && determinant > 0) {
             sa = (ab * gb - bb * ga) / determinant;
             sb = (ab * ga - aa * gb) / determinant;
         }
         real size = sqrt(sa * sa + sb * sb);
         if (!(size <= longest)) {
-            scale = longest / sqrt(squared);
-            sa = ga * scale;
-            sb = gb * scale;
+            sa = ua * longest;
+            sb = ub * longest;
             size = longest;
         }
         const Direction step = {fma(sb, b.x, sa * a.x), fma(sb, b.y, sa * a.y), fma(sb, b.z, sa * a.z)};

@@ -4,52 +4,15 @@ A function ``f(u) = sum_lm f_lm Y_lm(u)`` is ``sum_m c_m(x, y) C_m(z) + s_m(x, y
 (x + i y)^m`` and polynomials C and S of z, which have no singularity at the poles. Polynomials follow from the
 recurrence of the associated Legendre functions in l (Numerical Recipes 6.7), divided by ``sin^m``.
 
-Coefficients are stored by m, then by even l >= m, in pairs (f_lm, f_l-m); for m = 0 the second one is zero.
+Coefficients come as `napari_gpubio.tracts.fods.harmonics.paired` orders them, and constants of its `recurrence`.
 """
 
 import math
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from napari_gpubio.core.intrinsics import multiply_add
 from napari_gpubio.core.jit import helper
-from napari_gpubio.tracts.fods.harmonics import lmax_of, orders
 
-Array = npt.NDArray[Any]
 NEWTON, GRADIENT = True, False  # of `climb`
-
-
-def paired(coefficients: Array) -> Array:
-    """Coefficients (..., N) of MRtrix 3 in the order that is described above, shape (..., P)."""
-    table = orders(lmax_of(coefficients.shape[-1]))
-    place = {(int(order), int(m)): n for n, (order, m) in enumerate(table)}
-    lmax = int(table[-1, 0])
-    pairs = [(order, m) for m in range(lmax + 1) for order in range(0, lmax + 1, 2) if order >= m]
-    out = np.zeros((*coefficients.shape[:-1], 2 * len(pairs)), coefficients.dtype)
-    for n, (order, m) in enumerate(pairs):
-        out[..., 2 * n] = coefficients[..., place[order, m]]
-        if m:
-            out[..., 2 * n + 1] = coefficients[..., place[order, -m]]
-    return out
-
-
-def recurrence(lmax: int) -> npt.NDArray[np.float64]:
-    """Constants of the recurrence by m, then by l >= m, shape (T, 2): the first is (scale of l = m, 0), then (a, b).
-
-    The scale has the factor sqrt 2 of m > 0 and the Condon-Shortley phase.
-    """
-    rows, scale = [], np.sqrt(0.25 / np.pi)
-    for m in range(lmax + 1):
-        if m:
-            scale *= -np.sqrt((2 * m + 1) / (2 * m))
-        rows.append((scale * (np.sqrt(2.0) if m else 1.0), 0.0))
-        for order in range(m + 1, lmax + 1):
-            a = np.sqrt((4 * order**2 - 1) / (order**2 - m**2))
-            b = np.sqrt(((order - 1) ** 2 - m**2) / (4 * (order - 1) ** 2 - 1))
-            rows.append((a, b))
-    return np.array(rows)
 
 
 @helper
@@ -149,7 +112,7 @@ def climb(pairs, table, lmax, u, newton):
     """
     x, y, z = u
     real = type(x)
-    longest, shortest = real(0.2), real(1e-4)
+    longest, shortest, least = real(0.2), real(1e-4), real(1e-15)  # rad; a slope below the least is none
     value = real(0)
     for _ in range(50):
         value, gradient, second = derivatives_at(pairs, table, lmax, x, y, z)
@@ -164,18 +127,17 @@ def climb(pairs, table, lmax, u, newton):
         h0, h1, h2 = xx * b0 + xy * b1 + xz * b2, xy * b0 + yy * b1 + yz * b2, xz * b0 + yz * b1 + zz * b2
         bb = h0 * b0 + h1 * b1 + h2 * b2 - radial
         determinant = aa * bb - ab * ab
-        squared = ga * ga + gb * gb
-        curvature = abs(ga * (ga * aa + gb * ab) + gb * (ga * ab + gb * bb))
-        if not squared > 0:
+        slope = math.sqrt(ga * ga + gb * gb)
+        if not slope > least:
             return aa < 0 and determinant > 0, value, (x, y, z)
-        scale = squared / curvature
-        sa, sb = ga * scale, gb * scale
+        ua, ub = ga / slope, gb / slope
+        bend = abs(ua * (ua * aa + ub * ab) + ub * (ua * ab + ub * bb))
+        sa, sb = ua * (slope / bend), ub * (slope / bend)
         if newton and aa < 0 and determinant > 0:
             sa, sb = (ab * gb - bb * ga) / determinant, (ab * ga - aa * gb) / determinant
         size = math.sqrt(sa * sa + sb * sb)
         if not size <= longest:
-            scale = longest / math.sqrt(squared)
-            sa, sb, size = ga * scale, gb * scale, longest
+            sa, sb, size = ua * longest, ub * longest, longest
         step = multiply_add(sb, b0, sa * a0), multiply_add(sb, b1, sa * a1), multiply_add(sb, b2, sa * a2)
         x, y, z = turned((x, y, z), step, size)
         if size < shortest:

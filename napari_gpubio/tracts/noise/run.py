@@ -13,7 +13,6 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.kernels.mppca.problem import PcaProblem, pca_problem
@@ -154,6 +153,8 @@ class _Output:
 
 def _signals_by_voxel(data: Array) -> npt.NDArray[np.float32]:
     """Signals in single precision, those of a voxel side by side; in a file a volume is in one place."""
+    from napari_gpubio.core.jit import run_blocks
+
     if data.dtype == np.float32 and data.flags.c_contiguous:
         return data
     signals = np.empty(data.shape, np.float32)

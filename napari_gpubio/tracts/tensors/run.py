@@ -16,7 +16,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import same_grid, voxel_sizes_mm
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, fit_problem
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.mask import brain_mask
@@ -199,10 +199,12 @@ def _voxels(count: int) -> str:
     return "1 voxel" if count == 1 else f"{count} voxels"
 
 
-def check_same_grid(field: TensorField | FodField, shape: tuple[int, ...], affine: Array, what: str) -> None:
-    """Raise InvalidInput unless a volume lies on the grid of the tensors, or FODs."""
+def check_same_grid(
+    field: TensorField | FodField | FixelField, shape: tuple[int, ...], affine: Array, what: str
+) -> None:
+    """Raise InvalidInput unless a volume lies on the grid of the tensors, FODs or fixels."""
     if not same_grid(field.shape, field.affine, shape, affine):
-        name = "FODs" if isinstance(field, FodField) else "tensors"
+        name = {FodField: "FODs", FixelField: "fixels"}.get(type(field), "tensors")
         raise InvalidInput(
             f"{what} has shape {tuple(shape)} and another place in space than the {name} ({field.shape}); "
             "resample it to the scan's grid"

@@ -1,4 +1,4 @@
-"""How certain fibers are: tensors drawn again from the residuals of their fit, and fibers tracked in each of them."""
+"""How certain fibers are: tensors or FODs drawn again from the residuals of a fit, and fibers tracked in each draw."""
 
 from napari_gpubio.tracts.uncertainty.model import Bootstrap, Interval
 from napari_gpubio.tracts.uncertainty.profiles import ProfileInterval, profile_interval

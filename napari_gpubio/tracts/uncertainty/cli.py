@@ -1,6 +1,7 @@
 """The command-line verb ``napari-gpubio bootstrap``: how far noise in a scan moves its fibers."""
 
 import argparse
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,16 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts.arguments import fit_scan
-from napari_gpubio.tracts.io.dwi import read_dwi
+from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.fods.response import read_response
+from napari_gpubio.tracts.fods.run import deconvolve
+from napari_gpubio.tracts.fods.settings import CsdSettings
+from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.run import check_method
 from napari_gpubio.tracts.seeds import ball
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.settings import FitSettings
@@ -18,6 +26,8 @@ from napari_gpubio.tracts.uncertainty.run import bootstrap_steps
 from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
 
 _ONE_FIBER_A_SEED = Directions(kind="principal")
+_USUAL_IN_FODS = ("method", "step_mm", "min_length_mm", "max_length_mm")  # differ from tensors
+_OF_DECONVOLUTION = ("lmax", "shell")
 
 
 def add_verb(verbs: Any) -> None:
@@ -26,9 +36,11 @@ def add_verb(verbs: Any) -> None:
         "bootstrap",
         help="tell how certain fibers are",
         description="Draw the tensors of a scan again from the residuals of their fit, track from seeds in each draw, "
-        "and write to a folder where fibers pass, how their numbers spread, and the fibers.",
+        "and write to a folder where fibers pass, how their numbers spread, and the fibers; or draw fiber orientation "
+        "distributions (--deconvolve), where method, step and lengths that are not given are those of sd_stream.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example:\n  napari-gpubio bootstrap dwi.nii.gz --seed 0 -5 22 --repeats 1000 --out callosum",
+        epilog="examples:\n  napari-gpubio bootstrap dwi.nii.gz --seed 0 -5 22 --repeats 1000 --out callosum\n"
+        "  napari-gpubio bootstrap dwi.nii.gz --deconvolve --response wm.txt --seed 0 -5 22 --out callosum",
     )
     verb.add_argument("input", type=Path, help="diffusion scan (NIfTI with bval and bvec beside it, .mif)")
     verb.add_argument("--mask", type=Path, help="brain mask on the same grid")
@@ -39,21 +51,29 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--points", type=int, default=1, help="seed points in each ball")
     verb.add_argument("--out", type=Path, required=True, help="folder for maps, fibers and the table of intervals")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+    verb.add_argument("--deconvolve", action="store_true", help="draw and track in FODs of one tissue, not in tensors")
+    verb.add_argument("--response", type=Path, help="of a single fiber, for --deconvolve; by default estimated")
+    others = [field.name for field in dataclasses.fields(CsdSettings) if field.name not in _OF_DECONVOLUTION]
+    add_settings(verb, CsdSettings(), "deconvolution", without=others)
     add_settings(verb, BootstrapSettings(), "bootstrap")
     add_settings(verb, FitSettings(), "tensor fit")
     add_settings(verb, _ONE_FIBER_A_SEED, "directions")
-    add_settings(verb, TrackSettings(), "tracking")
-    verb.set_defaults(run=run)
+    add_settings(verb, TrackSettings(), "tracking", without=("random_seed",))  # that of the bootstrap serves
+    verb.set_defaults(run=run, **dict.fromkeys(_USUAL_IN_FODS))  # None: tensors and FODs have their own
 
 
 def run(options: argparse.Namespace) -> int:
     """Do the bootstrap, and write what it found to the folder."""
+    if options.response is not None and not options.deconvolve:
+        raise InvalidInput("--response is of a deconvolution; give --deconvolve, too")
+    if options.deconvolve and options.method is not None:
+        check_method(options.method, in_fods=True)
     scan, fit = read_dwi(options.input), read_settings(options, FitSettings())
-    field = fit_scan(options, scan)
+    field = _fods(options, scan) if options.deconvolve else fit_scan(options, scan)
     seeds = options.seed
     if options.points > 1:
         seeds = np.concatenate([ball(s, options.radius_mm, options.points, seed=n) for n, s in enumerate(seeds)])
-    directions, settings = read_settings(options, _ONE_FIBER_A_SEED), read_settings(options, TrackSettings())
+    directions, settings = read_settings(options, _ONE_FIBER_A_SEED), _track_settings(options, field)
     resampling = read_settings(options, BootstrapSettings())
     with stop_at_interrupt() as stop:
         steps = bootstrap_steps(
@@ -65,3 +85,18 @@ def run(options: argparse.Namespace) -> int:
     result.save(options.out)
     print(f"{result.repeats} repeats in {options.out}\n{result.table()}", end="")
     return 0 if result.complete else STOPPED
+
+
+def _fods(options: argparse.Namespace, scan: DiffusionScan) -> FodField:
+    """FODs of the scan in the mask and with the response of the options."""
+    response = None if options.response is None else read_response(options.response)
+    mask = None if options.mask is None else read_mask(options.mask, scan.shape, scan.affine)
+    settings = CsdSettings(**{name: getattr(options, name) for name in _OF_DECONVOLUTION})
+    return deconvolve(scan, response, mask, settings, device=options.device, progress=draw_progress)
+
+
+def _track_settings(options: argparse.Namespace, field: TensorField | FodField) -> TrackSettings:
+    """Settings of the options; what was not given is what is usual in tensors, or in FODs with such voxels."""
+    if not isinstance(field, FodField):
+        return read_settings(options, TrackSettings())
+    return read_settings(options, TrackSettings.usual(options.method or "sd_stream", field.voxel_sizes_mm))

@@ -1,6 +1,6 @@
-"""One repeat of a bootstrap: tensors are drawn and repaired, and fibers tracked in them."""
+"""One repeat of a bootstrap: what it gives, and that in tensors: they are drawn and repaired, and fibers tracked."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,34 @@ class Repeat(NamedTuple):
     visited: npt.NDArray[np.bool_]
 
 
-class Repeats:
+class Repeats(Protocol):
+    """What draws a field again and tracks in it; ``threads`` may do so at once."""
+
+    threads: int
+
+    def trace(self, number: int, seeds: Array, directions: Directions, settings: TrackSettings) -> Repeat | None:
+        """Track from seeds (S, 3), world mm, in the draw with a number; None if it was stopped on the way."""
+
+    def close(self) -> None:
+        """Free what is kept on GPUs."""
+
+
+def devices_of(device: Device) -> list[Device]:
+    """The devices that take turns: each GPU, or the CPU."""
+    return [Device("cuda", (i,)) for i in device.indices] if device.is_gpu else [CPU]
+
+
+def threads_of(device: Device) -> int:
+    """Repeats that are done at once."""
+    return len(device.indices) * _THREADS_PER_GPU if device.is_gpu else _THREADS_ON_CPU
+
+
+def repeat_of(fibers: Tractogram, device: Device) -> Repeat:
+    """Fibers with the voxels that they pass; few of them are counted on the CPU."""
+    return Repeat(fibers, maps.mask(fibers, device=CPU if len(fibers.points) < _FEW_POINTS else device))
+
+
+class TensorRepeats:
     """Draws tensors and tracks in them; several threads may do so at once.
 
     Parameters
@@ -52,9 +79,8 @@ class Repeats:
 
     def __init__(self, problem: DrawProblem, place: Place, floor_mm2_per_s: float, device: Device) -> None:
         self._place, self._floor, self._margin = place, floor_mm2_per_s, Margin(place.inside)
-        self._devices = [Device("cuda", (i,)) for i in device.indices] if device.is_gpu else [CPU]
+        self._devices, self.threads = devices_of(device), threads_of(device)
         self._draws = [_draws(problem, one) for one in self._devices]
-        self.threads = len(self._devices) * _THREADS_PER_GPU if device.is_gpu else _THREADS_ON_CPU
 
     def trace(self, number: int, seeds: Array, directions: Directions, settings: TrackSettings) -> Repeat:
         """Track in one draw of the tensors."""
@@ -67,9 +93,7 @@ class Repeats:
                 from napari_gpubio.tracts.kernels.bootstrap.gpu import prepare
 
                 prepare(problem, device)
-        fibers = trace_problem(problem, device)
-        visited = maps.mask(fibers, device=CPU if len(fibers.points) < _FEW_POINTS else device)
-        return Repeat(fibers, visited)
+        return repeat_of(trace_problem(problem, device), device)
 
     def _field(self, tensors: Array) -> TensorField:
         repair_rows(tensors, self._floor)

@@ -1,4 +1,4 @@
-"""The wild bootstrap of fibers on any device: tensors are drawn again and again, and fibers tracked in each draw."""
+"""The bootstrap of fibers on any device: tensors or FODs are drawn again and again, and fibers tracked in each draw."""
 
 import dataclasses
 import threading
@@ -16,14 +16,16 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
+from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.run import track_steps
+from napari_gpubio.tracts.run import check_method, track_steps
 from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.uncertainty.fod_repeats import affine_of, fod_notes, fod_repeats_steps
 from napari_gpubio.tracts.uncertainty.model import Bootstrap, fiber_numbers
-from napari_gpubio.tracts.uncertainty.repeats import Place, Repeat, Repeats
+from napari_gpubio.tracts.uncertainty.repeats import Place, Repeat, Repeats, TensorRepeats
 from napari_gpubio.tracts.uncertainty.residuals import Box, draw_problem
 from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
 
@@ -39,11 +41,11 @@ def bootstrap(  # noqa: PLR0913 - what a user may know of a run
     resampling: BootstrapSettings | None = None,
     *,
     fit: FitSettings | None = None,
-    field: TensorField | None = None,
+    field: TensorField | FodField | None = None,
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> Bootstrap:
-    """Track fibers in tensors drawn again and again from the residuals of their fit; see `bootstrap_steps`.
+    """Track fibers in tensors or FODs drawn again and again from the residuals of a fit; see `bootstrap_steps`.
 
     Examples
     --------
@@ -65,17 +67,24 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     resampling: BootstrapSettings | None = None,
     *,
     fit: FitSettings | None = None,
-    field: TensorField | None = None,
+    field: TensorField | FodField | None = None,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, Bootstrap]:
-    """Track fibers in tensors drawn again and again from the residuals of their fit, repeat by repeat.
+    """Track fibers in tensors or FODs drawn again and again from the residuals of a fit, repeat by repeat.
 
-    A repeat changes the sign of each voxel's residuals at random, adds them to what the fit predicts, fits again, and
-    tracks from the same seeds (the wild bootstrap: Whitcher et al. 2008 of tensors, Jones 2008 of fibers). It tells
-    what noise does to fibers, not whether a tensor is the right model; a repeat has the noise of the scan and its own,
-    so numbers that noise shifts one way, such as a low FA, are shifted twice. The tensors of a repeat are the same on
-    every device and in every box. Those that are not positive definite are repaired.
+    In tensors a repeat changes the sign of each voxel's residuals at random, adds them to what the fit predicts, fits
+    again, and tracks from the same seeds (the wild bootstrap: Whitcher et al. 2008 of tensors, Jones 2008 of fibers).
+    It tells what noise does to fibers, not whether a tensor is the right model; a repeat has the noise of the scan and
+    its own, so numbers that noise shifts one way, such as a low FA, are shifted twice. The tensors of a repeat are the
+    same on every device and in every box. Those that are not positive definite are repaired.
+
+    In FODs a repeat adds residuals that are drawn from those of the voxel to signals that were fitted by spherical
+    harmonics, deconvolves these signals as the scan's, and tracks (the residual bootstrap: Berman et al. 2008,
+    Jeurissen et al. 2011). With ``sd_stream`` only noise moves fibers. ``ifod1`` and ``ifod2`` draw directions anew in
+    each repeat, since the random seed of repeat 0, 1, ... is that of the settings plus 1, 2, ...; intervals and visits
+    then have the spread of noise and that of the tracking. With one fiber a seed, that fiber follows the largest peak
+    of each repeat, which in a crossing need not always be the same fiber's.
 
     Parameters
     ----------
@@ -84,16 +93,16 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     seeds_mm
         Seed points, world mm, shape (S, 3).
     directions
-        The fan at each seed; by default the principal direction alone, one fiber a seed.
+        The fan at each seed; by default the principal direction, or the largest peak, alone: one fiber a seed.
     settings
-        Of the tracking; see `TrackSettings`.
+        Of the tracking; see `TrackSettings`. In FODs by default ``sd_stream``, with its usual settings.
     resampling
         Number of repeats, residuals, margin, random seed; see `BootstrapSettings`.
     fit
         Of the tensors; see `FitSettings`.
     field
-        What `fit_tensors` made of this scan with these settings, perhaps in a mask of your own; None fits them in a
-        simple brain mask.
+        What `fit_tensors` made of this scan with these settings, perhaps in a mask of your own, or the FODs that
+        `deconvolve` made of it with the response of a single fiber; None fits tensors in a simple brain mask.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
@@ -107,10 +116,13 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     Raises
     ------
     InvalidInput
-        If no seed lies in the mask, the scan has fewer than 8 volumes, or a parameter is out of range.
+        If no seed lies in the mask, the scan has fewer than 8 volumes, or in FODs 19 directions, a parameter is out of
+        range, or the FODs are of another scan, of several tissues, or of a file.
     """
-    directions, settings = directions or Directions(kind="principal"), settings or TrackSettings()
+    directions, settings = directions or Directions(kind="principal"), settings or _usual_settings(field)
     resampling, fit = resampling or BootstrapSettings(), fit or FitSettings()
+    check_method(settings.method, in_fods=isinstance(field, FodField))
+    notes = fod_notes(scan, field, settings) if isinstance(field, FodField) else []
     directions, chosen, clock = directions.told_apart_by(settings.method), choose_device(device), RunClock()
     if field is None:
         field = yield from fit_steps(scan, None, fit, device=chosen)
@@ -120,14 +132,17 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     seeds = make_launch(field, seeds_mm, directions).points_mm
     box = box_around(np.concatenate([fibers.points, seeds]), field, resampling.margin_mm)
     fibers = _long_enough(fibers, settings)
-    problem, inside = draw_problem(
-        scan, field.mask, box, fit, leverage=resampling.leverage, seed=resampling.random_seed
-    )
-    summary = _Summary(fibers, box, resampling)
-    repeats = Repeats(problem, Place(inside, _affine_of(box, field.affine)), fit.floor_mm2_per_s, chosen)
+    summary = _Summary(fibers, box, resampling, notes)
+    repeats: Repeats
+    if isinstance(field, FodField):
+        repeats = yield from fod_repeats_steps(scan, field, box, resampling.random_seed, chosen, stop)
+    else:
+        repeats = _tensor_repeats(scan, field, box, fit, resampling, chosen)
     try:
         trace = partial(repeats.trace, seeds=seeds, directions=directions, settings=settings)
         for one in _in_order(trace, resampling.repeats, repeats.threads, stop):
+            if one is None:
+                break
             summary.add(one)
             yield Step(summary.done, resampling.repeats, "bootstrap", make_preview=summary.result)
     finally:
@@ -135,7 +150,7 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     parameters = {
         "software": f"napari-gpubio {__version__}",
         "bootstrap": dataclasses.asdict(resampling),
-        "fit": dataclasses.asdict(fit),
+        **_made_by(field, fit),
         "fibers": dict(fibers.parameters),
         "device": chosen.describe(),
         "seconds": round(clock.seconds, 4),
@@ -144,13 +159,33 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     return dataclasses.replace(summary.result(), parameters=parameters, complete=complete)
 
 
+def _usual_settings(field: TensorField | FodField | None) -> TrackSettings:
+    return TrackSettings.usual("sd_stream", field.voxel_sizes_mm) if isinstance(field, FodField) else TrackSettings()
+
+
+def _tensor_repeats(
+    scan: DiffusionScan, field: TensorField, box: Box, fit: FitSettings, resampling: BootstrapSettings, device: Device
+) -> TensorRepeats:
+    problem, inside = draw_problem(
+        scan, field.mask, box, fit, leverage=resampling.leverage, seed=resampling.random_seed
+    )
+    return TensorRepeats(problem, Place(inside, affine_of(box, field.affine)), fit.floor_mm2_per_s, device)
+
+
+def _made_by(field: TensorField | FodField, fit: FitSettings) -> dict[str, Any]:
+    """How the field was made, and is made in every repeat."""
+    if isinstance(field, FodField):
+        return {name: field.parameters[name] for name in ("deconvolution", "responses")}
+    return {"fit": dataclasses.asdict(fit)}
+
+
 def _long_enough(fibers: Tractogram, settings: TrackSettings) -> Tractogram:
     """Fibers of any length as `track` leaves them with these settings."""
     kept = fibers.select(fibers.per_fiber["length_mm"] >= settings.min_length_mm)
     return dataclasses.replace(kept, parameters={**fibers.parameters, "tracking": dataclasses.asdict(settings)})
 
 
-def box_around(points_mm: Array, field: TensorField, margin_mm: float) -> Box:
+def box_around(points_mm: Array, field: TensorField | FodField, margin_mm: float) -> Box:
     """Return the ranges of voxels that hold world points (P, 3) and a margin, as far as the field has voxels."""
     voxels = apply_affine(np.linalg.inv(field.affine), points_mm)
     margin = margin_mm / field.voxel_sizes_mm
@@ -158,12 +193,6 @@ def box_around(points_mm: Array, field: TensorField, margin_mm: float) -> Box:
     high = np.minimum(np.ceil(voxels.max(axis=0) + margin) + 1, field.shape).astype(int)
     x, y, z = (slice(int(a), int(b)) for a, b in zip(low, high, strict=True))
     return x, y, z
-
-
-def _affine_of(box: Box, affine: Array) -> npt.NDArray[np.float64]:
-    shift = np.eye(4)
-    shift[:3, 3] = [part.start for part in box]
-    return np.asarray(affine @ shift)
 
 
 def _in_order(do: Callable[[int], Done], count: int, threads: int, stop: threading.Event | None) -> Iterator[Done]:
@@ -187,8 +216,8 @@ def _in_order(do: Callable[[int], Done], count: int, threads: int, stop: threadi
 class _Summary:
     """What is known of the repeats so far."""
 
-    def __init__(self, fibers: Tractogram, box: Box, resampling: BootstrapSettings) -> None:
-        self.done = 0
+    def __init__(self, fibers: Tractogram, box: Box, resampling: BootstrapSettings, notes: list[str]) -> None:
+        self.done, self._notes = 0, notes
         self._fibers, self._box, self._resampling = fibers, box, resampling
         self._visits = np.zeros(fibers.shape, np.int32)
         self._numbers: list[dict[str, float]] = []
@@ -224,14 +253,14 @@ class _Summary:
         )
 
     def _found(self) -> list[str]:
-        notes = []
+        notes = list(self._notes)
         if not len(self._fibers):
             notes.append("the fit has no fibers from these seeds; choose others, or settings that let fibers go on")
         if self._empty:
             notes.append(f"{self._empty:,} of {self.done:,} repeats have no fiber; intervals leave them out")
         if self._cut:
             notes.append(
-                f"{self._cut:,} of the {self._traced:,} fibers of the repeats end where the box of drawn tensors does; "
+                f"{self._cut:,} of the {self._traced:,} fibers of the repeats end where the box of the draws does; "
                 f"a margin of more than {self._resampling.margin_mm:g} mm lets them go on"
             )
         return notes

@@ -7,10 +7,15 @@ from napari_gpubio.core.parameters import check_params, param
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootstrapSettings:
-    """How often tensors are drawn again, and from what."""
+    """How often tensors or FODs are drawn again, and from what."""
 
     repeats: int = param(
-        1000, "Repeats", "How often tensors are drawn and fibers tracked again.", minimum=1, maximum=1_000_000, step=100
+        1000,
+        "Repeats",
+        "How often tensors or FODs are drawn and fibers tracked again.",
+        minimum=1,
+        maximum=1_000_000,
+        step=100,
     )
     kept_repeats: int = param(
         100,
@@ -24,15 +29,15 @@ class BootstrapSettings:
     leverage: str = param(
         "hc3",
         "Residuals",
-        "Residuals are divided by 1 - h (hc3: intervals nearer to their level) or by its square root (hc2: the "
-        "variance is without bias); h is a measurement's leverage.",
+        "In tensors: residuals are divided by 1 - h (hc3: intervals nearer to their level) or by its square root (hc2: "
+        "the variance is without bias); h is a measurement's leverage. In FODs it is always the square root.",
         choices=("hc3", "hc2"),
         advanced=True,
     )
     margin_mm: float = param(
         10.0,
         "Margin",
-        "Tensors are drawn again in a box around the fibers of the fit that is larger by this on every side.",
+        "Tensors or FODs are drawn again in a box around the fibers of the fit that is larger by this on every side.",
         unit="mm",
         minimum=0.0,
         maximum=1000.0,

@@ -46,6 +46,15 @@ def test_fibers_follow_a_straight_bundle_whatever_the_grid(method, affine, devic
     assert cosine > (np.cos(np.deg2rad(0.5)) if method == "sd_stream" else np.cos(np.deg2rad(12)))
 
 
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_a_fiber_that_is_exactly_on_its_peak_goes_on(precision, device):
+    field = straight_bundles([(1, 0, 0)])
+    start = middle_of(field) - [10.0, 0.5, 0.5]
+    chosen = settings("sd_stream", precision=precision)
+    (fiber,) = track(field, [start], many(1, "principal"), chosen, device=device)
+    assert np.ptp(fiber[:, 0]) > 20
+
+
 @ALL_METHODS
 def test_a_click_in_a_crossing_finds_both_bundles(method, device):
     field = straight_bundles([(1, 0, 0), (0, 1, 0)])

@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.tracts.fods.napari_io import fod_layer, fods_of
+from napari_gpubio.tracts.fods.napari_io import fixels_of, fod_layer, fods_of
 from napari_gpubio.tracts.gui import FodPanel, TrackingPanel
 from napari_gpubio.tracts.gui.numbers import picked_numbers, reason_text
 from napari_gpubio.tracts.samples import brain_sample_layers
@@ -109,11 +109,35 @@ def test_bad_input_is_told_and_loses_nothing(viewer, panel, qtbot, tmp_path):
     assert panel.response is None
 
 
+def test_peaks_become_fixels_that_geodesics_are_tracked_in(viewer, panel, qtbot, tmp_path):
+    fods = crossing()
+    tracts.io.write_fods(tmp_path / "fod.nii.gz", fods)
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.open_fods(tmp_path / "fod.nii.gz")
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.find_peaks()
+    fixels = fixels_of(viewer.layers["fod fixels"])
+    expected = tracts.find_peaks(fods_of(viewer.layers["fod FOD"]), device="cpu")
+    np.testing.assert_array_equal(fixels.directions, expected.directions)
+    tracts.io.write_fixels(tmp_path / "folder", fixels)
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.open_fixels(next((tmp_path / "folder").glob("index.*")))
+    np.testing.assert_array_equal(fixels_of(viewer.layers["folder fixels"]).counts, fixels.counts)
+    for tracking in until_the_end(qtbot, viewer, TrackingPanel(viewer)):
+        tracking.source_box.choose(viewer.layers["fod fixels"])
+        assert tuple(tracking.settings_form.widget("method").choices) == tracts.settings.FIXEL_METHODS
+        with qtbot.waitSignal(tracking.run_finished, timeout=60_000):
+            tracking.place_seed((-5.0, -3.0, 19.0))
+        assert len(carried(viewer.layers["bundle 1"], "tractogram")) > 100
+        assert "read_fods" in tracking.script({})
+        assert "find_peaks" in tracking.script({})
+
+
 def test_a_click_tracks_in_fods_and_the_panel_offers_their_methods(viewer, qtbot):
     layer = add_fods(viewer)
     for panel in until_the_end(qtbot, viewer, TrackingPanel(viewer)):
         method = panel.settings_form.widget("method")
-        assert tuple(method.choices) == tracts.settings.FOD_METHODS
+        assert tuple(method.choices) == tracts.settings.FOD_METHODS + tracts.settings.LIFTED_METHODS
         assert panel.settings_form.value().step_mm == 1.0
         method.value = "sd_stream"
         assert panel.settings_form.value().step_mm == pytest.approx(0.2)

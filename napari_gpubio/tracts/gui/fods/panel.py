@@ -25,16 +25,17 @@ from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_fods
 from napari_gpubio.tracts.fods.estimate import estimate_steps
 from napari_gpubio.tracts.fods.frames import FRAMES
 from napari_gpubio.tracts.fods.harmonics import BASES
-from napari_gpubio.tracts.fods.model import FodField
-from napari_gpubio.tracts.fods.napari_io import fod_layer, fods_of
+from napari_gpubio.tracts.fods.model import FixelField, FodField
+from napari_gpubio.tracts.fods.napari_io import fixel_layer, fod_layer, fods_of
 from napari_gpubio.tracts.fods.response import Response, read_response
-from napari_gpubio.tracts.fods.run import deconvolve_steps
+from napari_gpubio.tracts.fods.run import deconvolve_steps, find_peaks_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings, ResponseSettings
 from napari_gpubio.tracts.gui.fods.glyphs import SliceGlyphs
 from napari_gpubio.tracts.gui.numbers import notes_text
-from napari_gpubio.tracts.gui.script import Recipe, checked, scan_recipe, script_text
+from napari_gpubio.tracts.gui.script import Recipe, checked, fod_recipe, scan_recipe, script_text
 from napari_gpubio.tracts.gui.source import why_no_scan
 from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.io.fixels import read_fixels
 from napari_gpubio.tracts.io.fods import read_fods
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.napari_io import field_of, scan_of, shows_signal_of
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     import napari.viewer
 
 _FROM_FILE = "from a file"
+_FIXEL_FILES = "Peaks and fixels (*.nii *.nii.gz *.mif *.mif.gz *.pam5 *.fib.gz *.fz);;All files (*)"
 _FILES = "FODs (*.nii *.nii.gz *.mif *.mif.gz *.pam5)"
 
 
@@ -114,6 +116,12 @@ class FodPanel(EnginePanel):
         axes.addRow("Axes in the file", self.frame_box)
         self.inputs.addLayout(axes)
         self.inputs.addWidget(self._glyph_controls())
+        fixels = QHBoxLayout()
+        tip = "The peaks of the chosen FODs as fixels, to track geodesics in"
+        fixels.addWidget(text_button("Find peaks", tip, self, self.find_peaks))
+        tip = "Peaks or fixels of MRtrix, TractSeg, DIPY, bedpostX, or DSI Studio"
+        fixels.addWidget(text_button("Open fixels…", tip, self, self._ask_for_fixels))
+        self.inputs.addLayout(fixels)
         tip = "Open the Fiber tracking panel as a tab beside this one"
         self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
         self.check_label = QLabel(self)
@@ -203,6 +211,41 @@ class FodPanel(EnginePanel):
             return Deconvolved(fods, path.name.split(".")[0], recipe, check)
 
         self.run_other(make, self.show_result)
+
+    def _ask_for_fixels(self) -> None:
+        if path := open_path(self, "Open peaks or fixels", _FIXEL_FILES):
+            self.open_fixels(path)
+
+    def open_fixels(self, path: str | Path) -> None:
+        """Read peaks or fixels and show their layer; of a fixel folder the index may be given."""
+        path = Path(path)
+        source = path.parent if path.name.startswith("index.") else path
+        recipe = (f"fixels = tracts.io.read_fixels({str(source)!r})",)
+
+        def make(_: threading.Event) -> Generator[Step, None, FixelField]:
+            yield Step(0, 1, "reading fixels")
+            return read_fixels(source)
+
+        self.run_other(make, lambda fixels: self._show_fixels(fixels, source.name.split(".")[0], recipe))
+
+    def find_peaks(self) -> None:
+        """Find the peaks of the chosen FODs, and show their layer."""
+        fods, layer = self.fods, self.fod_box.layer
+        if fods is None or layer is None:
+            self.show_error("There are no FODs; deconvolve a scan, or open some.")
+            return
+        made, study, device = fod_recipe(fods, layer), str(carried(layer, "study")), self.device
+        recipe = made if isinstance(made, str) else (*made, f"fixels = tracts.find_peaks(fods, device={device!r})")
+        self.run_other(
+            lambda stop: find_peaks_steps(fods, device=device, stop=stop),
+            lambda fixels: self._show_fixels(fixels, study, recipe),
+        )
+
+    def _show_fixels(self, fixels: FixelField, study: str, recipe: Recipe) -> None:
+        data, keywords, _ = fixel_layer(fixels, study)
+        keywords["metadata"][KEY]["recipe"] = recipe
+        self.viewer.add_image(data, **keywords)
+        self.show_note(notes_text(fixels.notes) or f"{len(fixels.directions):,} fixels")
 
     def _chosen_scan(self) -> tuple[DiffusionScan, str]:
         layer = self.scan_box.layer

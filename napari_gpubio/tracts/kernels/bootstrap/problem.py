@@ -1,7 +1,7 @@
-"""What a wild bootstrap draws from, the same for both backends."""
+"""What a bootstrap draws from: tensors (wild), the same for both backends, or signals (residual)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,3 +33,17 @@ class DrawProblem:
     shifts: npt.NDArray[np.float32]
     voxels: npt.NDArray[np.uint32]
     seed: int
+
+
+class SignalDraws(NamedTuple):
+    """What repeats are drawn from.
+
+    ``fitted``: signals of the fit, shape (M, V), float32; ``residuals``: those of each voxel, of equal variance and
+    mean zero, shape (M, V), float32; ``voxels``: numbers of the voxels, shape (M,), uint32, which the draws depend on;
+    ``seed``: of the random numbers.
+    """
+
+    fitted: Array
+    residuals: Array
+    voxels: Array
+    seed: Any

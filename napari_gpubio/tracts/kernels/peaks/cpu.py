@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
-from napari_gpubio.tracts.kernels.harmonics import paired
+from napari_gpubio.tracts.fods.harmonics import paired
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.kernels.peaks.search import PeakArrays, find_rows
 

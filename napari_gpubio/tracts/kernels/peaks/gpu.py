@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.tracts.kernels.harmonics import paired
+from napari_gpubio.tracts.fods.harmonics import paired
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 
 Array = npt.NDArray[Any]

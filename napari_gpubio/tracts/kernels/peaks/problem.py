@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics, lmax_of
+from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics, lmax_of, paired, recurrence
 from napari_gpubio.tracts.fods.settings import PeakSettings
-from napari_gpubio.tracts.kernels.harmonics import paired, recurrence
 
 Array = npt.NDArray[Any]
 NEIGHBORS = 6  # of each direction that is searched, on a lattice where most have six
+_SAME_PEAK = 1e-3  # radians
 _DIRECTIONS = {8: 300, 12: 600, 16: 1000}  # searched, by the largest order: lobes get narrower
 
 
@@ -63,5 +63,5 @@ class PeakProblem:
 
     @property
     def least_cosine(self) -> float:
-        """Of the angle between peaks that are one."""
-        return float(np.cos(np.deg2rad(self.settings.least_angle_deg)))
+        """Of the angle between peaks that are one; two ways uphill to the same peak end a little apart."""
+        return float(np.cos(max(np.deg2rad(self.settings.least_angle_deg), _SAME_PEAK)))

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.tracts.fods.harmonics import paired, recurrence
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Rays
-from napari_gpubio.tracts.kernels.harmonics import paired, recurrence
 
 Array = npt.NDArray[Any]
 SD_STREAM, IFOD1, IFOD2 = 0, 1, 2  # the same numbers in streamlines.py and streamlines.cu

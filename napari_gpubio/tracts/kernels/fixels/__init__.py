@@ -1,0 +1,1 @@
+"""Geodesics in the field of the fixel that is followed."""

@@ -1,0 +1,1 @@
+"""Geodesics in the space of positions and directions, with a cost from FODs."""

@@ -1,0 +1,214 @@
+"""``napari-gpubio response``, ``fod``, ``peaks``, and ``tracts --fods``."""
+
+import argparse
+import dataclasses
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.command_line import STOPPED
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.tracts import (
+    CsdSettings,
+    DiffusionScan,
+    Directions,
+    PeakSettings,
+    Response,
+    TrackSettings,
+    deconvolve,
+    find_peaks,
+    track,
+)
+from napari_gpubio.tracts import cli as tracts_cli
+from napari_gpubio.tracts.fods import cli, read_response, write_response
+from napari_gpubio.tracts.fods.harmonics import from_mrtrix
+from napari_gpubio.tracts.io import read_dwi, read_fixels, read_fods, read_tractogram, write_fods
+from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.io.gradients import write_fsl_gradients
+from tests.tracts.fods.samples import straight_bundles
+from tests.tracts.fods.scan_samples import fiber_signals, noisy, one_shell
+from tests.tracts.fods.test_response import tissue_scan
+
+
+def run(*words):
+    parser = argparse.ArgumentParser()
+    tracts_cli.add_verb(parser.add_subparsers())
+    options = parser.parse_args([*map(str, words), "--device", "cpu"])
+    return options.run(options)
+
+
+def write_scan(folder, scan, mask):
+    write_volume(folder / "dwi.nii.gz", scan.data, scan.affine)
+    write_fsl_gradients(folder / "dwi.bval", folder / "dwi.bvec", scan.bvals, scan.directions, scan.affine)
+    write_volume(folder / "mask.nii.gz", mask.astype(np.uint8), scan.affine)
+
+
+@pytest.fixture(scope="module")
+def one_fiber(tmp_path_factory):
+    """A folder with a scan of one shell, of fibers that go along x or y, and its mask."""
+    folder, shape = tmp_path_factory.mktemp("one"), (14, 12, 6)
+    bvals, table = one_shell(32, b=2000.0)
+    axes = np.zeros((*shape, 1, 3))
+    axes[:7, ..., 0], axes[7:, ..., 1] = 1.0, 1.0
+    signals = noisy(fiber_signals(axes.reshape(-1, 1, 3), bvals, table), 40.0).reshape(*shape, -1)
+    affine = np.diag([-2.0, 2.0, 2.0, 1.0])
+    table = np.where(bvals[:, None] > 0, table, 0.0)
+    scan = DiffusionScan(data=signals.astype(np.float32), bvals=bvals, directions=table, affine=affine)
+    write_scan(folder, scan, np.ones(shape, bool))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tissues(tmp_path_factory):
+    """A folder with a scan of tissues, and its mask."""
+    folder = tmp_path_factory.mktemp("tissues")
+    scan, places, _ = tissue_scan((0, 2800))
+    write_scan(folder, scan, np.logical_or.reduce(places))
+    return folder
+
+
+def test_from_a_scan_to_fibers(one_fiber, tmp_path, capsys):
+    dwi, mask = one_fiber / "dwi.nii.gz", one_fiber / "mask.nii.gz"
+    wm, fod, peaks = tmp_path / "wm.txt", tmp_path / "fod.nii.gz", tmp_path / "peaks.nii.gz"
+    assert run("response", dwi, "--mask", mask, "--voxels", 100, "--lmax", 6, "--out", wm) == 0
+    response = read_response(wm)
+    assert response.bvals == (2000,)
+    assert response.lmax == 6
+    assert "100 voxels" in capsys.readouterr().out
+
+    words = ["--lmax", 6, "--out", fod, "--peaks", peaks, "--fixels", tmp_path / "fixels", "--least-fraction", 0.3]
+    assert run("fod", dwi, "--mask", mask, "--response", wm, *words) == 0
+    told = capsys.readouterr()
+    assert "agree with the tensors" in told.err
+    assert "1,008 FODs of order 6" in told.out
+    scan = read_dwi(dwi)
+    expected = deconvolve(scan, response, np.ones(scan.shape, bool), CsdSettings(lmax=6), device="cpu")
+    written = read_fods(fod)
+    np.testing.assert_array_equal(written.coefficients, expected.coefficients)
+    fixels = find_peaks(expected, PeakSettings(least_fraction=0.3), device="cpu")
+    for path in (peaks, tmp_path / "fixels"):
+        np.testing.assert_array_equal(read_fixels(path).counts, fixels.counts)
+
+    again = tmp_path / "again.nii.gz"
+    assert run("peaks", fod, "--out", again, "--least-fraction", 0.3) == 0
+    np.testing.assert_allclose(read_fixels(again).directions, fixels.directions, atol=1e-6)
+
+    out = tmp_path / "fibers.trk"
+    assert run("tracts", "--fods", fod, "--white-matter", "--method", "sd_stream", "--out", out) == 0
+    assert len(read_tractogram(out)) > 100
+    assert run("tracts", dwi, "--fods", fod, "--seed", -6, 10, 6, "--out", out, "--maps", tmp_path / "maps") == 0
+    assert (tmp_path / "maps" / "FA.nii.gz").is_file()
+
+
+def test_the_response_may_be_left_out_and_tissues_need_several(one_fiber, tmp_path, capsys):
+    dwi, mask = one_fiber / "dwi.nii.gz", one_fiber / "mask.nii.gz"
+    assert run("fod", dwi, "--mask", mask, "--out", tmp_path / "fod.mif", "--lmax", 4) == 0
+    assert "estimated" in capsys.readouterr().err
+    assert read_fods(tmp_path / "fod.mif").lmax == 4
+    for word in (["--normalize"], ["--tissues", tmp_path / "densities"]):
+        with pytest.raises(InvalidInput, match="several tissues"):
+            run("fod", dwi, "--mask", mask, "--out", tmp_path / "other.mif", *word)
+
+
+def test_tissues_are_written_and_normalized(tissues, tmp_path, capsys):
+    dwi, mask = tissues / "dwi.nii.gz", tissues / "mask.nii.gz"
+    wm, csf = tmp_path / "wm.txt", tmp_path / "csf.txt"
+    assert run("response", dwi, "--mask", mask, "--method", "tissues", "--shrink", 1, "--out", wm, csf) == 0
+    assert [len(read_response(path).coefficients) for path in (wm, csf)] == [2, 2]
+    words = ["--response", wm, csf, "--normalize", "--tissues", tmp_path / "densities", "--lmax", 6]
+    assert run("fod", dwi, "--mask", mask, "--out", tmp_path / "fod.nii.gz", *words) == 0
+    assert "smooth field" in capsys.readouterr().err
+    total = sum(read_volume(tmp_path / "densities" / f"{name}.nii.gz")[0] for name in ("wm", "csf"))
+    assert np.median(total[total > 0]) == pytest.approx(1 / np.sqrt(4 * np.pi), rel=0.05)
+
+
+def test_wrong_axes_are_told(one_fiber, tmp_path, capsys):
+    dwi = one_fiber / "dwi.nii.gz"
+    fods = read_dwi(dwi)
+    field = deconvolve(fods, None, np.ones(fods.shape, bool), device="cpu")
+    other = dataclasses.replace(field, coefficients=from_mrtrix(field.coefficients, "descoteaux_legacy"))
+    write_fods(tmp_path / "turned.nii.gz", other)
+    run("tracts", dwi, "--fods", tmp_path / "turned.nii.gz", "--white-matter", "--out", tmp_path / "fibers.trx")
+    told = capsys.readouterr().err
+    assert "warning: The FODs disagree" in told
+    assert "basis='descoteaux_legacy'" in told
+
+
+def test_fods_have_their_own_usual_settings(tmp_path):
+    field = straight_bundles([(1, 0, 0)], shape=(20, 12, 12), affine=np.diag([2.0, 2.0, 2.0, 1.0]))
+    write_fods(tmp_path / "fod.nii.gz", field)
+    middle, out = (19.0, 11.0, 11.0), tmp_path / "fibers.trx"
+    assert run("tracts", "--fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out) == 0
+    usual = track(field, [middle], Directions(kind="fod", count=100), TrackSettings.usual("ifod2", [2.0] * 3))
+    np.testing.assert_array_equal(read_tractogram(out).points, usual.points)
+    assert run("tracts", "--fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out, "--step-mm", 0.5) == 0
+    spacing = np.linalg.norm(np.diff(read_tractogram(out)[0], axis=0), axis=1)
+    assert np.median(spacing) == pytest.approx(0.5, rel=0.05)
+    with pytest.raises(InvalidInput, match="'eudx', which is for tensors"):
+        run("tracts", "--fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out, "--method", "eudx")
+    with pytest.raises(InvalidInput, match="--least-density"):
+        run("tracts", "--fods", tmp_path / "fod.nii.gz", "--white-matter", "--out", out, "--least-density", 9)
+    labels = np.zeros(field.shape, np.uint8)
+    labels[8:12, 5:7, 5:7] = 3
+    write_volume(tmp_path / "labels.nii.gz", labels, field.affine)
+    words = ["--labels", tmp_path / "labels.nii.gz", "--label", 3]
+    assert run("tracts", "--fods", tmp_path / "fod.nii.gz", *words, "--out", out) == 0
+    assert 1 <= len(read_tractogram(out)) <= 16
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["response", "dwi.nii.gz", "--out", "a.txt", "b.txt"], "fa needs 1"),
+        (["response", "dwi.nii.gz", "--method", "tissues", "--out", "a.txt"], r"needs 2 .*or 3"),
+        (["response", "dwi.nii.gz", "--out", "dwi.bval"], "same file"),
+        (["fod", "dwi.nii.gz", "--out", "fod.trk"], "endings"),
+        (["fod", "dwi.nii.gz", "--out", "dwi.nii.gz"], "same file"),
+        (["fod", "dwi.nii.gz", "--out", "fod.nii", "--fixels", "."], "already"),
+        (["fod", "dwi.nii.gz", "--out", "fod.nii", "--response", "a", "b", "c", "d"], "4 files"),
+        (["peaks", "fod.nii.gz"], "nothing to write"),
+        (["tracts", "--fods", "fod.nii.gz", "--maps", "maps"], "--maps"),
+    ],
+)
+def test_what_cannot_be_done_is_told_before_the_run(one_fiber, words, problem, monkeypatch):
+    monkeypatch.setattr(cli, "read_dwi", None)
+    files = (".txt", ".gz", ".nii", ".trk", ".bval", ".")
+    with pytest.raises(InvalidInput, match=problem):
+        run(words[0], *(one_fiber / word if word.endswith(files) else word for word in words[1:]))
+
+
+def test_tracts_need_a_scan_or_fods(capsys):
+    with pytest.raises(SystemExit):
+        run("tracts", "--out", "a.trk")
+    assert "--fods" in capsys.readouterr().err
+
+
+def test_ctrl_c_keeps_what_was_done(one_fiber, tmp_path, monkeypatch, capsys, in_chunks_of):
+    in_chunks_of(100)
+    real = cli.deconvolve_steps
+
+    def interrupted(*given, stop, **words):
+        result = None
+        steps = real(*given, stop=stop, **words)
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                result = end.value
+                break
+            if step.message == "deconvolving":
+                stop.set()
+            yield step
+        return result
+
+    monkeypatch.setattr(cli, "deconvolve_steps", interrupted)
+    dwi, out = one_fiber / "dwi.nii.gz", tmp_path / "fod.nii.gz"
+    assert run("fod", dwi, "--mask", one_fiber / "mask.nii.gz", "--out", out) == STOPPED
+    assert 0 < read_fods(out).mask.sum() < 1008
+    capsys.readouterr()
+
+
+def test_a_response_is_written_with_its_shells(tmp_path):
+    write_response(tmp_path / "a.txt", Response(coefficients=np.array([[3.0, -1.0]]), bvals=(1000,)))
+    assert (tmp_path / "a.txt").read_text().startswith("# Shells: 1000\n")

@@ -1,0 +1,111 @@
+"""The dock widget Fiber uncertainty with fibers that were tracked in FODs."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from napari_gpubio import tracts
+from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.fods.napari_io import fod_layer
+from napari_gpubio.tracts.gui import UncertaintyPanel
+from napari_gpubio.tracts.gui.request import BundleSettings
+from napari_gpubio.tracts.gui.uncertainty.panel import OTHER_FODS
+from napari_gpubio.tracts.napari_io import scan_layer
+from napari_gpubio.tracts.seeds import SeedSettings
+from tests.dock_widgets import complaint, press_and_wait, script_of, shown_by_script, until_the_end
+
+pytestmark = pytest.mark.display
+SEED = (0.0, -5.0, 22.0)
+FEW = tracts.BootstrapSettings(repeats=3, kept_repeats=2, margin_mm=2.0)
+
+
+@pytest.fixture(scope="module")
+def scan():
+    return tracts.phantom.load_brain_phantom()
+
+
+@pytest.fixture(scope="module")
+def mask(scan):
+    """Voxels near the seed."""
+    places = apply_affine(scan.affine, np.moveaxis(np.indices(scan.shape), 0, -1))
+    return np.linalg.norm(places - SEED, axis=-1) < 14.0
+
+
+@pytest.fixture(scope="module")
+def fods(scan, mask):
+    return tracts.deconvolve(scan, None, mask, tracts.CsdSettings(lmax=4), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def made(fods):
+    tracking = tracts.TrackSettings.usual("sd_stream", fods.voxel_sizes_mm)
+    return BundleSettings(
+        center_mm=SEED,
+        region="",
+        label=0,
+        seeds=SeedSettings(points=1),
+        directions=tracts.Directions(kind="principal"),
+        tracking=tracking,
+        device="cpu",
+    )
+
+
+def show_fods(viewer, fods, name, recipe=None):
+    data, keywords, _ = fod_layer(fods, name)
+    keywords["metadata"][KEY]["recipe"] = recipe
+    return viewer.add_image(data, **keywords)
+
+
+@pytest.fixture
+def panel(viewer, qtbot, scan, fods, made):
+    data, keywords, _ = scan_layer(scan, "scan")
+    viewer.add_image(data, **keywords)
+    fibers = tracts.track(fods, [SEED], made.directions, made.tracking, device="cpu")
+    tracts.show(viewer, fibers, "bundle 1", metadata={"settings": made, "seeds_mm": np.array([SEED])})
+    panel = UncertaintyPanel(viewer)
+    panel.choose_device("cpu")
+    for name in ("repeats", "kept_repeats", "margin_mm"):
+        panel.form.widget(name).value = getattr(FEW, name)
+    yield from until_the_end(qtbot, viewer, panel)
+
+
+def test_fibers_in_fods_are_drawn_in_fods(viewer, panel, qtbot, scan, fods, made, mask, tmp_path, monkeypatch):
+    assert not panel.fod_box.isHidden()
+    np.save(tmp_path / "mask.npy", mask)
+    recipe = (
+        "import numpy as np",
+        f"scan = tracts.io.read_dwi({str(scan.path)!r})",
+        f"mask = np.load({str(tmp_path / 'mask.npy')!r})",
+        "fods = tracts.deconvolve(scan, None, mask, tracts.CsdSettings(lmax=4), device='cpu')",
+    )
+    show_fods(viewer, fods, "scan", recipe)
+    press_and_wait(qtbot, panel, panel.run_button)
+    assert panel.message == ""
+    expected = tracts.bootstrap(scan, [SEED], made.directions, made.tracking, FEW, field=fods, device="cpu")
+    image = viewer.layers["bundle 1 visit probability"]
+    assert np.array_equal(np.sort(image.data, axis=None), np.sort(expected.probability, axis=None))
+    assert OTHER_FODS not in panel.results.findings
+    assert {"length (mm)", "repeats"} <= {row.name for row in panel.results.table.rows}
+    script = script_of(panel)
+    assert script.count("read_dwi") == 1
+    there = shown_by_script(script, tmp_path, monkeypatch)
+    assert np.array_equal(there.layers[image.name].data, image.data)
+
+
+def test_what_is_missing_is_said(viewer, panel, qtbot, fods):
+    assert "there are no FODs" in complaint(qtbot, panel)
+    show_fods(viewer, dataclasses.replace(fods, parameters={}), "file")
+    assert "not deconvolved here" in complaint(qtbot, panel)
+
+
+def test_the_inputs_are_those_of_the_fibers(viewer, panel, made):
+    fibers = viewer.layers["bundle 1"].metadata[KEY]["tractogram"]
+    for name, method in (("in tensors", "hamiltonian"), ("in fixels", "fixel_geodesic")):
+        settings = dataclasses.replace(made, tracking=tracts.TrackSettings(method=method))
+        tracts.show(viewer, fibers, name, metadata={"settings": settings, "seeds_mm": np.array([SEED])})
+    panel.fibers_box.choose(viewer.layers["in fixels"])
+    assert panel.fibers_box.layer.name == "bundle 1"
+    panel.fibers_box.choose(viewer.layers["in tensors"])
+    assert panel.fod_box.isHidden()
