@@ -60,6 +60,13 @@ def why_no_scan(layer: Any) -> str | None:
     return "without b values" if isinstance(layer, Image) else ""
 
 
+def why_no_fods(layer: Any) -> str | None:
+    """Why a layer has no FODs."""
+    if fods_of(layer) is not None:
+        return None
+    return "without FODs" if isinstance(layer, Image) else ""
+
+
 def why_no_source(layer: Any) -> str | None:
     """Why a layer cannot be tracked in: a scan can, and a map of tensors that can be clicked in 3-D too."""
     if field_of(layer) is not None:

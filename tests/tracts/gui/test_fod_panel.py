@@ -7,6 +7,7 @@ from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fod_layer, fods_of
 from napari_gpubio.tracts.gui import FodPanel, TrackingPanel
+from napari_gpubio.tracts.gui.fods import panel as module
 from napari_gpubio.tracts.gui.numbers import picked_numbers, reason_text
 from napari_gpubio.tracts.samples import brain_sample_layers
 from tests.dock_widgets import button, press_and_wait, until_the_end, wait_until
@@ -97,11 +98,24 @@ def test_files_in_a_wrong_basis_are_found_out(viewer, panel, qtbot, tmp_path):
     np.testing.assert_allclose(panel.fods.coefficients, fods.coefficients, atol=1e-6)
 
 
+def test_a_response_of_a_file_is_used(panel, qtbot, tmp_path, monkeypatch):
+    response = tracts.estimate_response(tracts.phantom.load_brain_phantom())
+    tracts.fods.write_response(tmp_path / "wm.txt", response)
+    monkeypatch.setattr(module, "open_path", lambda *_: tmp_path / "wm.txt")
+    button(panel, "Open…").click()
+    assert panel.response_box.currentText() == "wm.txt"
+    np.testing.assert_allclose(panel.response.coefficients, response.coefficients, rtol=1e-5)
+    panel.response_box.setCurrentIndex(0)
+    assert panel.response is None
+    panel.response_box.setCurrentIndex(panel.response_box.findText("wm.txt"))
+    assert panel.response.path == tmp_path / "wm.txt", "a response that was opened can be chosen again"
+
+
 def test_bad_input_is_told_and_loses_nothing(viewer, panel, qtbot, tmp_path):
     panel.run()
     assert "no diffusion scan" in panel.message
     (tmp_path / "words.txt").write_text("one two three")
-    assert not panel.open_response(tmp_path / "words.txt")
+    panel.open_response(tmp_path / "words.txt")
     assert "numbers only" in panel.message
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
         panel.open_fods(tmp_path / "gone.nii.gz")

@@ -33,7 +33,7 @@ from napari_gpubio.tracts.fods.settings import CsdSettings, ResponseSettings
 from napari_gpubio.tracts.gui.fods.glyphs import SliceGlyphs
 from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.script import Recipe, checked, fod_recipe, scan_recipe, script_text
-from napari_gpubio.tracts.gui.source import why_no_scan
+from napari_gpubio.tracts.gui.source import why_no_fods, why_no_scan
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.fixels import read_fixels
 from napari_gpubio.tracts.io.fods import read_fods
@@ -44,7 +44,7 @@ from napari_gpubio.tracts.tensors.run import fit_steps
 if TYPE_CHECKING:
     import napari.viewer
 
-_FROM_FILE = "from a file"
+_RESPONSES = "Responses (*.txt);;All files (*)"
 _FIXEL_FILES = "Peaks and fixels (*.nii *.nii.gz *.mif *.mif.gz *.pam5 *.fib.gz *.fz);;All files (*)"
 _FILES = "FODs (*.nii *.nii.gz *.mif *.mif.gz *.pam5)"
 
@@ -67,7 +67,6 @@ class FodPanel(EnginePanel):
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Deconvolve", parent=parent)
-        self.response: Response | None = None
         self.glyphs = SliceGlyphs(viewer, self)
         self._fill()
         self.glyphs.error_occurred.connect(self.show_error)
@@ -85,15 +84,14 @@ class FodPanel(EnginePanel):
         top.addRow("Scan", self.scan_box)
         top.addRow("Mask", self.mask_box)
         self.response_box = ElidedComboBox(self)
-        for name, text in (
-            ("fa", "voxels of highest FA"),
-            ("tournier", "single fibers (tournier)"),
-            (_FROM_FILE, "a text file…"),
-        ):
+        for name, text in (("fa", "voxels of highest FA"), ("tournier", "single fibers (tournier)")):
             self.response_box.addItem(text, name)
         self.response_box.setToolTip("Where the signal of a single fiber comes from")
-        self.response_box.activated.connect(self._on_response)
-        top.addRow("Response", self.response_box)
+        response = QHBoxLayout()
+        response.addWidget(self.response_box, 1)
+        tip = "A response from a text file, as dwi2response writes it"
+        response.addWidget(text_button("Open…", tip, self, self._ask_for_response))
+        top.addRow("Response", response)
         self.inputs.addLayout(top)
         self.form = ParamForm(CsdSettings(), parent=self)
         self.inputs.addWidget(self.form)
@@ -133,7 +131,7 @@ class FodPanel(EnginePanel):
         box = QWidget(self)
         form = QFormLayout(box)
         form.setContentsMargins(0, 0, 0, 0)
-        self.fod_box = LayerBox(self.viewer, _why_no_fods, empty="deconvolve, or open FODs", parent=self)
+        self.fod_box = LayerBox(self.viewer, why_no_fods, empty="deconvolve, or open FODs", parent=self)
         self.shows_glyphs = QCheckBox("Glyphs on the slice", box)
         self.shows_glyphs.setChecked(True)
         self.same_size = QCheckBox("all the same size", box)
@@ -171,25 +169,25 @@ class FodPanel(EnginePanel):
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
-    def _on_response(self, *_: Any) -> None:
-        if self.response_box.currentData() != _FROM_FILE:
-            self.response = None
-            return
-        path = open_path(self, "Open a response", "Responses (*.txt);;All files (*)")
-        if not path or not self.open_response(path):
-            self.response_box.setCurrentIndex(0)
+    @property
+    def response(self) -> Response | None:
+        """The chosen response that was read from a file; None if it is to be estimated."""
+        chosen = self.response_box.currentData()
+        return chosen if isinstance(chosen, Response) else None
 
-    def open_response(self, path: str | Path) -> bool:
-        """Read a response; what goes wrong is shown as a sentence. Returns whether it was read."""
+    def _ask_for_response(self) -> None:
+        if path := open_path(self, "Open a response", _RESPONSES):
+            self.open_response(path)
+
+    def open_response(self, path: str | Path) -> None:
+        """Read a response and choose it; what goes wrong is shown as a sentence."""
         try:
-            self.response = read_response(path)
+            response = read_response(path)
         except GpuBioError as error:
             self.show_error(str(error))
-            return False
-        index = self.response_box.findData(_FROM_FILE)
-        self.response_box.setItemText(index, Path(path).name)
-        self.response_box.setCurrentIndex(index)
-        return True
+            return
+        self.response_box.addItem(Path(path).name, response)
+        self.response_box.setCurrentIndex(self.response_box.count() - 1)
 
     def _ask_for_fods(self) -> None:
         if path := open_path(self, "Open FODs", _FILES):
@@ -365,10 +363,6 @@ class FodPanel(EnginePanel):
             )
         lines.append(f"fods = tracts.deconvolve(scan, response, field.mask, {settings}, device={self.device!r})")
         return tuple(lines)
-
-
-def _why_no_fods(layer: Any) -> str | None:
-    return None if fods_of(layer) is not None else ""
 
 
 def _why_no_mask(layer: Any) -> str | None:

@@ -30,7 +30,7 @@ from napari_gpubio.tracts.gui.numbers import READABLE, value_text
 from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tracts.gui.request import BundleSettings
 from napari_gpubio.tracts.gui.script import region_seeds, seeds_name
-from napari_gpubio.tracts.gui.source import HINT, why_no_scan
+from napari_gpubio.tracts.gui.source import HINT, why_no_fods, why_no_scan
 from napari_gpubio.tracts.gui.uncertainty.script import MAP, Made, probability_name, uncertainty_script
 from napari_gpubio.tracts.model import DiffusionScan, Tractogram
 from napari_gpubio.tracts.napari_io import scan_of
@@ -95,7 +95,7 @@ class UncertaintyPanel(EnginePanel):
         self._result: Repeated | None = None
         self.fibers_box = LayerBox(viewer, _why_not_tracked, empty="track fibers in a diffusion scan", parent=self)
         self.scan_box = LayerBox(viewer, why_no_scan, empty=HINT, parent=self)
-        self.fod_box = LayerBox(viewer, _why_no_fods, empty="deconvolve the scan", parent=self)
+        self.fod_box = LayerBox(viewer, _why_not_deconvolved, empty="deconvolve the scan", parent=self)
         self.form, self.fit_form = ParamForm(BootstrapSettings(), parent=self), ParamForm(FitSettings(), parent=self)
         self.plot = ProfilePlot(self)
         self.results = ResultBox("Choose fibers and press Bootstrap: their numbers get intervals.", self)
@@ -315,11 +315,11 @@ def _in_fods(layer: Any | None) -> bool:
     return settings is not None and settings.tracking.method in IN_FODS
 
 
-def _why_no_fods(layer: Any) -> str | None:
+def _why_not_deconvolved(layer: Any) -> str | None:
     """Why FODs of a layer cannot be drawn again; an empty text for layers of another kind."""
     fods = fods_of(layer)
     if fods is None:
-        return ""
+        return why_no_fods(layer)
     if fods.tissues:
         return "of several tissues"
     return None if "deconvolution" in fods.parameters else "not deconvolved here"
