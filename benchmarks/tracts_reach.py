@@ -23,11 +23,11 @@ from tracts.brain import BRAIN, Brain, load_brain
 from tracts_accuracy import CEILING, capped
 
 from napari_gpubio.core.philox import uniform
-from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
 from napari_gpubio.core.tensor_components import fractional_anisotropy
-from napari_gpubio.tracts.fods import FodField, ResponseSettings
+from napari_gpubio.tracts.fods import FixelField, FodField, ResponseSettings
 from napari_gpubio.tracts.fods.estimate import estimate_response
-from napari_gpubio.tracts.fods.run import deconvolve
+from napari_gpubio.tracts.fods.run import deconvolve, find_peaks
 from napari_gpubio.tracts.io.dwi import read_mask
 from napari_gpubio.tracts.kernels.rays.problem import continued
 from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
@@ -43,6 +43,7 @@ SEEDS, FA_STOP, IN_BUNDLE = 1000, 0.1, 0.8
 # Which end the seeds lie in. The reference does not say; this choice comes nearest to its figures.
 START = {"CST_left": "e", "CC_2": "b", "CC_7": "b", "AF_left": "b", "CG_left": "e"}
 BASE = TrackSettings(step_mm=0.5, fa_stop=FA_STOP, min_length_mm=0.0)
+SCORES = ("alignment_fa", "mean_fod", "mean_amplitude")  # the first that fibers have
 BOTH_WAYS = Directions(kind="principal")
 # tracts.md, section 2.5: reach %, share of arrivals that are at least 80 % in the bundle, %
 REFERENCE: dict[str, tuple[tuple[float, float], ...]] = {
@@ -187,8 +188,9 @@ def crossing_methods(brain: Brain) -> dict[str, Tracer]:
         brain.scan, brain.field.mask, ResponseSettings(method="tournier"), field=brain.field, device="cpu"
     )
     fods = deconvolve(brain.scan, response, brain.field.mask, device="cpu")
-    return {
-        label: in_fods(fods, method, **changes)
+    fixels = find_peaks(fods, device="cpu")
+    streamlines = {
+        label: crossing(fods, method, **changes)
         for label, method, changes in (
             ("SD_STREAM", "sd_stream", {}),
             ("iFOD1", "ifod1", {}),
@@ -198,21 +200,33 @@ def crossing_methods(brain: Brain) -> dict[str, Tracer]:
             ("iFOD2 of at most 30 degrees, 10 fibers a seed", "ifod2", {"count": 10, "max_angle_deg": 30.0}),
         )
     }
+    fan = Directions(kind="cone", count=10, cone_half_angle_deg=15.0)
+    geodesics = {
+        f"{label}{suffix}": crossing(field, method, directions)
+        for label, field, method in (
+            ("fixel geodesic", fixels, "fixel_geodesic"),
+            ("lifted geodesic", fods, "lifted_geodesic"),
+        )
+        for suffix, directions in (("", BOTH_WAYS), (", 10 directions in 15 degrees", fan))
+    }
+    return streamlines | geodesics
 
 
-def in_fods(fods: FodField, method: str, count: int = 1, **changes: Any) -> Tracer:
-    """Track in FODs with a method's usual settings."""
-    usual = TrackSettings.usual(method, fods.voxel_sizes_mm)
+def crossing(
+    field: FodField | FixelField, method: str, directions: Directions | None = None, count: int = 1, **changes: Any
+) -> Tracer:
+    """Track in FODs or fixels with a method's usual settings; without directions those drawn from the FOD."""
+    usual = TrackSettings.usual(method, voxel_sizes_mm(field.affine))
     settings = dataclasses.replace(usual, min_length_mm=0.0, **changes)
-    directions = Directions(kind="fod", count=count)
-    return lambda _, seeds: track(fods, seeds, directions, settings, device="cpu")
+    chosen = directions or Directions(kind="fod", count=count)
+    return lambda _, seeds: track(field, seeds, chosen, settings, device="cpu")
 
 
 # --------------------------------------------------------------------------------------------------------------- score
 def arrivals(fibers: Tractogram, bundle: Bundle) -> npt.NDArray[np.bool_]:
-    """For each seed that arrives, whether its best fiber (alignment x FA, or mean FOD) is in the bundle."""
+    """For each seed that arrives, whether its best fiber is in the bundle: by alignment x FA, mean FOD or amplitude."""
     hits = np.flatnonzero(per_fiber_share(fibers, bundle.target) > 0)
-    score = fibers.per_fiber.get("alignment_fa", fibers.per_fiber.get("mean_fod"))
+    score = next(fibers.per_fiber[name] for name in SCORES if name in fibers.per_fiber)
     best_first = hits[np.argsort(-score[hits], kind="stable")]
     _, first = np.unique(fibers.per_fiber["seed"][best_first], return_index=True)
     return per_fiber_share(fibers, bundle.near)[best_first[first]] >= IN_BUNDLE
@@ -283,15 +297,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=3, help="independent draws of the 1000 seeds")
     parser.add_argument("--quick", action="store_true", help="the reference's rows only, one draw")
+    parser.add_argument("--crossing", action="store_true", help="the methods for crossing fibers only")
     parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by date")
     arguments = parser.parse_args()
     brain = load_brain(None)
     if isinstance(brain, str):
         raise SystemExit(brain)
     draws = 1 if arguments.quick else arguments.draws
-    tables = {"The reference's table": rows(brain.field, METHODS, SEEDS, draws)}
+    tables = {} if arguments.crossing else {"The reference's table": rows(brain.field, METHODS, SEEDS, draws)}
     tables["Where fibers cross"] = rows(brain.field, crossing_methods(brain), SEEDS, draws)
-    if not arguments.quick:
+    if not (arguments.quick or arguments.crossing):
         tables["What changes it"] = rows(brain.field, VARIANTS, SEEDS, draws)
         tables["Seeds in either end"] = both_ends(brain.field, SEEDS)
         tables["Fans: a seed counts if one fiber of its fan arrives, the best by alignment x FA"] = rows(
