@@ -92,7 +92,7 @@ def test_only_those_that_reach_the_target_are_kept(fake_gpu, monkeypatch, in_chu
     in_chunks_of(50)
     asked = {"target": ASIDE, "only_target": True}
     check_same_fibers(track(brain(), SEEDS, FAN, TRACK, device="cpu", **asked), expected)
-    monkeypatch.setattr(chunks, "MOST_CHUNK_BYTES", 1 << 16)
+    monkeypatch.setattr(chunks, "free_memory_bytes", lambda _: 1 << 17)
     found = track(fresh(brain()), SEEDS, FAN, TRACK, device="cuda", **asked)
     check_same_fibers(found, expected)
     assert found.parameters["target"] == "aside"

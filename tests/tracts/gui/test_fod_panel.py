@@ -10,7 +10,7 @@ from napari_gpubio.tracts.gui import FodPanel, TrackingPanel
 from napari_gpubio.tracts.gui.fods import panel as module
 from napari_gpubio.tracts.gui.numbers import picked_numbers, reason_text
 from napari_gpubio.tracts.samples import brain_sample_layers
-from tests.dock_widgets import button, press_and_wait, until_the_end, wait_until
+from tests.dock_widgets import button, press_and_wait, script_of, shown_by_script, until_the_end, wait_until
 from tests.tracts.fods.samples import straight_bundles
 
 pytestmark = pytest.mark.display
@@ -47,13 +47,16 @@ def test_a_scan_is_deconvolved_checked_and_drawn(viewer, panel, qtbot):
     assert "agree with the tensors" in panel.check_label.text()
     assert panel.fod_box.layer.name.endswith("FOD")
     assert drawn(panel, qtbot) is not None
-    script = panel.script({})
-    names = {"tracts": tracts}
-    lines = [
-        line for line in script.splitlines() if not line.startswith(("import", "from", "viewer", "napari", "data"))
-    ]
-    exec("\n".join(lines), names)
-    np.testing.assert_array_equal(names["fods"].coefficients, fods.coefficients)
+
+
+def test_the_script_makes_the_same_fods(viewer, panel, qtbot, tmp_path, monkeypatch):
+    for data, keywords, kind in brain_sample_layers():
+        getattr(viewer, f"add_{kind}")(data, **keywords)
+    panel.form.widget("lmax").value = 4
+    press_and_wait(qtbot, panel, panel.run_button)
+    there = shown_by_script(script_of(panel), tmp_path, monkeypatch)
+    made = fods_of(there.layers[panel.fod_box.layer.name])
+    np.testing.assert_array_equal(made.coefficients, panel.fods.coefficients)
 
 
 def test_glyphs_follow_the_slice_and_go_with_their_box(viewer, panel, qtbot):
