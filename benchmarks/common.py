@@ -268,6 +268,18 @@ def line(*cells: object) -> str:
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
+def time_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a table of seconds: rows have by, voxels, seconds, median, and maybe cpu_seconds."""
+    lines = []
+    for row in rows:
+        busy = row.get("cpu_seconds")
+        each = 1e6 * (busy or row["seconds"]) / row["voxels"]
+        cpu = "" if busy is None else f"{busy:.2f}"
+        figures = f"{row['voxels']:,}", f"{row['seconds']:.4g}", f"{row['median']:.4g}", cpu, f"{each:.3g}"
+        lines.append(line(row["by"], *figures))
+    return table(("by", "voxels", "best, s", "median, s", "CPU s", "µs a voxel"), lines)
+
+
 # --------------------------------------------------------------------------------------------------------------- files
 def commit() -> str:
     """The commit of the working tree, with ``-dirty`` where files differ, or nothing."""

@@ -191,8 +191,8 @@ def bends(report: Report, count: int) -> None:
                 away = radii[there] - radius
                 row |= {"mean_error": float(away.mean()), "spread": float(away.std())}
             found.append(row)
-            told = f", {row['mean_error']:+.2f} ± {row['spread']:.2f}" if there.any() else ""
-            cells.append(f"{100 * row['around']:.0f} %{told}")
+            error = f", {row['mean_error']:+.2f} ± {row['spread']:.2f}" if there.any() else ""
+            cells.append(f"{100 * row['around']:.0f} %{error}")
         lines.append(line(method.name, *cells))
     columns = ["method", *(f"r0 = {radius}" for radius in RADII)]
     title = "Rings of radius r0 (voxels): % that go a quarter around, and r - r0 there (starts within 2 voxels)"

@@ -24,7 +24,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import ROOT, Array, Report, argument_parser, header, line, make_importable, result_path, table, timed_on
+from common import (
+    ROOT,
+    Array,
+    Report,
+    argument_parser,
+    header,
+    line,
+    make_importable,
+    result_path,
+    table,
+    time_lines,
+    timed_on,
+)
 
 make_importable()
 
@@ -171,16 +183,6 @@ def many_rows(device: Device) -> Iterator[dict[str, Any]]:
             yield {"volumes": volumes, "window": edge, "precision": precision, "seconds": timing.seconds}
 
 
-def time_lines(rows: list[dict[str, Any]], voxels: int) -> list[str]:
-    lines = []
-    for row in rows:
-        busy = row.get("cpu_seconds")
-        each = 1e6 * (busy or row["seconds"]) / voxels
-        told = "" if busy is None else f"{busy:.2f}"
-        lines.append(line(row["by"], f"{row['seconds']:.4g}", f"{row['median']:.4g}", told, f"{each:.3g}"))
-    return table(("by", "best, s", "median, s", "CPU s", "µs a voxel"), lines)
-
-
 def agreement_lines(rows: list[dict[str, Any]]) -> list[str]:
     columns = ("", "σ within 1e-4, %", "signal within 0.2, %", "same rank, %", "signal apart, p99", "most")
     lines = []
@@ -209,7 +211,14 @@ def run_series(report: Report, series: Series, device: Device) -> None:
     about = (
         f"σ {sigma:.4g} and {rank:g} components (medians); signals of b = 0 have the median {b0_median(series):.4g}."
     )
-    report.add("seconds", f"{voxels:,} voxels of {sizes}", rows, *time_lines(rows, voxels), "", about)
+    report.add(
+        "seconds",
+        f"{voxels:,} voxels of {sizes}",
+        rows,
+        *time_lines([{**row, "voxels": voxels} for row in rows]),
+        "",
+        about,
+    )
     report.add("agreement", "Agreement", compared, *agreement_lines(compared))
 
 

@@ -25,7 +25,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import ROOT, Array, Report, argument_parser, header, line, make_importable, result_path, table, timed_on
+from common import (
+    ROOT,
+    Array,
+    Report,
+    argument_parser,
+    header,
+    line,
+    make_importable,
+    result_path,
+    table,
+    time_lines,
+    timed_on,
+)
 
 make_importable()
 
@@ -174,20 +186,20 @@ def peer_rows(
     voxels, few = int(brain.mask.sum()), int(brain.some.sum())
     csd = ("dwi2fod", "csd", "scan.mif", "wm.txt", "fod.nii", "-mask", "mask.nii", "-lmax")
     for lmax in ORDERS[::-1]:
-        for told, more in (("its own directions", ()), ("the same directions", ("-directions", "same.txt"))):
-            row = peer.row(f"dwi2fod csd, lmax {lmax}, {told}", voxels, *csd, lmax, *more)
+        for which, more in (("its own directions", ()), ("the same directions", ("-directions", "same.txt"))):
+            row = peer.row(f"dwi2fod csd, lmax {lmax}, {which}", voxels, *csd, lmax, *more)
             rows += [row] if not more else []
             for precision in PRECISIONS:
                 own = fods[f"one tissue, lmax {lmax}, {precision}"]
-                compared.append(agreement(f"lmax {lmax}, {precision}, {told}", own, peer.read("fod.nii"), brain.mask))
+                compared.append(agreement(f"lmax {lmax}, {precision}, {which}", own, peer.read("fod.nii"), brain.mask))
     rows.append(peer.row("sh2peaks, lmax 8", voxels, "sh2peaks", "fod.nii", "peaks.nii", "-mask", "mask.nii"))
     for tissue, response in zip(("white", "fluid"), tissues, strict=True):
         write_response(peer.path(f"{tissue}.txt"), response)
     msmt = ("dwi2fod", "msmt_csd", "scan.mif", "white.txt", "w.nii", "fluid.txt", "f.nii", "-mask", "some.nii")
-    for told, more in (("its own directions", ()), ("the same directions", ("-directions", "same.txt"))):
-        row = peer.row(f"dwi2fod msmt_csd, {told}", few, *msmt, *more)
+    for which, more in (("its own directions", ()), ("the same directions", ("-directions", "same.txt"))):
+        row = peer.row(f"dwi2fod msmt_csd, {which}", few, *msmt, *more)
         rows += [row] if not more else []
-        compared.append(agreement(f"two tissues, {told}", fods["two tissues, lmax 8"], peer.read("w.nii"), brain.some))
+        compared.append(agreement(f"two tissues, {which}", fods["two tissues, lmax 8"], peer.read("w.nii"), brain.some))
     if tournier:
         words = ("dwi2response", "tournier", "scan.mif", "t.txt", "-mask", "mask.nii")
         rows.append(peer.row("dwi2response tournier", voxels, *words))
@@ -212,17 +224,6 @@ def agreement(what: str, own: FodField, theirs: Array, mask: Array) -> dict[str,
         "apart_p99": float(np.percentile(apart, 99)),
         "apart_max": float(apart.max()),
     }
-
-
-def time_lines(rows: list[dict[str, Any]]) -> list[str]:
-    lines = []
-    for row in rows:
-        busy = row.get("cpu_seconds")
-        each = 1e6 * (busy or row["seconds"]) / row["voxels"]
-        told = "" if busy is None else f"{busy:.2f}"
-        figures = f"{row['voxels']:,}", f"{row['seconds']:.4g}", f"{row['median']:.4g}", told, f"{each:.3g}"
-        lines.append(line(row["by"], *figures))
-    return table(("by", "voxels", "best, s", "median, s", "CPU s", "µs a voxel"), lines)
 
 
 def agreement_lines(rows: list[dict[str, Any]]) -> list[str]:

@@ -116,11 +116,11 @@ def earlier_mask(commit: str) -> Callable[[Array], Array] | None:
     """`brain_mask` of a commit, which took a volume only; None where the history is not there."""
     git = shutil.which("git")
     words = [git or "git", "show", f"{commit}:{MASK}"]
-    told = subprocess.run(words, cwd=ROOT, capture_output=True, text=True) if git else None
-    if told is None or told.returncode:
+    text = subprocess.run(words, cwd=ROOT, capture_output=True, text=True) if git else None
+    if text is None or text.returncode:
         return None
     module = ModuleType("earlier_mask")
-    exec(compile(told.stdout, f"{commit}:{MASK}", "exec"), module.__dict__)
+    exec(compile(text.stdout, f"{commit}:{MASK}", "exec"), module.__dict__)
     mask: Callable[[Array], Array] = module.brain_mask
     return mask
 
@@ -208,11 +208,11 @@ def lines_of(rows: list[dict[str, Any]]) -> list[str]:
     cells = []
     for case in dict.fromkeys(row["case"] for row in rows):
         of_case = {row["method"]: row for row in rows if row["case"] == case}
-        told = [
+        text = [
             f"{row['dice']:.4f} / {row['scalp_percent']:.2f} / {row['hole_cm3']:.1f} / {row['cpu_seconds']:.2f}"
             for row in map(of_case.__getitem__, names)
         ]
-        cells.append(line(case, *told))
+        cells.append(line(case, *text))
     return ["Dice / scalp in the mask, % / largest hole, cm³ / CPU seconds.", "", *table(("", *names), cells)]
 
 
@@ -220,8 +220,8 @@ def mrtrix_version() -> str | None:
     """Of ``dwi2mask``, if it is there."""
     if shutil.which("dwi2mask") is None:
         return None
-    told = subprocess.run(["dwi2mask", "-version"], capture_output=True, text=True, check=True).stdout
-    return next((word for word in told.split() if word[:1].isdigit()), told.strip())
+    text = subprocess.run(["dwi2mask", "-version"], capture_output=True, text=True, check=True).stdout
+    return next((word for word in text.split() if word[:1].isdigit()), text.strip())
 
 
 def parsed() -> argparse.Namespace:
@@ -235,9 +235,9 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     peers = versions(PEERS) | ({"MRtrix": version} if (version := mrtrix_version()) else {})
     facts = {**header(quick=False), "peers": peers, "before": arguments.before}
-    told = f"Earlier: commit {arguments.before}. " + ", ".join(f"{name} {version}" for name, version in peers.items())
+    text = f"Earlier: commit {arguments.before}. " + ", ".join(f"{name} {version}" for name, version in peers.items())
     path = result_path(arguments.json, "tracts_mask", facts["date"], CPU)
-    report = Report(path, "Brain masks of known answer", facts, told + ". One thread.")
+    report = Report(path, "Brain masks of known answer", facts, text + ". One thread.")
     ways = methods(arguments.before)
     if not BRAIN.is_dir():
         print(f"{BRAIN} is absent")

@@ -195,7 +195,7 @@ def _result(what: str, given: float, voxels: int, tried: Iterator[tuple[str, flo
         least = min(angle for _, angle in causes)
         best, angle = next(pair for pair in causes if pair[1] < least + _AS_GOOD_DEG)
         cause = best if angle < LARGEST_ANGLE_DEG and angle < _MARGIN * given else ""
-        told = (
+        advice = (
             f"It is {angle:.1f} degrees if {cause}."
             if cause
             else (
@@ -203,5 +203,5 @@ def _result(what: str, given: float, voxels: int, tried: Iterator[tuple[str, flo
                 "gradient table."
             )
         )
-        message = f"The {what} disagree with the tensors: the median angle {where} is {given:.1f} degrees. {told}"
+        message = f"The {what} disagree with the tensors: the median angle {where} is {given:.1f} degrees. {advice}"
     return AxisCheck(median_angle_deg=given, voxels=voxels, ok=ok, cause=cause, message=message)

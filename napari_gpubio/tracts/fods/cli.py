@@ -148,8 +148,8 @@ def run_response(options: argparse.Namespace) -> int:
 
 def _told(response: Response) -> str:
     rows = (" ".join(f"{value:.4g}" for value in row) for row in response.coefficients)
-    told = "; ".join(f"b {bval}: {row}" for bval, row in zip(response.bvals, rows, strict=True))
-    return f"{len(response.parameters['voxels'])} voxels; {told}"
+    coefficients = "; ".join(f"b {bval}: {row}" for bval, row in zip(response.bvals, rows, strict=True))
+    return f"{len(response.parameters['voxels'])} voxels; {coefficients}"
 
 
 # -- fod --------------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def normalize_tissues(fods: FodField, *, balanced: bool = False) -> FodField:
     Returns
     -------
     FodField
-        Coefficients and ``tissues`` divided by the field; ``parameters["normalization"]`` tells factors, range of the
+        Coefficients and ``tissues`` divided by the field; ``parameters["normalization"]`` has factors, range of the
         field and share of voxels left out.
 
     Raises

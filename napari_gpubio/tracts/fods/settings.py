@@ -74,8 +74,7 @@ class CsdSettings:
 
     def __post_init__(self) -> None:
         check_params(self)
-        if self.lmax % 2:
-            raise InvalidInput(f"lmax is {self.lmax}; only even orders describe fibers, so choose {self.lmax - 1}")
+        _check_even(self.lmax)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +105,7 @@ class ResponseSettings:
 
     def __post_init__(self) -> None:
         check_params(self)
-        if self.lmax % 2:
-            raise InvalidInput(f"lmax is {self.lmax}; only even orders describe fibers, so choose {self.lmax - 1}")
+        _check_even(self.lmax)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +150,7 @@ class TissueSettings:
 
     def __post_init__(self) -> None:
         check_params(self)
-        if self.lmax % 2:
-            raise InvalidInput(f"lmax is {self.lmax}; only even orders describe fibers, so choose {self.lmax - 1}")
+        _check_even(self.lmax)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,3 +187,8 @@ class PeakSettings:
 
     def __post_init__(self) -> None:
         check_params(self)
+
+
+def _check_even(lmax: int) -> None:
+    if lmax % 2:
+        raise InvalidInput(f"lmax is {lmax}; only even orders describe fibers, so choose {lmax - 1}")

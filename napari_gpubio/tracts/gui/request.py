@@ -69,7 +69,7 @@ class Mask:
 class Request:
     """Everything that one run needs, read from the panel in the GUI thread.
 
-    ``recipe``: the lines of a script that make the tensors, or a sentence that tells why there are none; ``mask``: the
+    ``recipe``: the lines of a script that make the tensors, or the reason why there are none; ``mask``: the
     mask that these lines read, if no file holds it.
     """
 

@@ -79,7 +79,7 @@ def seeds_name(layer: Any) -> str:
 
 
 def source_recipe(source: Trackable, layer: Any, device: str) -> Recipe:
-    """Return the lines that make ``field`` from the file of a layer, or a sentence that tells why there are none."""
+    """Return the lines that make ``field`` from the file of a layer, or the reason why there are none."""
     if isinstance(source, FodField | FixelField):
         made = fod_recipe(source, layer)
         name = "fods" if isinstance(source, FodField) else "fixels"
@@ -98,7 +98,7 @@ def source_recipe(source: Trackable, layer: Any, device: str) -> Recipe:
 
 
 def fod_recipe(field: FodField | FixelField, layer: Any) -> Recipe:
-    """Return the lines that make ``fods`` or ``fixels``, or a sentence that tells why there are none."""
+    """Return the lines that make ``fods`` or ``fixels``, or the reason why there are none."""
     if (recipe := carried(layer, "recipe")) is not None:
         return recipe
     if field.path is None:
@@ -108,7 +108,7 @@ def fod_recipe(field: FodField | FixelField, layer: Any) -> Recipe:
 
 
 def scan_recipe(scan: DiffusionScan, layer: Any) -> Recipe:
-    """Return the lines that make ``scan`` from the file of a layer, or a sentence that tells why there are none."""
+    """Return the lines that make ``scan`` from the file of a layer, or the reason why there are none."""
     if (recipe := carried(layer, "scan_recipe")) is not None:
         return recipe
     if scan.path is None:

@@ -7,8 +7,10 @@ from typing import Any
 from napari.layers import Image, Labels
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.napari_io import KEY, grid_of, volume_of
+from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.layers import VOLUME, why_not_array
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
@@ -46,6 +48,24 @@ def scan_in(layer: Any | None) -> DiffusionScan:
     if scan is None:
         raise InvalidInput(NO_SCAN)
     return scan
+
+
+def mask_in(layer: Any | None, scan: DiffusionScan) -> Any | None:
+    """Return the mask of a layer, shape of the scan; None if no layer is chosen, InvalidInput on another grid."""
+    if layer is None:
+        return None
+    affine, shape = grid_of(layer)
+    if not same_grid(shape, affine, scan.shape, scan.affine):
+        raise InvalidInput(
+            f"the mask {layer.name!r} (shape {shape}) is not on the grid of the scan (shape {scan.shape}); "
+            "use a mask drawn on this scan's grid"
+        )
+    return volume_of(layer) > 0
+
+
+def why_no_mask(layer: Any) -> str | None:
+    """Why a layer cannot be a mask: labels and volumes can."""
+    return why_not_array(layer, (Image, Labels), VOLUME if isinstance(layer, Labels) else (3,))
 
 
 def is_rgb(layer: Any) -> bool:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from napari.layers import Image, Labels
 from qtpy.QtWidgets import (
     QCheckBox,
     QFormLayout,
@@ -19,14 +18,14 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.napari_io import KEY, carried, grid_of, save_layer, saved_path, volume_of
-from napari_gpubio.core.space import apply_affine, same_grid, viewer_to_world
+from napari_gpubio.core.napari_io import KEY, carried, save_layer, saved_path, volume_of
+from napari_gpubio.core.space import apply_affine, viewer_to_world
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm, text_button
-from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
@@ -42,7 +41,7 @@ from napari_gpubio.tracts.gui.script import (
     scan_recipe,
     unsaved,
 )
-from napari_gpubio.tracts.gui.source import scan_in, why_no_scan
+from napari_gpubio.tracts.gui.source import mask_in, scan_in, why_no_mask, why_no_scan
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
@@ -71,7 +70,7 @@ PLACES = {"slice": "in the current slice", "point": "around the center of the vi
 class Fitted:
     """Result of one run.
 
-    ``recipe``: the lines of a script that make the tensors, or a sentence that tells why there are none; ``mask``: the
+    ``recipe``: the lines of a script that make the tensors, or the reason why there are none; ``mask``: the
     mask that they read, if no file holds it.
     """
 
@@ -100,7 +99,7 @@ class TensorPanel(EnginePanel):
     def _fill(self) -> None:
         hint = "open a scan (NIfTI + bval + bvec)"
         self.scan_box = LayerBox(self.viewer, why_no_scan, empty=hint, parent=self)
-        self.mask_box = LayerBox(self.viewer, _why_no_mask, nothing="automatic brain mask", parent=self)
+        self.mask_box = LayerBox(self.viewer, why_no_mask, nothing="automatic brain mask", parent=self)
         opening = QHBoxLayout()
         for text, tip, act in (
             ("Open scan…", "NIfTI with bval and bvec beside it, or MRtrix .mif", self._ask_for_scan),
@@ -217,7 +216,7 @@ class TensorPanel(EnginePanel):
         settings, device = self.settings, self.device
         if not settings.shells and not any(box.isChecked() for box in self.shell_boxes.values()):
             raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
-        mask = self._mask(scan)
+        mask = mask_in(self.mask_box.layer, scan)
         maps = [name for name, box in self.map_boxes.items() if box.isChecked()]
         recipe, painted = self._recipe(), None if mask is None else self._painted_mask(mask, scan)
 
@@ -234,18 +233,6 @@ class TensorPanel(EnginePanel):
         """Return the scan and the name of its layer; InvalidInput if none is chosen."""
         layer: Any = self.scan_box.layer
         return scan_in(layer), str(layer.name)
-
-    def _mask(self, scan: Any) -> Any | None:
-        layer = self.mask_box.layer
-        if layer is None:
-            return None
-        affine, shape = grid_of(layer)
-        if not same_grid(shape, affine, scan.shape, scan.affine):
-            raise InvalidInput(
-                f"the mask {layer.name!r} (shape {shape}) is not on the grid of the scan (shape {scan.shape}); "
-                "use a mask drawn on this scan's grid"
-            )
-        return volume_of(layer) > 0
 
     def show_result(self, result: Fitted) -> None:
         """Add the maps; show the notes of the fit and the result of the gradient check."""
@@ -344,7 +331,7 @@ class TensorPanel(EnginePanel):
         return None if is_saved else Mask(mask, scan.affine)
 
     def _recipe(self) -> Recipe:
-        """The lines of a script that make the tensors, or a sentence that tells why there are none."""
+        """The lines of a script that make the tensors, or the reason why there are none."""
         scan, _ = self._chosen_scan()
         made = scan_recipe(scan, self.scan_box.layer)
         if isinstance(made, str):
@@ -358,7 +345,3 @@ class TensorPanel(EnginePanel):
             mask_text = "mask"
         settings = call_text("tracts", self.settings)
         return (*lines, f"field = tracts.fit_tensors(scan, {mask_text}, {settings}, device={self.device!r})")
-
-
-def _why_no_mask(layer: Any) -> str | None:
-    return why_not_array(layer, (Image, Labels), VOLUME if isinstance(layer, Labels) else (3,))

@@ -1,4 +1,4 @@
-"""MRtrix images (``.mif``, ``.mif.gz``) out; the layout is told in `napari_gpubio.tracts.io.mif`."""
+"""MRtrix images (``.mif``, ``.mif.gz``) out; the layout is described in `napari_gpubio.tracts.io.mif`."""
 
 import gzip
 from collections.abc import Mapping

@@ -79,9 +79,9 @@ def test_from_a_scan_to_fibers(one_fiber, tmp_path, capsys):
 
     words = ["--lmax", 6, "--out", fod, "--peaks", peaks, "--fixels", tmp_path / "fixels", "--least-fraction", 0.3]
     assert run("fod", dwi, "--mask", mask, "--response", wm, *words) == 0
-    told = capsys.readouterr()
-    assert "agree with the tensors" in told.err
-    assert "1,008 FODs of order 6" in told.out
+    printed = capsys.readouterr()
+    assert "agree with the tensors" in printed.err
+    assert "1,008 FODs of order 6" in printed.out
     scan = read_dwi(dwi)
     expected = deconvolve(scan, response, np.ones(scan.shape, bool), CsdSettings(lmax=6), device="cpu")
     written = read_fods(fod)
@@ -123,16 +123,16 @@ def test_tissues_are_written_and_normalized(tissues, tmp_path, capsys):
     assert np.median(total[total > 0]) == pytest.approx(1 / np.sqrt(4 * np.pi), rel=0.05)
 
 
-def test_wrong_axes_are_told(one_fiber, tmp_path, capsys):
+def test_wrong_axes_are_printed(one_fiber, tmp_path, capsys):
     dwi = one_fiber / "dwi.nii.gz"
     fods = read_dwi(dwi)
     field = deconvolve(fods, None, np.ones(fods.shape, bool), device="cpu")
     other = dataclasses.replace(field, coefficients=from_mrtrix(field.coefficients, "descoteaux_legacy"))
     write_fods(tmp_path / "turned.nii.gz", other)
     run("tracts", dwi, "--fods", tmp_path / "turned.nii.gz", "--white-matter", "--out", tmp_path / "fibers.trx")
-    told = capsys.readouterr().err
-    assert "warning: The FODs disagree" in told
-    assert "basis='descoteaux_legacy'" in told
+    printed = capsys.readouterr().err
+    assert "warning: The FODs disagree" in printed
+    assert "basis='descoteaux_legacy'" in printed
 
 
 def test_fods_have_their_own_usual_settings(tmp_path):
@@ -171,7 +171,7 @@ def test_fods_have_their_own_usual_settings(tmp_path):
         (["tracts", "--fods", "fod.nii.gz", "--maps", "maps"], "--maps"),
     ],
 )
-def test_what_cannot_be_done_is_told_before_the_run(one_fiber, words, problem, monkeypatch):
+def test_what_cannot_be_done_is_printed_before_the_run(one_fiber, words, problem, monkeypatch):
     monkeypatch.setattr(cli, "read_dwi", None)
     files = (".txt", ".gz", ".nii", ".trk", ".bval", ".")
     with pytest.raises(InvalidInput, match=problem):

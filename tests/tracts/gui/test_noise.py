@@ -103,7 +103,7 @@ def test_a_click_denoises_and_the_fit_takes_the_result(proxy, fit_panel, noise_b
     # how much noise there was
     assert np.median(volume_of(sigma)[volume_of(sigma) > 0]) == pytest.approx(SIGMA, rel=0.15)
     for part in ("σ median", "signal components median", "SD of residual / σ"):
-        assert part in noise_box.told.text()
+        assert part in noise_box.summary_label.text()
     fit(qtbot, fit_panel)
     assert names(proxy)[5:] == ["dwi denoised FA", "dwi denoised DEC"]
     fa = tracts.tensors.scalar_map(tracts.fit_tensors(expected.scan), "FA")
@@ -138,7 +138,7 @@ def test_the_residual_and_its_histogram(proxy, fit_panel, noise_box, qtbot):
         assert np.trapezoid(curve.yData, curve.xData) == pytest.approx(1, abs=1e-3)
     deviation = np.sqrt(np.trapezoid(found.yData * (found.xData - ratios.mean) ** 2, found.xData))
     assert deviation == pytest.approx(ratios.standard_deviation, abs=2e-3)
-    assert f"{ratios.standard_deviation:.2f}" in noise_box.told.text()
+    assert f"{ratios.standard_deviation:.2f}" in noise_box.summary_label.text()
     fit_panel.teardown()
     assert noise_box.plot.window is None
 
@@ -168,7 +168,7 @@ def test_stop_adds_nothing_and_says_so(proxy, fit_panel, noise_box, qtbot, monke
     assert names(proxy) == ["dwi", "dwi b = 0 mean"]
     assert fit_panel.scan_box.layer == proxy.layers["dwi"]
     assert "stopped" in fit_panel.message
-    assert noise_box.told.isHidden()
+    assert noise_box.summary_label.isHidden()
     held.go.set()
     denoise(qtbot, fit_panel)
     assert names(proxy)[2:] == PARTS

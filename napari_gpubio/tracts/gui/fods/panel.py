@@ -6,18 +6,17 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari.layers import Image, Labels
 from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QLabel, QWidget
 
-from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.napari_io import KEY, carried, grid_of, save_layer, saved_path, volume_of
+from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.napari_io import KEY, carried, save_layer, saved_path
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm, text_button
-from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
@@ -33,12 +32,12 @@ from napari_gpubio.tracts.fods.settings import CsdSettings, ResponseSettings
 from napari_gpubio.tracts.gui.fods.glyphs import SliceGlyphs
 from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.script import Recipe, checked, fod_recipe, scan_recipe, script_text
-from napari_gpubio.tracts.gui.source import why_no_fods, why_no_scan
+from napari_gpubio.tracts.gui.source import mask_in, scan_in, why_no_fods, why_no_mask, why_no_scan
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.fixels import read_fixels
 from napari_gpubio.tracts.io.fods import read_fods
 from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.napari_io import field_of, scan_of, shows_signal_of
+from napari_gpubio.tracts.napari_io import field_of, shows_signal_of
 from napari_gpubio.tracts.tensors.run import fit_steps
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class FodPanel(EnginePanel):
 
     def _fill(self) -> None:
         self.scan_box = LayerBox(self.viewer, why_no_scan, empty="open a scan (NIfTI + bval + bvec)", parent=self)
-        self.mask_box = LayerBox(self.viewer, _why_no_mask, nothing="automatic brain mask", parent=self)
+        self.mask_box = LayerBox(self.viewer, why_no_mask, nothing="automatic brain mask", parent=self)
         self.view_box = ViewBox(self.viewer, self)
         self.inputs.addWidget(self.view_box)
         top = QFormLayout()
@@ -246,30 +245,15 @@ class FodPanel(EnginePanel):
         self.show_note(notes_text(fixels.notes) or f"{len(fixels.directions):,} fixels")
 
     def _chosen_scan(self) -> tuple[DiffusionScan, str]:
-        layer = self.scan_box.layer
-        scan = None if layer is None else scan_of(layer)
-        if layer is None or scan is None:
-            raise InvalidInput("there is no diffusion scan; open a NIfTI file with its bval and bvec files beside it")
-        return scan, str(layer.name)
-
-    def _mask(self, scan: DiffusionScan) -> Any | None:
-        layer = self.mask_box.layer
-        if layer is None:
-            return None
-        affine, shape = grid_of(layer)
-        if not same_grid(shape, affine, scan.shape, scan.affine):
-            raise InvalidInput(
-                f"the mask {layer.name!r} (shape {shape}) is not on the grid of the scan (shape {scan.shape}); "
-                "use a mask drawn on this scan's grid"
-            )
-        return volume_of(layer) > 0
+        layer: Any = self.scan_box.layer
+        return scan_in(layer), str(layer.name)
 
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Deconvolved]:
         """Read the inputs and return the deconvolution."""
         scan, study = self._chosen_scan()
-        settings, device, mask = self.form.value(), self.device, self._mask(scan)
+        settings, device, mask = self.form.value(), self.device, mask_in(self.mask_box.layer, scan)
         response, method, recipe = self.response, str(self.response_box.currentData()), self._recipe()
 
         def steps() -> Generator[Step, None, Deconvolved]:
@@ -337,7 +321,7 @@ class FodPanel(EnginePanel):
         return save_layer(layer, folder)
 
     def _recipe(self) -> Recipe:
-        """The lines of a script that make ``fods``, or a sentence that tells why there are none."""
+        """The lines of a script that make ``fods``, or the reason why there are none."""
         scan, _ = self._chosen_scan()
         made = scan_recipe(scan, self.scan_box.layer)
         if isinstance(made, str):
@@ -363,7 +347,3 @@ class FodPanel(EnginePanel):
             )
         lines.append(f"fods = tracts.deconvolve(scan, response, field.mask, {settings}, device={self.device!r})")
         return tuple(lines)
-
-
-def _why_no_mask(layer: Any) -> str | None:
-    return why_not_array(layer, (Image, Labels), VOLUME if isinstance(layer, Labels) else (3,))

@@ -57,15 +57,15 @@ class NoiseBox(QGroupBox):
         self.residual.setToolTip(_RESIDUAL)
         self.residual.toggled.connect(self._show_residual)
         self.form = ParamForm(NoiseSettings(), parent=self)
-        self.told = muted_label(self)
+        self.summary_label = muted_label(self)
         self.plot_button = text_button("Residual / σ…", _PLOT, self, self.open_plot)
         self.plot = DockWindow(panel.viewer, "Residual / σ", self._new_plot, self)
         column = QVBoxLayout(self)
         column.addLayout(row_of(self.button, self.residual))
         column.addWidget(self.form)
-        column.addWidget(self.told)
+        column.addWidget(self.summary_label)
         column.addLayout(row_of(self.plot_button))
-        self.told.hide()
+        self.summary_label.hide()
         self.plot_button.hide()
 
     def attach(self) -> None:
@@ -119,9 +119,9 @@ class NoiseBox(QGroupBox):
 
     def _tell(self, summary: NoiseSummary) -> None:
         self._summary = summary
-        self.told.setText(summary.text)
-        self.told.setToolTip(_NUMBERS.format(expected=summary.expected))
-        self.told.show()
+        self.summary_label.setText(summary.text)
+        self.summary_label.setToolTip(_NUMBERS.format(expected=summary.expected))
+        self.summary_label.show()
         self.plot_button.show()
         if self.plot.window is not None:
             self.plot.window.draw(summary)

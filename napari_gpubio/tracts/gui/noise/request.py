@@ -22,7 +22,7 @@ class NoiseRequest:
     """Everything that one run needs, read from the panel in the GUI thread.
 
     ``study``: name of the scan's layer; ``recipe``: the lines of a script that make ``scan`` without its noise, or a
-    sentence that tells why there are none.
+    sentence that says why there are none.
     """
 
     scan: DiffusionScan

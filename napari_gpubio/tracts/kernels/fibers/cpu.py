@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
-from napari_gpubio.tracts.kernels.fibers.packing import pack
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Fibers, RayOutput, Rays
 from napari_gpubio.tracts.kernels.fibers.tally import STATS, Partial, arrivals
+from napari_gpubio.tracts.kernels.packing import pack
 
 Array = npt.NDArray[Any]
 
