@@ -15,6 +15,12 @@ def open_path(parent: QWidget | None, title: str, filters: str, *, start: str = 
     return Path(chosen) if chosen else None
 
 
+def open_paths(parent: QWidget | None, title: str, filters: str) -> list[Path]:
+    """Open a dialog for files to read, with filters as those of `open_path`; none if cancelled."""
+    chosen, _ = QFileDialog.getOpenFileNames(parent, title, "", filters)
+    return [Path(name) for name in chosen]
+
+
 def save_path(parent: QWidget | None, title: str, filters: str, *, name: str = "") -> Path | None:
     """Open a dialog for a file to write; a name without an extension gets the first one of the chosen filter."""
     chosen, kind = QFileDialog.getSaveFileName(parent, title, name, filters)

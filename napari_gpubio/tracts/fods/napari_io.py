@@ -9,7 +9,9 @@ from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.space import slice_steps_mm
 from napari_gpubio.tracts.fods.glyphs import Mesh
 from napari_gpubio.tracts.fods.model import FixelField, FodField
+from napari_gpubio.tracts.fods.response import TISSUE_NAMES
 
+_COLORS = {"gm": "green", "csf": "red"}
 _TOTAL = np.sqrt(4.0 * np.pi)  # times the first coefficient: the integral over the sphere
 
 
@@ -37,6 +39,30 @@ def fod_layer(fods: FodField, study: str, *, visible: bool = True) -> LayerData:
         colormap="gray",
         metadata=about | quantity_metadata(Quantity("fiber density", "")),
         visible=visible,
+    )
+
+
+def fod_layers(fods: FodField, study: str) -> list[LayerData]:
+    """Return hidden layers of the other tissues' densities, and last that of the FODs.
+
+    A density is the coefficient of order 0; the layers show it times ``sqrt(4 pi)``, which is 1 in a voxel full of the
+    tissue: gray matter green and fluid red, as in MRtrix's pictures.
+    """
+    return [*(_density_layer(fods, name, study) for name in fods.tissues), fod_layer(fods, study)]
+
+
+def _density_layer(fods: FodField, tissue: str, study: str) -> LayerData:
+    name = TISSUE_NAMES.get(tissue, tissue)
+    about = {"study": study, "parameters": dict(fods.parameters)}
+    return volume_layer(
+        (fods.tissues[tissue] * _TOTAL).astype(np.float32),
+        fods.affine,
+        f"{study} {name}",
+        contrast_limits=(0.0, 1.0),
+        colormap=_COLORS.get(tissue, "gray"),
+        blending="additive",
+        metadata=about | quantity_metadata(Quantity(f"{name} density", "")),
+        visible=False,
     )
 
 

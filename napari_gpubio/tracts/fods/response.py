@@ -1,6 +1,6 @@
 """Responses: the signal of one kind of tissue, as zonal harmonics for each shell; text files in MRtrix's format."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from napari_gpubio.core.reading import reads_file
 from napari_gpubio.tracts.model import B0_LIMIT
 
 TISSUES = ("wm", "gm", "csf")
+TISSUE_NAMES = {"wm": "white matter", "gm": "gray matter", "csf": "fluid"}
 _SHELLS = "shells:"
 _TOLERANCE = 50  # s/mm^2; a scan's shells are rounded to 100
 
@@ -86,6 +87,44 @@ class Response:
                 f"b = {bval} is missing: use the response of this scan"
             )
         return np.asarray(self.coefficients[int(np.argmin(apart))])
+
+
+def check_tissues(responses: Sequence[Response]) -> None:
+    """Check that the responses of several tissues are in order: that of white matter first, and no other like it.
+
+    Raises
+    ------
+    InvalidInput
+        If the first has one coefficient for each shell, or another has several.
+    """
+    first, *others = responses
+    if others and (first.lmax == 0 or any(other.lmax > 0 for other in others)):
+        counts = ", ".join(str(response.coefficients.shape[1]) for response in responses)
+        raise InvalidInput(
+            f"the responses have {counts} coefficients for each shell; the first must be that of white matter, which "
+            "has several, and those of gray matter and fluid have one: give them in this order"
+        )
+
+
+def in_tissue_order(responses: Sequence[Response]) -> tuple[Response, ...]:
+    """Return the responses of several tissues as white matter, gray matter and fluid, whose signal decays fastest.
+
+    Raises
+    ------
+    InvalidInput
+        If there are more than three, or not one alone has several coefficients for each shell.
+    """
+    if len(responses) > len(TISSUES):
+        raise InvalidInput(f"there are {len(responses)} responses; give one, or two or three of tissues")
+    ordered = tuple(sorted(responses, key=lambda one: (one.lmax == 0, -_share_left(one))))
+    check_tissues(ordered)
+    return ordered
+
+
+def _share_left(response: Response) -> float:
+    """Signal at the largest b-value over that at the smallest."""
+    first, last = response.coefficients[[0, -1], 0]
+    return float(last / first) if first > 0 else 0.0
 
 
 @reads_file

@@ -16,7 +16,7 @@ from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.estimate import estimate_steps, shell_volumes
 from napari_gpubio.tracts.fods.harmonics import coefficient_count, convolution_factors, half_sphere, harmonics, orders
 from napari_gpubio.tracts.fods.model import FixelField, FodField
-from napari_gpubio.tracts.fods.response import TISSUES, Response
+from napari_gpubio.tracts.fods.response import TISSUES, Response, check_tissues
 from napari_gpubio.tracts.fods.rows import fill_rows, search_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings
 from napari_gpubio.tracts.kernels.csd.problem import check_directions, csd_problem
@@ -87,6 +87,7 @@ def deconvolve_steps(
         responses = yield from estimate_steps(scan, inside, shell=settings.shell, device=chosen, stop=stop)
         notes.append("the response was estimated from the voxels of highest FA")
     tissues = [responses] if isinstance(responses, Response) else list(responses)
+    check_tissues(tissues)
     several = len(tissues) > 1
     volumes = np.arange(len(scan.bvals)) if several else shell_volumes(scan, settings.shell)[1]
     signals = np.ascontiguousarray(scan.data[inside][:, volumes], np.float32)

@@ -7,11 +7,19 @@ from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fod_layer, fods_of
 from napari_gpubio.tracts.gui import FodPanel, TrackingPanel
-from napari_gpubio.tracts.gui.fods import panel as module
+from napari_gpubio.tracts.gui.fods import responses
 from napari_gpubio.tracts.gui.numbers import picked_numbers, reason_text
 from napari_gpubio.tracts.samples import brain_sample_layers
 from tests.dock_widgets import button, press_and_wait, script_of, shown_by_script, until_the_end, wait_until
 from tests.tracts.fods.samples import straight_bundles
+from tests.tracts.fods.scan_samples import (
+    THREE_SHELLS,
+    TISSUES,
+    scan_of,
+    several_shells,
+    tissue_matrix,
+    tissue_mixture,
+)
 
 pytestmark = pytest.mark.display
 SHIFTED = np.array([[2.0, 0, 0, -20], [0, 2.0, 0, -18], [0, 0, 2.0, 4], [0, 0, 0, 1]])
@@ -104,26 +112,72 @@ def test_files_in_a_wrong_basis_are_found_out(viewer, panel, qtbot, tmp_path):
 def test_a_response_of_a_file_is_used(panel, qtbot, tmp_path, monkeypatch):
     response = tracts.estimate_response(tracts.phantom.load_brain_phantom())
     tracts.fods.write_response(tmp_path / "wm.txt", response)
-    monkeypatch.setattr(module, "open_path", lambda *_: tmp_path / "wm.txt")
+    monkeypatch.setattr(responses, "open_paths", lambda *_: [tmp_path / "wm.txt"])
     button(panel, "Open…").click()
-    assert panel.response_box.currentText() == "wm.txt"
-    np.testing.assert_allclose(panel.response.coefficients, response.coefficients, rtol=1e-5)
-    panel.response_box.setCurrentIndex(0)
-    assert panel.response is None
-    panel.response_box.setCurrentIndex(panel.response_box.findText("wm.txt"))
-    assert panel.response.path == tmp_path / "wm.txt", "a response that was opened can be chosen again"
+    box = panel.response_box.box
+    assert box.currentText() == "wm.txt"
+    (opened,) = panel.response_box.choice.responses
+    np.testing.assert_allclose(opened.coefficients, response.coefficients, rtol=1e-5)
+    box.setCurrentIndex(0)
+    assert panel.response_box.choice.responses == ()
+    box.setCurrentIndex(box.findText("wm.txt"))
+    assert panel.response_box.choice.responses == (opened,), "a response that was opened can be chosen again"
+
+
+def test_two_tissues_of_a_scan_are_told_apart_and_normalized(viewer, panel, qtbot, tmp_path, monkeypatch):
+    for data, keywords, kind in brain_sample_layers():
+        getattr(viewer, f"add_{kind}")(data, **keywords)
+    panel.form.widget("lmax").value = 4
+    assert not panel.response_box.normalize.isVisibleTo(panel)
+    panel.response_box.box.setCurrentIndex(panel.response_box.box.findText("two tissues: white matter, fluid"))
+    assert panel.response_box.normalize.isVisibleTo(panel)
+    panel.response_box.normalize.setChecked(True)
+    press_and_wait(qtbot, panel, panel.run_button)
+    fods, study = panel.fods, carried(panel.fod_box.layer, "study")
+    assert list(fods.tissues) == ["csf"]
+    assert "normalization" in fods.parameters
+    fluid = viewer.layers[f"{study} fluid"]
+    assert not fluid.visible
+    assert fluid.colormap.name == "red"
+    there = shown_by_script(script_of(panel), tmp_path, monkeypatch)
+    made = fods_of(there.layers[panel.fod_box.layer.name])
+    np.testing.assert_array_equal(made.tissues["csf"], fods.tissues["csf"])
+    assert f"{study} fluid" in there.layers
+
+
+def test_files_of_three_tissues_are_put_in_order(viewer, panel, qtbot, tmp_path):
+    bvals, directions = several_shells()
+    files = [tmp_path / name for name in ("a.txt", "b.txt", "c.txt")]
+    for path, rows in zip(files, TISSUES[::-1], strict=True):  # fluid first
+        tracts.fods.write_response(path, tracts.Response(coefficients=np.array(rows, float), bvals=THREE_SHELLS))
+    coefficients = tissue_mixture(600, TISSUES, blur=0.06)
+    signals = coefficients @ tissue_matrix(bvals, directions, TISSUES, 8).T
+    scan = scan_of(signals, bvals, directions)
+    (data, keywords, _), *_ = tracts.napari_io.scan_layers(scan, "mixed")
+    viewer.add_image(data, **keywords)
+    panel.response_box.open(files)
+    assert panel.response_box.box.currentText() == "c.txt, b.txt, a.txt"
+    mask = viewer.add_labels(np.ones(scan.shape[::-1], np.uint8), name="everywhere")
+    panel.mask_box.choose(mask)
+    press_and_wait(qtbot, panel, panel.run_button)
+    fods = panel.fods
+    np.testing.assert_allclose(fods.tissues["gm"].ravel(), coefficients[:, -2], atol=2e-3)
+    np.testing.assert_allclose(fods.tissues["csf"].ravel(), coefficients[:, -1], atol=2e-3)
+    panel.response_box.open(files[:2])
+    assert "the first must be that of white matter" in panel.message
+    assert panel.response_box.box.currentText() == "c.txt, b.txt, a.txt", "a refusal changes nothing"
 
 
 def test_bad_input_is_told_and_loses_nothing(viewer, panel, qtbot, tmp_path):
     panel.run()
     assert "no diffusion scan" in panel.message
     (tmp_path / "words.txt").write_text("one two three")
-    panel.open_response(tmp_path / "words.txt")
+    panel.response_box.open([tmp_path / "words.txt"])
     assert "numbers only" in panel.message
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
         panel.open_fods(tmp_path / "gone.nii.gz")
     assert "gone.nii.gz" in panel.message
-    assert panel.response is None
+    assert panel.response_box.box.currentIndex() == 0
 
 
 def test_peaks_become_fixels_that_geodesics_are_tracked_in(viewer, panel, qtbot, tmp_path):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QLabel, QWidget
 
-from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY, carried, save_layer, saved_path
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import Step
@@ -21,15 +20,14 @@ from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_fods
-from napari_gpubio.tracts.fods.estimate import estimate_steps
 from napari_gpubio.tracts.fods.frames import FRAMES
 from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FixelField, FodField
-from napari_gpubio.tracts.fods.napari_io import fixel_layer, fod_layer, fods_of
-from napari_gpubio.tracts.fods.response import Response, read_response
+from napari_gpubio.tracts.fods.napari_io import fixel_layer, fod_layers, fods_of
 from napari_gpubio.tracts.fods.run import deconvolve_steps, find_peaks_steps
-from napari_gpubio.tracts.fods.settings import CsdSettings, ResponseSettings
+from napari_gpubio.tracts.fods.settings import CsdSettings
 from napari_gpubio.tracts.gui.fods.glyphs import SliceGlyphs
+from napari_gpubio.tracts.gui.fods.responses import ResponseBox
 from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.script import Recipe, checked, fod_recipe, scan_recipe, script_text
 from napari_gpubio.tracts.gui.source import mask_in, scan_in, why_no_fods, why_no_mask, why_no_scan
@@ -43,7 +41,6 @@ from napari_gpubio.tracts.tensors.run import fit_steps
 if TYPE_CHECKING:
     import napari.viewer
 
-_RESPONSES = "Responses (*.txt);;All files (*)"
 _FIXEL_FILES = "Peaks and fixels (*.nii *.nii.gz *.mif *.mif.gz *.pam5 *.fib.gz *.fz);;All files (*)"
 _FILES = "FODs (*.nii *.nii.gz *.mif *.mif.gz *.pam5)"
 
@@ -82,15 +79,9 @@ class FodPanel(EnginePanel):
         top = QFormLayout()
         top.addRow("Scan", self.scan_box)
         top.addRow("Mask", self.mask_box)
-        self.response_box = ElidedComboBox(self)
-        for name, text in (("fa", "voxels of highest FA"), ("tournier", "single fibers (tournier)")):
-            self.response_box.addItem(text, name)
-        self.response_box.setToolTip("Where the signal of a single fiber comes from")
-        response = QHBoxLayout()
-        response.addWidget(self.response_box, 1)
-        tip = "A response from a text file, as dwi2response writes it"
-        response.addWidget(text_button("Open…", tip, self, self._ask_for_response))
-        top.addRow("Response", response)
+        self.response_box = ResponseBox(self)
+        self.response_box.error_occurred.connect(self.show_error)
+        top.addRow("Response", self.response_box)
         self.inputs.addLayout(top)
         self.form = ParamForm(CsdSettings(), parent=self)
         self.inputs.addWidget(self.form)
@@ -168,26 +159,6 @@ class FodPanel(EnginePanel):
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
-    @property
-    def response(self) -> Response | None:
-        """The chosen response that was read from a file; None if it is to be estimated."""
-        chosen = self.response_box.currentData()
-        return chosen if isinstance(chosen, Response) else None
-
-    def _ask_for_response(self) -> None:
-        if path := open_path(self, "Open a response", _RESPONSES):
-            self.open_response(path)
-
-    def open_response(self, path: str | Path) -> None:
-        """Read a response and choose it; what goes wrong is shown as a sentence."""
-        try:
-            response = read_response(path)
-        except GpuBioError as error:
-            self.show_error(str(error))
-            return
-        self.response_box.addItem(Path(path).name, response)
-        self.response_box.setCurrentIndex(self.response_box.count() - 1)
-
     def _ask_for_fods(self) -> None:
         if path := open_path(self, "Open FODs", _FILES):
             self.open_fods(path)
@@ -254,17 +225,13 @@ class FodPanel(EnginePanel):
         """Read the inputs and return the deconvolution."""
         scan, study = self._chosen_scan()
         settings, device, mask = self.form.value(), self.device, mask_in(self.mask_box.layer, scan)
-        response, method, recipe = self.response, str(self.response_box.currentData()), self._recipe()
+        choice, recipe = self.response_box.choice, self._recipe()
 
         def steps() -> Generator[Step, None, Deconvolved]:
             field = yield from fit_steps(scan, mask, device=device, stop=stop)
-            own = response
-            if own is None:
-                chosen = ResponseSettings(method=method)
-                own = yield from estimate_steps(
-                    scan, field.mask, chosen, shell=settings.shell, field=field, device=device, stop=stop
-                )
-            fods = yield from deconvolve_steps(scan, own, field.mask, settings, device=device, stop=stop)
+            responses = yield from choice.steps(scan, field, settings, device, stop)
+            fods = yield from deconvolve_steps(scan, responses, field.mask, settings, device=device, stop=stop)
+            fods = choice.normalized(fods)
             yield Step(1, 1, "checking the axes")
             return Deconvolved(fods, study, recipe, check_fods(fods, field), scan)
 
@@ -272,9 +239,9 @@ class FodPanel(EnginePanel):
 
     def show_result(self, result: Deconvolved) -> None:
         """Add the layer, which is chosen, and draw its glyphs; show the notes and the check of the axes."""
-        data, keywords, _ = fod_layer(result.fods, result.study)
-        keywords["metadata"][KEY]["recipe"] = result.recipe
-        layer = self.viewer.add_image(data, **keywords)
+        layers = fod_layers(result.fods, result.study)
+        layers[-1][1]["metadata"][KEY]["recipe"] = result.recipe
+        *_, layer = [self.viewer.add_image(data, **keywords) for data, keywords, _ in layers]
         for other in self.viewer.layers:
             if result.scan is not None and shows_signal_of(other, result.scan):
                 other.visible = False
@@ -306,8 +273,8 @@ class FodPanel(EnginePanel):
         lines = [
             *checked(recipe),
             "",
-            f"data, keywords, _ = tracts.fods.napari_io.fod_layer(fods, {study!r})",
-            "viewer.add_image(data, **keywords)",
+            f"for data, keywords, _ in tracts.fods.napari_io.fod_layers(fods, {study!r}):",
+            "    viewer.add_image(data, **keywords)",
         ]
         return script_text(lines, dict(saved))
 
@@ -335,15 +302,7 @@ class FodPanel(EnginePanel):
             lines.append(f"mask = tracts.io.read_mask({str(file)!r}, scan.shape, scan.affine)")
             mask_text = "mask"
         lines.append(f"field = tracts.fit_tensors(scan, {mask_text}, device={self.device!r})")
-        settings = call_text("tracts", self.form.value())
-        if self.response is not None:
-            lines.append(f"response = tracts.fods.read_response({str(self.response.path)!r})")
-        else:
-            chosen = call_text("tracts", ResponseSettings(method=str(self.response_box.currentData())))
-            shell = self.form.value().shell
-            lines.append(
-                f"response = tracts.estimate_response(scan, field.mask, {chosen}, shell={shell}, field=field, "
-                f"device={self.device!r})"
-            )
-        lines.append(f"fods = tracts.deconvolve(scan, response, field.mask, {settings}, device={self.device!r})")
-        return tuple(lines)
+        settings: CsdSettings = self.form.value()
+        responses, after = self.response_box.choice.script_lines(settings, self.device)
+        call = f"scan, responses, field.mask, {call_text('tracts', settings)}, device={self.device!r}"
+        return (*lines, *responses, f"fods = tracts.deconvolve({call})", *after)
