@@ -12,12 +12,21 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.tensors.maps import scalar_map
 
 Array = npt.NDArray[np.float32]
 TILT_DEGREES = (10.0, 4.0, -6.0)  # about x, y, z: as heads lie
 VOXEL_MM = 1.6
 CLICK_MM = (0.0, -5.0, 22.0)  # in the corpus callosum of the sample
+ENDINGS = {  # of bundles on both sides: names of files in the folder "endings" beside a scan
+    "right motor cortex": "CST_right_b",
+    "right brainstem": "CST_right_e",
+    "left motor cortex": "CST_left_b",
+    "left brainstem": "CST_left_e",
+    "right sensory cortex": "CC_5_b",
+    "left sensory cortex": "CC_5_e",
+}
 CROSSING_MM = (24.0, -18.0, 25.0)  # of corona radiata and corpus callosum, in a head in the space of a template
 
 
@@ -28,6 +37,7 @@ class Brain:
     scan: Path
     t1: Path
     fa: Path
+    atlas: Path
     click_mm: tuple[float, float, float]
     crossing_mm: tuple[float, float, float]
 
@@ -48,7 +58,21 @@ def brain(folder: Path, data: Path | None) -> Brain:
         written.append(folder / f"{name}.nii")
         write_volume(written[-1], _resampled(values, scan.affine, affine, shape), affine)
     click = CLICK_MM if data is None else _white_matter(fa, scan.affine)
-    return Brain(scan=path, t1=written[0], fa=written[1], click_mm=click, crossing_mm=CROSSING_MM)
+    atlas = path.with_name("atlas.nii.gz") if data is None else _atlas_of_endings(path.with_name("endings"), folder)
+    return Brain(scan=path, t1=written[0], fa=written[1], atlas=atlas, click_mm=click, crossing_mm=CROSSING_MM)
+
+
+def _atlas_of_endings(endings: Path, folder: Path) -> Path:
+    """Write an atlas of where bundles end; where two do, the first of `ENDINGS` counts."""
+    masks = [read_volume(endings / f"{name}.nii.gz") for name in ENDINGS.values()]
+    labels = np.zeros(masks[0][0].shape, np.uint8)
+    for number, (values, _) in enumerate(masks, start=1):
+        labels[(np.asarray(values) > 0) & (labels == 0)] = number
+    path = folder / "endings.nii.gz"
+    write_volume(path, labels, masks[0][1])
+    rows = [f"{number}\t{name}" for number, name in enumerate(ENDINGS, start=1)]
+    (folder / "endings.tsv").write_text("\n".join(["index\tname", *rows]) + "\n", encoding="utf-8")
+    return path
 
 
 def _scan_in(folder: Path) -> Path:

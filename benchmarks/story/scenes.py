@@ -132,6 +132,7 @@ def crossing_scene(person: Person, folder: Path, source: Path | None) -> None:
     person.picture("the scan without its noise")
     person.click(person.button(tensors, "Residual / σ…"), "the histogram")
     person.picture("what was taken away, over the noise level")
+    person.ask(tensors.noise_box.plot.detach)
     fods = _panel(person, "Fiber orientations")
     person.picture("the panel before a run")
     person.click(fods.run_button, "Deconvolve")
@@ -147,6 +148,32 @@ def crossing_scene(person: Person, folder: Path, source: Path | None) -> None:
     person.picture("both bundles of a click", settle_s=2.0)
     person.ask(lambda: setattr(person.viewer.dims, "ndisplay", 3))
     person.picture("both bundles in space", settle_s=2.0)
+    _from_region_to_region(person, tracking, files.atlas)
+
+
+def _from_region_to_region(person: Person, tracking: Any, atlas: Path) -> None:
+    """Fibers of all white matter, and those of them that connect two regions."""
+    person.click(person.button(tracking, "Whole brain"), "Whole brain")
+    person.wait(lambda: not tracking.running and "white matter" in person.viewer.layers, "the white matter")
+    person.picture("white matter to seed from")
+    person.ask(lambda: setattr(tracking.directions_form.widget("count"), "value", 1))
+    person.click(tracking.run_button, "Track")
+    person.wait(lambda: tracking.running, "the run")
+    person.wait(lambda: not tracking.running, "all fibers", 400)
+    for name in ("white matter", "bundle 1"):
+        person.ask(lambda name=name: setattr(person.viewer.layers[name], "visible", False))
+    person.picture("fibers of the white matter", settle_s=4.0)
+    person.ask(lambda: setattr(person.viewer.dims, "ndisplay", 2))
+    person.open(atlas)
+    connectome = _panel(person, "Connectome")
+    person.choose(connectome.fiber_source.box, "white matter 1")
+    person.click(connectome.run_button, "Count")
+    person.wait(lambda: not connectome.running and connectome.results.table.isVisible(), "the matrix", 240)
+    person.picture("how many fibers connect each two regions")
+    person.click_at(person.ask(lambda: _cell(connectome)))
+    person.picture("fibers of the largest cell", settle_s=3.0)
+    person.ask(lambda: setattr(person.viewer.dims, "ndisplay", 3))
+    person.picture("these fibers in space", settle_s=3.0)
 
 
 def _look_at(person: Person, point_mm: tuple[float, float, float], zoom: float) -> None:

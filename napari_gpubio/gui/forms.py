@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magicgui.widgets import CheckBox, ComboBox, SpinBox
-from qtpy.QtCore import QEvent, QSignalBlocker, QSize, Signal
+from qtpy.QtCore import QEvent, QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtWidgets import (
     QButtonGroup,
     QFormLayout,
@@ -146,9 +146,11 @@ class WrappedLabel(QLabel):
         self.setWordWrap(True)
 
     def minimumSizeHint(self) -> QSize:
-        """Qt: the least room, at the width that it has."""
+        """Qt: the least room at the width that a layout gave it; at the first 100 pixels it would be far too high."""
         hint = super().minimumSizeHint()
-        return hint if not self.width() else QSize(hint.width(), max(hint.height(), self.heightForWidth(self.width())))
+        if not self.testAttribute(Qt.WidgetAttribute.WA_Resized):
+            return hint
+        return QSize(hint.width(), max(hint.height(), self.heightForWidth(self.width())))
 
     def resizeEvent(self, event: Any) -> None:
         """Qt: another size."""

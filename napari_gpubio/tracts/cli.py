@@ -29,7 +29,6 @@ from napari_gpubio.tracts.tensors.run import check_same_grid
 from napari_gpubio.tracts.uncertainty import cli as uncertainty
 
 STREAMED = (".trx", ".tck")
-WHITE_MATTER_DENSITY = 0.14  # half of that of a voxel full of fibers, 1 / sqrt(4 pi)
 FIBERS_OF_A_CLICK = 100
 USUAL_IN_FODS = ("method", "kind", "count", "step_mm", "min_length_mm", "max_length_mm")  # differ from tensors
 
@@ -53,13 +52,9 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--points", type=int, default=1, help="seed points in each ball")
     verb.add_argument("--labels", type=Path, help="label volume to seed from, with --label")
     verb.add_argument("--label", type=int, default=1, help="which label of --labels")
-    verb.add_argument("--white-matter", action="store_true", help="seed from all voxels whose FA is not below --fa")
-    verb.add_argument("--fa", type=float, default=WHITE_MATTER_FA, help="of --white-matter (default: %(default)s)")
+    verb.add_argument("--white-matter", action="store_true", help="seed from all voxels of the white matter")
     verb.add_argument(
-        "--least-density",
-        type=float,
-        default=WHITE_MATTER_DENSITY,
-        help="of --white-matter in FODs: least first coefficient; 0.28 where all is fibers (default: %(default)s)",
+        "--fa", type=float, default=WHITE_MATTER_FA, help="of --white-matter in tensors (default: %(default)s)"
     )
     verb.add_argument("--per-voxel", type=int, default=1, help="seed points in each voxel of the label or white matter")
     verb.add_argument("--out", type=Path, help="tractogram: .trk, .tck, .trx or .vtk")
@@ -139,19 +134,8 @@ def _settings(field: TensorField | FodField, options: argparse.Namespace) -> tup
     return read_settings(options, fan), read_settings(options, usual)
 
 
-def density_points(field: FodField, least: float, per_voxel: int) -> Any:
-    """Seed points (S, 3), world mm, in every voxel whose density of fibers is not below a value."""
-    dense = field.mask & (field.coefficients[..., 0] >= least)
-    if not dense.any():
-        most = float(field.coefficients[..., 0].max())
-        raise InvalidInput(f"no FOD has a density of {least:g} or more (the most is {most:.3g}); lower --least-density")
-    return label_points(dense, field.affine, 1, per_voxel=per_voxel)
-
-
 def _seeds(field: TensorField | FodField, options: argparse.Namespace) -> Any:
-    if options.white_matter and isinstance(field, FodField):
-        return density_points(field, options.least_density, options.per_voxel)
-    if options.white_matter and isinstance(field, TensorField):
+    if options.white_matter:
         return white_matter_points(field, per_voxel=options.per_voxel, least_fa=options.fa)
     if options.labels is not None:
         labels, affine = read_volume(options.labels)

@@ -17,6 +17,7 @@ from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import drive
+from napari_gpubio.tracts.fods.harmonics import coefficient_count
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.settings import PeakSettings
 from napari_gpubio.tracts.model import TensorField
@@ -25,7 +26,9 @@ from napari_gpubio.tracts.settings import Directions
 Array = npt.NDArray[Any]
 Field = TensorField | FodField | FixelField
 WHITE_MATTER_FA = 0.2
-_DENSE = 0.5  # of the 95th percentile of fiber density: white matter
+# White matter, as shares of the 95th percentile. That of FODs makes it as large as an FA of 0.2 does on a scan with
+# b = 1000 s/mm^2; their integral is as high in gray matter there.
+_UNEVEN_FODS, _LARGE_FIXELS = 0.35, 0.5
 _GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
 
 
@@ -111,22 +114,33 @@ def white_matter(field: Field, least_fa: float = WHITE_MATTER_FA) -> npt.NDArray
     """Voxels of the white matter, shape (X, Y, Z): the largest connected part of those of the mask with a high value.
 
     What is not connected with it is mostly noise at the edge of the brain, or the scalp. The value is FA in a field of
-    tensors, which is not below ``least_fa``; of FODs it is the integral over the sphere, of fixels the amplitude of
-    the largest, not below half of its 95th percentile. InvalidInput if there is none.
+    tensors, which is not below ``least_fa``; of FODs it is the norm of the coefficients of order 2, not below 0.35 of
+    its 95th percentile; of fixels the amplitude of the largest, not below half of its 95th percentile. InvalidInput if
+    there is none.
     """
     from scipy import ndimage
 
-    from napari_gpubio.tracts.tensors.maps import fa_map
-
-    if not isinstance(field, TensorField):
-        density = field.coefficients[..., 0] if isinstance(field, FodField) else field.dense(1)[1][..., 0]
-        high = density >= _DENSE * np.percentile(density[field.mask], 95)
-    else:
-        high = fa_map(field) >= least_fa
+    high = _high_value(field, least_fa)
     parts, count = ndimage.label(high & field.mask, np.ones((3, 3, 3)))
     if not count:
-        raise InvalidInput(f"no voxel has an FA of {least_fa:g} or more, so no white matter was found; lower it")
+        why = f"no voxel has an FA of {least_fa:g} or more" if isinstance(field, TensorField) else "the mask is empty"
+        raise InvalidInput(f"{why}, so no white matter was found")
     return np.asarray(parts == np.argmax(np.bincount(parts.ravel())[1:]) + 1)
+
+
+def _high_value(field: Field, least_fa: float) -> npt.NDArray[np.bool_]:
+    """Where the value that tells white matter is high, shape (X, Y, Z)."""
+    from napari_gpubio.tracts.tensors.maps import fa_map
+
+    if isinstance(field, TensorField):
+        return np.asarray(fa_map(field) >= least_fa)
+    if not field.mask.any():
+        return field.mask
+    if isinstance(field, FodField):
+        value, share = np.linalg.norm(field.coefficients[..., 1 : coefficient_count(2)], axis=-1), _UNEVEN_FODS
+    else:
+        value, share = field.dense(1)[1][..., 0], _LARGE_FIXELS
+    return np.asarray(value >= share * np.percentile(value[field.mask], 95))
 
 
 def white_matter_points(

@@ -156,7 +156,13 @@ class TrackSettings:
         step=0.05,
     )
     max_length_mm: float = param(
-        250.0, "Maximum length", "Fibers end at this length.", unit="mm", above=0.0, maximum=100_000.0, step=10.0
+        250.0,
+        "Maximum length",
+        "Fibers end at this distance along them from the seed, each way.",
+        unit="mm",
+        above=0.0,
+        maximum=100_000.0,
+        step=10.0,
     )
     min_length_mm: float = param(
         10.0, "Minimum length", "Shorter fibers are discarded.", unit="mm", minimum=0.0, maximum=1000.0, step=5.0

@@ -61,3 +61,12 @@ def test_panels_are_tabs_of_one_place(small_window, qtbot, points):
     assert not set(window.tabifiedDockWidgets(docks[0])) - set(docks)
     own = [dock for dock in window.findChildren(QDockWidget) if dock not in docks]
     assert not any(window.tabifiedDockWidgets(dock) for dock in own), "napari's own docks stay where they are"
+
+
+def test_the_first_long_message_leaves_the_window_as_it_is(small_window, qtbot):
+    window = small_window.window._qt_window
+    with panel_walk.shown_panel(small_window, PANELS[0]) as panel:
+        panel.show_note("why this is so, and what to do about it, " * 12)
+        qtbot.wait(100)
+        assert panel.message not in list(cut_off(panel))
+        assert window.height() <= HEIGHT

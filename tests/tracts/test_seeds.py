@@ -1,12 +1,14 @@
 """Where fibers begin and which way: seed points, directions, launches."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts import Directions, TensorField
-from napari_gpubio.tracts.seeds import ball, cap_directions, checked_points, label_points, make_launch
+from napari_gpubio.tracts import CsdSettings, Directions, TensorField, deconvolve, fit_tensors, phantom
+from napari_gpubio.tracts.seeds import ball, cap_directions, checked_points, label_points, make_launch, white_matter
 from tests.tracts.tensor_samples import six
 
 NAN, INF = float("nan"), float("inf")
@@ -222,3 +224,15 @@ def test_the_principal_direction_is_that_of_the_interpolated_tensor():
     field = TensorField(tensors=tensors, mask=np.ones((5, 5, 5), bool), affine=np.eye(4))
     launch = make_launch(field, [(1.9, 2.3, 1.1), (2.1, 0.0, 4.0)], Directions())
     np.testing.assert_allclose(np.abs(launch.axes), [[1, 0, 0], [0, 1, 0]], atol=1e-12)
+
+
+def test_white_matter_of_fods_is_that_of_tensors():
+    scan = phantom.load_brain_phantom()
+    field = fit_tensors(scan)
+    fods = deconvolve(scan, mask=field.mask, settings=CsdSettings(lmax=6), device="cpu")
+    expected, found = white_matter(field), white_matter(fods)
+    assert np.count_nonzero(found & expected) > 0.7 * np.count_nonzero(expected)
+    assert np.count_nonzero(found & ~expected) < 0.01 * np.count_nonzero(found)
+    nowhere = dataclasses.replace(fods, mask=np.zeros(fods.shape, bool))
+    with pytest.raises(InvalidInput, match="the mask is empty"):
+        white_matter(nowhere)

@@ -29,6 +29,11 @@ from napari_gpubio.tracts.gui.request import BundleSettings
 from napari_gpubio.tracts.seeds import SeedSettings
 from napari_gpubio.tracts.settings import TrackSettings
 
+_WHOLE_BRAIN = (
+    "Seed from all white matter: the largest part of the mask where FA is 0.2 or more, FODs have a main direction, or "
+    "fixels are large"
+)
+
 
 class SeedBox(QWidget):
     """Bundles and how they are seeded: from the click, or from a label that is chosen."""
@@ -64,9 +69,7 @@ class SeedBox(QWidget):
         self.summary.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.region_box = RegionBox(viewer, kinds=(Labels,), nothing="the clicked seed", parent=self)
         self.form = ParamForm(SeedSettings(), parent=self)
-        self.whole_brain = text_button(
-            "Whole brain", "Seed from all white matter: the largest part of the mask where FA is 0.2 or more", self
-        )
+        self.whole_brain = text_button("Whole brain", _WHOLE_BRAIN, self)
         form = QFormLayout()
         form.setContentsMargins(0, 0, 0, 0)
         form.addRow("Seed from", self.region_box)

@@ -26,6 +26,7 @@ from napari_gpubio.tracts.fods.harmonics import from_mrtrix
 from napari_gpubio.tracts.io import read_dwi, read_fixels, read_fods, read_tractogram, write_fods
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
+from napari_gpubio.tracts.seeds import white_matter
 from tests.tracts.fods.samples import straight_bundles
 from tests.tracts.fods.scan_samples import fiber_signals, noisy, one_shell
 from tests.tracts.fods.test_response import tissue_scan
@@ -147,8 +148,8 @@ def test_fods_have_their_own_usual_settings(tmp_path):
     assert np.median(spacing) == pytest.approx(0.5, rel=0.05)
     with pytest.raises(InvalidInput, match="'eudx', which is for tensors"):
         run("tracts", "--fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out, "--method", "eudx")
-    with pytest.raises(InvalidInput, match="--least-density"):
-        run("tracts", "--fods", tmp_path / "fod.nii.gz", "--white-matter", "--out", out, "--least-density", 9)
+    assert run("tracts", "--fods", tmp_path / "fod.nii.gz", "--white-matter", "--out", out) == 0
+    assert len(read_tractogram(out)) > 0.9 * np.count_nonzero(white_matter(field))
     labels = np.zeros(field.shape, np.uint8)
     labels[8:12, 5:7, 5:7] = 3
     write_volume(tmp_path / "labels.nii.gz", labels, field.affine)
