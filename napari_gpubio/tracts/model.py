@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.rows import stacked_rows
 from napari_gpubio.core.space import checked_affine, same_grid, voxel_sizes_mm
 
 Array = npt.NDArray[Any]
@@ -340,11 +341,11 @@ class Tractogram:
         offsets = [np.array([0])] + [p.offsets[1:] + shift for p, shift in zip(parts, shifts, strict=True)]
 
         def stacked(tables: list[Mapping[str, Array]]) -> dict[str, Array]:
-            return {n: np.concatenate([t[n] for t in tables]) for n in tables[0] if all(n in t for t in tables)}
+            return {n: stacked_rows([t[n] for t in tables]) for n in tables[0] if all(n in t for t in tables)}
 
         return dataclasses.replace(
             first,
-            points=np.concatenate([p.points for p in parts]),
+            points=stacked_rows([p.points for p in parts]),
             offsets=np.concatenate(offsets),
             per_fiber=stacked([p.per_fiber for p in parts]),
             per_point=stacked([p.per_point for p in parts]),

@@ -314,14 +314,14 @@ def make_runs(problem: FiberProblem, device: Device) -> list[Any]:
 
 
 def _piece(problem: FiberProblem, part: Partial) -> Piece:
-    """Turn one chunk into fibers: numbers of both rays put together, short fibers left out."""
+    """Turn one chunk into fibers, the numbers of both rays put together."""
     length = part.stats[:, :, 0].sum(axis=1)
     numbers = {"length_mm": length, **problem.fiber_numbers(part.stats)}
     per_fiber = {name: values.astype(np.float32) for name, values in numbers.items()}
     per_fiber["stop_reason"] = part.reasons[:, 0]
     per_fiber["stop_reason_back"] = part.reasons[:, -1]
     per_fiber["seed"] = problem.launch.seed_of(part.start, part.launched)[part.which].astype(np.int32)
-    whole = Tractogram(
+    fibers = Tractogram(
         points=part.points,
         offsets=part.offsets,
         affine=problem.field.affine,
@@ -329,9 +329,7 @@ def _piece(problem: FiberProblem, part: Partial) -> Piece:
         per_fiber=per_fiber,
         per_point={problem.point_number: part.values},
     )
-    long_enough = (length >= problem.settings.min_length_mm) & (whole.counts >= 2)
-    fibers = whole if long_enough.all() else whole.select(long_enough)
-    return Piece(part.start, part.launched, fibers, part.start + part.which[long_enough])
+    return Piece(part.start, part.launched, fibers, part.start + part.which)
 
 
 def _parameters(problem: FiberProblem, device: str, launched: int, seconds: float) -> dict[str, Any]:

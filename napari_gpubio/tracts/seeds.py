@@ -279,7 +279,7 @@ def _in_mask(field: Field, points: Array) -> tuple[Array, npt.NDArray[np.bool_]]
     inside = np.asarray(((nearest >= 0) & (nearest < field.shape)).all(axis=1))
     at = tuple(nearest[inside].T)
     if isinstance(field, FodField):
-        inside[inside] = field.mask[at] & (field.coefficients[at][:, 0] > 0)
+        inside[inside] = field.mask[at] & (field.coefficients[*at, 0] > 0)
     elif isinstance(field, FixelField):
         inside[inside] = field.counts[at] > 0
     else:

@@ -23,6 +23,7 @@ from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.maps import fa_map
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps, usable_rows
+from napari_gpubio.tracts.voxels import signals_of
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -151,7 +152,7 @@ class SingleFibers:
         inside = mask & field.mask
         self._fa = fa_map(field)
         self._principal = field.eigen.vectors[..., 0, :]
-        signals = np.ascontiguousarray(scan.data[inside][:, volumes], np.float32)
+        signals = signals_of(scan.data, inside, volumes)
         usable = usable_rows(signals)
         inside[inside] = usable
         self._signals, self._inside = signals[usable], inside

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.rows import finite_rows
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.estimate import estimate_steps, shell_volumes
@@ -23,7 +24,8 @@ from napari_gpubio.tracts.kernels.csd.problem import check_directions, csd_probl
 from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.tensors.run import checked_mask, usable_rows, volume_of
+from napari_gpubio.tracts.tensors.run import checked_mask, usable_rows
+from napari_gpubio.tracts.voxels import signals_of, volume_of
 
 Array = npt.NDArray[Any]
 _DECONVOLVING = "deconvolving"
@@ -90,7 +92,7 @@ def deconvolve_steps(
     check_tissues(tissues)
     several = len(tissues) > 1
     volumes = np.arange(len(scan.bvals)) if several else shell_volumes(scan, settings.shell)[1]
-    signals = np.ascontiguousarray(scan.data[inside][:, volumes], np.float32)
+    signals = signals_of(scan.data, inside, volumes)
     usable = usable_rows(signals)
     if not usable.all():
         notes.append(f"{(~usable).sum()} voxels of the mask without a usable signal (zero or not finite) were left out")
@@ -130,9 +132,9 @@ def _one_tissue(
     shells = [bval] if len(tissues[0].coefficients) == 1 else scan.shells()
     response = tissues[0].of_shell(bval, shells)
     problem = csd_problem(signals, scan.directions[volumes], response, settings)
-    out = np.full((len(signals), problem.coefficients), np.nan, np.float32)
-    took = np.zeros(len(signals), np.uint8)
+    out, took = np.empty((len(signals), problem.coefficients), np.float32), np.zeros(len(signals), np.uint8)
     done = yield from fill_rows("csd", problem, device, _DECONVOLVING, stop, out=out, took=took)
+    out[done:] = np.nan
     return out, done
 
 
@@ -163,9 +165,9 @@ def _several_tissues(
         constraints[settings.constraint_directions + number, count + number] = 1.0
     scale = float(np.abs(forward).max())
     problem = constrained_problem(signals / scale, forward / scale, constraints)
-    out = np.full((len(signals), forward.shape[1]), np.nan, np.float32)
-    took = np.zeros(len(signals), np.uint16)
+    out, took = np.empty((len(signals), forward.shape[1]), np.float32), np.zeros(len(signals), np.uint16)
     done = yield from fill_rows("multitissue", problem, device, _DECONVOLVING, stop, out=out, took=took)
+    out[done:] = np.nan
     return out, done
 
 
@@ -191,18 +193,16 @@ def _forward(scan: DiffusionScan, volumes: Array, tissues: list[Response], lmax:
 def _field(
     scan: DiffusionScan, inside: Array, rows: Array, count: int, tissues: list[Response], notes: list[str]
 ) -> FodField:
-    solved = np.asarray(np.isfinite(rows).all(axis=1))
+    solved = finite_rows(rows)
     mask = volume_of(solved, inside)
-    rows = rows[solved]
+    if not solved.all():
+        rows = rows[solved]
     others = TISSUES[1:] if len(tissues) == len(TISSUES) else TISSUES[2:]
     return FodField(
-        coefficients=volume_of(np.ascontiguousarray(rows[:, :count]), mask),
+        coefficients=volume_of(rows[:, :count], mask),
         mask=mask,
         affine=scan.affine,
-        tissues={
-            name: volume_of(np.ascontiguousarray(rows[:, count + n]), mask)
-            for n, name in enumerate(others[: len(tissues) - 1])
-        },
+        tissues={name: volume_of(rows[:, count + n], mask) for n, name in enumerate(others[: len(tissues) - 1])},
         path=scan.path,
         notes=tuple(notes),
     )

@@ -13,6 +13,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.rows import copy_rows
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.kernels.mppca.problem import PcaProblem, pca_problem
@@ -21,6 +22,7 @@ from napari_gpubio.tracts.noise.model import DenoisedScan
 from napari_gpubio.tracts.noise.settings import NoiseSettings
 
 Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
 _FIRST_CHUNK = 1 << 27  # the size of matrices to the third, times their number
 _EVEN = 2.0  # a noise level that varies by more over the mask, between its 5th and 95th percentiles, is a warning
 
@@ -86,10 +88,9 @@ def denoise_steps(
     settings = settings or NoiseSettings()
     chosen, clock = choose_device(device), RunClock()
     window = settings.edges(scan.shape, scan.data.shape[3])
-    signals = _signals_by_voxel(scan.data)
-    usable = _usable_voxels(signals)
+    signals, usable, there = _signals_by_voxel(scan.data)
     data = signals if usable.all() else np.where(np.isfinite(signals), signals, np.float32(0))
-    inside = (data != 0).any(axis=-1) | ~usable if mask is None else _checked_mask(scan, mask)
+    inside = there if mask is None else _checked_mask(scan, mask)
     skipped = int((inside & ~usable).sum())
     inside &= usable
     if not inside.any():
@@ -132,8 +133,9 @@ class _Output:
     """The volumes of the result, which are filled as voxels become ready."""
 
     def __init__(self, scan: DiffusionScan, problem: PcaProblem) -> None:
-        self._voxels = problem.voxels
-        self.data = problem.data.copy()
+        self._voxels = np.ravel_multi_index(tuple(problem.voxels.T), scan.shape)
+        self.data = np.empty_like(problem.data)
+        copy_rows(_rows_of(problem.data), _rows_of(self.data))
         self.noise = np.zeros(scan.shape, np.float32)
         self.rank = np.zeros(scan.shape, np.uint16)
         self.mask = np.zeros(scan.shape, bool)
@@ -147,32 +149,41 @@ class _Output:
             if not good.all():
                 voxels, signals, sigma, rank = voxels[good], signals[good], sigma[good], rank[good]
                 self.failed += int((~good).sum())
-            at = tuple(voxels.T)
-            self.data[at], self.noise[at], self.rank[at], self.mask[at] = signals, sigma, rank, True
+            copy_rows(signals, _rows_of(self.data), voxels)
+            for volume, values in ((self.noise, sigma), (self.rank, rank), (self.mask, True)):
+                volume.reshape(-1)[voxels] = values
 
 
-def _signals_by_voxel(data: Array) -> npt.NDArray[np.float32]:
-    """Signals in single precision, those of a voxel side by side; in a file a volume is in one place."""
+def _rows_of(series: Array) -> Array:
+    """The voxels of a series in C order one behind the other, not copied."""
+    return series.reshape(-1, series.shape[-1])
+
+
+def _signals_by_voxel(data: Array) -> tuple[npt.NDArray[np.float32], Mask, Mask]:
+    """Signals in single precision, those of a voxel side by side; in a file a volume is in one place.
+
+    Returns
+    -------
+    tuple
+        The signals; which voxels have finite ones only, and which have one that is not 0, shape (X, Y, Z) each.
+    """
     from napari_gpubio.core.jit import run_blocks
 
-    if data.dtype == np.float32 and data.flags.c_contiguous:
-        return data
-    signals = np.empty(data.shape, np.float32)
+    as_it_is = data.dtype == np.float32 and data.flags.c_contiguous
+    signals = data if as_it_is else np.empty(data.shape, np.float32)
+    usable, there = np.empty(data.shape[:3], bool), np.empty(data.shape[:3], bool)
 
-    def copy(start: int, stop: int) -> None:
+    def read(start: int, stop: int) -> None:
         for z in range(start, stop):  # twice as fast as all at once, since less memory is walked through
-            signals[:, :, z] = data[:, :, z]
+            if not as_it_is:
+                signals[:, :, z] = data[:, :, z]
+            usable[:, :, z] = np.isfinite(np.einsum("xyn->xy", signals[:, :, z]))  # so all of them are finite
+            there[:, :, z] = signals[:, :, z].any(axis=-1)
 
-    run_blocks(copy, data.shape[2])
-    return signals
-
-
-def _usable_voxels(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """Voxels whose signals are all finite, shape (X, Y, Z)."""
-    usable = np.isfinite(np.einsum("xyzn->xyz", signals))  # so all of them are finite
-    if not usable.all():
+    run_blocks(read, data.shape[2])
+    if not usable.all():  # or their sum is too large
         usable[~usable] = np.isfinite(signals[~usable]).all(axis=-1)
-    return np.asarray(usable)
+    return signals, usable, there
 
 
 def _checked_mask(scan: DiffusionScan, mask: Array) -> npt.NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.rows import finite_rows, row_sums
 from napari_gpubio.core.space import same_grid, voxel_sizes_mm
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
@@ -22,6 +23,7 @@ from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.mask import brain_mask
 from napari_gpubio.tracts.tensors.repair import repair_rows
 from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.voxels import signals_of, volume_of
 
 Array = npt.NDArray[Any]
 _UM2_PER_MS = 1e-3  # mm^2/s
@@ -71,10 +73,7 @@ def fit_steps(
     chosen, clock = choose_device(device), RunClock()
     volumes = select_volumes(scan, settings.shells)
     inside = checked_mask(scan, mask)
-    signals = scan.data[inside]
-    if len(volumes) < signals.shape[1]:  # picking volumes costs a copy
-        signals = signals[:, volumes]
-    signals = np.ascontiguousarray(signals, np.float32)
+    signals = signals_of(scan.data, inside, volumes)
     usable = usable_rows(signals)
     if not usable.all():
         signals = signals[usable]
@@ -124,7 +123,7 @@ def usable_rows(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
     """Voxels whose signals are all finite, and one of them positive; from shape (M, N) to (M,)."""
     if not signals.size:
         return np.zeros(len(signals), bool)
-    sums = np.einsum("ij->i", signals)  # no matrix product: threads of BLAS would go on spinning beside the fit
+    sums = row_sums(signals)
     usable = np.asarray(np.isfinite(sums) & (sums > 0))  # so all are finite, and one is positive
     if not usable.all():
         rest = signals[~usable]
@@ -157,7 +156,7 @@ def _merged(runs: list[Any]) -> tuple[Array, Array]:
 def _field(
     scan: DiffusionScan, inside: Array, coefficients: Array, raised: Array, settings: FitSettings, skipped: int
 ) -> TensorField:
-    fitted = np.asarray(np.isfinite(coefficients).all(axis=1))
+    fitted = finite_rows(coefficients)
     mask = volume_of(fitted, inside)
     if not fitted.all():
         coefficients = coefficients[fitted]
@@ -186,13 +185,6 @@ def _field(
         path=scan.path,
         notes=tuple(notes),
     )
-
-
-def volume_of(values: Array, mask: npt.NDArray[np.bool_]) -> Array:
-    """Put one number (or row of numbers) into each voxel of a mask, zero elsewhere."""
-    volume = np.zeros((*mask.shape, *values.shape[1:]), values.dtype)
-    volume[mask] = values
-    return volume
 
 
 def _voxels(count: int) -> str:

@@ -22,10 +22,10 @@ from napari_gpubio.tracts.kernels.csd.problem import CsdProblem, csd_problem
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.run import make_problem, trace_problem
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors.run import volume_of
 from napari_gpubio.tracts.uncertainty.fod_residuals import USUAL_ORDER, SignalFit, signal_draws, signal_fit
 from napari_gpubio.tracts.uncertainty.repeats import Place, Repeat, devices_of, repeat_of, threads_of
 from napari_gpubio.tracts.uncertainty.residuals import Box
+from napari_gpubio.tracts.voxels import signals_of, volume_of
 
 Array = npt.NDArray[Any]
 _MOST_DIFFERENCE = 0.01  # of FODs deconvolved again, relative; devices differ by 1e-6
@@ -123,7 +123,7 @@ def fod_repeats_steps(
     """
     recipe, inside = recipe_of(field), field.mask[box]
     volumes, fit = shell_fit(scan, recipe)
-    signals = np.ascontiguousarray(scan.data[box][inside][:, volumes], np.float32)
+    signals = signals_of(scan.data[box], inside, volumes)
     csd = _csd_of(scan, volumes, signals, recipe)
     fods = np.ascontiguousarray(field.coefficients[box][inside], np.float32)
     again, done = yield from deconvolved_steps(csd, device, stop)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Fibers, RayOutput, Rays
-from napari_gpubio.tracts.kernels.fibers.tally import STATS, Partial, arrivals
+from napari_gpubio.tracts.kernels.fibers.tally import STATS, Partial, arrivals, kept_fibers
 from napari_gpubio.tracts.kernels.packing import pack
 
 Array = npt.NDArray[Any]
@@ -66,7 +66,8 @@ class FiberRun:
     def _packed(self, start: int, launched: int, which: Array, rays: Rays, output: RayOutput) -> Partial:
         p, count = self._problem, len(rays.seeds)
         per_ray = output.written.astype(np.int64).reshape(count, rays.per_fiber)
-        offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
+        stats = output.stats.reshape(*per_ray.shape, STATS)
+        kept, offsets = kept_fibers(per_ray, stats, p.settings.min_length_mm)
         fibers = Fibers(offsets, np.empty((offsets[-1], 3), np.float32), np.empty(offsets[-1], np.float32))
         run_blocks(
             pack, count, np.array(p.volume.affine), rays, self.seed_values(rays, output), output, fibers, least=64
@@ -74,10 +75,10 @@ class FiberRun:
         return Partial(
             start=start,
             launched=launched,
-            which=which,
+            which=which[kept],
             points=fibers.points,
             values=fibers.values,
-            offsets=offsets,
-            reasons=output.reasons.reshape(per_ray.shape),
-            stats=output.stats.reshape(*per_ray.shape, STATS),
+            offsets=np.concatenate([[0], offsets[1:][kept]]),
+            reasons=output.reasons.reshape(per_ray.shape)[kept],
+            stats=stats[kept],
         )

@@ -11,7 +11,7 @@ from napari_gpubio.core.chunks import items_within_memory
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, struct, struct_layout
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, RayOutput, Rays
-from napari_gpubio.tracts.kernels.fibers.tally import STATS, Partial, arrivals, joined, no_fibers
+from napari_gpubio.tracts.kernels.fibers.tally import STATS, Partial, arrivals, joined, kept_fibers, no_fibers
 
 Array = npt.NDArray[Any]
 LAYOUTS = {
@@ -128,7 +128,8 @@ class FiberRun:
         self.launch(rays, output)
         seed_values = self.seed_values(host_rays, output)  # alive until the kernel is done, as are the offsets
         per_ray = to_host(output.written).astype(np.int64).reshape(count, -1)
-        offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
+        stats = to_host(output.stats).reshape(*per_ray.shape, STATS)
+        kept, offsets = kept_fibers(per_ray, stats, p.settings.min_length_mm)
         points, values = cupy.empty((int(offsets[-1]), 3), np.float32), cupy.empty(int(offsets[-1]), np.float32)
         on_device = cupy.asarray(offsets)
         fibers = struct(
@@ -143,10 +144,10 @@ class FiberRun:
         return Partial(
             start=start,
             launched=launched,
-            which=which,
+            which=which[kept],
             points=to_host(points),
             values=to_host(values),
-            offsets=offsets,
-            reasons=to_host(output.reasons).reshape(per_ray.shape),
-            stats=to_host(output.stats).reshape(*per_ray.shape, STATS),
+            offsets=np.concatenate([[0], offsets[1:][kept]]),
+            reasons=to_host(output.reasons).reshape(per_ray.shape)[kept],
+            stats=stats[kept],
         )

@@ -46,6 +46,30 @@ class Partial:
     stats: Array
 
 
+def kept_fibers(
+    per_ray: npt.NDArray[np.int64], stats: Array, min_length_mm: float
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Which fibers are long enough, and where their points are packed.
+
+    Parameters
+    ----------
+    per_ray
+        Points of each ray, the seed not counted, shape (F, rays).
+    stats
+        As in `Partial`.
+    min_length_mm
+        Of a fiber.
+
+    Returns
+    -------
+    tuple
+        A boolean for each fiber, shape (F,), and offsets, shape (F + 1,), in which the others have no points.
+    """
+    points = per_ray.sum(axis=1) + 1
+    kept = (stats[:, :, 0].sum(axis=1) >= min_length_mm) & (points >= 2)
+    return kept, np.concatenate([[0], np.cumsum(np.where(kept, points, 0))])
+
+
 def joined(parts: Sequence[Partial]) -> Partial:
     """Put together what was kept of one chunk, traced in pieces."""
     if len(parts) == 1:

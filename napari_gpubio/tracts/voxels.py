@@ -1,0 +1,59 @@
+"""Numbers of the voxels of a mask, one row each: taken out of volumes and put back, on all cores."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+
+def signals_of(data: Array, mask: Mask, volumes: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.float32]:
+    """Return the signals of the voxels of a mask, row by row.
+
+    Parameters
+    ----------
+    data
+        Series of any type and memory order, shape (X, Y, Z, N).
+    mask
+        Shape (X, Y, Z).
+    volumes
+        Which of the N are taken; None: all.
+
+    Returns
+    -------
+    ndarray
+        Shape (M, V), in C order of the voxels, its own memory.
+    """
+    from napari_gpubio.core.jit import run_blocks
+
+    chosen = np.arange(data.shape[3]) if volumes is None else volumes
+    first = _first_rows(mask)
+    signals = np.empty((first[-1], len(chosen)), np.float32)
+
+    def take(start: int, stop: int) -> None:
+        for x in range(start, stop):
+            signals[first[x] : first[x + 1]] = data[x][mask[x]][:, chosen]
+
+    run_blocks(take, len(mask))
+    return signals
+
+
+def volume_of(values: Array, mask: Mask) -> Array:
+    """Put one number, or row of numbers, into each voxel of a mask, zero elsewhere; from (M, ...) to (X, Y, Z, ...)."""
+    from napari_gpubio.core.jit import run_blocks
+
+    volume, first = np.zeros((*mask.shape, *values.shape[1:]), values.dtype), _first_rows(mask)
+
+    def put(start: int, stop: int) -> None:
+        for x in range(start, stop):
+            volume[x][mask[x]] = values[first[x] : first[x + 1]]
+
+    run_blocks(put, len(mask))
+    return volume
+
+
+def _first_rows(mask: Mask) -> npt.NDArray[np.int64]:
+    """Row at which each plane of a mask begins, and their number, shape (X + 1,)."""
+    return np.concatenate([[0], np.cumsum(np.count_nonzero(mask, axis=(1, 2)))])
