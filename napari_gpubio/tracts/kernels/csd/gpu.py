@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
+from napari_gpubio.core.rows import copy_rows
 from napari_gpubio.tracts.kernels.csd.problem import CsdProblem
 
 Array = npt.NDArray[Any]
@@ -87,7 +88,8 @@ class Run:
             )
             down, across = grid_of(p.coefficients)
             self._kernel((count,), (down * across,), (arrays,), shared_mem=shared_bytes(p.coefficients, p.real))
-            self._out[rows], self._took[rows] = to_host(out), to_host(took)
+            copy_rows(to_host(out), self._out[rows])
+            self._took[rows] = to_host(took)
 
     def close(self) -> None:
         """Let the device arrays go."""

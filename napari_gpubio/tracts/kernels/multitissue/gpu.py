@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, shared_memory_bytes, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
+from napari_gpubio.core.rows import copy_rows
 from napari_gpubio.tracts.kernels.multitissue.problem import ConstrainedProblem
 
 Array = npt.NDArray[Any]
@@ -72,7 +73,8 @@ class Run:
             )
             grid, block = (-(-count // self._warps),), (32 * self._warps,)
             self._kernel(grid, block, (arrays, np.int32(count)), shared_mem=self._bytes)
-            self._out[rows], self._took[rows] = to_host(out), to_host(took)
+            copy_rows(to_host(out), self._out[rows])
+            self._took[rows] = to_host(took)
 
     def close(self) -> None:
         """Let the device arrays go."""
