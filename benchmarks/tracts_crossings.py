@@ -14,7 +14,8 @@ from common import Array, Report, argument_parser, header, limited_threads, line
 
 from napari_gpubio.tracts import TrackSettings
 from napari_gpubio.tracts.fods.run import find_peaks
-from tests.tracts.fods.crossing_samples import Crossing, Ring, crossing, fan, radius_after, ring, shares, shoot
+from napari_gpubio.tracts.phantom.crossings import Crossing, Ring, crossing, radius_after, ring_bundle
+from tests.tracts.fods.crossing_samples import fan, shares, shoot
 
 ANGLES = (90, 60, 45, 30)
 JITTERS_DEG = (0.0, 5.0, 10.0, 15.0)  # standard deviation, in each voxel
@@ -108,15 +109,15 @@ def others(report: Report, count: int) -> None:
             continue
         row: dict[str, Any] = {"method": method.name}
         for angle in (75, 50):
-            field = field_of(crossing(angle, jitter_deg=4.0, seed=1, apodised=0.035), method.field)
+            field = field_of(crossing(angle, jitter_deg=4.0, seed=1, apodized=0.035), method.field)
             row[f"far_end_{angle}"] = shares(fan(field, count, method.settings), count, angle)[0]
             row[f"along_far_end_{angle}"] = shares(along_a(field, method.settings, count), count, angle)[0]
         for radius in (16, 28):
             size = 2 * (radius + 7) + 1
-            torus = ring(float(radius), (size, size, 13), 4.0, round_section=True, apodised=0.035)
+            torus = ring_bundle(float(radius), (size, size, 13), 4.0, round_section=True, apodized=0.035)
             radii = quarter_around(field_of(torus, method.field), radius, method.settings, max(20, count // 5))
             row[f"around_{radius}"] = float(np.isfinite(radii).mean())
-        broad = ring(28.0, (76, 76, 9), 7.0, apodised=0.035)
+        broad = ring_bundle(28.0, (76, 76, 9), 7.0, apodized=0.035)
         fibers = shoot(field_of(broad, method.field), (28, 0, 0), (0, 1, 0), method.settings)
         row["tangential_error"] = radius_after(fibers[0], 90) / 28 - 1
         found.append(row)
@@ -144,11 +145,11 @@ def along_a(field: Any, settings: TrackSettings, count: int) -> Any:
 def slips(report: Report, count: int) -> None:
     """How the results of the guiding cost depend on slip and stiffness."""
     found, lines = [], []
-    torus = ring(20.0, (57, 57, 15), 5.0, round_section=True).fods
+    torus = ring_bundle(20.0, (57, 57, 15), 5.0, round_section=True).fods
     for stiffness in (0.1, 0.2, 0.4):
         for epsilon in (0.2, 0.3, 0.4):
             settings = usual("lifted_geodesic", lifted_stiffness_per_mm=stiffness, lifted_epsilon=epsilon)
-            tangential = radius_after(shoot(ring().fods, (20, 0, 0), (0, 1, 0), settings)[0], 90) / 20 - 1
+            tangential = radius_after(shoot(ring_bundle().fods, (20, 0, 0), (0, 1, 0), settings)[0], 90) / 20 - 1
             radii = quarter_around(torus, 20.0, settings, count)
             far, _ = shares(fan(crossing(60).fods, count, settings), count, 60)
             row = {
@@ -183,7 +184,7 @@ def bends(report: Report, count: int) -> None:
         cells = []
         for radius in RADII:
             size = 2 * (radius + 8) + 1
-            sample = ring(float(radius), (size, size, 15), 5.0, round_section=True)
+            sample = ring_bundle(float(radius), (size, size, 15), 5.0, round_section=True)
             radii = quarter_around(field_of(sample, method.field), radius, method.settings, count)
             there = np.isfinite(radii)
             row = {"method": method.name, "radius": radius, "around": float(there.mean())}
@@ -213,7 +214,7 @@ def quarter_around(field: Any, radius: float, settings: TrackSettings, count: in
 def tangents(report: Report, _count: int) -> None:
     """One ray along the fibers of a broad ring of radius 20."""
     found, lines = [], []
-    sample = ring()
+    sample = ring_bundle()
     cases = [
         *(
             (f"fixel geodesic, p = {power:g}", "fixels", usual("fixel_geodesic", fixel_power=power))

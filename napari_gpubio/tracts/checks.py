@@ -10,14 +10,14 @@ import numpy.typing as npt
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import Device
 from napari_gpubio.tracts.fods import FodField, ResponseSettings
+from napari_gpubio.tracts.fods import checks as fod_checks
 from napari_gpubio.tracts.fods.estimate import estimate_response
 from napari_gpubio.tracts.fods.run import deconvolve
-from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.noise.run import denoise_scan
 from napari_gpubio.tracts.phantom import AnalyticField, analytic_fields, load_brain_phantom
-from napari_gpubio.tracts.run import trace_problem, track
-from napari_gpubio.tracts.seeds import Launch, ball
+from napari_gpubio.tracts.run import PROBLEMS, trace_problem, track
+from napari_gpubio.tracts.seeds import Field, Launch, ball
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors
@@ -43,13 +43,14 @@ SEED_SCHEME = dataclasses.replace(EXACT, method="vanaart2011", integrator="rk2")
 
 
 def shoot(
-    field: TensorField, starts: npt.ArrayLike, directions: npt.ArrayLike, settings: TrackSettings, device: Device
+    field: Field, starts: npt.ArrayLike, directions: npt.ArrayLike, settings: TrackSettings, device: Device
 ) -> Tractogram:
     """Trace one ray forwards from each start (world mm) along each direction."""
     axes = np.atleast_2d(np.asarray(directions, np.float64))
     axes = axes / np.linalg.norm(axes, axis=1, keepdims=True)
-    launch = Launch(np.atleast_2d(np.asarray(starts, np.float64)), axes, Directions(kind="principal", both_ways=False))
-    return trace_problem(RayProblem(field, launch, settings), device)
+    points = np.broadcast_to(np.asarray(starts, np.float64), axes.shape)
+    launch = Launch(points, axes, Directions(kind="principal", both_ways=False))
+    return trace_problem(PROBLEMS[settings.method](field, launch, settings), device)
 
 
 def ray_errors(field: AnalyticField, settings: TrackSettings, device: Device) -> dict[str, float]:
@@ -110,12 +111,26 @@ def _tracking_speed(settings: TrackSettings) -> Callable[[Device], Callable[[], 
     return prepare
 
 
+def _streamline_speed(device: Device) -> Callable[[], float]:
+    fods = deconvolve(load_brain_phantom(), device=device)
+    settings = TrackSettings.usual("ifod2", fods.voxel_sizes_mm)
+    drawn = Directions(kind="fod", count=1000)
+    return lambda: float(len(track(fods, [(0.0, -5.0, 22.0)], drawn, settings, device=device).points))
+
+
+def _deconvolution_speed(device: Device) -> Callable[[], float]:
+    scan = load_brain_phantom()
+    field = fit_tensors(scan, device=device)
+    response = estimate_response(scan, field.mask, field=field, device=device)
+    return lambda: float(deconvolve(scan, response, field.mask, device=device).mask.sum())
+
+
 def _fit_speed(device: Device) -> Callable[[], float]:
     scan = load_brain_phantom()
     return lambda: float(fit_tensors(scan, device=device).mask.sum())
 
 
-CHECKS = _checks()
+CHECKS = (*_checks(), *fod_checks.CHECKS)
 SPEEDS = (
     Speed(
         name="1000 geodesics from a click (hamiltonian, cubic, RK4)",
@@ -133,6 +148,8 @@ SPEEDS = (
         prepare=_tracking_speed(TrackSettings(method="eudx")),
     ),
     Speed(name="weighted tensor fit of the phantom, mask included", unit="voxels", prepare=_fit_speed),
+    Speed(name="spherical deconvolution of the phantom, lmax 8", unit="voxels", prepare=_deconvolution_speed),
+    Speed(name="1000 streamlines in FODs from a click (iFOD2)", unit="points", prepare=_streamline_speed),
 )
 
 

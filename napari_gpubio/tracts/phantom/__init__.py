@@ -1,7 +1,8 @@
-"""Samples with known truth: a brain-like diffusion scan, and tensor fields with closed-form geodesics."""
+"""Samples with known truth: a brain-like diffusion scan, tensor fields with closed-form geodesics, crossing bundles."""
 
 from napari_gpubio.tracts.phantom.analytic import AnalyticField, Launch
 from napari_gpubio.tracts.phantom.closed_forms import analytic_fields, ring_field
+from napari_gpubio.tracts.phantom.crossings import Crossing, Ring, crossing, ring_bundle
 from napari_gpubio.tracts.phantom.sample import (
     BrainPhantom,
     CenterLine,
@@ -15,11 +16,15 @@ __all__ = [
     "AnalyticField",
     "BrainPhantom",
     "CenterLine",
+    "Crossing",
     "Launch",
+    "Ring",
     "analytic_fields",
     "brain_phantom",
+    "crossing",
     "load_brain_atlas",
     "load_brain_phantom",
+    "ring_bundle",
     "ring_field",
     "write_brain_phantom",
 ]

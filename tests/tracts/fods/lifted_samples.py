@@ -7,8 +7,9 @@ from napari_gpubio.tracts import FodField
 from napari_gpubio.tracts.kernels.lifted import cpu
 from napari_gpubio.tracts.kernels.lifted.geodesics import advanced, cost, hamiltonian, on_sphere, rates
 from napari_gpubio.tracts.kernels.lifted.problem import LiftedProblem
+from napari_gpubio.tracts.phantom.crossings import bundle_axes, centered_grid, fiber_fods
 from napari_gpubio.tracts.seeds import Launch
-from tests.tracts.fods.crossing_samples import FORWARDS, axes_of, centered, lobe
+from tests.tracts.fods.crossing_samples import FORWARDS
 
 
 @kernel
@@ -77,7 +78,7 @@ def path_of(field, settings, start, step, count):
 
 def constant_cost(shape=(33, 33, 33)):
     """FODs that are the same in every direction and voxel, so that C is constant."""
-    affine, _ = centered(shape)
+    affine, _ = centered_grid(shape)
     coefficients = np.zeros((*shape, 28), np.float32)
     coefficients[..., 0] = np.sqrt(4 * np.pi)
     return FodField(coefficients=coefficients, mask=np.ones(shape, bool), affine=affine)
@@ -85,8 +86,8 @@ def constant_cost(shape=(33, 33, 33)):
 
 def everywhere(shape=(21, 21, 21)):
     """The same FOD of two fibers in every voxel."""
-    affine, _ = centered(shape)
-    coefficients = np.broadcast_to(lobe(axes_of(70)).sum(axis=0), (*shape, 45)).astype(np.float32)
+    affine, _ = centered_grid(shape)
+    coefficients = np.broadcast_to(fiber_fods(bundle_axes(70)).sum(axis=0), (*shape, 45)).astype(np.float32)
     return FodField(coefficients=coefficients, mask=np.ones(shape, bool), affine=affine)
 
 
@@ -96,5 +97,5 @@ def wavy(shape=(12, 12, 12), lmax=6):
     rng = np.random.default_rng(4)
     directions = rng.normal(size=(*shape, 2, 3)) * 0.25 + [[1, 0, 0], [0.2, 1, 0.3]]
     directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
-    coefficients = lobe(directions, lmax).sum(axis=-2).astype(np.float32)
+    coefficients = fiber_fods(directions, lmax).sum(axis=-2).astype(np.float32)
     return FodField(coefficients=coefficients, mask=np.ones(shape, bool), affine=affine)

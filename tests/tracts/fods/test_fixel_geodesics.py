@@ -12,21 +12,12 @@ from napari_gpubio.tracts import Directions, FixelField, StopReason, TrackSettin
 from napari_gpubio.tracts.kernels.fibers.gpu import LAYOUTS
 from napari_gpubio.tracts.kernels.fixels import cpu, gpu
 from napari_gpubio.tracts.phantom.closed_forms import ring as tensor_ring
+from napari_gpubio.tracts.phantom.crossings import ACROSS, ALONG, centered_grid, crossing, radius_after, ring_bundle
 from napari_gpubio.tracts.regions import Sphere
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_same_methods
-from tests.tracts.fods.crossing_samples import (
-    ACROSS,
-    ALONG,
-    centered,
-    crossing,
-    fan,
-    radius_after,
-    ring,
-    shares,
-    shoot,
-)
+from tests.tracts.fods.crossing_samples import fan, shares, shoot
 from tests.tracts.ray_samples import GRIDS
 
 USUAL = TrackSettings.usual("fixel_geodesic", (1.0, 1.0, 1.0))
@@ -43,7 +34,7 @@ def changed(**changes):
 @pytest.mark.parametrize(("power", "error"), [(1.0, 0.26570), (2.0, 0.03969), (3.0, 0.00682), (4.0, 0.00120)])
 def test_rays_on_the_ring_go_as_those_of_its_tensors(power, error):
     """T7, r = r0 / cos(k phi): the spline smooths fixels over a voxel, which changes r by 0.1 % at 20 voxels."""
-    fiber = shoot(ring().fixels, (20, 0, 0), (0, 1, 0), changed(fixel_power=power, max_length_mm=60.0))
+    fiber = shoot(ring_bundle().fixels, (20, 0, 0), (0, 1, 0), changed(fixel_power=power, max_length_mm=60.0))
     exact = 1 / np.cos(np.sqrt((ACROSS / ALONG) ** power) * np.pi / 2) - 1
     assert exact == pytest.approx(error, abs=1e-5)
     assert radius_after(fiber[0], 90) / 20 - 1 == pytest.approx(exact, abs=1.1e-3)
@@ -51,7 +42,7 @@ def test_rays_on_the_ring_go_as_those_of_its_tensors(power, error):
 
 
 def test_the_usual_settings_keep_to_the_ring_within_a_hundredth():
-    fiber = shoot(ring().fixels, (20, 0, 0), (0, 1, 0), USUAL)
+    fiber = shoot(ring_bundle().fixels, (20, 0, 0), (0, 1, 0), USUAL)
     assert abs(radius_after(fiber[0], 90) / 20 - 1) < 0.01
 
 
@@ -80,8 +71,9 @@ def test_rays_askew_in_a_straight_bundle_are_straight_through_a_crossing():
 
 
 def test_the_drift_falls_with_the_fourth_power_of_the_step():
+    ring = ring_bundle().fixels
     drifts = [
-        shoot(ring().fixels, (20, 0, 1), (0.1, 1, 0.1), changed(step_mm=step, max_length_mm=12.0)).per_fiber["drift"][0]
+        shoot(ring, (20, 0, 1), (0.1, 1, 0.1), changed(step_mm=step, max_length_mm=12.0)).per_fiber["drift"][0]
         for step in (0.8, 0.4)
     ]
     assert 0 < drifts[1] < drifts[0] / 3  # the metric's second derivative jumps between voxels
@@ -138,7 +130,7 @@ def test_a_click_in_a_crossing_finds_both_bundles_in_proportion():
 
 def test_a_seed_between_voxels_starts_along_its_fibers():
     fibers = track(
-        ring().fixels, [(20.3, 0.3, 0.2)], Directions(kind="principal", both_ways=False), USUAL, device="cpu"
+        ring_bundle().fixels, [(20.3, 0.3, 0.2)], Directions(kind="principal", both_ways=False), USUAL, device="cpu"
     )
     tangent = np.array([-0.3, 20.3, 0]) / np.hypot(0.3, 20.3)
     step = fibers[0][1] - fibers[0][0]
@@ -151,13 +143,14 @@ def test_a_seed_between_voxels_starts_along_its_fibers():
 
 
 def test_a_ray_that_is_sent_back_returns():
-    out = shoot(ring().fixels, (20, 0, 0.2), (0.1, 1, 0.05), changed(step_mm=0.1, max_length_mm=20.0))[0].astype(float)
-    back = shoot(ring().fixels, out[-1], out[-2] - out[-1], changed(step_mm=0.1, max_length_mm=19.9))[0]
+    ring = ring_bundle().fixels
+    out = shoot(ring, (20, 0, 0.2), (0.1, 1, 0.05), changed(step_mm=0.1, max_length_mm=20.0))[0].astype(float)
+    back = shoot(ring, out[-1], out[-2] - out[-1], changed(step_mm=0.1, max_length_mm=19.9))[0]
     assert np.linalg.norm(back[-1] - out[1]) < 0.1  # launched along a chord of a step, 0.02 rad from the momentum
 
 
 def test_the_sign_of_a_fixel_means_nothing():
-    field = ring().fixels
+    field = ring_bundle().fixels
     signs = np.where(np.random.default_rng(0).random(len(field.directions)) < 0.5, -1, 1)[:, None]
     flipped = dataclasses.replace(
         field, directions=(field.directions * signs).astype(np.float32), cache=type(field.cache)()
@@ -237,7 +230,7 @@ def test_points_and_fibers_have_numbers_and_reasons(device):
     ],
 )
 def test_rays_end_for_every_reason(changes, reason):
-    fiber = shoot(ring().fixels, (20, 0, 0), (0, 1, 0), changed(**changes))
+    fiber = shoot(ring_bundle().fixels, (20, 0, 0), (0, 1, 0), changed(**changes))
     found = fiber.per_fiber["stop_reason"]
     assert (found == reason).all()
     assert len(found) == (0 if "fod_stop" in changes else 1)  # a fiber that cannot start has no second point
@@ -285,7 +278,7 @@ def test_structs_are_laid_out_as_the_kernels_read_them(real):
 
 def noisy():
     """Up to three fixels in each voxel, in any order and sign, some voxels with none."""
-    affine, at = centered((15, 14, 13))
+    affine, at = centered_grid((15, 14, 13))
     rng = np.random.default_rng(3)
     directions = np.array([[1, 0.2, 0], [0.1, 1, 0.3], [0, 0.2, 1]]) + rng.normal(0, 0.15, (*at.shape[:3], 3, 3))
     amplitudes = np.where(rng.random((*at.shape[:3], 3)) < 0.8, rng.uniform(0.2, 1, (*at.shape[:3], 3)), 0)

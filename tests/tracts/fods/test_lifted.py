@@ -13,23 +13,20 @@ from napari_gpubio.tracts.fods.harmonics import harmonics
 from napari_gpubio.tracts.kernels.fibers.gpu import LAYOUTS
 from napari_gpubio.tracts.kernels.lifted import cpu, gpu
 from napari_gpubio.tracts.kernels.lifted.problem import LiftedProblem
+from napari_gpubio.tracts.phantom.crossings import (
+    bundle_axes,
+    centered_grid,
+    crossing,
+    fiber_fods,
+    radius_after,
+    ring_bundle,
+)
 from napari_gpubio.tracts.regions import Sphere
 from napari_gpubio.tracts.seeds import Launch
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_same_methods
-from tests.tracts.fods.crossing_samples import (
-    FORWARDS,
-    axes_of,
-    centered,
-    crossing,
-    fan,
-    lobe,
-    radius_after,
-    ring,
-    shares,
-    shoot,
-)
+from tests.tracts.fods.crossing_samples import FORWARDS, fan, shares, shoot
 from tests.tracts.fods.lifted_samples import constant_cost, derivatives, everywhere, path_of, run_of, wavy
 
 USUAL = TrackSettings.usual("lifted_geodesic", (1.0, 1.0, 1.0))
@@ -151,7 +148,7 @@ def test_rays_beside_a_fiber_oscillate_about_it_or_turn_away(cost_name):
     """
     field, xi, epsilon, first = everywhere((41, 9, 9)), 0.3, 0.2, np.deg2rad(0.1)
     settings = changed(lifted_cost=cost_name, lifted_lmax=8, step_mm=0.05, max_length_mm=12.0)
-    axis, side = axes_of(70)[0], np.array([0.0, 0.0, 1.0])
+    axis, side = bundle_axes(70)[0], np.array([0.0, 0.0, 1.0])
     fiber = shoot(field, (-16, 0, 0), np.cos(first) * axis + np.sin(first) * side, settings)
     h = 1e-3
     share = harmonics([np.cos(t) * axis + np.sin(t) * side for t in (-h, 0, h)], 8) @ field.coefficients[0, 0, 0]
@@ -174,8 +171,9 @@ def test_rays_beside_a_fiber_oscillate_about_it_or_turn_away(cost_name):
 
 
 def test_the_drift_falls_with_the_step():
+    ring = ring_bundle().fods
     drifts = [
-        shoot(ring().fods, (20, 0, 0.3), (0.1, 1, 0.1), changed(step_mm=step, max_length_mm=30.0)).per_fiber["drift"][0]
+        shoot(ring, (20, 0, 0.3), (0.1, 1, 0.1), changed(step_mm=step, max_length_mm=30.0)).per_fiber["drift"][0]
         for step in (0.4, 0.2, 0.1)
     ]
     assert drifts[2] < drifts[1] / 2 < drifts[0] / 4
@@ -206,8 +204,8 @@ def test_stiff_shortest_rays_pass_a_crossing_too():
 
 def test_guided_rays_keep_to_a_ring():
     """One along the fibers of a broad ring, and, on average, those that fill a thick one."""
-    assert abs(radius_after(shoot(ring().fods, (20, 0, 0), (0, 1, 0), USUAL)[0], 90) / 20 - 1) < 0.01
-    torus = ring(half_width=5.0, shape=(55, 55, 15), round_section=True).fods
+    assert abs(radius_after(shoot(ring_bundle().fods, (20, 0, 0), (0, 1, 0), USUAL)[0], 90) / 20 - 1) < 0.01
+    torus = ring_bundle(half_width_mm=5.0, shape=(55, 55, 15), round_section=True).fods
     rng = np.random.default_rng(0)
     directions = rng.normal(size=(40, 3)) * np.deg2rad(5) + [0, 1, 0]
     starts = np.array([20, 0, 0]) + rng.uniform(-2, 2, (40, 3))
@@ -219,7 +217,7 @@ def test_guided_rays_keep_to_a_ring():
 
 
 def test_shortest_rays_leave_a_ring():
-    fiber = shoot(ring().fods, (20, 0, 0), (0, 1, 0), changed(lifted_cost="shortest"))
+    fiber = shoot(ring_bundle().fods, (20, 0, 0), (0, 1, 0), changed(lifted_cost="shortest"))
     assert np.isnan(radius_after(fiber[0], 45))
 
 
@@ -237,12 +235,12 @@ def test_a_click_in_a_crossing_finds_both_bundles():
 @pytest.mark.parametrize("turned", ["rotated", "flipped"])
 def test_rays_do_not_depend_on_the_axes_of_the_grid(turned):
     shape = (29, 29, 13)
-    affine, at = centered(shape)
+    affine, at = centered_grid(shape)
     start, u = np.array([-14.0, 0.5, 0.3]), np.array([1.0, 0.1, 0.05])
     turn = Rotation.from_euler("xyz", [12, -18, 25], degrees=True).as_matrix() if turned == "rotated" else np.eye(3)
     plain = shoot(crossing(60).fods, start, u, changed(max_length_mm=24.0))[0].astype(float)
-    there = np.stack([np.linalg.norm(np.cross(at, axis), axis=-1) <= 5 for axis in axes_of(60)], axis=-1)
-    coefficients = (there.astype(float) @ lobe(axes_of(60) @ turn.T)).astype(np.float32)
+    there = np.stack([np.linalg.norm(np.cross(at, axis), axis=-1) <= 5 for axis in bundle_axes(60)], axis=-1)
+    coefficients = (there.astype(float) @ fiber_fods(bundle_axes(60) @ turn.T)).astype(np.float32)
     affine[:3] = turn @ affine[:3]
     if turned == "flipped":
         coefficients, affine = coefficients[::-1], affine @ np.diag([-1, 1, 1, 1])
@@ -276,7 +274,7 @@ def test_points_and_fibers_have_numbers_and_reasons(device):
     ],
 )
 def test_rays_end_for_every_reason(changes, reason):
-    fiber = shoot(ring().fods, (20, 0, 0), (0, 1, 0), changed(**changes))
+    fiber = shoot(ring_bundle().fods, (20, 0, 0), (0, 1, 0), changed(**changes))
     assert fiber.per_fiber["stop_reason"].tolist() == [reason]
 
 
