@@ -153,6 +153,7 @@ class SliceGlyphs(QObject):
         """Show a mesh in the layer, or in a new one; another layer stays active."""
         if layer is not None and carried(layer, "glyphs_of") is fods:
             (vertices, faces), colors = glyph_data(fods, mesh)
+            layer.visible = False  # so that it is sliced and drawn once, not after each of these changes
             layer.vertex_colors = None  # of another number of vertices
             layer.data = (vertices, faces)
             layer.vertex_colors = colors
