@@ -30,7 +30,7 @@ def add_field(verb: argparse.ArgumentParser, *, or_fods: bool = False) -> None:
         type=Path,
         nargs="?" if or_fods else None,
         help="diffusion scan (NIfTI with bval and bvec beside it, .mif), or tensor image"
-        + ("; not needed with --fods, where it serves --maps and the check of the axes" if or_fods else ""),
+        + ("; not needed with --fods or --fixels, where it serves --maps and the check of the axes" if or_fods else ""),
     )
     if or_fods:
         verb.add_argument("--fods", type=Path, help="image of fiber orientation distributions to track in")
@@ -75,10 +75,15 @@ def fit_scan(options: argparse.Namespace, scan: DiffusionScan) -> TensorField:
     mask = None if options.mask is None else read_mask(options.mask, scan.shape, scan.affine)
     settings = read_settings(options, FitSettings())
     field = fit_tensors(scan, mask, settings, device=options.device, progress=draw_progress)
+    warn_of_gradients(field)
+    return field
+
+
+def warn_of_gradients(field: TensorField) -> None:
+    """Warn if the tensors show that the gradient table of their scan is wrong."""
     check = check_gradients(field)
     if not check.ok:
         print(f"warning: {check.message}", file=sys.stderr)
-    return field
 
 
 def region_argument(text: str) -> AnyRegion:

@@ -7,23 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
+from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.arguments import add_field, read_field, read_fod_field
 from napari_gpubio.tracts.bundles import cli as bundles
 from napari_gpubio.tracts.connectome import cli as connectome
 from napari_gpubio.tracts.dissection import cli as dissection
 from napari_gpubio.tracts.fods import cli as fods
-from napari_gpubio.tracts.fods.axis_check import check_fods
-from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.fods.axis_check import check_axes, check_fods
+from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.io.fixels import read_fixels
+from napari_gpubio.tracts.io.tractograms import tractogram_target
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.noise import cli as noise
 from napari_gpubio.tracts.routes import cli as routes
 from napari_gpubio.tracts.run import check_method, track, track_to_file
-from napari_gpubio.tracts.seeds import WHITE_MATTER_FA, ball, label_points, white_matter_points
-from napari_gpubio.tracts.settings import FOD_METHODS, Directions, TrackSettings
+from napari_gpubio.tracts.seeds import WHITE_MATTER_FA, Field, ball, label_points, white_matter_points
+from napari_gpubio.tracts.settings import FIXEL_METHODS, FOD_METHODS, Directions, TrackSettings
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid
 from napari_gpubio.tracts.uncertainty import cli as uncertainty
@@ -40,13 +43,15 @@ def add_verb(verbs: Any) -> None:
         help="fit tensors and track fibers",
         description="Fit tensors to a diffusion scan (or read a tensor image) and track fibers from seeds; or track in "
         "fiber orientation distributions (--fods), where method, directions, step and lengths that are not given are "
-        "those of MRtrix for the size of the voxels.",
+        "those of MRtrix for the size of the voxels; or track geodesics in fixels (--fixels).",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n  napari-gpubio tracts dwi.nii.gz --seed 0 -5 22 --radius-mm 3 --points 100 --out cc.trk\n"
         "  napari-gpubio tracts dwi.nii.gz --white-matter --per-voxel 4 --kind principal --out brain.trx\n"
-        "  napari-gpubio tracts --fods fod.nii.gz --seed 0 -5 22 --radius-mm 3 --points 20 --out cc.tck",
+        "  napari-gpubio tracts --fods fod.nii.gz --seed 0 -5 22 --radius-mm 3 --points 20 --out cc.tck\n"
+        "  napari-gpubio tracts --fixels fixels --seed 0 -5 22 --out cc.tck",
     )
     add_field(verb, or_fods=True)
+    verb.add_argument("--fixels", type=Path, help="folder of fixels, or image of peaks, to track geodesics in")
     verb.add_argument("--seed", type=float, nargs=3, action="append", metavar=("X", "Y", "Z"), help="seed, world mm")
     verb.add_argument("--radius-mm", type=float, default=0.0, help="radius of the ball of seed points around each seed")
     verb.add_argument("--points", type=int, default=1, help="seed points in each ball")
@@ -75,8 +80,14 @@ def add_verb(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Fit or read the tensors, and write the maps and fibers that the options name."""
-    if options.fods is None and options.input is None:
-        options.error("there is nothing to track in; name a diffusion scan or tensor image, or give --fods")
+    if options.fods is None and options.fixels is None and options.input is None:
+        options.error("there is nothing to track in; name a diffusion scan or tensor image, or give --fods or --fixels")
+    if options.fods is not None and options.fixels is not None:
+        options.error("fibers are tracked in --fods or in --fixels; give one of them")
+    if options.out is not None:
+        tractogram_target(options.out)
+        inputs = {"the input": options.input, "--fods": options.fods, "--labels": options.labels}
+        check_outputs({"--out": options.out}, inputs)
     if options.out is None and options.maps is None:
         raise InvalidInput("there is nothing to write; give --out for fibers or --maps for scalar maps")
     if options.maps is not None and options.input is None:
@@ -85,14 +96,25 @@ def run(options: argparse.Namespace) -> int:
     if options.maps is not None and tensors is not None:
         _write_maps(tensors, options.maps)
     if options.out is not None:
-        _write_fibers(tensors if options.fods is None else _fods(options, tensors), options)
+        _write_fibers(_field(options, tensors), options)
     return 0
 
 
-def _fods(options: argparse.Namespace, tensors: TensorField | None) -> FodField:
-    """FODs to track in; they are checked where there are tensors."""
-    field = read_fod_field(options, options.fods)
-    if tensors is not None and not (check := check_fods(field, tensors)).ok:
+def _field(options: argparse.Namespace, tensors: TensorField | None) -> Field:
+    """FODs, fixels or tensors to track in; the first two are checked where there are tensors."""
+    if options.fods is not None:
+        fods = read_fod_field(options, options.fods)
+        check = None if tensors is None else check_fods(fods, tensors)
+        field: Field = fods
+    elif options.fixels is not None:
+        field = read_fixels(options.fixels, frame=options.frame)
+        for note in field.notes:
+            print(note, file=sys.stderr)
+        check = None if tensors is None else check_axes(field, tensors)
+    else:
+        assert tensors is not None, "the verb needs one of the three"
+        return tensors
+    if check is not None and not check.ok:
         print(f"warning: {check.message}", file=sys.stderr)
     return field
 
@@ -107,7 +129,7 @@ def _write_maps(field: TensorField, folder: Path) -> None:
         print(folder / f"{name}.nii.gz")
 
 
-def _write_fibers(field: Any, options: argparse.Namespace) -> None:
+def _write_fibers(field: Field, options: argparse.Namespace) -> None:
     seeds = _seeds(field, options)
     directions, settings = _settings(field, options)
     if options.out.suffix in STREAMED:
@@ -118,10 +140,16 @@ def _write_fibers(field: Any, options: argparse.Namespace) -> None:
         fibers = track(field, seeds, directions, settings, device=options.device, progress=draw_progress)
         fibers.save(options.out)
         written = len(fibers)
-    print(f"{written} fibers in {options.out}")
+    print(f"{written} {'fiber' if written == 1 else 'fibers'} in {options.out}")
+    if not written:
+        print(
+            f"warning: no fiber is as long as {settings.min_length_mm:g} mm; move the seeds, or lower --min-length-mm, "
+            "--fod-stop or --fa-stop",
+            file=sys.stderr,
+        )
 
 
-def _settings(field: TensorField | FodField, options: argparse.Namespace) -> tuple[Directions, TrackSettings]:
+def _settings(field: Field, options: argparse.Namespace) -> tuple[Directions, TrackSettings]:
     """Settings of the options; what was not given is what is usual in tensors, or in FODs with such voxels."""
     if isinstance(field, FodField):
         method = options.method or FOD_METHODS[0]
@@ -129,12 +157,15 @@ def _settings(field: TensorField | FodField, options: argparse.Namespace) -> tup
         usual = TrackSettings.usual(method, field.voxel_sizes_mm)
         count = FIBERS_OF_A_CLICK if options.seed and options.points == 1 else 1
         fan = Directions(kind="fod" if method in FOD_METHODS else "principal", count=count)
+    elif isinstance(field, FixelField):
+        usual = TrackSettings.usual(options.method or FIXEL_METHODS[0], voxel_sizes_mm(field.affine))
+        fan = Directions(kind="principal")
     else:
         usual, fan = TrackSettings(), Directions()
     return read_settings(options, fan), read_settings(options, usual)
 
 
-def _seeds(field: TensorField | FodField, options: argparse.Namespace) -> Any:
+def _seeds(field: Field, options: argparse.Namespace) -> Any:
     if options.white_matter:
         return white_matter_points(field, per_voxel=options.per_voxel, least_fa=options.fa)
     if options.labels is not None:

@@ -24,7 +24,7 @@ from napari_gpubio.tracts.kernels.fixels.problem import FixelProblem
 from napari_gpubio.tracts.kernels.lifted.problem import LiftedProblem
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
 from napari_gpubio.tracts.kernels.streamlines.problem import StreamlineProblem
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.regions import AnyRegion
 from napari_gpubio.tracts.seeds import Field, make_launch
 from napari_gpubio.tracts.settings import (
@@ -217,6 +217,11 @@ def make_problem(
     only_target: bool = False,
 ) -> FiberProblem:
     """Set fiber tracking up in tensors, FODs or fixels; see `track_steps`."""
+    if not isinstance(field, Field):
+        raise InvalidInput(
+            f"fibers are tracked in tensors, FODs or fixels, not in a {type(field).__name__}; of a scan make tensors "
+            "by fit_tensors, or FODs by deconvolve"
+        )
     if isinstance(field, FodField):
         settings = settings or TrackSettings.usual(FOD_METHODS[0], field.voxel_sizes_mm)
         directions = directions or Directions(kind="fod", count=100)
@@ -227,6 +232,8 @@ def make_problem(
         settings, directions = settings or TrackSettings(), directions or Directions()
         check_finite(field)
     check_method(settings.method, in_fods=isinstance(field, FodField), in_fixels=isinstance(field, FixelField))
+    if directions.kind == "fod" and isinstance(field, TensorField):
+        raise InvalidInput("directions of the kind 'fod' are not in tensors; choose 'principal', 'cone' or 'sphere'")
     launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
     return PROBLEMS[settings.method](field, launch, settings, target=target, only_target=only_target)
 

@@ -20,7 +20,7 @@ from napari_gpubio.core.command_line import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, write_volume
-from napari_gpubio.tracts.arguments import add_basis, read_fod_field
+from napari_gpubio.tracts.arguments import add_basis, read_fod_field, warn_of_gradients
 from napari_gpubio.tracts.fods.axis_check import check_fods
 from napari_gpubio.tracts.fods.estimate import estimate_steps
 from napari_gpubio.tracts.fods.model import FixelField, FodField
@@ -32,9 +32,9 @@ from napari_gpubio.tracts.fods.tissues import estimate_tissue_responses_steps
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi, read_mask
 from napari_gpubio.tracts.io.fixel_folders import write_fixels
 from napari_gpubio.tracts.io.fixels import write_peaks
-from napari_gpubio.tracts.io.fods import write_fods
+from napari_gpubio.tracts.io.fods import check_fod_output, write_fods
 from napari_gpubio.tracts.io.mif_writer import MIF_WRITE_SUFFIXES
-from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.run import checked_mask, fit_tensors
 
 Mask = npt.NDArray[np.bool_]
@@ -127,6 +127,7 @@ def run_response(options: argparse.Namespace) -> int:
     check_outputs({f"file {n} of --out": path for n, path in enumerate(options.out, 1)}, _inputs(options))
     settings = read_settings(options, TissueSettings() if several else ResponseSettings())
     scan, mask = _scan(options)
+    field = _checked_tensors(scan, mask, options.device)
     with stop_at_interrupt() as stop:
         if isinstance(settings, TissueSettings):
             steps = estimate_tissue_responses_steps(
@@ -134,7 +135,9 @@ def run_response(options: argparse.Namespace) -> int:
             )
             found = drive(steps, draw_progress)
         else:
-            one = estimate_steps(scan, mask, settings, shell=options.shell, device=options.device, stop=stop)
+            one = estimate_steps(
+                scan, mask, settings, shell=options.shell, field=field, device=options.device, stop=stop
+            )
             found = (drive(one, draw_progress),)
         stopped = stop.is_set()
     if stopped:
@@ -144,6 +147,17 @@ def run_response(options: argparse.Namespace) -> int:
         write_response(path, response)
         print(f"{path}: {_told(response)}")
     return 0
+
+
+def _checked_tensors(scan: DiffusionScan, mask: Mask, device: str) -> TensorField | None:
+    """Tensors of the scan, with its notes and a warning of a wrong gradient table; None without b0 volumes."""
+    if not scan.is_b0.any():
+        return None
+    field = fit_tensors(scan, mask, device=device)
+    for note in field.notes:
+        print(note, file=sys.stderr)
+    warn_of_gradients(field)
+    return field
 
 
 def _told(response: Response) -> str:
@@ -167,7 +181,8 @@ def _add_fod(verbs: Any) -> None:
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="response of a single fiber, or of white matter (, gray matter) and fluid; by default estimated",
+        help="response of a single fiber; or those of white matter and fluid, or of white matter, gray matter and "
+        "fluid, in this order (default: that of a single fiber, estimated from the scan)",
     )
     verb.add_argument("--out", type=Path, required=True, help="FODs: .nii.gz, .nii, .mif or .mif.gz")
     verb.add_argument("--tissues", type=Path, help="folder for the densities of the other tissues, NIfTI")
@@ -188,19 +203,24 @@ def run_fod(options: argparse.Namespace) -> int:
     with stop_at_interrupt() as stop:
         steps = deconvolve_steps(scan, responses, mask, settings, device=options.device, stop=stop)
         fods = drive(steps, draw_progress)
-        if options.normalize and fods.complete:
+        if not fods.complete:
+            done = f"{np.count_nonzero(fods.mask):,} of {np.count_nonzero(mask):,} voxels"
+            print(f"stopped early: only {done} have FODs", file=sys.stderr)
+        elif options.normalize:
             fods = normalize_tissues(fods)
         for note in fods.notes:
             print(note, file=sys.stderr)
         if not fods.mask.any():
-            raise InvalidInput("no voxel has an FOD, so nothing was written; check the mask, or do not stop so early")
+            raise InvalidInput("no voxel of the mask has an FOD, so nothing was written; check the mask and the scan")
         write_fods(options.out, fods)
         print(f"{int(fods.mask.sum()):,} FODs of order {fods.lmax} in {options.out}")
         _write_tissues(options.tissues, fods)
         if options.peaks is not None or options.fixels is not None:
             _write_directions(options, _peaks(fods, peaks, options.device, stop))
-    _check_directions(options, scan, fods)
-    return 0 if fods.complete else STOPPED
+        stopped = stop.is_set()
+    if fods.complete:
+        _check_directions(options, scan, fods)
+    return STOPPED if stopped else 0
 
 
 def _check_fod(options: argparse.Namespace) -> None:
@@ -211,9 +231,11 @@ def _check_fod(options: argparse.Namespace) -> None:
     for name, wanted in (("--tissues", options.tissues is not None), ("--normalize", options.normalize)):
         if wanted and given == 1:
             raise InvalidInput(f"{name} needs several tissues; give --response WM GM CSF, or WM CSF")
-    for name, path in (("--out", options.out), ("--peaks", options.peaks)):
-        _check_ending(name, path)
+    _check_ending("--peaks", options.peaks)
+    check_fod_output(options.out)
     _check_folder("--fixels", options.fixels)
+    if options.tissues is not None and options.tissues.exists() and not options.tissues.is_dir():
+        raise InvalidInput(f"--tissues is {options.tissues}, which is a file; name a folder")
     responses = {f"response {n}": path for n, path in enumerate(options.response or (), 1)}
     outputs = {"--out": options.out, "--peaks": options.peaks, "--fixels": options.fixels, "--tissues": options.tissues}
     check_outputs(outputs, _inputs(options) | responses)
@@ -237,6 +259,9 @@ def _peaks(fods: FodField, settings: PeakSettings, device: str, stop: threading.
 
 
 def _write_directions(options: argparse.Namespace, fixels: FixelField) -> None:
+    if not len(fixels.directions):
+        print("warning: no peak is high enough, so no peaks were written; lower --least-amplitude", file=sys.stderr)
+        return
     if options.peaks is not None:
         write_peaks(options.peaks, fixels)
     if options.fixels is not None:
@@ -246,8 +271,13 @@ def _write_directions(options: argparse.Namespace, fixels: FixelField) -> None:
 
 
 def _check_directions(options: argparse.Namespace, scan: DiffusionScan, fods: FodField) -> None:
-    """Compare the FODs with tensors of the same scan, and tell where they disagree."""
-    check = check_fods(fods, fit_tensors(scan, fods.mask, device=options.device))
+    """Compare the FODs with tensors of the same scan, and these with its gradient table; tell what is wrong."""
+    if not scan.is_b0.any():
+        print("the directions were not checked, since the scan has no b0 volume for tensors", file=sys.stderr)
+        return
+    field = fit_tensors(scan, fods.mask, device=options.device)
+    warn_of_gradients(field)
+    check = check_fods(fods, field)
     print(check.message if check.ok else f"warning: {check.message}", file=sys.stderr)
 
 

@@ -17,7 +17,7 @@ from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics, lmax_of,
 from napari_gpubio.tracts.fods.response import Response
 from napari_gpubio.tracts.fods.rows import fill_rows
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings
-from napari_gpubio.tracts.kernels.csd.problem import csd_problem
+from napari_gpubio.tracts.kernels.csd.problem import csd_problem, most_lmax
 from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
@@ -29,6 +29,7 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 _CANDIDATES = 10  # times the number of voxels: those that are looked at again
 _SHRINK = 3  # voxels taken off the mask, where edges and noise have high FA, too
+_ORDER = 8  # of the FODs whose peaks are looked at, if there are enough directions
 _PASSES = 2  # deconvolutions of the FA method
 _ELEVATIONS = 90  # at which the response must not be negative, nor fall on its way to the equator
 _LOBE_DIRECTIONS = 600  # on a half sphere, over which the mean of a lobe is taken
@@ -148,7 +149,7 @@ class SingleFibers:
     ) -> None:
         self._settings, self._device = settings, device
         self._directions = scan.directions[volumes]
-        self._lmax = settings.lmax
+        self._lmax, self._order = settings.lmax, min(_ORDER, most_lmax(len(volumes)))
         inside = mask & field.mask
         self._fa = fa_map(field)
         self._principal = field.eigen.vectors[..., 0, :]
@@ -179,7 +180,7 @@ class SingleFibers:
         for number in range(_PASSES):
             if stop is not None and stop.is_set():
                 return response, number
-            merit, axes = yield from self._peaks(candidates, response, 8, stop)
+            merit, axes = yield from self._peaks(candidates, response, self._order, stop)
             best = np.argsort(-merit, kind="stable")[: self._settings.voxels]
             response = self._fit(candidates[best], axes[best])
         return response, _PASSES
@@ -188,12 +189,12 @@ class SingleFibers:
         """Begin with all voxels and a response that is sharp, and choose until the same ones are chosen again."""
         mean = float(self._signals.mean()) * np.sqrt(4.0 * np.pi)
         response, before = mean * np.array([1.0, -1.0, 1.0]), np.empty(0, np.int64)
-        candidates, lmax = np.arange(len(self._voxels)), 4
+        candidates, lmax = np.arange(len(self._voxels)), min(4, self._order)
         for number in range(self._settings.iterations):
             merit, axes = yield from self._peaks(candidates, response, lmax, stop)
             order = np.argsort(-merit, kind="stable")
             best = order[: self._settings.voxels]
-            response, lmax = self._fit(candidates[best], axes[best]), 8
+            response, lmax = self._fit(candidates[best], axes[best]), self._order
             chosen = np.sort(candidates[best])
             if np.array_equal(chosen, before) or (stop is not None and stop.is_set()):
                 return response, number + 1

@@ -119,7 +119,7 @@ class FixelField:
     Raises
     ------
     InvalidInput
-        If the numbers of fixels do not add up, or a direction is no unit vector.
+        If the numbers of fixels do not add up, a direction is no unit vector, or an amplitude is not finite.
     """
 
     counts: Array
@@ -143,6 +143,8 @@ class FixelField:
         for name, values in self.numbers.items():
             if len(values) != total:
                 raise InvalidInput(f"{name!r} has {len(values)} values for {total} fixels; give one for each")
+        if not np.isfinite(self.amplitudes).all():
+            raise InvalidInput("some amplitudes of fixels are not finite; leave these fixels out")
         lengths = np.linalg.norm(self.directions, axis=1)
         if not (np.abs(lengths - 1.0) < 1e-3).all():
             raise InvalidInput("some directions of fixels are no unit vectors; divide them by their length")

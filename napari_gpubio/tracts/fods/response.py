@@ -47,11 +47,14 @@ class Response:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        table = np.atleast_2d(np.asarray(self.coefficients, np.float64))
-        if table.ndim != 2 or not table.size or not np.isfinite(table).all():
-            raise InvalidInput(
-                f"a response has finite coefficients for each shell, shape (B, L); these have shape {table.shape}"
-            )
+        try:
+            table = np.atleast_2d(np.asarray(self.coefficients, np.float64))
+        except ValueError:
+            raise InvalidInput("the rows of a response have different lengths; give a table, a row a shell") from None
+        if table.ndim != 2 or not table.size:
+            raise InvalidInput(f"a response has coefficients for each shell, shape (B, L); these have {table.shape}")
+        if not np.isfinite(table).all():
+            raise InvalidInput(f"the response has coefficients that are not finite: {table.ravel()[:8].tolist()}")
         if self.bvals and len(self.bvals) != len(table):
             raise InvalidInput(f"the response has {len(table)} rows and {len(self.bvals)} b-values; give one for each")
         object.__setattr__(self, "coefficients", table)
@@ -95,7 +98,8 @@ def check_tissues(responses: Sequence[Response]) -> None:
     Raises
     ------
     InvalidInput
-        If the first has one coefficient for each shell, or another has several.
+        If the first has one coefficient for each shell, or another has several, or fluid decays no faster than gray
+        matter.
     """
     first, *others = responses
     if others and (first.lmax == 0 or any(other.lmax > 0 for other in others)):
@@ -103,6 +107,12 @@ def check_tissues(responses: Sequence[Response]) -> None:
         raise InvalidInput(
             f"the responses have {counts} coefficients for each shell; the first must be that of white matter, which "
             "has several, and those of gray matter and fluid have one: give them in this order"
+        )
+    shares = [_share_left(other) for other in others]
+    if len(shares) > 1 and shares[0] <= shares[1]:
+        raise InvalidInput(
+            f"of the second response {shares[0]:.2g} of the signal is left at the largest b-value and of the third "
+            f"{shares[1]:.2g}; the signal of fluid, the third, must decay faster than that of gray matter: swap them"
         )
 
 
@@ -141,7 +151,7 @@ def read_response(path: str | Path) -> Response:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         text, _, comment = line.partition("#")
         if comment.strip().lower().startswith(_SHELLS):
-            bvals = tuple(round(float(word)) for word in comment.strip()[len(_SHELLS) :].replace(",", " ").split())
+            bvals = _shells_of(comment.strip()[len(_SHELLS) :], path.name)
         try:
             rows += [[float(word) for word in text.replace(",", " ").split()]] if text.strip() else []
         except ValueError:
@@ -152,6 +162,15 @@ def read_response(path: str | Path) -> Response:
         lengths = sorted({len(row) for row in rows})
         raise InvalidInput(f"{path.name} has {len(rows)} rows of {lengths} numbers; all rows need the same number")
     return Response(coefficients=np.array(rows), bvals=bvals if len(bvals) == len(rows) else (), path=path)
+
+
+def _shells_of(text: str, name: str) -> tuple[int, ...]:
+    try:
+        return tuple(round(float(word)) for word in text.replace(",", " ").split())
+    except ValueError:
+        raise InvalidInput(
+            f"{name} has the shells {text.strip()[:60]!r}; give b-values, or leave the line out"
+        ) from None
 
 
 def write_response(path: str | Path, response: Response) -> None:

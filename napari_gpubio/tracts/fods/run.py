@@ -84,6 +84,11 @@ def deconvolve_steps(
         response is of another scan.
     """
     settings, chosen, clock = settings or CsdSettings(), choose_device(device), RunClock()
+    if responses is not None and (isinstance(responses, str) or not _are_responses(responses)):
+        raise InvalidInput(
+            f"responses is {str(responses)[:60]!r}; give a Response, or those of tissues, as "
+            "tracts.fods.read_response reads them from a file"
+        )
     inside, notes = checked_mask(scan, mask), list(scan.notes)
     if responses is None:
         responses = yield from estimate_steps(scan, inside, shell=settings.shell, device=chosen, stop=stop)
@@ -99,6 +104,11 @@ def deconvolve_steps(
         inside[inside], signals = usable, signals[usable]
     solve = _several_tissues if several else _one_tissue
     fods, done = yield from solve(scan, signals, volumes, tissues, settings, chosen, stop)
+    if settings.lmax > tissues[0].lmax:
+        notes.append(
+            f"the response has the order {tissues[0].lmax} only, so what the FODs have beyond it, up to "
+            f"{settings.lmax}, comes from the condition that amplitudes are positive"
+        )
     if not several and coefficient_count(settings.lmax) > len(volumes):
         notes.append(
             f"{coefficient_count(settings.lmax)} coefficients from {len(volumes)} directions (super-resolution): "
@@ -113,6 +123,12 @@ def deconvolve_steps(
     }
     field = _field(scan, inside, fods, coefficient_count(settings.lmax), tissues, notes)
     return dataclasses.replace(field, parameters=parameters, complete=done == len(signals))
+
+
+def _are_responses(given: Any) -> bool:
+    """Whether this is a response or a list of some."""
+    several = [given] if isinstance(given, Response) else list(given) if isinstance(given, Sequence) else []
+    return bool(several) and all(isinstance(one, Response) for one in several)
 
 
 Solved = Generator[Step, None, tuple[Array, int]]
@@ -152,7 +168,7 @@ def _several_tissues(
     if len(tissues) > min(3, len(shells)):
         raise InvalidInput(
             f"{len(tissues)} tissues cannot be told apart by the shells {', '.join(map(str, shells))} s/mm²; "
-            f"give {min(3, len(shells))} responses at most (with two: white matter and fluid)"
+            + ("give the response of a single fiber" if len(shells) < 2 else "give those of white matter and fluid")
         )
     check_directions(scan.directions[scan.shell_of == shells[-1]], settings.lmax)
     forward = _forward(scan, volumes, tissues, settings.lmax)

@@ -87,8 +87,8 @@ def read_dwi(path: str | Path, *, bval: str | Path | None = None, bvec: str | Pa
     Returns
     -------
     DiffusionScan
-        Signals as stored (scaled to float32 or float64 where the header requires it); values that are not finite become
-        0. Directions in world axes.
+        Signals as stored (scaled to float32 or float64 where the header requires it); voxels with values
+        that are not finite are 0 in all volumes. Directions in world axes.
 
     Raises
     ------
@@ -135,10 +135,11 @@ def _read_mif_dwi(path: Path, bval: str | Path | None, bvec: str | Path | None) 
 def _scan(
     data: Array, bvals: Affine, directions: Affine, affine: Affine, path: Path, notes: tuple[str, ...]
 ) -> DiffusionScan:
-    """Make the scan; signals that are not finite become 0, with a note of how many."""
-    if data.dtype.kind == "f" and (count := int(data.size - np.count_nonzero(np.isfinite(data)))):
-        data = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
-        notes = (*notes, f"{count} signals are not finite; they were set to 0")
+    """Make the scan; voxels with a signal that is not finite become 0 in all volumes, with a note of how many."""
+    if data.dtype.kind == "f" and not np.isfinite(data).all():
+        lost = np.asarray(~np.isfinite(data).all(axis=3))
+        data = np.where(lost[..., np.newaxis], data.dtype.type(0), data)
+        notes = (*notes, f"voxels with signals that are not finite were left out, all volumes of them: {lost.sum():,}")
     return DiffusionScan(data=data, bvals=bvals, directions=directions, affine=affine, path=path, notes=notes)
 
 

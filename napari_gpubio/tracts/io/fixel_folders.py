@@ -242,9 +242,7 @@ def _amplitudes(
         raise InvalidInput(f"{name} has no numbers {wanted!r} of its fixels; there are {there}: choose one of them")
     chosen = wanted or next((known for known in AMPLITUDES if known in numbers), None)
     if chosen is None:
-        note = (
-            f"no file of the folder is known to hold amplitudes (numbers: {there}); all are 1. Choose with amplitude="
-        )
+        note = f"no file of the folder is known to hold amplitudes (numbers: {there}); all are 1"
         return np.ones(total, np.float32), None, note
     values = numbers[chosen].astype(np.float32)
     lost = int(np.count_nonzero(~np.isfinite(values)))

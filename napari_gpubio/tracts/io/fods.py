@@ -31,6 +31,7 @@ _OLD_RATIO = (
     7.0 / 3.0,
 )  # of powers, as in shbasis: 1 in an orthonormal basis, 2 in the old one
 _LEAST_VOXELS = 100  # for the ratio to say anything
+_ENDINGS = (*NIFTI_SUFFIXES, *MIF_WRITE_SUFFIXES)
 _PROGRAMS = {"world": "MRtrix", "fsl": "DIPY"}
 
 
@@ -119,10 +120,11 @@ def write_fods(path: str | Path, fods: FodField, *, basis: str = "mrtrix") -> No
     Raises
     ------
     InvalidInput
-        If the basis or the ending is not known, or the folder does not exist.
+        If the basis or the ending is not known, the folder does not exist, or the JSON file would replace another one.
     """
     _check_basis(basis, tuple(BASES))
     path = Path(path)
+    check_fod_output(path)
     values = from_mrtrix(fods.coefficients, basis)
     if path.name.lower().endswith(MIF_WRITE_SUFFIXES):
         write_mif(path, values, fods.affine)
@@ -143,6 +145,27 @@ def write_fods(path: str | Path, fods: FodField, *, basis: str = "mrtrix") -> No
         part.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
+def check_fod_output(path: Path) -> None:
+    """Check that FODs can be written to a path, and that the JSON file of that name is none of another kind.
+
+    InvalidInput if its ending is unknown, or the JSON file has no ``basis``, as that beside a scan in BIDS.
+    """
+    if not path.name.lower().endswith(_ENDINGS):
+        raise InvalidInput(f"{path.name} has no known ending; give it one of {', '.join(_ENDINGS)}")
+    beside = _json_path(path)
+    if beside.is_file() and "basis" not in _facts(beside):
+        raise InvalidInput(
+            f"{beside.name} is there, and it does not describe FODs; what is written with {path.name} would replace "
+            "it: choose another name"
+        )
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """What a JSON file says; nothing if it holds no object."""
+    facts = json_of(existing_text(path), path.name)
+    return facts if isinstance(facts, dict) else {}
+
+
 def _check_basis(basis: str, choices: tuple[str, ...]) -> None:
     if basis not in choices:
         raise InvalidInput(f"basis is {basis!r}; choose one of {', '.join(map(repr, choices))}")
@@ -158,10 +181,7 @@ def _sidecar(path: Path) -> dict[str, str]:
     beside = _json_path(path)
     if not beside.is_file():
         return {}
-    facts = json_of(existing_text(beside), beside.name)
-    known = {"basis": BASES, "frame": FRAMES}
-    if not isinstance(facts, dict):
-        return {}
+    facts, known = _facts(beside), {"basis": BASES, "frame": FRAMES}
     said = {key: str(facts[key]) for key in known if facts.get(key) is not None}
     for key, value in said.items():
         if value not in known[key]:
@@ -204,17 +224,20 @@ def _inside(
 def _basis(basis: str, said: str | None, rows: Array) -> tuple[str, str]:
     """Return the basis and a note on how it was found."""
     if basis != "auto":
-        return basis, f"basis {basis} ({BASES[basis]}), as requested"
+        note = f"basis {basis} ({BASES[basis]}), as requested"
+        if basis != "mrtrix0.2" and _is_old(rows):
+            note += "; but the powers of the harmonics are those of 'mrtrix0.2', which is probably right"
+        return basis, note
     if said is not None:
         return said, f"basis {said} ({BASES[said]}), as the file says"
     if _is_old(rows):
         return "mrtrix0.2", (
-            "the powers of the harmonics are those of MRtrix 0.2, whose basis was taken; where this is wrong, give "
-            "basis='mrtrix'"
+            "the powers of the harmonics are those of MRtrix 0.2, whose basis was taken; where this is wrong, choose "
+            "the basis 'mrtrix'"
         )
     return "mrtrix", (
         "the file does not say of which basis its harmonics are; that of MRtrix 3 was assumed. Where directions "
-        "disagree with the tensors', give another basis, for instance basis='descoteaux_legacy', DIPY's default"
+        "disagree with the tensors', choose another one, for instance 'descoteaux_legacy', DIPY's default"
     )
 
 

@@ -169,7 +169,7 @@ def write_tractogram(path: str | os.PathLike[str], tractogram: Tractogram, *, vt
     InvalidInput
         If the suffix is unknown, a point is not finite, or the format cannot hold the volume.
     """
-    target, suffix = _target(path)
+    target, suffix = tractogram_target(path)
     if suffix == ".vtk":
         with atomic_write(target) as part:
             vtk.write_vtk(part, _writable(tractogram), space=vtk_space)
@@ -209,7 +209,7 @@ class TractogramWriter:
         shape: tuple[int, int, int],
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
-        self.path, self._suffix = _target(path)
+        self.path, self._suffix = tractogram_target(path)
         if self._suffix not in STREAMED_SUFFIXES:
             raise InvalidInput(
                 f"{self.path.name}: vtk cannot be written part by part; use {', '.join(STREAMED_SUFFIXES)}"
@@ -268,7 +268,8 @@ class TractogramWriter:
             raise InvalidInput(f"the parts have different numbers: {', '.join(odd)}; give every part the same")
 
 
-def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:
+def tractogram_target(path: str | os.PathLike[str]) -> tuple[Path, str]:
+    """Return the path of a tractogram to be written, and its suffix; InvalidInput if none can be written there."""
     target, suffix = Path(path), tractogram_suffix(path)
     if suffix not in WRITTEN_SUFFIXES:
         raise InvalidInput(f"{target.name}: tractograms are written as {', '.join(WRITTEN_SUFFIXES)}; choose one")

@@ -148,7 +148,7 @@ class DenoisedScan:
 
 
 def rician_corrected(scan: DiffusionScan, noise: npt.ArrayLike) -> DiffusionScan:
-    """Take the mean of the noise out of magnitudes: sqrt(max(S^2 - sigma^2, 0)).
+    """Take the mean of the noise out of magnitudes: sqrt(max(S^2 - sigma^2, 0)), with 0 for negative signals.
 
     The mean square of a magnitude is A^2 + 2 sigma^2, and its mean is near sqrt(A^2 + sigma^2) where A is well above
     sigma (Gudbjartsson and Patz 1995). Denoising leaves the mean, so that this is done afterwards: before, the noise
@@ -180,5 +180,6 @@ def rician_corrected(scan: DiffusionScan, noise: npt.ArrayLike) -> DiffusionScan
     data = np.array(scan.data, np.float32)
     for plane, level in zip(data, sigma, strict=True):
         known = np.isfinite(level) & (level > 0)
-        plane[known] = np.sqrt(np.maximum(np.square(plane[known]) - np.square(level[known])[:, None], 0))
+        magnitudes = np.maximum(plane[known], 0)  # interpolation and denoising leave some below 0
+        plane[known] = np.sqrt(np.maximum(np.square(magnitudes) - np.square(level[known])[:, None], 0))
     return replace(scan, data=data)

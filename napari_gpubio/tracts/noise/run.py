@@ -236,6 +236,6 @@ def _noise_notes(output: _Output) -> list[str]:
         return []
     note = (
         f"the noise level varies from {low:.4g} to {high:.4g} (5 to 95 % of the voxels); the scan was probably "
-        "interpolated or resampled before, so that more noise is left than it says: denoise the raw scan first"
+        "interpolated, resampled or denoised before, so that more noise is left than it says: denoise the raw scan"
     )
     return [note]

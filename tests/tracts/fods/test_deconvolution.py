@@ -176,8 +176,12 @@ def small_scan(directions=45, b0=1):
         (lambda: (small_scan(), Response(coefficients=SINGLE, bvals=(1000,)), {}), "b = 3000 is missing"),
         (lambda: (small_scan(), RESPONSES, {}), r"3 tissues.*0, 3000"),
         (lambda: (small_scan(b0=0), RESPONSES[::2], {}), "2 tissues"),
-        (lambda: (mixture_scan(RESPONSES)[0], [RESPONSES[0], RESPONSES[1], Response(coefficients=np.ones((2, 1)))], {}),
+        (lambda: (mixture_scan(RESPONSES)[0], [RESPONSES[0], RESPONSES[1], Response(coefficients=[[2.0], [0.1]])], {}),
          "2 shells"),
+        (lambda: (mixture_scan(RESPONSES)[0], [RESPONSES[0], RESPONSES[2], RESPONSES[1]], {}), "swap them"),
+        (lambda: (mixture_scan(RESPONSES)[0], [RESPONSES[2], RESPONSES[0]], {}), "first must be that of white matter"),
+        (lambda: (small_scan(), [], {}), "give a Response"),
+        (lambda: (small_scan(), "wm.txt", {}), "'wm.txt'; give a Response"),
         (lambda: (small_scan(), None, {"shell": 1000}), r"b = 1000.*3000"),
     ],
 )  # fmt: skip

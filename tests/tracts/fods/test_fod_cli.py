@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,8 +17,11 @@ from napari_gpubio.tracts import (
     PeakSettings,
     Response,
     TrackSettings,
+    arguments,
     deconvolve,
+    estimate_response,
     find_peaks,
+    phantom,
     track,
 )
 from napari_gpubio.tracts import cli as tracts_cli
@@ -164,7 +168,11 @@ def test_fods_have_their_own_usual_settings(tmp_path):
         (["response", "dwi.nii.gz", "--out", "a.txt", "b.txt"], "fa needs 1"),
         (["response", "dwi.nii.gz", "--method", "tissues", "--out", "a.txt"], r"needs 2 .*or 3"),
         (["response", "dwi.nii.gz", "--out", "dwi.bval"], "same file"),
-        (["fod", "dwi.nii.gz", "--out", "fod.trk"], "endings"),
+        (["fod", "dwi.nii.gz", "--out", "fod.trk"], "no known ending"),
+        (["fod", "dwi.nii.gz", "--response", "a", "b", "--out", "fod.nii", "--tissues", "dwi.bval"], "which is a file"),
+        (["tracts", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "fibers.xyz"], "tractograms are written as"),
+        (["tracts", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "nowhere/fibers.tck"], "does not exist"),
+        (["bootstrap", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "dwi.bval"], "which is a file"),
         (["fod", "dwi.nii.gz", "--out", "dwi.nii.gz"], "same file"),
         (["fod", "dwi.nii.gz", "--out", "fod.nii", "--fixels", "."], "already"),
         (["fod", "dwi.nii.gz", "--out", "fod.nii", "--response", "a", "b", "c", "d"], "4 files"),
@@ -174,7 +182,7 @@ def test_fods_have_their_own_usual_settings(tmp_path):
 )
 def test_what_cannot_be_done_is_printed_before_the_run(one_fiber, words, problem, monkeypatch):
     monkeypatch.setattr(cli, "read_dwi", None)
-    files = (".txt", ".gz", ".nii", ".trk", ".bval", ".")
+    files = (".txt", ".gz", ".nii", ".trk", ".bval", ".tck", ".xyz", ".")
     with pytest.raises(InvalidInput, match=problem):
         run(words[0], *(one_fiber / word if word.endswith(files) else word for word in words[1:]))
 
@@ -207,9 +215,68 @@ def test_ctrl_c_keeps_what_was_done(one_fiber, tmp_path, monkeypatch, capsys, in
     dwi, out = one_fiber / "dwi.nii.gz", tmp_path / "fod.nii.gz"
     assert run("fod", dwi, "--mask", one_fiber / "mask.nii.gz", "--out", out) == STOPPED
     assert 0 < read_fods(out).mask.sum() < 1008
-    capsys.readouterr()
+    assert f"only {read_fods(out).mask.sum():,} of 1,008 voxels have FODs" in capsys.readouterr().err
 
 
 def test_a_response_is_written_with_its_shells(tmp_path):
     write_response(tmp_path / "a.txt", Response(coefficients=np.array([[3.0, -1.0]]), bvals=(1000,)))
     assert (tmp_path / "a.txt").read_text().startswith("# Shells: 1000\n")
+
+
+def test_fixels_are_tracked_and_few_fibers_are_told(one_fiber, tmp_path, capsys):
+    dwi, fod, fixels = one_fiber / "dwi.nii.gz", tmp_path / "fod.nii.gz", tmp_path / "fixels"
+    assert run("fod", dwi, "--lmax", 4, "--out", fod, "--fixels", fixels) == 0
+    out, seed = tmp_path / "fibers.tck", ("--seed", -6, 10, 6)
+    assert run("tracts", dwi, "--fixels", fixels, *seed, "--out", out) == 0
+    usual = TrackSettings.usual("fixel_geodesic", [2.0] * 3)
+    expected = track(read_fixels(fixels), [(-6, 10, 6)], Directions(kind="principal"), usual, device="cpu")
+    np.testing.assert_allclose(read_tractogram(out, reference=fixels_grid(fixels)).points, expected.points, atol=1e-4)
+    capsys.readouterr()
+    assert run("tracts", "--fixels", fixels, *seed, "--out", out, "--min-length-mm", 900) == 0
+    assert "no fiber is as long as 900 mm" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run("tracts", "--fixels", fixels, "--fods", fod, *seed, "--out", out)
+
+
+def fixels_grid(folder):
+    fixels = read_fixels(folder)
+    return fixels.affine, fixels.shape
+
+
+def test_a_wrong_gradient_table_is_called_out(one_fiber, tmp_path, monkeypatch, capsys):
+    wrong = SimpleNamespace(ok=False, message="The gradient table looks wrong.")
+    monkeypatch.setattr(arguments, "check_gradients", lambda _: wrong)
+    dwi, wm, out = one_fiber / "dwi.nii.gz", tmp_path / "wm.txt", tmp_path / "fod.nii.gz"
+    assert run("response", dwi, "--voxels", 50, "--out", wm) == 0
+    assert wrong.message in capsys.readouterr().err
+    assert run("fod", dwi, "--response", wm, "--lmax", 4, "--out", out) == 0
+    assert wrong.message in capsys.readouterr().err
+    words = ["--deconvolve", "--response", wm, "--lmax", 4, "--repeats", 2]
+    assert run("bootstrap", dwi, *words, "--seed", -6, 10, 6, "--out", tmp_path / "spread") == 0
+    assert wrong.message in capsys.readouterr().err
+
+
+def test_a_scan_without_b0_volumes_has_fods_that_are_not_checked(one_fiber, tmp_path, capsys):
+    scan = read_dwi(one_fiber / "dwi.nii.gz")
+    weighted = ~scan.is_b0
+    without = dataclasses.replace(
+        scan, data=scan.data[..., weighted], bvals=scan.bvals[weighted], directions=scan.directions[weighted]
+    )
+    write_scan(tmp_path, without, np.ones(scan.shape, bool))
+    write_response(tmp_path / "wm.txt", estimate_response(scan, np.ones(scan.shape, bool), device="cpu"))
+    words = ["--mask", tmp_path / "mask.nii.gz", "--response", tmp_path / "wm.txt", "--lmax", 4]
+    assert run("fod", tmp_path / "dwi.nii.gz", *words, "--out", tmp_path / "fod.nii.gz") == 0
+    assert "not checked, since the scan has no b0 volume" in capsys.readouterr().err
+
+
+def test_a_response_of_few_directions(tmp_path):
+    scan = phantom.load_brain_phantom()
+    few = np.r_[np.flatnonzero(scan.is_b0)[:1], np.flatnonzero(~scan.is_b0)[:12]]
+    small = dataclasses.replace(scan, data=scan.data[..., few], bvals=scan.bvals[few], directions=scan.directions[few])
+    assert estimate_response(small, device="cpu").coefficients[0, 0] > 0
+
+
+def test_shells_that_are_no_numbers(tmp_path):
+    (tmp_path / "wm.txt").write_text("# Shells: a,b\n1 -1\n")
+    with pytest.raises(InvalidInput, match="has the shells 'a,b'"):
+        read_response(tmp_path / "wm.txt")

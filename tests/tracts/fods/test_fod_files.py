@@ -161,6 +161,8 @@ def test_the_old_basis_of_mrtrix_is_seen(lmax, tmp_path):
     found = read_fods(save(tmp_path / "old.nii", from_mrtrix(new, "mrtrix0.2")))
     np.testing.assert_allclose(found.coefficients, new, atol=1e-6)
     assert "those of MRtrix 0.2, whose basis was taken" in found.notes[0]
+    asked = read_fods(tmp_path / "old.nii", basis="mrtrix")
+    assert "'mrtrix0.2', which is probably right" in asked.notes[0]
     found = read_fods(save(tmp_path / "new.nii", new))
     assert found.parameters["basis"] == "mrtrix"
     aligned = np.tile(from_mrtrix(harmonics([[0.3, 0.1, 1.0]], lmax), "mrtrix0.2"), (20, 10, 10, 1))
@@ -245,11 +247,21 @@ def test_files_of_dipy_that_are_refused(changes, sentence, tmp_path):
         read_fods(pam5(tmp_path / "a.pam5", **changes))
 
 
+def test_the_json_of_a_scan_is_not_replaced(tmp_path):
+    (tmp_path / "a.json").write_text('{"EchoTime": 0.1}')
+    with pytest.raises(InvalidInput, match="does not describe FODs"):
+        write_fods(tmp_path / "a.mif", field())
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    (tmp_path / "a.json").unlink()
+    for _ in range(2):  # one of ours is replaced
+        write_fods(tmp_path / "a.mif", field())
+
+
 def test_refused_for_writing(tmp_path):
     with pytest.raises(InvalidInput, match="basis is 'auto'"):
         write_fods(tmp_path / "a.nii", field(), basis="auto")
     for name in ("a.txt", "a.mih"):
-        with pytest.raises(InvalidInput, match=r"not end in \.nii"):
+        with pytest.raises(InvalidInput, match="no known ending"):
             write_fods(tmp_path / name, field())
     with pytest.raises(InvalidInput, match="does not exist"):
         write_fods(tmp_path / "x" / "a.mif", field())

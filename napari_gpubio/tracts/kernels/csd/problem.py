@@ -124,11 +124,16 @@ def _first_estimate(directions: Array, factors: Array, known: int, lmax: int) ->
     return np.asarray(inverse / factors[orders(order)[:kept, 0] // 2][:, np.newaxis])
 
 
+def most_lmax(directions: int) -> int:
+    """Largest order that so many directions allow, with super-resolution."""
+    return lmax_within(MOST_OVERSAMPLING * directions)
+
+
 def check_directions(directions: Array, lmax: int) -> None:
     """Raise InvalidInput unless there are enough directions for an order, with super-resolution."""
     count = len(directions)
-    if coefficient_count(lmax) > MOST_OVERSAMPLING * count:
-        fits = lmax_within(MOST_OVERSAMPLING * count)
+    fits = most_lmax(count)
+    if lmax > fits:
         raise InvalidInput(
             f"lmax {lmax} has {coefficient_count(lmax)} coefficients, too many for {count} directions; "
             + (f"choose lmax {fits} or less" if fits >= 2 else "a deconvolution needs at least 3")
