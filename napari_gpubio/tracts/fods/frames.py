@@ -30,12 +30,15 @@ def checked_frame(frame: str, habit: str) -> str:
     return habit if frame == "auto" else frame
 
 
-def frame_note(what: str, frame: str, program: str, *, requested: bool) -> str:
-    """Sentence that says in which axes directions were taken, and how to choose others."""
-    others = " or ".join(f"frame={other!r}" for other in FRAMES if other != frame)
-    if requested:
-        return f"{what} were taken in {FRAMES[frame]}, as requested"
-    return f"{what} were taken in {FRAMES[frame]}, as {program} has them; where they are in others, give {others}"
+def frame_note(what: str, frame: str, program: str, *, source: str) -> str:
+    """Sentence that says in which axes directions were taken, and how to choose others.
+
+    ``source``: who said so, such as "as requested"; empty where ``program``'s habit was assumed.
+    """
+    others = " or ".join(repr(other) for other in FRAMES if other != frame)
+    if source:
+        return f"{what} were taken in {FRAMES[frame]}, {source}"
+    return f"{what} were taken in {FRAMES[frame]}, as {program} has them; where they are in others, choose {others}"
 
 
 def to_world_matrix(lmax: int, basis: str, frame: str, affine: npt.ArrayLike) -> Floats:

@@ -81,7 +81,7 @@ def read_fixel_folder(folder: str | Path, *, frame: str = "auto", amplitude: str
         affine=affine,
         numbers={name: values[rows] for name, values in numbers.items() if name != chosen},
         path=folder,
-        notes=(note, *notes, frame_note("directions", own, "MRtrix", requested=frame != "auto")),
+        notes=(note, *notes, frame_note("directions", own, "MRtrix", source="as requested" if frame != "auto" else "")),
         parameters={"kind": "mrtrix", "frame": own, "amplitude": chosen},
     )
 

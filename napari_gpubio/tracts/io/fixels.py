@@ -86,7 +86,7 @@ def read_fixels(
         amplitudes,
         affine,
         path=path,
-        notes=(*notes, frame_note("directions", own, program, requested=frame != "auto")),
+        notes=(*notes, frame_note("directions", own, program, source="as requested" if frame != "auto" else "")),
         parameters={"kind": kind, "frame": own},
     )
     if not len(fixels.directions):

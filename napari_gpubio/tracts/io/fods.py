@@ -83,7 +83,7 @@ def read_fods(
     rows = data[inside].astype(np.result_type(data.dtype, np.float32))
     chosen, basis_note = _basis(basis, said.get("basis"), rows)
     own = checked_frame(frame, said.get("frame", "fsl" if is_pam5 else HABITS[chosen]))
-    requested = frame != "auto" or "frame" in said
+    source = "as requested" if frame != "auto" else "as the JSON file says" if "frame" in said else ""
     lmax = lmax_of(data.shape[3])
     rows = to_mrtrix(rows, chosen) if own == "world" else to_world(rows, lmax, chosen, own, affine)
     coefficients = np.zeros(data.shape, rows.dtype)
@@ -96,7 +96,7 @@ def read_fods(
         notes=(
             *notes,
             basis_note,
-            frame_note("harmonics", own, _PROGRAMS.get(own, ""), requested=requested),
+            frame_note("harmonics", own, _PROGRAMS.get(own, ""), source=source),
             *mask_notes,
         ),
         parameters={"basis": chosen, "frame": own, "lmax": lmax},

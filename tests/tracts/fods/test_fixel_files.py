@@ -103,7 +103,7 @@ def test_frames_can_be_chosen(frame, affine, tmp_path):
 def test_notes_name_the_other_frames(tmp_path):
     note = read_fixels(samples.dipy(tmp_path, AFFINE)).notes[-1]
     assert note.startswith("directions were taken in the axes of the bvec file")
-    assert note.endswith("as DIPY has them; where they are in others, give frame='world' or frame='voxel'")
+    assert note.endswith("as DIPY has them; where they are in others, choose 'world' or 'voxel'")
 
 
 @EVERY_AFFINE

@@ -36,6 +36,7 @@ from napari_gpubio.tracts.io.fixels import read_fixels
 from napari_gpubio.tracts.io.fods import read_fods
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.napari_io import field_of, shows_signal_of
+from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.tensors.run import fit_steps
 
 if TYPE_CHECKING:
@@ -47,13 +48,14 @@ _FILES = "FODs (*.nii *.nii.gz *.mif *.mif.gz *.pam5)"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deconvolved:
-    """Result of one run: FODs, their study, the lines of a script that make them, and the check of their axes."""
+    """Result of one run: FODs, their study, the lines of a script that make them, and the checks of their axes."""
 
     fods: FodField
     study: str
     recipe: Recipe
     check: AxisCheck | None
     scan: DiffusionScan | None = None
+    gradients: GradientCheck | None = None
 
 
 class FodPanel(EnginePanel):
@@ -233,7 +235,7 @@ class FodPanel(EnginePanel):
             fods = yield from deconvolve_steps(scan, responses, field.mask, settings, device=device, stop=stop)
             fods = choice.normalized(fods)
             yield Step(1, 1, "checking the axes")
-            return Deconvolved(fods, study, recipe, check_fods(fods, field), scan)
+            return Deconvolved(fods, study, recipe, check_fods(fods, field), scan, check_gradients(field))
 
         return steps()
 
@@ -248,6 +250,8 @@ class FodPanel(EnginePanel):
         self.fod_box.choose(layer)
         self._show_check(result.check)
         notes = list(result.fods.notes)
+        if result.gradients is not None and not result.gradients.ok:
+            notes.insert(0, result.gradients.message)
         if not result.fods.complete:
             notes.insert(0, "The deconvolution was stopped early: only part of the volume has FODs")
         if notes:
