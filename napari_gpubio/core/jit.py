@@ -97,7 +97,8 @@ def run_blocks(
     Parameters
     ----------
     kernel
-        A compiled function. What it writes for an item must not depend on the range that holds the item.
+        A compiled function, or one of NumPy calls that let other threads run. What it writes for an item must not
+        depend on the range that holds the item.
     count
         Number of items.
     arguments
@@ -115,6 +116,10 @@ def run_blocks(
         return
     blocks = min(threads * blocks_per_thread, count // least)
     _Blocks(kernel, count, arguments, blocks, helpers=threads - 1).run()
+
+
+def _nothing(*_: Any) -> None:
+    """Stand in for a kernel that is not needed any more."""
 
 
 class _Blocks:
@@ -140,7 +145,7 @@ class _Blocks:
             with self._busy:
                 self._over = True
                 self._busy.wait_for(lambda: not self._helping)
-            self._arguments = ()  # this may stay in the helpers' queue for a while
+            self._kernel, self._arguments = _nothing, ()  # this may stay in the helpers' queue for a while
         if self._error is not None:
             raise self._error
 

@@ -8,10 +8,11 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 _LEAST_ROWS = 4096  # that are worth a thread
+_LEAST_BYTES = 1 << 20  # of the parts of a stack that are worth one
 
 
 def row_sums(values: Array) -> Array:
-    """Sum of each row, from shape (M, N) to (M,)."""
+    """Sum of each row, of floating-point numbers, in their type; from shape (M, N) to (M,)."""
     from napari_gpubio.core.jit import run_blocks
 
     sums = np.empty(len(values), values.dtype)
@@ -24,27 +25,57 @@ def row_sums(values: Array) -> Array:
 
 
 def finite_rows(values: Array) -> npt.NDArray[np.bool_]:
-    """Whether all numbers of a row are finite; from shape (M, N) to (M,)."""
+    """Whether all floating-point numbers of a row are finite; from shape (M, N) to (M,)."""
     finite = np.asarray(np.isfinite(row_sums(values)))  # so all of them are
     if not finite.all():  # or their sum is too large
         finite[~finite] = np.isfinite(values[~finite]).all(axis=-1)
     return finite
 
 
-def copy_rows(values: Array, to: Array, at: Array | None = None) -> None:
-    """Copy rows to an array, or to its rows ``at``, on all cores."""
+def copy_rows(source: Array, target: Array, rows: npt.NDArray[np.int64] | None = None) -> None:
+    """Copy rows to the rows of another array.
+
+    Parameters
+    ----------
+    source
+        Shape (M, ...).
+    target
+        Shape (M, ...), or (T, ...) with ``rows``, of any numbers.
+    rows
+        To which row of the target each goes, shape (M,), every row once at most.
+    """
     from napari_gpubio.core.jit import run_blocks
 
     def copy(start: int, stop: int) -> None:
-        to[slice(start, stop) if at is None else at[start:stop]] = values[start:stop]
+        target[slice(start, stop) if rows is None else rows[start:stop]] = source[start:stop]
 
-    run_blocks(copy, len(values), least=_LEAST_ROWS)
+    run_blocks(copy, len(source), least=_LEAST_ROWS)
 
 
-def stacked_rows(arrays: Sequence[Array]) -> Array:
-    """The rows of arrays one behind the other, copied by all cores."""
+def stacked_rows(parts: Sequence[npt.ArrayLike]) -> Array:
+    """Put the rows of arrays one behind the other, as `numpy.concatenate` does.
+
+    Parameters
+    ----------
+    parts
+        One at least, of shapes (M, ...) that differ in M only.
+
+    Returns
+    -------
+    ndarray
+        In the type that holds all of them.
+
+    Raises
+    ------
+    ValueError
+        If other dimensions differ, too.
+    """
     from napari_gpubio.core.jit import run_blocks
 
+    arrays = [np.asarray(part) for part in parts]
+    bytes_each = sum(array.nbytes for array in arrays) // len(arrays)
+    if len({array.shape[1:] for array in arrays}) > 1 or not bytes_each:
+        return np.concatenate(arrays)  # whose error says what is wrong
     first = np.cumsum([0, *map(len, arrays)])
     stack = np.empty((first[-1], *arrays[0].shape[1:]), np.result_type(*arrays))
 
@@ -52,5 +83,5 @@ def stacked_rows(arrays: Sequence[Array]) -> Array:
         for n in range(start, stop):
             stack[first[n] : first[n + 1]] = arrays[n]
 
-    run_blocks(copy, len(arrays))
+    run_blocks(copy, len(arrays), least=max(1, _LEAST_BYTES // bytes_each))
     return stack

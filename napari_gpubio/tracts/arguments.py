@@ -4,6 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.fods.frames import FRAMES
@@ -44,7 +47,9 @@ def add_field(verb: argparse.ArgumentParser, *, or_fods: bool = False) -> None:
 def add_basis(verb: argparse.ArgumentParser) -> None:
     """Add the arguments that say how FODs of another program are read."""
     verb.add_argument("--basis", default="auto", choices=("auto", *BASES), help="harmonics of the FODs (default: auto)")
-    verb.add_argument("--frame", default="auto", choices=("auto", *FRAMES), help="axes of the FODs (default: auto)")
+    verb.add_argument(
+        "--frame", default="auto", choices=("auto", *FRAMES), help="axes of FODs or fixels (default: auto)"
+    )
 
 
 def read_fod_field(options: argparse.Namespace, path: Path) -> FodField:
@@ -75,6 +80,18 @@ def fit_scan(options: argparse.Namespace, scan: DiffusionScan) -> TensorField:
     mask = None if options.mask is None else read_mask(options.mask, scan.shape, scan.affine)
     settings = read_settings(options, FitSettings())
     field = fit_tensors(scan, mask, settings, device=options.device, progress=draw_progress)
+    warn_of_gradients(field)
+    return field
+
+
+def checked_tensors(scan: DiffusionScan, mask: npt.NDArray[np.bool_] | None, device: str) -> TensorField | None:
+    """Fit tensors that FODs or responses of a scan are checked with, and warn of a wrong gradient table.
+
+    None if the scan has no b0 volumes, without which there are no tensors.
+    """
+    if not scan.is_b0.any():
+        return None
+    field = fit_tensors(scan, mask, device=device, progress=draw_progress)
     warn_of_gradients(field)
     return field
 

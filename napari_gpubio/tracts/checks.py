@@ -45,7 +45,7 @@ SEED_SCHEME = dataclasses.replace(EXACT, method="vanaart2011", integrator="rk2")
 def shoot(
     field: Field, starts: npt.ArrayLike, directions: npt.ArrayLike, settings: TrackSettings, device: Device
 ) -> Tractogram:
-    """Trace one ray forwards from each start (world mm) along each direction."""
+    """Trace rays forwards, one along each direction (R, 3) of any length, from one start or one each, world mm."""
     axes = np.atleast_2d(np.asarray(directions, np.float64))
     axes = axes / np.linalg.norm(axes, axis=1, keepdims=True)
     points = np.broadcast_to(np.asarray(starts, np.float64), axes.shape)

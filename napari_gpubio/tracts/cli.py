@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
+from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.volumes import write_volume
@@ -16,7 +16,7 @@ from napari_gpubio.tracts.bundles import cli as bundles
 from napari_gpubio.tracts.connectome import cli as connectome
 from napari_gpubio.tracts.dissection import cli as dissection
 from napari_gpubio.tracts.fods import cli as fods
-from napari_gpubio.tracts.fods.axis_check import check_axes, check_fods
+from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_axes, check_fods
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.fixels import read_fixels
@@ -86,8 +86,8 @@ def run(options: argparse.Namespace) -> int:
         options.error("fibers are tracked in --fods or in --fixels; give one of them")
     if options.out is not None:
         tractogram_target(options.out)
-        inputs = {"the input": options.input, "--fods": options.fods, "--labels": options.labels}
-        check_outputs({"--out": options.out}, inputs)
+    if options.fixels is not None and options.mask is not None and options.input is None:
+        options.error("--mask is of a scan or of FODs; fixels have a mask of their own")
     if options.out is None and options.maps is None:
         raise InvalidInput("there is nothing to write; give --out for fibers or --maps for scalar maps")
     if options.maps is not None and options.input is None:
@@ -104,19 +104,21 @@ def _field(options: argparse.Namespace, tensors: TensorField | None) -> Field:
     """FODs, fixels or tensors to track in; the first two are checked where there are tensors."""
     if options.fods is not None:
         fods = read_fod_field(options, options.fods)
-        check = None if tensors is None else check_fods(fods, tensors)
-        field: Field = fods
-    elif options.fixels is not None:
-        field = read_fixels(options.fixels, frame=options.frame)
-        for note in field.notes:
+        _warn(None if tensors is None else check_fods(fods, tensors))
+        return fods
+    if options.fixels is not None:
+        fixels = read_fixels(options.fixels, frame=options.frame)
+        for note in fixels.notes:
             print(note, file=sys.stderr)
-        check = None if tensors is None else check_axes(field, tensors)
-    else:
-        assert tensors is not None, "the verb needs one of the three"
-        return tensors
+        _warn(None if tensors is None else check_axes(fixels, tensors))
+        return fixels
+    assert tensors is not None, "the verb needs one of the three"
+    return tensors
+
+
+def _warn(check: AxisCheck | None) -> None:
     if check is not None and not check.ok:
         print(f"warning: {check.message}", file=sys.stderr)
-    return field
 
 
 def _write_maps(field: TensorField, folder: Path) -> None:

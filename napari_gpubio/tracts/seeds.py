@@ -28,7 +28,7 @@ Field = TensorField | FodField | FixelField
 WHITE_MATTER_FA = 0.2
 # White matter, as shares of the 95th percentile. That of FODs makes it as large as an FA of 0.2 does on a scan with
 # b = 1000 s/mm^2; their integral is as high in gray matter there.
-_UNEVEN_FODS, _LARGE_FIXELS = 0.35, 0.5
+_SHARE_OF_ORDER_2, _SHARE_OF_FIXELS = 0.35, 0.5
 _GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
 
 
@@ -120,16 +120,17 @@ def white_matter(field: Field, least_fa: float = WHITE_MATTER_FA) -> npt.NDArray
     """
     from scipy import ndimage
 
-    high = _high_value(field, least_fa)
+    high = _is_high(field, least_fa)
     parts, count = ndimage.label(high & field.mask, np.ones((3, 3, 3)))
     if not count:
-        why = f"no voxel has an FA of {least_fa:g} or more" if isinstance(field, TensorField) else "the mask is empty"
-        raise InvalidInput(f"{why}, so no white matter was found")
+        if isinstance(field, TensorField):
+            raise InvalidInput(f"no voxel has an FA of {least_fa:g} or more, so no white matter was found; lower it")
+        raise InvalidInput("no voxel has a direction, so no white matter was found; seed from a region")
     return np.asarray(parts == np.argmax(np.bincount(parts.ravel())[1:]) + 1)
 
 
-def _high_value(field: Field, least_fa: float) -> npt.NDArray[np.bool_]:
-    """Where the value that tells white matter is high, shape (X, Y, Z)."""
+def _is_high(field: Field, least_fa: float) -> npt.NDArray[np.bool_]:
+    """Where the value that tells white matter from the rest is high, shape (X, Y, Z)."""
     from napari_gpubio.tracts.tensors.maps import fa_map
 
     if isinstance(field, TensorField):
@@ -137,10 +138,10 @@ def _high_value(field: Field, least_fa: float) -> npt.NDArray[np.bool_]:
     if not field.mask.any():
         return field.mask
     if isinstance(field, FodField):
-        value, share = np.linalg.norm(field.coefficients[..., 1 : coefficient_count(2)], axis=-1), _UNEVEN_FODS
+        value, share = np.linalg.norm(field.coefficients[..., 1 : coefficient_count(2)], axis=-1), _SHARE_OF_ORDER_2
     else:
-        value, share = field.dense(1)[1][..., 0], _LARGE_FIXELS
-    return np.asarray(value >= share * np.percentile(value[field.mask], 95))
+        value, share = field.dense(1)[1][..., 0], _SHARE_OF_FIXELS
+    return np.asarray((value > 0) & (value >= share * np.percentile(value[field.mask], 95)))
 
 
 def white_matter_points(

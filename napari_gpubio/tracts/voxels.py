@@ -9,42 +9,70 @@ Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 
-def signals_of(data: Array, mask: Mask, volumes: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.float32]:
+def signals_of(data: Array, mask: Mask, volumes: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]:
     """Return the signals of the voxels of a mask, row by row.
 
     Parameters
     ----------
     data
-        Series of any type and memory order, shape (X, Y, Z, N).
+        Series of any real type and memory order, shape (X, Y, Z, N).
     mask
         Shape (X, Y, Z).
     volumes
-        Which of the N are taken; None: all.
+        Which of the N are taken, shape (V,).
 
     Returns
     -------
     ndarray
         Shape (M, V), in C order of the voxels, its own memory.
+
+    Raises
+    ------
+    ValueError
+        If the mask is of another shape than the volumes.
     """
     from napari_gpubio.core.jit import run_blocks
 
-    chosen = np.arange(data.shape[3]) if volumes is None else volumes
+    if mask.shape != data.shape[:3]:
+        raise ValueError(f"the mask has shape {mask.shape} and the volumes {data.shape[:3]}")
+    some = not np.array_equal(volumes, np.arange(data.shape[3]))  # picking them costs a copy
     first = _first_rows(mask)
-    signals = np.empty((first[-1], len(chosen)), np.float32)
+    signals = np.empty((first[-1], len(volumes)), np.float32)
 
     def take(start: int, stop: int) -> None:
         for x in range(start, stop):
-            signals[first[x] : first[x + 1]] = data[x][mask[x]][:, chosen]
+            rows = data[x][mask[x]]
+            signals[first[x] : first[x + 1]] = rows[:, volumes] if some else rows
 
     run_blocks(take, len(mask))
     return signals
 
 
 def volume_of(values: Array, mask: Mask) -> Array:
-    """Put one number, or row of numbers, into each voxel of a mask, zero elsewhere; from (M, ...) to (X, Y, Z, ...)."""
+    """Put one number, or row of numbers, into each voxel of a mask, zero elsewhere.
+
+    Parameters
+    ----------
+    values
+        Shape (M, ...), in C order of the voxels.
+    mask
+        With M voxels, shape (X, Y, Z).
+
+    Returns
+    -------
+    ndarray
+        Shape (X, Y, Z, ...), of the type of the values.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer values than voxels.
+    """
     from napari_gpubio.core.jit import run_blocks
 
     volume, first = np.zeros((*mask.shape, *values.shape[1:]), values.dtype), _first_rows(mask)
+    if len(values) != first[-1]:
+        raise ValueError(f"there are {len(values)} values for the {first[-1]} voxels of the mask")
 
     def put(start: int, stop: int) -> None:
         for x in range(start, stop):

@@ -92,7 +92,7 @@ def test_scaled_integers_and_signals_that_are_not_finite(tmp_path):
     scan = read_dwi(path)
     np.testing.assert_array_equal(scan.data[0, 0, 0], 0)
     np.testing.assert_array_equal(scan.data[0, 0, 1], 1)
-    assert "voxels with signals that are not finite were left out, all volumes of them: 1" in scan.notes
+    assert "voxels with signals that are not finite were set to 0 in all volumes: 1" in scan.notes
 
 
 def test_a_header_without_orientation_is_noted(tmp_path):

@@ -20,7 +20,7 @@ from napari_gpubio.core.command_line import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, write_volume
-from napari_gpubio.tracts.arguments import add_basis, read_fod_field, warn_of_gradients
+from napari_gpubio.tracts.arguments import add_basis, checked_tensors, read_fod_field
 from napari_gpubio.tracts.fods.axis_check import check_fods
 from napari_gpubio.tracts.fods.estimate import estimate_steps
 from napari_gpubio.tracts.fods.model import FixelField, FodField
@@ -34,8 +34,8 @@ from napari_gpubio.tracts.io.fixel_folders import write_fixels
 from napari_gpubio.tracts.io.fixels import write_peaks
 from napari_gpubio.tracts.io.fods import check_fod_output, write_fods
 from napari_gpubio.tracts.io.mif_writer import MIF_WRITE_SUFFIXES
-from napari_gpubio.tracts.model import DiffusionScan, TensorField
-from napari_gpubio.tracts.tensors.run import checked_mask, fit_tensors
+from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.tensors.run import checked_mask
 
 Mask = npt.NDArray[np.bool_]
 _IMAGES = (*NIFTI_SUFFIXES, *MIF_WRITE_SUFFIXES)
@@ -127,11 +127,13 @@ def run_response(options: argparse.Namespace) -> int:
     check_outputs({f"file {n} of --out": path for n, path in enumerate(options.out, 1)}, _inputs(options))
     settings = read_settings(options, TissueSettings() if several else ResponseSettings())
     scan, mask = _scan(options)
-    field = _checked_tensors(scan, mask, options.device)
+    field = checked_tensors(scan, mask, options.device)
+    for note in scan.notes:
+        print(note, file=sys.stderr)
     with stop_at_interrupt() as stop:
         if isinstance(settings, TissueSettings):
             steps = estimate_tissue_responses_steps(
-                scan, mask, settings, tissues=count, device=options.device, stop=stop
+                scan, mask, settings, tissues=count, field=field, device=options.device, stop=stop
             )
             found = drive(steps, draw_progress)
         else:
@@ -147,17 +149,6 @@ def run_response(options: argparse.Namespace) -> int:
         write_response(path, response)
         print(f"{path}: {_told(response)}")
     return 0
-
-
-def _checked_tensors(scan: DiffusionScan, mask: Mask, device: str) -> TensorField | None:
-    """Tensors of the scan, with its notes and a warning of a wrong gradient table; None without b0 volumes."""
-    if not scan.is_b0.any():
-        return None
-    field = fit_tensors(scan, mask, device=device)
-    for note in field.notes:
-        print(note, file=sys.stderr)
-    warn_of_gradients(field)
-    return field
 
 
 def _told(response: Response) -> str:
@@ -210,12 +201,16 @@ def run_fod(options: argparse.Namespace) -> int:
             fods = normalize_tissues(fods)
         for note in fods.notes:
             print(note, file=sys.stderr)
+        if not fods.mask.any() and not fods.complete:
+            return STOPPED
         if not fods.mask.any():
             raise InvalidInput("no voxel of the mask has an FOD, so nothing was written; check the mask and the scan")
         write_fods(options.out, fods)
         print(f"{int(fods.mask.sum()):,} FODs of order {fods.lmax} in {options.out}")
         _write_tissues(options.tissues, fods)
-        if options.peaks is not None or options.fixels is not None:
+        if stop.is_set():
+            print("peaks were not searched", file=sys.stderr)
+        elif options.peaks is not None or options.fixels is not None:
             _write_directions(options, _peaks(fods, peaks, options.device, stop))
         stopped = stop.is_set()
     if fods.complete:
@@ -260,7 +255,8 @@ def _peaks(fods: FodField, settings: PeakSettings, device: str, stop: threading.
 
 def _write_directions(options: argparse.Namespace, fixels: FixelField) -> None:
     if not len(fixels.directions):
-        print("warning: no peak is high enough, so no peaks were written; lower --least-amplitude", file=sys.stderr)
+        why = "no peak is high enough; lower --least-amplitude" if fixels.complete else "the search was stopped"
+        print(f"warning: no peaks were written, since {why}", file=sys.stderr)
         return
     if options.peaks is not None:
         write_peaks(options.peaks, fixels)
@@ -272,11 +268,10 @@ def _write_directions(options: argparse.Namespace, fixels: FixelField) -> None:
 
 def _check_directions(options: argparse.Namespace, scan: DiffusionScan, fods: FodField) -> None:
     """Compare the FODs with tensors of the same scan, and these with its gradient table; tell what is wrong."""
-    if not scan.is_b0.any():
+    field = checked_tensors(scan, fods.mask, options.device)
+    if field is None:
         print("the directions were not checked, since the scan has no b0 volume for tensors", file=sys.stderr)
         return
-    field = fit_tensors(scan, fods.mask, device=options.device)
-    warn_of_gradients(field)
     check = check_fods(fods, field)
     print(check.message if check.ok else f"warning: {check.message}", file=sys.stderr)
 

@@ -17,7 +17,7 @@ from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics, lmax_of,
 from napari_gpubio.tracts.fods.response import Response
 from napari_gpubio.tracts.fods.rows import fill_rows
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings
-from napari_gpubio.tracts.kernels.csd.problem import csd_problem, most_lmax
+from napari_gpubio.tracts.kernels.csd.problem import csd_problem, largest_lmax
 from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
@@ -149,7 +149,7 @@ class SingleFibers:
     ) -> None:
         self._settings, self._device = settings, device
         self._directions = scan.directions[volumes]
-        self._lmax, self._order = settings.lmax, min(_ORDER, most_lmax(len(volumes)))
+        self._lmax, self._order = settings.lmax, min(_ORDER, largest_lmax(len(volumes)))
         inside = mask & field.mask
         self._fa = fa_map(field)
         self._principal = field.eigen.vectors[..., 0, :]

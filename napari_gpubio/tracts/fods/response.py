@@ -50,7 +50,7 @@ class Response:
         try:
             table = np.atleast_2d(np.asarray(self.coefficients, np.float64))
         except ValueError:
-            raise InvalidInput("the rows of a response have different lengths; give a table, a row a shell") from None
+            raise InvalidInput("a response is a table of numbers; give rows of one length, one a shell") from None
         if table.ndim != 2 or not table.size:
             raise InvalidInput(f"a response has coefficients for each shell, shape (B, L); these have {table.shape}")
         if not np.isfinite(table).all():
@@ -101,6 +101,8 @@ def check_tissues(responses: Sequence[Response]) -> None:
         If the first has one coefficient for each shell, or another has several, or fluid decays no faster than gray
         matter.
     """
+    if not responses:
+        raise InvalidInput("there is no response; give one, or those of tissues")
     first, *others = responses
     if others and (first.lmax == 0 or any(other.lmax > 0 for other in others)):
         counts = ", ".join(str(response.coefficients.shape[1]) for response in responses)
@@ -112,7 +114,8 @@ def check_tissues(responses: Sequence[Response]) -> None:
     if len(shares) > 1 and shares[0] <= shares[1]:
         raise InvalidInput(
             f"of the second response {shares[0]:.2g} of the signal is left at the largest b-value and of the third "
-            f"{shares[1]:.2g}; the signal of fluid, the third, must decay faster than that of gray matter: swap them"
+            f"{shares[1]:.2g}; that of fluid, the third, must decay faster than that of gray matter: "
+            + ("swap them" if shares[0] < shares[1] else "give two different responses, with a row for each shell")
         )
 
 
@@ -133,7 +136,8 @@ def in_tissue_order(responses: Sequence[Response]) -> tuple[Response, ...]:
 
 def _share_left(response: Response) -> float:
     """Signal at the largest b-value over that at the smallest."""
-    first, last = response.coefficients[[0, -1], 0]
+    order = np.argsort(response.bvals) if response.bvals else [0, -1]
+    first, last = response.coefficients[[order[0], order[-1]], 0]
     return float(last / first) if first > 0 else 0.0
 
 

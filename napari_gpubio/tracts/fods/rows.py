@@ -59,6 +59,30 @@ def fill_rows(
     return done
 
 
+def deconvolved_rows(
+    kernels: str, problem: Any, out: Array, took: Array, device: Device, stop: threading.Event | None = None
+) -> Generator[Step, None, tuple[Array, int]]:
+    """Deconvolve every voxel of a problem.
+
+    Parameters
+    ----------
+    kernels, problem, device, stop
+        See `fill_rows`.
+    out
+        A row for each voxel, with anything in it, shape (M, N).
+    took
+        For the number of iterations of each voxel, shape (M,).
+
+    Returns
+    -------
+    tuple
+        ``out``, NaN where there is no solution, and how many voxels were done.
+    """
+    done = yield from fill_rows(kernels, problem, device, "deconvolving", stop, out=out, took=took)
+    out[done:] = np.nan
+    return out, done
+
+
 def search_steps(
     problem: PeakProblem, device: Device, stop: threading.Event | None = None
 ) -> Generator[Step, None, tuple[Array, Array]]:

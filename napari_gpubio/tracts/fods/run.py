@@ -18,7 +18,7 @@ from napari_gpubio.tracts.fods.estimate import estimate_steps, shell_volumes
 from napari_gpubio.tracts.fods.harmonics import coefficient_count, convolution_factors, half_sphere, harmonics, orders
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.response import TISSUES, Response, check_tissues
-from napari_gpubio.tracts.fods.rows import fill_rows, search_steps
+from napari_gpubio.tracts.fods.rows import deconvolved_rows, search_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings
 from napari_gpubio.tracts.kernels.csd.problem import check_directions, csd_problem
 from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
@@ -28,7 +28,6 @@ from napari_gpubio.tracts.tensors.run import checked_mask, usable_rows
 from napari_gpubio.tracts.voxels import signals_of, volume_of
 
 Array = npt.NDArray[Any]
-_DECONVOLVING = "deconvolving"
 
 
 def deconvolve(
@@ -84,7 +83,7 @@ def deconvolve_steps(
         response is of another scan.
     """
     settings, chosen, clock = settings or CsdSettings(), choose_device(device), RunClock()
-    if responses is not None and (isinstance(responses, str) or not _are_responses(responses)):
+    if responses is not None and (not _are_responses(responses)):
         raise InvalidInput(
             f"responses is {str(responses)[:60]!r}; give a Response, or those of tissues, as "
             "tracts.fods.read_response reads them from a file"
@@ -149,9 +148,7 @@ def _one_tissue(
     response = tissues[0].of_shell(bval, shells)
     problem = csd_problem(signals, scan.directions[volumes], response, settings)
     out, took = np.empty((len(signals), problem.coefficients), np.float32), np.zeros(len(signals), np.uint8)
-    done = yield from fill_rows("csd", problem, device, _DECONVOLVING, stop, out=out, took=took)
-    out[done:] = np.nan
-    return out, done
+    return (yield from deconvolved_rows("csd", problem, out, took, device, stop))
 
 
 def _several_tissues(
@@ -182,9 +179,7 @@ def _several_tissues(
     scale = float(np.abs(forward).max())
     problem = constrained_problem(signals / scale, forward / scale, constraints)
     out, took = np.empty((len(signals), forward.shape[1]), np.float32), np.zeros(len(signals), np.uint16)
-    done = yield from fill_rows("multitissue", problem, device, _DECONVOLVING, stop, out=out, took=took)
-    out[done:] = np.nan
-    return out, done
+    return (yield from deconvolved_rows("multitissue", problem, out, took, device, stop))
 
 
 def _forward(scan: DiffusionScan, volumes: Array, tissues: list[Response], lmax: int) -> npt.NDArray[np.float64]:

@@ -16,10 +16,10 @@ from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.estimate import SingleFibers, fit_zonal, shell_volumes
 from napari_gpubio.tracts.fods.response import TISSUES, Response
 from napari_gpubio.tracts.fods.settings import ResponseSettings, TissueSettings
-from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.maps import fa_map
 from napari_gpubio.tracts.tensors.mask import otsu_threshold
-from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps
+from napari_gpubio.tracts.tensors.run import check_same_grid, checked_mask, fit_steps
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -35,11 +35,12 @@ def estimate_tissue_responses(
     settings: TissueSettings | None = None,
     *,
     tissues: int = 3,
+    field: TensorField | None = None,
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> tuple[Response, ...]:
     """Estimate the responses of tissues; see `estimate_tissue_responses_steps`, whose end this returns."""
-    steps = estimate_tissue_responses_steps(scan, mask, settings, tissues=tissues, device=device)
+    steps = estimate_tissue_responses_steps(scan, mask, settings, tissues=tissues, field=field, device=device)
     return drive(steps, progress)
 
 
@@ -49,6 +50,7 @@ def estimate_tissue_responses_steps(
     settings: TissueSettings | None = None,
     *,
     tissues: int = 3,
+    field: TensorField | None = None,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, tuple[Response, ...]]:
@@ -70,6 +72,8 @@ def estimate_tissue_responses_steps(
         Shares of voxels; see `TissueSettings`.
     tissues
         3: white matter, gray matter and fluid; 2: white matter and fluid, all that b0 and one shell tell apart.
+    field
+        Tensors of the scan; None fits them.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
@@ -88,7 +92,9 @@ def estimate_tissue_responses_steps(
     settings, chosen, clock = settings or TissueSettings(), choose_device(device), RunClock()
     _check_shells(scan, tissues)
     inside = checked_mask(scan, mask)
-    field = yield from fit_steps(scan, inside, device=chosen)
+    if field is None:
+        field = yield from fit_steps(scan, inside, device=chosen)
+    check_same_grid(field, scan.shape, scan.affine, "the scan")
     decay = signal_decay(scan, inside & field.mask)
     core = _shrunk(np.isfinite(decay), settings.shrink)
     white, gray, fluid = _segmented(decay, fa_map(field), core, settings)

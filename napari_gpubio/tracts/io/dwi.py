@@ -139,7 +139,7 @@ def _scan(
     if data.dtype.kind == "f" and not np.isfinite(data).all():
         lost = np.asarray(~np.isfinite(data).all(axis=3))
         data = np.where(lost[..., np.newaxis], data.dtype.type(0), data)
-        notes = (*notes, f"voxels with signals that are not finite were left out, all volumes of them: {lost.sum():,}")
+        notes = (*notes, f"voxels with signals that are not finite were set to 0 in all volumes: {lost.sum():,}")
     return DiffusionScan(data=data, bvals=bvals, directions=directions, affine=affine, path=path, notes=notes)
 
 

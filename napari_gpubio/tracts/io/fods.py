@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file, existing_text, json_of
+from napari_gpubio.core.files import atomic_write, check_folder, existing_file, existing_text, json_of
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti
 from napari_gpubio.tracts.fods.frames import FRAMES, HABITS, checked_frame, frame_note, to_world
@@ -148,10 +148,11 @@ def write_fods(path: str | Path, fods: FodField, *, basis: str = "mrtrix") -> No
 def check_fod_output(path: Path) -> None:
     """Check that FODs can be written to a path, and that the JSON file of that name is none of another kind.
 
-    InvalidInput if its ending is unknown, or the JSON file has no ``basis``, as that beside a scan in BIDS.
+    InvalidInput if its ending is unknown, its folder is missing, or the JSON file has no ``basis``, as that beside a scan in BIDS.
     """
     if not path.name.lower().endswith(_ENDINGS):
         raise InvalidInput(f"{path.name} has no known ending; give it one of {', '.join(_ENDINGS)}")
+    check_folder(path)
     beside = _json_path(path)
     if beside.is_file() and "basis" not in _facts(beside):
         raise InvalidInput(

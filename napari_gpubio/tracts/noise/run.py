@@ -88,9 +88,9 @@ def denoise_steps(
     settings = settings or NoiseSettings()
     chosen, clock = choose_device(device), RunClock()
     window = settings.edges(scan.shape, scan.data.shape[3])
-    signals, usable, there = _signals_by_voxel(scan.data)
+    signals, usable, nonzero = _signals_by_voxel(scan.data)
     data = signals if usable.all() else np.where(np.isfinite(signals), signals, np.float32(0))
-    inside = there if mask is None else _checked_mask(scan, mask)
+    inside = nonzero if mask is None else _checked_mask(scan, mask)
     skipped = int((inside & ~usable).sum())
     inside &= usable
     if not inside.any():
@@ -171,19 +171,19 @@ def _signals_by_voxel(data: Array) -> tuple[npt.NDArray[np.float32], Mask, Mask]
 
     as_it_is = data.dtype == np.float32 and data.flags.c_contiguous
     signals = data if as_it_is else np.empty(data.shape, np.float32)
-    usable, there = np.empty(data.shape[:3], bool), np.empty(data.shape[:3], bool)
+    usable, nonzero = np.empty(data.shape[:3], bool), np.empty(data.shape[:3], bool)
 
     def read(start: int, stop: int) -> None:
         for z in range(start, stop):  # twice as fast as all at once, since less memory is walked through
             if not as_it_is:
                 signals[:, :, z] = data[:, :, z]
             usable[:, :, z] = np.isfinite(np.einsum("xyn->xy", signals[:, :, z]))  # so all of them are finite
-            there[:, :, z] = signals[:, :, z].any(axis=-1)
+            nonzero[:, :, z] = signals[:, :, z].any(axis=-1)
 
     run_blocks(read, data.shape[2])
     if not usable.all():  # or their sum is too large
         usable[~usable] = np.isfinite(signals[~usable]).all(axis=-1)
-    return signals, usable, there
+    return signals, usable, nonzero
 
 
 def _checked_mask(scan: DiffusionScan, mask: Array) -> npt.NDArray[np.bool_]:

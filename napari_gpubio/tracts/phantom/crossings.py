@@ -1,5 +1,7 @@
 """Bundles with known directions as FODs, fixels and tensors: two straight ones that cross, and a ring.
 
+They are kept for the next call, so their arrays are read-only.
+
 FODs are delta functions cut off at order 8 and apodized, so that side lobes stay below 3 % of the peak.
 """
 
@@ -74,11 +76,11 @@ def bundle_axes(angle_deg: float) -> Floats:
 
 
 def away_from(points: Array, axis: Array) -> Floats:
-    """Distance of points (..., 3) from an axis through the origin."""
+    """Distance, mm, of points (..., 3) from an axis through the origin, of a unit direction; shape (...)."""
     return np.asarray(np.linalg.norm(np.cross(points, axis), axis=-1))
 
 
-@functools.cache
+@functools.lru_cache(maxsize=8)
 def crossing(
     angle_deg: float,
     shape: tuple[int, int, int] = CROSSING_SHAPE,
@@ -99,6 +101,11 @@ def crossing(
         See `fiber_fods`.
     jitter_deg, seed
         Standard deviation of errors of the directions, independent in each voxel, and the seed of these.
+
+    Returns
+    -------
+    Crossing
+        The mixed tensors are those fitted to the mean signal of the fibers of a voxel.
     """
     affine, at = centered_grid(shape)
     there = np.stack([away_from(at, axis) for axis in bundle_axes(angle_deg)], axis=-1) <= BUNDLE_RADIUS_MM
@@ -110,6 +117,8 @@ def crossing(
     tensors = np.zeros((*shape, 6))
     for x, y, z in np.argwhere(mask):
         tensors[x, y, z] = mixed_tensor(axes[x, y, z][there[x, y, z]])
+    for array in (coefficients, tensors, mask, fixels.directions, fixels.amplitudes, fixels.counts):
+        array.flags.writeable = False
     return Crossing(
         FodField(coefficients=coefficients, mask=mask, affine=affine),
         fixels,
@@ -126,7 +135,7 @@ def mixed_tensor(axes: Array) -> Floats:
     return np.asarray(1e-3 * np.linalg.lstsq(design, -np.log(signal) / BVAL, rcond=None)[0])
 
 
-@functools.cache
+@functools.lru_cache(maxsize=8)
 def ring_bundle(
     radius_mm: float = 20.0,
     shape: tuple[int, int, int] = (60, 60, 9),
@@ -147,6 +156,11 @@ def ring_bundle(
         Whether the section is a disk; else it is a strip through all slices.
     apodized
         See `fiber_fods`.
+
+    Returns
+    -------
+    Ring
+        Its FODs and its true fixels.
     """
     affine, at = centered_grid(shape)
     r = np.hypot(at[..., 0], at[..., 1])
@@ -154,6 +168,8 @@ def ring_bundle(
     mask = np.hypot(r - radius_mm, at[..., 2] if round_section else 0) <= half_width_mm
     coefficients = np.where(mask[..., None], fiber_fods(tangent, apodized=apodized), 0).astype(np.float32)
     fixels = FixelField.from_dense(tangent[..., None, :], mask[..., None].astype(float), affine)
+    for array in (coefficients, mask, fixels.directions, fixels.amplitudes, fixels.counts):
+        array.flags.writeable = False
     return Ring(FodField(coefficients=coefficients, mask=mask, affine=affine), fixels)
 
 

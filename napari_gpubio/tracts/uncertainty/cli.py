@@ -11,7 +11,7 @@ import numpy as np
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.tracts.arguments import fit_scan, warn_of_gradients
+from napari_gpubio.tracts.arguments import checked_tensors, fit_scan
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.response import read_response
 from napari_gpubio.tracts.fods.run import deconvolve
@@ -21,7 +21,6 @@ from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.run import check_method
 from napari_gpubio.tracts.seeds import ball
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty.run import bootstrap_steps
 from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
@@ -95,7 +94,7 @@ def _fods(options: argparse.Namespace, scan: DiffusionScan) -> FodField:
     response = None if options.response is None else read_response(options.response)
     mask = None if options.mask is None else read_mask(options.mask, scan.shape, scan.affine)
     settings = CsdSettings(**{name: getattr(options, name) for name in _OF_DECONVOLUTION})
-    warn_of_gradients(fit_tensors(scan, mask, read_settings(options, FitSettings()), device=options.device))
+    checked_tensors(scan, mask, options.device)
     return deconvolve(scan, response, mask, settings, device=options.device, progress=draw_progress)
 
 

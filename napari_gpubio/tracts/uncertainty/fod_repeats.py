@@ -15,7 +15,7 @@ from napari_gpubio.tracts.fods.estimate import shell_volumes
 from napari_gpubio.tracts.fods.harmonics import coefficient_count
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.response import Response
-from napari_gpubio.tracts.fods.rows import fill_rows
+from napari_gpubio.tracts.fods.rows import deconvolved_rows
 from napari_gpubio.tracts.fods.settings import CsdSettings
 from napari_gpubio.tracts.kernels.bootstrap.problem import SignalDraws
 from napari_gpubio.tracts.kernels.csd.problem import CsdProblem, csd_problem
@@ -145,10 +145,9 @@ def deconvolved_steps(
     problem: CsdProblem, device: Device, stop: threading.Event | None
 ) -> Generator[Step, None, tuple[npt.NDArray[np.float32], int]]:
     """FODs, shape (M, N), NaN where there is none, and how many voxels were done."""
-    fods = np.full((len(problem.signals), problem.coefficients), np.nan, np.float32)
-    took = np.zeros(len(fods), np.uint8)
-    done = yield from fill_rows("csd", problem, device, "deconvolving", stop, out=fods, took=took)
-    return fods, done
+    count = len(problem.signals)
+    fods, took = np.empty((count, problem.coefficients), np.float32), np.zeros(count, np.uint8)
+    return (yield from deconvolved_rows("csd", problem, fods, took, device, stop))
 
 
 def recipe_of(field: FodField) -> Recipe:

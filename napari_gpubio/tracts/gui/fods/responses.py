@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qtpy.QtCore import Signal
@@ -60,11 +60,13 @@ class ResponseChoice:
     def steps(
         self, scan: DiffusionScan, field: TensorField, settings: CsdSettings, device: str, stop: threading.Event
     ) -> Generator[Step, None, tuple[Response, ...]]:
-        """Read the responses of files, or estimate them, step by step."""
+        """Return the responses of files, or estimate them, step by step."""
         if self.responses:
             return self.responses
         if self.tissues:
-            tissues = estimate_tissue_responses_steps(scan, field.mask, tissues=self.tissues, device=device, stop=stop)
+            tissues = estimate_tissue_responses_steps(
+                scan, field.mask, tissues=self.tissues, field=field, device=device, stop=stop
+            )
             return (yield from tissues)
         chosen = ResponseSettings(method=self.method)
         one = estimate_steps(scan, field.mask, chosen, shell=settings.shell, field=field, device=device, stop=stop)
@@ -81,7 +83,7 @@ class ResponseChoice:
             files = ", ".join(f"tracts.fods.read_response({str(one.path)!r})" for one in self.responses)
             return [f"responses = [{files}]"], after
         if self.tissues:
-            call = f"scan, field.mask, tissues={self.tissues}, device={device!r}"
+            call = f"scan, field.mask, tissues={self.tissues}, field=field, device={device!r}"
             return [f"responses = tracts.estimate_tissue_responses({call})"], after
         chosen = call_text("tracts", ResponseSettings(method=self.method))
         call = f"scan, field.mask, {chosen}, shell={settings.shell}, field=field, device={device!r}"
@@ -126,7 +128,7 @@ class ResponseBox(QWidget):
     def choice(self) -> ResponseChoice:
         """What is chosen."""
         chosen: ResponseChoice = self.box.currentData()
-        return ResponseChoice(chosen.method, chosen.tissues, chosen.responses, self.normalize.isChecked())
+        return replace(chosen, normalize=self.normalize.isChecked())
 
     def open(self, paths: Sequence[str | Path]) -> None:
         """Read the responses of a fiber or of tissues, in any order, and choose them."""

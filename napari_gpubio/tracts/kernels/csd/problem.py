@@ -124,7 +124,7 @@ def _first_estimate(directions: Array, factors: Array, known: int, lmax: int) ->
     return np.asarray(inverse / factors[orders(order)[:kept, 0] // 2][:, np.newaxis])
 
 
-def most_lmax(directions: int) -> int:
+def largest_lmax(directions: int) -> int:
     """Largest order that so many directions allow, with super-resolution."""
     return lmax_within(MOST_OVERSAMPLING * directions)
 
@@ -132,7 +132,7 @@ def most_lmax(directions: int) -> int:
 def check_directions(directions: Array, lmax: int) -> None:
     """Raise InvalidInput unless there are enough directions for an order, with super-resolution."""
     count = len(directions)
-    fits = most_lmax(count)
+    fits = largest_lmax(count)
     if lmax > fits:
         raise InvalidInput(
             f"lmax {lmax} has {coefficient_count(lmax)} coefficients, too many for {count} directions; "
