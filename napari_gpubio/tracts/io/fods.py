@@ -148,7 +148,8 @@ def write_fods(path: str | Path, fods: FodField, *, basis: str = "mrtrix") -> No
 def check_fod_output(path: Path) -> None:
     """Check that FODs can be written to a path, and that the JSON file of that name is none of another kind.
 
-    InvalidInput if its ending is unknown, its folder is missing, or the JSON file has no ``basis``, as that beside a scan in BIDS.
+    InvalidInput if its ending is unknown, its folder is missing, or the JSON file has no ``basis``, as that of a scan
+    in BIDS.
     """
     if not path.name.lower().endswith(_ENDINGS):
         raise InvalidInput(f"{path.name} has no known ending; give it one of {', '.join(_ENDINGS)}")
