@@ -5,6 +5,7 @@ the index of (l, m) is ``l (l + 1) / 2 + m``. Everywhere but in files they are t
 complex harmonic Y (Condon-Shortley phase), ``sqrt2 Im Y_l^|m|`` for m < 0, ``Y_l^0``, and ``sqrt2 Re Y_l^m`` for m > 0.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,17 @@ def half_sphere(count: int) -> Floats:
     z, turn = 1.0 - n / count, _GOLDEN_ANGLE * n
     sine = np.sqrt(1.0 - z * z)
     return np.stack([sine * np.cos(turn), sine * np.sin(turn), z], axis=1)
+
+
+@functools.lru_cache(maxsize=8)
+def constraint_rows(count: int, lmax: int) -> Floats:
+    """Harmonics in directions spread over the half sphere, in which a deconvolution looks for negative amplitudes.
+
+    Shape (count, N), read-only, since it is kept for the next call.
+    """
+    rows = harmonics(half_sphere(count), lmax)
+    rows.flags.writeable = False
+    return rows
 
 
 def paired(coefficients: Array) -> Array:

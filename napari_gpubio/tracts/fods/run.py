@@ -15,7 +15,13 @@ from napari_gpubio.core.rows import finite_rows
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.estimate import estimate_steps, shell_volumes
-from napari_gpubio.tracts.fods.harmonics import coefficient_count, convolution_factors, half_sphere, harmonics, orders
+from napari_gpubio.tracts.fods.harmonics import (
+    coefficient_count,
+    constraint_rows,
+    convolution_factors,
+    harmonics,
+    orders,
+)
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.response import TISSUES, Response, check_tissues
 from napari_gpubio.tracts.fods.rows import deconvolved_rows, search_steps
@@ -171,8 +177,8 @@ def _several_tissues(
     forward = _forward(scan, volumes, tissues, settings.lmax)
     count = coefficient_count(settings.lmax)
     constraints = np.zeros((settings.constraint_directions + len(tissues) - 1, forward.shape[1]))
-    constraints[: settings.constraint_directions, :count] = harmonics(
-        half_sphere(settings.constraint_directions), settings.lmax
+    constraints[: settings.constraint_directions, :count] = constraint_rows(
+        settings.constraint_directions, settings.lmax
     )
     for number in range(len(tissues) - 1):
         constraints[settings.constraint_directions + number, count + number] = 1.0

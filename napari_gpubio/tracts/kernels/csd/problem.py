@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.rows import row_sums
 from napari_gpubio.tracts.fods.harmonics import (
     coefficient_count,
+    constraint_rows,
     convolution_factors,
-    half_sphere,
     harmonics,
     lmax_within,
     orders,
@@ -102,7 +103,7 @@ def csd_problem(signals: Array, directions: Array, response: npt.ArrayLike, sett
     gram = forward.T @ forward
     gram += np.eye(len(gram)) * (settings.norm_lambda * _NORM * gram[0, 0])
     rows = settings.constraint_directions
-    penalty = harmonics(half_sphere(rows), lmax) * (settings.neg_lambda * _PENALTY * zonal[0] / rows)
+    penalty = constraint_rows(rows, lmax) * (settings.neg_lambda * _PENALTY * zonal[0] / rows)
     real = np.float64 if settings.precision == "double" else np.float32
     return CsdProblem(
         signals=np.ascontiguousarray(signals, np.float32),
@@ -148,7 +149,7 @@ def _check_response(zonal: Array, signals: Array) -> None:
             "and a negative one"
         )
     mean = zonal[0] / np.sqrt(4.0 * np.pi)
-    typical = float(np.median(np.mean(signals, axis=1))) if len(signals) else mean
+    typical = float(np.median(row_sums(signals))) / signals.shape[1] if len(signals) else mean
     if not 0.05 < mean / max(typical, 1e-30) < 20.0:
         raise InvalidInput(
             f"the response has a mean signal of {mean:g} and the scan one of {typical:g}; it is of another scan: "
