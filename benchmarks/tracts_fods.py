@@ -55,7 +55,8 @@ from napari_gpubio.tracts.model import DiffusionScan  # noqa: E402
 BRAIN = ROOT.parent / "shared" / "data" / "dwi" / "whole_brain_b1000"
 # Of dwi2response tournier (MRtrix 3.0.3) on that brain, with which all deconvolve.
 RESPONSE = (7167.16, -2418.77, 548.423, -76.154, 9.303, -10.556)
-ORDERS, PRECISIONS, REPEATS = (8, 6), ("double", "single"), 2
+ORDERS, PRECISIONS = (8, 6), ("double", "single")
+REPEATS, ON_GPU = 2, 9
 EVERY = 10  # voxel in which several tissues are deconvolved
 
 
@@ -100,8 +101,8 @@ def response_of(scan: DiffusionScan) -> Response:
 # -- this program -----------------------------------------------------------------------------------------------------
 
 
-def timed_row(by: str, device: Device, voxels: int, work: Any, repeats: int = REPEATS) -> dict[str, Any]:
-    timing = timed_on(device, work, repeats)
+def timed_row(by: str, device: Device, voxels: int, work: Any, repeats: int | None = None) -> dict[str, Any]:
+    timing = timed_on(device, work, repeats or (ON_GPU if device.is_gpu else REPEATS))
     row = {"by": by, "voxels": voxels, "seconds": timing.seconds, "median": timing.median}
     return row if device.is_gpu else {**row, "cpu_seconds": timing.cpu_seconds}
 
