@@ -18,12 +18,14 @@ from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.kernels.mppca.problem import PcaProblem, pca_problem
 from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.noise.correlation import neighbor_correlations
 from napari_gpubio.tracts.noise.model import DenoisedScan
 from napari_gpubio.tracts.noise.settings import NoiseSettings
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 _FIRST_CHUNK = 1 << 27  # the size of matrices to the third, times their number
+_ALIKE = 0.1  # a correlation of neighbors above it is a warning; of white noise it is within 0.01 of 0
 _EVEN = 2.0  # a noise level that varies by more over the mask, between its 5th and 95th percentiles, is a warning
 
 
@@ -110,7 +112,12 @@ def denoise_steps(
     finally:
         for run in runs:
             run.close()
-    notes = (*_window_notes(settings, window, scan), *_skipped_notes(skipped, output.failed), *_noise_notes(output))
+    notes = (
+        *_window_notes(settings, window, scan),
+        *_skipped_notes(skipped, output.failed),
+        *_noise_notes(output),
+        *_correlation_notes(data, inside),
+    )
     return DenoisedScan(
         denoised=dataclasses.replace(scan, data=output.data, path=None, notes=(*scan.notes, *notes)),
         noise=output.noise,
@@ -237,5 +244,18 @@ def _noise_notes(output: _Output) -> list[str]:
     note = (
         f"the noise level varies from {low:.4g} to {high:.4g} (5 to 95 % of the voxels); the scan was probably "
         "interpolated, resampled or denoised before, so that more noise is left than it says: denoise the raw scan"
+    )
+    return [note]
+
+
+def _correlation_notes(data: npt.NDArray[np.float32], inside: Mask) -> list[str]:
+    correlations = neighbor_correlations(data, inside)
+    if not (correlations > _ALIKE).any():
+        return []
+    axis = int(np.nanargmax(correlations))
+    note = (
+        f"the noise of neighboring voxels is correlated ({correlations[axis]:.2f} along {'xyz'[axis]} of the array); "
+        "the scan was probably interpolated, resampled or smoothed before (zero filling of k-space does it, too), so "
+        "that more noise is left than the noise level says: denoise the raw scan"
     )
     return [note]
