@@ -80,6 +80,15 @@ def test_compilation_that_fails_counts_as_one(clock):
     assert run.seconds == pytest.approx(0.0)
 
 
+@pytest.fixture
+def raising():
+    """Python's own handler of Ctrl-C, which is not there where tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("raising")
 def test_the_first_interrupt_asks_and_the_second_ends(capsys):
     usual = signal.getsignal(signal.SIGINT)
     with stop_at_interrupt() as stop:
