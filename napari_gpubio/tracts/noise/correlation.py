@@ -13,6 +13,8 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 _ENOUGH = 8000  # voxels: correlations are then known to 0.01
 _LEAST_PAIRS = 1000  # of neighbors, for a correlation to mean anything
+_MOST_PRODUCTS = 200_000_000  # of signals, from which components are found
+_STEPS, _RIDGE = 12, 1e-12
 _WEAKEST = 8  # one in so many components is taken for noise
 
 
@@ -34,10 +36,29 @@ def neighbor_correlations(data: Array, mask: npt.NDArray[np.bool_]) -> npt.NDArr
     planes = _middle_planes(mask)
     inside = mask[:, :, planes]
     rows = data[:, :, planes][inside].astype(np.float64)
-    _, vectors = np.linalg.eigh(rows.T @ rows)  # the weakest ones first
-    images = np.zeros((*inside.shape, max(1, rows.shape[1] // _WEAKEST)))
-    images[inside] = rows @ vectors[:, : images.shape[3]]
+    weakest = _weakest_components(rows)
+    images = np.zeros((*inside.shape, weakest.shape[1]))
+    images[inside] = np.einsum("mn,nk->mk", rows, weakest)
     return np.array([_correlation(np.moveaxis(images, axis, 0), np.moveaxis(inside, axis, 0)) for axis in range(3)])
+
+
+def _weakest_components(rows: Array) -> Array:
+    """Orthonormal directions (N, K) along which signals (M, N) have the least power, by inverse iteration.
+
+    Eigenvectors of noise alone are as good as each other, so a few steps do. A matrix product of all rows, or LAPACK's
+    eigenvectors, would wake the threads of BLAS, which go on spinning beside the next run.
+    """
+    volumes = rows.shape[1]
+    some = rows[:: max(1, rows.size * volumes // _MOST_PRODUCTS)]
+    power = np.einsum("mi,mj->ij", some, some)
+    inverse = np.linalg.inv(power + np.eye(volumes) * (_RIDGE * np.trace(power) + np.finfo(np.float64).tiny))
+    found = np.random.default_rng(0).normal(size=(volumes, max(1, volumes // _WEAKEST)))
+    for _ in range(_STEPS):
+        found = inverse @ found
+        for k in range(found.shape[1]):
+            found[:, k] -= found[:, :k] @ (found[:, :k].T @ found[:, k])
+            found[:, k] /= np.linalg.norm(found[:, k])
+    return found
 
 
 def _middle_planes(mask: npt.NDArray[np.bool_]) -> slice:
