@@ -210,10 +210,10 @@ def doubts(volumes: Array, denoised: Array, found: Array, inside: npt.NDArray[np
     x, y, z = (slice(max(0, (n - _LOOKED_AT) // 2), (n + _LOOKED_AT) // 2) for n in inside.shape)
     parts = (array[x, y, z] for array in (volumes, denoised, found))
     each = zip(*(np.moveaxis(part, 3, 0) for part in parts), strict=True)
-    told = [_doubt(volume, clean, sigma, inside[x, y, z]) for volume, clean, sigma in each]
-    if doubtful := [n for n in range(count) if told[n]]:
+    doubts = [_doubt(volume, clean, sigma, inside[x, y, z]) for volume, clean, sigma in each]
+    if doubtful := [n for n in range(count) if doubts[n]]:
         where = "" if count == 1 else f" (volume {doubtful[0]}, one of {len(doubtful)})"
-        notes.append(f"{told[doubtful[0]]}{where}")
+        notes.append(f"{doubts[doubtful[0]]}{where}")
     return tuple(notes)
 
 

@@ -24,12 +24,12 @@ _LONGEST_NAME = 18  # characters of a name beside a row; the last of them often 
 class MatrixPlot(ThemedPlot):
     """Shows a matrix, row 0 at the top; values that are not finite, and zeros, stay empty.
 
-    ``cell_picked`` carries row and column of a cell that was clicked, ``cell_told`` a line about the one under the
+    ``cell_picked`` carries row and column of a cell that was clicked, ``cell_hovered`` a line about the one under the
     mouse, or an empty text.
     """
 
     cell_picked = Signal(int, int)
-    cell_told = Signal(str)
+    cell_hovered = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent, grid=False)
@@ -120,7 +120,7 @@ class MatrixPlot(ThemedPlot):
 
     def _on_moved(self, position: Any) -> None:
         cell = self.cell_at(position)
-        self.cell_told.emit("" if cell is None else self.text_of(*cell))
+        self.cell_hovered.emit("" if cell is None else self.text_of(*cell))
 
 
 def _short(name: str) -> str:

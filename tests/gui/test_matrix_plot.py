@@ -50,9 +50,9 @@ def test_a_click_picks_a_cell(plot, qtbot):
 )
 def test_the_cell_under_the_mouse_is_told(plot, qtbot, cell, text):
     assert plot.text_of(*cell) == text
-    with qtbot.waitSignal(plot.cell_told, check_params_cb=lambda line: line == text):
+    with qtbot.waitSignal(plot.cell_hovered, check_params_cb=lambda line: line == text):
         plot.scene().sigMouseMoved.emit(plot.mapToScene(position_of(plot, *cell)))
-    with qtbot.waitSignal(plot.cell_told, check_params_cb=lambda line: line == ""):
+    with qtbot.waitSignal(plot.cell_hovered, check_params_cb=lambda line: line == ""):
         plot.scene().sigMouseMoved.emit(QPointF(-50, -50))
 
 

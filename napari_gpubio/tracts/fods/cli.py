@@ -147,11 +147,11 @@ def run_response(options: argparse.Namespace) -> int:
         return STOPPED
     for path, response in zip(options.out, found, strict=True):
         write_response(path, response)
-        print(f"{path}: {_told(response)}")
+        print(f"{path}: {_response_text(response)}")
     return 0
 
 
-def _told(response: Response) -> str:
+def _response_text(response: Response) -> str:
     rows = (" ".join(f"{value:.4g}" for value in row) for row in response.coefficients)
     coefficients = "; ".join(f"b {bval}: {row}" for bval, row in zip(response.bvals, rows, strict=True))
     return f"{len(response.parameters['voxels'])} voxels; {coefficients}"

@@ -43,12 +43,12 @@ def fod_layer(fods: FodField, study: str, *, visible: bool = True) -> LayerData:
 
 
 def fod_layers(fods: FodField, study: str) -> list[LayerData]:
-    """Return hidden layers of the other tissues' densities, and last that of the FODs.
+    """Return the layer of the FODs, and hidden ones of the other tissues' densities, which add their color to it.
 
     A density is the coefficient of order 0; the layers show it times ``sqrt(4 pi)``, which is 1 in a voxel full of the
     tissue: gray matter green and fluid red, as in MRtrix's pictures.
     """
-    return [*(_density_layer(fods, name, study) for name in fods.tissues), fod_layer(fods, study)]
+    return [fod_layer(fods, study), *(_density_layer(fods, name, study) for name in fods.tissues)]
 
 
 def _density_layer(fods: FodField, tissue: str, study: str) -> LayerData:

@@ -89,7 +89,7 @@ def deconvolve_steps(
         response is of another scan.
     """
     settings, chosen, clock = settings or CsdSettings(), choose_device(device), RunClock()
-    if responses is not None and (not _are_responses(responses)):
+    if responses is not None and not _are_responses(responses):
         raise InvalidInput(
             f"responses is {str(responses)[:60]!r}; give a Response, or those of tissues, as "
             "tracts.fods.read_response reads them from a file"

@@ -171,10 +171,10 @@ class Routes:
         at_once = s.sampled - sum(s.stops.values())
         parts = [(at_once, *_AT_SEED), *((n, *_ENDS[why]) for why, n in s.stops.items())]
         parts = sorted((part for part in parts if part[0] > s.sampled / 200), key=lambda part: -part[0])
-        told = ", ".join(f"{100 * n / s.sampled:.0f} % {where}" for n, where, _ in parts)
+        ends = ", ".join(f"{100 * n / s.sampled:.0f} % {where}" for n, where, _ in parts)
         advice = next((to_do for _, _, to_do in parts), "launch more rays")
         near = f"the nearest came within {s.closest_mm:.1f} mm" if np.isfinite(s.closest_mm) else "none came near it"
         return (
-            f"None of {s.launched:,} rays from {self.source!r} reaches {self.target!r}: {near}, and they ended {told}. "
+            f"None of {s.launched:,} rays from {self.source!r} reaches {self.target!r}: {near}, and they ended {ends}. "
             f"To change that, {advice}."
         )

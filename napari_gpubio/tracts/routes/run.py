@@ -178,15 +178,15 @@ class _Found:
     def search(self) -> Search:
         """What became of the rays; if none arrived, a sample of them says why."""
         seeds = len(self.seeds_mm)
-        told = Search(seeds=seeds, launched=self.launched, near_misses=self.turned, solved=self.solved)
+        counted = Search(seeds=seeds, launched=self.launched, near_misses=self.turned, solved=self.solved)
         if any(len(fibers) for fibers in self.arrived) or not self.launched:
-            return told
+            return counted
         some = np.unique(np.linspace(0, self.launched - 1, min(self.launched, _SAMPLE)).astype(np.int64))
         fibers = self._traced(some)
         nearest = self._goal.misses(fibers).misses_mm
         reasons, counts = np.unique(fibers.per_fiber["stop_reason"], return_counts=True)
         return dataclasses.replace(
-            told,
+            counted,
             sampled=len(some),
             stops={StopReason(int(reason)): int(n) for reason, n in zip(reasons, counts, strict=True)},
             nearest_mm=np.bincount(np.minimum(nearest, NEAREST_BINS).astype(int), minlength=NEAREST_BINS + 1),

@@ -138,6 +138,8 @@ def test_two_tissues_of_a_scan_are_told_apart_and_normalized(viewer, panel, qtbo
     assert "normalization" in fods.parameters
     fluid = viewer.layers[f"{study} fluid"]
     assert not fluid.visible
+    assert viewer.layers.index(fluid) > viewer.layers.index(panel.fod_box.layer), "else the FODs would cover it"
+    assert viewer.layers.selection.active == panel.fod_box.layer
     assert fluid.colormap.name == "red"
     there = shown_by_script(script_of(panel), tmp_path, monkeypatch)
     made = fods_of(there.layers[panel.fod_box.layer.name])

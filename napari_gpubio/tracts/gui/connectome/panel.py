@@ -57,7 +57,7 @@ class ConnectomePanel(EnginePanel):
         self.quantity, self.statistic = ElidedComboBox(self), ElidedComboBox(self)
         self.per_volume = QCheckBox("per volume of the regions", self)
         self.per_length = QCheckBox("per length", self)
-        self.plot, self.told = MatrixPlot(self), QLabel(self)
+        self.plot, self.cell_label = MatrixPlot(self), QLabel(self)
         self.results = ResultBox("Choose fibers and an atlas, and press Count.", self)
         self._fill()
         connect_all(
@@ -68,7 +68,7 @@ class ConnectomePanel(EnginePanel):
                 (self.per_volume.toggled, self._show_matrix),
                 (self.per_length.toggled, self._show_matrix),
                 (self.plot.cell_picked, self.show_cell),
-                (self.plot.cell_told, self.told.setText),
+                (self.plot.cell_hovered, self.cell_label.setText),
                 (self.results.files.status_changed, self.show_status),
                 (self.results.files.error_occurred, self.show_error),
             )
@@ -99,10 +99,10 @@ class ConnectomePanel(EnginePanel):
         shown.addRow("", self.per_volume)
         shown.addRow("", self.per_length)
         self.plot.setMinimumHeight(_SIDE)
-        self.told.setMinimumHeight(self.told.fontMetrics().height())
+        self.cell_label.setMinimumHeight(self.cell_label.fontMetrics().height())
         self.results.content.addLayout(shown)
         self.results.content.addWidget(self.plot)
-        self.results.content.addWidget(self.told)
+        self.results.content.addWidget(self.cell_label)
         add = self.results.add_button
         add("All fibers", "Show the fibers of all cells", self.show_all)
         add("Matrix layer", "Add the matrix as an image", self.add_layer)

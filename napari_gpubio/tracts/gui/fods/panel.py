@@ -242,8 +242,9 @@ class FodPanel(EnginePanel):
     def show_result(self, result: Deconvolved) -> None:
         """Add the layer, which is chosen, and draw its glyphs; show the notes and the check of the axes."""
         layers = fod_layers(result.fods, result.study)
-        layers[-1][1]["metadata"][KEY]["recipe"] = result.recipe
-        *_, layer = [self.viewer.add_image(data, **keywords) for data, keywords, _ in layers]
+        layers[0][1]["metadata"][KEY]["recipe"] = result.recipe
+        layer, *_ = [self.viewer.add_image(data, **keywords) for data, keywords, _ in layers]
+        self.viewer.layers.selection.active = layer
         for other in self.viewer.layers:
             if result.scan is not None and shows_signal_of(other, result.scan):
                 other.visible = False
