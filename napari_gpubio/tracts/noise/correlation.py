@@ -51,7 +51,7 @@ def _weakest_components(rows: Array) -> Array:
     volumes = rows.shape[1]
     some = rows[:: max(1, rows.size * volumes // _MOST_PRODUCTS)]
     power = np.einsum("mi,mj->ij", some, some)
-    inverse = np.linalg.inv(power + np.eye(volumes) * (_RIDGE * np.trace(power) + np.finfo(np.float64).tiny))
+    inverse = np.linalg.inv(power / (np.trace(power) or 1.0) + _RIDGE * np.eye(volumes))
     found = np.random.default_rng(0).normal(size=(volumes, max(1, volumes // _WEAKEST)))
     for _ in range(_STEPS):
         found = inverse @ found
