@@ -35,7 +35,7 @@ NO_DISPLAY = (
 )
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 _QT_FIXTURES = {"make_napari_viewer", "make_napari_viewer_proxy", "qtbot", "qapp"}
-_OF_A_WINDOW = 20  # times as long as other tests do those with a window take
+_OF_A_WINDOW, _OF_SUBTESTS = 20, 10  # times as long as others do tests with a window, and those with subtests take
 _no_gpu = pytest.StashKey[bool]()
 
 
@@ -57,7 +57,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("validate")]
     weights: Counter[Path] = Counter()
     for item in items:
-        weights[item.path] += _OF_A_WINDOW if item.get_closest_marker("display") else 1
+        weight = _OF_A_WINDOW if item.get_closest_marker("display") else 1
+        weights[item.path] += weight * _OF_SUBTESTS if "subtests" in item.fixturenames else weight
     items.sort(key=lambda item: -weights[item.path])
 
 

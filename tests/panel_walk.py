@@ -52,6 +52,9 @@ def dock_widgets() -> list[str]:
     return [widget["display_name"] for widget in yaml.safe_load(manifest)["contributions"]["widgets"]]
 
 
+PANELS = [name for name in dock_widgets() if name != "Linked views"]  # canvases, whose wheel zooms
+
+
 def add_layers(viewer: Any) -> None:
     """Add two layers of each kind that dock widgets take, so that their lists have entries to choose from."""
     values = np.random.default_rng(1).random((6, 12, 12)).astype(np.float32)
@@ -65,7 +68,11 @@ def add_layers(viewer: Any) -> None:
 
 @contextmanager
 def shown_panel(viewer: Any, name: str) -> Iterator[QWidget]:
-    """A dock widget in the window of a viewer, taken away at the end; laid out, but not painted, which takes time."""
+    """A dock widget in the window of a viewer; laid out, but not painted, which takes time.
+
+    At the end it is taken away, with the layers that were added since.
+    """
+    before = list(viewer.layers)
     _, panel = viewer.window.add_plugin_dock_widget(PLUGIN, name)
     viewer.window._qt_window.setUpdatesEnabled(False)
     _let_live()
@@ -77,6 +84,8 @@ def shown_panel(viewer: Any, name: str) -> Iterator[QWidget]:
         else:
             panel.detach()
         viewer.window.remove_dock_widget(panel)
+        for layer in [layer for layer in viewer.layers if layer not in before]:
+            viewer.layers.remove(layer)
 
 
 def pages(panel: QWidget) -> Iterator[str]:

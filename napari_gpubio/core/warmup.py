@@ -107,7 +107,7 @@ def warm_engines(engines: tuple[str, ...], report: Callable[[str, float, int], o
         for name, (process, begun) in list(running.items()):
             if process.poll() is not None:
                 del running[name]
-                counts = process.stdout.read().split() if process.stdout else []
+                counts = process.communicate()[0].split()
                 functions = int(counts[-1]) if counts else 0
                 succeeded = process.returncode == 0
                 report(name, time.perf_counter() - begun, functions if succeeded else -1)

@@ -1,5 +1,7 @@
 """What the user chose stays: layers in lists when others are opened, the camera when a panel is closed."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from napari.components import ViewerModel
@@ -14,7 +16,6 @@ from napari_gpubio.speckle.gui.fitting import WHOLE_IMAGE
 from tests import panel_walk
 
 MIRRORED = ("towards", "down", "right")
-PANELS = [name for name in panel_walk.dock_widgets() if name != "Linked views"]
 
 
 def open_more_layers(viewer):
@@ -30,23 +31,33 @@ def open_more_layers(viewer):
 
 
 @pytest.mark.display
-@pytest.mark.parametrize("name", PANELS)
-def test_a_layer_that_is_opened_replaces_no_choice(viewer, qtbot, name):
+def test_a_layer_that_is_opened_replaces_no_choice(viewer, qtbot, subtests):
     panel_walk.add_layers(viewer)
-    with panel_walk.shown_panel(viewer, name) as panel:
+    with contextlib.ExitStack() as all_panels:
         chosen = {}
-        for _ in panel_walk.pages(panel):
-            for box in panel.findChildren(LayerBox):
-                if box.isVisible() and box.isEnabled() and box.count() > 1 and box not in chosen:
-                    QTest.keyClick(box, Qt.Key.Key_End)  # the oldest layer; lists begin with the newest
-                    chosen[box] = box.layer
-        assert chosen
+        for name in panel_walk.PANELS:
+            panel = all_panels.enter_context(panel_walk.shown_panel(viewer, name))
+            chosen[name] = choose_oldest(panel)
         for layer in viewer.layers:
             layer.visible = False
         open_more_layers(viewer)
         viewer.layers.move(len(viewer.layers) - 1, 0)
-        for box, layer in chosen.items():
-            assert box.layer == layer, (box.toolTip(), layer)
+        for name in panel_walk.PANELS:
+            with subtests.test(name):
+                assert chosen[name]
+                for box, layer in chosen[name].items():
+                    assert box.layer == layer, (box.toolTip(), layer)
+
+
+def choose_oldest(panel):
+    """Choose the oldest layer in each list on any page, and return what was chosen."""
+    chosen = {}
+    for _ in panel_walk.pages(panel):
+        for box in panel.findChildren(LayerBox):
+            if box.isVisible() and box.isEnabled() and box.count() > 1 and box not in chosen:
+                QTest.keyClick(box, Qt.Key.Key_End)  # lists begin with the newest
+                chosen[box] = box.layer
+    return chosen
 
 
 def test_a_suggestion_counts_until_the_user_chooses(qtbot):
@@ -114,18 +125,18 @@ def test_a_panel_leaves_the_orientation_of_another_one_alone(viewer_and_boxes):
 
 
 @pytest.mark.display
-@pytest.mark.parametrize("name", PANELS)
-def test_every_list_of_layers_says_why_it_does_not_offer_one(viewer, name):
+def test_every_list_of_layers_says_why_it_does_not_offer_one(viewer, subtests):
     flat, colors = np.zeros((4, 5)), np.zeros((4, 5, 6, 3))
     viewer.add_labels(flat.astype(np.uint8), name="flat labels")
     viewer.add_image(colors, name="colors", rgb=True)
     viewer.add_image(np.zeros((2, 3, 4, 5, 6)), name="five axes", metadata={"napari_gpubio": {"quantity": "FA"}})
-    with panel_walk.shown_panel(viewer, name) as panel:
-        others = {"no regions", WHOLE_IMAGE}  # of shapes
-        others |= {"open a tractogram, or track fibers", "track fibers in a diffusion scan"}
-        for box in panel.findChildren(LayerBox):
-            if {box.placeholderText(), box.itemText(0)} & others:
-                continue
-            refused = [box.itemText(index) for index in range(box.count()) if " (" in box.itemText(index)]
-            assert any(text.startswith(("flat labels (", "colors (", "five axes (")) for text in refused), refused
+    others = {"no regions", WHOLE_IMAGE}  # of shapes
+    others |= {"open a tractogram, or track fibers", "track fibers in a diffusion scan"}
+    for name in panel_walk.PANELS:
+        with subtests.test(name), panel_walk.shown_panel(viewer, name) as panel:
+            for box in panel.findChildren(LayerBox):
+                if {box.placeholderText(), box.itemText(0)} & others:
+                    continue
+                refused = [box.itemText(index) for index in range(box.count()) if " (" in box.itemText(index)]
+                assert any(text.startswith(("flat labels (", "colors (", "five axes (")) for text in refused), refused
             assert box.layer is None

@@ -9,7 +9,6 @@ from tests import panel_walk
 pytestmark = pytest.mark.display
 WIDTH, HEIGHT = 1280, 800
 FONTS = (9, 14)  # points: the usual one, and half as large again
-PANELS = [name for name in panel_walk.dock_widgets() if name != "Linked views"]
 
 
 @pytest.fixture
@@ -36,14 +35,14 @@ def cut_off(panel):
                 yield button.text()
 
 
-@pytest.mark.parametrize("name", PANELS)
-def test_nothing_is_cut_off(small_window, qtbot, name):
+@pytest.mark.parametrize("points", FONTS)
+def test_nothing_is_cut_off(small_window, qtbot, subtests, points):
     panel_walk.add_layers(small_window)
-    for points in FONTS:
-        get_settings().appearance.font_size = points
-        with panel_walk.shown_panel(small_window, name) as panel:
+    get_settings().appearance.font_size = points
+    for name in panel_walk.PANELS:
+        with subtests.test(name), panel_walk.shown_panel(small_window, name) as panel:
             for page in panel_walk.pages(panel):
-                qtbot.waitUntil(lambda: not list(cut_off(panel)), timeout=1000)
+                qtbot.waitUntil(lambda panel=panel: not list(cut_off(panel)), timeout=1000)
                 assert not list(cut_off(panel)), page
             area = panel_walk.scroll_area(panel)
             assert area.widget().width() <= area.viewport().width()
@@ -54,7 +53,7 @@ def test_nothing_is_cut_off(small_window, qtbot, name):
 def test_panels_are_tabs_of_one_place(small_window, qtbot, points):
     get_settings().appearance.font_size = points
     window = small_window.window._qt_window
-    docks = [small_window.window.add_plugin_dock_widget("napari-gpubio", name)[0] for name in PANELS[:3]]
+    docks = [small_window.window.add_plugin_dock_widget("napari-gpubio", name)[0] for name in panel_walk.PANELS[:3]]
     qtbot.waitUntil(lambda: len(window.tabifiedDockWidgets(docks[0])) == 2)
     assert docks[-1].widget().isVisible()
     assert not any(dock.visibleRegion().isEmpty() for dock in docks[-1:])
@@ -65,7 +64,7 @@ def test_panels_are_tabs_of_one_place(small_window, qtbot, points):
 
 def test_the_first_long_message_leaves_the_window_as_it_is(small_window, qtbot):
     window = small_window.window._qt_window
-    with panel_walk.shown_panel(small_window, PANELS[0]) as panel:
+    with panel_walk.shown_panel(small_window, panel_walk.PANELS[0]) as panel:
         panel.show_note("why this is so, and what to do about it, " * 12)
         qtbot.wait(100)
         assert panel.message not in list(cut_off(panel))
