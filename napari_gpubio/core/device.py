@@ -125,6 +125,23 @@ def shared_memory_bytes(device: Device) -> int:
     return int(_gpu_properties(device.indices[0])["sharedMemPerBlockOptin"])
 
 
+def check_shared_memory(device: Device, needed: int, what: str, instead: str) -> None:
+    """Raise InvalidInput if a block needs more shared memory (bytes) than it may have on a GPU.
+
+    Parameters
+    ----------
+    device, needed
+        The GPU, and the bytes of a block.
+    what, instead
+        What needs them, and what to choose instead, for the message.
+    """
+    if needed > (there := shared_memory_bytes(device)):
+        raise InvalidInput(
+            f"{what} needs {needed / 1024:.0f} kB of shared memory and {device.describe()} has {there / 1024:.0f} kB; "
+            f"choose {instead}"
+        )
+
+
 def shared_memory_of_processor(device: Device) -> int:
     """Shared memory (bytes) of a processor (SM), on the first one of several GPUs."""
     return int(_gpu_properties(device.indices[0])["sharedMemPerMultiprocessor"])

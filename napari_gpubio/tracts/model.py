@@ -22,6 +22,7 @@ from napari_gpubio.core.space import checked_affine, same_grid, voxel_sizes_mm
 Array = npt.NDArray[Any]
 _FIBERS_EACH = 4096  # worth a thread
 B0_LIMIT = 50.0  # s/mm^2; a volume below it counts as not diffusion weighted
+_SHELL_GAP, _SHELL_WIDTH, _SHELL_STEP = 80.0, 200.0, 50  # s/mm^2, see `DiffusionScan.shell_of`
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -86,8 +87,22 @@ class DiffusionScan:
 
     @property
     def shell_of(self) -> npt.NDArray[np.int64]:
-        """Shell of each volume: its b-value rounded to the nearest 100 s/mm^2 (0 for the b0 volumes), shape (N,)."""
-        return np.where(self.is_b0, 0, np.maximum(100, np.round(self.bvals / 100.0) * 100)).astype(np.int64)
+        """Shell of each volume, shape (N,): the mean b-value of those near its own, to 50 s/mm^2; 0 for b0 volumes.
+
+        A new shell begins where b-values are more than 80 s/mm^2 apart (as in MRtrix), or the shell would become wider
+        than 200 s/mm^2.
+        """
+        found = np.zeros(len(self.bvals), np.int64)
+        shell: list[int] = []
+        for volume in np.argsort(self.bvals, kind="stable"):
+            bval = self.bvals[volume]
+            if self.is_b0[volume]:
+                continue
+            if shell and (bval - self.bvals[shell[-1]] > _SHELL_GAP or bval - self.bvals[shell[0]] > _SHELL_WIDTH):
+                shell = []
+            shell.append(volume)
+            found[shell] = _SHELL_STEP * round(self.bvals[shell].mean() / _SHELL_STEP)
+        return found
 
     def shells(self) -> list[int]:
         """b-values of the shells, in order."""

@@ -234,6 +234,9 @@ def make_problem(
     check_method(settings.method, in_fods=isinstance(field, FodField), in_fixels=isinstance(field, FixelField))
     if directions.kind == "fod" and isinstance(field, TensorField):
         raise InvalidInput("directions of the kind 'fod' are not in tensors; choose 'principal', 'cone' or 'sphere'")
+    if isinstance(field, FodField | FixelField) and min(field.shape) < 2:
+        shape = " x ".join(map(str, field.shape))
+        raise InvalidInput(f"the field has {shape} voxels, and fibers cannot run in a single slice; give a volume")
     launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
     return PROBLEMS[settings.method](field, launch, settings, target=target, only_target=only_target)
 

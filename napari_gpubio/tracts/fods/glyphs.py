@@ -61,7 +61,8 @@ def voxels_in_slice(
             free = np.delete(np.arange(3), plane.axis)
             inside &= (sign * (at - np.asarray(limit))[:, free] >= 0).all(axis=1)
     voxels, step = voxels[inside], 1
-    while np.count_nonzero(kept := (voxels % step == 0).all(axis=1) | (step == 1)) > MOST_GLYPHS:
+    in_plane = np.delete(voxels, np.abs(fods.affine[plane.axis, :3]).argmax(), axis=1)
+    while np.count_nonzero(kept := (in_plane % step == 0).all(axis=1)) > MOST_GLYPHS:
         step += 1
     return voxels[kept]
 

@@ -5,6 +5,7 @@ import pytest
 
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts.fods import CsdSettings, PeakSettings
 from napari_gpubio.tracts.fods.harmonics import convolution_factors, half_sphere, harmonics, orders
@@ -141,3 +142,22 @@ def test_a_real_gpu_gives_the_same_fods_and_peaks():
     np.testing.assert_allclose(out[..., 3], expected[..., 3], atol=1e-9)
     cosines = np.abs((out[..., :3] * expected[..., :3]).sum(axis=-1))  # an axis has no sign
     np.testing.assert_allclose(cosines[expected[..., 3] > 0], 1.0, atol=1e-9)
+
+
+def test_a_gpu_with_too_little_shared_memory_is_refused_with_what_to_choose(fake_gpu, monkeypatch):
+    fake_gpu()
+    monkeypatch.setattr("napari_gpubio.core.device.shared_memory_bytes", lambda _: 40 * 1024)
+    for precision, lmax, fits in (("double", 8, True), ("double", 10, False), ("single", 10, True)):
+        settings = CsdSettings(precision=precision, lmax=lmax)
+        if fits:
+            deconvolved(Device("cuda", (0,)), settings, directions=60, voxels=5)
+            continue
+        with pytest.raises(
+            InvalidInput, match=r"66 coefficients in double precision needs \d+ kB .* has 40 kB; choose"
+        ):
+            deconvolved(Device("cuda", (0,)), settings, directions=60, voxels=5)
+    monkeypatch.setattr("napari_gpubio.core.device.shared_memory_bytes", lambda _: 8 * 1024)
+    with pytest.raises(
+        InvalidInput, match=r"several tissues with 45 coefficients needs .* smaller lmax, or device='cpu'"
+    ):
+        solved(Device("cuda", (0,)))

@@ -6,6 +6,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.fods.glyphs import MOST_GLYPHS, SlicePlane, fod_glyphs, voxels_in_slice
+from napari_gpubio.tracts.fods.model import FodField
 from tests.tracts.fods.samples import straight_bundles
 
 OBLIQUE = np.array([[1.4, 0.3, 0.0, -20.0], [-0.4, 1.2, 0.2, 5.0], [0.1, -0.2, 1.6, 3.0], [0.0, 0.0, 0.0, 1.0]])
@@ -51,6 +52,20 @@ def test_many_glyphs_are_coarser_and_too_many_are_refused():
         fod_glyphs(fods, every[: MOST_GLYPHS + 1])
     with pytest.raises(InvalidInput, match="no FODs here"):
         fod_glyphs(fods, [[-1, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    "affine", [np.eye(4), np.diag([-1.25, 1.25, 1.25, 1.0]), OBLIQUE], ids=["eye", "LAS", "oblique"]
+)
+@pytest.mark.parametrize("axis", [0, 2])
+def test_every_slice_of_a_large_volume_has_evenly_thinned_glyphs(axis, affine):
+    shape = (140, 130, 6) if axis == 2 else (6, 140, 130)
+    fods = FodField(coefficients=np.ones((*shape, 1), np.float32), mask=np.ones(shape, bool), affine=affine)
+    for voxel in range(1, 5):
+        center = np.array(shape) // 2
+        center[axis] = voxel
+        voxels = voxels_in_slice(fods, SlicePlane(axis=axis, position_mm=apply_affine(affine, center)[axis]))
+        assert MOST_GLYPHS / 3 < len(voxels) <= MOST_GLYPHS
 
 
 def test_a_box_limits_the_slice_and_same_sizes_are_the_same():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts import CsdSettings, FodField, PeakSettings, deconvolve, estimate_response, find_peaks
@@ -69,6 +70,18 @@ def test_no_peak_is_found_twice_even_if_none_is_too_near(device):
     for first, count in zip(peaks.first.ravel(), peaks.counts.ravel(), strict=True):
         cosines = np.abs(peaks.directions[first : first + count] @ peaks.directions[first : first + count].T)
         assert (cosines[~np.eye(count, dtype=bool)] < 0.9999).all()
+
+
+def test_a_peak_near_one_that_is_left_out_itself_counts(device):
+    """Along 0, 50 and 95 degrees, the middle one is too near the highest, and not that far from the last one."""
+    angles, heights = np.deg2rad([0.0, 50.0, 95.0]), np.array([1.0, 0.8, 0.6])
+    axes = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1)
+    turned = np.stack([axes @ Rotation.random(rng=n).as_matrix().T for n in range(60)])
+    fods = np.einsum("f,vfn->vn", heights, harmonics(turned.reshape(-1, 3), 12).reshape(60, 3, -1))
+    peaks = find_peaks(field_of(fods), PeakSettings(most=3, least_fraction=0.3, least_angle_deg=60.0), device=device)
+    assert (peaks.counts == 2).all()
+    found = peaks.dense(2)[0][:, 0, 0].astype(np.float64)
+    assert angles_deg(found, turned[:, [0, 2]]).max() < 2.0
 
 
 def test_settings_decide_which_peaks_count(device):

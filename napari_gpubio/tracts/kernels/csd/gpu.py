@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import Device, to_host
+from napari_gpubio.core.device import Device, check_shared_memory, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.core.rows import copy_rows
 from napari_gpubio.tracts.kernels.csd.problem import CsdProblem
@@ -50,6 +50,10 @@ class Run:
 
         self.device = device
         self._problem, self._out, self._took = problem, out, took
+        needed = shared_bytes(problem.coefficients, problem.real)
+        precision = "double" if problem.real == np.float64 else "single"
+        what = f"a deconvolution with {problem.coefficients} coefficients in {precision} precision"
+        check_shared_memory(device, needed, what, "a smaller lmax, precision='single', or device='cpu'")
         with cupy.cuda.Device(device.indices[0]):
             self._shared = {
                 "forward": cupy.asarray(problem.forward),
@@ -61,7 +65,7 @@ class Run:
             }
             defines = defines_of(problem.coefficients, problem.real)
             self._kernel = kernel(SOURCE, "deconvolve_rows", defines=defines, strict=True)
-        self._kernel.max_dynamic_shared_size_bytes = shared_bytes(problem.coefficients, problem.real)
+        self._kernel.max_dynamic_shared_size_bytes = needed
 
     def bytes_per_item(self) -> int:
         """Bytes that one voxel takes on the device: its signals and its FOD."""

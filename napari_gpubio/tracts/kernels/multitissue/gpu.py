@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import Device, shared_memory_bytes, to_host
+from napari_gpubio.core.device import Device, check_shared_memory, shared_memory_bytes, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.core.rows import copy_rows
 from napari_gpubio.tracts.kernels.multitissue.problem import ConstrainedProblem
@@ -35,6 +35,9 @@ class Run:
 
         self.device = device
         self._problem, self._out, self._took = problem, out, took
+        bytes_per_warp = 8 * doubles_per_warp(problem)
+        what = f"a deconvolution of several tissues with {problem.coefficients} coefficients"
+        check_shared_memory(device, bytes_per_warp, what, "a smaller lmax, or device='cpu'")
         with cupy.cuda.Device(device.indices[0]):
             self._shared = {
                 "white": cupy.asarray(problem.white),
@@ -43,8 +46,7 @@ class Run:
                 "back": cupy.asarray(problem.back),
             }
             self._kernel = kernel(SOURCE, "solve_rows", strict=True)
-        bytes_per_warp = 8 * doubles_per_warp(problem)
-        self._warps = max(1, min(_MOST_WARPS, shared_memory_bytes(device) // bytes_per_warp))
+        self._warps = min(_MOST_WARPS, shared_memory_bytes(device) // bytes_per_warp)
         self._bytes = self._warps * bytes_per_warp
         self._kernel.max_dynamic_shared_size_bytes = self._bytes
 

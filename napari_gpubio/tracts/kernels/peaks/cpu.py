@@ -45,8 +45,9 @@ class Run:
         """Search the voxels ``start`` to ``start + count - 1``."""
 
         def find(first: int, stop: int) -> None:
-            amplitude = np.empty(len(self._arrays.directions))
-            find_rows(start + first, start + stop, self._arrays, amplitude, self._out, self._counts)
+            rows = len(self._arrays.directions)
+            memory = np.empty(rows), np.empty((rows, 4))
+            find_rows(start + first, start + stop, self._arrays, memory, self._out, self._counts)
 
         run_blocks(find, count, least=_EACH)
 

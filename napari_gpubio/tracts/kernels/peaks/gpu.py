@@ -79,6 +79,6 @@ class Run:
 
 
 def bytes_per_warp(problem: PeakProblem) -> int:
-    """Shared memory of a warp: amplitudes, what up to 32 maxima led to, and a list of maxima."""
+    """Shared memory of a warp: amplitudes, what up to a quarter as many maxima led to, and a list of maxima."""
     rows = len(problem.directions)
-    return 8 * (rows + 4 * 32 + (rows + 1) // 2)
+    return 8 * (rows + 4 * (rows // 4) + (rows + 1) // 2)

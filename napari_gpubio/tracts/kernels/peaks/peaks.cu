@@ -1,4 +1,4 @@
-// Maxima of FODs, the counterpart of cpu.py: same order of operations. One warp a voxel; its lanes search directions,
+// Maxima of FODs, the counterpart of search.py: same order of operations. One warp a voxel; its lanes search directions,
 // and follow the maxima among them uphill, side by side. Compiled strictly, in double precision.
 #define REAL double
 #include "harmonics.cuh"
@@ -31,27 +31,22 @@ __device__ __forceinline__ bool is_near(const double* peak, const double* other,
     return fabs(peak[0] * other[0] + peak[1] * other[1] + peak[2] * other[2]) > least_cosine;
 }
 
-// Put a peak (x, y, z, amplitude) in its place among the highest of a row, unless a higher one is near.
-__device__ __forceinline__ int insert(double* row, int most, int count, const double* peak, double least_cosine)
+// Copy maxima, the highest first, to a row, without those near a higher one that was copied; ``led`` is used up.
+__device__ __forceinline__ int take_highest(double* led, int count, double* row, int most, double least_cosine)
 {
-    const double value = peak[3];
-    for (int n = 0; n < count; ++n)
-        if (row[4 * n + 3] >= value && is_near(peak, row + 4 * n, least_cosine)) return count;
-    int kept = 0;
-    for (int n = 0; n < count; ++n)
-        if (row[4 * n + 3] >= value || !is_near(peak, row + 4 * n, least_cosine)) {
-            for (int a = 0; a < 4; ++a) row[4 * kept + a] = row[4 * n + a];
-            ++kept;
-        }
-    if (kept == most) {
-        if (row[4 * (kept - 1) + 3] >= value) return kept;
-        --kept;
+    int taken = 0;
+    while (taken < most) {
+        int highest = 0;
+        for (int n = 1; n < count; ++n)
+            if (led[4 * n + 3] > led[4 * highest + 3]) highest = n;
+        if (count == 0 || !(led[4 * highest + 3] > 0.0)) break;
+        double* peak = row + 4 * taken++;
+        for (int a = 0; a < 4; ++a) peak[a] = led[4 * highest + a];
+        for (int n = 0; n < count; ++n)
+            if (is_near(peak, led + 4 * n, least_cosine)) led[4 * n + 3] = 0.0;
+        led[4 * highest + 3] = 0.0;
     }
-    int at = kept;
-    for (; at > 0 && row[4 * (at - 1) + 3] < value; --at)
-        for (int a = 0; a < 4; ++a) row[4 * at + a] = row[4 * (at - 1) + a];
-    for (int a = 0; a < 4; ++a) row[4 * at + a] = peak[a];
-    return kept + 1;
+    return taken;
 }
 
 __device__ __forceinline__ bool is_largest(const PeakArrays& a, const double* amplitude, int k)
@@ -65,12 +60,12 @@ __device__ __forceinline__ bool is_largest(const PeakArrays& a, const double* am
     return largest;
 }
 
-// Follow some maxima uphill, one a lane; ``led`` gets what each led to, of amplitude 0 where that is no peak.
+// Follow up to 32 maxima uphill, one a lane; ``led`` gets what each led to, of amplitude 0 where that is no peak.
 __device__ __forceinline__ void follow(const PeakArrays& a, const double* fod, const int* maxima, int count, double* led)
 {
     const int lane = threadIdx.x % 32;
-    led[4 * lane + 3] = 0.0;
     if (lane >= count) return;
+    led[4 * lane + 3] = 0.0;
     const double* start = a.directions + 3 * maxima[lane];
     Direction u = {start[0], start[1], start[2]};
     double value = 0.0;
@@ -83,12 +78,13 @@ __device__ __forceinline__ void follow(const PeakArrays& a, const double* fod, c
 
 extern "C" __global__ void find_rows(PeakArrays a, int count)
 {
-    DYN_SHARED(double, memory);  // of each warp: the amplitudes, what maxima led to, and a list of maxima
+    DYN_SHARED(double, memory);  // of each warp: the amplitudes, a list of maxima, and what they led to
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int voxel = blockIdx.x * (blockDim.x / 32) + warp;
-    double* amplitude = memory + warp * (size_t)(a.rows + 4 * 32 + (a.rows + 1) / 2);
+    const int most = a.rows / 4;  // maxima: of white noise, one direction in seven is above its six neighbors
+    double* amplitude = memory + warp * (size_t)(a.rows + 4 * most + (a.rows + 1) / 2);
     double* led = amplitude + a.rows;
-    int* maxima = (int*)(led + 4 * 32);
+    int* maxima = (int*)(led + 4 * most);
     if (voxel >= count) return;  // the whole warp
     const double* fod = a.pairs + (size_t)voxel * a.coefficients;
     for (int k = lane; k < a.rows; k += 32) {
@@ -105,17 +101,12 @@ extern "C" __global__ void find_rows(PeakArrays a, int count)
         listed += __popc(votes);
     }
     __syncwarp();
+    listed = min(listed, most);
     double* row = a.out + (size_t)voxel * a.most * 4;
-    int found = 0;
-    for (int first = 0; first < listed; first += 32) {
-        follow(a, fod, maxima + first, listed - first, led);
-        __syncwarp();
-        if (lane == 0)
-            for (int n = 0; n < 32; ++n)
-                if (led[4 * n + 3] > 0.0) found = insert(row, a.most, found, led + 4 * n, a.least_cosine);
-        __syncwarp();
-    }
+    for (int first = 0; first < listed; first += 32) follow(a, fod, maxima + first, listed - first, led + 4 * first);
+    __syncwarp();
     if (lane == 0) {
+        const int found = take_highest(led, listed, row, a.most, a.least_cosine);
         const double least = found > 0 ? a.least_fraction * row[3] : 0.0;
         int kept = 0;
         while (kept < found && row[4 * kept + 3] >= least && row[4 * kept + 3] >= a.least_amplitude) ++kept;

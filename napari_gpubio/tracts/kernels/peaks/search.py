@@ -27,37 +27,36 @@ class PeakArrays(NamedTuple):
 
 
 @helper
-def insert(row, count, peak, least_cosine):
-    """Put a peak (x, y, z, amplitude) in its place among the highest of a row, unless a higher one is near.
+def take_highest(maxima, count, row, least_cosine):
+    """Copy maxima (x, y, z, amplitude), the highest first, to a row, without those near a higher one that was copied.
 
-    Lower ones that are near it are taken out. Returns how many there are.
+    The amplitudes of maxima that were looked at become 0. Returns how many were copied.
     """
-    x, y, z, value = peak
-    for n in range(count):
-        if row[n, 3] >= value and abs(x * row[n, 0] + y * row[n, 1] + z * row[n, 2]) > least_cosine:
-            return count
-    kept = 0
-    for n in range(count):
-        if row[n, 3] >= value or abs(x * row[n, 0] + y * row[n, 1] + z * row[n, 2]) <= least_cosine:
-            for a in range(4):
-                row[kept, a] = row[n, a]
-            kept += 1
-    if kept == len(row):
-        if row[kept - 1, 3] >= value:
-            return kept
-        kept -= 1
-    at = kept
-    while at > 0 and row[at - 1, 3] < value:
-        for a in range(4):
-            row[at, a] = row[at - 1, a]
-        at -= 1
-    row[at, 0], row[at, 1], row[at, 2], row[at, 3] = x, y, z, value
-    return kept + 1
+    taken = 0
+    while taken < len(row):
+        highest = 0
+        for n in range(1, count):
+            if maxima[n, 3] > maxima[highest, 3]:
+                highest = n
+        if count == 0 or not maxima[highest, 3] > 0.0:
+            break
+        x, y, z, value = maxima[highest, 0], maxima[highest, 1], maxima[highest, 2], maxima[highest, 3]
+        row[taken, 0], row[taken, 1], row[taken, 2], row[taken, 3] = x, y, z, value
+        taken += 1
+        for n in range(count):
+            if abs(x * maxima[n, 0] + y * maxima[n, 1] + z * maxima[n, 2]) > least_cosine:
+                maxima[n, 3] = 0.0
+        maxima[highest, 3] = 0.0
+    return taken
 
 
 @kernel
-def find_rows(start, stop, arrays, amplitude, out, counts):
-    """Peaks of each voxel, the highest first: (x, y, z, amplitude), shape (M, most, 4), and their number."""
+def find_rows(start, stop, arrays, memory, out, counts):
+    """Peaks of each voxel, the highest first: (x, y, z, amplitude), shape (M, most, 4), and their number.
+
+    ``memory``: amplitudes in all directions, and as many maxima (x, y, z, amplitude).
+    """
+    amplitude, maxima = memory
     pairs, directions, neighbors, columns, table, lmax, least_fraction, least_amplitude, least_cosine = arrays
     for voxel in range(start, stop):
         fod, row = pairs[voxel], out[voxel]
@@ -79,7 +78,9 @@ def find_rows(start, stop, arrays, amplitude, out, counts):
                 found, value, at = climb(fod, table, lmax, u, NEWTON)
                 if found and value > 0.0:
                     x, y, z = at
-                    count = insert(row, count, (x, y, z, value), least_cosine)
+                    maxima[count, 0], maxima[count, 1], maxima[count, 2], maxima[count, 3] = x, y, z, value
+                    count += 1
+        count = take_highest(maxima, count, row, least_cosine)
         least = least_fraction * row[0, 3] if count > 0 else 0.0
         kept = 0
         while kept < count and row[kept, 3] >= least and row[kept, 3] >= least_amplitude:
