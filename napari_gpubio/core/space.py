@@ -21,6 +21,8 @@ Array = npt.NDArray[Any]
 _ZYX = np.eye(4)[[2, 1, 0, 3]]
 _FARTHEST_MM = 1e9  # from the origin; beyond is damage
 
+_SAME_PLACE = 0.05  # voxels
+
 
 def checked_affine(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return a 4 x 4 voxel-to-millimeter matrix as float64, after checking it.
@@ -82,6 +84,21 @@ def same_grid(shape_a: tuple[int, ...], affine_a: Array, shape_b: tuple[int, ...
         return False
     corners = np.stack(np.meshgrid(*[(0, n - 1) for n in shape_a[:3]], indexing="ij"), -1).reshape(-1, 3)
     return bool(np.abs(apply_affine(affine_a, corners) - apply_affine(affine_b, corners)).max() < 1e-3)
+
+
+def same_voxels(shape_a: tuple[int, ...], affine_a: Array, shape_b: tuple[int, ...], affine_b: Array) -> bool:
+    """Whether two volumes have their voxels at the same places, though their axes may be in another order, or turned.
+
+    MRtrix turns the axes of a volume round until they follow x, y, z, and writes it so.
+    """
+    turned = np.linalg.inv(affine_a) @ affine_b
+    corners = apply_affine(turned, [np.zeros(3), np.asarray(shape_b[:3]) - 1.0])
+    whole = np.abs(turned[:3, :3])
+    return bool(
+        np.allclose(whole, np.rint(whole), atol=1e-3)
+        and np.allclose(corners.min(axis=0), 0.0, atol=_SAME_PLACE)
+        and np.allclose(corners.max(axis=0), np.asarray(shape_a[:3]) - 1.0, atol=_SAME_PLACE)
+    )
 
 
 def world_axes_of(affine: Array) -> tuple[int, int, int]:

@@ -32,7 +32,7 @@ PLACES = {
     "full": (0, 4, 8, 1, 2, 5),
 }
 FULL = (0, 3, 4, 3, 1, 5, 4, 5, 2)  # our components as a 3 x 3 matrix, row by row
-FRAMES = {"mrtrix": "world", "fsl": "fsl", "dipy": "fsl", "full": "world"}  # the programs' habits
+FRAMES = {"mrtrix": "world", "fsl": "fsl", "dipy": "fsl", "full": "world"}  # the programs' conventions
 _PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 
 

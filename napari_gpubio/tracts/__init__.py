@@ -42,7 +42,7 @@ from napari_gpubio.tracts.fods import (
     ResponseSettings,
     TissueSettings,
 )
-from napari_gpubio.tracts.fods.estimate import estimate_response
+from napari_gpubio.tracts.fods.estimate import estimate_response, estimate_response_steps
 from napari_gpubio.tracts.fods.normalize import normalize_tissues
 from napari_gpubio.tracts.fods.run import deconvolve, deconvolve_steps, find_peaks, find_peaks_steps
 from napari_gpubio.tracts.fods.tissues import estimate_tissue_responses, estimate_tissue_responses_steps
@@ -88,6 +88,7 @@ __all__ = [
     "deconvolve_steps",
     "dissection",
     "estimate_response",
+    "estimate_response_steps",
     "estimate_tissue_responses",
     "estimate_tissue_responses_steps",
     "find_peaks",

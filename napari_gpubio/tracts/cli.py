@@ -160,7 +160,9 @@ def _settings(field: Field, options: argparse.Namespace) -> tuple[Directions, Tr
         count = FIBERS_OF_A_CLICK if options.seed and options.points == 1 else 1
         fan = Directions(kind="fod" if method in FOD_METHODS else "principal", count=count)
     elif isinstance(field, FixelField):
-        usual = TrackSettings.usual(options.method or FIXEL_METHODS[0], voxel_sizes_mm(field.affine))
+        method = options.method or FIXEL_METHODS[0]
+        check_method(method, in_fods=False, in_fixels=True)
+        usual = TrackSettings.usual(method, voxel_sizes_mm(field.affine))
         fan = Directions(kind="principal")
     else:
         usual, fan = TrackSettings(), Directions()

@@ -280,7 +280,7 @@ class TrackSettings:
         above=0.0, maximum=1.0, step=0.05, advanced=True,
     )  # fmt: skip
     lifted_lmax: int = param(
-        6, "Largest order",
+        6, "Maximum order (lmax)",
         "Geodesics of positions and directions: higher orders of the FODs are left out.",
         minimum=0, maximum=16, step=2, advanced=True,
     )  # fmt: skip
@@ -353,7 +353,8 @@ class TrackSettings:
     def usual(method: str, voxel_sizes_mm: Any) -> "TrackSettings":
         """Settings for a method in FODs or fixels: step, shortest and longest fiber by the mean voxel size.
 
-        Those of streamlines are MRtrix's.
+        Those of streamlines are MRtrix's, whose longest length is that of the whole fiber, though, not of each way
+        from the seed.
 
         Parameters
         ----------
@@ -361,7 +362,15 @@ class TrackSettings:
             One of `FOD_METHODS`, `LIFTED_METHODS` or `FIXEL_METHODS`.
         voxel_sizes_mm
             Edge lengths of a voxel.
+
+        Raises
+        ------
+        InvalidInput
+            If the method is another one.
         """
+        if method not in _USUAL_STEP_VOXELS:
+            known = ", ".join(map(repr, _USUAL_STEP_VOXELS))
+            raise InvalidInput(f"method is {method!r}; in FODs and fixels choose one of {known}")
         voxel = float(math.prod(voxel_sizes_mm)) ** (1 / 3)
         shortest, longest = _USUAL_LENGTH_VOXELS
         more = {"lifted_stiffness_per_mm": _USUAL_STIFFNESS_VOXELS / voxel} if method in LIFTED_METHODS else {}

@@ -1,5 +1,6 @@
 """Axes: round trips through every kind of affine, and what napari is shown."""
 
+import nibabel as nib
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -86,6 +87,22 @@ def test_apply_affine_keeps_the_shape_of_the_points():
     grid = np.zeros((4, 5, 3))
     assert space.apply_affine(ALL["sheared"], grid).shape == (4, 5, 3)
     np.testing.assert_allclose(space.apply_affine(ALL["sheared"], (0, 0, 0)), (-10, 20, 5))
+
+
+def test_voxels_in_another_order_are_the_same_voxels():
+    """As MRtrix writes them: the axes follow x, y, z."""
+    affine = np.array([[0.0, -1.5, 0, 40], [0.1, 0, 2.0, -8], [-2.0, 0, 0.1, 30], [0, 0, 0, 1]])
+    values = np.random.default_rng(0).random((4, 5, 6))
+    order = nib.io_orientation(affine)
+    turned = nib.orientations.apply_orientation(values, order)
+    other = affine @ nib.orientations.inv_ornt_aff(order, values.shape)
+    assert turned.shape != values.shape
+    assert space.same_voxels(values.shape, affine, turned.shape, other)
+    assert space.same_voxels((*turned.shape, 45), other, values.shape, affine)
+    assert not space.same_voxels(values.shape, affine, turned.shape[::-1], other)
+    shifted = other @ np.array([[1, 0, 0, 0.5], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    assert not space.same_voxels(values.shape, affine, turned.shape, shifted)
+    assert not space.same_voxels(values.shape, affine, values.shape, 2 * affine)
 
 
 def test_the_same_grid_is_the_same_to_a_micrometer():

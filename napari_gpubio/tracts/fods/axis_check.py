@@ -16,7 +16,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, fsl_axes
 from napari_gpubio.core.tensor_components import axes_of, fractional_anisotropy
-from napari_gpubio.tracts.fods.frames import FRAMES, HABITS, to_world_matrix
+from napari_gpubio.tracts.fods.frames import FRAMES, USUAL_FRAMES, to_world_matrix
 from napari_gpubio.tracts.fods.harmonics import BASES, half_sphere, harmonics
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.model import TensorField
@@ -168,9 +168,9 @@ def _basis_causes(fods: FodField, directions: Floats) -> Iterator[tuple[str, Flo
     as_written = np.linalg.inv(to_world_matrix(fods.lmax, basis, frame, fods.affine))
     amplitudes = harmonics(directions, fods.lmax)
     pairs = [
-        (other, HABITS[other]) for other in BASES
-    ]  # the habits first: they are named if another frame fits as well
-    pairs += [(other, axes) for other in BASES for axes in FRAMES if axes != HABITS[other]]
+        (other, USUAL_FRAMES[other]) for other in BASES
+    ]  # the conventions first: they are named if another frame fits as well
+    pairs += [(other, axes) for other in BASES for axes in FRAMES if axes != USUAL_FRAMES[other]]
     for other, axes in pairs:
         if (other, axes) != (basis, frame):
             matrix = to_world_matrix(fods.lmax, other, axes, fods.affine)

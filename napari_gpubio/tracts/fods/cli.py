@@ -22,9 +22,9 @@ from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, write_volume
 from napari_gpubio.tracts.arguments import add_basis, checked_tensors, read_fod_field
 from napari_gpubio.tracts.fods.axis_check import check_fods
-from napari_gpubio.tracts.fods.estimate import estimate_steps
+from napari_gpubio.tracts.fods.estimate import estimate_response_steps
 from napari_gpubio.tracts.fods.model import FixelField, FodField
-from napari_gpubio.tracts.fods.normalize import normalize_tissues
+from napari_gpubio.tracts.fods.normalize import LEAST_VOXELS, normalize_tissues
 from napari_gpubio.tracts.fods.response import TISSUES, Response, read_response, write_response
 from napari_gpubio.tracts.fods.run import deconvolve_steps, find_peaks_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings, TissueSettings
@@ -100,7 +100,7 @@ def _check_folder(name: str, path: Path | None) -> None:
 def _add_response(verbs: Any) -> None:
     text = (
         "Estimate from a diffusion scan the signal of a single fiber, or of each tissue, as text files in MRtrix's\n"
-        "format: white matter, gray matter and fluid (with one shell: white matter and fluid)."
+        "format: white matter, gray matter and CSF (with one shell: white matter and CSF)."
     )
     verb = _verb(verbs, "response", "estimate the signal of a fiber or of tissues", text, _RESPONSE_EXAMPLES)
     _add_scan(verb)
@@ -108,7 +108,7 @@ def _add_response(verbs: Any) -> None:
         "--method",
         default="fa",
         choices=("fa", "tournier", "tissues"),
-        help="a single fiber's from voxels of high FA (fa) or of one outstanding peak (tournier), or those of tissues "
+        help="a single fiber's from voxels of high FA (fa) or of one dominant peak (tournier), or those of tissues "
         "(default: fa)",
     )
     verb.add_argument("--shell", type=int, default=0, help="b-value of a single fiber's response; 0 = the largest")
@@ -121,8 +121,10 @@ def _add_response(verbs: Any) -> None:
 def run_response(options: argparse.Namespace) -> int:
     """Estimate and write the responses."""
     count, several = len(options.out), options.method == "tissues"
+    if several and options.shell:
+        raise InvalidInput(f"--shell is {options.shell}; the responses of tissues are of all shells, so leave it out")
     if count not in ((2, len(TISSUES)) if several else (1,)):
-        needed = "2 (white matter, fluid) or 3 (white matter, gray matter, fluid)" if several else "1"
+        needed = "2 (white matter, CSF) or 3 (white matter, gray matter, CSF)" if several else "1"
         raise InvalidInput(f"--out has {count} files; the method {options.method} needs {needed}")
     check_outputs({f"file {n} of --out": path for n, path in enumerate(options.out, 1)}, _inputs(options))
     settings = read_settings(options, TissueSettings() if several else ResponseSettings())
@@ -137,7 +139,7 @@ def run_response(options: argparse.Namespace) -> int:
             )
             found = drive(steps, draw_progress)
         else:
-            one = estimate_steps(
+            one = estimate_response_steps(
                 scan, mask, settings, shell=options.shell, field=field, device=options.device, stop=stop
             )
             found = (drive(one, draw_progress),)
@@ -162,22 +164,28 @@ def _response_text(response: Response) -> str:
 
 def _add_fod(verbs: Any) -> None:
     text = (
-        "Make fiber orientation distributions (FODs) of a diffusion scan by constrained spherical deconvolution,\n"
-        "of one tissue or of several. Their directions are checked against the scan's tensors."
+        "Estimate fiber orientation distributions (FODs) from a diffusion scan by constrained spherical\n"
+        "deconvolution, of one tissue or of several. Their directions are checked against the scan's tensors."
     )
-    verb = _verb(verbs, "fod", "make fiber orientation distributions of a scan", text, _FOD_EXAMPLES)
+    verb = _verb(verbs, "fod", "estimate fiber orientation distributions of a scan", text, _FOD_EXAMPLES)
     _add_scan(verb)
     verb.add_argument(
         "--response",
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="response of a single fiber; or those of white matter and fluid, or of white matter, gray matter and "
-        "fluid, in this order (default: that of a single fiber, estimated from the scan)",
+        help="response of a single fiber; or those of white matter and CSF, or of white matter, gray matter and "
+        "CSF, in this order (default: that of a single fiber, estimated from the scan)",
     )
     verb.add_argument("--out", type=Path, required=True, help="FODs: .nii.gz, .nii, .mif or .mif.gz")
-    verb.add_argument("--tissues", type=Path, help="folder for the densities of the other tissues, NIfTI")
-    verb.add_argument("--normalize", action="store_true", help="divide by a smooth field; needs several tissues")
+    verb.add_argument(
+        "--tissues",
+        type=Path,
+        help="folder for the densities of all tissues, NIfTI, on MRtrix's scale: 0.282 in a voxel full of one",
+    )
+    verb.add_argument(
+        "--normalize", action="store_true", help="normalize intensities, as mtnormalise does; needs several tissues"
+    )
     verb.add_argument("--peaks", type=Path, help="image of the FODs' peaks")
     verb.add_argument("--fixels", type=Path, help="new folder for the peaks as MRtrix's fixels")
     add_settings(verb, CsdSettings(), "deconvolution")
@@ -191,6 +199,8 @@ def run_fod(options: argparse.Namespace) -> int:
     settings, peaks = read_settings(options, CsdSettings()), read_settings(options, PeakSettings())
     responses = None if options.response is None else [read_response(path) for path in options.response]
     scan, mask = _scan(options)
+    if options.normalize and (count := np.count_nonzero(mask)) < LEAST_VOXELS:
+        raise InvalidInput(f"the mask has {count} voxels, and --normalize needs {LEAST_VOXELS}; leave it out")
     with stop_at_interrupt() as stop:
         steps = deconvolve_steps(scan, responses, mask, settings, device=options.device, stop=stop)
         fods = drive(steps, draw_progress)
@@ -255,7 +265,7 @@ def _peaks(fods: FodField, settings: PeakSettings, device: str, stop: threading.
 
 def _write_directions(options: argparse.Namespace, fixels: FixelField) -> None:
     if not len(fixels.directions):
-        why = "no peak is high enough; lower --least-amplitude" if fixels.complete else "the search was stopped"
+        why = "no peak is high enough" if fixels.complete else "the search was stopped"
         print(f"warning: no peaks were written, since {why}", file=sys.stderr)
         return
     if options.peaks is not None:

@@ -22,7 +22,7 @@ from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.maps import fa_map
-from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps, usable_rows
+from napari_gpubio.tracts.tensors.run import check_same_grid, checked_mask, fit_steps, usable_rows
 from napari_gpubio.tracts.voxels import signals_of
 
 Array = npt.NDArray[Any]
@@ -47,11 +47,11 @@ def estimate_response(
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> Response:
-    """Estimate the response of a single fiber; see `estimate_steps`, whose end this returns."""
-    return drive(estimate_steps(scan, mask, settings, shell=shell, field=field, device=device), progress)
+    """Estimate the response of a single fiber; see `estimate_response_steps`, whose end this returns."""
+    return drive(estimate_response_steps(scan, mask, settings, shell=shell, field=field, device=device), progress)
 
 
-def estimate_steps(
+def estimate_response_steps(
     scan: DiffusionScan,
     mask: Array | None = None,
     settings: ResponseSettings | None = None,
@@ -63,7 +63,7 @@ def estimate_steps(
 ) -> Generator[Step, None, Response]:
     """Estimate the response of a single fiber from the scan, step by step.
 
-    Single-fiber voxels are those whose FODs have one outstanding peak: ``sqrt(a) (1 - b / a)^2`` with the amplitudes a
+    Single-fiber voxels are those whose FODs have one dominant peak: ``sqrt(a) (1 - b / a)^2`` with the amplitudes a
     and b of the first and second peak (Tournier et al. 2013). Their signals are turned so that the fiber lies along z,
     and one zonal series is fitted to all of them, under the condition that the signal is positive and does not fall
     from the fiber's direction to the plane across it.
@@ -83,7 +83,8 @@ def estimate_steps(
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
-        Set it to stop early, which gives the response so far.
+        Set it to stop early, which gives the response so far: that of the last voxels that all were compared for, or
+        of those of highest FA.
 
     Returns
     -------
@@ -93,16 +94,16 @@ def estimate_steps(
     Raises
     ------
     InvalidInput
-        If the shell is missing, there are too few directions or voxels, or a parameter is out of range.
+        If the shell is missing, there are too few directions or voxels, the mask does not fit, a parameter is out of
+        range, or the fit of the tensors was stopped.
     """
     settings, chosen, clock = settings or ResponseSettings(), choose_device(device), RunClock()
     bval, volumes = shell_volumes(scan, shell)
+    inside = None if mask is None else checked_mask(scan, mask)
     if field is None:
-        field = yield from fit_steps(scan, mask, device=chosen)
-    check_same_grid(field, scan.shape, scan.affine, "the scan")
-    search = SingleFibers(
-        scan, field, field.mask if mask is None else np.asarray(mask, bool), volumes, settings, chosen
-    )
+        field = yield from fit_steps(scan, inside, device=chosen, stop=stop)
+    check_whole(field, scan)
+    search = SingleFibers(scan, field, field.mask if inside is None else inside, volumes, settings, chosen)
     if settings.method == "fa":
         response, rounds = yield from search.from_anisotropy(stop)
     else:
@@ -115,7 +116,18 @@ def estimate_steps(
         "device": chosen.describe(),
         "seconds": round(clock.seconds, 4),
     }
-    return Response(coefficients=response[np.newaxis], bvals=(bval,), parameters=parameters)
+    complete = stop is None or not stop.is_set()
+    return Response(coefficients=response[np.newaxis], bvals=(bval,), parameters=parameters, complete=complete)
+
+
+def check_whole(field: TensorField, scan: DiffusionScan) -> None:
+    """Raise InvalidInput unless tensors are those of the whole of a scan."""
+    check_same_grid(field, scan.shape, scan.affine, "the scan")
+    if not field.complete:
+        raise InvalidInput(
+            "only a part of the volume has tensors, since their fit was stopped, and a response is found by them; "
+            "fit them again"
+        )
 
 
 def shell_volumes(scan: DiffusionScan, shell: int) -> tuple[int, npt.NDArray[np.intp]]:
@@ -133,7 +145,7 @@ class SingleFibers:
     """The voxels of a mask, of which those with one fiber are chosen, again and again.
 
     ``chosen_voxels`` and ``chosen_axes``, both of shape (M, 3), are those of the last response. ``unweighted``: signal
-    at b = 0, shape (X, Y, Z), by which peaks are divided, so that neither bright voxels nor those with fluid win.
+    at b = 0, shape (X, Y, Z), by which peaks are divided, so that neither bright voxels nor those with CSF win.
     """
 
     def __init__(
@@ -173,14 +185,11 @@ class SingleFibers:
 
         ``shrunk``: the mask has no edge of the brain to be taken off.
         """
-        core = np.arange(len(self._voxels)) if shrunk else self._core()
-        order = core[np.argsort(-self._fa[tuple(self._voxels[core].T)], kind="stable")]
-        candidates, best = order[: _CANDIDATES * self._settings.voxels], order[: self._settings.voxels]
-        response = self._fit(best, self._principal[tuple(self._voxels[best].T)])
+        candidates, response = self._most_anisotropic(shrunk=shrunk)
         for number in range(_PASSES):
-            if stop is not None and stop.is_set():
-                return response, number
             merit, axes = yield from self._peaks(candidates, response, self._order, stop)
+            if stop is not None and stop.is_set():  # not all candidates may have been reached
+                return response, number
             best = np.argsort(-merit, kind="stable")[: self._settings.voxels]
             response = self._fit(candidates[best], axes[best])
         return response, _PASSES
@@ -192,15 +201,25 @@ class SingleFibers:
         candidates, lmax = np.arange(len(self._voxels)), min(4, self._order)
         for number in range(self._settings.iterations):
             merit, axes = yield from self._peaks(candidates, response, lmax, stop)
+            if stop is not None and stop.is_set():
+                return response if number else self._most_anisotropic()[1], number
             order = np.argsort(-merit, kind="stable")
             best = order[: self._settings.voxels]
             response, lmax = self._fit(candidates[best], axes[best]), self._order
             chosen = np.sort(candidates[best])
-            if np.array_equal(chosen, before) or (stop is not None and stop.is_set()):
+            if np.array_equal(chosen, before):
                 return response, number + 1
             before = chosen
             candidates = self._around(candidates[order[: _CANDIDATES * self._settings.voxels]])
         return response, self._settings.iterations
+
+    def _most_anisotropic(self, *, shrunk: bool = False) -> tuple[npt.NDArray[np.int64], Floats]:
+        """Indices of the voxels of highest FA, ten times as many as are needed, and the response of the first ones."""
+        core = np.arange(len(self._voxels)) if shrunk else self._core()
+        order = core[np.argsort(-self._fa[tuple(self._voxels[core].T)], kind="stable")]
+        best = order[: self._settings.voxels]
+        response = self._fit(best, self._principal[tuple(self._voxels[best].T)])
+        return order[: _CANDIDATES * self._settings.voxels], response
 
     def _core(self) -> npt.NDArray[np.int64]:
         """Indices of the voxels away from the edge of the mask, as far as enough of them are left."""
@@ -223,7 +242,7 @@ class SingleFibers:
     def _peaks(
         self, which: Array, response: Floats, lmax: int, stop: threading.Event | None
     ) -> Generator[Step, None, tuple[Floats, Floats]]:
-        """How outstanding the largest peak of each voxel is, and its direction."""
+        """How dominant the largest peak of each voxel is, and its direction."""
         message = "looking for single fibers"
         csd = csd_problem(self._signals[which], self._directions, response, CsdSettings(lmax=lmax))
         fods, took = np.zeros((len(which), csd.coefficients), np.float32), np.zeros(len(which), np.uint8)

@@ -19,26 +19,26 @@ FRAMES = {
     "fsl": "the axes of the bvec file (the voxels', the first one reversed if the affine's determinant is positive)",
     "voxel": "the axes of the voxels",
 }
-HABITS = {"mrtrix": "world", "mrtrix0.2": "world", "descoteaux_legacy": "fsl", "descoteaux": "fsl"}
+USUAL_FRAMES = {"mrtrix": "world", "mrtrix0.2": "world", "descoteaux_legacy": "fsl", "descoteaux": "fsl"}
 _SAMPLES_EACH = 4  # directions for each coefficient, which makes the fit exact to 1e-14
 
 
-def checked_frame(frame: str, habit: str) -> str:
-    """Return a frame, the program's habit for ``"auto"``; InvalidInput for an unknown one."""
+def checked_frame(frame: str, usual: str) -> str:
+    """Return a frame, the usual one of the program for ``"auto"``; InvalidInput for an unknown one."""
     if frame not in ("auto", *FRAMES):
         raise InvalidInput(f"frame is {frame!r}; choose one of 'auto', {', '.join(map(repr, FRAMES))}")
-    return habit if frame == "auto" else frame
+    return usual if frame == "auto" else frame
 
 
 def frame_note(what: str, frame: str, program: str, *, source: str) -> str:
     """Sentence that says in which axes directions were taken, and how to choose others.
 
-    ``source``: who said so, such as "as requested"; empty where ``program``'s habit was assumed.
+    ``source``: who said so, such as "as requested"; empty where the convention of ``program`` was assumed.
     """
     others = " or ".join(repr(other) for other in FRAMES if other != frame)
     if source:
         return f"{what} were taken in {FRAMES[frame]}, {source}"
-    return f"{what} were taken in {FRAMES[frame]}, as {program} has them; where they are in others, choose {others}"
+    return f"{what} were taken in {FRAMES[frame]}, as {program} has them; if they use others, choose {others}"
 
 
 def to_world_matrix(lmax: int, basis: str, frame: str, affine: npt.ArrayLike) -> Floats:

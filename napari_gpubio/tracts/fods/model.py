@@ -66,6 +66,11 @@ class FodField:
         lmax_of(self.coefficients.shape[3])
         if self.mask.shape != self.shape:
             raise InvalidInput(f"the mask has shape {self.mask.shape} and the FODs {self.shape}; they must be the same")
+        for name, density in self.tissues.items():
+            if density.shape != self.shape:
+                raise InvalidInput(
+                    f"the density of {name} has shape {density.shape} and the FODs {self.shape}; they must be the same"
+                )
         object.__setattr__(self, "affine", checked_affine(self.affine))
 
     @property

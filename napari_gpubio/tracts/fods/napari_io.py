@@ -46,7 +46,7 @@ def fod_layers(fods: FodField, study: str) -> list[LayerData]:
     """Return the layer of the FODs, and hidden ones of the other tissues' densities, which add their color to it.
 
     A density is the coefficient of order 0; the layers show it times ``sqrt(4 pi)``, which is 1 in a voxel full of the
-    tissue: gray matter green and fluid red, as in MRtrix's pictures.
+    tissue: gray matter green and CSF red, as in MRtrix's pictures.
     """
     return [fod_layer(fods, study), *(_density_layer(fods, name, study) for name in fods.tissues)]
 

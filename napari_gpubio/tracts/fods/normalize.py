@@ -11,15 +11,15 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.fods.tissues import inliers
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 REFERENCE = 1.0 / math.sqrt(4.0 * math.pi)  # sum of the densities of a voxel full of tissue
 _ORDER = 3  # of the polynomial
 _ROUNDS, _INNER = 15, 7  # at most: of field and factors together, and of factors
-_FENCE = 1.5  # interquartile ranges beyond the quartiles, where outliers begin
 _STEADY = 1e-4  # change of the logarithm of the field at which it is done
-_LEAST_VOXELS = 500
+LEAST_VOXELS = 500
 
 
 def normalize_tissues(fods: FodField, *, balanced: bool = False) -> FodField:
@@ -50,13 +50,13 @@ def normalize_tissues(fods: FodField, *, balanced: bool = False) -> FodField:
     if not fods.tissues:
         raise InvalidInput(
             "there is one tissue only, whose density is no measure of the intensity; deconvolve with the responses of "
-            "white matter and fluid at least"
+            "white matter and CSF at least"
         )
     names, densities = list(fods.tissues), _densities(fods)
     sums = densities.sum(axis=1)
     usable = np.isfinite(sums) & (sums > 0)
-    if (count := np.count_nonzero(usable)) < _LEAST_VOXELS:
-        raise InvalidInput(f"{count} voxels have a density, too few for a smooth field; {_LEAST_VOXELS} are needed")
+    if (count := np.count_nonzero(usable)) < LEAST_VOXELS:
+        raise InvalidInput(f"{count} voxels have a density, too few for a smooth field; {LEAST_VOXELS} are needed")
     basis = _polynomials(fods)
     log_field, factors, kept = _fitted(densities[usable], basis[usable])
     field = np.exp(basis @ log_field)
@@ -113,11 +113,11 @@ def _fitted(densities: Floats, basis: Floats) -> tuple[Floats, Floats, npt.NDArr
     coefficients: Floats = np.zeros(basis.shape[1])
     for _ in range(_ROUNDS):
         before = coefficients
-        kept = _usual(np.log(np.maximum(densities @ factors, 1e-30)) - basis @ coefficients)
+        kept = inliers(np.log(np.maximum(densities @ factors, 1e-30)) - basis @ coefficients)
         for _ in range(_INNER):
             factors = _balanced(densities[kept] / np.exp(basis[kept] @ coefficients)[:, np.newaxis])
             logs = np.log(np.maximum(densities @ factors, 1e-30) / REFERENCE)
-            kept = _usual(logs - basis @ coefficients)
+            kept = inliers(logs - basis @ coefficients)
         coefficients = np.asarray(np.linalg.lstsq(basis[kept], logs[kept], rcond=None)[0], np.float64)
         if np.abs(basis @ (coefficients - before)).max() < _STEADY:
             break
@@ -133,9 +133,3 @@ def _balanced(densities: Floats) -> Floats:
     if not (factors > 0).all():  # a tissue that hardly occurs says nothing
         return np.ones(len(factors))
     return np.asarray(factors / np.exp(np.mean(np.log(factors))))
-
-
-def _usual(values: Floats) -> npt.NDArray[np.bool_]:
-    """Which values are no outliers."""
-    low, high = np.percentile(values, [25, 75])
-    return np.asarray((values >= low - _FENCE * (high - low)) & (values <= high + _FENCE * (high - low)))

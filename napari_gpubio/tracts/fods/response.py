@@ -14,7 +14,7 @@ from napari_gpubio.core.reading import reads_file
 from napari_gpubio.tracts.model import B0_LIMIT
 
 TISSUES = ("wm", "gm", "csf")
-TISSUE_NAMES = {"wm": "white matter", "gm": "gray matter", "csf": "fluid"}
+TISSUE_NAMES = {"wm": "white matter", "gm": "gray matter", "csf": "CSF"}
 _SHELLS = "shells:"
 _TOLERANCE = 50  # s/mm^2; a scan's shells are rounded to 100
 
@@ -34,6 +34,8 @@ class Response:
         The file it came from, or None.
     parameters
         How it was made; only what JSON can hold.
+    complete
+        False if the search for its voxels was stopped before its end.
 
     Raises
     ------
@@ -45,6 +47,7 @@ class Response:
     bvals: tuple[int, ...] = ()
     path: Path | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = True
 
     def __post_init__(self) -> None:
         try:
@@ -98,7 +101,7 @@ def check_tissues(responses: Sequence[Response]) -> None:
     Raises
     ------
     InvalidInput
-        If the first has one coefficient for each shell, or another has several, or fluid decays no faster than gray
+        If the first has one coefficient for each shell, or another has several, or CSF decays no faster than gray
         matter.
     """
     if not responses:
@@ -108,19 +111,19 @@ def check_tissues(responses: Sequence[Response]) -> None:
         counts = ", ".join(str(response.coefficients.shape[1]) for response in responses)
         raise InvalidInput(
             f"the responses have {counts} coefficients for each shell; the first must be that of white matter, which "
-            "has several, and those of gray matter and fluid have one: give them in this order"
+            "has several, and those of gray matter and CSF have one: give them in this order"
         )
     shares = [_share_left(other) for other in others]
     if len(shares) > 1 and shares[0] <= shares[1]:
         raise InvalidInput(
             f"of the second response {shares[0]:.2g} of the signal is left at the largest b-value and of the third "
-            f"{shares[1]:.2g}; that of fluid, the third, must decay faster than that of gray matter: "
+            f"{shares[1]:.2g}; that of CSF, the third, must decay faster than that of gray matter: "
             + ("swap them" if shares[0] < shares[1] else "give two different responses, with a row for each shell")
         )
 
 
 def in_tissue_order(responses: Sequence[Response]) -> tuple[Response, ...]:
-    """Return the responses of several tissues as white matter, gray matter and fluid, whose signal decays fastest.
+    """Return the responses of several tissues as white matter, gray matter and CSF, whose signal decays fastest.
 
     Raises
     ------

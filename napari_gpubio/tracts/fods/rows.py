@@ -71,7 +71,7 @@ def deconvolved_rows(
     out
         A row for each voxel, with anything in it, shape (M, N).
     took
-        For the number of iterations of each voxel, shape (M,).
+        For the number of iterations of each voxel (several tissues: of constraints taken up), shape (M,).
 
     Returns
     -------

@@ -14,7 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.rows import finite_rows
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.tracts.fods.estimate import estimate_steps, shell_volumes
+from napari_gpubio.tracts.fods.estimate import estimate_response_steps, shell_volumes
 from napari_gpubio.tracts.fods.harmonics import (
     coefficient_count,
     constraint_rows,
@@ -30,7 +30,7 @@ from napari_gpubio.tracts.kernels.csd.problem import check_directions, csd_probl
 from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.tensors.run import checked_mask, usable_rows
+from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps, usable_rows
 from napari_gpubio.tracts.voxels import signals_of, volume_of
 
 Array = npt.NDArray[Any]
@@ -65,8 +65,8 @@ def deconvolve_steps(
     scan
         The diffusion-weighted series.
     responses
-        Of a single fiber, for one shell (Tournier et al. 2007); or of white matter, gray matter and fluid, in this
-        order, or of white matter and fluid, for all shells (Jeurissen et al. 2014); None estimates that of a single
+        Of a single fiber, for one shell (Tournier et al. 2007); or of white matter, gray matter and CSF, in this
+        order, or of white matter and CSF, for all shells (Jeurissen et al. 2014); None estimates that of a single
         fiber from the scan.
     mask
         Where to deconvolve, shape (X, Y, Z); None makes a brain mask from the b0 volumes.
@@ -96,11 +96,17 @@ def deconvolve_steps(
         )
     inside, notes = checked_mask(scan, mask), list(scan.notes)
     if responses is None:
-        responses = yield from estimate_steps(scan, inside, shell=settings.shell, device=chosen, stop=stop)
+        tensors = yield from fit_steps(scan, inside, device=chosen, stop=stop)
+        if not tensors.complete:
+            return _nothing(scan, settings)
+        estimate = estimate_response_steps(scan, inside, shell=settings.shell, field=tensors, device=chosen, stop=stop)
+        responses = yield from estimate
         notes.append("the response was estimated from the voxels of highest FA")
     tissues = [responses] if isinstance(responses, Response) else list(responses)
     check_tissues(tissues)
     several = len(tissues) > 1
+    if several and settings.shell:
+        raise InvalidInput(f"shell is {settings.shell}; several tissues are deconvolved with all shells, so leave it 0")
     volumes = np.arange(len(scan.bvals)) if several else shell_volumes(scan, settings.shell)[1]
     signals = signals_of(scan.data, inside, volumes)
     usable = usable_rows(signals)
@@ -108,7 +114,8 @@ def deconvolve_steps(
         notes.append(f"{(~usable).sum()} voxels of the mask without a usable signal (zero or not finite) were left out")
         inside[inside], signals = usable, signals[usable]
     solve = _several_tissues if several else _one_tissue
-    fods, done = yield from solve(scan, signals, volumes, tissues, settings, chosen, stop)
+    fods, done, more = yield from solve(scan, signals, volumes, tissues, settings, chosen, stop)
+    notes += more
     if settings.lmax > tissues[0].lmax:
         notes.append(
             f"the response has the order {tissues[0].lmax} only, so what the FODs have beyond it, up to "
@@ -121,7 +128,7 @@ def deconvolve_steps(
         )
     parameters = {
         "software": f"napari-gpubio {__version__}",
-        "deconvolution": dataclasses.asdict(settings),
+        "deconvolution": _used(settings, several=several),
         "responses": [{"bvals": list(r.bvals), "coefficients": r.coefficients.tolist()} for r in tissues],
         "device": chosen.describe(),
         "seconds": round(clock.seconds, 4),
@@ -130,13 +137,26 @@ def deconvolve_steps(
     return dataclasses.replace(field, parameters=parameters, complete=done == len(signals))
 
 
+def _used(settings: CsdSettings, *, several: bool) -> dict[str, Any]:
+    """The settings that a deconvolution has used; that of several tissues is exact and knows no weights."""
+    every = dataclasses.asdict(settings)
+    return {name: every[name] for name in ("lmax", "constraint_directions")} if several else every
+
+
+def _nothing(scan: DiffusionScan, settings: CsdSettings) -> FodField:
+    """FODs of no voxel, as those of a run that was stopped at once."""
+    coefficients = np.zeros((*scan.shape, coefficient_count(settings.lmax)), np.float32)
+    mask = np.zeros(scan.shape, bool)
+    return FodField(coefficients=coefficients, mask=mask, affine=scan.affine, path=scan.path, complete=False)
+
+
 def _are_responses(given: Any) -> bool:
     """Whether this is a response or a list of some."""
     several = [given] if isinstance(given, Response) else list(given) if isinstance(given, Sequence) else []
     return bool(several) and all(isinstance(one, Response) for one in several)
 
 
-Solved = Generator[Step, None, tuple[Array, int]]
+Solved = Generator[Step, None, tuple[Array, int, list[str]]]
 
 
 def _one_tissue(
@@ -148,13 +168,19 @@ def _one_tissue(
     device: Device,
     stop: threading.Event | None,
 ) -> Solved:
-    """FODs (M, N) of one shell, NaN where there is none, and how many were done."""
+    """FODs (M, N) of one shell, NaN where there is none, how many were done, and notes."""
     bval = int(scan.shell_of[volumes[0]])
     shells = [bval] if len(tissues[0].coefficients) == 1 else scan.shells()
     response = tissues[0].of_shell(bval, shells)
     problem = csd_problem(signals, scan.directions[volumes], response, settings)
     out, took = np.empty((len(signals), problem.coefficients), np.float32), np.zeros(len(signals), np.uint8)
-    return (yield from deconvolved_rows("csd", problem, out, took, device, stop))
+    rows, done = yield from deconvolved_rows("csd", problem, out, took, device, stop)
+    unsettled = np.count_nonzero(took[:done] >= settings.iterations)
+    note = (
+        f"{unsettled} voxels did not settle within {settings.iterations} iterations, and were left as they were then; "
+        "ask for more, or for a smaller lmax"
+    )
+    return rows, done, [note] if unsettled else []
 
 
 def _several_tissues(
@@ -166,12 +192,12 @@ def _several_tissues(
     device: Device,
     stop: threading.Event | None,
 ) -> Solved:
-    """FODs and densities (M, N + tissues - 1) of all shells, NaN where there are none, and how many were done."""
+    """FODs and densities (M, N + tissues - 1) of all shells, NaN where there are none; how many were done; notes."""
     shells = scan.shells()
     if len(tissues) > min(3, len(shells)):
         raise InvalidInput(
             f"{len(tissues)} tissues cannot be told apart by the shells {', '.join(map(str, shells))} s/mm²; "
-            + ("give the response of a single fiber" if len(shells) < 2 else "give those of white matter and fluid")
+            + ("give the response of a single fiber" if len(shells) < 2 else "give those of white matter and CSF")
         )
     check_directions(scan.directions[scan.shell_of == shells[-1]], settings.lmax)
     forward = _forward(scan, volumes, tissues, settings.lmax)
@@ -185,7 +211,7 @@ def _several_tissues(
     scale = float(np.abs(forward).max())
     problem = constrained_problem(signals / scale, forward / scale, constraints)
     out, took = np.empty((len(signals), forward.shape[1]), np.float32), np.zeros(len(signals), np.uint16)
-    return (yield from deconvolved_rows("multitissue", problem, out, took, device, stop))
+    return *(yield from deconvolved_rows("multitissue", problem, out, took, device, stop)), []
 
 
 def _forward(scan: DiffusionScan, volumes: Array, tissues: list[Response], lmax: int) -> npt.NDArray[np.float64]:
@@ -279,8 +305,9 @@ def find_peaks_steps(
         parameters={
             "software": f"napari-gpubio {__version__}",
             "peaks": dataclasses.asdict(settings),
+            "fods": dict(fods.parameters),
             "device": chosen.describe(),
             "seconds": round(clock.seconds, 4),
         },
-        complete=stop is None or not stop.is_set(),
+        complete=fods.complete and (stop is None or not stop.is_set()),
     )

@@ -13,8 +13,8 @@ class CsdSettings:
 
     lmax: int = param(
         8,
-        "Largest order",
-        "Largest order of the spherical harmonics, even; 8 has 45 coefficients. It may ask for more coefficients than "
+        "Maximum order (lmax)",
+        "Maximum order of the spherical harmonics, even; 8 has 45 coefficients. It may ask for more coefficients than "
         "there are directions (super-resolution), up to twice as many.",
         minimum=2,
         maximum=LARGEST_LMAX,
@@ -40,8 +40,8 @@ class CsdSettings:
     )
     neg_lambda: float = param(
         1.0,
-        "Weight of the constraint",
-        "One tissue: how strongly negative amplitudes are held down; 1 as MRtrix.",
+        "Non-negativity weight",
+        "One tissue: how strongly negative amplitudes are penalized; 1 is MRtrix's default.",
         above=0.0,
         maximum=100.0,
         step=0.1,
@@ -49,8 +49,8 @@ class CsdSettings:
     )
     norm_lambda: float = param(
         1.0,
-        "Weight of the norm",
-        "One tissue: how strongly large coefficients are held down; 1 as MRtrix.",
+        "Norm weight",
+        "One tissue: how strongly large coefficients are penalized; 1 is MRtrix's default.",
         minimum=0.0,
         maximum=1000.0,
         step=0.1,
@@ -58,16 +58,16 @@ class CsdSettings:
     )
     iterations: int = param(
         50,
-        "Most iterations",
+        "Maximum iterations",
         "One tissue: iterations after which a voxel is left as it is; most take 4 to 8.",
         minimum=1,
-        maximum=500,
+        maximum=250,
         advanced=True,
     )
     precision: str = param(
         "double",
         "Precision",
-        "Floating-point precision of the deconvolution.",
+        "One tissue: floating-point precision of the deconvolution.",
         choices=("double", "single"),
         advanced=True,
     )
@@ -84,19 +84,19 @@ class ResponseSettings:
     method: str = param(
         "fa",
         "Response",
-        "From the voxels of highest FA, sharpened by two deconvolutions (fa), or from the voxels whose FODs have the "
-        "most outstanding single peak, found by repeated deconvolution of the whole mask (tournier).",
+        "From the voxels of highest FA, sharpened by two deconvolutions (fa), or from the voxels whose FODs have a "
+        "single dominant peak, found by repeated deconvolution of the whole mask (tournier).",
         choices=("fa", "tournier"),
     )
     voxels: int = param(
         300, "Voxels", "Number of single-fiber voxels that are averaged.", minimum=10, maximum=100_000, step=50
     )
     lmax: int = param(
-        10, "Largest order", "Largest order of the response, even.", minimum=2, maximum=LARGEST_LMAX, step=2
+        10, "Maximum order (lmax)", "Maximum order of the response, even.", minimum=2, maximum=LARGEST_LMAX, step=2
     )
     iterations: int = param(
         10,
-        "Most iterations",
+        "Maximum iterations",
         "Tournier's method: how often the voxels are chosen again, unless they stay.",
         minimum=1,
         maximum=50,
@@ -130,19 +130,19 @@ class TissueSettings:
         maximum=100.0,
         step=0.5,
     )
-    fluid_percent: float = param(
-        10.0, "Fluid", "Share of the fluid's voxels that is taken.", unit="%", above=0.0, maximum=100.0, step=1.0
+    csf_percent: float = param(
+        10.0, "CSF", "Share of the voxels of CSF that is taken.", unit="%", above=0.0, maximum=100.0, step=1.0
     )
     white_fa: float = param(
         0.2, "FA of white matter", "Voxels of larger FA count as white matter.", minimum=0.0, maximum=1.0, step=0.05
     )
     shrink: int = param(
-        3, "Shrink the mask", "Voxels that are taken off the edge of the mask.", minimum=0, maximum=20, advanced=True
+        3, "Erode mask", "Voxels that are taken off the edge of the mask.", minimum=0, maximum=20, advanced=True
     )
     lmax: int = param(
         10,
-        "Largest order",
-        "Largest order of the response of white matter, even.",
+        "Maximum order (lmax)",
+        "Maximum order of the response of white matter, even.",
         minimum=2,
         maximum=LARGEST_LMAX,
         step=2,
@@ -157,10 +157,10 @@ class TissueSettings:
 class PeakSettings:
     """Which maxima of an FOD are taken for fibers."""
 
-    most: int = param(3, "Peaks", "Most peaks of a voxel.", minimum=1, maximum=10)
+    most: int = param(3, "Peaks per voxel", "Maximum number of peaks of a voxel.", minimum=1, maximum=10)
     least_fraction: float = param(
         0.1,
-        "Least fraction",
+        "Relative threshold",
         "Peaks lower than this fraction of the voxel's highest are left out.",
         minimum=0.0,
         maximum=1.0,
@@ -168,7 +168,7 @@ class PeakSettings:
     )
     least_amplitude: float = param(
         0.0,
-        "Least amplitude",
+        "Amplitude threshold",
         "Peaks lower than this are left out; 0.1 is usual for FODs of one tissue.",
         minimum=0.0,
         maximum=1e6,
@@ -176,8 +176,8 @@ class PeakSettings:
     )
     least_angle_deg: float = param(
         25.0,
-        "Least angle",
-        "Of peaks closer than this the higher one counts.",
+        "Minimum separation",
+        "Of peaks closer than this, only the largest is kept.",
         unit="°",
         minimum=0.0,
         maximum=90.0,

@@ -1,4 +1,4 @@
-"""The responses of white matter, gray matter and fluid, estimated from the scan itself."""
+"""The responses of white matter, gray matter and CSF, estimated from the scan itself."""
 
 import dataclasses
 import threading
@@ -13,13 +13,13 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.tracts.fods.estimate import SingleFibers, fit_zonal, shell_volumes
+from napari_gpubio.tracts.fods.estimate import SingleFibers, check_whole, fit_zonal, shell_volumes
 from napari_gpubio.tracts.fods.response import TISSUES, Response
 from napari_gpubio.tracts.fods.settings import ResponseSettings, TissueSettings
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.maps import fa_map
 from napari_gpubio.tracts.tensors.mask import otsu_threshold
-from napari_gpubio.tracts.tensors.run import check_same_grid, checked_mask, fit_steps
+from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -56,11 +56,11 @@ def estimate_tissue_responses_steps(
 ) -> Generator[Step, None, tuple[Response, ...]]:
     """Estimate the responses of tissues from the scan, step by step.
 
-    The decay of a voxel's signal is the mean over shells of ``ln(S_0 / S_b)``; that of fluid is the largest. Where FA
-    is high there is white matter, and the decay divides the rest into gray matter and fluid (after Dhollander et al.
-    2016 and 2019). Of white matter the voxels are taken whose FODs have the most outstanding single peak, relative
-    to the signal at b = 0 (else as `napari_gpubio.tracts.fods.estimate.estimate_steps`); of gray matter those of the
-    most typical decay; of fluid those of the largest.
+    The decay of a voxel's signal is the mean over shells of ``ln(S_0 / S_b)``; that of CSF is the largest. Where FA
+    is high there is white matter, and the decay divides the rest into gray matter and CSF (after Dhollander et al.
+    2016 and 2019). Of white matter the voxels are taken whose FODs have the most dominant single peak, relative
+    to the signal at b = 0 (else as `napari_gpubio.tracts.fods.estimate.estimate_response_steps`); of gray matter those
+    of the most typical decay; of CSF those of the largest.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def estimate_tissue_responses_steps(
     settings
         Shares of voxels; see `TissueSettings`.
     tissues
-        3: white matter, gray matter and fluid; 2: white matter and fluid, all that b0 and one shell tell apart.
+        3: white matter, gray matter and CSF; 2: white matter and CSF, all that b0 and one shell tell apart.
     field
         Tensors of the scan; None fits them.
     device
@@ -93,11 +93,11 @@ def estimate_tissue_responses_steps(
     _check_shells(scan, tissues)
     inside = checked_mask(scan, mask)
     if field is None:
-        field = yield from fit_steps(scan, inside, device=chosen)
-    check_same_grid(field, scan.shape, scan.affine, "the scan")
+        field = yield from fit_steps(scan, inside, device=chosen, stop=stop)
+    check_whole(field, scan)
     decay = signal_decay(scan, inside & field.mask)
-    core = _shrunk(np.isfinite(decay), settings.shrink)
-    white, gray, fluid = _segmented(decay, fa_map(field), core, settings)
+    core, eroded = _eroded(np.isfinite(decay), settings.shrink)
+    white, gray, csf = _segmented(decay, fa_map(field), core, settings)
     count = max(_LEAST_SINGLE, round(settings.white_percent / 100 * np.count_nonzero(white)))
     _check_voxels("white matter", white, count)
     single = ResponseSettings(voxels=count, lmax=settings.lmax)
@@ -107,6 +107,7 @@ def estimate_tissue_responses_steps(
     facts = {
         "software": f"napari-gpubio {__version__}",
         "tissues": dataclasses.asdict(settings),
+        "eroded": eroded,
         "device": chosen.describe(),
         "seconds": round(clock.seconds, 4),
     }
@@ -114,8 +115,9 @@ def estimate_tissue_responses_steps(
     if tissues == len(TISSUES):
         typical = np.abs(decay - np.median(decay[gray])) if gray.any() else decay
         found.append(_isotropic_response(scan, _best(typical, gray, settings.gray_percent, "gray matter"), facts))
-    found.append(_isotropic_response(scan, _best(-decay, fluid, settings.fluid_percent, "fluid"), facts))
-    return tuple(found)
+    found.append(_isotropic_response(scan, _best(-decay, csf, settings.csf_percent, "CSF"), facts))
+    complete = stop is None or not stop.is_set()
+    return tuple(dataclasses.replace(one, complete=complete) for one in found)
 
 
 def signal_decay(scan: DiffusionScan, mask: Mask) -> Floats:
@@ -140,30 +142,30 @@ def signal_decay(scan: DiffusionScan, mask: Mask) -> Floats:
 
 def _check_shells(scan: DiffusionScan, tissues: int) -> None:
     if tissues not in (2, len(TISSUES)):
-        raise InvalidInput(f"tissues is {tissues}; 3 are white matter, gray matter and fluid, 2 white matter and fluid")
+        raise InvalidInput(f"tissues is {tissues}; 3 are white matter, gray matter and CSF, 2 white matter and CSF")
     shells = scan.shells()
     if shells[0] != 0:
         raise InvalidInput("the scan has no b0 volume, without which tissues cannot be told apart")
     if len(shells) < tissues:
         raise InvalidInput(
             f"{tissues} tissues cannot be told apart by the shells {', '.join(map(str, shells))} s/mm²; "
-            + ("ask for 2: white matter and fluid" if len(shells) == 2 else "a shell of directions is missing")
+            + ("ask for 2: white matter and CSF" if len(shells) == 2 else "a shell of directions is missing")
         )
 
 
-def _shrunk(mask: Mask, voxels: int) -> Mask:
-    """The mask without its edge, as far as something is left of it."""
+def _eroded(mask: Mask, voxels: int) -> tuple[Mask, int]:
+    """The mask without its edge, as far as a quarter of it is left, and how many voxels were taken off."""
     from scipy import ndimage
 
     for shrink in range(voxels, 0, -1):
         inner = ndimage.binary_erosion(mask, iterations=shrink)
         if np.count_nonzero(inner) > np.count_nonzero(mask) / 4:
-            return np.asarray(inner)
-    return mask
+            return np.asarray(inner), shrink
+    return mask, 0
 
 
 def _segmented(decay: Floats, fa: Array, core: Mask, settings: TissueSettings) -> tuple[Mask, Mask, Mask]:
-    """White matter, gray matter and fluid, without voxels whose decay is unusual for the first two."""
+    """White matter, gray matter and CSF, without voxels whose decay is unusual for the first two."""
     white = core & (fa > settings.white_fa)
     rest = core & ~white
     if not white.any() or not rest.any():
@@ -171,18 +173,23 @@ def _segmented(decay: Floats, fa: Array, core: Mask, settings: TissueSettings) -
             f"{np.count_nonzero(white)} voxels have an FA above {settings.white_fa:g} and {np.count_nonzero(rest)} "
             "have not; both kinds are needed: choose another mask, or another FA of white matter"
         )
-    fluid = rest & (decay > otsu_threshold(decay[rest]))
-    return _usual(decay, white), _usual(decay, rest & ~fluid), fluid
+    csf = rest & (decay > otsu_threshold(decay[rest]))
+    return _usual(decay, white), _usual(decay, rest & ~csf), csf
 
 
 def _usual(decay: Floats, tissue: Mask) -> Mask:
     """Voxels of a tissue whose decay is no outlier."""
-    if not tissue.any():
-        return tissue
-    low, high = np.percentile(decay[tissue], [25, 75])
+    usual = tissue.copy()
+    if tissue.any():
+        usual[tissue] = inliers(decay[tissue])
+    return usual
+
+
+def inliers(values: Floats) -> npt.NDArray[np.bool_]:
+    """Which values are no outliers: within 1.5 interquartile ranges of the quartiles."""
+    low, high = np.percentile(values, [25, 75])
     fence = _FENCE * (high - low)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(tissue & (decay >= low - fence) & (decay <= high + fence))
+    return np.asarray((values >= low - fence) & (values <= high + fence))
 
 
 def _check_voxels(name: str, tissue: Mask, needed: int) -> None:

@@ -44,7 +44,7 @@ _REASONS = {
     StopReason.DRIFT: "drifted too far",
     StopReason.INVALID: "reached an invalid tensor",
     StopReason.TARGET: "reached the target",
-    StopReason.FOD: "FOD fell below the limit",
+    StopReason.FOD: "FOD or fixel fell below the limit",
 }
 
 
@@ -89,7 +89,7 @@ def _statistics(group: str, per_fiber: Mapping[str, Array], which: npt.NDArray[n
             row(name="length, median", text=middle, unit="mm"),
             row(name="length, range", text=f"{low} – {high}", unit="mm"),
         ]
-    for name in ("mean_fa", "mean_fod"):
+    for name in ("mean_fa", "mean_fod", "mean_amplitude"):
         if len(values := _finite(per_fiber, name, which)):
             rows.append(row(name=f"{READABLE[name]}, mean ± SD", text=_spread_text(name, values)))
     if len(drift) and drift.max() > 0:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Generator
 from typing import Any
 
+import numpy as np
 from napari.layers import Image, Labels
 
 from napari_gpubio.core.errors import InvalidInput
@@ -60,7 +61,7 @@ def mask_in(layer: Any | None, scan: DiffusionScan) -> Any | None:
             f"the mask {layer.name!r} (shape {shape}) is not on the grid of the scan (shape {scan.shape}); "
             "use a mask drawn on this scan's grid"
         )
-    return volume_of(layer) > 0
+    return np.nan_to_num(volume_of(layer)) != 0
 
 
 def why_no_mask(layer: Any) -> str | None:

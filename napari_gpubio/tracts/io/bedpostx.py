@@ -7,6 +7,7 @@ it the first eigenvector of the mean of d d^T, with d = (sin th cos ph, sin th s
 axes, those of the bvec file.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,14 @@ Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 LEAST_FRACTION = 0.05  # a fiber with less is left out, as in bedpostX's own dyads2_thr0.05
 _FIRST = ("dyads1", "merged_th1samples", "mean_f1samples", "merged_f1samples")  # any of them shows a fiber
+_OWN = re.compile(r"(dyads\d|merged_(th|ph|f)\dsamples|mean_f\dsamples)")
 _PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 
 
-def is_bedpostx(folder: Path) -> bool:
-    """Whether a folder holds directions of bedpostX."""
-    return any(_find(folder, stem) is not None for stem in _FIRST)
+def bedpostx_folder_of(path: Path) -> Path | None:
+    """The folder of bedpostX that a path is, or one of whose files of directions or fractions it is, or None."""
+    folder = path.parent if path.is_file() and _OWN.match(path.name) else path
+    return folder if any(_find(folder, stem) is not None for stem in _FIRST) else None
 
 
 def read_bedpostx(folder: Path) -> tuple[Array, Array, Affine, tuple[str, ...]]:

@@ -48,7 +48,7 @@ def read_fixel_folder(folder: str | Path, *, frame: str = "auto", amplitude: str
     folder
         Where ``index``, ``directions`` and the numbers are.
     frame
-        Axes of the directions; ``"auto"`` for the world's, MRtrix's habit. See
+        Axes of the directions; ``"auto"`` for the world's, MRtrix's convention. See
         `napari_gpubio.tracts.io.fixels.read_fixels`.
     amplitude
         The file, without its ending, that holds the amplitudes. None: the first of `AMPLITUDES` that is there; else

@@ -26,7 +26,7 @@ from napari_gpubio.core.tensor_components import axes_of
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, open_nifti, save_nifti
 from napari_gpubio.tracts.fods.frames import checked_frame, frame_note
 from napari_gpubio.tracts.fods.model import FixelField
-from napari_gpubio.tracts.io.bedpostx import is_bedpostx, read_bedpostx
+from napari_gpubio.tracts.io.bedpostx import bedpostx_folder_of, read_bedpostx
 from napari_gpubio.tracts.io.dsi_studio import DSI_STUDIO_SUFFIXES, read_dsi_studio
 from napari_gpubio.tracts.io.dwi import read_array
 from napari_gpubio.tracts.io.fixel_folders import fixel_folder_of, read_fixel_folder
@@ -48,13 +48,13 @@ def read_fixels(
     Parameters
     ----------
     path
-        A folder of MRtrix (or its index file) or of bedpostX; a ``.pam5``, ``.fib.gz``, ``.fib`` or ``.fz`` file; or
-        an image of peaks.
+        A folder of MRtrix (or its index file) or of bedpostX (or a file of it); a ``.pam5``, ``.fib.gz``, ``.fib`` or
+        ``.fz`` file; or an image of peaks.
     kind
         A row of the table above, or ``"auto"``: by the name, and for NIfTI by the number of dimensions.
     frame
         Axes that the directions refer to: ``"world"``, ``"fsl"`` (those of the bvec file), ``"voxel"``, or ``"auto"``:
-        the program's habit, which a note tells.
+        the program's convention, which a note names.
     amplitude
         For a folder of MRtrix: which of its files holds the amplitudes; see
         `napari_gpubio.tracts.io.fixel_folders.read_fixel_folder`.
@@ -78,8 +78,10 @@ def read_fixels(
         return read_fixel_folder(fixel_folder_of(path) or path, frame=frame, amplitude=amplitude)
     if amplitude is not None:
         raise InvalidInput(f"amplitude={amplitude!r} names a file of an MRtrix folder, which {path.name} is not")
-    read, program, habit = _KINDS[kind]
-    own = checked_frame(frame, habit)
+    if kind == "bedpostx":
+        path = bedpostx_folder_of(path) or path
+    read, program, usual = _KINDS[kind]
+    own = checked_frame(frame, usual)
     directions, amplitudes, affine, notes = read(path)
     fixels = FixelField.from_dense(
         directions @ axes_of(own, affine).T.astype(directions.dtype),
@@ -137,9 +139,9 @@ def _kind(path: Path) -> str:
     name = path.name.lower()
     if fixel_folder_of(path) is not None:
         return "mrtrix"
+    if bedpostx_folder_of(path) is not None:
+        return "bedpostx"
     if path.is_dir():
-        if is_bedpostx(path):
-            return "bedpostx"
         raise InvalidInput(
             f"the folder {path.name} has neither index and directions, as MRtrix's fixels, nor dyads1 or "
             "merged_th1samples, as bedpostX; choose one that has"

@@ -16,7 +16,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, check_folder, existing_file, existing_text, json_of
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti
-from napari_gpubio.tracts.fods.frames import FRAMES, HABITS, checked_frame, frame_note, to_world
+from napari_gpubio.tracts.fods.frames import FRAMES, USUAL_FRAMES, checked_frame, frame_note, to_world
 from napari_gpubio.tracts.fods.harmonics import BASES, from_mrtrix, lmax_of, orders, to_mrtrix
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.io.dwi import read_array, read_mask
@@ -31,6 +31,7 @@ _OLD_RATIO = (
     7.0 / 3.0,
 )  # of powers, as in shbasis: 1 in an orthonormal basis, 2 in the old one
 _LEAST_VOXELS = 100  # for the ratio to say anything
+_MADE = ("deconvolution", "responses", "normalization")  # parameters that the JSON file keeps
 _ENDINGS = (*NIFTI_SUFFIXES, *MIF_WRITE_SUFFIXES)
 _PROGRAMS = {"world": "MRtrix", "fsl": "DIPY"}
 
@@ -70,19 +71,18 @@ def read_fods(
     _check_basis(basis, ("auto", *BASES))
     checked_frame(frame, "world")
     path = existing_file(path)
-    said: dict[str, str] = {}
-    is_pam5 = path.name.lower().endswith(PAM5_SUFFIX)
+    is_pam5, made = path.name.lower().endswith(PAM5_SUFFIX), dict[str, Any]()
     if is_pam5:
-        data, affine, said["basis"], notes = read_pam5_harmonics(path)
+        data, affine, own_basis = read_pam5_harmonics(path)
+        said = {} if own_basis is None else {"basis": own_basis}
     else:
-        (data, affine), notes = read_array(path), ()
-        if basis == "auto" or frame == "auto":
-            said = _sidecar(path)
+        data, affine = read_array(path)
+        said, made = _sidecar(path, checked=basis == "auto" or frame == "auto")
     data = _checked(data, path.name)
     inside, mask_notes = _inside(data, affine, mask, path.name)
     rows = data[inside].astype(np.result_type(data.dtype, np.float32))
-    chosen, basis_note = _basis(basis, said.get("basis"), rows)
-    own = checked_frame(frame, said.get("frame", "fsl" if is_pam5 else HABITS[chosen]))
+    chosen, basis_note = _basis(basis, said.get("basis"), rows, is_pam5=is_pam5)
+    own = checked_frame(frame, said.get("frame", "fsl" if is_pam5 else USUAL_FRAMES[chosen]))
     source = "as requested" if frame != "auto" else "as the JSON file says" if "frame" in said else ""
     lmax = lmax_of(data.shape[3])
     rows = to_mrtrix(rows, chosen) if own == "world" else to_world(rows, lmax, chosen, own, affine)
@@ -94,12 +94,11 @@ def read_fods(
         affine=affine,
         path=path,
         notes=(
-            *notes,
             basis_note,
             frame_note("harmonics", own, _PROGRAMS.get(own, ""), source=source),
             *mask_notes,
         ),
-        parameters={"basis": chosen, "frame": own, "lmax": lmax},
+        parameters={**made, "basis": chosen, "frame": own, "lmax": lmax},
     )
 
 
@@ -138,7 +137,7 @@ def write_fods(path: str | Path, fods: FodField, *, basis: str = "mrtrix") -> No
         "basis": basis,
         "lmax": fods.lmax,
         "frame": "world",
-        "response": fods.parameters.get("response"),
+        **{name: fods.parameters[name] for name in _MADE if name in fods.parameters},
         "software": f"napari-gpubio {__version__}",
     }
     with atomic_write(_json_path(path)) as part:
@@ -178,12 +177,18 @@ def _json_path(path: Path) -> Path:
     return path.with_name(f"{path.name[: -len(ending)]}.json")
 
 
-def _sidecar(path: Path) -> dict[str, str]:
-    """What the JSON file beside an image says of basis and frame; nothing if it is of another kind."""
+def _sidecar(path: Path, *, checked: bool) -> tuple[dict[str, str], dict[str, Any]]:
+    """What the JSON file beside an image says of basis and frame, and of the deconvolution; else nothing.
+
+    ``checked``: whether an unknown basis or frame is an error.
+    """
     beside = _json_path(path)
     if not beside.is_file():
-        return {}
+        return {}, {}
     facts, known = _facts(beside), {"basis": BASES, "frame": FRAMES}
+    made = {key: facts[key] for key in _MADE if "basis" in facts and key in facts}
+    if not checked:
+        return {}, made
     said = {key: str(facts[key]) for key in known if facts.get(key) is not None}
     for key, value in said.items():
         if value not in known[key]:
@@ -191,7 +196,7 @@ def _sidecar(path: Path) -> dict[str, str]:
                 f"{beside.name}, beside {path.name}, has the {key} {value[:40]!r}; known are "
                 f"{', '.join(map(repr, known[key]))}: correct it, or give both basis= and frame="
             )
-    return said
+    return said, made
 
 
 def _checked(data: Array, name: str) -> Array:
@@ -223,7 +228,7 @@ def _inside(
     return usable & chosen, (note,) if lost else ()
 
 
-def _basis(basis: str, said: str | None, rows: Array) -> tuple[str, str]:
+def _basis(basis: str, said: str | None, rows: Array, *, is_pam5: bool) -> tuple[str, str]:
     """Return the basis and a note on how it was found."""
     if basis != "auto":
         note = f"basis {basis} ({BASES[basis]}), as requested"
@@ -232,6 +237,10 @@ def _basis(basis: str, said: str | None, rows: Array) -> tuple[str, str]:
         return basis, note
     if said is not None:
         return said, f"basis {said} ({BASES[said]}), as the file says"
+    if is_pam5:
+        return "descoteaux_legacy", (
+            "the file has no B, which would show the basis; DIPY's default, descoteaux_legacy, was assumed"
+        )
     if _is_old(rows):
         return "mrtrix0.2", (
             "the powers of the harmonics are those of MRtrix 0.2, whose basis was taken; where this is wrong, choose "

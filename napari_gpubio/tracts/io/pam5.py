@@ -52,7 +52,7 @@ def read_pam5_peaks(path: Path) -> tuple[Array, Array, Affine]:
     return directions, values, checked_affine(found["affine"])
 
 
-def read_pam5_harmonics(path: Path) -> tuple[Array, Affine, str, tuple[str, ...]]:
+def read_pam5_harmonics(path: Path) -> tuple[Array, Affine, str | None]:
     """Read the harmonics of a file.
 
     Returns
@@ -62,9 +62,7 @@ def read_pam5_harmonics(path: Path) -> tuple[Array, Affine, str, tuple[str, ...]
     affine
         Voxel to world, mm.
     basis
-        A name of `napari_gpubio.tracts.fods.harmonics.BASES`.
-    notes
-        How the basis was found, if not by ``B``.
+        A name of `napari_gpubio.tracts.fods.harmonics.BASES`; None if the file has no ``B``, which shows it.
 
     Raises
     ------
@@ -78,9 +76,8 @@ def read_pam5_harmonics(path: Path) -> tuple[Array, Affine, str, tuple[str, ...]
         raise InvalidInput(f"{path.name} has shm_coeff of shape {coefficients.shape}; four dimensions are needed")
     affine = checked_affine(found["affine"])
     if "B" not in found or "sphere_vertices" not in found:
-        note = "the file has no B, which would show the basis; DIPY's default, descoteaux_legacy, was assumed"
-        return coefficients, affine, "descoteaux_legacy", (note,)
-    return coefficients, affine, _basis(found["B"], found["sphere_vertices"], coefficients.shape[3], path.name), ()
+        return coefficients, affine, None
+    return coefficients, affine, _basis(found["B"], found["sphere_vertices"], coefficients.shape[3], path.name)
 
 
 def _basis(matrix: Array, vertices: Array, count: int, name: str) -> str:

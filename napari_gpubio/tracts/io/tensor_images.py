@@ -51,7 +51,7 @@ def read_tensors(
         by the file's kind and shape, else the order under which clearly the most tensors are positive definite.
     frame
         Axes that the components refer to: ``"world"``, ``"voxel"`` (the image's own), ``"fsl"`` (the same, the first
-        one reversed if the affine has a positive determinant), or ``"auto"``: the program's habit.
+        one reversed if the affine has a positive determinant), or ``"auto"``: the program's convention.
     mask
         Voxels to use, an array of shape (X, Y, Z) or a file. Without one: every tensor that is not zero.
 

@@ -21,6 +21,7 @@ from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.noise.correlation import neighbor_correlations
 from napari_gpubio.tracts.noise.model import DenoisedScan
 from napari_gpubio.tracts.noise.settings import NoiseSettings
+from napari_gpubio.tracts.tensors.run import checked_mask
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -92,7 +93,7 @@ def denoise_steps(
     window = settings.edges(scan.shape, scan.data.shape[3])
     signals, usable, nonzero = _signals_by_voxel(scan.data)
     data = signals if usable.all() else np.where(np.isfinite(signals), signals, np.float32(0))
-    inside = nonzero if mask is None else _checked_mask(scan, mask)
+    inside = nonzero if mask is None else checked_mask(scan, mask)
     skipped = int((inside & ~usable).sum())
     inside &= usable
     if not inside.any():
@@ -191,16 +192,6 @@ def _signals_by_voxel(data: Array) -> tuple[npt.NDArray[np.float32], Mask, Mask]
     if not usable.all():  # or their sum is too large
         usable[~usable] = np.isfinite(signals[~usable]).all(axis=-1)
     return signals, usable, nonzero
-
-
-def _checked_mask(scan: DiffusionScan, mask: Array) -> npt.NDArray[np.bool_]:
-    if mask.shape != scan.shape:
-        raise InvalidInput(
-            f"the mask has shape {mask.shape} and the scan {scan.shape}; use a mask drawn on this scan's grid"
-        )
-    if not mask.any():
-        raise InvalidInput("the mask is empty; mark at least one voxel")
-    return np.array(mask, bool)
 
 
 def _runs(problem: PcaProblem, device: Device) -> list[Any]:

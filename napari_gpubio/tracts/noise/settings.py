@@ -67,7 +67,7 @@ class NoiseSettings:
         Raises
         ------
         InvalidInput
-            If there are fewer than 10 volumes, or voxels in a window, which tells noise and signal not apart.
+            If there are fewer than 10 volumes, or voxels in a window, too few to separate noise from signal.
         """
         if volumes < FEWEST:
             raise InvalidInput(

@@ -163,12 +163,18 @@ def recipe_of(field: FodField) -> Recipe:
         )
     if made is None or not responses:
         raise InvalidInput(
-            "the FODs do not tell with which response and settings they were deconvolved, as those of a file; "
+            "the FODs do not tell with which response and settings they were deconvolved, as those of other programs; "
             "deconvolve the scan here"
         )
-    (response,) = responses
-    coefficients, bvals = np.array(response["coefficients"]), tuple(response["bvals"])
-    return Recipe(CsdSettings(**made), Response(coefficients=coefficients, bvals=bvals))
+    try:
+        (response,) = responses
+        coefficients, bvals = np.array(response["coefficients"], np.float64), tuple(map(int, response["bvals"]))
+        settings = CsdSettings(**made)
+    except (TypeError, KeyError, ValueError) as error:
+        raise InvalidInput(
+            f"what the FODs' JSON file tells of their deconvolution cannot be used ({error}); deconvolve the scan here"
+        ) from error
+    return Recipe(settings, Response(coefficients=coefficients, bvals=bvals))
 
 
 def shell_fit(scan: DiffusionScan, recipe: Recipe) -> tuple[npt.NDArray[np.intp], SignalFit]:

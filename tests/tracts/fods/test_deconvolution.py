@@ -1,5 +1,7 @@
 """Spherical deconvolution against a plain NumPy form of it, optimality conditions, and known densities."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -201,3 +203,14 @@ def test_scans_without_weighting_odd_orders_and_wrong_masks_are_told():
     for mask, problem in ((np.zeros(scan.shape, bool), "empty"), (np.ones((2, 2, 2), bool), "shape")):
         with pytest.raises(InvalidInput, match=problem):
             deconvolve(scan, Response(coefficients=SINGLE), mask, device="cpu")
+
+
+def test_settings_that_a_deconvolution_uses_are_recorded_and_voxels_that_did_not_settle_counted():
+    bvals, table = one_shell(60)
+    scan = scan_of(noisy(fiber_signals(crossing_axes(40, 60.0), bvals, table), 20.0), bvals, table)
+    response = Response(coefficients=SINGLE)
+    settings = CsdSettings(iterations=1)
+    hurried = deconvolve(scan, response, everywhere(scan), settings, device="cpu")
+    assert hurried.parameters["deconvolution"] == dataclasses.asdict(settings)
+    assert any("40 voxels did not settle within 1 iterations" in note for note in hurried.notes)
+    assert not any("settle" in note for note in deconvolve(scan, response, everywhere(scan), device="cpu").notes)

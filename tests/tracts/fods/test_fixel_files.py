@@ -103,7 +103,7 @@ def test_frames_can_be_chosen(frame, affine, tmp_path):
 def test_notes_name_the_other_frames(tmp_path):
     note = read_fixels(samples.dipy(tmp_path, AFFINE)).notes[-1]
     assert note.startswith("directions were taken in the axes of the bvec file")
-    assert note.endswith("as DIPY has them; where they are in others, choose 'world' or 'voxel'")
+    assert note.endswith("as DIPY has them; if they use others, choose 'world' or 'voxel'")
 
 
 @EVERY_AFFINE
@@ -167,6 +167,19 @@ def test_peaks_that_are_not_finite(tmp_path):
     found = read_fixels(save(tmp_path / "b.nii", values, AFFINE))
     assert found.counts[0, 0, 1] == 1
     assert "2 peaks have some values that are not finite; they were left out" in found.notes
+
+
+def test_any_file_of_bedpostx_stands_for_its_folder(tmp_path):
+    """One of its files alone would be peaks of MRtrix, in other axes and without fractions."""
+    folder = samples.bedpostx(tmp_path, AFFINE)
+    whole = read_fixels(folder)
+    for name in ("dyads1.nii.gz", "mean_f2samples.nii.gz"):
+        found = read_fixels(folder / name)
+        np.testing.assert_array_equal(found.directions, whole.directions)
+        np.testing.assert_array_equal(found.amplitudes, whole.amplitudes)
+        assert found.path == folder
+    other = save(folder / "peaks.nii.gz", samples.own(AFFINE, "world").reshape(*SHAPE, -1), AFFINE)
+    assert read_fixels(other).parameters["kind"] == "peaks"
 
 
 def test_small_fractions_are_left_out(tmp_path):

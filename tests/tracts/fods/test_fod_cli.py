@@ -128,6 +128,23 @@ def test_tissues_are_written_and_normalized(tissues, tmp_path, capsys):
     assert np.median(total[total > 0]) == pytest.approx(1 / np.sqrt(4 * np.pi), rel=0.05)
 
 
+def test_what_does_not_apply_is_refused_before_the_run(tissues, one_fiber, tmp_path):
+    dwi, small = tissues / "dwi.nii.gz", tmp_path / "small.nii.gz"
+    mask, affine = read_volume(tissues / "mask.nii.gz")
+    write_volume(small, (np.cumsum(mask > 0).reshape(mask.shape) <= 200) & (mask > 0), affine)
+    wm, csf = tmp_path / "wm.txt", tmp_path / "csf.txt"
+    write_response(wm, Response(coefficients=[[1000.0, 0.0], [500.0, -100.0]], bvals=(0, 2800)))
+    write_response(csf, Response(coefficients=[[1000.0], [50.0]], bvals=(0, 2800)))
+    words = ["fod", dwi, "--mask", small, "--response", wm, csf, "--out", tmp_path / "fod.nii.gz"]
+    with pytest.raises(InvalidInput, match="200 voxels, and --normalize needs 500"):
+        run(*words, "--normalize")
+    with pytest.raises(InvalidInput, match="shell is 2800; several tissues are deconvolved with all shells"):
+        run(*words, "--shell", 2800)
+    with pytest.raises(InvalidInput, match="--shell is 2800; the responses of tissues are of all shells"):
+        run("response", dwi, "--method", "tissues", "--shell", 2800, "--out", tmp_path / "a.txt", tmp_path / "b.txt")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["csf.txt", "small.nii.gz", "wm.txt"]
+
+
 def test_wrong_axes_are_printed(one_fiber, tmp_path, capsys):
     dwi = one_fiber / "dwi.nii.gz"
     fods = read_dwi(dwi)
@@ -241,6 +258,9 @@ def test_fixels_are_tracked_and_few_fibers_are_told(one_fiber, tmp_path, capsys)
     for word in ("--fods", "--mask"):
         with pytest.raises(SystemExit):
             run("tracts", "--fixels", fixels, word, fod, *seed, "--out", out)
+    for method in ("hamiltonian", "eudx", "ifod2"):
+        with pytest.raises(InvalidInput, match=f"'{method}', which is for .* in fixels choose fixel_geodesic"):
+            run("tracts", "--fixels", fixels, "--method", method, *seed, "--out", out)
 
 
 def fixels_grid(folder):

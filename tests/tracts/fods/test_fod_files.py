@@ -28,7 +28,7 @@ _rng = np.random.default_rng(2)
 FIBERS = _rng.normal(size=(*SHAPE, 2, 3))
 SIZES = _rng.uniform(0.2, 1, (*SHAPE, 2))
 WORLD_AXES = np.eye(3)
-HABITS = {"mrtrix": "world", "mrtrix0.2": "world", "descoteaux_legacy": "fsl", "descoteaux": "fsl"}
+USUAL = {"mrtrix": "world", "mrtrix0.2": "world", "descoteaux_legacy": "fsl", "descoteaux": "fsl"}
 
 
 def deltas(axes=WORLD_AXES, basis="mrtrix"):
@@ -79,7 +79,7 @@ def assert_deltas(found, affine=AFFINE):
 @EVERY_BASIS
 @pytest.mark.parametrize("frame", ["auto", "world", "fsl", "voxel"])
 def test_every_basis_in_every_frame(basis, frame, affine, tmp_path):
-    values = deltas(axes_of(affine, HABITS[basis] if frame == "auto" else frame), basis)
+    values = deltas(axes_of(affine, USUAL[basis] if frame == "auto" else frame), basis)
     assert_deltas(read_fods(save(tmp_path / "a.nii", values, affine), basis=basis, frame=frame), affine)
 
 
@@ -99,7 +99,8 @@ def test_mrtrix_is_assumed(affine, tmp_path):
 @pytest.mark.parametrize("ending", [".nii", ".nii.gz", ".mif", ".mif.gz"])
 def test_round_trip(basis, ending, affine, tmp_path):
     path = tmp_path / f"a.b{ending}"
-    write_fods(path, field(affine, parameters={"response": [[1.0, -0.5]]}), basis=basis)
+    made = {"deconvolution": {"lmax": 8}, "responses": [{"bvals": [3000], "coefficients": [[1.0, -0.5]]}]}
+    write_fods(path, field(affine, parameters={**made, "seconds": 3}), basis=basis)
     found = read_fods(path)
     assert_deltas(found, affine)
     assert found.coefficients.dtype == np.float32
@@ -107,7 +108,9 @@ def test_round_trip(basis, ending, affine, tmp_path):
     facts = json.loads((tmp_path / "a.b.json").read_text())
     assert facts["software"].startswith("napari-gpubio ")
     del facts["software"]
-    assert facts == {"basis": basis, "lmax": LMAX, "frame": "world", "response": [[1.0, -0.5]]}
+    assert facts == {"basis": basis, "lmax": LMAX, "frame": "world", **made}
+    assert found.parameters == {"basis": basis, "frame": "world", "lmax": LMAX, **made}
+    assert read_fods(path, basis=basis, frame="world").parameters == found.parameters
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -130,6 +133,7 @@ def test_files_of_dipy_without_the_basis(tmp_path):
     found = read_fods(pam5(tmp_path / "a.pam5", B=None))
     assert_deltas(found)
     assert "DIPY's default, descoteaux_legacy, was assumed" in found.notes[0]
+    assert not any("as the file says" in note for note in found.notes)
     given_ = pam5(tmp_path / "b.pam5", basis="mrtrix", B=None)
     assert_deltas(read_fods(given_, basis="mrtrix", frame="fsl"))
 

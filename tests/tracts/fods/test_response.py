@@ -1,11 +1,13 @@
 """Responses of single fibers and of tissues, from known scans and from brains; their files; normalized densities."""
 
 import dataclasses
+import threading
 
 import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts import (
     FodField,
     Response,
@@ -13,7 +15,9 @@ from napari_gpubio.tracts import (
     TissueSettings,
     deconvolve,
     estimate_response,
+    estimate_response_steps,
     estimate_tissue_responses,
+    estimate_tissue_responses_steps,
     fit_tensors,
     normalize_tissues,
 )
@@ -21,6 +25,7 @@ from napari_gpubio.tracts.fods import read_response, write_response
 from napari_gpubio.tracts.fods.estimate import fit_zonal, lobe_axes
 from napari_gpubio.tracts.fods.harmonics import harmonics
 from napari_gpubio.tracts.fods.normalize import REFERENCE
+from napari_gpubio.tracts.fods.run import deconvolve_steps
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from tests.tracts.fods.scan_samples import (
     ACROSS,
@@ -114,6 +119,42 @@ def test_the_response_of_a_real_brain_is_near_that_of_mrtrix(method, most, most_
     np.testing.assert_allclose(zonal[2:], TOURNIER[2:], atol=0.003 * TOURNIER[0])
 
 
+@pytest.mark.parametrize(("method", "steps"), [("fa", 1), ("tournier", 1), ("tournier", 4)])
+def test_a_stopped_search_gives_the_response_of_its_last_whole_round(method, steps):
+    """Some voxels of the round that was stopped have no FODs, and would be as good as any."""
+    scan = load_brain_phantom()
+    field = fit_tensors(scan, device="cpu")
+    settings, stop = ResponseSettings(method=method, voxels=100, lmax=6), threading.Event()
+    whole = estimate_response(scan, settings=settings, field=field, device="cpu")
+    search = estimate_response_steps(scan, settings=settings, field=field, device="cpu", stop=stop)
+    for _ in range(steps):
+        next(search)
+    stop.set()
+    found = drive(search)
+    assert whole.complete
+    assert not found.complete
+    assert found.parameters["rounds"] < whole.parameters["rounds"]
+    np.testing.assert_allclose(found.coefficients, whole.coefficients, atol=0.1 * whole.coefficients[0, 0])
+
+
+def test_a_response_needs_all_tensors_and_a_mask_that_fits():
+    scan, stop = load_brain_phantom(), threading.Event()
+    stop.set()
+    for steps in (
+        estimate_response_steps(scan, device="cpu", stop=stop),
+        estimate_tissue_responses_steps(scan, tissues=2, device="cpu", stop=stop),
+    ):
+        with pytest.raises(InvalidInput, match="fit was stopped"):
+            drive(steps)
+    nothing = drive(deconvolve_steps(scan, device="cpu", stop=stop))
+    assert not nothing.complete
+    assert not nothing.mask.any()
+    field = fit_tensors(scan, device="cpu")
+    for shape in ((3, 3, 3), (1, 1, 1), (4,)):
+        with pytest.raises(InvalidInput, match="the mask has shape"):
+            estimate_response(scan, np.ones(shape, bool), field=field, device="cpu")
+
+
 def test_what_has_no_response_is_told():
     bvals, table = one_shell(45)
     scan = scan_of(fiber_signals(np.ones((20, 1, 3)), bvals, table), bvals, table)
@@ -160,7 +201,7 @@ def test_the_responses_of_known_tissues_are_found(tissues, shells, device):
         np.testing.assert_allclose(response.coefficients, responses[number], atol=0.02 * responses[number].max())
         voxels = np.array(response.parameters["voxels"])
         assert places[number][tuple(voxels.T)].all()
-    assert deconvolve(scan, found, mask, device=device).mask.all() == mask.all()
+    np.testing.assert_array_equal(deconvolve(scan, found, mask, device=device).mask, mask)
 
 
 def test_what_has_no_tissues_is_told():
@@ -228,6 +269,8 @@ def test_what_cannot_be_normalized_is_told():
         normalize_tissues(fods)
     with pytest.raises(InvalidInput, match="27 voxels"):
         normalize_tissues(dataclasses.replace(fods, tissues={"csf": np.ones((3, 3, 3))}))
+    with pytest.raises(InvalidInput, match="density of csf has shape"):
+        dataclasses.replace(fods, tissues={"csf": np.ones((3, 3, 4))})
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Streamlines in FODs: along fibers whose course is known, and the same on every device."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -108,6 +110,9 @@ def test_methods_of_the_other_kind_of_field_are_refused():
         track(fit_tensors(load_brain_phantom()), [(0, 0, 0)], settings=TrackSettings(method="ifod2"))
     with pytest.raises(InvalidInput, match="no FODs"):
         track(field, [(0.0, 0.0, 0.0)])
+    slice_of_it = dataclasses.replace(field, coefficients=field.coefficients[:, :, 9:10], mask=field.mask[:, :, 9:10])
+    with pytest.raises(InvalidInput, match=r"24 x 24 x 1 voxels, and fibers cannot run in a single slice"):
+        track(slice_of_it, [(0.0, 0.0, 0.0)])
 
 
 # -- backends ---------------------------------------------------------------------------------------------------------

@@ -1,16 +1,21 @@
 """The dock widget "Fiber orientations": from a scan to glyphs, files in any basis, and fibers in FODs."""
 
+import dataclasses
+import threading
+
 import numpy as np
 import pytest
 
 from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fod_layer, fods_of
 from napari_gpubio.tracts.gui import FodPanel, TrackingPanel
 from napari_gpubio.tracts.gui.fods import responses
 from napari_gpubio.tracts.gui.numbers import picked_numbers, reason_text
 from napari_gpubio.tracts.samples import brain_sample_layers
 from tests.dock_widgets import button, press_and_wait, script_of, shown_by_script, until_the_end, wait_until
+from tests.tracts.fods import fixel_samples
 from tests.tracts.fods.samples import straight_bundles
 from tests.tracts.fods.scan_samples import (
     THREE_SHELLS,
@@ -109,6 +114,54 @@ def test_files_in_a_wrong_basis_are_found_out(viewer, panel, qtbot, tmp_path):
     np.testing.assert_allclose(panel.fods.coefficients, fods.coefficients, atol=1e-6)
 
 
+def test_files_are_checked_in_any_order_of_their_voxels(viewer, panel, qtbot, tmp_path):
+    scan = tracts.phantom.load_brain_phantom()
+    field = tracts.fit_tensors(scan)
+    fods = tracts.deconvolve(scan, mask=field.mask, settings=tracts.CsdSettings(lmax=4))
+    turned = dataclasses.replace(
+        fods,
+        coefficients=np.ascontiguousarray(fods.coefficients[::-1].transpose(1, 0, 2, 3)),
+        mask=fods.mask[::-1].transpose(1, 0, 2),
+        affine=fods.affine @ [[0, -1, 0, fods.shape[0] - 1], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]],
+    )
+    tracts.io.write_fods(tmp_path / "turned.nii.gz", turned)
+    tracts.io.write_peaks(tmp_path / "peaks.nii.gz", tracts.find_peaks(turned))
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.open_fods(tmp_path / "turned.nii.gz")
+    assert "not checked" in panel.check_label.text()
+    data, keywords, _ = tracts.napari_io.map_layer(field, "FA", "study")
+    viewer.add_image(data, **keywords)
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.open_fods(tmp_path / "turned.nii.gz")
+    assert "FODs agree with the tensors" in panel.check_label.text()
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.open_fixels(tmp_path / "peaks.nii.gz")
+    assert "fixels agree with the tensors" in panel.check_label.text()
+    panel.frame_box.setCurrentIndex(panel.frame_box.findData("fsl"))
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.open_fixels(tmp_path / "peaks.nii.gz")
+    assert "disagree with the tensors" in panel.check_label.text()
+
+
+def test_bedpostx_is_opened_by_any_of_its_files(viewer, panel, qtbot, tmp_path):
+    folder = fixel_samples.bedpostx(tmp_path, SHIFTED)
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.open_fixels(folder / "dyads1.nii.gz")
+    np.testing.assert_array_equal(
+        fixels_of(viewer.layers["a fixels"]).directions, tracts.io.read_fixels(folder).directions
+    )
+
+
+def test_a_run_that_is_stopped_before_the_deconvolution_says_so(viewer, panel, qtbot):
+    for data, keywords, kind in brain_sample_layers():
+        getattr(viewer, f"add_{kind}")(data, **keywords)
+    layers, stop = list(viewer.layers), threading.Event()
+    stop.set()
+    panel.show_result(drive(panel.make_steps(stop)))
+    assert "stopped before the deconvolution began" in panel.message
+    assert list(viewer.layers) == layers
+
+
 def test_a_response_of_a_file_is_used(panel, qtbot, tmp_path, monkeypatch):
     response = tracts.estimate_response(tracts.phantom.load_brain_phantom())
     tracts.fods.write_response(tmp_path / "wm.txt", response)
@@ -129,28 +182,28 @@ def test_two_tissues_of_a_scan_are_told_apart_and_normalized(viewer, panel, qtbo
         getattr(viewer, f"add_{kind}")(data, **keywords)
     panel.form.widget("lmax").value = 4
     assert not panel.response_box.normalize.isVisibleTo(panel)
-    panel.response_box.box.setCurrentIndex(panel.response_box.box.findText("two tissues: white matter, fluid"))
+    panel.response_box.box.setCurrentIndex(panel.response_box.box.findText("two tissues: white matter, CSF"))
     assert panel.response_box.normalize.isVisibleTo(panel)
     panel.response_box.normalize.setChecked(True)
     press_and_wait(qtbot, panel, panel.run_button)
     fods, study = panel.fods, carried(panel.fod_box.layer, "study")
     assert list(fods.tissues) == ["csf"]
     assert "normalization" in fods.parameters
-    fluid = viewer.layers[f"{study} fluid"]
-    assert not fluid.visible
-    assert viewer.layers.index(fluid) > viewer.layers.index(panel.fod_box.layer), "else the FODs would cover it"
+    csf = viewer.layers[f"{study} CSF"]
+    assert not csf.visible
+    assert viewer.layers.index(csf) > viewer.layers.index(panel.fod_box.layer), "else the FODs would cover it"
     assert viewer.layers.selection.active == panel.fod_box.layer
-    assert fluid.colormap.name == "red"
+    assert csf.colormap.name == "red"
     there = shown_by_script(script_of(panel), tmp_path, monkeypatch)
     made = fods_of(there.layers[panel.fod_box.layer.name])
     np.testing.assert_array_equal(made.tissues["csf"], fods.tissues["csf"])
-    assert f"{study} fluid" in there.layers
+    assert f"{study} CSF" in there.layers
 
 
 def test_files_of_three_tissues_are_put_in_order(viewer, panel, qtbot, tmp_path):
     bvals, directions = several_shells()
     files = [tmp_path / name for name in ("a.txt", "b.txt", "c.txt")]
-    for path, rows in zip(files, TISSUES[::-1], strict=True):  # fluid first
+    for path, rows in zip(files, TISSUES[::-1], strict=True):  # CSF first
         tracts.fods.write_response(path, tracts.Response(coefficients=np.array(rows, float), bvals=THREE_SHELLS))
     coefficients = tissue_mixture(600, TISSUES, blur=0.06)
     signals = coefficients @ tissue_matrix(bvals, directions, TISSUES, 8).T
@@ -192,6 +245,10 @@ def test_peaks_become_fixels_that_geodesics_are_tracked_in(viewer, panel, qtbot,
     fixels = fixels_of(viewer.layers["fod fixels"])
     expected = tracts.find_peaks(fods_of(viewer.layers["fod FOD"]), device="cpu")
     np.testing.assert_array_equal(fixels.directions, expected.directions)
+    panel.peak_form.widget("most").value = 1
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.find_peaks()
+    assert fixels_of(viewer.layers[-1]).counts.max() == 1
     tracts.io.write_fixels(tmp_path / "folder", fixels)
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
         panel.open_fixels(next((tmp_path / "folder").glob("index.*")))
@@ -229,7 +286,7 @@ def test_a_click_tracks_in_fods_and_the_panel_offers_their_methods(viewer, qtbot
         numbers = picked_numbers("fiber", fibers.per_fiber, 0)
         assert "mean FOD" in [number.name for number in numbers]
         reasons = {reason_text(int(code)) for code in fibers.per_fiber["stop_reason"]}
-        assert reasons <= {"left the mask", "left the volume", "FOD fell below the limit"}
+        assert reasons <= {"left the mask", "left the volume", "FOD or fixel fell below the limit"}
         ends = np.array([fiber[-1] - fiber[0] for fiber in fibers])
         assert set(np.abs(ends).argmax(axis=1)) == {0, 1}
         button(panel, "Whole brain").click()

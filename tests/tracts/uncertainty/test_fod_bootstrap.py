@@ -1,6 +1,7 @@
 """The bootstrap of fibers in FODs: what is drawn, how far it spreads, what depends on what."""
 
 import dataclasses
+import json
 import threading
 
 import nibabel as nib
@@ -29,6 +30,7 @@ from napari_gpubio.tracts.fods.estimate import fit_zonal
 from napari_gpubio.tracts.fods.harmonics import harmonics
 from napari_gpubio.tracts.fods.rows import search_steps
 from napari_gpubio.tracts.fods.settings import PeakSettings
+from napari_gpubio.tracts.io import read_fods, write_fods
 from napari_gpubio.tracts.kernels.bootstrap.signals import draw_signals
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.phantom import load_brain_phantom
@@ -111,6 +113,21 @@ def whole(shape):
 
 def repeats_in(scan, field, box=None, seed=1):
     return drive(fod_repeats_steps(scan, field, box or whole(field.shape), seed, CPU, None))
+
+
+def test_fods_of_a_file_of_this_package_are_drawn_again(scan, field, found, tmp_path):
+    """The JSON file beside them has their response and settings."""
+    write_fods(tmp_path / "fod.nii.gz", field)
+    again = run(scan, read_fods(tmp_path / "fod.nii.gz"))
+    np.testing.assert_allclose(again.probability, found.probability, atol=1e-6)
+    facts = json.loads((tmp_path / "fod.json").read_text())
+    for change in ({"deconvolution": {"lmax": 8, "warp": 1}}, {"responses": [{"bvals": [3000]}]}, {"responses": [3]}):
+        (tmp_path / "fod.json").write_text(json.dumps(facts | change))
+        with pytest.raises(InvalidInput, match="JSON file tells of their deconvolution cannot be used"):
+            run(scan, read_fods(tmp_path / "fod.nii.gz"))
+    (tmp_path / "fod.json").unlink()
+    with pytest.raises(InvalidInput, match="as those of other programs"):
+        run(scan, read_fods(tmp_path / "fod.nii.gz"))
 
 
 # -- what is drawn -----------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class SliceGlyphs(QObject):
     """
 
     error_occurred = Signal(str)
-    glyphs_drawn = Signal(int)  # how many
+    nothing_drawn = Signal()  # there is no FOD in the part of the slice on screen
 
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -142,7 +142,7 @@ class SliceGlyphs(QObject):
         if mesh is None:
             if layer is not None:
                 layer.visible = False
-            self.glyphs_drawn.emit(0)
+            self.nothing_drawn.emit()
             return
         try:
             self._put(layer, fods, mesh)

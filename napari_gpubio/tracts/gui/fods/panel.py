@@ -2,39 +2,41 @@
 
 import dataclasses
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QLabel, QWidget
 
 from napari_gpubio.core.napari_io import KEY, carried, save_layer, saved_path
-from napari_gpubio.core.space import same_grid
+from napari_gpubio.core.space import same_grid, same_voxels
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import ParamForm, text_button
+from napari_gpubio.gui.forms import Folded, ParamForm, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_fods
+from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_axes, check_fods
 from napari_gpubio.tracts.fods.frames import FRAMES
 from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.napari_io import fixel_layer, fod_layers, fods_of
 from napari_gpubio.tracts.fods.run import deconvolve_steps, find_peaks_steps
-from napari_gpubio.tracts.fods.settings import CsdSettings
+from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings
 from napari_gpubio.tracts.gui.fods.glyphs import SliceGlyphs
 from napari_gpubio.tracts.gui.fods.responses import ResponseBox
 from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.script import Recipe, checked, fod_recipe, scan_recipe, script_text
 from napari_gpubio.tracts.gui.source import mask_in, scan_in, why_no_fods, why_no_mask, why_no_scan
+from napari_gpubio.tracts.io.bedpostx import bedpostx_folder_of
 from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.io.fixel_folders import fixel_folder_of
 from napari_gpubio.tracts.io.fixels import read_fixels
 from napari_gpubio.tracts.io.fods import read_fods
-from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import field_of, shows_signal_of
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.tensors.run import fit_steps
@@ -42,8 +44,10 @@ from napari_gpubio.tracts.tensors.run import fit_steps
 if TYPE_CHECKING:
     import napari.viewer
 
-_FIXEL_FILES = "Peaks and fixels (*.nii *.nii.gz *.mif *.mif.gz *.pam5 *.fib.gz *.fz);;All files (*)"
-_FILES = "FODs (*.nii *.nii.gz *.mif *.mif.gz *.pam5)"
+_FIXEL_FILES = "Peaks and fixels (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5 *.fib *.fib.gz *.fz);;All files (*)"
+_FILES = "FODs (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5)"
+_STOPPED = "It was stopped before the deconvolution began, so there are no FODs; press Deconvolve to start again."
+_UNCHECKED = "Their axes were not checked, since no tensors of the same voxels are open."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,8 +62,16 @@ class Deconvolved:
     gradients: GradientCheck | None = None
 
 
+def _checked(check: Callable[[Any, TensorField], AxisCheck], made: Any, tensors: list[TensorField]) -> AxisCheck | None:
+    """Compare FODs or fixels with the tensors of their grid, or else of their voxels; None if there are none."""
+    fields = sorted(tensors, key=lambda field: not same_grid(field.shape, field.affine, made.shape, made.affine))
+    of_them = (field for field in fields if same_voxels(field.shape, field.affine, made.shape, made.affine))
+    field = next(of_them, None)
+    return None if field is None else check(made, field)
+
+
 class FodPanel(EnginePanel):
-    """Make FODs of a scan, or open a file of them; draw their glyphs."""
+    """Estimate FODs from a scan, or open a file of them; draw their glyphs."""
 
     warms = ("tracts",)
 
@@ -68,7 +80,7 @@ class FodPanel(EnginePanel):
         self.glyphs = SliceGlyphs(viewer, self)
         self._fill()
         self.glyphs.error_occurred.connect(self.show_error)
-        self.glyphs.glyphs_drawn.connect(lambda _: self.show_note("There are no FODs in this part of the slice."))
+        self.glyphs.nothing_drawn.connect(lambda: self.show_note("There are no FODs in this part of the slice."))
         for part in (self.scan_box, self.mask_box, self.fod_box, self.view_box, self.glyphs):
             self.own(part)
         self._show_glyphs()
@@ -98,18 +110,22 @@ class FodPanel(EnginePanel):
         self.basis_box.setToolTip("Basis of the spherical harmonics in the file; a wrong one turns the glyphs")
         self.inputs.addLayout(opening)
         self.frame_box = ElidedComboBox(self)
-        self.frame_box.addItem("as the file says, else the program's habit", "auto")
+        self.frame_box.addItem("as the file says, else the program's convention", "auto")
         for name, text in FRAMES.items():
             self.frame_box.addItem(text, name)
-        self.frame_box.setToolTip("Axes that the harmonics in the file refer to")
+        self.frame_box.setToolTip("Axes that harmonics, peaks, or fixels in the file refer to")
         axes = QFormLayout()
         axes.addRow("Axes in the file", self.frame_box)
         self.inputs.addLayout(axes)
         self.inputs.addWidget(self._glyph_controls())
+        self.peak_form = ParamForm(PeakSettings(), parent=self)
+        folded = Folded("Peaks", self)
+        folded.fold(self.peak_form)
+        self.inputs.addWidget(folded)
         fixels = QHBoxLayout()
         tip = "The peaks of the chosen FODs as fixels, to track geodesics in"
         fixels.addWidget(text_button("Find peaks", tip, self, self.find_peaks))
-        tip = "Peaks or fixels of MRtrix, TractSeg, DIPY, bedpostX, or DSI Studio"
+        tip = "Peaks or fixels of MRtrix, TractSeg, DIPY, bedpostX, or DSI Studio; of a folder choose any file of it"
         fixels.addWidget(text_button("Open fixels…", tip, self, self._ask_for_fixels))
         self.inputs.addLayout(fixels)
         tip = "Open the Fiber tracking panel as a tab beside this one"
@@ -166,17 +182,14 @@ class FodPanel(EnginePanel):
             self.open_fods(path)
 
     def open_fods(self, path: str | Path) -> None:
-        """Read FODs in the chosen basis and show them, checked against tensors if there are some of their grid."""
+        """Read FODs in the chosen basis and show them, checked against tensors if there are some of their voxels."""
         basis, frame, path = str(self.basis_box.currentData()), str(self.frame_box.currentData()), Path(path)
-        fields = [field_of(layer) for layer in self.viewer.layers]
+        tensors = self._tensors()
 
         def make(_: threading.Event) -> Generator[Step, None, Deconvolved]:
             yield Step(0, 1, "reading FODs")
             fods = read_fods(path, basis=basis, frame=frame)
-            field = next(
-                (f for f in fields if f is not None and same_grid(f.shape, f.affine, fods.shape, fods.affine)), None
-            )
-            check = None if field is None else check_fods(fods, field)
+            check = _checked(check_fods, fods, tensors)
             recipe = (f"fods = tracts.io.read_fods({str(path)!r}, basis={basis!r}, frame={frame!r})",)
             return Deconvolved(fods, path.name.split(".")[0], recipe, check)
 
@@ -187,16 +200,24 @@ class FodPanel(EnginePanel):
             self.open_fixels(path)
 
     def open_fixels(self, path: str | Path) -> None:
-        """Read peaks or fixels and show their layer; of a fixel folder the index may be given."""
-        path = Path(path)
-        source = path.parent if path.name.startswith("index.") else path
-        recipe = (f"fixels = tracts.io.read_fixels({str(source)!r})",)
+        """Read peaks or fixels and show their layer, checked as FODs are; of a folder any file of it may be given."""
+        path, frame, tensors = Path(path), str(self.frame_box.currentData()), self._tensors()
+        source = fixel_folder_of(path) or bedpostx_folder_of(path) or path
+        recipe = (f"fixels = tracts.io.read_fixels({str(source)!r}, frame={frame!r})",)
 
-        def make(_: threading.Event) -> Generator[Step, None, FixelField]:
+        def make(_: threading.Event) -> Generator[Step, None, tuple[FixelField, AxisCheck | None]]:
             yield Step(0, 1, "reading fixels")
-            return read_fixels(source)
+            fixels = read_fixels(source, frame=frame)
+            return fixels, _checked(check_axes, fixels, tensors)
 
-        self.run_other(make, lambda fixels: self._show_fixels(fixels, source.name.split(".")[0], recipe))
+        def show(found: tuple[FixelField, AxisCheck | None]) -> None:
+            self._show_fixels(found[0], source.name.split(".")[0], recipe)
+            self._show_check(found[1])
+
+        self.run_other(make, show)
+
+    def _tensors(self) -> list[TensorField]:
+        return [field for layer in self.viewer.layers if (field := field_of(layer)) is not None]
 
     def find_peaks(self) -> None:
         """Find the peaks of the chosen FODs, and show their layer."""
@@ -205,9 +226,11 @@ class FodPanel(EnginePanel):
             self.show_error("There are no FODs; deconvolve a scan, or open some.")
             return
         made, study, device = fod_recipe(fods, layer), str(carried(layer, "study")), self.device
-        recipe = made if isinstance(made, str) else (*made, f"fixels = tracts.find_peaks(fods, device={device!r})")
+        settings: PeakSettings = self.peak_form.value()
+        call = f"fods, {call_text('tracts', settings)}, device={device!r}"
+        recipe = made if isinstance(made, str) else (*made, f"fixels = tracts.find_peaks({call})")
         self.run_other(
-            lambda stop: find_peaks_steps(fods, device=device, stop=stop),
+            lambda stop: find_peaks_steps(fods, settings, device=device, stop=stop),
             lambda fixels: self._show_fixels(fixels, study, recipe),
         )
 
@@ -223,15 +246,17 @@ class FodPanel(EnginePanel):
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Deconvolved]:
-        """Read the inputs and return the deconvolution."""
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Deconvolved | None]:
+        """Read the inputs and return the deconvolution; it returns None if it was stopped before that began."""
         scan, study = self._chosen_scan()
         settings, device, mask = self.form.value(), self.device, mask_in(self.mask_box.layer, scan)
         choice, recipe = self.response_box.choice, self._recipe()
 
-        def steps() -> Generator[Step, None, Deconvolved]:
+        def steps() -> Generator[Step, None, Deconvolved | None]:
             field = yield from fit_steps(scan, mask, device=device, stop=stop)
-            responses = yield from choice.steps(scan, field, settings, device, stop)
+            responses = (yield from choice.steps(scan, field, settings, device, stop)) if field.complete else ()
+            if stop.is_set():
+                return None
             fods = yield from deconvolve_steps(scan, responses, field.mask, settings, device=device, stop=stop)
             fods = choice.normalized(fods)
             yield Step(1, 1, "checking the axes")
@@ -239,8 +264,11 @@ class FodPanel(EnginePanel):
 
         return steps()
 
-    def show_result(self, result: Deconvolved) -> None:
+    def show_result(self, result: Deconvolved | None) -> None:
         """Add the layer, which is chosen, and draw its glyphs; show the notes and the check of the axes."""
+        if result is None:
+            self.show_note(_STOPPED)
+            return
         layers = fod_layers(result.fods, result.study)
         layers[0][1]["metadata"][KEY]["recipe"] = result.recipe
         layer, *_ = [self.viewer.add_image(data, **keywords) for data, keywords, _ in layers]
@@ -259,10 +287,9 @@ class FodPanel(EnginePanel):
             self.show_note(notes_text(notes))
 
     def _show_check(self, check: AxisCheck | None) -> None:
-        self.check_label.setVisible(check is not None)
-        if check is not None:
-            self.check_label.setText(check.message)
-            self.check_label.setStyleSheet("" if check.ok else theme.ERROR_STYLE)
+        self.check_label.show()
+        self.check_label.setText(_UNCHECKED if check is None else check.message)
+        self.check_label.setStyleSheet("" if check is None or check.ok else theme.ERROR_STYLE)
 
     def open_tracking(self) -> None:
         """Open the panel "Fiber tracking" as a tab beside this one."""

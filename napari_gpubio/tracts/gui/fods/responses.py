@@ -14,7 +14,7 @@ from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_paths
 from napari_gpubio.gui.forms import row_of, text_button
 from napari_gpubio.gui.script import call_text
-from napari_gpubio.tracts.fods.estimate import estimate_steps
+from napari_gpubio.tracts.fods.estimate import estimate_response_steps
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.normalize import normalize_tissues
 from napari_gpubio.tracts.fods.response import Response, in_tissue_order, read_response
@@ -25,10 +25,10 @@ from napari_gpubio.tracts.model import DiffusionScan, TensorField
 _FILES = "Responses (*.txt);;All files (*)"
 _OPEN = (
     "A response from a text file, as dwi2response writes it; for several tissues choose the files of white matter, "
-    "(gray matter,) and fluid together"
+    "(gray matter,) and CSF together"
 )
-_CHOICE = "One fiber's response uses one shell; those of tissues use all shells and tell fibers from gray matter, fluid"
-_NORMALIZE = "Divide all densities by a smooth field, so that they add up to the same everywhere"
+_CHOICE = "One fiber's response uses one shell; those of tissues use all shells and tell fibers from gray matter, CSF"
+_NORMALIZE = "Divide all densities by a smooth field, as mtnormalise does, so that they add up to the same everywhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,9 @@ class ResponseChoice:
             )
             return (yield from tissues)
         chosen = ResponseSettings(method=self.method)
-        one = estimate_steps(scan, field.mask, chosen, shell=settings.shell, field=field, device=device, stop=stop)
+        one = estimate_response_steps(
+            scan, field.mask, chosen, shell=settings.shell, field=field, device=device, stop=stop
+        )
         return ((yield from one),)
 
     def normalized(self, fods: FodField) -> FodField:
@@ -92,9 +94,9 @@ class ResponseChoice:
 
 _ESTIMATED = (
     ("one fiber: voxels of highest FA", ResponseChoice(method="fa")),
-    ("one fiber: outstanding peaks (tournier)", ResponseChoice(method="tournier")),
-    ("two tissues: white matter, fluid", ResponseChoice(tissues=2)),
-    ("three tissues: white matter, gray matter, fluid", ResponseChoice(tissues=3)),
+    ("one fiber: dominant peaks (tournier)", ResponseChoice(method="tournier")),
+    ("two tissues: white matter, CSF", ResponseChoice(tissues=2)),
+    ("three tissues: white matter, gray matter, CSF", ResponseChoice(tissues=3)),
 )
 
 

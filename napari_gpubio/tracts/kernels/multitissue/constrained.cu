@@ -1,11 +1,11 @@
-// Least squares under linear inequalities, the counterpart of cpu.py: same order of operations. One warp a voxel.
+// Least squares under linear inequalities, the counterpart of constrained.py: same order of operations. One warp a voxel.
 // Compiled strictly, in double precision.
 #ifndef DYN_SHARED
 #define DYN_SHARED(T, name) extern __shared__ T name[]
 #endif
 
 constexpr unsigned int ALL = 0xffffffffu;
-constexpr double DEPENDENT = 1e-9, TOLERANCE = 1e-11;  // as in cpu.py
+constexpr double DEPENDENT = 1e-9, TOLERANCE = 1e-11;  // as in constrained.py
 constexpr int MOST_CHANGES = 4;
 
 // The arguments of the kernel; problem.py describes them. ``memory``: doubles of shared memory for each warp.
