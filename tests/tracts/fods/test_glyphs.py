@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.spatial import ConvexHull
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.fods.glyphs import MOST_GLYPHS, SlicePlane, fod_glyphs, voxels_in_slice
 from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.phantom.crossings import fiber_fods
 from tests.tracts.fods.samples import straight_bundles
 
 OBLIQUE = np.array([[1.4, 0.3, 0.0, -20.0], [-0.4, 1.2, 0.2, 5.0], [0.1, -0.2, 1.6, 3.0], [0.0, 0.0, 0.0, 1.0]])
@@ -31,7 +33,8 @@ def test_lobes_point_along_the_fibers_in_world_axes(affine):
 def test_a_slice_shows_the_silhouette_of_whole_glyphs(axis):
     fods = straight_bundles([(1, 0.4, 0.2), (0, 1, 1)], shape=(10, 10, 10))
     plane = SlicePlane(axis=axis, position_mm=4.0)
-    voxels = voxels_in_slice(fods, plane)
+    voxels, step = voxels_in_slice(fods, plane)
+    assert step == 1
     assert (voxels[:, axis] == 4).all()
     assert len(voxels) == np.count_nonzero(fods.mask.take(4, axis=axis))
     flat, faces, _ = fod_glyphs(fods, voxels[:1], plane=plane)
@@ -41,6 +44,32 @@ def test_a_slice_shows_the_silhouette_of_whole_glyphs(axis):
     reach = [np.linalg.norm((mesh - voxels[0])[:, others], axis=1).max() for mesh in (flat, whole)]
     assert reach[0] == pytest.approx(reach[1], rel=0.03)
     assert len(faces) < 600
+
+
+@pytest.mark.parametrize("axis", [0, 2])
+def test_outlines_of_many_glyphs_are_those_of_few(axis):
+    """Their lobes keep their size, width, and color, whatever their direction."""
+    axes = np.random.default_rng(0).normal(size=(14, 14, 14, 3))
+    axes /= np.linalg.norm(axes, axis=-1, keepdims=True)
+    coefficients = fiber_fods(axes).astype(np.float32)
+    fods = FodField(coefficients=coefficients, mask=np.ones((14, 14, 14), bool), affine=np.eye(4))
+    at, plane = np.argwhere(fods.mask), SlicePlane(axis=axis, position_mm=4.0)
+    vertices, faces, colors = fod_glyphs(fods, at, plane=plane, same=True)
+    assert len(vertices) <= 100_000
+    assert faces.max() == len(vertices) - 1
+    glyphs = vertices.reshape(len(at), -1, 3)
+    fine = fod_glyphs(fods, at[:100], plane=plane, same=True)[0].reshape(100, -1, 3)
+    hulls = [[ConvexHull(np.delete(one, axis, axis=1)).volume for one in some[:100]] for some in (glyphs, fine)]
+    ratios = np.divide(*hulls)
+    assert ratios.mean() == pytest.approx(1.0, abs=0.1)
+    assert ((ratios > 0.5) & (ratios < 1.6)).all()
+    corners = np.delete(vertices[faces], axis, axis=2).reshape(len(at), -1, 3, 2)
+    areas = 0.5 * np.abs(np.linalg.det(corners[:, :, :2] - corners[:, :, 2:])).sum(axis=1)
+    assert (areas[:100] > 0.3 * np.array(hulls[1])).all(), "no lobe is a line without width"
+    longest = np.linalg.norm(glyphs - at[:, np.newaxis], axis=2).argmax(axis=1)
+    shades = colors.reshape(len(at), -1, 4)[np.arange(len(at)), longest, :3]
+    cosines = (shades * np.abs(axes.reshape(-1, 3))).sum(axis=1) / np.linalg.norm(shades, axis=1)
+    assert cosines[np.abs(axes[..., axis].ravel()) < 0.5].min() > 0.9
 
 
 def test_many_glyphs_are_coarser_and_too_many_are_refused():
@@ -64,14 +93,16 @@ def test_every_slice_of_a_large_volume_has_evenly_thinned_glyphs(axis, affine):
     for voxel in range(1, 5):
         center = np.array(shape) // 2
         center[axis] = voxel
-        voxels = voxels_in_slice(fods, SlicePlane(axis=axis, position_mm=apply_affine(affine, center)[axis]))
+        plane = SlicePlane(axis=axis, position_mm=apply_affine(affine, center)[axis])
+        voxels, step = voxels_in_slice(fods, plane)
+        assert step == (1 if affine is OBLIQUE else 2), "an oblique slice cuts a part of the volume"
         assert MOST_GLYPHS / 3 < len(voxels) <= MOST_GLYPHS
 
 
 def test_a_box_limits_the_slice_and_same_sizes_are_the_same():
     fods = straight_bundles([(1, 0, 0)], shape=(10, 10, 10))
     plane = SlicePlane(axis=2, position_mm=4.0)
-    voxels = voxels_in_slice(fods, plane, (2.0, 3.0, 0.0), (6.0, 5.0, 0.0))
+    voxels, _ = voxels_in_slice(fods, plane, (2.0, 3.0, 0.0), (6.0, 5.0, 0.0))
     assert voxels.min(axis=0).tolist() == [2, 3, 4]
     assert voxels.max(axis=0).tolist() == [6, 5, 4]
     weak = np.array(fods.coefficients)

@@ -95,10 +95,10 @@ class SliceGlyphs(QObject):
 
         def make(_: threading.Event) -> Generator[Step, None, tuple[FodField, Mesh | None]]:
             yield Step(0, 1, "drawing glyphs")
-            voxels = voxels_in_slice(fods, plane, low, high)
+            voxels, step = voxels_in_slice(fods, plane, low, high)
             if not len(voxels):
                 return fods, None
-            return fods, fod_glyphs(fods, voxels, plane=plane if flat else None, size=size, same=same)
+            return fods, fod_glyphs(fods, voxels, plane=plane if flat else None, size=size * step, same=same)
 
         self._job.submit(make)
 
