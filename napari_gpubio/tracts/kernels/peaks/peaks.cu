@@ -34,17 +34,19 @@ __device__ __forceinline__ bool is_near(const double* peak, const double* other,
 // Copy maxima, the highest first, to a row, without those near a higher one that was copied; ``led`` is used up.
 __device__ __forceinline__ int take_highest(double* led, int count, double* row, int most, double least_cosine)
 {
-    int taken = 0;
-    while (taken < most) {
-        int highest = 0;
-        for (int n = 1; n < count; ++n)
-            if (led[4 * n + 3] > led[4 * highest + 3]) highest = n;
-        if (count == 0 || !(led[4 * highest + 3] > 0.0)) break;
-        double* peak = row + 4 * taken++;
-        for (int a = 0; a < 4; ++a) peak[a] = led[4 * highest + a];
-        for (int n = 0; n < count; ++n)
-            if (is_near(peak, led + 4 * n, least_cosine)) led[4 * n + 3] = 0.0;
+    int taken = 0, highest = 0;
+    for (int n = 1; n < count; ++n)
+        if (led[4 * n + 3] > led[4 * highest + 3]) highest = n;
+    while (taken < most && count > 0 && led[4 * highest + 3] > 0.0) {
+        double peak[4];
+        for (int a = 0; a < 4; ++a) row[4 * taken + a] = peak[a] = led[4 * highest + a];
+        ++taken;
         led[4 * highest + 3] = 0.0;
+        for (int n = 0; n < count; ++n)
+            if (is_near(peak, led + 4 * n, least_cosine))
+                led[4 * n + 3] = 0.0;
+            else if (led[4 * n + 3] > led[4 * highest + 3])
+                highest = n;
     }
     return taken;
 }

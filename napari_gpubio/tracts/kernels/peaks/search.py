@@ -32,21 +32,20 @@ def take_highest(maxima, count, row, least_cosine):
 
     The amplitudes of maxima that were looked at become 0. Returns how many were copied.
     """
-    taken = 0
-    while taken < len(row):
-        highest = 0
-        for n in range(1, count):
-            if maxima[n, 3] > maxima[highest, 3]:
-                highest = n
-        if count == 0 or not maxima[highest, 3] > 0.0:
-            break
+    taken = highest = 0
+    for n in range(1, count):
+        if maxima[n, 3] > maxima[highest, 3]:
+            highest = n
+    while taken < len(row) and count > 0 and maxima[highest, 3] > 0.0:
         x, y, z, value = maxima[highest, 0], maxima[highest, 1], maxima[highest, 2], maxima[highest, 3]
         row[taken, 0], row[taken, 1], row[taken, 2], row[taken, 3] = x, y, z, value
         taken += 1
+        maxima[highest, 3] = 0.0
         for n in range(count):
             if abs(x * maxima[n, 0] + y * maxima[n, 1] + z * maxima[n, 2]) > least_cosine:
                 maxima[n, 3] = 0.0
-        maxima[highest, 3] = 0.0
+            elif maxima[n, 3] > maxima[highest, 3]:
+                highest = n
     return taken
 
 
