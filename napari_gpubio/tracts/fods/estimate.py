@@ -15,7 +15,7 @@ from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics, lmax_of, orders
 from napari_gpubio.tracts.fods.response import Response
-from napari_gpubio.tracts.fods.rows import fill_rows
+from napari_gpubio.tracts.fods.rows import deconvolved_rows, fill_rows
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings
 from napari_gpubio.tracts.kernels.csd.problem import csd_problem, largest_lmax
 from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
@@ -245,8 +245,7 @@ class SingleFibers:
         """How dominant the largest peak of each voxel is, and its direction."""
         message = "looking for single fibers"
         csd = csd_problem(self._signals[which], self._directions, response, CsdSettings(lmax=lmax))
-        fods, took = np.zeros((len(which), csd.coefficients), np.float32), np.zeros(len(which), np.uint8)
-        yield from fill_rows("csd", csd, self._device, message, stop, out=fods, took=took)
+        fods, _, _ = yield from deconvolved_rows("csd", csd, self._device, stop, message)
         problem = PeakProblem(coefficients=np.nan_to_num(fods), settings=PeakSettings(most=2, least_fraction=0.0))
         peaks, counts = np.zeros((len(which), 2, 4)), np.zeros(len(which), np.uint8)
         yield from fill_rows("peaks", problem, self._device, message, stop, out=peaks, counts=counts)

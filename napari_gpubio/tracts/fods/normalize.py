@@ -11,7 +11,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.fods.model import FodField
-from napari_gpubio.tracts.fods.tissues import inliers
+from napari_gpubio.tracts.tensors.mask import inliers
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]

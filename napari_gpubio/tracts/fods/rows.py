@@ -16,6 +16,7 @@ from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 
 Array = npt.NDArray[Any]
 _FIRST_CHUNK = 8192
+_COUNTS = {"csd": np.uint8, "multitissue": np.uint16}  # of iterations, as the kernels write them
 
 
 def fill_rows(
@@ -60,27 +61,21 @@ def fill_rows(
 
 
 def deconvolved_rows(
-    kernels: str, problem: Any, out: Array, took: Array, device: Device, stop: threading.Event | None = None
-) -> Generator[Step, None, tuple[Array, int]]:
-    """Deconvolve every voxel of a problem.
-
-    Parameters
-    ----------
-    kernels, problem, device, stop
-        See `fill_rows`.
-    out
-        A row for each voxel, with anything in it, shape (M, N).
-    took
-        For the number of iterations of each voxel (several tissues: of constraints taken up), shape (M,).
+    kernels: str, problem: Any, device: Device, stop: threading.Event | None = None, message: str = "deconvolving"
+) -> Generator[Step, None, tuple[npt.NDArray[np.float32], Array, int]]:
+    """Deconvolve every voxel of a problem; for the parameters see `fill_rows`.
 
     Returns
     -------
     tuple
-        ``out``, NaN where there is no solution, and how many voxels were done.
+        FODs (and densities of other tissues), shape (M, N), NaN where there is no solution; how many iterations each
+        voxel took (several tissues: constraints taken up), shape (M,); and how many voxels were done.
     """
-    done = yield from fill_rows(kernels, problem, device, "deconvolving", stop, out=out, took=took)
-    out[done:] = np.nan
-    return out, done
+    count = len(problem.signals)
+    fods, took = np.empty((count, problem.coefficients), np.float32), np.zeros(count, _COUNTS[kernels])
+    done = yield from fill_rows(kernels, problem, device, message, stop, out=fods, took=took)
+    fods[done:] = np.nan
+    return fods, took, done
 
 
 def search_steps(

@@ -26,7 +26,7 @@ from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.response import TISSUES, Response, check_tissues
 from napari_gpubio.tracts.fods.rows import deconvolved_rows, search_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings
-from napari_gpubio.tracts.kernels.csd.problem import check_directions, csd_problem
+from napari_gpubio.tracts.kernels.csd.problem import CsdProblem, check_directions, csd_problem
 from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.model import DiffusionScan
@@ -169,18 +169,23 @@ def _one_tissue(
     stop: threading.Event | None,
 ) -> Solved:
     """FODs (M, N) of one shell, NaN where there is none, how many were done, and notes."""
-    bval = int(scan.shell_of[volumes[0]])
-    shells = [bval] if len(tissues[0].coefficients) == 1 else scan.shells()
-    response = tissues[0].of_shell(bval, shells)
-    problem = csd_problem(signals, scan.directions[volumes], response, settings)
-    out, took = np.empty((len(signals), problem.coefficients), np.float32), np.zeros(len(signals), np.uint8)
-    rows, done = yield from deconvolved_rows("csd", problem, out, took, device, stop)
+    problem = shell_problem(scan, volumes, signals, tissues[0], settings)
+    rows, took, done = yield from deconvolved_rows("csd", problem, device, stop)
     unsettled = np.count_nonzero(took[:done] >= settings.iterations)
     note = (
         f"{unsettled} voxels did not settle within {settings.iterations} iterations, and were left as they were then; "
         "ask for more, or for a smaller lmax"
     )
     return rows, done, [note] if unsettled else []
+
+
+def shell_problem(
+    scan: DiffusionScan, volumes: Array, signals: Array, response: Response, settings: CsdSettings
+) -> CsdProblem:
+    """The deconvolution of signals (M, V) of the volumes of one shell, with the response's row for it."""
+    bval = int(scan.shell_of[volumes[0]])
+    shells = [bval] if len(response.coefficients) == 1 else scan.shells()
+    return csd_problem(signals, scan.directions[volumes], response.of_shell(bval, shells), settings)
 
 
 def _several_tissues(
@@ -210,8 +215,8 @@ def _several_tissues(
         constraints[settings.constraint_directions + number, count + number] = 1.0
     scale = float(np.abs(forward).max())
     problem = constrained_problem(signals / scale, forward / scale, constraints)
-    out, took = np.empty((len(signals), forward.shape[1]), np.float32), np.zeros(len(signals), np.uint16)
-    return *(yield from deconvolved_rows("multitissue", problem, out, took, device, stop)), []
+    rows, _, done = yield from deconvolved_rows("multitissue", problem, device, stop)
+    return rows, done, []
 
 
 def _forward(scan: DiffusionScan, volumes: Array, tissues: list[Response], lmax: int) -> npt.NDArray[np.float64]:

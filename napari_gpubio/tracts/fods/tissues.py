@@ -18,7 +18,7 @@ from napari_gpubio.tracts.fods.response import TISSUES, Response
 from napari_gpubio.tracts.fods.settings import ResponseSettings, TissueSettings
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.maps import fa_map
-from napari_gpubio.tracts.tensors.mask import otsu_threshold
+from napari_gpubio.tracts.tensors.mask import inliers, otsu_threshold
 from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps
 
 Array = npt.NDArray[Any]
@@ -26,7 +26,6 @@ Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 _LEAST_VOXELS = 10  # of a tissue
 _LEAST_SINGLE = 20  # voxels of one fiber: fewer make no zonal series
-_FENCE = 1.5  # interquartile ranges beyond the quartiles, where outliers begin
 
 
 def estimate_tissue_responses(
@@ -183,13 +182,6 @@ def _usual(decay: Floats, tissue: Mask) -> Mask:
     if tissue.any():
         usual[tissue] = inliers(decay[tissue])
     return usual
-
-
-def inliers(values: Floats) -> npt.NDArray[np.bool_]:
-    """Which values are no outliers: within 1.5 interquartile ranges of the quartiles."""
-    low, high = np.percentile(values, [25, 75])
-    fence = _FENCE * (high - low)
-    return np.asarray((values >= low - fence) & (values <= high + fence))
 
 
 def _check_voxels(name: str, tissue: Mask, needed: int) -> None:

@@ -202,3 +202,10 @@ def _box_around(mask: Mask, margins: npt.ArrayLike) -> Box:
     return tuple(
         slice(max(0, s.start - int(n)), s.stop + int(n)) for s, n in zip(box, np.asarray(margins), strict=True)
     )
+
+
+def inliers(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Which values, shape (N,), are no outliers: within 1.5 interquartile ranges of the quartiles."""
+    low, high = np.percentile(values, [25, 75])
+    fence = 1.5 * (high - low)
+    return np.asarray((values >= low - fence) & (values <= high + fence))

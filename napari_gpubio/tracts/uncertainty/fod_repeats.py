@@ -16,9 +16,10 @@ from napari_gpubio.tracts.fods.harmonics import coefficient_count
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.response import Response
 from napari_gpubio.tracts.fods.rows import deconvolved_rows
+from napari_gpubio.tracts.fods.run import shell_problem
 from napari_gpubio.tracts.fods.settings import CsdSettings
 from napari_gpubio.tracts.kernels.bootstrap.problem import SignalDraws
-from napari_gpubio.tracts.kernels.csd.problem import CsdProblem, csd_problem
+from napari_gpubio.tracts.kernels.csd.problem import CsdProblem
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.run import make_problem, trace_problem
 from napari_gpubio.tracts.settings import Directions, TrackSettings
@@ -89,7 +90,7 @@ class FodRepeats:
         from napari_gpubio.tracts.kernels.bootstrap.signals import draw_signals
 
         problem = dataclasses.replace(self._csd, signals=draw_signals(self._draws, number))
-        fods, done = drive(deconvolved_steps(problem, device, self._stop))
+        fods, _, done = drive(deconvolved_rows("csd", problem, device, self._stop))
         if done < len(fods):
             return None
         lost = ~(np.isfinite(fods).all(axis=1) & (fods[:, 0] > 0))
@@ -124,9 +125,9 @@ def fod_repeats_steps(
     recipe, inside = recipe_of(field), field.mask[box]
     volumes, fit = shell_fit(scan, recipe)
     signals = signals_of(scan.data[box], inside, volumes)
-    csd = _csd_of(scan, volumes, signals, recipe)
+    csd = shell_problem(scan, volumes, signals, recipe.response, recipe.settings)
     fods = np.ascontiguousarray(field.coefficients[box][inside], np.float32)
-    again, done = yield from deconvolved_steps(csd, device, stop)
+    again, _, done = yield from deconvolved_rows("csd", csd, device, stop)
     if done == len(again):
         _check_same(again, fods)
     voxels = np.arange(field.mask.size, dtype=np.uint32).reshape(field.shape)[box][inside]
@@ -139,15 +140,6 @@ def affine_of(box: Box, affine: Array) -> npt.NDArray[np.float64]:
     shift = np.eye(4)
     shift[:3, 3] = [part.start for part in box]
     return np.asarray(affine @ shift)
-
-
-def deconvolved_steps(
-    problem: CsdProblem, device: Device, stop: threading.Event | None
-) -> Generator[Step, None, tuple[npt.NDArray[np.float32], int]]:
-    """FODs, shape (M, N), NaN where there is none, and how many voxels were done."""
-    count = len(problem.signals)
-    fods, took = np.empty((count, problem.coefficients), np.float32), np.zeros(count, np.uint8)
-    return (yield from deconvolved_rows("csd", problem, fods, took, device, stop))
 
 
 def recipe_of(field: FodField) -> Recipe:
@@ -200,12 +192,6 @@ def fod_notes(scan: DiffusionScan, field: FodField, settings: TrackSettings) -> 
             "with sd_stream they have that of noise alone"
         )
     return notes
-
-
-def _csd_of(scan: DiffusionScan, volumes: Array, signals: Array, recipe: Recipe) -> CsdProblem:
-    bval, response = int(scan.shell_of[volumes[0]]), recipe.response
-    shells = [bval] if len(response.coefficients) == 1 else scan.shells()
-    return csd_problem(signals, scan.directions[volumes], response.of_shell(bval, shells), recipe.settings)
 
 
 def _check_same(again: Array, fods: Array) -> None:
