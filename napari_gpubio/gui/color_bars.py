@@ -117,7 +117,7 @@ class SharedLegend:
 
     def _on_box_change(self, *_: Any) -> None:
         if self.x_size >= 0:  # it has a place
-            super()._on_box_change()  # type: ignore[misc]
+            super()._on_box_change()  # type: ignore[misc] # of napari's overlay that stands beside this class
 
     def is_wanted(self) -> bool:
         """Whether it would be drawn if there were no other one."""

@@ -31,7 +31,7 @@ _OLD_RATIO = (
     7.0 / 3.0,
 )  # of powers, as in shbasis: 1 in an orthonormal basis, 2 in the old one
 _LEAST_VOXELS = 100  # for the ratio to say anything
-_MADE = ("deconvolution", "responses", "normalization")  # parameters that the JSON file keeps
+_MADE = {"deconvolution": dict, "responses": list, "normalization": dict}  # parameters that the JSON file keeps
 _ENDINGS = (*NIFTI_SUFFIXES, *MIF_WRITE_SUFFIXES)
 _PROGRAMS = {"world": "MRtrix", "fsl": "DIPY"}
 
@@ -186,7 +186,7 @@ def _sidecar(path: Path, *, checked: bool) -> tuple[dict[str, str], dict[str, An
     if not beside.is_file():
         return {}, {}
     facts, known = _facts(beside), {"basis": BASES, "frame": FRAMES}
-    made = {key: facts[key] for key in _MADE if "basis" in facts and key in facts}
+    made = {key: facts[key] for key, kind in _MADE.items() if "basis" in facts and isinstance(facts.get(key), kind)}
     if not checked:
         return {}, made
     said = {key: str(facts[key]) for key in known if facts.get(key) is not None}

@@ -214,3 +214,17 @@ def test_settings_that_a_deconvolution_uses_are_recorded_and_voxels_that_did_not
     assert hurried.parameters["deconvolution"] == dataclasses.asdict(settings)
     assert any("40 voxels did not settle within 1 iterations" in note for note in hurried.notes)
     assert not any("settle" in note for note in deconvolve(scan, response, everywhere(scan), device="cpu").notes)
+
+
+def test_scans_are_deconvolved_on_a_gpu_as_on_the_cpu(fake_gpu):
+    bvals, table = one_shell(60)
+    one = scan_of(noisy(fiber_signals(crossing_axes(8, 60.0), bvals, table), 20.0), bvals, table)
+    bvals, table = several_shells()
+    several = scan_of(tissue_mixture(6, TISSUES, blur=0.06) @ tissue_matrix(bvals, table, TISSUES, 8).T, bvals, table)
+    fake_gpu()
+    for scan, responses in ((one, Response(coefficients=SINGLE)), (several, RESPONSES)):
+        found = [deconvolve(scan, responses, everywhere(scan), device=device) for device in ("cpu", "cuda:0")]
+        assert "Fake GPU" in found[1].parameters["device"]
+        np.testing.assert_array_equal(found[0].coefficients, found[1].coefficients)
+        for name, density in found[0].tissues.items():
+            np.testing.assert_array_equal(density, found[1].tissues[name])

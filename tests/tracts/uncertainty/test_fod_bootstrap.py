@@ -125,6 +125,9 @@ def test_fods_of_a_file_of_this_package_are_drawn_again(scan, field, found, tmp_
         (tmp_path / "fod.json").write_text(json.dumps(facts | change))
         with pytest.raises(InvalidInput, match="JSON file tells of their deconvolution cannot be used"):
             run(scan, read_fods(tmp_path / "fod.nii.gz"))
+    (tmp_path / "fod.json").write_text(json.dumps(facts | {"responses": 3, "deconvolution": None}))
+    with pytest.raises(InvalidInput, match="as those of other programs"):
+        run(scan, read_fods(tmp_path / "fod.nii.gz"))
     (tmp_path / "fod.json").unlink()
     with pytest.raises(InvalidInput, match="as those of other programs"):
         run(scan, read_fods(tmp_path / "fod.nii.gz"))
