@@ -1,14 +1,16 @@
 """From a fresh clone to a running program in one command; needs nothing but Python 3.11 or newer.
 
-    python3 start.py demo [--headless]     install into .venv, then show the plugin on sample data
-    python3 start.py test [pytest args]    install into .venv, then run the tests
+    python3 start.py demo [--headless]            install into .venv, then show the plugin on sample data
+    python3 start.py test [--all] [pytest args]   install into .venv, then run the tests: five minutes on two cores
 
 The first call installs (some minutes, some hundred MB) and compiles (under a minute); later calls start at once.
-Delete .venv to start over.
+Delete .venv to start over. Without --all a test that has many cases runs one in seven of them, others tomorrow;
+--seed N repeats the choice of another day, and --patience 3 waits three times as long before tests are ended.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import importlib.util
@@ -16,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +30,8 @@ EXTRAS = {"demo": ["all"], "test": ["all"]}
 GROUPS = {"demo": [], "test": ["test"]}
 OLDEST = (3, 11)
 MOST_WORKERS = 4  # of the tests; each opens windows of its own
+LONGEST_MINUTES = 130  # of the tests, which end by themselves before that; see tests/harness/deadlines.py
+GRACE_SECONDS = 3  # for what is asked to stop, before it is ended
 XVFB = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 # What Qt needs of a Linux system: to be imported at all, and to open a window.
 QT_LIBRARIES = ("libGL.so.1", "libEGL.so.1", "libfontconfig.so.1", "libglib-2.0.so.0", "libdbus-1.so.3")
@@ -252,7 +257,47 @@ def run_tests(arguments: list[str]) -> int:
             f"to run them: {system_packages()}",
             flush=True,
         )
-    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+    if "--pdb" in arguments:  # a debugger reads what the user types, which only this terminal's own processes can
+        return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+    return run_to_an_end(command, environment, 60 * LONGEST_MINUTES * patience(arguments))
+
+
+def patience(arguments: list[str]) -> float:
+    """Read how many times longer than usual the tests may take."""
+    found = re.search(r"--patience[= ](\d+(?:\.\d+)?)", " ".join(arguments))
+    return float(found[1]) if found else 1.0
+
+
+def run_to_an_end(command: list[str], environment: dict[str, str], seconds: float) -> int:
+    """Run a command and return its exit status; nothing that it started is left, whatever ends it."""
+    on_windows = os.name == "nt"
+    apart = {"creationflags": 0x200} if on_windows else {"start_new_session": True}  # a process group of its own
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, **apart)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        print(f"start.py: the tests have not ended after {seconds / 60:.0f} minutes, and are ended", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nstart.py: ending the tests", file=sys.stderr, flush=True)
+        process.send_signal(signal.CTRL_BREAK_EVENT) if on_windows else signal_all(process, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.wait(GRACE_SECONDS)
+        raise
+    finally:
+        if on_windows:
+            subprocess.run(["taskkill", "/T", "/F", "/PID", str(process.pid)], capture_output=True, check=False)
+        else:
+            signal_all(process, signal.SIGKILL)
+        process.wait()
+        signal.signal(signal.SIGTERM, before)
+
+
+def signal_all(process: subprocess.Popen, number: int) -> None:
+    """Send a signal to a process and to all that it started, as far as they are there."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
 
 
 def parallel_options(arguments: list[str]) -> list[str]:

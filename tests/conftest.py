@@ -6,13 +6,11 @@ middle of a test counts as a skip.
 """
 
 import contextlib
-import functools
 import gc
 import os
 import re
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,12 +19,14 @@ import pytest
 
 os.environ.setdefault("NAPARI_CONFIG", "")  # before napari is imported: no settings file of the user's
 os.environ.setdefault("NAPARI_GPUBIO_NO_WARMUP", "1")  # panels start no process unless a test starts it
+os.environ.setdefault("NAPARI_ENSURE_PLUGIN_MAIN_THREAD", "1")  # what a plugin sees of a viewer is used in it alone
 
 from napari_gpubio.core import chunks, kernels
 from napari_gpubio.core import device as devices
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.fake_cupy import FakeGpu
 
+pytest_plugins = [f"tests.harness.{name}" for name in ("selection", "deadlines", "windows")]
 REQUIRE_GPU, FORBID_SKIPS = "NAPARI_GPUBIO_REQUIRE_GPU", "NAPARI_GPUBIO_FORBID_SKIPS"
 NO_SHARED_DATA = "shared/data is absent"
 NO_DISPLAY = (
@@ -34,32 +34,8 @@ NO_DISPLAY = (
     'then xvfb-run -a -s "-screen 0 1600x1000x24" python -m pytest'
 )
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-_QT_FIXTURES = {"make_napari_viewer", "make_napari_viewer_proxy", "qtbot", "qapp"}
-_OF_A_WINDOW, _OF_SUBTESTS = 20, 10  # times as long as others do tests with a window, and those with subtests take
+_QT_FIXTURES = {"qtbot", "qapp"}
 _no_gpu = pytest.StashKey[bool]()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that runs everything."""
-    parser.addoption("--validate", action="store_true", help="run the tests marked validate, too")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Have xdist keep the order of files, which is ours, not that of their numbers of tests."""
-    config.option.loadscopereorder = False
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is for --validate, and begin with the files that take longest: else one worker ends last."""
-    if not config.getoption("--validate"):
-        left_out = [item for item in items if item.get_closest_marker("validate")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("validate")]
-    weights: Counter[Path] = Counter()
-    for item in items:
-        weight = _OF_A_WINDOW if item.get_closest_marker("display") else 1
-        weights[item.path] += weight * _OF_SUBTESTS if "subtests" in item.fixturenames else weight
-    items.sort(key=lambda item: -weights[item.path])
 
 
 def pytest_collection_finish() -> None:
@@ -145,22 +121,6 @@ def clipboard_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(widgets.QApplication, "clipboard", staticmethod(lambda: clipboard))
 
 
-@functools.cache
-def _manifests() -> list[Any]:
-    from npe2 import PluginManifest
-
-    return list(PluginManifest.discover())
-
-
-@pytest.fixture(autouse=True)
-def quick_windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new window reads no manifest again, and does not write its tips again for each shortcut: half of its time."""
-    if _QT_FIXTURES & set(request.fixturenames):
-        found = _manifests()
-        monkeypatch.setattr("npe2.PluginManifest.discover", lambda paths=(): iter(found))
-        monkeypatch.setattr("napari._qt.widgets.qt_welcome.QtWelcomeWidget.refresh", lambda *_: None)
-
-
 @pytest.fixture(autouse=True)
 def no_held_keys(request: pytest.FixtureRequest) -> None:
     """Shift and Ctrl of the last test's clicks are up: Qt holds them down until another event tells otherwise."""
@@ -189,14 +149,13 @@ def in_chunks_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 @pytest.fixture
-def viewer(request: pytest.FixtureRequest, qtbot: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A napari viewer; with a (hidden) window for tests marked ``display``."""
+def viewer(request: pytest.FixtureRequest, napari_in_tests: None) -> Any:
+    """An empty viewer of napari's; with a window for tests marked ``display``."""
     from napari.components import ViewerModel
     from npe2 import PluginManager
 
-    monkeypatch.setenv("NAPARI_ENSURE_PLUGIN_MAIN_THREAD", "1")
     if request.node.get_closest_marker("display"):
-        return request.getfixturevalue("make_napari_viewer")()
+        return request.getfixturevalue("window")
     PluginManager.instance().discover()  # as a window does: readers and writers are to be there
     return ViewerModel()
 

@@ -23,8 +23,8 @@ MILLISECONDS = 60_000
 
 
 @pytest.fixture
-def viewer(make_napari_viewer):
-    return make_napari_viewer()
+def viewer(make_window):
+    return make_window()
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_light_in_layers(viewer):
     assert "dermis" in list(layer_names.features["name"])
 
 
-def test_files_are_opened_by_the_plugin_unless_the_user_decided(make_napari_viewer, monkeypatch):
+def test_files_are_opened_by_the_plugin_unless_the_user_decided(make_window, monkeypatch):
     plugins = get_settings().plugins
     monkeypatch.setattr(plugins, "extension2reader", {"*.trk": "another"})
     demo.prefer_readers()

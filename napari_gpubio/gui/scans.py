@@ -5,6 +5,7 @@ Every viewer of the process is followed once a command of the plugin has been ru
 
 import sys
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,8 +58,14 @@ def follow_scans(viewer: Any) -> None:
         weakref.finalize(viewer, _forget, id(viewer))
 
 
+def unfollow_scans(viewer: Any) -> None:
+    """Change nothing in a viewer any more; what it shows stays as it is."""
+    _forget(id(getattr(viewer, "__wrapped__", viewer)))
+
+
 def _forget(viewer_id: int) -> None:
-    _followed.pop(viewer_id).cancel()
+    if (arrivals := _followed.pop(viewer_id, None)) is not None:
+        arrivals.cancel()
 
 
 class _Arrivals:
@@ -75,8 +82,10 @@ class _Arrivals:
         viewer.layers.events.inserted.connect(self._on_inserted)
 
     def cancel(self) -> None:
-        """Change nothing any more: the viewer is gone."""
+        """Change nothing any more."""
         self._placing.cancel()
+        with suppress(ReferenceError):  # the viewer is gone
+            self._viewer.layers.events.inserted.disconnect(self._on_inserted)
 
     def _on_inserted(self, event: Any) -> None:
         self._look_at(event.value)

@@ -39,7 +39,7 @@ from tests.speckle.kernel_builds import recipes_of
 
 PACKAGE = Path(kernels.__file__).parents[1]
 SOURCES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.cu"))
-ARCHITECTURES = ["sm_90", *(pytest.param(name, marks=pytest.mark.validate) for name in ("sm_75", "sm_80", "sm_120"))]
+ARCHITECTURES = ["sm_90", *(pytest.param(name, marks=pytest.mark.long) for name in ("sm_75", "sm_80", "sm_120"))]
 # The defines that an engine really compiles a file with; a file that is not named here is compiled with none.
 BOTH_REALS = [("REAL=float",), ("REAL=double",)]
 RAYS = [ray_defines(real) for real in (np.float32, np.float64)]
@@ -183,9 +183,9 @@ SPILLS = {
         for defines in builds
     },
 }
-# By default each file is compiled in its first build, and for one architecture; all of them with --validate.
+# By default each file is compiled in its first build, and for one architecture; all of them with --all.
 BUILDS = [
-    pytest.param(source, defines, id=" ".join((source, *defines)), marks=[pytest.mark.validate] if number else [])
+    pytest.param(source, defines, id=" ".join((source, *defines)), marks=[pytest.mark.long] if number else [])
     for source in SOURCES
     for number, defines in enumerate(SPECIALIZATIONS.get(source, [()]))
 ]

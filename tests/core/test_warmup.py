@@ -92,7 +92,7 @@ def test_several_engines_are_warmed_by_processes_of_their_own(monkeypatch):
     assert warmup.warm_engines(("cold", "warm"), lambda *_: None)
 
 
-@pytest.mark.validate
+@pytest.mark.long
 @pytest.mark.parametrize("engine_name", ENGINES)
 def test_warmups_compile_as_many_functions_as_they_say(engine_name, tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

@@ -4,22 +4,18 @@
 // A thread that meets a barrier is suspended (it lives on a fiber of its own) until every thread the barrier waits for
 // has arrived; anything else is reported as an error, not run. Shared memory is filled with 0xA5 before each block.
 // The order of threads and blocks is the caller's: 0 natural, -1 reversed, any other number a shuffle.
+// What a launch does is in scheduler.cpp, which is compiled once; here is what a kernel sees, precompiled.
 // Not a model of the memory system: threads never run at the same time, so atomics are plain and races show only as a
 // dependence on that order. No textures, no cooperative groups, no __activemask.
 #pragma once
 #include <math.h>  // libstdc++'s: brings the float overloads of sqrt, fabs, isfinite ... into the global namespace
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <ucontext.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 static_assert(std::is_same_v<decltype(sqrt(1.f)), float> && std::is_same_v<decltype(fabs(1.f)), float> &&
               std::is_same_v<decltype(abs(1.f)), float> && std::is_same_v<decltype(pow(1.f, 1.f)), float> &&
@@ -36,7 +32,7 @@ static_assert(std::is_same_v<decltype(sqrt(1.f)), float> && std::is_same_v<declt
 #define __launch_bounds__(...)
 #define __constant__ static
 #define __shared__ static __attribute__((section("cuda_shared")))
-#define DYN_SHARED(T, name) T* name = reinterpret_cast<T*>(cuda_on_cpu::dynamic_shared.data())
+#define DYN_SHARED(T, name) T* name = reinterpret_cast<T*>(cuda_on_cpu::dynamic_shared())
 
 // ---------------------------------------------------------------------------------------------------- vector types
 #define CUDA_ON_CPU_VECTORS(T, name, align2, align4)                                           \
@@ -64,216 +60,31 @@ struct dim3 {
     unsigned int x, y, z;
     constexpr dim3(unsigned int a = 1, unsigned int b = 1, unsigned int c = 1) : x(a), y(b), z(c) {}
 };
-inline dim3 gridDim, blockDim;
-inline uint3 blockIdx, threadIdx;
+#pragma GCC visibility push(hidden)  // each library has a scheduler of its own
+extern dim3 gridDim, blockDim;
+extern uint3 blockIdx, threadIdx;
 inline constexpr int warpSize = 32;
 
-// Borders of the section that holds every static __shared__ variable; null where there is none.
-extern "C" char __start_cuda_shared[] __attribute__((weak, visibility("hidden")));
-extern "C" char __stop_cuda_shared[] __attribute__((weak, visibility("hidden")));
-
-// ------------------------------------------------------------------------------------------------------- scheduler
+// ----------------------------------------------------------------------------------------- what the scheduler offers
 namespace cuda_on_cpu {
 
-constexpr unsigned char poison = 0xA5;
-constexpr size_t guard_bytes = 64, page = 65536, stack_bytes = 512 * 1024;
-
-enum class State { fresh, ready, at_block_barrier, at_warp_barrier, done };
-
-struct Fiber {
-    ucontext_t context;
-    char* stack;
-    Fiber() {
-        stack = static_cast<char*>(
-            mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-        if (stack == MAP_FAILED || mprotect(stack, page, PROT_NONE) != 0) abort();  // an overflow must not go unseen
-    }
-    Fiber(const Fiber&) = delete;
-    ~Fiber() { munmap(stack, stack_bytes); }
-};
-
-struct Thread {
-    State state;
-    uint3 index;
-    Fiber* fiber;
-    unsigned int mask;    // the lanes its warp barrier waits for
-    uint64_t published;   // what a shuffle shows to the other lanes
-};
-
-struct alignas(128) Line { unsigned char bytes[128]; };
-struct Shared {
-    std::vector<Line> lines;
-    size_t used = 0;
-    unsigned char* data() { return lines.data()->bytes; }
-    void reset(size_t bytes) {
-        used = bytes;
-        lines.resize((bytes + guard_bytes) / sizeof(Line) + 1);
-        memset(data(), poison, lines.size() * sizeof(Line));
-    }
-    bool overrun() {
-        for (size_t i = used; i < lines.size() * sizeof(Line); ++i) if (data()[i] != poison) return true;
-        return false;
-    }
-};
-
-inline Shared dynamic_shared;
-inline ucontext_t scheduler;
-inline std::vector<Thread> threads;
-inline std::vector<unsigned int> order;    // in which the threads of a block are begun
-inline size_t begun, current;              // threads begun; the thread that runs now
-inline Fiber* running;
-inline std::vector<Fiber*> all_fibers, idle_fibers;
-inline std::string error;
-
 struct Body { void (*call)(const void* kernel, void** args); const void* kernel; void** args; };
-inline Body body;
+struct Parameter { char kind; unsigned char pointer; size_t size; };  // see `signature`
 
-inline void fail(const char* what) {
-    if (!error.empty()) return;
-    char where[128];
-    snprintf(where, sizeof where, " (block %u,%u,%u, thread %u,%u,%u)", blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x,
-             threadIdx.y, threadIdx.z);
-    error = std::string(what) + where;
-}
+unsigned char* dynamic_shared();
+const char* run_grid(Body body, const unsigned int* grid, const unsigned int* block, size_t shared_bytes, int seed);
+const char* describe(const Parameter* parameters, size_t count);
+[[noreturn]] void stop(const char* what);
+unsigned int lane();
+uint64_t exchange_bits(unsigned int mask, uint64_t bits, unsigned int from);
+unsigned int ballot(unsigned int mask, bool vote);
+void wait_for_warp(unsigned int mask);
+}  // namespace cuda_on_cpu
+void __syncthreads();
+int __syncthreads_count(int yes);
+#pragma GCC visibility pop
 
-inline void suspend(State state) {
-    threads[current].state = state;
-    swapcontext(&running->context, &scheduler);
-}
-
-[[noreturn]] inline void stop(const char* what) {
-    fail(what);
-    for (;;) suspend(State::done);
-}
-
-// A fiber runs fresh threads one after another; only a thread that meets a barrier keeps it.
-inline void fiber_entry() {
-    for (;;) {
-        while (begun < order.size() && error.empty()) {
-            current = order[begun++];
-            threadIdx = threads[current].index;
-            threads[current].fiber = running;
-            body.call(body.kernel, body.args);
-            threads[current].state = State::done;
-        }
-        idle_fibers.push_back(running);
-        swapcontext(&running->context, &scheduler);
-    }
-}
-
-inline Fiber* take_fiber() {
-    if (idle_fibers.empty()) {
-        all_fibers.push_back(new Fiber);
-        idle_fibers.push_back(all_fibers.back());
-        ucontext_t& c = all_fibers.back()->context;
-        getcontext(&c);
-        c.uc_stack.ss_sp = all_fibers.back()->stack;
-        c.uc_stack.ss_size = stack_bytes;
-        c.uc_link = nullptr;
-        makecontext(&c, fiber_entry, 0);
-    }
-    Fiber* fiber = idle_fibers.back();
-    idle_fibers.pop_back();
-    return fiber;
-}
-
-inline void drop_fibers() {
-    for (Fiber* fiber : all_fibers) delete fiber;
-    all_fibers.clear();
-    idle_fibers.clear();
-}
-
-inline void enter(Fiber* fiber) {
-    running = fiber;
-    swapcontext(&scheduler, &fiber->context);
-}
-
-inline void run_what_can_run() {
-    while (begun < order.size() && error.empty()) enter(take_fiber());
-    for (unsigned int i : order) {
-        if (threads[i].state != State::ready || !error.empty()) continue;
-        current = i;
-        threadIdx = threads[i].index;
-        enter(threads[i].fiber);
-    }
-}
-
-// Whether every lane that thread `i` waits for is there with the same mask, or has ended.
-inline bool warp_complete(size_t i) {
-    const size_t warp = i & ~size_t(31);
-    for (unsigned int lane = 0; lane < 32 && warp + lane < threads.size(); ++lane) {
-        const Thread& other = threads[warp + lane];
-        if (!(threads[i].mask >> lane & 1) || other.state == State::done) continue;
-        if (other.state != State::at_warp_barrier || other.mask != threads[i].mask) return false;
-    }
-    return true;
-}
-
-inline bool release_warps() {
-    std::vector<size_t> free;
-    for (size_t i = 0; i < threads.size(); ++i)
-        if (threads[i].state == State::at_warp_barrier && warp_complete(i)) free.push_back(i);
-    for (size_t i : free) threads[i].state = State::ready;
-    return !free.empty();
-}
-
-inline bool block_done() {
-    for (const Thread& t : threads) if (t.state != State::done) return false;
-    return true;
-}
-
-inline void release_block() {
-    size_t waiting = 0, done = 0;
-    for (const Thread& t : threads) {
-        waiting += t.state == State::at_block_barrier;
-        done += t.state == State::done;
-    }
-    if (waiting + done != threads.size()) return fail("deadlock: threads wait at different barriers");
-    if (done) return fail("divergent __syncthreads: some threads of the block have already returned");
-    for (Thread& t : threads) t.state = State::ready;
-}
-
-inline void run_block(size_t shared_bytes) {
-    dynamic_shared.reset(shared_bytes);
-    if (__start_cuda_shared) memset(__start_cuda_shared, poison, size_t(__stop_cuda_shared - __start_cuda_shared));
-    for (size_t i = 0; i < threads.size(); ++i) {
-        const unsigned int n = unsigned(i);
-        threads[i].state = State::fresh;
-        threads[i].index = {n % blockDim.x, n / blockDim.x % blockDim.y, n / (blockDim.x * blockDim.y)};
-    }
-    begun = 0;
-    for (;;) {
-        run_what_can_run();
-        if (!error.empty() || block_done()) break;
-        if (!release_warps()) release_block();
-    }
-    if (error.empty() && dynamic_shared.overrun()) fail("a write past the end of dynamic shared memory");
-}
-
-inline std::vector<unsigned int> permutation(unsigned int n, int seed) {
-    std::vector<unsigned int> p(n);
-    for (unsigned int i = 0; i < n; ++i) p[i] = seed == -1 ? n - 1 - i : i;
-    if (seed == 0 || seed == -1) return p;
-    uint64_t state = uint64_t(uint32_t(seed)) * 0x9E3779B97F4A7C15ull + 1;
-    for (unsigned int i = n; i > 1; --i) {
-        state = state * 6364136223846793005ull + 1442695040888963407ull;
-        std::swap(p[i - 1], p[(state >> 33) % i]);
-    }
-    return p;
-}
-
-inline void run_grid(const unsigned int* grid, const unsigned int* block, size_t shared_bytes, int seed) {
-    gridDim = dim3(grid[0], grid[1], grid[2]);
-    blockDim = dim3(block[0], block[1], block[2]);
-    threads.assign(size_t(block[0]) * block[1] * block[2], Thread{});
-    order = permutation(unsigned(threads.size()), seed);
-    error.clear();
-    for (unsigned int b : permutation(grid[0] * grid[1] * grid[2], seed)) {
-        blockIdx = {b % grid[0], b / grid[0] % grid[1], b / (grid[0] * grid[1])};
-        run_block(shared_bytes);
-        if (!error.empty()) return drop_fibers();  // threads are left hanging on their fibers
-    }
-}
+namespace cuda_on_cpu {
 
 // --------------------------------------------------------------------------------- from untyped arguments to a kernel
 template <class T> T read(const void* from) {
@@ -293,85 +104,44 @@ template <class... A> void call(const void* kernel, void** args) {
 template <class... A>
 const char* launch(void (*kernel)(A...), const unsigned int* grid, const unsigned int* block, size_t shared_bytes,
                    int seed, void** args) {
-    body = {call<A...>, &kernel, args};
-    run_grid(grid, block, shared_bytes, seed);
-    return error.c_str();
+    return run_grid({call<A...>, &kernel, args}, grid, block, shared_bytes, seed);
 }
 
-// One word for each parameter: a letter and a size in bytes (f4, i4, u8, s16 for a struct), with "p" in front for a
+// A word describes a parameter: a letter and a size in bytes (f4, i4, u8, s16 for a struct), with "p" in front for a
 // pointer and "q" for a pointer to const; "p?0" for void*.
-template <class T> std::string word() {
+template <class T> constexpr Parameter parameter() {
     if constexpr (std::is_pointer_v<T>) {
         using Target = std::remove_pointer_t<T>;
-        return (std::is_const_v<Target> ? "q" : "p") + word<std::remove_cv_t<Target>>();
+        const Parameter target = parameter<std::remove_cv_t<Target>>();
+        return {target.kind, std::is_const_v<Target> ? 'q' : 'p', target.size};
     } else if constexpr (std::is_void_v<T>) {
-        return "?0";
+        return {'?', 0, 0};
     } else {
-        const char* kind = std::is_same_v<T, bool>      ? "b"
-                           : std::is_floating_point_v<T> ? "f"
-                           : std::is_unsigned_v<T>       ? "u"
-                           : std::is_integral_v<T>       ? "i"
-                                                         : "s";
-        return kind + std::to_string(sizeof(T));
+        const char kind = std::is_same_v<T, bool>       ? 'b'
+                          : std::is_floating_point_v<T> ? 'f'
+                          : std::is_unsigned_v<T>       ? 'u'
+                          : std::is_integral_v<T>       ? 'i'
+                                                        : 's';
+        return {kind, 0, sizeof(T)};
     }
 }
 
 template <class... A> const char* signature(void (*)(A...)) {
-    static std::string text;
-    text.clear();
-    ((text += word<std::remove_cv_t<A>>() + " "), ...);
-    return text.c_str();
+    static constexpr Parameter parameters[] = {parameter<std::remove_cv_t<A>>()..., {0, 0, 0}};
+    return describe(parameters, sizeof...(A));
 }
 
 // ------------------------------------------------------------------------------------------------------------ warps
-inline unsigned int lane() { return unsigned(current & 31); }
-inline Thread& lane_thread(unsigned int lane) { return threads[(current & ~size_t(31)) + lane]; }
-
-inline void wait_for_warp(unsigned int mask) {
-    if (!(mask >> lane() & 1)) stop("a thread is not in the mask of its own warp barrier");
-    threads[current].mask = mask;
-    suspend(State::at_warp_barrier);
-}
-
-inline void require_lane(unsigned int mask, unsigned int from) {
-    const bool exists = (current & ~size_t(31)) + from < threads.size();
-    if (!exists || !(mask >> from & 1) || lane_thread(from).state == State::done)
-        stop("a shuffle reads a lane that takes no part in it");
-}
-
-// Publish, wait, read, wait.
 template <class T> T exchange(unsigned int mask, T value, unsigned int from) {
     static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
-    memcpy(&threads[current].published, &value, sizeof(T));
-    wait_for_warp(mask);
-    require_lane(mask, from);
-    const T result = read<T>(&lane_thread(from).published);
-    wait_for_warp(mask);
-    return result;
-}
-
-inline unsigned int ballot(unsigned int mask, bool vote) {
-    threads[current].published = vote;
-    wait_for_warp(mask);
-    unsigned int votes = 0;
-    for (unsigned int i = 0; i < 32 && (current & ~size_t(31)) + i < threads.size(); ++i)
-        if ((mask >> i & 1) && lane_thread(i).state != State::done) votes |= unsigned(lane_thread(i).published & 1) << i;
-    wait_for_warp(mask);
-    return votes;
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof(T));
+    bits = exchange_bits(mask, bits, from);
+    return read<T>(&bits);
 }
 
 }  // namespace cuda_on_cpu
 
-inline void __syncthreads() { cuda_on_cpu::suspend(cuda_on_cpu::State::at_block_barrier); }
-inline int __syncthreads_count(int yes)
-{
-    cuda_on_cpu::threads[cuda_on_cpu::current].published = yes != 0;
-    __syncthreads();
-    int count = 0;
-    for (const cuda_on_cpu::Thread& thread : cuda_on_cpu::threads) count += int(thread.published);
-    __syncthreads();
-    return count;
-}
 inline void __syncwarp(unsigned int mask = ~0u) { cuda_on_cpu::wait_for_warp(mask); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}

@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -21,10 +22,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import platformdirs
 
 from napari_gpubio.core import kernels
 
 HEADER = Path(__file__).with_name("cuda_on_cpu.h")
+SCHEDULER = HEADER.with_name("scheduler.cpp")
+_SCHEDULER_OBJECT = "scheduler.o"
 NATURAL, REVERSED = 0, -1
 CACHE = "NAPARI_GPUBIO_TEST_CACHE"
 _KERNEL = re.compile(
@@ -38,7 +42,7 @@ _DYNAMIC_SHARED = re.compile(
 _FLAGS = ("-shared", "-fPIC", "-Wall", "-Wextra", "-Wdouble-promotion", "-Wno-unknown-pragmas")
 _QUIET = ("-Wno-unused-function", "-Wno-unused-parameter", "-Wno-maybe-uninitialized", "-Wno-psabi")
 _MAX_SHARED, _MAX_SHARED_OPT_IN = 48 * 1024, 227 * 1024
-_launching = threading.RLock()  # the scheduler in the header has one state for the whole process
+_launching = threading.RLock()  # the scheduler of a library has one state for all threads
 _order = NATURAL
 
 
@@ -96,11 +100,13 @@ def compile_text(
 
     Of NVRTC's options g++ gets ``-D``, ``-U`` and ``-std``.
     """
-    flags = [*_FLAGS, *_QUIET, *gxx_options(options)]
+    flags = [*_FLAGS, *_QUIET]
     # g++ takes a third less time for -O1, which makes the same numbers; but it fuses products from -O2 on
     flags += ["-O2", "-mfma", "-ffp-contract=fast"] if fused else ["-O1", "-ffp-contract=off"]
     flags += ["-fsanitize=undefined", "-fno-sanitize=vptr"] if sanitize else []
-    return _compile(_DYNAMIC_SHARED.sub(r"DYN_SHARED(\1, \2);", text), tuple(flags), name)
+    macros = gxx_options(options)
+    flags += [word for word in macros if word.startswith("-std=")]
+    return _compile(text, tuple(flags), tuple(word for word in macros if not word.startswith("-std=")), name)
 
 
 def gxx_options(options: Sequence[str]) -> list[str]:
@@ -117,15 +123,19 @@ def gxx_options(options: Sequence[str]) -> list[str]:
 
 
 @functools.lru_cache(maxsize=256)
-def _compile(text: str, flags: tuple[str, ...], name: str) -> "CpuModule":
-    names = _kernel_names(text, flags)
-    unit = f'#include "{HEADER}"\n#line 1 "{name}"\n{text}\n#line 1 "launchers"\n{_launchers(names)}\n'
-    key = hashlib.sha256("\0".join([unit, *flags, HEADER.read_text(encoding="utf-8"), _version()]).encode())
-    library = cache_folder() / f"{Path(name).stem}-{key.hexdigest()[:24]}.so"
-    log = library.with_suffix(".log")
-    if not (library.is_file() and log.is_file()):
-        _build(unit, flags, library, log)
-    return CpuModule(ctypes.CDLL(str(library)), names, log.read_text(encoding="utf-8"))
+def _compile(text: str, flags: tuple[str, ...], macros: tuple[str, ...], name: str) -> "CpuModule":
+    library = cache_folder() / f"{Path(name).stem}-{_key(text, *flags, *macros)}.so"
+    record = library.with_suffix(".json")
+    if not (library.is_file() and record.is_file()):
+        _build(_expanded(text, flags, macros, name), flags, library, record)
+    found = json.loads(record.read_text(encoding="utf-8"))
+    return CpuModule(ctypes.CDLL(str(library)), tuple(found["kernels"]), found["warnings"])
+
+
+def _key(*words: str) -> str:
+    """Hash of these words, of what is compiled in front of every kernel, and of the compiler's version."""
+    ours = (HEADER.read_text(encoding="utf-8"), SCHEDULER.read_text(encoding="utf-8"), _version())
+    return hashlib.sha256("\0".join([*words, *ours]).encode()).hexdigest()[:24]
 
 
 @functools.cache
@@ -133,11 +143,17 @@ def _version() -> str:
     return _run(["g++", "--version"], "").stdout
 
 
-def _kernel_names(text: str, flags: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of the kernels, found after the macros have been expanded and the comments are gone."""
-    macros = [flag for flag in flags if re.match(r"-[DU]|-std=", flag)]
-    plain = _run(["g++", "-E", "-P", "-x", "c++", "-DGPUBIO_ON_CPU=1", *macros, "-"], text).stdout
-    return tuple(found["name"] for found in _KERNEL.finditer(plain) if not found["template"])
+def _expanded(text: str, flags: tuple[str, ...], macros: tuple[str, ...], name: str) -> str:
+    """The text without its comments and its own macros; those of CUDA are still to be expanded."""
+    standard = [flag for flag in flags if flag.startswith("-std=")]
+    command = ["g++", "-E", "-x", "c++", "-DGPUBIO_ON_CPU=1", *standard, *macros, "-"]
+    plain = _run(command, f'#line 1 "{name}"\n{text}').stdout
+    return _DYNAMIC_SHARED.sub(r"DYN_SHARED(\1, \2);", plain)
+
+
+def _kernel_names(expanded: str) -> list[str]:
+    plain = re.sub(r"^#.*", "", expanded, flags=re.MULTILINE)
+    return [found["name"] for found in _KERNEL.finditer(plain) if not found["template"]]
 
 
 def _launchers(names: Sequence[str]) -> str:
@@ -149,27 +165,67 @@ def _launchers(names: Sequence[str]) -> str:
     )
 
 
+@functools.cache
 def cache_folder() -> Path:
-    """Folder for what compilers made, kept from one run of the tests to the next."""
+    """Folder for what compilers made, kept from one run of the tests to the next.
+
+    It is in the cache of the user, or among the temporary files if nothing can be written there.
+    """
     user = os.getuid() if hasattr(os, "getuid") else 0
-    default = Path(tempfile.gettempdir()) / f"napari-gpubio-cuda-on-cpu-{user}"
-    folder = Path(os.environ.get(CACHE) or default)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if hasattr(os, "getuid") and folder.stat().st_uid != user:
-        raise PermissionError(f"{folder} belongs to another user; set {CACHE} to a folder of yours")
+    chosen = os.environ.get(CACHE)
+    places = [Path(chosen)] if chosen else [
+        platformdirs.user_cache_path("napari-gpubio", appauthor=False) / "tests",
+        Path(tempfile.gettempdir()) / f"napari-gpubio-tests-{user}",
+    ]  # fmt: skip
+    problem = ""
+    for folder in places:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(4096))
+        except OSError as error:
+            problem = f"{folder} cannot be written ({error.strerror}); set {CACHE} to a folder of yours with some space"
+        else:
+            if not hasattr(os, "getuid") or folder.stat().st_uid == user:
+                return folder
+            problem = f"{folder} belongs to another user; set {CACHE} to a folder of yours"
+    raise CompileError(problem)
+
+
+@functools.cache
+def _prepared(flags: tuple[str, ...]) -> Path:
+    """Folder with the header, precompiled for these flags, and with the compiled scheduler."""
+    folder = cache_folder() / f"header-{_key(*flags)}"
+    if not folder.is_dir():
+        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+            part = Path(work) / "part"
+            part.mkdir()
+            shutil.copy(HEADER, part)
+            shutil.copy(SCHEDULER, part)
+            _run(["g++", *flags, "-w", "-x", "c++-header", HEADER.name, "-o", f"{HEADER.name}.gch"], "", part)
+            hidden = ["-fvisibility=hidden", "-c", SCHEDULER.name, "-o", _SCHEDULER_OBJECT]
+            _run(["g++", *(flag for flag in flags if flag != "-shared"), *hidden], "", part)
+            with contextlib.suppress(OSError):  # another process was quicker
+                part.rename(folder)
     return folder
 
 
-def _build(unit: str, flags: tuple[str, ...], library: Path, log: Path) -> None:
+def _build(expanded: str, flags: tuple[str, ...], library: Path, record: Path) -> None:
+    folder, names = _prepared(flags), _kernel_names(expanded)
+    unit = f'{expanded}\n#line 1 "launchers"\n{_launchers(names)}\n'
+    include = ["-Winvalid-pch", "-include", str(folder / HEADER.name)]
     with tempfile.TemporaryDirectory(dir=library.parent) as work:
         part = Path(work) / "unit.so"
-        built = _run(["g++", *flags, "-x", "c++", "-", "-o", str(part)], unit)
-        log.write_text(built.stderr, encoding="utf-8")
+        objects = ["-x", "c++", "-", "-x", "none", str(folder / _SCHEDULER_OBJECT)]
+        built = _run(["g++", *flags, *include, *objects, "-o", str(part)], unit)
+        found = Path(work) / "unit.json"
+        found.write_text(json.dumps({"kernels": names, "warnings": built.stderr}), encoding="utf-8")
+        found.replace(record)
         part.replace(library)
 
 
-def _run(command: list[str], text: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=300)
+def _run(command: list[str], text: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=300, cwd=folder)
     if done.returncode:
         raise CompileError(done.stderr)
     return done

@@ -52,7 +52,7 @@ LONG = ("small", "rician-simple")  # whose code other options have, too
 
 @pytest.mark.parametrize(
     "options",
-    [pytest.param(one, id=name, marks=[pytest.mark.validate] * (name in LONG)) for name, one in OPTIONS.items()],
+    [pytest.param(one, id=name, marks=[pytest.mark.long] * (name in LONG)) for name, one in OPTIONS.items()],
 )
 def test_kernels_have_the_bits_of_their_backend(fake_gpu, options):
     fake_gpu()
@@ -63,7 +63,7 @@ def test_kernels_have_the_bits_of_their_backend(fake_gpu, options):
 LEAN, *OTHERS = gpu.BUILDS[:0:-1]
 
 
-@pytest.mark.parametrize("one", [LEAN, *(pytest.param(other, marks=pytest.mark.validate) for other in OTHERS)])
+@pytest.mark.parametrize("one", [LEAN, *(pytest.param(other, marks=pytest.mark.long) for other in OTHERS)])
 def test_every_build_has_the_same_bits(fake_gpu, monkeypatch, one):
     fake_gpu()
     monkeypatch.setattr(gpu, "BUILDS", (one,))
@@ -110,7 +110,7 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, order, check):
 
 
 @BOTH
-@pytest.mark.validate
+@pytest.mark.long
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd, check):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
@@ -121,7 +121,7 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd, ch
 @pytest.mark.skipif(not loader.can_fuse(), reason="this processor has no fused multiply-add")
 @pytest.mark.parametrize(
     "options",
-    [{}, pytest.param({"noise_model": "rician", "center": "largest"}, marks=pytest.mark.validate)],
+    [{}, pytest.param({"noise_model": "rician", "center": "largest"}, marks=pytest.mark.long)],
     ids=["gaussian", "rician"],
 )
 def test_fused_products_change_hardly_anything(fake_gpu, monkeypatch, options):

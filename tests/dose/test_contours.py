@@ -176,7 +176,7 @@ def inside(points, loops):
     return found
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.validate) for seed in (2, 3))])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 def test_random_points_in_rough_shapes_agree(seed):
     """A million points at random in a star with a hole and a crossing loop, in a rough dose; z-scores."""
     rng = np.random.default_rng(seed)

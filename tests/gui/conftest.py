@@ -1,9 +1,16 @@
+"""Fixtures of the tests of what all dock widgets share."""
+
 import pytest
 
 
 @pytest.fixture
-def viewer(make_napari_viewer):
-    """A window that is shown, so that pictures of it are not black."""
-    viewer = make_napari_viewer(show=True)
-    viewer.window.resize(900, 700)
-    return viewer
+def window_is_shown():
+    """Pictures are taken of the window."""
+    return True
+
+
+@pytest.fixture
+def viewer(window):
+    """A window that is shown."""
+    window.window.resize(900, 700)
+    return window

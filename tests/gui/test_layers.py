@@ -41,7 +41,7 @@ class Recorder:
 def viewer(request):
     """A viewer, with a window for tests marked ``display``."""
     if request.node.get_closest_marker("display"):
-        return request.getfixturevalue("make_napari_viewer")(show=True)
+        return request.getfixturevalue("make_window")(show=True)
     return ViewerModel()
 
 

@@ -185,9 +185,9 @@ def running_panel(viewer):
 
 @pytest.mark.display
 @WAYS_TO_CLOSE
-def test_closing_during_a_run_frees_everything(make_napari_viewer_proxy, qtbot, errors, how):
+def test_closing_during_a_run_frees_everything(make_window, qtbot, errors, how):
     """The cross of a dock widget takes the panel out of the window without closing it."""
-    viewer = make_napari_viewer_proxy(strict_qt="raise")
+    viewer = make_window(proxied=True)
     panel, dock = running_panel(viewer)
     end, go, buffer, gone = panel.ended, panel.go, panel.buffer, weakref.ref(panel)
     close(viewer, panel, how)
@@ -205,8 +205,8 @@ def test_closing_during_a_run_frees_everything(make_napari_viewer_proxy, qtbot, 
 
 @pytest.mark.display
 @pytest.mark.parametrize("change", ["setFloating", "setHidden"])
-def test_floating_or_hiding_the_dock_does_not_end_the_run(make_napari_viewer_proxy, qtbot, change):
-    panel, dock = running_panel(make_napari_viewer_proxy())
+def test_floating_or_hiding_the_dock_does_not_end_the_run(make_window, qtbot, change):
+    panel, dock = running_panel(make_window(proxied=True))
     for state in (True, False):
         getattr(dock, change)(state)
         QApplication.processEvents()

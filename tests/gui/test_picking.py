@@ -198,10 +198,10 @@ def test_distance_on_the_screen():
 
 @pytest.mark.display
 @pytest.mark.parametrize("ndisplay", [2, 3])
-def test_a_real_click(make_napari_viewer, qtbot, ndisplay):
+def test_a_real_click(make_window, qtbot, ndisplay):
     from qtpy.QtCore import QPoint, Qt
 
-    viewer = make_napari_viewer(show=True)
+    viewer = make_window(show=True)
     viewer.window.resize(900, 700)
     image = viewer.add_layer(volume((5, 9, 14)))
     viewer.dims.ndisplay = ndisplay

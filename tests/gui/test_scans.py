@@ -157,8 +157,8 @@ def test_a_new_region_lies_on_the_voxels_of_the_scan(viewer, name):
 
 
 @pytest.mark.display
-def test_the_linked_views_open_and_close_by_a_key(make_napari_viewer):
-    viewer = make_napari_viewer()
+def test_the_linked_views_open_and_close_by_a_key(make_window):
+    viewer = make_window()
     on_activate()  # napari calls it once, maybe for a viewer of an earlier test
     viewer.open_sample("napari-gpubio", "ring_bundle")
     assert view_of(viewer) == "neurological"
@@ -169,14 +169,14 @@ def test_the_linked_views_open_and_close_by_a_key(make_napari_viewer):
 
 
 @pytest.mark.display
-def test_every_viewer_is_followed(make_napari_viewer, qtbot):
-    first, second = make_napari_viewer(show=True), make_napari_viewer(show=True)
+def test_every_viewer_is_followed(make_window, qtbot):
+    first, second = make_window(show=True), make_window(show=True)
     on_activate()
     for viewer in (first, second):
         add(viewer, "cubic")
         assert view_of(viewer) == "neurological"
         assert OVERLAY in viewer.canvas.overlays
-    later = make_napari_viewer(show=True)
+    later = make_window(show=True)
     add(later, "cubic")
     later.window._qt_window.activateWindow()
     qtbot.wait_until(lambda: view_of(later) == "neurological" and OVERLAY in later.canvas.overlays)

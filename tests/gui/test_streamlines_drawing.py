@@ -226,8 +226,8 @@ def test_a_window_gets_the_lines_in_pieces(viewer, sent, qtbot):
 
 @pytest.mark.display
 @pytest.mark.parametrize("shown", [True, False])
-def test_a_picture_has_all_the_lines_in_a_window_that_is_not_shown_too(make_napari_viewer, sent, shown):
-    viewer = make_napari_viewer(show=shown)
+def test_a_picture_has_all_the_lines_in_a_window_that_is_not_shown_too(make_window, sent, shown):
+    viewer = make_window(show=shown)
     viewer.add_layer(cross())
     viewer.window._qt_viewer.canvas._scene_canvas.render()
     assert sum(sent) == 63

@@ -139,8 +139,8 @@ def test_napari_draws_it_if_it_is_not_registered(viewer, monkeypatch):
 
 
 @pytest.mark.display
-def test_a_plugin_sees_it_through_naparis_proxy(make_napari_viewer_proxy):
-    viewer = make_napari_viewer_proxy()
+def test_a_plugin_sees_it_through_naparis_proxy(make_window):
+    viewer = make_window(proxied=True)
     viewer.add_layer(cross())
     layer = viewer.layers["Streamlines"]
     assert isinstance(layer, Streamlines)

@@ -70,7 +70,7 @@ def test_the_sample_is_what_the_code_makes(head: Domain) -> None:
     assert (labels_at(apply_affine(head.affine, voxels)) != head.labels[::3, ::3, ::3]).mean() < 1e-4
 
 
-@pytest.mark.validate
+@pytest.mark.long
 def test_the_sample_is_the_file_that_the_code_writes(head: Domain, tmp_path: Path) -> None:
     write_head_phantom(tmp_path / "head.nii.gz")
     labels, affine = read_volume(tmp_path / "head.nii.gz")

@@ -175,7 +175,7 @@ def test_roulette_has_the_bits_of_its_backend(one_gpu, threshold):
         ((), scene, True),
         (DETECTORS, continuous, True),
         *(
-            pytest.param(detectors, make, wide, marks=pytest.mark.validate)
+            pytest.param(detectors, make, wide, marks=pytest.mark.long)
             for detectors in ((), DETECTORS)
             for make in (scene, continuous)
             for wide in (False, True)
@@ -301,7 +301,7 @@ def test_photons_beyond_2_to_the_32_have_the_bits_of_their_backend(one_gpu):
 
 
 @pytest.mark.parametrize(
-    "make", [continuous, *(pytest.param(make, marks=pytest.mark.validate) for make in (scene, fibrous))]
+    "make", [continuous, *(pytest.param(make, marks=pytest.mark.long) for make in (scene, fibrous))]
 )
 def test_the_kernels_have_no_undefined_behavior(one_gpu, monkeypatch, capfd, make):
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))

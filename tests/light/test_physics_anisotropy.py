@@ -28,7 +28,7 @@ def test_mean_squares_of_displacement_are_those_of_the_diffusion_tensor(model):
     assert (error < 0.05 * expected).all()
 
 
-@pytest.mark.validate
+@pytest.mark.long
 @pytest.mark.parametrize("model", SCATTERING_MODELS)
 def test_mean_squares_of_displacement_within_one_percent(model):
     found, error = spread_mm(CPU, TENSOR, model, 400_000)

@@ -63,9 +63,9 @@ def check_backends(frames, settings, noise=None):
 
 
 def cases(shown, *others):
-    """Combinations of parameters: those that are always run, and all others for --validate."""
+    """Combinations of parameters: those that are always run, and all others for --all."""
     for case in itertools.product(*others):
-        yield pytest.param(*case, marks=() if case in shown else pytest.mark.validate, id="-".join(map(str, case)))
+        yield pytest.param(*case, marks=() if case in shown else pytest.mark.long, id="-".join(map(str, case)))
 
 
 @pytest.mark.parametrize(

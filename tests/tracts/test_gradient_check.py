@@ -110,7 +110,7 @@ def test_scores_by_a_slow_count():
 
 
 @pytest.mark.parametrize("name", AFFINES)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.validate) for n in (1, 2, 3))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 3))])
 def test_no_alarm_on_noise(name, seed):
     """Directions that are smooth but random: nothing can be found, and nothing is claimed."""
     rng = np.random.default_rng(seed)

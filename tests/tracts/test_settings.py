@@ -154,7 +154,7 @@ assert np.abs(new[0][-1] - plain[0][-1]).max() > 0.1
 """
 
 
-@pytest.mark.validate  # it compiles everything anew
+@pytest.mark.long  # it compiles everything anew
 def test_a_new_metric_is_one_more_function_in_the_file():
     done = subprocess.run([sys.executable, "-c", NEW_METRIC], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -126,8 +126,8 @@ def test_the_image_may_change_and_go_while_it_is_denoised(viewer, panel, qtbot, 
 
 @pytest.mark.display
 @WAYS_TO_CLOSE
-def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how):
-    viewer = make_napari_viewer_proxy(strict_qt="raise")
+def test_nothing_is_left_when_it_is_closed(make_window, qtbot, how):
+    viewer = make_window(proxied=True)
     add_volume(viewer)
     panel = add_panel(viewer)
     run(qtbot, panel)
@@ -145,8 +145,8 @@ def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how)
 
 @pytest.mark.display
 @WAYS_TO_CLOSE
-def test_closing_in_the_middle_of_a_run_ends_it(make_napari_viewer_proxy, qtbot, held, errors, how):
-    viewer = make_napari_viewer_proxy(strict_qt="raise")
+def test_closing_in_the_middle_of_a_run_ends_it(make_window, qtbot, held, errors, how):
+    viewer = make_window(proxied=True)
     add_volume(viewer)
     check_closing_ends_a_run(qtbot, viewer, add_panel, held, how)
     assert errors() == []

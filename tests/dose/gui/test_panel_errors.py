@@ -154,8 +154,8 @@ def test_a_layer_may_change_at_every_moment_of_a_run(user, viewer, panel, qtbot,
 
 @pytest.mark.display
 @WAYS_TO_CLOSE
-def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how):
-    viewer = make_napari_viewer_proxy(strict_qt="raise")
+def test_nothing_is_left_when_it_is_closed(make_window, qtbot, how):
+    viewer = make_window(proxied=True)
     panel = add_panel(viewer)
     user = User(viewer, panel, qtbot)
     _, labels = user.add_case()
@@ -175,8 +175,8 @@ def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how)
 
 
 @pytest.mark.display
-def test_closing_in_the_middle_of_a_run_ends_it(make_napari_viewer_proxy, qtbot, held, errors):
-    viewer = make_napari_viewer_proxy(strict_qt="raise")
+def test_closing_in_the_middle_of_a_run_ends_it(make_window, qtbot, held, errors):
+    viewer = make_window(proxied=True)
     User(viewer, None, qtbot).add_case()
     check_closing_ends_a_run(qtbot, viewer, add_panel, held, "the viewer")
     assert errors() == []

@@ -74,8 +74,8 @@ class WindowUser(User):
 
 
 @pytest.fixture
-def user(make_napari_viewer, qtbot):
-    user = WindowUser(make_napari_viewer(show=True), qtbot)
+def user(make_window, qtbot):
+    user = WindowUser(make_window(show=True), qtbot)
     user.run()
     yield user
     user.panel.teardown()

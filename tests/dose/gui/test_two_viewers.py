@@ -13,11 +13,11 @@ pytestmark = pytest.mark.display
 
 
 @pytest.fixture
-def users(make_napari_viewer_proxy, qtbot):
+def users(make_window, qtbot):
     """A user of each window, who has counted a dose: the second one of half the size."""
     users = []
     for scale in (1.0, 0.5):
-        viewer = make_napari_viewer_proxy()
+        viewer = make_window(proxied=True)
         users.append(User(viewer, add_panel(viewer), qtbot))
         users[-1].add_dose(a_dose(scale=scale))
         users[-1].add_organs()

@@ -71,12 +71,12 @@ def test_it_agrees_with_the_paths_of_detected_photons():
     check_against_detected_photons(8_000, 24_000, 0.05)
 
 
-@pytest.mark.validate
+@pytest.mark.long
 def test_it_agrees_closely_with_the_paths_of_many_detected_photons():
     check_against_detected_photons(400_000, 1_500_000, 0.03)
 
 
-@pytest.mark.validate
+@pytest.mark.long
 def test_voxels_beyond_three_mean_free_paths_agree_with_replay():
     """Within 5 %, in sums over slabs across the way from source to detector."""
     check_against_replay(photons=400_000, replayed=1_500_000, slack=0.05)

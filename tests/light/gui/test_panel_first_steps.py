@@ -217,8 +217,8 @@ def test_labels_of_a_rotated_and_flipped_volume(viewer, empty, qtbot):
 
 
 @pytest.mark.display
-def test_it_fits_a_dock_of_400_pixels(make_napari_viewer, qtbot):
-    viewer = make_napari_viewer(show=True)
+def test_it_fits_a_dock_of_400_pixels(make_window, qtbot):
+    viewer = make_window(show=True)
     panel = add_panel(viewer)
     add_ball(viewer)
     panel.voxels.place_source(LEFT)

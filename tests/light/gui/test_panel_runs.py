@@ -85,7 +85,7 @@ def test_the_picture_refines_and_keeps_what_the_user_set(many, qtbot, shows):
     assert layer.opacity == 0.4
 
 
-@pytest.mark.validate
+@pytest.mark.long
 def test_a_preview_is_an_unbiased_look_at_the_whole(many, qtbot, shows):
     """Every preview is a result of its own: its absorbed share agrees with the final one within their errors."""
     run(qtbot, many)
@@ -172,7 +172,7 @@ def test_other_labels_start_anew(viewer, shown, qtbot):
 
 @pytest.mark.display
 @WAYS_TO_CLOSE
-def test_closing_during_a_run_frees_everything(make_napari_viewer, qtbot, held, errors, how):
+def test_closing_during_a_run_frees_everything(make_window, qtbot, held, errors, how):
     def panel_with_a_source(viewer):
         panel = add_panel(viewer)
         add_ball(viewer)
@@ -181,7 +181,7 @@ def test_closing_during_a_run_frees_everything(make_napari_viewer, qtbot, held, 
         panel.voxels.place_source(LEFT)
         return panel
 
-    viewer = make_napari_viewer(strict_qt="raise")
+    viewer = make_window()
     check_closing_ends_a_run(qtbot, viewer, panel_with_a_source, held, how)
     assert not hears_the_mouse(viewer)
     assert not errors()
@@ -189,7 +189,7 @@ def test_closing_during_a_run_frees_everything(make_napari_viewer, qtbot, held, 
 
 @pytest.mark.display
 @WAYS_TO_CLOSE
-def test_nothing_is_left_when_it_is_closed(make_napari_viewer, qtbot, how):
+def test_nothing_is_left_when_it_is_closed(make_window, qtbot, how):
     """After a run in each mode, with the plots open."""
 
     def use_panel(viewer):
@@ -205,7 +205,7 @@ def test_nothing_is_left_when_it_is_closed(make_napari_viewer, qtbot, how):
         run(qtbot, panel)
         return panel, result(viewer), panel.layers.results.result
 
-    viewer = make_napari_viewer(strict_qt="raise")
+    viewer = make_window()
     check_nothing_is_left(qtbot, viewer, use_panel, how)
 
 

@@ -302,8 +302,8 @@ def test_the_window_is_made_when_it_is_opened_and_drawn_while_it_is_on_screen(qt
 
 
 @pytest.mark.display
-def test_they_are_docked_below_and_come_back(make_napari_viewer_proxy, qtbot, result):
-    viewer = make_napari_viewer_proxy()
+def test_they_are_docked_below_and_come_back(make_window, qtbot, result):
+    viewer = make_window(proxied=True)
     controller = PlotController(viewer)
     controller.display("voxels", display_voxels(result, DisplayOptions()))
     controller.open()

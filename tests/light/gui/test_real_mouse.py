@@ -28,9 +28,9 @@ from tests.light.gui.panel_samples import (
 
 
 @pytest.fixture
-def window(make_napari_viewer, qtbot):
+def window(make_window, qtbot):
     """A viewer on screen with the ball and a panel, and the widget that the mouse goes to."""
-    viewer = make_napari_viewer(show=True)
+    viewer = make_window(show=True)
     viewer.window.resize(1100, 800)
     panel = add_panel(viewer)
     panel.voxels.run_box.set_live(False)

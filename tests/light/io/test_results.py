@@ -274,7 +274,7 @@ def test_changed_text_is_refused_in_a_sentence(verb, tmp_path):
     check_changed_text(verb, tmp_path / "r.npz", 60)
 
 
-@pytest.mark.validate
+@pytest.mark.long
 def test_thousands_of_damaged_files(verb, tmp_path):
     for compress in (False, True):
         check_changed_bytes(verb, tmp_path / "r.npz", 3000, compress)

@@ -116,7 +116,7 @@ def test_a_ring_on_a_half_space_has_the_numbers_of_another_program():
     check_ring(60_000, 8)
 
 
-@pytest.mark.validate
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_ring_on_a_half_space_has_the_numbers_of_another_program_with_more_photons(seed):
     check_ring(1_000_000, seed)
@@ -175,7 +175,7 @@ def test_absorption_of_single_voxels_changes_what_is_measured_as_told():
         np.testing.assert_allclose(values, np.array(expected)[:, :, column], rtol=5e-3, atol=2e-5)
 
 
-@pytest.mark.validate
+@pytest.mark.long
 def test_absorption_of_a_head_changes_what_20_pairs_measure_as_told():
     head = load_head_phantom()
     ahead = np.array(default_source(head).direction)
@@ -320,7 +320,7 @@ def test_errors_are_the_spread_over_seeds():
     assert 0.8 < np.sqrt(np.square(list(found.values())).mean()) < 1.2
 
 
-@pytest.mark.validate
+@pytest.mark.long
 def test_errors_are_the_spread_over_many_seeds():
     """Of 400 seeds, a spread is known within 3.5 %."""
     found = spread_over_claim(400, 4000)

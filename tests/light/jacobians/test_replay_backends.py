@@ -55,7 +55,7 @@ def test_derivatives_have_the_bits_of_their_backend(one_gpu, make, changes):
     check_same(*(replay(result, detectors=[0], **EVERYTHING) for result in results))
 
 
-@pytest.mark.validate
+@pytest.mark.long
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.kind)
 def test_photons_of_every_source_go_the_same_way_again(one_gpu, source):
     for device in ("cpu", "cuda"):

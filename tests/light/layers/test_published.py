@@ -97,7 +97,7 @@ DECAY = {
 }
 
 
-@pytest.mark.parametrize("n", [pytest.param(1.0, marks=pytest.mark.validate), 1.37])
+@pytest.mark.parametrize("n", [pytest.param(1.0, marks=pytest.mark.long), 1.37])
 def test_fluence_in_depth(device, n):
     """Half-space of MCML's manual, fig. 6.4; errors from the spread of runs, since depths go up and down together."""
     layers = medium((n, 0.01, 10.0, 0.9, ENDLESS_MM))

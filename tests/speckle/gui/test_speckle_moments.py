@@ -64,8 +64,8 @@ def test_dark_frames_that_are_renamed_while_maps_are_made(viewer, panel, qtbot, 
     assert not dark.visible
 
 
-def test_two_viewers_know_nothing_of_each_other(viewer, panel, qtbot, make_napari_viewer_proxy):
-    second = make_napari_viewer_proxy()
+def test_two_viewers_know_nothing_of_each_other(viewer, panel, qtbot, make_window):
+    second = make_window(proxied=True)
     other = add_panel(second)
     add_stack(viewer, FRAMES)
     add_stack(second, FRAMES[:, ::-1].copy())
@@ -81,8 +81,8 @@ def test_two_viewers_know_nothing_of_each_other(viewer, panel, qtbot, make_napar
 
 @pytest.mark.display
 @WAYS_TO_CLOSE
-def test_the_end_of_napari_while_a_stack_is_computed(make_napari_viewer_proxy, qtbot, errors, monkeypatch, how):
-    viewer = make_napari_viewer_proxy(strict_qt="raise")
+def test_the_end_of_napari_while_a_stack_is_computed(make_window, qtbot, errors, monkeypatch, how):
+    viewer = make_window(proxied=True)
     add_stack(viewer, FRAMES)
     held = Held(monkeypatch, engine, "contrast_steps")
     check_closing_ends_a_run(qtbot, viewer, add_panel, held, how)

@@ -38,13 +38,13 @@ def speckle_threads():
 
 
 @pytest.fixture
-def viewer(make_napari_viewer_proxy):
-    return make_napari_viewer_proxy()
+def viewer(make_window):
+    return make_window(proxied=True)
 
 
 @WAYS_TO_CLOSE
-def test_closing_ends_the_loop(make_napari_viewer_proxy, qtbot, errors, how):
-    viewer = make_napari_viewer_proxy(strict_qt="raise")
+def test_closing_ends_the_loop(make_window, qtbot, errors, how):
+    viewer = make_window(proxied=True)
     add_stack(viewer)
     panel = add_panel(viewer)
     draw(qtbot, panel, box(5, 5, 20, 20))
@@ -107,9 +107,9 @@ def test_a_unit_that_comes_later_is_taken_over(viewer, panel, qtbot):
     assert units_of(layer(viewer, LIVE_MAP)) == ["pixel", "pixel"]
 
 
-def test_what_is_put_into_a_layer_reaches_the_screen(make_napari_viewer):
+def test_what_is_put_into_a_layer_reaches_the_screen(make_window):
     """It is not sliced again, so that what napari draws must be the layer's own memory."""
-    viewer = make_napari_viewer(show=True)
+    viewer = make_window(show=True)
 
     def brightest():
         return viewer.screenshot(canvas_only=True, flash=False)[..., :3].max()
@@ -126,9 +126,9 @@ def test_what_is_put_into_a_layer_reaches_the_screen(make_napari_viewer):
     assert brightest() == 0, "a hidden layer is drawn anew when it is shown"
 
 
-def test_the_slider_shows_the_name_of_its_axis(make_napari_viewer_proxy, qtbot):
+def test_the_slider_shows_the_name_of_its_axis(make_window, qtbot):
     """The stack names no axes, so that napari has made room for a number only."""
-    viewer = make_napari_viewer_proxy(show=True)
+    viewer = make_window(proxied=True, show=True)
     panel = add_panel(viewer)
     add_stack(viewer, speckle(3))
     run(qtbot, panel)

@@ -104,9 +104,9 @@ def test_clicks_near_a_marker(viewer, one):
 
 
 @pytest.fixture
-def window(make_napari_viewer, qtbot):
+def window(make_window, qtbot):
     """The user of a panel on screen with FA."""
-    viewer = make_napari_viewer(show=True)
+    viewer = make_window(show=True)
     viewer.window.resize(1100, 800)
     user = User(viewer, add_panel(viewer), qtbot)
     add_maps(viewer)
@@ -198,14 +198,14 @@ def drag_seed(user, start, end):
 
 
 @pytest.mark.display
-def test_a_tilted_real_brain_from_the_click_to_undo(shared_data, make_napari_viewer, qtbot, tmp_path):
+def test_a_tilted_real_brain_from_the_click_to_undo(shared_data, make_window, qtbot, tmp_path):
     scan, turn = tracts.io.read_dwi(shared_data / "dwi" / "whole_brain_b1000" / "dwi.nii.gz"), np.eye(4)
     turn[:3, :3] = Rotation.from_euler("xy", [14, 9], degrees=True).as_matrix()
     tilted = dataclasses.replace(scan, affine=turn @ scan.affine, directions=scan.directions @ turn[:3, :3].T)
     genu, splenium, tract = (
         apply_affine(turn, p) for p in ((0.0, 25.0, 2.0), (0.0, -36.0, 14.0), (-24.0, -12.0, 14.0))
     )
-    viewer = make_napari_viewer(show=True)
+    viewer = make_window(show=True)
     viewer.window.resize(1100, 800)
     user = User(viewer, add_panel(viewer), qtbot)
     try:

@@ -187,9 +187,9 @@ def test_a_preview_that_is_still_on_its_way_does_not_replace_the_full_set(user):
 
 
 @pytest.fixture
-def strict(make_napari_viewer, qtbot):
+def strict(make_window, qtbot):
     """The user of a panel in a window that must not leak; the test closes it."""
-    viewer = make_napari_viewer(strict_qt="raise")
+    viewer = make_window()
     user = User(viewer, add_panel(viewer), qtbot)
     add_maps(viewer)
     return user

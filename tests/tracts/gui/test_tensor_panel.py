@@ -199,8 +199,8 @@ def test_the_script_with_a_painted_mask_and_one_shell(proxy, fit_panel, qtbot, t
 
 
 @pytest.mark.display
-def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot):
-    proxy = make_napari_viewer_proxy(strict_qt="raise")
+def test_nothing_is_left_when_it_is_closed(make_window, qtbot):
+    proxy = make_window(proxied=True)
     add_map(proxy, phantom_field())
     emitters = proxy.layers.events.emitters.values()
     fit_panel = add_panel(proxy)
@@ -212,8 +212,8 @@ def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot):
 
 
 @pytest.mark.display
-def test_the_manifest_opens_it_and_tracking_beside_it(make_napari_viewer):
-    viewer = make_napari_viewer()
+def test_the_manifest_opens_it_and_tracking_beside_it(make_window):
+    viewer = make_window()
     _, fit_panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Diffusion tensors")
     assert isinstance(fit_panel, TensorPanel)
     button(fit_panel, "Track fibers…").click()

@@ -73,7 +73,7 @@ def test_the_first_estimator_agrees(fake_gpu):
 
 
 @pytest.mark.parametrize("case", ["more voxels", "several warps"])
-@pytest.mark.parametrize("double", [True, pytest.param(False, marks=pytest.mark.validate)])
+@pytest.mark.parametrize("double", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_matrices_in_global_memory_agree(fake_gpu, monkeypatch, case, double):
     fake_gpu()
     one = problem(case, double=double, every=15)
@@ -132,7 +132,7 @@ def test_noiseless_and_empty_windows_agree(fake_gpu):
     assert np.isfinite(found.signals).all()
 
 
-@pytest.mark.validate
+@pytest.mark.long
 def test_the_kernel_has_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))

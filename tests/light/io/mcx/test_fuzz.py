@@ -78,7 +78,7 @@ def test_damaged_files(tmp_path, name):
     check_changed_bytes(tmp_path / "a.json", name, 60)
 
 
-@pytest.mark.validate
+@pytest.mark.long
 @pytest.mark.parametrize("name", FILES)
 def test_thousands_of_damaged_files(tmp_path, name):
     check_changed_values(tmp_path / "a.json", name, 2000)
