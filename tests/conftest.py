@@ -6,6 +6,7 @@ middle of a test counts as a skip.
 """
 
 import contextlib
+import functools
 import gc
 import os
 import re
@@ -13,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -26,7 +28,7 @@ from napari_gpubio.core import device as devices
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.fake_cupy import FakeGpu
 
-pytest_plugins = [f"tests.harness.{name}" for name in ("selection", "deadlines", "windows")]
+pytest_plugins = [f"tests.harness.{name}" for name in ("selection", "deadlines", "times", "windows")]
 REQUIRE_GPU, FORBID_SKIPS = "NAPARI_GPUBIO_REQUIRE_GPU", "NAPARI_GPUBIO_FORBID_SKIPS"
 NO_SHARED_DATA = "shared/data is absent"
 NO_DISPLAY = (
@@ -34,7 +36,7 @@ NO_DISPLAY = (
     'then xvfb-run -a -s "-screen 0 1600x1000x24" python -m pytest'
 )
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-_QT_FIXTURES = {"qtbot", "qapp"}
+QT_FIXTURES, QT = {"qtbot", "qapp"}, ("qtpy", "PyQt", "PySide", "pyqtgraph", "superqt")
 _no_gpu = pytest.StashKey[bool]()
 
 
@@ -100,6 +102,20 @@ def fake_gpu(cuda_on_cpu: object) -> Iterator[Callable[..., FakeGpu]]:
     forget_gpu()
 
 
+@functools.cache
+def uses_qt(module: ModuleType, path: Path) -> bool:
+    """Whether a file of tests is about dock widgets, or imports something of Qt's."""
+    places = {str(getattr(one, "__module__", None) or getattr(one, "__name__", "")) for one in vars(module).values()}
+    return "gui" in path.parts or any(place.startswith(QT) for place in places)
+
+
+@pytest.fixture(autouse=True)
+def application(request: pytest.FixtureRequest) -> None:
+    """There is an application before anything of Qt's is used, which would end the process without one."""
+    if uses_qt(request.module, request.path):
+        request.getfixturevalue("qapp")
+
+
 class _Clipboard:
     """Holds a text, as the clipboard of a screen does."""
 
@@ -138,7 +154,7 @@ def no_held_keys(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(autouse=True)
 def all_previews(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs in panels show every preview that they have: those of tests are too short to spare a share of their time."""
-    if _QT_FIXTURES & set(request.fixturenames):
+    if QT_FIXTURES & set(request.fixturenames):
         monkeypatch.setattr("napari_gpubio.gui.progress.PreviewPacer.is_due", lambda _: True)
 
 
@@ -207,11 +223,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _forget_garbage()
 
 
-def _needs_display(item: pytest.Item) -> bool:
+def _needs_display(item: Any) -> bool:
     if item.get_closest_marker("display"):
         return True
     without_screen = os.environ.get("QT_QPA_PLATFORM", "") in ("offscreen", "minimal")
-    return not without_screen and not _QT_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    with_qt = not QT_FIXTURES.isdisjoint(item.fixturenames) or uses_qt(item.module, item.path)
+    return with_qt and not without_screen
 
 
 def has_display() -> bool:

@@ -98,7 +98,7 @@ def test_the_light_dose_is_that_of_lamberts_function():
 
 
 @pytest.mark.display
-@pytest.mark.usefixtures("mock_app_model")  # commands are registered once in a process
+@pytest.mark.usefixtures("napari_in_tests")
 def test_every_stroke_is_timed(qtbot):
     before = visible_windows()
     took = cases.stroke_ms(CPU, strokes=5, side=64)

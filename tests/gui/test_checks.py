@@ -21,7 +21,7 @@ def test_nothing_that_comes_is_an_error(qtbot, monkeypatch):
 
 
 @pytest.mark.display
-@pytest.mark.usefixtures("mock_app_model")  # commands are registered once in a process
+@pytest.mark.usefixtures("napari_in_tests")
 def test_the_window_goes_away_after_an_error_too(qtbot):
     def fail():
         with window_checks.shown_viewer() as viewer:

@@ -1,1 +1,1 @@
-"""How the tests are chosen, kept from hanging, and given windows: plugins of pytest's that `tests/conftest.py` loads."""
+"""How tests are chosen, kept from hanging, timed, and given windows: plugins that `tests/conftest.py` loads."""

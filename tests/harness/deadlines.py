@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -50,7 +49,7 @@ class Deadlines:
         )
         self._stderr = os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2)
         self._run_ends = self._file_ends = time.monotonic() + self._run
-        self._path: Path | None = None
+        self._path: object = None
         self._arm(self._run)
 
     def _arm(self, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """Which tests are run, and in what order.
 
-Without ``--all`` a test function runs one case of its parametrization in seven, at least one, and long tests wait. Which
-cases these are follows from a seed, today's number unless ``--seed`` gives one: every case has its turn within a week.
+Without ``--all`` a test function runs one case of its parametrization in seven, at least one, and long tests wait.
+Which cases these are follows from a seed, today's number unless ``--seed`` gives one: each has its turn within a week.
 """
 
 import datetime
@@ -9,12 +9,13 @@ import random
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
+from tests.harness.times import known_seconds
+
 DAYS = 7
-_OF_A_WINDOW, _OF_SUBTESTS = 20, 10  # times as long as others do tests with a window, and those with subtests take
+_SECONDS, _SECONDS_WITH_WINDOW = 0.1, 1.0  # of a test, on average
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed before workers are started, which get it; have xdist keep the order of files, which is ours."""
     if config.option.seed is None:
-        config.option.seed = datetime.date.today().toordinal()  # noqa: DTZ011 - any day will do
+        config.option.seed = datetime.date.today().toordinal()
     config.option.loadscopereorder = False
 
 
@@ -48,7 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
     if config.option.shuffle is None:
-        sort_longest_first(items)
+        sort_longest_first(items, known_seconds(config))
     else:
         shuffle(items, config.option.shuffle)
 
@@ -73,27 +74,31 @@ def is_its_turn(function: str, number: int, count: int, seed: int) -> bool:
     return (number + zlib.crc32(function.encode()) + seed) % turns == 0
 
 
+def file_of(item: pytest.Item) -> str:
+    """The file of a test, as pytest writes it."""
+    return item.nodeid.split("::")[0]
+
+
 def function_of(item: pytest.Item) -> str:
     """The name of a test without its case."""
     return item.nodeid.split("[")[0]
 
 
-def sort_longest_first(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest: else one worker ends long after the others."""
-    weights: Counter[Path] = Counter()
+def sort_longest_first(items: list[pytest.Item], known: dict[str, float]) -> None:
+    """Begin with the files that take longest, as known or as guessed: else one worker ends long after the others."""
+    seconds: Counter[str] = Counter()
     for item in items:
-        weight = _OF_A_WINDOW if item.get_closest_marker("display") else 1
-        weights[item.path] += weight * _OF_SUBTESTS if "subtests" in getattr(item, "fixturenames", ()) else weight
-    items.sort(key=lambda item: -weights[item.path])
+        seconds[file_of(item)] += _SECONDS_WITH_WINDOW if item.get_closest_marker("display") else _SECONDS
+    items.sort(key=lambda item: -known.get(file_of(item), seconds[file_of(item)]))
 
 
 def shuffle(items: list[pytest.Item], seed: int) -> None:
     """Put files, and the tests of each, in a random order."""
-    files: defaultdict[Path, list[pytest.Item]] = defaultdict(list)
+    files: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        files[item.path].append(item)
+        files[file_of(item)].append(item)
     chance, order = random.Random(seed), list(files)
     chance.shuffle(order)
-    for path in order:
-        chance.shuffle(files[path])
-    items[:] = [item for path in order for item in files[path]]
+    for file in order:
+        chance.shuffle(files[file])
+    items[:] = [item for file in order for item in files[file]]

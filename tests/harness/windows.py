@@ -14,6 +14,7 @@ from unittest.mock import patch
 import pytest
 
 MODELS = ("dims", "scene.camera", "canvas.grid", "cursor", "tooltip")
+EMITTERS = ("layers", "layers.selection", "canvas")
 FIELDS = ("theme", "title", "status", "help", "mouse_over_canvas")
 MOUSE = ("mouse_move_callbacks", "mouse_drag_callbacks", "mouse_wheel_callbacks", "mouse_double_click_callbacks")
 OURS, THREADS = ("napari_gpubio", "tests"), "napari-gpubio"  # begin the names of modules and threads of ours
@@ -58,8 +59,8 @@ class KeptWindow:
         self._fresh = state_of(self.viewer)
 
     def _model_names(self) -> list[str]:
-        overlays = [f"{part}.overlays.{name}" for part in ("canvas", "scene") for name in _part(self.viewer, part).overlays]
-        return [*MODELS, *overlays]
+        parts = ("canvas", "scene")
+        return [*MODELS, *(f"{part}.overlays.{name}" for part in parts for name in _part(self.viewer, part).overlays)]
 
     def empty(self) -> None:
         """Take out what a test has put in, and set the view back."""
@@ -93,8 +94,7 @@ class KeptWindow:
 def state_of(viewer: Any) -> dict[str, object]:
     """What a window holds, to be compared with what it held when it was new."""
     window = viewer.window._qt_window
-    emitters = {"viewer": viewer, "layers": viewer.layers, "selection": viewer.layers.selection, "canvas": viewer.canvas}
-    emitters |= {name: _part(viewer, name) for name in MODELS}
+    emitters = {"viewer": viewer} | {name: _part(viewer, name) for name in (*EMITTERS, *MODELS)}
     callbacks = {
         f"{owner}.{name}": ours
         for owner, part in emitters.items()
@@ -110,7 +110,6 @@ def state_of(viewer: Any) -> dict[str, object]:
         "keys": sorted(map(str, viewer.keymap)),
         "drawn": len(viewer.window._qt_viewer.canvas.view.scene.children),
         "models": {name: repr(_part(viewer, name)) for name in MODELS if name != "cursor"},
-        "size": (window.width(), window.height()),
         "windows": [type(one).__name__ for one in _top_level_windows() if one is not window],
         "threads": sorted(one.name for one in threading.enumerate() if one.name.startswith(THREADS)),
     }
@@ -119,7 +118,8 @@ def state_of(viewer: Any) -> dict[str, object]:
 def _name_of(callback: Any) -> str:
     """Where a callback of napari's emitters comes from; it is a function, or a weak reference and a method's name."""
     owner = callback[0]() if isinstance(callback, tuple) else getattr(callback, "func", callback)
-    return f"{getattr(owner, '__module__', type(owner).__module__)}.{getattr(owner, '__qualname__', type(owner).__name__)}"
+    kind = owner if hasattr(owner, "__qualname__") else type(owner)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _differences(now: dict[str, Any], fresh: dict[str, Any]) -> Iterator[str]:

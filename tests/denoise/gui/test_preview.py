@@ -236,7 +236,7 @@ def test_it_waits_until_the_filter_is_compiled(viewer, panel, qtbot, monkeypatch
 
 
 @pytest.mark.display
-@pytest.mark.usefixtures("mock_app_model")  # commands are registered once in a process
+@pytest.mark.usefixtures("napari_in_tests")
 def test_the_reference_case_times_every_step(qtbot, monkeypatch):
     before = visible_windows()
     took = checks.preview_ms(CPU, slices=2, side=24)

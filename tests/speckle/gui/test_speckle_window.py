@@ -141,7 +141,7 @@ def test_the_slider_shows_the_name_of_its_axis(make_window, qtbot):
 # -- the reference case -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("mock_app_model")  # commands are registered once in a process
+@pytest.mark.usefixtures("napari_in_tests")
 def test_every_map_is_timed(qtbot):
     before = visible_windows()
     took = cases.setter_ms(CPU, frames=5, size=(320, 256))
