@@ -171,7 +171,7 @@ def viewer(request: pytest.FixtureRequest, napari_in_tests: None) -> Any:
     from npe2 import PluginManager
 
     if request.node.get_closest_marker("display"):
-        return request.getfixturevalue("window")
+        return request.getfixturevalue("kept_window")
     PluginManager.instance().discover()  # as a window does: readers and writers are to be there
     return ViewerModel()
 

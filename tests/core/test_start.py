@@ -2,8 +2,14 @@
 
 import importlib.util
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +37,9 @@ def start(tmp_path, monkeypatch):
 
     module.status, module.output = 0, "3 12"
     monkeypatch.setattr(module.subprocess, "run", run)
+    monkeypatch.setattr(
+        module, "run_to_an_end", lambda command, environment, seconds: run(command, seconds=seconds).returncode
+    )
     monkeypatch.setattr(module, "require_libraries", lambda names: None)
     monkeypatch.setattr(module, "cuda_extras", list)
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
@@ -127,7 +136,7 @@ def test_tests_run_under_a_virtual_display_where_there_is_one(start, with_enviro
     assert start.calls[-1][-2:] == ["tests/core", "-q"]
     assert "pytest" in start.calls[-1]
     assert ("apt-get install -y xvfb" in capsys.readouterr().out) is not xvfb
-    assert start.how["cwd"] == start.ROOT
+    assert start.how["seconds"] == 60 * start.LONGEST_MINUTES
 
 
 def test_tests_share_workers_unless_the_user_says_otherwise(start, with_environment):
@@ -137,6 +146,41 @@ def test_tests_share_workers_unless_the_user_says_otherwise(start, with_environm
     for words in (["-n0"], ["-n", "3"], ["--pdb"]):
         start.main(["test", *words])
         assert start.calls[-1].count("--dist") == 0
+    assert start.how["cwd"] == start.ROOT  # a debugger, which no deadline ends
+
+
+@pytest.mark.parametrize("words", [["--patience", "2.5"], ["--patience=2.5"]])
+def test_who_has_patience_waits_longer(start, with_environment, words):
+    start.main(["test", *words])
+    assert start.how["seconds"] == 150 * start.LONGEST_MINUTES
+
+
+STARTING = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+import start
+child = "import subprocess, sys, time; more = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'])"
+command = [sys.executable, "-c", child + "; print(more.pid, flush=True); time.sleep(99)"]
+try:
+    sys.exit(start.run_to_an_end(command, None, float(sys.argv[1])))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals for one process")
+@pytest.mark.every_case
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (None, 1)])
+def test_nothing_that_the_tests_started_is_left_when_they_are_ended(number, status):
+    seconds = "60" if number else "1"
+    with subprocess.Popen([sys.executable, "-c", STARTING, seconds], stdout=subprocess.PIPE, text=True) as process:
+        grandchild = psutil.Process(int(process.stdout.readline()))
+        begun = time.monotonic()
+        if number:
+            process.send_signal(number)
+        assert process.wait(30) == status
+    assert time.monotonic() - begun < 5
+    assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_warm_up_that_fails_stops_nothing_and_the_exit_status_is_passed_on(

@@ -10,7 +10,7 @@ def window_is_shown():
 
 
 @pytest.fixture
-def viewer(window):
+def viewer(kept_window):
     """A window that is shown."""
-    window.window.resize(900, 700)
-    return window
+    kept_window.window.resize(900, 700)
+    return kept_window

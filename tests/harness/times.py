@@ -35,7 +35,7 @@ class Times:
 
     def pytest_sessionfinish(self) -> None:
         """Keep the times of the files that were run, for the next run."""
-        cache: Any = self._config.cache
+        cache = getattr(self._config, "cache", None)  # it can be switched off
         if cache is not None:
             cache.set(SECONDS, cache.get(SECONDS, {}) | {file: round(s, 2) for file, s in self._seconds.items()})
 
@@ -63,5 +63,5 @@ def _by_folder(counts: Counter[str]) -> Counter[str]:
 
 def known_seconds(config: pytest.Config) -> dict[str, float]:
     """How long files took when they were last run here."""
-    cache: Any = config.cache
+    cache = getattr(config, "cache", None)
     return {} if cache is None else cache.get(SECONDS, {})

@@ -1,7 +1,7 @@
 """napari's windows in tests: one is kept for the tests of a file, and emptied after each of them.
 
 A new window takes .3 s, an emptied one almost nothing. After a test its panels and layers are taken out of the window,
-its view is set back, and a test that left anything else behind fails: see `left_in`.
+its view is set back, and a test that left anything else behind fails: see `KeptWindow.problems`.
 """
 
 import gc
@@ -47,12 +47,12 @@ class KeptWindow:
 
     Parameters
     ----------
-    shown
-        Whether it is on screen; pictures of a hidden window are black.
+    viewer
+        A new one.
     """
 
-    def __init__(self, *, shown: bool) -> None:
-        self.viewer = open_window(shown=shown)
+    def __init__(self, viewer: Any) -> None:
+        self.viewer = viewer
         self._models = {name: _part(self.viewer, name).model_dump() for name in self._model_names()}
         self._fields = {name: getattr(self.viewer, name) for name in FIELDS}
         self._size = self.viewer.window._qt_window.size()
@@ -132,7 +132,7 @@ def _differences(now: dict[str, Any], fresh: dict[str, Any]) -> Iterator[str]:
 
 
 def open_window(*, shown: bool = False) -> Any:
-    """Open napari's window; `close_window` closes it."""
+    """Open napari's window, hidden or on screen, since pictures of a hidden one are black; `close_window` closes it."""
     import napari
 
     viewer = napari.Viewer(show=shown, show_welcome_screen=False)
@@ -153,7 +153,7 @@ def close_window(viewer: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def kept_windows(napari_in_tests: None) -> Iterator[dict[bool, KeptWindow]]:
+def windows_of_file(napari_in_tests: None) -> Iterator[dict[bool, KeptWindow]]:
     """The windows of a file's tests, hidden or shown; they are closed after the last test."""
     windows: dict[bool, KeptWindow] = {}
     yield windows
@@ -173,20 +173,20 @@ def window_is_shown() -> bool:
 
 
 @pytest.fixture
-def window(
-    request: pytest.FixtureRequest, qtbot: Any, kept_windows: dict[bool, KeptWindow], window_is_shown: bool
+def kept_window(
+    request: pytest.FixtureRequest, qtbot: Any, windows_of_file: dict[bool, KeptWindow], window_is_shown: bool
 ) -> Iterator[Any]:
     """An empty window of napari's; the test fails if it leaves something there that closing does not remove."""
-    if window_is_shown not in kept_windows:
-        kept_windows[window_is_shown] = KeptWindow(shown=window_is_shown)
-    kept = kept_windows[window_is_shown]
+    if window_is_shown not in windows_of_file:
+        windows_of_file[window_is_shown] = KeptWindow(open_window(shown=window_is_shown))
+    kept = windows_of_file[window_is_shown]
     yield kept.viewer
     if getattr(kept.viewer.window, "_qt_window", None) is None:  # the test has closed it
-        del kept_windows[window_is_shown]
+        del windows_of_file[window_is_shown]
         return
     kept.empty()
     if problems := kept.problems():
-        close_window(kept_windows.pop(window_is_shown).viewer)
+        close_window(windows_of_file.pop(window_is_shown).viewer)
         pytest.fail("the test has left something in its window: " + "; ".join(problems), pytrace=False)
 
 
