@@ -28,7 +28,7 @@ from napari_gpubio.core import device as devices
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.fake_cupy import FakeGpu
 
-pytest_plugins = [f"tests.harness.{name}" for name in ("selection", "deadlines", "times", "windows")]
+pytest_plugins = [f"tests.harness.{name}" for name in ("times", "selection", "deadlines", "windows")]
 REQUIRE_GPU, FORBID_SKIPS = "NAPARI_GPUBIO_REQUIRE_GPU", "NAPARI_GPUBIO_FORBID_SKIPS"
 NO_SHARED_DATA = "shared/data is absent"
 NO_DISPLAY = (

@@ -2,14 +2,18 @@
 
 import errno
 import functools
+import getpass
 import hashlib
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import re
 import secrets
+import shutil
 import struct
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +25,8 @@ import psutil
 
 from napari_gpubio.core.errors import InvalidInput
 
+logger = logging.getLogger(__name__)
+_LEAST_FREE = 64 << 20  # bytes of the disk of a cache
 _PACKAGE = Path(__file__).resolve().parent.parent
 _MOST_DIGITS = len(str(2**64))
 _GZIP, _LEAST_GZIP, _BLOCK = b"\x1f\x8b", 18, 1 << 20  # bytes
@@ -220,13 +226,41 @@ def owner_of(path: Path) -> str:
 
 
 @functools.cache
+def user_cache() -> Path:
+    """Folder of the user's for what can be made again; a temporary one where nothing can be written there."""
+    own = platformdirs.user_cache_path("napari-gpubio", appauthor=False)
+    if (problem := _problem_of_cache(own)) is None:
+        return own
+    other = Path(tempfile.gettempdir()) / f"napari-gpubio-{os.getuid() if hasattr(os, 'getuid') else getpass.getuser()}"
+    if _problem_of_cache(other) is not None:
+        other = Path(tempfile.mkdtemp(prefix="napari-gpubio-"))  # for this process
+    logger.warning("%s; compiled functions are kept in %s", problem, other)
+    return other
+
+
+def _problem_of_cache(folder: Path) -> str | None:
+    """Why a folder cannot hold a cache of this user's, or None if it can."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(4096))
+        free = shutil.disk_usage(folder).free
+        is_others = hasattr(os, "getuid") and folder.stat().st_uid != os.getuid()
+    except OSError as error:
+        return f"{folder} cannot be written ({error.strerror})"
+    if is_others:
+        return f"{folder} belongs to another user"
+    return f"the disk of {folder} is full" if free < _LEAST_FREE else None
+
+
+@functools.cache
 def machine_code_folder(owner: str) -> Path:
     """Folder of the user for the machine code of an engine, named after the hash of all sources that go into it.
 
     Numba itself looks at one file only, and would run yesterday's code after an edit in another one.
     """
-    chosen = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("napari-gpubio", appauthor=False)
-    return Path(chosen) / f"{owner or 'other'}-{hash_of_kernels(owner)}"
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    return (Path(chosen) if chosen else user_cache()) / f"{owner or 'other'}-{hash_of_kernels(owner)}"
 
 
 def hash_of_kernels(owner: str) -> str:

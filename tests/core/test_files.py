@@ -2,9 +2,11 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import nibabel as nib
 import numpy as np
@@ -217,3 +219,44 @@ def test_what_could_not_be_removed_goes_with_the_next_save(tmp_path, monkeypatch
         one.write_text("a")
         other.write_text("b")
     assert sorted(path.name for path in folder.iterdir()) == ["a.txt", "b.txt"]
+
+
+# -- the cache --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache_of_user(tmp_path, monkeypatch):
+    """The user's own folder for caches, and that for temporary files."""
+    own, temporary = tmp_path / "own", tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(files.platformdirs, "user_cache_path", lambda *_, **__: own)
+    monkeypatch.setattr(files.tempfile, "tempdir", str(temporary))
+    files.user_cache.cache_clear()
+    yield own
+    files.user_cache.cache_clear()
+
+
+def test_the_cache_is_in_the_folder_of_the_user(cache_of_user):
+    assert files.user_cache() == cache_of_user
+    assert list(cache_of_user.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no numbers of users")
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("what", "problem"), [("a file", "cannot be written"), ("full", "is full"), ("of another user", "another user")]
+)
+def test_a_cache_that_cannot_be_written_is_among_the_temporary_files(cache_of_user, monkeypatch, caplog, what, problem):
+    usage, user = shutil.disk_usage, os.getuid()
+    if what == "a file":
+        cache_of_user.write_text("")
+    elif what == "full":
+        monkeypatch.setattr(
+            files.shutil, "disk_usage", lambda one: SimpleNamespace(free=usage(one).free * (one != cache_of_user))
+        )
+    else:
+        monkeypatch.setattr(files.os, "getuid", lambda: user + 1)
+    found = files.user_cache()
+    assert found.parent == Path(files.tempfile.gettempdir())
+    assert problem in caplog.text
+    assert files.user_cache() == found, "in the whole process"

@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import platformdirs
 
-from napari_gpubio.core import kernels
+from napari_gpubio.core import files, kernels
 
 HEADER = Path(__file__).with_name("cuda_on_cpu.h")
 SCHEDULER = HEADER.with_name("scheduler.cpp")
@@ -165,31 +164,12 @@ def _launchers(names: Sequence[str]) -> str:
     )
 
 
-@functools.cache
 def cache_folder() -> Path:
-    """Folder for what compilers made, kept from one run of the tests to the next.
-
-    It is in the cache of the user, or among the temporary files if nothing can be written there.
-    """
-    user = os.getuid() if hasattr(os, "getuid") else 0
+    """Folder for what compilers made, kept from one run of the tests to the next."""
     chosen = os.environ.get(CACHE)
-    places = [Path(chosen)] if chosen else [
-        platformdirs.user_cache_path("napari-gpubio", appauthor=False) / "tests",
-        Path(tempfile.gettempdir()) / f"napari-gpubio-tests-{user}",
-    ]  # fmt: skip
-    problem = ""
-    for folder in places:
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder) as file:
-                file.write(bytes(4096))
-        except OSError as error:
-            problem = f"{folder} cannot be written ({error.strerror}); set {CACHE} to a folder of yours with some space"
-        else:
-            if not hasattr(os, "getuid") or folder.stat().st_uid == user:
-                return folder
-            problem = f"{folder} belongs to another user; set {CACHE} to a folder of yours"
-    raise CompileError(problem)
+    folder = Path(chosen) if chosen else files.user_cache() / "tests"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 @functools.cache

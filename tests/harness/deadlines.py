@@ -48,7 +48,7 @@ class Deadlines:
             config.option.patience * seconds for seconds in (TEST_SECONDS, FILE_SECONDS, RUN_SECONDS)
         )
         self._stderr = os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2)
-        self._run_ends = self._file_ends = time.monotonic() + self._run
+        self._run_ends = self._file_ends = self._test_ends = time.monotonic() + self._run
         self._path: object = None
         self._arm(self._run)
 
