@@ -21,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -31,6 +32,7 @@ GROUPS = {"demo": [], "test": ["test"]}
 OLDEST = (3, 11)
 MOST_WORKERS = 4  # of the tests; each opens windows of its own
 LONGEST_MINUTES = 130  # of the tests, which end by themselves before that; see tests/harness/deadlines.py
+LEAST_FREE = 256 << 20  # bytes of the disk of caches
 GRACE_SECONDS = 3  # for what is asked to stop, before it is ended
 XVFB = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 # What Qt needs of a Linux system: to be imported at all, and to open a window.
@@ -65,6 +67,7 @@ def main(arguments: list[str]) -> int:
     try:
         check_python()
         install(EXTRAS[command] + cuda_extras(), GROUPS[command])
+        use_cache_with_room()
         return run_demo(rest) if command == "demo" else run_tests(rest)
     except SetupError as problem:
         print(f"\nstart.py: {problem}", file=sys.stderr)
@@ -103,7 +106,7 @@ def install(extras: list[str], groups: list[str]) -> None:
     print(f"start.py: installing napari-gpubio[{names}]{also} into {VENV}", flush=True)
     pip = [str(venv_program("python")), "-m", "pip", "install", "--disable-pip-version-check"]
     STAMP.unlink(missing_ok=True)
-    if subprocess.run([*pip, "-e", f"{ROOT}[{names}]", *needed], check=False).returncode:
+    if run_to_an_end([*pip, "-e", f"{ROOT}[{names}]", *needed]):
         raise SetupError(
             "pip could not install napari-gpubio; its reason is above. Without a way to pypi.org set HTTPS_PROXY "
             "(or PIP_INDEX_URL for a mirror); where a package has no wheel for this Python, use Python 3.12. "
@@ -231,10 +234,35 @@ def run_demo(arguments: list[str]) -> int:
     return subprocess.run([str(program), "demo", *arguments], check=False).returncode
 
 
+def use_cache_with_room() -> None:
+    """Let napari and ours keep what can be made again among the temporary files if the user's folder takes nothing."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    if not sys.platform.startswith("linux") or has_room(folder):
+        return
+    other = Path(tempfile.gettempdir()) / f"napari-gpubio-cache-{os.getuid()}"
+    if not has_room(other):
+        raise SetupError(
+            f"neither {folder} nor {other} can be written, or their disks are full; free {LEAST_FREE >> 20} MB, "
+            "or set XDG_CACHE_HOME to a folder with more"
+        )
+    print(f"start.py: {folder} cannot be written, or its disk is full; using {other} instead", flush=True)
+    os.environ["XDG_CACHE_HOME"] = str(other)
+
+
+def has_room(folder: Path) -> bool:
+    """Whether the user can write a folder and its disk has room."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return shutil.disk_usage(folder).free >= LEAST_FREE and folder.stat().st_uid == os.getuid()
+    except OSError:
+        return False
+
+
 def compile_ahead() -> None:
     """Compile the CPU backends, once for this machine; without that the first runs would wait for the compiler."""
     print("start.py: compiling the CPU backends, once for this machine", flush=True)
-    if subprocess.run([str(venv_program("python")), "-m", "napari_gpubio.cli", "warm"], check=False).returncode:
+    if run_to_an_end([str(venv_program("python")), "-m", "napari_gpubio.cli", "warm"]):
         print("start.py: not everything could be compiled ahead; it is compiled when it is first used", flush=True)
 
 
@@ -259,7 +287,7 @@ def run_tests(arguments: list[str]) -> int:
         )
     if "--pdb" in arguments:  # a debugger reads what the user types, which only this terminal's own processes can
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-    return run_to_an_end(command, environment, 60 * LONGEST_MINUTES * patience(arguments))
+    return run_to_an_end(command, environment, 60 * LONGEST_MINUTES * patience(arguments), cwd=ROOT)
 
 
 def patience(arguments: list[str]) -> float:
@@ -268,19 +296,22 @@ def patience(arguments: list[str]) -> float:
     return float(found[1]) if found else 1.0
 
 
-def run_to_an_end(command: list[str], environment: dict[str, str], seconds: float) -> int:
+def run_to_an_end(
+    command: list[str], environment: dict[str, str] | None = None, seconds: float | None = None, cwd: Path | None = None
+) -> int:
     """Run a command and return its exit status; nothing that it started is left, whatever ends it."""
     on_windows = os.name == "nt"
     apart = {"creationflags": 0x200} if on_windows else {"start_new_session": True}  # a process group of its own
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, **apart)
+    process = subprocess.Popen(command, cwd=cwd, env=environment, **apart)
     try:
         return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        print(f"start.py: the tests have not ended after {seconds / 60:.0f} minutes, and are ended", file=sys.stderr)
+    except subprocess.TimeoutExpired as problem:
+        minutes = problem.timeout / 60
+        print(f"start.py: this has not ended after {minutes:.0f} minutes, and is ended", file=sys.stderr, flush=True)
         return 1
     except KeyboardInterrupt:
-        print("\nstart.py: ending the tests", file=sys.stderr, flush=True)
+        print("\nstart.py: ending what was started", file=sys.stderr, flush=True)
         process.send_signal(signal.CTRL_BREAK_EVENT) if on_windows else signal_all(process, signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             process.wait(GRACE_SECONDS)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -38,7 +39,7 @@ def start(tmp_path, monkeypatch):
     module.status, module.output = 0, "3 12"
     monkeypatch.setattr(module.subprocess, "run", run)
     monkeypatch.setattr(
-        module, "run_to_an_end", lambda command, environment, seconds: run(command, seconds=seconds).returncode
+        module, "run_to_an_end", lambda command, *more, **how: run(command, waits=more[1:], **how).returncode
     )
     monkeypatch.setattr(module, "require_libraries", lambda names: None)
     monkeypatch.setattr(module, "cuda_extras", list)
@@ -136,7 +137,7 @@ def test_tests_run_under_a_virtual_display_where_there_is_one(start, with_enviro
     assert start.calls[-1][-2:] == ["tests/core", "-q"]
     assert "pytest" in start.calls[-1]
     assert ("apt-get install -y xvfb" in capsys.readouterr().out) is not xvfb
-    assert start.how["seconds"] == 60 * start.LONGEST_MINUTES
+    assert start.how == {"waits": (60 * start.LONGEST_MINUTES,), "cwd": start.ROOT}
 
 
 def test_tests_share_workers_unless_the_user_says_otherwise(start, with_environment):
@@ -152,7 +153,7 @@ def test_tests_share_workers_unless_the_user_says_otherwise(start, with_environm
 @pytest.mark.parametrize("words", [["--patience", "2.5"], ["--patience=2.5"]])
 def test_who_has_patience_waits_longer(start, with_environment, words):
     start.main(["test", *words])
-    assert start.how["seconds"] == 150 * start.LONGEST_MINUTES
+    assert start.how["waits"] == (150 * start.LONGEST_MINUTES,)
 
 
 STARTING = f"""
@@ -192,6 +193,23 @@ def test_a_warm_up_that_fails_stops_nothing_and_the_exit_status_is_passed_on(
     assert "compiled when it is first used" in capsys.readouterr().out
     assert start.calls[-1][1:2] == ["demo"]
     assert start.main(["test"]) == 5
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="caches lie elsewhere")
+def test_caches_are_where_there_is_room(start, tmp_path, monkeypatch, capsys):
+    own, temporary = tmp_path / "own", tmp_path / "temporary"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(own))
+    monkeypatch.setattr(start.tempfile, "tempdir", str(temporary))
+    start.use_cache_with_room()
+    assert os.environ["XDG_CACHE_HOME"] == str(own)
+    own.rmdir()
+    own.write_text("in the way")
+    start.use_cache_with_room()
+    assert Path(os.environ["XDG_CACHE_HOME"]).parent == temporary
+    assert f"{own} cannot be written" in capsys.readouterr().out
+    monkeypatch.setattr(start.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(start.SetupError, match="free 256 MB, or set XDG_CACHE_HOME"):
+        start.use_cache_with_room()
 
 
 def test_a_demo_with_a_display_has_windows(start, with_environment, monkeypatch):
