@@ -272,6 +272,7 @@ def run_tests(arguments: list[str]) -> int:
     compile_ahead()
     environment = dict(os.environ)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the processes of the tests would all compile the libraries
+    environment.setdefault("OPENBLAS_NUM_THREADS", "1")  # of each worker; more wait for each other
     command = [str(venv_program("python")), "-m", "pytest", *parallel_options(arguments), *arguments]
     if has_display():
         require_libraries(WINDOW_LIBRARIES)

@@ -23,8 +23,8 @@ def affected(changed: Iterable[str]) -> list[str]:
     files = set(changed)
     folders = sorted(folder for folder in TESTS.iterdir() if any(folder.rglob("test_*.py")))
     names = [folder.relative_to(ROOT).as_posix() for folder in folders]
-    shared = [file for file in files if file.startswith("tests/") and not file.startswith(tuple(f"{n}/" for n in names))]
-    if shared or any(file.startswith(FOR_ALL) for file in files):
+    of_all = [file for file in files if file.startswith((*FOR_ALL, "tests/"))]
+    if any(not file.startswith(tuple(f"{name}/" for name in names)) for file in of_all):
         return names
     graph = grimp.build_graph(PACKAGE)
     return [name for name, folder in zip(names, folders, strict=True) if files & set(used_by(folder, graph, files))]
@@ -33,14 +33,14 @@ def affected(changed: Iterable[str]) -> list[str]:
 def used_by(folder: Path, graph: grimp.ImportGraph, files: set[str]) -> Iterator[str]:
     """The files of a folder of tests, and those of what they import, however indirectly."""
     yield from (file for file in files if file.startswith(folder.relative_to(ROOT).as_posix() + "/"))
+    others = [file for file in files if file.startswith(f"{PACKAGE}/") and not file.endswith(".py")]  # kernels, tables
     used: set[str] = set()
     for module in imported_by(folder) & graph.modules:
         used |= {module} | graph.find_descendants(module) | graph.find_upstream_modules(module, as_package=True)
     for module in used:
         path = module.replace(".", "/")
         yield from (f"{path}.py", f"{path}/__init__.py")
-        # kernels, tables and the like are used by the modules beside them
-        yield from (file for file in files if file.startswith(f"{PACKAGE}/") and not file.endswith(".py") and Path(file).parent == Path(path).parent)
+        yield from (file for file in others if Path(file).parent == Path(path).parent)
 
 
 def imported_by(folder: Path) -> set[str]:

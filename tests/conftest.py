@@ -50,13 +50,14 @@ def _forget_garbage() -> None:
     gc.freeze()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client():
     """Two Dask worker processes of one thread each."""
     distributed = pytest.importorskip("distributed", reason="no Dask: python -m pip install distributed")
     import dask
 
     quiet = {"distributed.logging": {"distributed": "critical"}, "distributed.comm.timeouts.connect": "10s"}
+    quiet |= {"distributed.worker.profile.enabled": False, "distributed.admin.system-monitor.interval": "10s"}
     one_thread = {"NUMBA_NUM_THREADS": "1"}  # of the workers; Numba here has begun its threads
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set(quiet))

@@ -75,7 +75,7 @@ def shown_panel(viewer: Any, name: str) -> Iterator[QWidget]:
     before = list(viewer.layers)
     _, panel = viewer.window.add_plugin_dock_widget(PLUGIN, name)
     viewer.window._qt_window.setUpdatesEnabled(False)
-    _let_live()
+    let_live()
     try:
         yield panel
     finally:
@@ -104,12 +104,12 @@ def _choices(panel: QWidget, prefix: str = "") -> Iterator[str]:
     adding = [button for button in panel.findChildren(QAbstractButton) if button.text().startswith("Add ")]
     for button in dict.fromkeys((*adding[:1], *adding[-1:])):
         button.click()  # a row, of which kinds have the same controls
-    _let_live(panel)
+    let_live(panel)
     yield f"{prefix}as it opens"
     for tabs in panel.findChildren(QTabWidget):
         for index in range(tabs.count()):
             tabs.setCurrentIndex(index)
-            _let_live(panel)
+            let_live(panel)
             yield f"{prefix}{tabs.tabText(index)}"
     for box in panel.findChildren(QComboBox):
         if isinstance(box, LayerBox) or not box.isVisible() or not box.isEnabled():
@@ -118,11 +118,11 @@ def _choices(panel: QWidget, prefix: str = "") -> Iterator[str]:
         for index in range(min(box.count(), 12)):
             box.setCurrentIndex(index)
             box.activated.emit(index)
-            _let_live(panel)
+            let_live(panel)
             yield f"{prefix}{box.currentText()}"
         box.setCurrentIndex(before)
         box.activated.emit(before)
-        _let_live(panel)
+        let_live(panel)
 
 
 def controls(panel: QWidget) -> list[QWidget]:
@@ -197,7 +197,7 @@ def _of_label(label: QLabel, ground: str) -> Iterator[tuple[str, str, float]]:
 
 def turn_wheel_at(widget: QWidget, notches: int) -> None:
     """Turn the wheel over the middle of what is seen of a widget; as Qt does, from the innermost widget outwards."""
-    _let_live()
+    let_live()
     window, middle = widget.window(), widget.visibleRegion().boundingRect().center()
     everywhere = widget.mapToGlobal(middle)
     under: Any = window.childAt(widget.mapTo(window, middle)) or widget
@@ -210,10 +210,10 @@ def turn_wheel_at(widget: QWidget, notches: int) -> None:
         if (is_handled and event.isAccepted()) or under.isWindow():
             break
         under = under.parentWidget()
-    _let_live()
+    let_live()
 
 
-def _let_live(panel: QWidget | None = None) -> None:
+def let_live(panel: QWidget | None = None) -> None:
     """Lay out, and let the run end that a choice may have begun."""
     for _ in range(3):
         QApplication.processEvents()

@@ -23,11 +23,6 @@ MILLISECONDS = 60_000
 
 
 @pytest.fixture
-def viewer(make_window):
-    return make_window()
-
-
-@pytest.fixture
 def scan_file(tmp_path):
     """The sample scan in a folder of its own, with its bval and bvec."""
     for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"):

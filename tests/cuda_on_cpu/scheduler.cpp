@@ -1,12 +1,12 @@
 // For tests only: runs the blocks and threads of a kernel's launch on the CPU, see cuda_on_cpu.h.
-#include "cuda_on_cpu.h"
-
 #include <sys/mman.h>
 #include <ucontext.h>
 
 #include <cstdio>
 #include <string>
 #include <vector>
+
+#include "cuda_on_cpu.h"  // last: it takes words of CUDA from the headers of the system
 
 // Borders of the section that holds every static __shared__ variable; null where there is none.
 extern "C" char __start_cuda_shared[] __attribute__((weak, visibility("hidden")));

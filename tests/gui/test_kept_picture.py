@@ -49,13 +49,13 @@ def assert_same_without(viewer, monkeypatch):
     assert (kept != plain).any(axis=-1).sum() <= 2, "but for rounded depths where fiber and plane meet"
 
 
-def test_moving_planes_draw_no_fiber_again_and_cut_them_as_before(scene, drawn, monkeypatch):
+@pytest.mark.parametrize("position", [-5.0, 3.0, 10.0, 17.0, 25.0])
+def test_moving_planes_draw_no_fiber_again_and_cut_them_as_before(scene, drawn, monkeypatch, position):
     viewer, _, plane = scene
     seen(viewer)
     drawn.clear()
-    for position in (-5.0, 3.0, 10.0, 17.0, 25.0):
-        plane.plane.position = (position, 10, 10)
-        assert_same_without(viewer, monkeypatch)
+    plane.plane.position = (position, 10, 10)
+    assert_same_without(viewer, monkeypatch)
     assert not drawn
 
 
@@ -76,26 +76,23 @@ CHANGES = {
 }
 
 
-def test_changes_are_seen(scene, drawn, monkeypatch):
-    """One after another in one window."""
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_changes_are_seen(scene, drawn, monkeypatch, change):
     viewer, fibers, _ = scene
-    for name, change in CHANGES.items():
-        seen(viewer)
-        drawn.clear()
-        change(viewer, fibers)
-        assert_same_without(viewer, monkeypatch)
-        assert drawn, name
+    seen(viewer)
+    drawn.clear()
+    change(viewer, fibers)
+    assert_same_without(viewer, monkeypatch)
+    assert drawn
 
 
-def test_what_is_not_opaque_is_drawn_in_every_frame(scene, drawn, monkeypatch):
+@pytest.mark.parametrize(("name", "value"), [("opacity", 0.5), ("blending", "additive")])
+def test_what_is_not_opaque_is_drawn_in_every_frame(scene, drawn, monkeypatch, name, value):
     viewer, fibers, _ = scene
-    for name, value in (("opacity", 0.5), ("blending", "additive")):
-        before = getattr(fibers, name)
-        setattr(fibers, name, value)
-        drawn.clear()
-        assert_same_without(viewer, monkeypatch)
-        assert not drawn, name
-        setattr(fibers, name, before)
+    setattr(fibers, name, value)
+    drawn.clear()
+    assert_same_without(viewer, monkeypatch)
+    assert not drawn
 
 
 def test_a_driver_without_the_framebuffer_draws_fibers_in_every_frame(scene, monkeypatch):

@@ -35,18 +35,19 @@ def cut_off(panel):
                 yield button.text()
 
 
+@pytest.mark.parametrize("name", panel_walk.PANELS)
 @pytest.mark.parametrize("points", FONTS)
-def test_nothing_is_cut_off(small_window, qtbot, subtests, points):
-    panel_walk.add_layers(small_window)
+def test_nothing_is_cut_off(window_with_layers, qtbot, name, points):
+    window = window_with_layers.window._qt_window
     get_settings().appearance.font_size = points
-    for name in panel_walk.PANELS:
-        with subtests.test(name), panel_walk.shown_panel(small_window, name) as panel:
-            for page in panel_walk.pages(panel):
-                qtbot.waitUntil(lambda panel=panel: not list(cut_off(panel)), timeout=1000)
-                assert not list(cut_off(panel)), page
-            area = panel_walk.scroll_area(panel)
-            assert area.widget().width() <= area.viewport().width()
-            assert small_window.window._qt_window.width() <= WIDTH
+    window.setGeometry(0, 0, WIDTH, HEIGHT)
+    with panel_walk.shown_panel(window_with_layers, name) as panel:
+        for page in panel_walk.pages(panel):
+            qtbot.waitUntil(lambda panel=panel: not list(cut_off(panel)), timeout=1000)
+            assert not list(cut_off(panel)), page
+        area = panel_walk.scroll_area(panel)
+        assert area.widget().width() <= area.viewport().width()
+        assert window.width() <= WIDTH
 
 
 @pytest.mark.parametrize("points", FONTS)

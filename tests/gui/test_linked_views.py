@@ -19,6 +19,12 @@ MM = ("mm",) * 3
 
 
 @pytest.fixture
+def window_is_shown():
+    """It need not draw: layers and panes are looked at, not pictures."""
+    return False
+
+
+@pytest.fixture
 def image(viewer):
     affine = AFFINES["left-handed"].copy()
     data, keywords, _ = volume_layer(np.random.default_rng(0).random(SHAPE), affine, "image")
@@ -71,8 +77,10 @@ def test_a_click_or_drag_in_a_pane_moves_all(viewer, views, image):
 
 
 @pytest.mark.parametrize(("width", "views_first"), [(1280, False), (1580, True)])
-def test_views_have_room_beside_a_panel_or_as_a_tab(viewer, image, qtbot, width, views_first):
+def test_views_have_room_beside_a_panel_or_as_a_tab(make_window, qtbot, width, views_first):
     """napari would put them below it, a few pixels high."""
+    viewer = make_window(show=True)
+    viewer.add_image(np.zeros(SHAPE), units=MM)
     viewer.window.resize(width, 760)
     window, parts = viewer.window._qt_window, []
     for make in (LinkedViews, CountingPanel)[:: 1 if views_first else -1]:

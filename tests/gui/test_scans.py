@@ -170,7 +170,7 @@ def test_the_linked_views_open_and_close_by_a_key(make_window):
 
 @pytest.mark.display
 def test_every_viewer_is_followed(make_window, qtbot):
-    first, second = make_window(show=True), make_window(show=True)
+    first, second = make_window(), make_window()
     on_activate()
     for viewer in (first, second):
         add(viewer, "cubic")

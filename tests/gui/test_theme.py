@@ -55,19 +55,19 @@ def test_an_unknown_color_is_an_attribute_error():
 
 
 @pytest.mark.display
-def test_every_label_and_axis_can_be_read(viewer, subtests):
-    panel_walk.add_layers(viewer)
-    for name in panel_walk.PANELS:
-        viewer.theme = "dark"
-        with subtests.test(name), panel_walk.shown_panel(viewer, name) as panel:
-            for look, whole in (("dark", True), ("light", True), ("system", False), ("light", False)):
-                viewer.theme = look
-                pages = panel_walk.pages(panel) if whole else ("as it was left",)
-                read = [(page, *one) for page in pages for one in panel_walk.text_contrasts(viewer, panel)]
-                panel.show_error("there is no seed")
-                read += [("an error", *one) for one in panel_walk.text_contrasts(viewer, panel)]
-                assert len(read) > 5
-                assert [one for one in read if one[-1] < LEAST] == []
+@pytest.mark.parametrize("name", panel_walk.PANELS)
+def test_every_label_and_axis_can_be_read(window_with_layers, name):
+    viewer = window_with_layers
+    viewer.theme = "dark"
+    with panel_walk.shown_panel(viewer, name) as panel:
+        for look, whole in (("dark", True), ("light", True), ("system", False)):
+            viewer.theme = look
+            pages = panel_walk.pages(panel) if whole else ("as it was left",)
+            read = [(page, *one) for page in pages for one in panel_walk.text_contrasts(viewer, panel)]
+            panel.show_error("there is no seed")
+            read += [("an error", *one) for one in panel_walk.text_contrasts(viewer, panel)]
+            assert len(read) > 5
+            assert [one for one in read if one[-1] < LEAST] == []
 
 
 @pytest.mark.display

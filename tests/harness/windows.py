@@ -56,7 +56,8 @@ class KeptWindow:
         self._models = {name: _part(self.viewer, name).model_dump() for name in self._model_names()}
         self._fields = {name: getattr(self.viewer, name) for name in FIELDS}
         self._size = self.viewer.window._qt_window.size()
-        self._fresh = state_of(self.viewer)
+        self._others = _top_level_windows()  # of other windows of the file
+        self._fresh = self._state()
 
     def _model_names(self) -> list[str]:
         parts = ("canvas", "scene")
@@ -88,12 +89,15 @@ class KeptWindow:
 
     def problems(self) -> list[str]:
         """What is still in it that was not there when it was new."""
-        return list(_differences(state_of(self.viewer), self._fresh))
+        return list(_differences(self._state(), self._fresh))
+
+    def _state(self) -> dict[str, Any]:
+        others = [one for one in _top_level_windows() if one not in self._others]
+        return state_of(self.viewer) | {"windows": [type(one).__name__ for one in others]}
 
 
 def state_of(viewer: Any) -> dict[str, object]:
     """What a window holds, to be compared with what it held when it was new."""
-    window = viewer.window._qt_window
     emitters = {"viewer": viewer} | {name: _part(viewer, name) for name in (*EMITTERS, *MODELS)}
     callbacks = {
         f"{owner}.{name}": ours
@@ -110,7 +114,6 @@ def state_of(viewer: Any) -> dict[str, object]:
         "keys": sorted(map(str, viewer.keymap)),
         "drawn": len(viewer.window._qt_viewer.canvas.view.scene.children),
         "models": {name: repr(_part(viewer, name)) for name in MODELS if name != "cursor"},
-        "windows": [type(one).__name__ for one in _top_level_windows() if one is not window],
         "threads": sorted(one.name for one in threading.enumerate() if one.name.startswith(THREADS)),
     }
 

@@ -26,8 +26,18 @@ def head_files(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def one_gpu(fake_gpu, monkeypatch):
-    """A GPU whose kernels run through g++, which takes seconds for a build: one is for all kinds of sources."""
-    whole = voxels_gpu.defines_of
-    monkeypatch.setattr(voxels_gpu, "defines_of", lambda problem: tuple(d for d in whole(problem) if "SOURCE" not in d))
+def few_builds(monkeypatch):
+    """One build of the voxels' kernels, which takes g++ a second, is for all kinds of sources, gates and tissues.
+
+    The special builds for each are for `test_every_build_has_the_bits_of_its_backend`.
+    """
+    whole, left_out = voxels_gpu.defines_of, ("SOURCE_KIND", "GATED", "THIN")
+    monkeypatch.setattr(
+        voxels_gpu, "defines_of", lambda problem: tuple(d for d in whole(problem) if not d.startswith(left_out))
+    )
+
+
+@pytest.fixture
+def one_gpu(fake_gpu, few_builds):
+    """A GPU whose kernels run through g++, with few builds."""
     return fake_gpu()

@@ -11,9 +11,13 @@ import pytest
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.batches import mean_error
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.layers.run import simulate as simulate_layers
+from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
+from tests.light.layers.samples import MEDIA
+from tests.light.layers.samples import check_same_bits as check_same_layers
 from tests.light.voxel_samples import check_same_bits, make_domain
 
 RANDOM = np.random.default_rng(5)
@@ -68,7 +72,7 @@ DOMAIN = make_domain((12, 12, 12))
 SOURCE = Source(position_mm=(6.1, 6.2, 0.0))
 DETECTORS = (Detector(position_mm=(6.1, 9.0, 0.0), radius_mm=2.0),)
 SETTINGS = LightSettings(photons=4000, batches=16, halves=True, exit_map=True, time_gates_ns=(0.0, 0.05, 5.0))
-LONG = LightSettings(photons=160_000, batches=40)
+LONG = LightSettings(photons=60_000, batches=40)
 
 
 def run(settings=SETTINGS, **more):
@@ -78,6 +82,14 @@ def run(settings=SETTINGS, **more):
 def test_workers_give_the_bits_of_one_machine(client):
     result = run(client=client)
     check_same_bits(result, run())
+    assert "Dask" in result.parameters["device"]
+
+
+def test_workers_give_the_bits_of_one_machine_in_layers(client, in_chunks_of):
+    in_chunks_of(90)
+    settings = LayeredSettings(photons=4000, batches=8, radial_bins=10, depth_bins=12)
+    result = simulate_layers(MEDIA["glass on top"], settings, device="cpu", client=client)
+    check_same_layers(result, simulate_layers(MEDIA["glass on top"], settings, device="cpu"))
     assert "Dask" in result.parameters["device"]
 
 

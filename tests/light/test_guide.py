@@ -58,7 +58,7 @@ def test_the_solver_against_a_sparse_one(shape):
 
 
 def test_threads_do_not_matter(monkeypatch):
-    sink, faces, source = equations((40, 60, 60))
+    sink, faces, source = equations((30, 40, 40))
     several = CpuSolver(sink, faces).solve(source)
     monkeypatch.setattr(jit, "thread_count", lambda: 1)
     np.testing.assert_array_equal(CpuSolver(sink, faces).solve(source), several)
@@ -119,7 +119,7 @@ def with_vessel(side=40):
 
 def test_beside_the_engine_the_ratio_varies_slowly_also_inside_a_vessel():
     domain = with_vessel()
-    settings = light.LightSettings(photons=150_000)
+    settings = light.LightSettings(photons=60_000)
     result = light.simulate(domain, beam(domain), settings, device="cpu")
     guide = diffusion_guide(domain, beam(domain), settings, device="cpu")
     known = (result.fluence > 0) & (result.fluence_error < 0.15 * result.fluence)

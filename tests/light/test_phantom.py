@@ -134,8 +134,10 @@ def test_the_brain_is_one_piece_in_two_hemispheres(head: Domain) -> None:
 
 
 # -- thicknesses -------------------------------------------------------------------------------------------------------
+# Of what the code makes, which is what the sample is: that is for `test_the_sample_is_what_the_code_makes`.
 
 
+@pytest.mark.long
 def test_scalp_skull_and_fluid_have_their_thickness(fine_block: np.ndarray) -> None:
     skin = binary_dilation(fine_block == 0) & (fine_block == SCALP)
     scalp = distance_to(fine_block >= SKULL)[skin] + FINE_MM / 2
@@ -149,6 +151,7 @@ def test_scalp_skull_and_fluid_have_their_thickness(fine_block: np.ndarray) -> N
     assert 2.0 <= np.median(gap) <= 3.5
 
 
+@pytest.mark.long
 def test_the_cortex_follows_the_folds_with_one_thickness(fine_block: np.ndarray) -> None:
     inner = binary_dilation(fine_block == WHITE) & (fine_block == GRAY)
     thickness = distance_to(fine_block == CSF)[inner] + FINE_MM / 2
@@ -158,6 +161,7 @@ def test_the_cortex_follows_the_folds_with_one_thickness(fine_block: np.ndarray)
     assert high < 4.0
 
 
+@pytest.mark.long
 def test_sulci_and_gyri_have_their_width(fine_block: np.ndarray) -> None:
     sulci = (fine_block == CSF) & (distance_to(fine_block == SKULL) > 5.0)
     assert 1.8 <= slab_width(sulci, fine_block == GRAY) <= 3.0  # on average; they are wider above and close below
@@ -213,7 +217,7 @@ def test_the_two_sides_are_alike_and_not_the_same(head: Domain) -> None:
 # -- any voxel size ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("voxel_mm", [3.0, 4.5])
+@pytest.mark.parametrize("voxel_mm", [pytest.param(3.0, marks=pytest.mark.long), 4.5])
 def test_the_anatomy_does_not_depend_on_the_voxels(head: Domain, voxel_mm: float) -> None:
     coarse = head_phantom(voxel_mm)
     np.testing.assert_allclose(coarse.voxel_sizes_mm, voxel_mm)
@@ -245,7 +249,7 @@ def test_distances_on_a_lattice_are_exact() -> None:
 # -- source and detectors ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("voxel_mm", [2.0, 3.0])
+@pytest.mark.parametrize("voxel_mm", [2.0, pytest.param(3.0, marks=pytest.mark.long)])
 def test_the_source_emits_into_the_scalp_over_the_left_hand(voxel_mm: float) -> None:
     domain = load_head_phantom() if voxel_mm == 2.0 else head_phantom(voxel_mm)
     source = default_source(domain)

@@ -50,7 +50,9 @@ def test_any_number_of_photons(one_gpu, photons):
 
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:0,1,2", "cuda:2,0"])
 @pytest.mark.parametrize(("slots", "chunk", "first"), [(1, 40, 40), (3, 17, 300), (100, 10**6, 10**6), (2, 10**6, 90)])
-def test_gpus_slots_and_chunks_change_nothing(fake_gpu, monkeypatch, in_chunks_of, device, slots, chunk, first):
+def test_gpus_slots_and_chunks_change_nothing(
+    fake_gpu, few_builds, monkeypatch, in_chunks_of, device, slots, chunk, first
+):
     """Batches that are traced together, chunks that cut them, and GPUs that share them."""
     pretended = fake_gpu(count=3)
     tally_bytes = 8 * VoxelProblem(scene(), PENCIL, settings(**EVERYTHING)).tally_size
@@ -67,7 +69,7 @@ def test_gpus_slots_and_chunks_change_nothing(fake_gpu, monkeypatch, in_chunks_o
 
 
 @pytest.mark.parametrize("full", [0, 1])
-def test_a_gpu_with_less_memory_than_the_other_traces_fewer_batches_together(fake_gpu, full):
+def test_a_gpu_with_less_memory_than_the_other_traces_fewer_batches_together(fake_gpu, few_builds, full):
     problem = VoxelProblem(scene(), PENCIL, settings(1000, batches=8, **EVERYTHING), DETECTORS)
     pretended = fake_gpu(count=2, total_bytes=4 * MIB)
     cupy = pretended.module
@@ -79,7 +81,7 @@ def test_a_gpu_with_less_memory_than_the_other_traces_fewer_batches_together(fak
 
 
 @pytest.mark.parametrize("which", range(1, 5))
-def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, monkeypatch, caplog, which):
+def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, few_builds, monkeypatch, caplog, which):
     pretended, advance, failed = fake_gpu(), gpu.Run.advance, []
 
     def failing_once(self, start, count):
@@ -94,7 +96,7 @@ def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, monkeypa
     assert f"out of GPU memory with {failed[0]} items; trying again with {(failed[0] + 1) // 2}" in caplog.text
 
 
-def test_a_small_gpu_lists_detected_photons_in_small_pieces(fake_gpu, monkeypatch):
+def test_a_small_gpu_lists_detected_photons_in_small_pieces(fake_gpu, few_builds, monkeypatch):
     monkeypatch.setattr(problems, "SLOT_BYTES", 0)
     problem = VoxelProblem(scene(), PENCIL, settings(batches=8, **EVERYTHING), DETECTORS)
     pretended = fake_gpu(total_bytes=problem.resident_bytes() + 40_000)
@@ -109,7 +111,7 @@ def test_a_volume_that_does_not_fit_is_an_error_with_numbers(fake_gpu):
     assert caught.value.needed_mb > 5 > 1 >= caught.value.free_mb
 
 
-def test_a_failing_kernel_is_not_silent(fake_gpu):
+def test_a_failing_kernel_is_not_silent(fake_gpu, few_builds):
     pretended = fake_gpu()
     on("cuda", 10)
     pretended.kernel_error = RuntimeError("cudaErrorLaunchFailure")
@@ -117,13 +119,13 @@ def test_a_failing_kernel_is_not_silent(fake_gpu):
         on("cuda", 10)
 
 
-def test_memory_is_given_back(fake_gpu):
+def test_memory_is_given_back(fake_gpu, few_builds):
     pretended = fake_gpu(count=2)
     on("cuda:0,1")
     assert not any(pretended.used_bytes.values())
 
 
-def test_lists_of_detected_photons_that_are_full_have_the_bits_of_their_backend(fake_gpu):
+def test_lists_of_detected_photons_that_are_full_have_the_bits_of_their_backend(fake_gpu, few_builds):
     fake_gpu(count=2)
     chosen = settings(1000, batches=8, max_detected=20)
     expected = simulate(scene(), PENCIL, chosen, detectors=DETECTORS, device="cpu")

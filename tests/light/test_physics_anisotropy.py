@@ -22,7 +22,7 @@ TENSOR = 1 / np.array(MEAN_FREE_PATHS)
 @pytest.mark.parametrize("model", SCATTERING_MODELS)
 def test_mean_squares_of_displacement_are_those_of_the_diffusion_tensor(model):
     """Each to a few percent; the three models are 10 to 50 % apart."""
-    found, error = spread_mm(CPU, TENSOR, model, 8000)
+    found, error = spread_mm(CPU, TENSOR, model, 5000)
     expected = np.diag(diffusion_tensor_mm(TENSOR, model))
     check_z(found - expected, error)
     assert (error < 0.05 * expected).all()
@@ -30,18 +30,18 @@ def test_mean_squares_of_displacement_are_those_of_the_diffusion_tensor(model):
 
 @pytest.mark.long
 @pytest.mark.parametrize("model", SCATTERING_MODELS)
-def test_mean_squares_of_displacement_within_one_percent(model):
-    found, error = spread_mm(CPU, TENSOR, model, 400_000)
+def test_mean_squares_of_displacement_within_two_percent(model):
+    found, error = spread_mm(CPU, TENSOR, model, 150_000)
     expected = np.diag(diffusion_tensor_mm(TENSOR, model))
     check_z(found - expected, error)
-    assert (np.abs(found / expected - 1) < 0.01).all()
+    assert (np.abs(found / expected - 1) < 0.02).all()
 
 
 def test_free_scattering_with_a_phase_function_diffuses_as_its_degrees_tell():
     """White matter with g = 0.8, ten mean free paths of the others: the ratio of along to across is seen."""
     g = 0.8
     across, along = uniaxial_scattering_per_mm(100.0, 45.0, "free", g)
-    found, error = spread_mm(CPU, (across, across, along), "free", 4000, g=g)
+    found, error = spread_mm(CPU, (across, across, along), "free", 2500, g=g)
     expected = np.array([1 / 300, 1 / 300, 1 / 135])
     check_z(found - expected, error)
     assert error[2] < 0.1 * (expected[2] - expected[0])
@@ -52,7 +52,7 @@ def test_off_diagonal_components_turn_the_diffusion_tensor():
     x, y, z = TENSOR
     turned = ((x + y) / 2, (x + y) / 2, z, (x - y) / 2, 0.0, 0.0)
     d = np.diag(diffusion_tensor_mm(TENSOR))
-    found, error = spread_mm(CPU, turned, "product", 8000)
+    found, error = spread_mm(CPU, turned, "product", 4000)
     check_z(found - [(d[0] + d[1]) / 2, (d[0] + d[1]) / 2, d[2]], error)
 
 

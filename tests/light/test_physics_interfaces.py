@@ -312,11 +312,15 @@ def check_it_ends(call):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("device", [
+    pytest.param("cpu", marks=pytest.mark.long), pytest.param("cuda", marks=pytest.mark.gpu)
+])  # fmt: skip
 def test_light_along_a_face_comes_to_an_end(device):
+    """On the CPU also where there is no g++ for the next one, which sees the same."""
     check_it_ends(f"light_along_a_face({device!r})")
 
 
-def test_light_along_a_face_has_the_bits_of_its_backend(cuda_on_cpu):
+def test_light_along_a_face_has_the_bits_of_its_backend_and_comes_to_an_end(cuda_on_cpu):
     check_it_ends("light_along_a_face_of_a_pretended_gpu()")
 
 

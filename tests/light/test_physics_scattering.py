@@ -76,7 +76,8 @@ def test_directions_stay_unit_vectors(cosine, most):
 def turn_from(directions, ct, cp, sp):
     out = np.empty_like(directions)
     for i in range(len(directions)):
-        out[i] = physics.turned(directions[i, 0], directions[i, 1], directions[i, 2], ct, cp, sp)
+        x, y, z = physics.turned(directions[i, 0], directions[i, 1], directions[i, 2], ct, cp, sp)
+        out[i, 0], out[i, 1], out[i, 2] = x, y, z
     return out
 
 

@@ -17,7 +17,7 @@ from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.light.voxel_samples import check_z, make_domain, turned_affine
 
-PHOTONS, MANY = 20_000, 200_000
+PHOTONS, MANY = 20_000, 100_000
 EDGE = 20.0  # mm
 CENTER = np.full(3, EDGE / 2)
 DIRECTIONS = [(0.0, 0.0, 1.0), (1.0, 2.0, -2.0)]

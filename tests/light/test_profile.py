@@ -239,8 +239,8 @@ def test_a_simulation_follows_the_curve():
     """Far from source and sides, theory and simulation agree within 4 %; mean over four lines on each side."""
     domain = Domain(labels=np.ones((60, 60, 60), np.uint8), affine=np.eye(4), media=(MEDIUM,))
     source = Source(position_mm=(29.5, 29.5, -0.5), direction=(0.0, 0.0, 1.0))
-    result = simulate(domain, source, LightSettings(photons=150_000, seed=5), device="cpu")
-    ratios, errors = [], []
+    result = simulate(domain, source, LightSettings(photons=50_000, seed=5), device="cpu")
+    ratios = []
     for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):
         for rho in (9.0, 11.0, 13.0):
             at = (29.5 + dx * rho, 29.5 + dy * rho)
@@ -248,6 +248,5 @@ def test_a_simulation_follows_the_curve():
             curve = theory_curve(result, profile.points_mm)
             assert curve.valid.all()
             ratios.append((profile.fluence / curve.fluence).mean())
-            errors.append((profile.error / curve.fluence).mean())
-    assert np.mean(errors) / np.sqrt(len(errors)) < 0.02  # lines vary by themselves: the mean is known well enough
+    assert np.std(ratios, ddof=1) / np.sqrt(len(ratios)) < 0.012  # the mean is known well enough
     assert abs(np.mean(ratios) - 1) < 0.04, ratios

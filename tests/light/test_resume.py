@@ -48,7 +48,7 @@ def whole():
 
 
 @pytest.fixture
-def pieces(fake_gpu, monkeypatch, in_chunks_of):
+def pieces(fake_gpu, few_builds, monkeypatch, in_chunks_of):
     """GPUs, and chunks that end in the middle of batches."""
     fake_gpu(count=3)
     in_chunks_of(70)

@@ -104,7 +104,7 @@ def test_needed_memory_grows_with_what_is_kept():
         assert needed_memory_mb(DOMAIN, dataclasses.replace(SETTINGS, **more), "cpu") > base
 
 
-def test_what_a_run_needs_is_what_it_takes(fake_gpu):
+def test_what_a_run_needs_is_what_it_takes(fake_gpu, few_builds):
     """Within a few per cent, on each GPU."""
     pretended = fake_gpu(count=2)
     domain = make_domain((30, 30, 30))

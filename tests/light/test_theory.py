@@ -200,7 +200,7 @@ def test_fluence_is_that_of_diffusion_theory(device, refraction):
     medium = MEDIUM if refraction else Medium(label=1, mua_per_mm=0.005, mus_per_mm=1.0, g=0.01, n=1.0)
     media = sliced(medium, 11)
     domain = make_domain(labels, *media)
-    settings = LightSettings(photons=120_000 if device == "cpu" else 10_000_000, specular=False)
+    settings = LightSettings(photons=40_000 if device == "cpu" else 10_000_000, specular=False)
     result = simulate(domain, Source(position_mm=(30, 30, 0)), settings, device=device)
     expected = 0.005 * fluence_semi_infinite(rho, z, medium)
     ratios = []
@@ -215,12 +215,12 @@ def test_fluence_is_that_of_diffusion_theory(device, refraction):
 
 
 def test_pulses_are_those_of_diffusion_theory(device):
-    """Fluence rate of all rings in gates of 0.1 ns, while most of the light is there."""
+    """Fluence rate of all rings in gates of 0.1 ns, while most of the light is there, known to 2 % in each."""
     labels, rho, z = rings()
     there = labels > 1
     edges = np.arange(17) / 10
     settings = LightSettings(
-        photons=120_000 if device == "cpu" else 10_000_000, specular=False, time_gates_ns=(*edges, 5.0)
+        photons=80_000 if device == "cpu" else 10_000_000, specular=False, time_gates_ns=tuple(edges)
     )
     source = Source(position_mm=(30, 30, 0))
     result = simulate(make_domain(labels, *sliced(MEDIUM, 11)), source, settings, device=device)

@@ -93,12 +93,22 @@ print(json.dumps([counts, [len(kernel.signatures) for kernel in kernels]]))
 """
 
 
-def test_warm_ups_compile_what_they_list_and_each_kernel_once_for_a_type_of_frames(tmp_path):
-    fresh = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", COUNTING], env=fresh, capture_output=True, text=True, check=True)
-    counts, signatures = json.loads(done.stdout)
-    assert counts == [one.functions for one in checks.WARMUPS]
+def warm_ups_in_a_new_process(**environment):
+    """How many functions each compiles, and for how many types of arguments there is each kernel then."""
+    environment = os.environ | environment
+    done = subprocess.run([sys.executable, "-c", COUNTING], env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_warm_ups_need_each_kernel_once_for_a_type_of_frames():
+    _, signatures = warm_ups_in_a_new_process()
     assert signatures == [2, 1, 1, 1]  # frames of 16 and of 8 bits
+
+
+@pytest.mark.long  # it compiles everything anew
+def test_warm_ups_compile_what_they_list(tmp_path):
+    counts, _ = warm_ups_in_a_new_process(NUMBA_CACHE_DIR=str(tmp_path))
+    assert counts == [one.functions for one in checks.WARMUPS]
 
 
 # -- live loops --------------------------------------------------------------------------------------------------------

@@ -156,6 +156,7 @@ def test_rays_that_cannot_start_have_the_bits_of_their_backend(fake_gpu):
         assert (reasons[0] == StopReason.LENGTH).all()
 
 
+@pytest.mark.long  # another build of the kernels, whose bits are compared above
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))

@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts import CsdSettings, Directions, TensorField, deconvolve, fit_tensors, phantom
+from napari_gpubio.tracts import CsdSettings, Directions, Response, TensorField, deconvolve, fit_tensors
 from napari_gpubio.tracts.seeds import ball, cap_directions, checked_points, label_points, make_launch, white_matter
+from tests.tracts.brain_samples import coarse_brain
 from tests.tracts.tensor_samples import six
 
 NAN, INF = float("nan"), float("inf")
@@ -227,9 +228,9 @@ def test_the_principal_direction_is_that_of_the_interpolated_tensor():
 
 
 def test_white_matter_of_fods_is_that_of_tensors():
-    scan = phantom.load_brain_phantom()
-    field = fit_tensors(scan)
-    fods = deconvolve(scan, mask=field.mask, settings=CsdSettings(lmax=6), device="cpu")
+    field = fit_tensors(coarse_brain())
+    response = Response(coefficients=np.array([[105.9, -35.7, 6.7, -0.7]]), bvals=(1000,))  # of its single fibers
+    fods = deconvolve(coarse_brain(), response, field.mask, CsdSettings(lmax=6), device="cpu")
     expected, found = white_matter(field), white_matter(fods)
     assert np.count_nonzero(found & expected) > 0.7 * np.count_nonzero(expected)
     assert np.count_nonzero(found & ~expected) < 0.01 * np.count_nonzero(found)

@@ -115,6 +115,7 @@ def test_eigenvalues_and_composition_have_the_bits_of_their_backend(cuda_on_cpu,
     np.testing.assert_array_equal(out, cpu.compose(*expected, CHANGE))
 
 
+@pytest.mark.long  # another build of the kernels, whose bits are compared above
 def test_the_kernels_have_no_undefined_behavior(cuda_on_cpu, capfd):
     module = cuda_on_cpu(gpu.SOURCE, sanitize=True)
     p = problem(FitSettings(), voxels=40)

@@ -21,9 +21,9 @@ from tests.dock_widgets import (
     Held,
     button,
     press_and_wait,
-    run_script,
     save_scripts_as,
     script_of,
+    shown_by_script,
     wait_until,
 )
 from tests.light.gui.panel_samples import LEFT, add_ball, ball, fluence, result, run, settle, tick
@@ -122,7 +122,7 @@ def script_with_files(panel, folder, monkeypatch):
 
 def copied_files(panel, folder, monkeypatch):
     """Run the copied script in a folder; returns the cleaned layer that it writes (or None), and its curves."""
-    run_script(script_with_files(panel, folder, monkeypatch), folder)
+    shown_by_script(script_with_files(panel, folder, monkeypatch), folder, monkeypatch)
     clean_file, curves = folder / "ball cleaned.nii.gz", folder / "ball curves.csv"
     layer = read_array(clean_file)[0] if clean_file.exists() else None
     return layer, {one.name: one for one in read_curves_csv(curves)} if curves.exists() else {}

@@ -61,7 +61,7 @@ def test_the_script_of_the_readme_runs(capsys):
     readme = Path(__file__).parents[2] / "README.md"
     scripts = [part.split("```")[0] for part in readme.read_text().split("```python\n")[1:]]
     (script,) = (each for each in scripts if "workflows" in each)
-    exec(script.replace("1_000_000", "20_000"), {})
+    exec(script.replace("1_000_000", "2_000"), {})
     names = [line.split(" 0")[0].rsplit(" ", 2)[0] for line in capsys.readouterr().out.splitlines()]
     assert names == ["scalp", "skull", "CSF", "gray matter", "white matter"]
 
@@ -78,10 +78,11 @@ def test_the_guide_is_solved_once_and_kept_in_files(result, clean, tmp_path, mon
 
 
 def test_it_is_nearer_to_many_photons(result, clean):
-    truth = simulated(photons=400_000, seed=9).fluence
+    """They are fifteen times as many, with a quarter of the noise."""
+    truth = simulated(photons=60_000, seed=9, halves=False).fluence
     there = truth > 1e-4 * truth.max()
     before, after = (np.median(np.abs(f[there] / truth[there] - 1)) for f in (result.fluence, clean.image))
-    assert after < 0.7 * before
+    assert after < 0.5 * before
 
 
 def test_without_halves_the_standard_error_stands_for_them():

@@ -7,7 +7,7 @@ from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import stored_array
 from tests.denoise.gui.panel_samples import SHAPE, add_series, look, noisy, number, result_layers, run, use
 from tests.denoise.gui.test_script import same, saved, written
-from tests.dock_widgets import run_script, script_of
+from tests.dock_widgets import script_of, shown_by_script
 
 VOLUMES = 12
 
@@ -18,7 +18,7 @@ def scan():
     return np.abs(noisy(sigma=0.0)[..., None] + 3 * noise).astype(np.float32)
 
 
-def test_the_run_the_note_and_the_script(viewer, panel, qtbot, tmp_path):
+def test_the_run_the_note_and_the_script(viewer, panel, qtbot, tmp_path, monkeypatch):
     add_series(viewer, scan(), metadata=saved(scan(), tmp_path / "series.nii.gz"))
     panel.image_box.last.setValue(1)
     run(qtbot, panel, noise_model="rician", patches="small")
@@ -29,7 +29,7 @@ def test_the_run_the_note_and_the_script(viewer, panel, qtbot, tmp_path):
     assert "in the unit of the image" in panel.message
     assert f"across {VOLUMES} volumes" in panel.message
     assert number(panel, "Noise σ").startswith(f"{found.sigma:.3g}")
-    run_script(script_of(panel), tmp_path)
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
     assert all(same(*pair) for pair in zip(written(tmp_path, "series")[:1], (clean,), strict=True))
 
 

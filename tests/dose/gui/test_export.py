@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import surface_histograms
 from napari_gpubio.dose.io import read_dvh_sequence, read_rtstruct
 from napari_gpubio.dose.napari_io import contours_layer
-from tests.dock_widgets import run_script, save_scripts_as, script_of
+from tests.dock_widgets import run_script, save_scripts_as, script_of, shown_by_script
 from tests.dose.dicom_files import save_dose, save_structures
 from tests.dose.gui.panel_samples import AFFINE, SAGITTAL, a_dose, dose_values, label_values, organs
 from tests.dose.samples import ROTATION, affine_of
@@ -128,15 +128,13 @@ def saved(array, path, affine=AFFINE):
     return str(path)
 
 
-def check_script(panel, folder, text, name="plan curves.csv"):
-    """A script writes the curves on screen; returns what it prints."""
-    printed = run_script(text, folder)
-    written = rows(folder / name)[1:]
+def check_written(panel, folder):
+    """A script has written the curves on screen."""
+    written = rows(folder / "plan curves.csv")[1:]
     for one in panel.controller.curves:
         mine = [(float(row[1]), float(row[3])) for row in written if row[0] == one.dvh.name]
         if not one.second:
             np.testing.assert_array_equal(mine, np.column_stack([one.dvh.doses, one.dvh.volumes_cc]))
-    return printed
 
 
 def test_the_script_of_files_makes_curves_and_prints_the_table(user, panel, tmp_path, monkeypatch):
@@ -152,7 +150,8 @@ def test_the_script_of_files_makes_curves_and_prints_the_table(user, panel, tmp_
     text = script_of(panel)
     assert "dose.DvhSettings(spacing_mm=0.7)" in text
     assert "one.scaled(1.5)" in text
-    printed = check_script(panel, tmp_path, text)
+    printed = run_script(text, tmp_path)
+    check_written(panel, tmp_path)
     lung = next(line for line in printed.splitlines() if line.startswith("lung gEUD"))
     for title, cell in zip(panel.table.titles[2:], user.cells(0)[2:], strict=True):
         value = float(lung.split(f"{title} = ")[1].split()[0])
@@ -175,7 +174,8 @@ def test_painted_labels_and_a_series_are_saved_beside_the_script(user, viewer, p
     text = script_of(panel)
     assert "SHA-256" in text
     assert "values[..., 1]" in text
-    check_script(panel, tmp_path, text)
+    shown_by_script(text, tmp_path, monkeypatch)
+    check_written(panel, tmp_path)
 
 
 def test_contours_and_a_second_plan_in_the_script(user, viewer, panel, tmp_path, monkeypatch):
@@ -189,7 +189,8 @@ def test_contours_and_a_second_plan_in_the_script(user, viewer, panel, tmp_path,
     panel.inputs_box.structures.choose(drawn, labels)
     user.run()
     save_scripts_as(monkeypatch, tmp_path / "script.py")
-    check_script(panel, tmp_path, script_of(panel))
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
+    check_written(panel, tmp_path)
     other = rows(tmp_path / "plan1 curves.csv")
     means = {one.dvh.name: one.dvh for one in panel.controller.curves if one.second}
     assert float([row for row in other if row[0] == "drawn"][-1][1]) == pytest.approx(means["drawn"].largest)
@@ -230,4 +231,5 @@ def test_contours_of_an_rtstruct_over_an_oblique_dose_in_the_script(user, viewer
     user.settle()
     assert np.isfinite(panel.highlight.layer.data.source).any()
     save_scripts_as(monkeypatch, tmp_path / "script.py")
-    check_script(panel, tmp_path, script_of(panel))
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
+    check_written(panel, tmp_path)

@@ -10,7 +10,7 @@ from napari_gpubio.core.napari_io import stored_array, volume_layer
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.dose import Dose, dvh
 from napari_gpubio.dose.io import read_curves_csv
-from tests.dock_widgets import run_script, save_scripts_as, script_of
+from tests.dock_widgets import save_scripts_as, script_of, shown_by_script
 from tests.dose.gui.panel_samples import AFFINE, SETTINGS, SHAPE, highlighted, label_values, organs
 from tests.dose.samples import ROTATION, affine_of
 
@@ -273,7 +273,7 @@ def test_the_script_has_the_bits_of_curves_and_bands(user, light_user, tmp_path,
     user.type_unit("1/cm2")
     user.scale_doses(3.0)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
-    run_script(script_of(panel), tmp_path)
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
     found = [written(tmp_path / f"plan {name}.csv") for name in ("curves", "low", "high")]
     for curve in panel.controller.curves:
         shown = curve.dvh, curve.band.low, curve.band.high

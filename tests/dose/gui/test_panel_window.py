@@ -10,9 +10,10 @@ from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QImage
 from qtpy.QtTest import QTest
 
+from napari_gpubio.dose import DvhSettings
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.io import read_dvh_sequence
-from tests.dock_widgets import docked, run_script, save_scripts_as, script_of
+from tests.dock_widgets import docked, save_scripts_as, script_of, shown_by_script
 from tests.dose.dicom_files import save_dose, save_structures
 from tests.dose.gui.panel_samples import User
 from tests.dose.samples import at, circle
@@ -39,11 +40,12 @@ class WindowUser(User):
     """Sees the treatment phantom and the panel in a window."""
 
     def __init__(self, viewer, qtbot):
-        viewer.window._qt_window.resize(1500, 1100)
+        viewer.window._qt_window.resize(1100, 900)
         viewer.open_sample("napari-gpubio", "treatment")
         super().__init__(viewer, docked(viewer, DosePanel(viewer), "Dose-volume histogram"), qtbot)
         self.panel.choose_device("cpu")
-        qtbot.wait(200)
+        self.panel.form.set_value(DvhSettings(bins=512))
+        qtbot.wait(50)
 
     def click(self, widget):
         QTest.mouseClick(widget, LEFT)
@@ -74,8 +76,8 @@ class WindowUser(User):
 
 
 @pytest.fixture
-def user(make_window, qtbot):
-    user = WindowUser(make_window(show=True), qtbot)
+def user(make_window, qtbot, request):
+    user = WindowUser(make_window(show=getattr(request, "param", True)), qtbot)
     user.run()
     yield user
     user.panel.teardown()
@@ -140,7 +142,8 @@ def click_a_voxel_and_paint(user):
     assert user.curve("cord").volume_cc == pytest.approx(before, rel=1e-12)
 
 
-def test_columns_are_typed_and_what_is_on_screen_is_written(user, tmp_path, monkeypatch):
+@pytest.mark.parametrize("user", [pytest.param(False, id="hidden")], indirect=True)  # figures are drawn all the same
+def test_columns_are_typed_and_what_is_on_screen_is_written(user, tmp_path, monkeypatch, capsys):
     panel = user.panel
     panel.table.columns.selectAll()
     QTest.keyClicks(panel.table.columns, "gEUD(a=8), Paddick CI(target=target)")
@@ -159,6 +162,7 @@ def test_columns_are_typed_and_what_is_on_screen_is_written(user, tmp_path, monk
     table = panel.constraints.table
     assert [table.item(n, 2).text() for n in range(3)] == ["✗ fail", "✓ pass", "? not evaluated"]
     write_and_copy(user, tmp_path, monkeypatch)
+    check_printed(user, capsys.readouterr().out)
 
 
 def write_and_copy(user, tmp_path, monkeypatch):
@@ -183,8 +187,11 @@ def write_and_copy(user, tmp_path, monkeypatch):
     stored = {one.name: one for one in read_dvh_sequence(tmp_path / "rtdose_dvh.dcm", dict(enumerate(names, 1)))}
     assert stored["target"].volume_cc == pytest.approx(target.volume_cc, rel=1e-6)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
-    printed = run_script(script_of(panel), tmp_path)
-    line = next(line for line in printed.splitlines() if line.startswith("target "))
-    geud = float(user.cells(names.index("target"))[1])
-    assert float(line.split("gEUD(a=8) = ")[1].split()[0]) == pytest.approx(geud, rel=1e-3)
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
     assert nib.load(next(tmp_path.glob("dose*.nii.gz"))).shape == (116, 60, 84)
+
+
+def check_printed(user, printed):
+    line = next(line for line in printed.splitlines() if line.startswith("target "))
+    geud = next(cells for cells in map(user.cells, range(5)) if cells[0] == "target")[1]
+    assert float(line.split("gEUD(a=8) = ")[1].split()[0]) == pytest.approx(float(geud), rel=1e-3)

@@ -8,7 +8,7 @@ from napari_gpubio.light.model import Medium
 from tests.light.voxel_samples import grid_affine
 
 SHAPE, TOP = (44, 30, 18), 5
-FEW = ForwardSettings(photons=6400, groups=4, threshold=0.0, wavelengths_nm=(760, 850))
+FEW = ForwardSettings(photons=3200, groups=4, threshold=0.0, wavelengths_nm=(760, 850))
 
 
 def medium(mua, label=1, name=""):

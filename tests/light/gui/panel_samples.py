@@ -81,12 +81,10 @@ def click(viewer, world, *modifiers):
 
 def settle(qtbot, panel):
     """Wait until nothing runs or waits to run in either mode."""
+    runs, others = panel.findChildren(QuickRuns), [*panel.findChildren(LabelSource), *panel.findChildren(LatestJob)]
 
     def still():
-        quick = any(runs.busy for runs in panel.findChildren(QuickRuns))
-        painted = any(labels.is_busy for labels in panel.findChildren(LabelSource))
-        jobs = any(job.is_busy for job in panel.findChildren(LatestJob))
-        return not (panel.running or quick or painted or jobs)
+        return not (panel.running or any(run.busy for run in runs) or any(other.is_busy for other in others))
 
     wait_until(qtbot, still)
 

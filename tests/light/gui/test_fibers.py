@@ -9,7 +9,7 @@ from napari_gpubio.light.gui.request import Domains
 from napari_gpubio.light.io.results import load_result
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.napari_io import map_layer
-from tests.dock_widgets import run_script, save_scripts_as, script_of
+from tests.dock_widgets import save_scripts_as, script_of, shown_by_script
 from tests.light.gui.panel_samples import LEFT, ball, result, run, settle
 
 COARSE = ball().affine @ np.diag([2.0, 2.0, 2.0, 1.0])
@@ -97,7 +97,7 @@ def test_runs_follow_the_fibers_and_the_script_gives_the_same_numbers(
     assert (shown.domain.scattering_model, shown.domain.notes) == (model, expected.notes)
     assert not np.array_equal(shown.gates, plain.gates)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
-    run_script(script_of(panel), tmp_path)
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
     made = load_result(tmp_path / "ball.npz")
     assert np.array_equal(made.gates, shown.gates)
     assert made.energy == shown.energy

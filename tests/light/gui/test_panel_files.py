@@ -20,7 +20,7 @@ from napari_gpubio.light.napari_io import log10_of
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
-from tests.dock_widgets import button, press_and_wait, run_script, save_scripts_as, script_of
+from tests.dock_widgets import button, press_and_wait, run_script, save_scripts_as, script_of, shown_by_script
 from tests.light.gui.panel_samples import (
     CENTER,
     FEW,
@@ -77,7 +77,7 @@ def test_the_script_hides_what_is_hidden(viewer, panel, qtbot, tmp_path, monkeyp
     tick(panel, "hide")
     run(qtbot, panel)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
-    run_script(script_of(panel), tmp_path)
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
     written, _ = read_array(tmp_path / "ball fluence.nii.gz")
     assert np.isnan(written).any()
     assert np.array_equal(log10_of(written), stored_array(fluence(viewer)), equal_nan=True)
@@ -94,7 +94,7 @@ def test_painted_labels_and_a_pattern_are_saved_beside_the_script(viewer, panel,
     text = script_of(panel)
     assert "SHA-256" in text
     assert np.array_equal(np.load(tmp_path / "bright below.npy"), image)
-    run_script(text, tmp_path)
+    shown_by_script(text, tmp_path, monkeypatch)
     made, shown = load_result(tmp_path / "ball.npz"), result(viewer)
     assert np.array_equal(made.source.pattern, image)
     assert np.array_equal(made.source.width_axis, shown.source.width_axis)

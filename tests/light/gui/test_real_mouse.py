@@ -1,4 +1,4 @@
-"""The dock widget "Light transport" on screen, with the mouse of the operating system."""
+"""The dock widget "Light transport" on screen: in a narrow dock, and with the mouse of the operating system."""
 
 from types import SimpleNamespace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QScrollArea
 
 from napari_gpubio.gui.views import camera_of, set_view
 from tests.dock_widgets import MILLISECONDS
@@ -15,6 +15,7 @@ from tests.light.gui.panel_samples import (
     LEFT,
     RADIUS,
     RIGHT,
+    TOP,
     add_ball,
     add_panel,
     go_to,
@@ -28,10 +29,15 @@ from tests.light.gui.panel_samples import (
 
 
 @pytest.fixture
-def window(make_window, qtbot):
+def window_is_shown():
+    return True
+
+
+@pytest.fixture
+def window(kept_window, qtbot):
     """A viewer on screen with the ball and a panel, and the widget that the mouse goes to."""
-    viewer = make_window(show=True)
-    viewer.window.resize(1100, 800)
+    viewer = kept_window
+    viewer.window.resize(900, 700)
     panel = add_panel(viewer)
     panel.voxels.run_box.set_live(False)
     add_ball(viewer)
@@ -66,6 +72,21 @@ def drag(window, start, end, qtbot):
         qtbot.wait(30)  # vispy leaves out moves that come faster
         QTest.mouseMove(native, pixel)
     QTest.mouseRelease(native, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, end)
+
+
+@pytest.mark.display
+@pytest.mark.parametrize("first", range(4))
+def test_it_fits_a_dock_of_400_pixels(window, qtbot, first):
+    panel = window.panel
+    panel.voxels.place_source(LEFT)
+    panel.voxels.controller.add_detector(TOP)
+    settle(qtbot, panel)
+    assert panel.minimumWidth() <= 402
+    scroll = panel.findChild(QScrollArea)
+    form = panel.voxels.source_box.form
+    for kind in form.widget("kind").choices[first::4]:
+        form.widget("kind").value = kind
+        assert scroll.widget().minimumSizeHint().width() <= scroll.viewport().width(), kind
 
 
 @pytest.mark.display

@@ -119,7 +119,7 @@ def test_other_files(tmp_path):
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file[content] = 1
         with pytest.raises(InvalidInput, match=words):
-            read_snirf(tmp_path / "a.h5")
+            optodes(tmp_path / "a.h5")
 
 
 def test_damaged_files(tmp_path):
@@ -137,13 +137,13 @@ def test_damaged_files(tmp_path):
             bad[at] = rng.integers(256)
         (tmp_path / "b.snirf").write_bytes(bad)
         try:
-            if n % 50 == 49:
+            if n % 100 == 49:
                 read_snirf(tmp_path / "b.snirf")
             else:
                 optodes_of(load_hdf5(tmp_path / "b.snirf", PATTERNS))
         except InvalidInput as error:
             refused += 1
-            assert "b.snirf" in str(error) or n % 50 < 49  # noqa: PT017 - what is not refused is fine too
+            assert "b.snirf" in str(error) or n % 100 != 49  # noqa: PT017 - what is not refused is fine too
         except DAMAGE:
             refused += 1
     assert refused > 100
@@ -155,7 +155,7 @@ def test_a_file_whose_reading_does_not_end(tmp_path):
     (tmp_path / "endless.snirf").write_bytes(data)
     begun = time.monotonic()
     with contextlib.suppress(InvalidInput):
-        read_snirf(tmp_path / "endless.snirf")
+        read_hdf5(tmp_path / "endless.snirf", PATTERNS, seconds=0.5)
     assert time.monotonic() - begun < 20
     with pytest.raises(InvalidInput, match=r"^a.snirf was not read within 1e-06 s.* leads nowhere: export it again"):
         read_hdf5(write(tmp_path / "a.snirf"), PATTERNS, seconds=1e-6)

@@ -26,6 +26,7 @@ def ring_media(scale=(1.0, 1.0, 1.0)):
     return tuple(Medium(label=k + 1, mua_per_mm=0.01, mus_per_mm=scale[k], g=0.0, n=1.0) for k in range(3))
 
 
+@functools.cache
 def ring(photons, seed, size=81, depth=51, media=None):
     """The light that leaves a half-space between 9 and 11 mm from a pencil beam, by layers from 2 and 6 mm down."""
     labels = np.full((size, size, depth), 3, np.uint8)
@@ -117,9 +118,8 @@ def test_a_ring_on_a_half_space_has_the_numbers_of_another_program():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_ring_on_a_half_space_has_the_numbers_of_another_program_with_more_photons(seed):
-    check_ring(1_000_000, seed)
+def test_a_ring_on_a_half_space_has_the_numbers_of_another_program_with_more_photons():
+    check_ring(500_000, 1)
 
 
 # -- against runs with other coefficients -----------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_absorption_of_a_layer_changes_what_20_detectors_measure_as_told(label):
 
 
 def test_absorption_of_single_voxels_changes_what_is_measured_as_told():
-    labels, step = slab_domain(), 2e-3
+    labels, step, photons = slab_domain(), 2e-3, 8000
     places = [(3, 6, 0), (4, 6, 1), (5, 7, 2), (4, 5, 3), (6, 6, 5)]
     base = labels.absorption()
     expected = []
@@ -166,17 +166,17 @@ def test_absorption_of_single_voxels_changes_what_is_measured_as_told():
             mua = base.copy()
             mua[place] += sign * step
             domain = dataclasses.replace(labels, mua_per_mm=mua)
-            changed.append(measured(slab(domain=domain, detectors=SLAB_DETECTORS[:4]))[:, :2])
+            changed.append(measured(slab(photons, domain=domain, detectors=SLAB_DETECTORS[:4]))[:, :2])
         expected.append((changed[1] - changed[0]) / (2 * step))
     first = dataclasses.replace(labels, mua_per_mm=base)
-    found = replay(slab(domain=first, detectors=SLAB_DETECTORS[:4]), of=("mua",), mean_time=True)
+    found = replay(slab(photons, domain=first, detectors=SLAB_DETECTORS[:4]), of=("mua",), mean_time=True)
     for column, measure in enumerate(("ln_intensity", "mean_time")):
         values = np.array([found.of("mua", measure).values[:, *place] for place in places])
         np.testing.assert_allclose(values, np.array(expected)[:, :, column], rtol=5e-3, atol=2e-5)
 
 
 @pytest.mark.long
-def test_absorption_of_a_head_changes_what_20_pairs_measure_as_told():
+def test_absorption_of_a_head_changes_what_10_pairs_measure_as_told():
     head = load_head_phantom()
     ahead = np.array(default_source(head).direction)
     top = np.array(default_source(head).position_mm)
@@ -185,7 +185,7 @@ def test_absorption_of_a_head_changes_what_20_pairs_measure_as_told():
     from napari_gpubio.light.surface import nearest_surface
 
     pairs = 0
-    for shift in (-9.0, 0.0, 9.0, 18.0):
+    for shift in (-9.0, 9.0):
         source = dataclasses.replace(
             default_source(head), position_mm=tuple(nearest_surface(head.labels, head.affine, top + shift * across))
         )
@@ -213,7 +213,7 @@ def test_absorption_of_a_head_changes_what_20_pairs_measure_as_told():
             assert estimate.value == pytest.approx((high - low) / (2 * step), rel=5e-3, abs=1e-3)
             assert abs(estimate.z_score((high - low) / (2 * step))) < 0.3
         pairs += len(reached)
-    assert pairs >= 15
+    assert pairs >= 7
 
 
 def test_scattering_of_the_middle_layer_changes_the_intensity_as_told():
@@ -231,7 +231,7 @@ def test_scattering_of_the_middle_layer_changes_the_intensity_as_told():
 def test_scattering_in_a_slab_changes_time_and_phase_as_told():
     """All four ways that light is measured, at one large detector on the far side."""
     detector = [Detector(position_mm=(6.0, 6.0, 8.0), radius_mm=8.0)]
-    factor, photons = 1.06, 80_000
+    factor, photons = 1.06, 60_000
     jacobians = replay(slab(photons, detectors=detector), of=("mus",), mean_time=True, frequency_mhz=FREQUENCY)
     low, high = (
         slab(photons, seed=seed, domain=slab_domain(**{"3": {"mus_per_mm": 6.0 * scale}}), detectors=detector)
@@ -253,7 +253,7 @@ def test_scattering_in_a_slab_changes_time_and_phase_as_told():
         part = jacobians.of("mus", name)
         expected = part.label_sums[0, 2] * step
         check_z(b - a - expected, math.hypot(a_error, b_error, part.label_errors[0, 2] * step))
-    assert abs(jacobians.of("mus").label_sums[0, 2] / jacobians.of("mus").label_errors[0, 2]) > 5
+    assert abs(jacobians.of("mus").label_sums[0, 2] / jacobians.of("mus").label_errors[0, 2]) > 4
 
 
 def test_reduced_scattering_is_scattering_over_one_less_g():
@@ -269,7 +269,7 @@ def test_reduced_scattering_is_scattering_over_one_less_g():
 
 def test_roulette_and_gates_of_the_run_bias_nothing():
     """The same sums come from runs with other weights and other tallies, within both errors."""
-    some, photons = SLAB_DETECTORS[:3] + SLAB_DETECTORS[10:11], 150_000
+    some, photons = SLAB_DETECTORS[:3] + SLAB_DETECTORS[10:11], 60_000
     plain = replay(slab(photons, detectors=some))
     other = replay(slab(photons, seed=77, detectors=some, threshold=0.5, time_gates_ns=(0.02, 0.06, 5.0)))
     for coefficient in ("mua", "mus"):
@@ -311,7 +311,7 @@ def spread_over_claim(seeds, photons):
 
 def test_errors_are_the_spread_over_seeds():
     """Of 24 seeds, a spread is known within 15 %, and the mean of several of one run somewhat better."""
-    found = spread_over_claim(24, 1500)
+    found = spread_over_claim(24, 1000)
     voxels = [ratio for name, ratio in found.items() if "labels" not in name and "measured" not in name]
     assert len(voxels) >= 3
     for name, ratio in found.items():
@@ -322,7 +322,7 @@ def test_errors_are_the_spread_over_seeds():
 
 @pytest.mark.long
 def test_errors_are_the_spread_over_many_seeds():
-    """Of 400 seeds, a spread is known within 3.5 %."""
-    found = spread_over_claim(400, 4000)
+    """Of 200 seeds, a spread is known within 5 %."""
+    found = spread_over_claim(200, 2000)
     for name, ratio in found.items():
-        assert 0.9 < ratio < 1.1, (name, ratio)
+        assert 0.85 < ratio < 1.15, (name, ratio)

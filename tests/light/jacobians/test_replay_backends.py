@@ -64,8 +64,12 @@ def test_photons_of_every_source_go_the_same_way_again(one_gpu, source):
         assert replay(result, detectors=reached).complete
 
 
+@pytest.mark.long
 def test_a_fused_build_goes_the_same_way_with_and_without_a_record(one_gpu, monkeypatch):
-    """A GPU fuses products with sums; what a replay adds to the kernel must not change which."""
+    """A GPU fuses products with sums; what a replay adds to the kernel must not change which.
+
+    `test_a_record_changes_no_operation_of_the_photons_way` looks at it more closely.
+    """
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, fused=True))
     if not loader.can_fuse():
         pytest.skip("this processor has no fused multiply-add")
@@ -94,7 +98,7 @@ def test_chunks_and_slots_change_no_derivative(in_chunks_of, monkeypatch, chunk,
     check_same(replay(by_cpu(), detectors=TWO, mean_time=True), expected)
 
 
-def test_gpus_change_no_derivative(fake_gpu, in_chunks_of):
+def test_gpus_change_no_derivative(fake_gpu, few_builds, in_chunks_of):
     pretended = fake_gpu(count=2)
     in_chunks_of(40)
     result = run("cuda:0")
@@ -106,7 +110,7 @@ def test_gpus_change_no_derivative(fake_gpu, in_chunks_of):
 
 
 @pytest.mark.parametrize("which", [1, 3, 6, 9, 11, 12])
-def test_a_failed_allocation_changes_no_derivative(fake_gpu, monkeypatch, which):
+def test_a_failed_allocation_changes_no_derivative(fake_gpu, few_builds, monkeypatch, which):
     pretended, advance, failed = fake_gpu(), gpu.Run.advance, []
     result = run("cuda")
 
@@ -143,21 +147,20 @@ def test_a_photon_that_goes_another_way_is_an_error():
         trajectories(changed)
 
 
-def test_a_record_changes_no_operation_of_the_photons_way():
+@pytest.mark.parametrize("defines", [("CONTINUOUS=0", "GATED=0"), ("CONTINUOUS=1", "GATED=1")], ids=str)
+def test_a_record_changes_no_operation_of_the_photons_way(defines):
     """What the compiler fuses decides about the last bits, and so about where a photon goes."""
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason="no NVRTC: python -m pip install cuda-bindings")
-    builds = {}
+    builds = []
     for record in ((), ("RECORD=SCORES",), ("RECORD=TRAILS",)):
-        for defines in (("CONTINUOUS=0", "GATED=0"), ("CONTINUOUS=1", "GATED=1")):
-            chosen = kernels.options(defines=("DETECT=1", "SOURCE_KIND=0", *defines, *record), fast=True)
-            counts = operations_of(ptx_of(nvrtc, kernels.source(voxels_gpu._SOURCE), [*chosen, "-arch=sm_90"]))
-            builds.setdefault(defines, []).append(counts)
-    for plain, scores, trails in builds.values():
-        fused, products = "fma.rn.ftz.f32", "mul.ftz.f32"  # a sum alone may stand in several branches
-        assert plain[fused] > 20
-        assert (scores[fused], scores[products]) == (plain[fused], plain[products])
-        # four kinds of vertices inside voxels have something of their own: the decay of the weight
-        assert trails[fused] - plain[fused] == 4 * FUSED_IN_MEAN_DECAY
+        chosen = kernels.options(defines=("DETECT=1", "SOURCE_KIND=0", *defines, *record), fast=True)
+        builds.append(operations_of(ptx_of(nvrtc, kernels.source(voxels_gpu._SOURCE), [*chosen, "-arch=sm_90"])))
+    plain, scores, trails = builds
+    fused, products = "fma.rn.ftz.f32", "mul.ftz.f32"  # a sum alone may stand in several branches
+    assert plain[fused] > 20
+    assert (scores[fused], scores[products]) == (plain[fused], plain[products])
+    # four kinds of vertices inside voxels have something of their own: the decay of the weight
+    assert trails[fused] - plain[fused] == 4 * FUSED_IN_MEAN_DECAY
 
 
 def ptx_of(nvrtc, text, options):

@@ -60,8 +60,12 @@ def test_scattering_is_not_known_where_it_follows_fibers():
     assert "depends on the direction" in part.notes[0]
 
 
+@pytest.mark.long
 def test_light_of_several_sources_is_replayed_together():
-    """Each photon starts at one of them; mean paths are those of the list."""
+    """Each photon starts at one of them; mean paths are those of the list.
+
+    Numba compiles for it alone; without it, sources and replays are for `test_several_sources` and `test_replay`.
+    """
     sources = [SLAB_SOURCE, dataclasses.replace(SLAB_SOURCE, position_mm=(9.0, 6.0, -0.5), weight=2.0)]
     settings = LightSettings(photons=6000, seed=4)
     result = simulate(slab_domain(), sources, settings, detectors=SLAB_DETECTORS[:4], device="cpu")

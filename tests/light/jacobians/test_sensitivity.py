@@ -143,7 +143,7 @@ def test_it_agrees_with_the_paths_of_detected_photons():
     domain = block((44, 36, 28))
     tissue = dataclasses.replace(TISSUE, mus_per_mm=1.0, g=0.0)
     domain = dataclasses.replace(domain, media=(tissue, dataclasses.replace(tissue, label=2)))
-    settings = LightSettings(photons=60_000, time_gates_ns=(0.0, 5.0), seed=4)
+    settings = LightSettings(photons=30_000, time_gates_ns=(0.0, 5.0), seed=4)
     here, there = ((x, 18.0, -0.5) for x in (18.0, 26.0))
     detectors = (Detector(position_mm=(26.0, 18.0, 0.0), radius_mm=1.5),)
     runs = [
@@ -156,7 +156,7 @@ def test_it_agrees_with_the_paths_of_detected_photons():
     path = detected.mean_path_mm().sum()
     error = np.sqrt((detected.weight**2 * (totals - path) ** 2).sum()) / detected.weight.sum()
     ours = found.mean_path_mm * found.detected.error / found.detected.value
-    assert len(detected) > 200
+    assert len(detected) > 100
     assert abs(found.mean_path_mm - path) < 3 * np.hypot(error, ours) + 0.03 * path  # 3 %: diffusion theory at 8 mm
 
 

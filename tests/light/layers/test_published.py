@@ -102,7 +102,7 @@ def test_fluence_in_depth(device, n):
     """Half-space of MCML's manual, fig. 6.4; errors from the spread of runs, since depths go up and down together."""
     layers = medium((n, 0.01, 10.0, 0.9, ENDLESS_MM))
     grid = {"dz_mm": 0.05, "depth_bins": 200, "radial_bins": 1, "dr_mm": 1e6, "angle_bins": 1}
-    runs = [run(device, layers, 3000, seed=seed, **grid) for seed in range(10)]
+    runs = [run(device, layers, 1500, seed=seed, **grid) for seed in range(10)]
     fluence = np.array([result.fluence_z().value for result in runs])
     z = runs[0].z_mm
     deep = (z > 2) & (z < 8)
@@ -137,7 +137,7 @@ def test_similar_media_look_the_same_from_afar(device):
 @functools.cache
 def skin(device):
     """Skin on the grid of the reference."""
-    return run(device, SKIN, 200_000, seed=2, dr_mm=0.1, dz_mm=0.02, radial_bins=200, depth_bins=500, batches=64)
+    return run(device, SKIN, 60_000, seed=2, dr_mm=0.1, dz_mm=0.02, radial_bins=200, depth_bins=500, batches=64)
 
 
 @pytest.fixture
@@ -156,11 +156,11 @@ def test_totals_of_skin(device, reference):
 
 
 BINNED = (  # what; 1/cm, 1/cm^2 ... of 1/mm, 1/mm^2 ...; the largest relative error that is looked at, in how many bins
-    ("A_z", 10, 0.05, 350),
-    ("A_rz", 1000, 0.05, 10_000),
-    ("Rd_r", 100, 0.05, 30),
-    ("Rd_a", 1, 0.05, 27),
-    ("Tt_r", 100, 0.2, 60),
+    ("A_z", 10, 0.07, 350),
+    ("A_rz", 1000, 0.07, 7000),
+    ("Rd_r", 100, 0.07, 25),
+    ("Rd_a", 1, 0.07, 25),
+    ("Tt_r", 100, 0.2, 15),
     ("Tt_a", 1, 0.2, 20),
 )
 
@@ -179,9 +179,9 @@ def test_maps_and_profiles_of_skin(device, reference, name, unit, largest_error,
 def test_skin_in_layers_is_skin_in_voxels(device):
     """Two engines: collision and path-length estimators; voxels repeat themselves across i and j."""
     case = benchmark("skin7")
-    chosen = dataclasses.replace(case.settings, photons=10_000 * (GPU_FACTOR if device == "cuda" else 1), seed=3)
+    chosen = dataclasses.replace(case.settings, photons=4000 * (GPU_FACTOR if device == "cuda" else 1), seed=3)
     voxels = simulate(case.domain, case.source, chosen, device=device)
-    layers = run(device, SKIN, 50_000, absorption=False, batches=32)
+    layers = run(device, SKIN, 20_000, absorption=False, batches=32)
     entered = 1 - layers.specular
     for index, theirs in enumerate(voxels.absorbed.values()):
         mine = at(layers.A_l, index)

@@ -14,7 +14,7 @@ from napari_gpubio.speckle.gui.results import FIT_MAPS
 from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi
 from napari_gpubio.speckle.mesi.model import BLOCKS, CYCLES
 from napari_gpubio.speckle.samples import Camera, SpeckleField, flow_frames, window_share
-from tests.dock_widgets import Held, complaint, run_script, save_scripts_as, script_of
+from tests.dock_widgets import Held, complaint, save_scripts_as, script_of, shown_by_script
 from tests.speckle.gui.panel_samples import add_stack, choose_dark, layer, run, speckle, start, stop
 
 EXPOSURES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -171,7 +171,7 @@ def test_the_script_makes_the_same_fit(viewer, panel, qtbot, tmp_path, monkeypat
     panel.contrast_box.mesi.order.setCurrentText(order)
     panel.contrast_box.registers.setChecked(True)
     run(qtbot, panel)
-    run_script(script_of(panel), tmp_path)
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
     for one in FIT_MAPS:
         shown = next(each for each in viewer.layers if carried(each, "part") == f"mesi {one.part}")
         np.testing.assert_array_equal(tifffile.imread(tmp_path / f"mesi {one.part} of frames.tif"), shown.data)
@@ -204,7 +204,7 @@ def test_beta_is_measured_on_a_static_target(viewer, panel, qtbot, tmp_path, mon
     assert not [one for one in viewer.layers if carried(one, "part") == "mesi beta"], "it is no map"
     shown = viewer.layers["MESI τ (ms) of frames"]
     assert carried(shown, "notes") == list(panel.result.notes)
-    run_script(script_of(panel), tmp_path)
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "mesi tau_ms of frames.tif"), shown.data)
 
 

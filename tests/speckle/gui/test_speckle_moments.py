@@ -64,7 +64,7 @@ def test_dark_frames_that_are_renamed_while_maps_are_made(viewer, panel, qtbot, 
     assert not dark.visible
 
 
-def test_two_viewers_know_nothing_of_each_other(viewer, panel, qtbot, make_window):
+def test_two_viewers_know_nothing_of_each_other(make_window, viewer, panel, qtbot):
     second = make_window(proxied=True)
     other = add_panel(second)
     add_stack(viewer, FRAMES)

@@ -9,7 +9,7 @@ import tifffile
 from napari_gpubio.speckle import contrast, region_curves
 from napari_gpubio.speckle.gui.plots import LIVE, STACK
 from napari_gpubio.speckle.pulsatility import region_pulsatility
-from tests.dock_widgets import run_script, save_scripts_as, script_of, wait_until
+from tests.dock_widgets import save_scripts_as, script_of, shown_by_script, wait_until
 from tests.speckle.gui.panel_samples import add_stack, box, draw, run
 from tests.speckle.test_speckle_region_files import FPS, SHAPE, beating_frames
 
@@ -119,7 +119,7 @@ def test_the_copied_script_writes_the_same_numbers(viewer, panel, qtbot, frames,
     drawn(viewer, panel, qtbot, frames)
     shown = measure(panel, qtbot)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
-    run_script(script_of(panel), tmp_path)
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
     with (tmp_path / "pulsatility of frames.csv").open(encoding="utf-8", newline="") as file:
         head, beating, steady = csv.reader(file)
     assert float(beating[head.index("pulsatility index")]) == shown.pulses[0].index

@@ -15,7 +15,7 @@ from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import STACK
 from napari_gpubio.speckle.gui.sources import SimulatedPage, StackPage
 from napari_gpubio.speckle.regions import region_curves
-from tests.dock_widgets import complaint, run_script, save_scripts_as, script_of, wait_until
+from tests.dock_widgets import complaint, run_script, save_scripts_as, script_of, shown_by_script, wait_until
 from tests.speckle.gui.panel_samples import (
     SHAPE,
     add_stack,
@@ -187,14 +187,14 @@ def test_the_script_makes_the_same_temporal_blocks(viewer, panel, qtbot, tmp_pat
     form.widget("window").value = 3
     panel.contrast_box.choose_index("ict")
     run(qtbot, panel)
-    run_script(script_of(panel), tmp_path)
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
     for name, want in (("contrast", "K"), ("ict", "1/τ (1/s)")):
         shown = viewer.layers[f"{want} of frames"].data
         np.testing.assert_array_equal(tifffile.imread(tmp_path / f"{name} of frames.tif"), shown)
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), panel.result.maps.mask)
 
 
-def test_the_script_of_a_recording_makes_the_maps_on_screen(viewer, panel, qtbot, tmp_path):
+def test_the_script_of_a_recording_makes_the_maps_on_screen(viewer, panel, qtbot, tmp_path, monkeypatch):
     """Live frames are recorded, their file is opened, and its maps are made: by the panel, and by the script."""
     simulate(panel)
     panel.contrast_box.form.widget("exposure_ms").value = 2.5
@@ -207,7 +207,7 @@ def test_the_script_of_a_recording_makes_the_maps_on_screen(viewer, panel, qtbot
     panel.source_box.choose(StackPage)
     panel.source_box.stack.layer_box.choose(viewer.add_layer(opened(tmp_path / "run.tif", frames)))
     run(qtbot, panel)
-    run_script(script_of(panel), tmp_path)
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "contrast of run.tif"), panel.result.maps.contrast)
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "sfi of run.tif"), viewer.layers["SFI (1/s) of run"].data)
 
@@ -346,6 +346,6 @@ def test_the_script_reads_the_dark_frames(viewer, with_dark, qtbot, tmp_path, mo
     run(qtbot, with_dark)
     text = script_of(with_dark)
     assert (tmp_path / "dark.tif").is_file()
-    run_script(text, tmp_path)
+    shown_by_script(text, tmp_path, monkeypatch)
     for name, expected in (("contrast", with_dark.result.maps.contrast), ("mask", with_dark.result.maps.mask)):
         np.testing.assert_array_equal(tifffile.imread(tmp_path / f"{name} of frames.tif"), expected)

@@ -37,11 +37,6 @@ def speckle_threads():
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("speckle")]
 
 
-@pytest.fixture
-def viewer(make_window):
-    return make_window(proxied=True)
-
-
 @WAYS_TO_CLOSE
 def test_closing_ends_the_loop(make_window, qtbot, errors, how):
     viewer = make_window(proxied=True)

@@ -88,7 +88,7 @@ def test_flips_and_swaps_in_world_axes(change, affine):
         assert f"in the axes of the world their x, y, z should be {change};" in check.cause
 
 
-@pytest.mark.parametrize("affine", ["rotated", "rotated left-handed", "swapped axes", "sheared"])
+@pytest.mark.parametrize("affine", ["rotated", "sheared left-handed"])
 @pytest.mark.parametrize("basis", ["descoteaux", "descoteaux_legacy"])
 @pytest.mark.parametrize("frame", ["world", "fsl"])
 def test_bases_of_fods_are_named(basis, frame, affine):

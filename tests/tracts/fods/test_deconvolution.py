@@ -36,6 +36,7 @@ def plain_csd(signals, directions, response, lmax):
     gram = forward.T @ forward
     gram += 2e-4 * gram[0, 0] * np.eye(len(gram))
     penalty = harmonics(half_sphere(300), lmax) * (50.0 * response[0] / 300)
+    products = np.einsum("ki,kj->kij", penalty, penalty).reshape(len(penalty), -1)
     first = max(k for k in (2, 4, 6, 8) if (k + 1) * (k + 2) // 2 <= len(directions) and k <= lmax)
     plain = harmonics(directions, first)
     plain[np.diag_indices(plain.shape[1])] += 1e-2
@@ -48,7 +49,7 @@ def plain_csd(signals, directions, response, lmax):
         if before is not None and (negative == before).all():
             return fod
         before = negative
-        systems = gram + np.einsum("mk,ki,kj->mij", negative.astype(float), penalty, penalty, optimize=True)
+        systems = gram + (negative.astype(float) @ products).reshape(-1, *gram.shape)
         fod = np.linalg.solve(systems, (signals @ forward)[..., None])[..., 0]
     return fod
 

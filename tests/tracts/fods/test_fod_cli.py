@@ -16,12 +16,12 @@ from napari_gpubio.tracts import (
     Directions,
     PeakSettings,
     Response,
+    ResponseSettings,
     TrackSettings,
     arguments,
     deconvolve,
     estimate_response,
     find_peaks,
-    phantom,
     track,
 )
 from napari_gpubio.tracts import cli as tracts_cli
@@ -31,6 +31,7 @@ from napari_gpubio.tracts.io import read_dwi, read_fixels, read_fods, read_tract
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.seeds import white_matter
+from tests.tracts.brain_samples import coarse_brain
 from tests.tracts.fods.samples import straight_bundles
 from tests.tracts.fods.scan_samples import fiber_signals, noisy, one_shell
 from tests.tracts.fods.test_response import tissue_scan
@@ -62,6 +63,14 @@ def one_fiber(tmp_path_factory):
     scan = DiffusionScan(data=signals.astype(np.float32), bvals=bvals, directions=table, affine=affine)
     write_scan(folder, scan, np.ones(shape, bool))
     return folder
+
+
+@pytest.fixture(scope="module")
+def wm(one_fiber):
+    """The file of the scan's response."""
+    response = estimate_response(read_dwi(one_fiber / "dwi.nii.gz"), settings=ResponseSettings(method="fa", voxels=50))
+    write_response(one_fiber / "wm.txt", response)
+    return one_fiber / "wm.txt"
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +154,10 @@ def test_what_does_not_apply_is_refused_before_the_run(tissues, one_fiber, tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["csf.txt", "small.nii.gz", "wm.txt"]
 
 
-def test_wrong_axes_are_printed(one_fiber, tmp_path, capsys):
+def test_wrong_axes_are_printed(one_fiber, wm, tmp_path, capsys):
     dwi = one_fiber / "dwi.nii.gz"
     fods = read_dwi(dwi)
-    field = deconvolve(fods, None, np.ones(fods.shape, bool), device="cpu")
+    field = deconvolve(fods, read_response(wm), np.ones(fods.shape, bool), device="cpu")
     other = dataclasses.replace(field, coefficients=from_mrtrix(field.coefficients, "descoteaux_legacy"))
     write_fods(tmp_path / "turned.nii.gz", other)
     run("tracts", dwi, "--fods", tmp_path / "turned.nii.gz", "--white-matter", "--out", tmp_path / "fibers.trx")
@@ -210,7 +219,7 @@ def test_tracts_need_a_scan_or_fods(capsys):
     assert "--fods" in capsys.readouterr().err
 
 
-def test_ctrl_c_keeps_what_was_done(one_fiber, tmp_path, monkeypatch, capsys, in_chunks_of):
+def test_ctrl_c_keeps_what_was_done(one_fiber, wm, tmp_path, monkeypatch, capsys, in_chunks_of):
     in_chunks_of(100)
     real = cli.deconvolve_steps
 
@@ -230,7 +239,7 @@ def test_ctrl_c_keeps_what_was_done(one_fiber, tmp_path, monkeypatch, capsys, in
 
     monkeypatch.setattr(cli, "deconvolve_steps", interrupted)
     dwi, out = one_fiber / "dwi.nii.gz", tmp_path / "fod.nii.gz"
-    words = ["--mask", one_fiber / "mask.nii.gz", "--out", out, "--peaks", tmp_path / "peaks.nii.gz"]
+    words = ["--mask", one_fiber / "mask.nii.gz", "--response", wm, "--out", out, "--peaks", tmp_path / "peaks.nii.gz"]
     assert run("fod", dwi, *words) == STOPPED
     assert 0 < read_fods(out).mask.sum() < 1008
     printed = capsys.readouterr().err
@@ -244,9 +253,9 @@ def test_a_response_is_written_with_its_shells(tmp_path):
     assert (tmp_path / "a.txt").read_text().startswith("# Shells: 1000\n")
 
 
-def test_fixels_are_tracked_and_few_fibers_are_told(one_fiber, tmp_path, capsys):
+def test_fixels_are_tracked_and_few_fibers_are_told(one_fiber, wm, tmp_path, capsys):
     dwi, fod, fixels = one_fiber / "dwi.nii.gz", tmp_path / "fod.nii.gz", tmp_path / "fixels"
-    assert run("fod", dwi, "--lmax", 4, "--out", fod, "--fixels", fixels) == 0
+    assert run("fod", dwi, "--response", wm, "--lmax", 4, "--out", fod, "--fixels", fixels) == 0
     out, seed = tmp_path / "fibers.tck", ("--seed", -6, 10, 6)
     assert run("tracts", dwi, "--fixels", fixels, *seed, "--out", out) == 0
     usual = TrackSettings.usual("fixel_geodesic", [2.0] * 3)
@@ -281,15 +290,14 @@ def test_a_wrong_gradient_table_is_called_out(one_fiber, tmp_path, monkeypatch, 
     assert wrong.message in capsys.readouterr().err
 
 
-def test_a_scan_without_b0_volumes_has_fods_that_are_not_checked(one_fiber, tmp_path, capsys):
+def test_a_scan_without_b0_volumes_has_fods_that_are_not_checked(one_fiber, wm, tmp_path, capsys):
     scan = read_dwi(one_fiber / "dwi.nii.gz")
     weighted = ~scan.is_b0
     without = dataclasses.replace(
         scan, data=scan.data[..., weighted], bvals=scan.bvals[weighted], directions=scan.directions[weighted]
     )
     write_scan(tmp_path, without, np.ones(scan.shape, bool))
-    write_response(tmp_path / "wm.txt", estimate_response(scan, np.ones(scan.shape, bool), device="cpu"))
-    words = ["--mask", tmp_path / "mask.nii.gz", "--response", tmp_path / "wm.txt", "--lmax", 4]
+    words = ["--mask", tmp_path / "mask.nii.gz", "--response", wm, "--lmax", 4]
     assert run("fod", tmp_path / "dwi.nii.gz", *words, "--out", tmp_path / "fod.nii.gz") == 0
     assert "not checked, since the scan has no b0 volume" in capsys.readouterr().err
     words += ["--deconvolve", "--repeats", 2, "--seed", -6, 10, 6, "--out", tmp_path / "spread"]
@@ -297,11 +305,11 @@ def test_a_scan_without_b0_volumes_has_fods_that_are_not_checked(one_fiber, tmp_
 
 
 def test_a_response_of_few_directions(tmp_path):
-    scan = phantom.load_brain_phantom()
+    scan, settings = coarse_brain(), ResponseSettings(voxels=100, lmax=4)
     few = np.r_[np.flatnonzero(scan.is_b0)[:1], np.flatnonzero(~scan.is_b0)[:12]]
     small = dataclasses.replace(scan, data=scan.data[..., few], bvals=scan.bvals[few], directions=scan.directions[few])
-    first, second = estimate_response(small, device="cpu").coefficients[0, :2]
-    expected = estimate_response(scan, device="cpu").coefficients[0, :2]
+    first, second = estimate_response(small, settings=settings, device="cpu").coefficients[0, :2]
+    expected = estimate_response(scan, settings=settings, device="cpu").coefficients[0, :2]
     np.testing.assert_allclose([first, second], expected, rtol=0.2)
 
 

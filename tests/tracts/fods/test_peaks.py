@@ -111,9 +111,9 @@ def test_peaks_of_a_real_brain_lie_along_its_tensors(shared_data):
     scan = read_dwi(folder / "dwi.nii.gz")
     tensors = fit_tensors(scan, read_mask(folder / "nodif_brain_mask.nii.gz", scan.shape, scan.affine), device="cpu")
     response = estimate_response(scan, field=tensors, device="cpu")
-    chosen = fa_map(tensors) > 0.5
+    chosen = (fa_map(tensors) > 0.5) & (np.arange(tensors.mask.size).reshape(tensors.shape) % 7 == 0)
     peaks = find_peaks(deconvolve(scan, response, chosen, device="cpu"), device="cpu")
     check = check_axes(peaks, tensors)
     assert check.ok, check.message
-    assert check.voxels > 5000
+    assert check.voxels > 1000
     assert check.median_angle_deg < 10.0

@@ -47,7 +47,6 @@ def test_renaming_a_bundle_renames_its_fibers(two):
     assert {id(two.fibers(name)) for name in two.layers} == fibers
 
 
-@pytest.mark.display
 def test_removing_a_bundle_removes_its_fibers_and_undo_brings_both_back(viewer, two):
     before = two.fibers("bundle 2")
     two.press("Remove")

@@ -99,7 +99,6 @@ def test_only_a_left_click_that_does_not_move_or_paint_seeds(viewer, user):
     assert not len(user.panel.bundles)
 
 
-@pytest.mark.display
 def test_shift_and_click_starts_another_bundle(viewer, two):
     assert two.names == ["bundle 1", "bundle 2"]
     assert np.allclose(two.markers, [CALLOSUM, CORTICOSPINAL], atol=1e-4)

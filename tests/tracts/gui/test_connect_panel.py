@@ -19,8 +19,8 @@ from tests.dock_widgets import (
     shown_by_script,
     until_the_end,
 )
+from tests.tracts.brain_samples import coarse_brain
 
-pytestmark = pytest.mark.display
 LEFT, RIGHT = 1, 2
 NAME = "frontal lobe, left → frontal lobe, right"
 
@@ -29,7 +29,7 @@ NAME = "frontal lobe, left → frontal lobe, right"
 def field(tmp_path_factory):
     """The tensors of the phantom, in a file."""
     path = tmp_path_factory.mktemp("tensors") / "tensors.nii.gz"
-    tracts.io.write_tensors(path, tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device="cpu"))
+    tracts.io.write_tensors(path, tracts.fit_tensors(coarse_brain(), device="cpu"))
     return tracts.io.read_tensors(path)
 
 
@@ -60,6 +60,7 @@ def test_two_regions_are_chosen_at_once_and_exchanged(panel):
     assert (panel.start_box.key, panel.end_box.key) == (RIGHT, LEFT)
 
 
+@pytest.mark.display
 def test_routes_are_listed_and_each_is_shown_by_a_click(viewer, connected):
     layer = viewer.layers[NAME]
     routes = carried(layer, "tractogram").per_fiber["route"]

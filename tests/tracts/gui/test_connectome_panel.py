@@ -20,8 +20,9 @@ from tests.dock_widgets import (
     shown_by_script,
     until_the_end,
 )
+from tests.tracts.brain_samples import coarse_brain
+from tests.tracts.gui.tensor_samples import saved
 
-pytestmark = pytest.mark.display
 FIBERS, ATLAS = sample_path("brain_phantom/bundles.trk"), sample_path("brain_phantom/atlas.nii.gz")
 
 
@@ -65,6 +66,7 @@ def test_the_matrix_follows_what_is_chosen(counted, expected):
     np.testing.assert_array_equal(counted.matrix(), expected.matrix("length_mm", statistic="max", per_node_volume=True))
 
 
+@pytest.mark.display
 def test_a_cell_shows_its_fibers(viewer, counted, expected):
     row, column = busiest(expected.matrix())
     counted.plot.cell_picked.emit(row, column)
@@ -109,10 +111,16 @@ def test_the_script_makes_the_same_matrix(viewer, counted, expected, monkeypatch
 # -- geodesics --------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def scan(tmp_path_factory):
+    """The coarse brain, from a file."""
+    return tracts.io.read_dwi(saved(coarse_brain(), tmp_path_factory.mktemp("scan")))
+
+
 @pytest.fixture
-def shot(viewer, panel, qtbot):
-    """The panel after a run of geodesics through the sample's scan."""
-    data, keywords, _ = scan_layer(tracts.phantom.load_brain_phantom(), "scan")
+def shot(viewer, panel, qtbot, scan):
+    """The panel after a run of geodesics through the scan."""
+    data, keywords, _ = scan_layer(scan, "scan")
     viewer.add_image(data, **keywords)
     panel.choose_device("cpu")
     panel.kind.setCurrentIndex(panel.kind.findText("new geodesics"))
@@ -124,6 +132,7 @@ def shot(viewer, panel, qtbot):
     return panel
 
 
+@pytest.mark.display
 def test_the_best_geodesics_are_shown_with_their_scores(viewer, shot):
     layer = viewer.layers["brain phantom regions geodesics"]
     assert layer.color_by == shot.quantity.currentData() == "alignment_fa"

@@ -14,7 +14,6 @@ from napari_gpubio.tracts.regions import Sphere
 from napari_gpubio.tracts.samples import brain_atlas_layers
 from tests.dock_widgets import button, save_scripts_as, script_of, shown_by_script, until_the_end
 
-pytestmark = pytest.mark.display
 STEM, MOTOR_LEFT, MOTOR_RIGHT = 21, 3, 4
 
 
@@ -52,6 +51,7 @@ def shown_bundles(viewer):
     return set(np.unique(fibers_of(layer).per_fiber["bundle"][layer.shown]).astype(int).tolist())
 
 
+@pytest.mark.display
 def test_rules_choose_fibers_as_they_are_made_and_undone(viewer, panel, settle):
     panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
     settle()

@@ -145,19 +145,20 @@ def assert_close(pixel, expected):
 
 
 @pytest.mark.display
-def test_real_clicks_in_2d(window):
+@pytest.mark.parametrize("axis", range(3))
+def test_real_clicks_in_2d(window, axis):
     viewer, bundles = window.viewer, window.panel.bundles
-    for axis in range(3):
-        viewer.dims.order = [axis, *[a for a in range(3) if a != axis]]
-        viewer.reset_view()
-        window.go_to(CALLOSUM)
+    viewer.dims.order = [axis, *[a for a in range(3) if a != axis]]
+    viewer.reset_view()
+    window.go_to(CALLOSUM)
+    for count in (1, 2):
+        shown = viewer.dims.point[axis]
         press_and_release(window, pixel_of(viewer, CALLOSUM), Qt.KeyboardModifier.ShiftModifier)
-        off = np.abs(window.seed - CALLOSUM)
-        assert off[2 - axis] < 1e-4  # the slice itself
-        assert off.max() <= 1.5 / camera_of(viewer).zoom  # pixels
-        assert len(bundles) == axis + 1
-        if axis < 2:  # away from the marker, so that the next click does not grab it
-            bundles.move((40.0, -40.0, 0.0))
+        off = np.abs(on_screen(window.seed) - on_screen(CALLOSUM))
+        assert on_screen(window.seed)[axis] == pytest.approx(shown, abs=1e-4)  # the slice itself
+        assert np.delete(off, axis).max() <= 1.5 / camera_of(viewer).zoom  # pixels
+        assert len(bundles) == count
+        bundles.move((40.0, -40.0, 0.0))  # away from the marker, so that the next click does not grab it
 
 
 @pytest.mark.display
@@ -197,6 +198,7 @@ def drag_seed(user, start, end):
     user.settle()
 
 
+@pytest.mark.long  # the steps of other tests in one walk: real clicks here, a tilted scan in test_scripts
 @pytest.mark.display
 def test_a_tilted_real_brain_from_the_click_to_undo(shared_data, make_window, qtbot, tmp_path):
     scan, turn = tracts.io.read_dwi(shared_data / "dwi" / "whole_brain_b1000" / "dwi.nii.gz"), np.eye(4)

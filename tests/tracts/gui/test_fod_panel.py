@@ -13,8 +13,8 @@ from napari_gpubio.tracts.fods.napari_io import fixels_of, fod_layer, fods_of
 from napari_gpubio.tracts.gui import FodPanel, TrackingPanel
 from napari_gpubio.tracts.gui.fods import responses
 from napari_gpubio.tracts.gui.numbers import picked_numbers, reason_text
-from napari_gpubio.tracts.samples import brain_sample_layers
 from tests.dock_widgets import button, press_and_wait, script_of, shown_by_script, until_the_end, wait_until
+from tests.tracts.brain_samples import coarse_brain
 from tests.tracts.fods import fixel_samples
 from tests.tracts.fods.samples import straight_bundles
 from tests.tracts.fods.scan_samples import (
@@ -25,9 +25,28 @@ from tests.tracts.fods.scan_samples import (
     tissue_matrix,
     tissue_mixture,
 )
+from tests.tracts.gui.tensor_samples import saved
 
-pytestmark = pytest.mark.display
 SHIFTED = np.array([[2.0, 0, 0, -20], [0, 2.0, 0, -18], [0, 0, 2.0, 4], [0, 0, 0, 1]])
+
+
+@pytest.fixture(scope="module")
+def scan(tmp_path_factory):
+    """The coarse brain, from a file."""
+    return tracts.io.read_dwi(saved(coarse_brain(3), tmp_path_factory.mktemp("scan")))
+
+
+@pytest.fixture(scope="module")
+def field(scan):
+    return tracts.fit_tensors(scan)
+
+
+@pytest.fixture(scope="module")
+def fods(scan, field):
+    """FODs of the scan, of the response of few voxels."""
+    settings = tracts.ResponseSettings(method="fa", voxels=100, lmax=4)
+    response = tracts.estimate_response(scan, settings=settings, field=field)
+    return tracts.deconvolve(scan, response, field.mask, tracts.CsdSettings(lmax=4))
 
 
 @pytest.fixture
@@ -40,6 +59,11 @@ def crossing():
     return straight_bundles([(1, 0, 0), (0, 1, 0)], shape=(16, 16, 16), affine=SHIFTED)
 
 
+def add_scan(viewer, scan):
+    for data, keywords, kind in tracts.napari_io.scan_layers(scan, "dwi"):
+        getattr(viewer, f"add_{kind}")(data, **keywords)
+
+
 def add_fods(viewer, fods=None):
     data, keywords, _ = fod_layer(fods or crossing(), "study")
     return viewer.add_image(data, **keywords)
@@ -50,9 +74,9 @@ def drawn(panel, qtbot):
     return panel.glyphs.layer
 
 
-def test_a_scan_is_deconvolved_checked_and_drawn(viewer, panel, qtbot):
-    for data, keywords, kind in brain_sample_layers():
-        getattr(viewer, f"add_{kind}")(data, **keywords)
+@pytest.mark.display
+def test_a_scan_is_deconvolved_checked_and_drawn(viewer, panel, qtbot, scan):
+    add_scan(viewer, scan)
     panel.form.widget("lmax").value = 6
     press_and_wait(qtbot, panel, panel.run_button)
     fods = panel.fods
@@ -62,9 +86,8 @@ def test_a_scan_is_deconvolved_checked_and_drawn(viewer, panel, qtbot):
     assert drawn(panel, qtbot) is not None
 
 
-def test_the_script_makes_the_same_fods(viewer, panel, qtbot, tmp_path, monkeypatch):
-    for data, keywords, kind in brain_sample_layers():
-        getattr(viewer, f"add_{kind}")(data, **keywords)
+def test_the_script_makes_the_same_fods(viewer, panel, qtbot, scan, tmp_path, monkeypatch):
+    add_scan(viewer, scan)
     panel.form.widget("lmax").value = 4
     press_and_wait(qtbot, panel, panel.run_button)
     there = shown_by_script(script_of(panel), tmp_path, monkeypatch)
@@ -72,6 +95,7 @@ def test_the_script_makes_the_same_fods(viewer, panel, qtbot, tmp_path, monkeypa
     np.testing.assert_array_equal(made.coefficients, panel.fods.coefficients)
 
 
+@pytest.mark.display
 def test_glyphs_follow_the_slice_and_go_with_their_box(viewer, panel, qtbot):
     add_fods(viewer)
     panel.glyphs.attach()
@@ -94,10 +118,7 @@ def test_glyphs_follow_the_slice_and_go_with_their_box(viewer, panel, qtbot):
     assert panel.glyphs.layer is None
 
 
-def test_files_in_a_wrong_basis_are_found_out(viewer, panel, qtbot, tmp_path):
-    scan = tracts.phantom.load_brain_phantom()
-    field = tracts.fit_tensors(scan)
-    fods = tracts.deconvolve(scan, mask=field.mask, settings=tracts.CsdSettings(lmax=6))
+def test_files_in_a_wrong_basis_are_found_out(viewer, panel, qtbot, field, fods, tmp_path):
     tracts.io.write_fods(tmp_path / "dipy.nii.gz", fods, basis="descoteaux_legacy")
     (tmp_path / "dipy.json").unlink()  # so that the file does not say its basis
     data, keywords, _ = tracts.napari_io.map_layer(field, "FA", "study")
@@ -114,10 +135,7 @@ def test_files_in_a_wrong_basis_are_found_out(viewer, panel, qtbot, tmp_path):
     np.testing.assert_allclose(panel.fods.coefficients, fods.coefficients, atol=1e-6)
 
 
-def test_files_are_checked_in_any_order_of_their_voxels(viewer, panel, qtbot, tmp_path):
-    scan = tracts.phantom.load_brain_phantom()
-    field = tracts.fit_tensors(scan)
-    fods = tracts.deconvolve(scan, mask=field.mask, settings=tracts.CsdSettings(lmax=4))
+def test_files_are_checked_in_any_order_of_their_voxels(viewer, panel, qtbot, field, fods, tmp_path):
     turned = dataclasses.replace(
         fods,
         coefficients=np.ascontiguousarray(fods.coefficients[::-1].transpose(1, 0, 2, 3)),
@@ -152,9 +170,8 @@ def test_bedpostx_is_opened_by_any_of_its_files(viewer, panel, qtbot, tmp_path):
     )
 
 
-def test_a_run_that_is_stopped_before_the_deconvolution_says_so(viewer, panel, qtbot):
-    for data, keywords, kind in brain_sample_layers():
-        getattr(viewer, f"add_{kind}")(data, **keywords)
+def test_a_run_that_is_stopped_before_the_deconvolution_says_so(viewer, panel, qtbot, scan):
+    add_scan(viewer, scan)
     layers, stop = list(viewer.layers), threading.Event()
     stop.set()
     panel.show_result(drive(panel.make_steps(stop)))
@@ -163,7 +180,7 @@ def test_a_run_that_is_stopped_before_the_deconvolution_says_so(viewer, panel, q
 
 
 def test_a_response_of_a_file_is_used(panel, qtbot, tmp_path, monkeypatch):
-    response = tracts.estimate_response(tracts.phantom.load_brain_phantom())
+    response = tracts.Response(coefficients=np.array([[105.9, -35.7, 6.7, -0.7]]), bvals=(1000,))
     tracts.fods.write_response(tmp_path / "wm.txt", response)
     monkeypatch.setattr(responses, "open_paths", lambda *_: [tmp_path / "wm.txt"])
     button(panel, "Open…").click()
@@ -177,9 +194,8 @@ def test_a_response_of_a_file_is_used(panel, qtbot, tmp_path, monkeypatch):
     assert panel.response_box.choice.responses == (opened,), "a response that was opened can be chosen again"
 
 
-def test_two_tissues_of_a_scan_are_told_apart_and_normalized(viewer, panel, qtbot, tmp_path, monkeypatch):
-    for data, keywords, kind in brain_sample_layers():
-        getattr(viewer, f"add_{kind}")(data, **keywords)
+def test_two_tissues_of_a_scan_are_told_apart_and_normalized(viewer, panel, qtbot, scan, tmp_path, monkeypatch):
+    add_scan(viewer, scan)
     panel.form.widget("lmax").value = 4
     assert not panel.response_box.normalize.isVisibleTo(panel)
     panel.response_box.box.setCurrentIndex(panel.response_box.box.findText("two tissues: white matter, CSF"))
@@ -205,7 +221,7 @@ def test_files_of_three_tissues_are_put_in_order(viewer, panel, qtbot, tmp_path)
     files = [tmp_path / name for name in ("a.txt", "b.txt", "c.txt")]
     for path, rows in zip(files, TISSUES[::-1], strict=True):  # CSF first
         tracts.fods.write_response(path, tracts.Response(coefficients=np.array(rows, float), bvals=THREE_SHELLS))
-    coefficients = tissue_mixture(600, TISSUES, blur=0.06)
+    coefficients = tissue_mixture(120, TISSUES, blur=0.06)
     signals = coefficients @ tissue_matrix(bvals, directions, TISSUES, 8).T
     scan = scan_of(signals, bvals, directions)
     (data, keywords, _), *_ = tracts.napari_io.scan_layers(scan, "mixed")

@@ -22,6 +22,7 @@ from tests.dock_widgets import (
     shown_by_script,
     wait_until,
 )
+from tests.tracts.brain_samples import coarse_brain
 from tests.tracts.gui.tensor_samples import add_panel, add_scan, fit, layer_named, names, saved, sticks
 from tests.tracts.gui.tracking_samples import CALLOSUM
 
@@ -32,7 +33,7 @@ SIGMA = 20.0
 @functools.cache
 def noisy_scan():
     """The middle of straight bundles, with the noise of magnitudes."""
-    inner, rng = slice(6, 34), np.random.default_rng(1)
+    inner, rng = slice(10, 30), np.random.default_rng(1)
     truth = sticks().data[inner, inner, inner].astype(np.float64)
     data = np.hypot(truth + rng.normal(0, SIGMA, truth.shape), rng.normal(0, SIGMA, truth.shape)).astype(np.float32)
     return tracts.DiffusionScan(
@@ -261,7 +262,7 @@ def test_a_scan_that_no_file_holds_makes_no_script(proxy, fit_panel, qtbot):
 def test_tracking_in_a_denoised_scan_copies_its_denoising(viewer, empty, qtbot, tmp_path, monkeypatch):
     fit_panel = add_panel(viewer)
     qtbot.addWidget(fit_panel)
-    add_scan(viewer, tracts.phantom.load_brain_phantom())
+    add_scan(viewer, tracts.io.read_dwi(saved(coarse_brain(), tmp_path)))
     denoise(qtbot, fit_panel)
     fit_panel.teardown()
     empty.panel.source_box.choose(viewer.layers["scan denoised"])

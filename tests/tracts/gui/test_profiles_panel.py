@@ -24,7 +24,6 @@ from tests.dock_widgets import (
     until_the_end,
 )
 
-pytestmark = pytest.mark.display
 CALLOSUM, CINGULUM = "callosum", "cingulum"
 
 
@@ -66,6 +65,7 @@ def mean_of(viewer, field, name):
     return profile(fibers, fa_map(field), field.affine).mean
 
 
+@pytest.mark.display
 def test_each_bundle_has_a_curve_and_a_row(viewer, measured, field):
     assert set(measured.plot.curves) == {CALLOSUM, CINGULUM}
     for name, curve in measured.plot.curves.items():

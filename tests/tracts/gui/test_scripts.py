@@ -27,6 +27,7 @@ from tests.dock_widgets import (
     script_of,
     shown_by_script,
 )
+from tests.tracts.brain_samples import coarse_brain
 from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
     CORTICOSPINAL,
@@ -70,8 +71,8 @@ def assert_same_maps(made, shown):
 
 
 def tilted_scan(folder):
-    """The sample's scan in a file, tilted by 12 degrees about two axes; returns the path and a seed in the callosum."""
-    scan = tracts.phantom.load_brain_phantom()
+    """The coarse brain in a file, tilted by 12 degrees about two axes; returns the path and a seed in the callosum."""
+    scan = coarse_brain()
     c, s = np.cos(np.radians(12)), np.sin(np.radians(12))
     turn = np.eye(4)
     turn[:3, :3] = np.array([[1, 0, 0], [0, c, -s], [0, s, c]]) @ np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
@@ -169,6 +170,7 @@ def test_fibers_colored_by_images(viewer, empty, tmp_path, monkeypatch):
     assert_same_fibers(shown_by_script(text, tmp_path, monkeypatch), viewer)
 
 
+@pytest.mark.long  # scripts run in this process above and below
 @pytest.mark.display
 def test_the_script_in_a_process_and_a_window_of_its_own(viewer, empty, tmp_path):
     add_sample(viewer, brain_sample_layers)

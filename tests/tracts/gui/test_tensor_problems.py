@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import pytest
 
 from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
@@ -58,7 +57,6 @@ def test_stop_does_not_pass_a_part_off_as_the_whole(proxy, fit_panel, qtbot, mon
     assert "stopped" in fit_panel.message.lower()
 
 
-@pytest.mark.display
 def test_removing_the_scan_during_a_run_does_no_harm(proxy, fit_panel, qtbot, held_fit, errors):
     layer = add_scan(proxy, sticks())
     fit_panel.run_button.click()

@@ -16,7 +16,6 @@ from napari_gpubio.tracts.napari_io import scan_layer
 from napari_gpubio.tracts.seeds import SeedSettings
 from tests.dock_widgets import complaint, press_and_wait, script_of, shown_by_script, until_the_end
 
-pytestmark = pytest.mark.display
 SEED = (0.0, -5.0, 22.0)
 FEW = tracts.BootstrapSettings(repeats=3, kept_repeats=2, margin_mm=2.0)
 

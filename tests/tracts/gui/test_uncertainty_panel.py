@@ -22,8 +22,9 @@ from tests.dock_widgets import (
     shown_by_script,
     until_the_end,
 )
+from tests.tracts.brain_samples import coarse_brain
+from tests.tracts.gui.tensor_samples import saved
 
-pytestmark = pytest.mark.display
 SEED = (0.0, -5.0, 22.0)
 MADE = BundleSettings(
     center_mm=SEED,
@@ -38,8 +39,9 @@ FEW = tracts.BootstrapSettings(repeats=6, kept_repeats=4, margin_mm=6.0)
 
 
 @pytest.fixture(scope="module")
-def scan():
-    return tracts.phantom.load_brain_phantom()
+def scan(tmp_path_factory):
+    """The coarse brain, from a file."""
+    return tracts.io.read_dwi(saved(coarse_brain(), tmp_path_factory.mktemp("scan")))
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +75,7 @@ def done(panel, qtbot):
     return panel
 
 
+@pytest.mark.display
 def test_the_map_of_visits_is_shown_and_colors_the_fibers(viewer, done, expected):
     image, layer = viewer.layers["bundle 1 visit probability"], viewer.layers["bundle 1"]
     assert np.array_equal(np.sort(image.data, axis=None), np.sort(expected.probability, axis=None))

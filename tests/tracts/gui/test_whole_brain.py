@@ -6,17 +6,16 @@ import pytest
 from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import carried, volume_of
 from napari_gpubio.tracts.gui import TrackingPanel
-from napari_gpubio.tracts.samples import brain_sample_layers
+from napari_gpubio.tracts.napari_io import scan_layers
 from napari_gpubio.tracts.tensors.maps import fa_map
 from tests.dock_widgets import button, press_and_wait, until_the_end
-
-pytestmark = pytest.mark.display
+from tests.tracts.brain_samples import coarse_brain
 
 
 @pytest.fixture
 def panel(viewer, qtbot):
-    """A tracking panel over the phantom's scan."""
-    for data, keywords, kind in brain_sample_layers():
+    """A tracking panel over the coarse brain's scan."""
+    for data, keywords, kind in scan_layers(coarse_brain(), "brain"):
         getattr(viewer, f"add_{kind}")(data, **keywords)
     made = TrackingPanel(viewer)
     made.directions_form.widget("kind").value = "principal"
@@ -24,6 +23,7 @@ def panel(viewer, qtbot):
     yield from until_the_end(qtbot, viewer, made)
 
 
+@pytest.mark.display
 def test_white_matter_is_found_and_seeded(viewer, panel, qtbot, tmp_path):
     press_and_wait(qtbot, panel, button(panel, "Whole brain"))
     field = panel.field

@@ -31,16 +31,18 @@ def denoised(data, mask=None, **changes):
 
 @pytest.mark.parametrize("precision", ["single", "double"])
 @pytest.mark.parametrize("case", CASES)
-def test_every_voxel_is_as_by_hand(case, precision):
+def test_voxels_are_as_by_hand(case, precision):
     shape, volumes, changes, window = CASES[case]
     data = noisy(shape, volumes, 3)[1]
     result = denoised(data, **changes, precision=precision)
     assert result.parameters["window"] == list(window)
-    signals, sigma, rank = all_by_hand(data, list(np.ndindex(shape)), window, changes.get("estimator", "exp2"))
+    some = np.random.default_rng(0).permutation(list(np.ndindex(shape)))[:60]  # at all borders, and inside
+    signals, sigma, rank = all_by_hand(data, some, window, changes.get("estimator", "exp2"))
+    at = tuple(np.transpose(some))
     double = precision == "double"
-    np.testing.assert_array_equal(result.rank.ravel(), rank)
-    np.testing.assert_allclose(result.noise.ravel(), sigma, rtol=2e-7 if double else 2e-3)
-    np.testing.assert_allclose(result.denoised.data.reshape(-1, volumes), signals, rtol=0, atol=3e-4 if double else 0.3)
+    np.testing.assert_array_equal(result.rank[at], rank)
+    np.testing.assert_allclose(result.noise[at], sigma, rtol=2e-7 if double else 2e-3)
+    np.testing.assert_allclose(result.denoised.data[at], signals, rtol=0, atol=3e-4 if double else 0.3)
     assert result.mask.all()
 
 
@@ -258,10 +260,11 @@ def test_a_real_brain(shared_data, precision):
 def test_real_shells_of_more_volumes_than_voxels(shared_data):
     scan = read_dwi(shared_data / "dwi" / "hcph_multishell" / "hcph_multishell.nii.gz")
     assert scan.data.shape == (5, 5, 5, 280)
-    result = denoise_scan(scan, settings=DOUBLE, device="cpu")
+    some = np.arange(125).reshape(5, 5, 5) % 31 == 0
+    result = denoise_scan(scan, some, DOUBLE, device="cpu")
     assert result.parameters["window"] == [5, 5, 5]
     assert any("5 x 5 x 5" in note for note in result.notes)
-    voxels = np.argwhere(result.mask)[::10]
+    voxels = np.argwhere(some)
     signals, sigma, rank = all_by_hand(scan.data, voxels, (5, 5, 5))
     at = tuple(voxels.T)
     np.testing.assert_array_equal(result.rank[at], rank)

@@ -46,6 +46,7 @@ SEEDS = [(1.0, -4.0, 9.0), (1.0, -3.0, 10.0)]
 AXES = np.array([[0.98, 0.1, 0.17], [0.2, 0.95, -0.24]])  # 72 degrees apart
 MAIN = AXES[0] / np.linalg.norm(AXES[0])
 SHARES = np.array([[0.6, 0.4]])
+REPEATS = 4
 STEPS = {"sd_stream": 0.5, "ifod2": 1.0}
 
 
@@ -85,7 +86,7 @@ def fods_in(scan, response=None, mask=None):
 
 
 def run(scan, field, method="sd_stream", count=None, device="cpu", **changes):
-    resampling = BootstrapSettings(**{"repeats": 6, "kept_repeats": 4, **changes})
+    resampling = BootstrapSettings(**{"repeats": REPEATS, "kept_repeats": 3, **changes})
     directions = Directions(kind="principal") if count is None else Directions(kind="fod", count=count)
     settings = TrackSettings(method=method, step_mm=STEPS[method], min_length_mm=4.0)
     return bootstrap(scan, SEEDS, directions, settings, resampling, field=field, device=device)
@@ -239,8 +240,8 @@ def test_without_noise_only_the_tracking_has_a_spread():
     fods = fods_in(exact)
     still, moving = run(exact, fods), run(exact, fods, "ifod2", count=4)
     assert np.ptp(still.numbers["length_mm"]) < 1e-3
-    np.testing.assert_array_equal(still.visits, 6 * maps.mask(still.fibers))
-    assert len(np.unique(moving.numbers["length_mm"])) == 6
+    np.testing.assert_array_equal(still.visits, REPEATS * maps.mask(still.fibers))
+    assert len(np.unique(moving.numbers["length_mm"])) == REPEATS
     assert any("ifod2" in note for note in moving.notes)
     assert not any("sd_stream" in note for note in still.notes)
 
@@ -248,16 +249,16 @@ def test_without_noise_only_the_tracking_has_a_spread():
 def test_visits_count_repeats_and_not_fibers(scan, field):
     result = run(scan, field, "ifod2", count=3, kept_repeats=100)
     visits = np.zeros(SHAPE, int)
-    for repeat in range(6):
+    for repeat in range(REPEATS):
         visits += maps.mask(result.kept.select(result.kept.per_fiber["repeat"] == repeat))
     np.testing.assert_array_equal(result.visits, visits)
-    assert result.visits.max() == 6
+    assert result.visits.max() == REPEATS
     assert 0 < result.probability[result.visits > 0].min() < 0.5
 
 
 def test_numbers_and_profiles_have_intervals(found):
     assert found.complete
-    assert found.repeats == 6
+    assert found.repeats == REPEATS
     interval = found.interval("mean_fod")
     assert interval.low < interval.high
     assert found.parameters["deconvolution"]["lmax"] == 8
@@ -267,10 +268,10 @@ def test_numbers_and_profiles_have_intervals(found):
 
 def test_threads_and_more_repeats_change_no_bit(scan, field, found, monkeypatch):
     monkeypatch.setattr(repeats, "_THREADS_ON_CPU", 1)
-    more = run(scan, field, repeats=8)
+    more = run(scan, field, repeats=REPEATS + 1)
     np.testing.assert_array_equal(more.kept.points, found.kept.points)
     for name, values in found.numbers.items():
-        np.testing.assert_array_equal(more.numbers[name][:6], values)
+        np.testing.assert_array_equal(more.numbers[name][:REPEATS], values)
     assert (run(scan, field, random_seed=2).visits != found.visits).any()
 
 

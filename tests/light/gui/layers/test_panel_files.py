@@ -17,7 +17,7 @@ from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.presets import preset
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.summary import every_curve
-from tests.dock_widgets import MILLISECONDS, button, press_and_wait, run_script, script_of
+from tests.dock_widgets import MILLISECONDS, button, press_and_wait, run_script, script_of, shown_by_script
 from tests.light.gui.layers.panel_samples import FEW, MEDIUM, SETTINGS, held_run, picture, result
 from tests.light.gui.panel_samples import run, settle
 
@@ -71,10 +71,10 @@ def test_the_script_gives_the_same_numbers(viewer, panel, qtbot, tmp_path):
     assert np.allclose(saved.Rd_r.value, panel.layers.view.displayed.traced.Rd_r.value, rtol=1e-3)
 
 
-def test_the_script_of_an_endless_layer_whose_names_are_no_names_of_files_runs(panel, tmp_path):
+def test_the_script_of_an_endless_layer_whose_names_are_no_names_of_files_runs(panel, tmp_path, monkeypatch):
     layer = dataclasses.replace(ENDLESS.layers[0], name='"; import os #\n')
     panel.layers.table.set_medium(LayeredMedium(layers=(layer,), name="../a/b\\c: 'skin'"))
-    run_script(script_of(panel), tmp_path)
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
     expected = simulate(ENDLESS, SETTINGS, device="cpu")
     files = sorted(tmp_path.glob("*.csv"), key=lambda path: len(path.name))  # numbers and curves
     assert len(files) == 2
