@@ -161,9 +161,8 @@ def windows_of_file(napari_in_tests: None) -> Iterator[dict[bool, KeptWindow]]:
     windows: dict[bool, KeptWindow] = {}
     yield windows
     gone = [weakref.ref(kept.viewer.window._qt_viewer) for kept in windows.values()]
-    for kept in windows.values():
-        close_window(kept.viewer)
-    windows.clear()
+    while windows:
+        close_window(windows.popitem()[1].viewer)
     _let_go()
     gc.collect()
     assert [one for one in gone if one() is not None] == [], "a window is still there after it was closed"
@@ -210,9 +209,8 @@ def make_window(qtbot: Any, napari_in_tests: None) -> Iterator[Callable[..., Any
 
     yield make
     gone = [weakref.ref(viewer.window._qt_viewer) for viewer in viewers if hasattr(viewer.window, "_qt_window")]
-    for viewer in viewers:
-        close_window(viewer)
-    viewers.clear()
+    while viewers:
+        close_window(viewers.pop())
     _let_go()
     gc.collect()
     assert [one for one in gone if one() is not None] == [], "a window is still there after it was closed"
