@@ -157,9 +157,10 @@ def test_who_has_patience_waits_longer(start, with_environment, words):
 
 
 STARTING = f"""
-import sys
+import signal, sys
 sys.path.insert(0, {str(ROOT)!r})
 import start
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
 child = "import subprocess, sys, time; more = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'])"
 command = [sys.executable, "-c", child + "; print(more.pid, flush=True); time.sleep(99)"]
 try:
