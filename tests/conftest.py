@@ -153,6 +153,15 @@ def no_held_keys(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(autouse=True)
+def widgets_live_as_long_as_their_test(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """qtbot holds widgets weakly; one that goes while Qt still has events for it can end the process."""
+    if "qtbot" in request.fixturenames:
+        qtbot, held = request.getfixturevalue("qtbot"), []
+        add = qtbot.addWidget
+        monkeypatch.setattr(qtbot, "addWidget", lambda widget, **how: held.append(widget) or add(widget, **how))
+
+
+@pytest.fixture(autouse=True)
 def all_previews(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs in panels show every preview that they have: those of tests are too short to spare a share of their time."""
     if QT_FIXTURES & set(request.fixturenames):

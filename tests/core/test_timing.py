@@ -23,7 +23,12 @@ def at(monkeypatch):
     """Set the time, which begins with this test; nothing has been compiled."""
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(timing, "_over", [])
+    for name, empty in (
+        ("_over", []),
+        ("_running", {}),
+        ("_begun", {}),
+    ):  # threads of other tests may have had our number
+        monkeypatch.setattr(timing, name, empty)
 
     def set_time(seconds):
         now[0] = seconds

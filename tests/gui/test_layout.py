@@ -37,11 +37,13 @@ def cut_off(panel):
 
 @pytest.mark.parametrize("name", panel_walk.PANELS)
 @pytest.mark.parametrize("points", FONTS)
-def test_nothing_is_cut_off(window_with_layers, qtbot, name, points):
-    window = window_with_layers.window._qt_window
-    get_settings().appearance.font_size = points
+def test_nothing_is_cut_off(make_window, qtbot, name, points):
+    viewer = make_window(show=True)  # a new one: one that had other fonts and panels is wider at times
+    window = viewer.window._qt_window
     window.setGeometry(0, 0, WIDTH, HEIGHT)
-    with panel_walk.shown_panel(window_with_layers, name) as panel:
+    panel_walk.add_layers(viewer)
+    get_settings().appearance.font_size = points
+    with panel_walk.shown_panel(viewer, name) as panel:
         for page in panel_walk.pages(panel):
             qtbot.waitUntil(lambda panel=panel: not list(cut_off(panel)), timeout=1000)
             assert not list(cut_off(panel)), page

@@ -198,6 +198,7 @@ def make_window(qtbot: Any, napari_in_tests: None) -> Iterator[Callable[..., Any
 
     ``proxied`` gives the viewer as plugins see it.
     """
+    from napari.settings import get_settings
     from napari.utils._proxies import PublicOnlyProxy
 
     viewers: list[Any] = []
@@ -208,6 +209,7 @@ def make_window(qtbot: Any, napari_in_tests: None) -> Iterator[Callable[..., Any
         return PublicOnlyProxy(viewers[-1]) if proxied else viewers[-1]
 
     yield make
+    get_settings().reset()
     gone = [weakref.ref(viewer.window._qt_viewer) for viewer in viewers if hasattr(viewer.window, "_qt_window")]
     while viewers:
         close_window(viewers.pop())
