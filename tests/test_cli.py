@@ -83,6 +83,7 @@ def tracted():
     return tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device="cpu")
 
 
+@pytest.mark.daily
 def test_fibers_and_maps_of_a_scan(capsys, tmp_path):
     out, maps = tmp_path / "cc.trk", tmp_path / "maps"
     arguments = ["tracts", DWI, *SEED, "--radius-mm", "2", "--points", "3", "--count", "20", *QUICK]
@@ -205,6 +206,7 @@ def test_a_folder_for_maps_that_is_a_file_is_bad_input(capsys, tmp_path):
 # -- demo -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.daily
 def test_the_demonstration_without_a_window_writes_its_files(capsys, tmp_path):
     folder = tmp_path / "new" / "demo"
     assert cli.main(["demo", "--headless", "--out", str(folder), "--device", "cpu"]) == 0

@@ -17,7 +17,7 @@ from napari_gpubio.gui.views import view_of
 from napari_gpubio.tracts.gui import TensorPanel, TrackingPanel
 from napari_gpubio.tracts.napari_io import field_of, scan_of
 
-pytestmark = pytest.mark.display
+pytestmark = [pytest.mark.display, pytest.mark.daily]
 PLUGIN = "napari-gpubio"
 MILLISECONDS = 60_000
 

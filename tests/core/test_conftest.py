@@ -19,7 +19,7 @@ def run_pytest(tmp_path):
     def run(text: str, **environment: str) -> str:
         (tmp_path / "test_it.py").write_text("import sys, pytest\nsys.modules['cupy'] = None\n" + text)
         command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "pytestqt.plugin"]
-        command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-p", "no:cacheprovider"]
+        command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-p", "no:cacheprovider", "--all"]
         clean = {key: value for key, value in os.environ.items() if key not in SWITCHES}
         clean["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # quicker
         done = subprocess.run(

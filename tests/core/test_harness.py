@@ -44,10 +44,10 @@ def run_pytest(tmp_path):
 # -- which cases have their turn --------------------------------------------------------------------------------------
 
 
-def items(function, count, *marks):
+def items(function, count, *marks, file="tests/a.py"):
     """So many cases of a test."""
     return [
-        SimpleNamespace(nodeid=f"tests/a.py::{function}[{n}]", get_closest_marker=dict.fromkeys(marks, True).get)
+        SimpleNamespace(nodeid=f"{file}::{function}[{n}]", get_closest_marker=dict.fromkeys(marks, True).get)
         for n in range(count)
     ]
 
@@ -67,6 +67,36 @@ def test_marks_choose_all_cases_or_none_and_a_gpu_takes_no_turn_from_the_cpu():
     assert selection.chosen(both, 1) == both
 
 
+def test_slow_tests_take_turns_unless_they_are_daily():
+    tests = [case for n in range(30) for case in items(f"test_{n}", n % 8 + 1)]
+    slow = {selection.function_of(case) for case in tests}
+    days = [selection.chosen(tests, seed, slow) for seed in range(1000, 1000 + selection.DAYS * selection.SLOW_DAYS)]
+    functions = [{selection.function_of(case) for case in day} for day in days]
+    assert {len(day) for day in functions} == {30 // selection.SLOW_DAYS}
+    assert set.union(*functions[: selection.SLOW_DAYS]) == slow
+    assert {case.nodeid for day in days for case in day} == {case.nodeid for case in tests}
+    daily = items("test_daily", 1, "daily")
+    assert all(
+        selection.chosen(daily, seed, ["tests/a.py::test_daily"]) == daily for seed in range(selection.SLOW_DAYS)
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("b.py", True),
+        ("b.py::test_x", True),
+        ("b.py::test_x[1]", True),
+        ("b.py::test_y", False),
+        ("a.py", False),
+        ("", False),
+    ],
+)
+def test_what_the_user_names_is_run_whole(tmp_path, word, named):
+    item = SimpleNamespace(path=tmp_path / "b.py", nodeid="b.py::test_x[3]")
+    assert selection.is_named(item, [str(tmp_path), f"{tmp_path}/c.py", f"{tmp_path}/{word}"]) is named
+
+
 def test_functions_do_not_all_begin_with_their_first_case():
     first = {selection.chosen(items(f"test_{n}", 7), 1)[0].nodeid[-3:] for n in range(40)}
     assert len(first) == 7
@@ -75,7 +105,7 @@ def test_functions_do_not_all_begin_with_their_first_case():
 def test_files_that_take_long_come_first_and_tests_of_a_file_stay_together():
     every = [SimpleNamespace(nodeid=f"tests/{file}.py::test_{n}", get_closest_marker=lambda _: None)
              for file, count in (("a", 2), ("b", 3), ("c", 1)) for n in range(count)]  # fmt: skip
-    selection.sort_longest_first(every, {"tests/c.py": 60.0})
+    selection.sort_longest_first(every, {"tests/c.py::test_0": 60.0})
     assert [item.nodeid[6] for item in every] == list("cbbbaa")
     selection.shuffle(every, 3)
     assert sorted("".join(item.nodeid[6] for item in every).replace("bbb", "b").replace("aa", "a")) == list("abc")
@@ -100,6 +130,23 @@ def test_the_table_has_the_seconds_of_each_folder():
         ["1", "tests", "5.0", "s", "tests/b"],
         ["2", "tests", "3.0", "s", "tests/a"],
     ]
+
+
+def test_slow_tests_are_written_down_and_others_taken_off():
+    timed = times.Times(SimpleNamespace())
+    for name, seconds in (("a[1]", 0.5), ("a[2]", 0.3), ("b", 0.1), ("c", 0.31)):
+        timed.pytest_runtest_logreport(
+            SimpleNamespace(nodeid=f"tests/test_1.py::{name}", duration=seconds, when="call")
+        )
+    known = {"tests/test_1.py::b": 2.0, "tests/test_1.py::d": 1.0}
+    assert timed.slow(known).splitlines() == [f"tests/test_1.py::{line}" for line in ("a,0.40", "c,0.31", "d,1.00")]
+
+
+def test_slow_tests_are_there():
+    """Else delete their lines."""
+    for test in times.slow_tests():
+        file, name = test.split("::")
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), test
 
 
 # -- what ends --------------------------------------------------------------------------------------------------------

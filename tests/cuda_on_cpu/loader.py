@@ -123,12 +123,24 @@ def gxx_options(options: Sequence[str]) -> list[str]:
 
 @functools.lru_cache(maxsize=256)
 def _compile(text: str, flags: tuple[str, ...], macros: tuple[str, ...], name: str) -> "CpuModule":
-    library = cache_folder() / f"{Path(name).stem}-{_key(text, *flags, *macros)}.so"
-    record = library.with_suffix(".json")
-    if not (library.is_file() and record.is_file()):
-        _build(_expanded(text, flags, macros, name), flags, library, record)
-    found = json.loads(record.read_text(encoding="utf-8"))
+    pointer = cache_folder() / f"{Path(name).stem}-{_key(text, *flags, *macros)}.txt"
+    library = pointer.with_name(pointer.read_text(encoding="utf-8")) if pointer.is_file() else None
+    if library is None or not library.is_file():
+        expanded = _expanded(text, flags, macros, name)  # macros that change nothing lead to the same library
+        library = pointer.with_name(f"{Path(name).stem}-{_key(expanded, *flags)}.so")
+        if not library.is_file():
+            _build(expanded, flags, library)
+        with tempfile.TemporaryDirectory(dir=pointer.parent) as work:
+            part = Path(work) / pointer.name
+            part.write_text(library.name, encoding="utf-8")
+            part.replace(pointer)
+    found = json.loads(_record(library).read_text(encoding="utf-8"))
     return CpuModule(ctypes.CDLL(str(library)), tuple(found["kernels"]), found["warnings"])
+
+
+def _record(library: Path) -> Path:
+    """The file with a library's kernels and the compiler's warnings."""
+    return library.with_suffix(".json")
 
 
 def _key(*words: str) -> str:
@@ -190,7 +202,7 @@ def _prepared(flags: tuple[str, ...]) -> Path:
     return folder
 
 
-def _build(expanded: str, flags: tuple[str, ...], library: Path, record: Path) -> None:
+def _build(expanded: str, flags: tuple[str, ...], library: Path) -> None:
     folder, names = _prepared(flags), _kernel_names(expanded)
     unit = f'{expanded}\n#line 1 "launchers"\n{_launchers(names)}\n'
     include = ["-Winvalid-pch", "-include", str(folder / HEADER.name)]
@@ -200,7 +212,7 @@ def _build(expanded: str, flags: tuple[str, ...], library: Path, record: Path) -
         built = _run(["g++", *flags, *include, *objects, "-o", str(part)], unit)
         found = Path(work) / "unit.json"
         found.write_text(json.dumps({"kernels": names, "warnings": built.stderr}), encoding="utf-8")
-        found.replace(record)
+        found.replace(_record(library))
         part.replace(library)
 
 

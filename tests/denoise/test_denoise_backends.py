@@ -19,6 +19,8 @@ from tests.denoise.fluence.samples import problem_of as fluence_problem_of
 from tests.denoise.samples import problem_of, steps_and_noise
 from tests.runs import check_closing_frees, check_same_methods
 
+pytestmark = pytest.mark.daily
+
 GPU = Device("cuda", (0,))
 SHAPE = (5, 13, 29)  # not whole blocks of the kernel along any axis
 OPTIONS = {

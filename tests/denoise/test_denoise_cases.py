@@ -26,6 +26,7 @@ def failed(check, device="cpu"):
     return [row["quantity"] for row in run_check(check, choose_device(device)) if not row["passed"]]
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize("check", checks.CHECKS, ids=NAMES)
 def test_every_check_passes(check, device):
     assert failed(check, device) == []

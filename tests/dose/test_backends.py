@@ -19,6 +19,8 @@ from tests.cuda_on_cpu.structs import struct_in
 from tests.dose.samples import affine_of, check_same, random_case, uniform_dose
 from tests.runs import check_closing_frees, check_same_methods
 
+pytestmark = pytest.mark.daily
+
 GPU = Device("cuda", (0,))
 SETTINGS = DvhSettings(spacing_mm=1.7)
 

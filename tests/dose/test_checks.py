@@ -27,6 +27,7 @@ from napari_gpubio.dose.samples import (
 from tests.dock_widgets import visible_windows
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_checks_pass(check):
     rows = run_check(check, CPU)

@@ -92,6 +92,7 @@ def test_other_files_hold_no_histograms(tmp_path, text):
 NUMBERS, NAMES = {"PTV": 3, "Cord": 8}, {3: "PTV", 8: "Cord"}
 
 
+@pytest.mark.daily
 def test_a_dvh_sequence_reads_back_as_it_was_written(result, tmp_path):
     source, copy = save_dose(tmp_path / "dose.dcm", PIXELS), tmp_path / "with.dcm"
     write_dvh_sequence(copy, result, NUMBERS, source)

@@ -36,6 +36,7 @@ def cut_off(panel):
                 yield button.text()
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize("name", panel_walk.PANELS)
 @pytest.mark.parametrize("points", FONTS)
 def test_nothing_is_cut_off(make_window, qtbot, name, points):

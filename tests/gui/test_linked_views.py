@@ -63,6 +63,7 @@ def test_each_pane_shows_the_layers_along_its_axis_with_left_and_right_as_in_the
         assert camera_of(model).orientation == camera_of(viewer).orientation
 
 
+@pytest.mark.daily
 def test_a_click_or_drag_in_a_pane_moves_all(viewer, views, image):
     for number, pane in enumerate(models(views).values()):
         target = beside(center_of(image), 6.0, -4.0 + 4.0 * number, 8.0)

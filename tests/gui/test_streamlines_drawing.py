@@ -143,6 +143,7 @@ def volume_and_line(affine, shape):
 STRAIGHT = np.array([[-1.5, 0, 0, 45.0], [0, 2, 0, -50], [0, 0, 3, -60], [0, 0, 0, 1]])
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_lines_lie_where_the_volume_shows_them(viewer):
     affine, shape = STRAIGHT, (20, 16, 12)

@@ -14,6 +14,7 @@ from tests import panel_walk
 pytestmark = pytest.mark.display
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize("name", panel_walk.PANELS)
 def test_the_wheel_changes_nothing_in_a_panel(window_with_layers, qtbot, name):
     with panel_walk.shown_panel(window_with_layers, name) as panel:

@@ -1,21 +1,25 @@
 """Which tests are run, and in what order.
 
-Without ``--all`` a test function runs one case of its parametrization in seven, at least one, and long tests wait.
-Which cases these are follows from a seed, today's number unless ``--seed`` gives one: each has its turn within a week.
+Without ``--all`` a test function runs one case of its parametrization in seven, at least one, and those marked ``long``
+wait. Slow ones (``slow_tests.csv``) take turns, one in seven of a file, except for those marked ``daily``: a kernel's
+bits, an engine's checks, one way through each panel, scripts copied from it. All this follows from a seed, today's
+number unless ``--seed`` gives one. What the user names, a file or a test, is run whole.
 """
 
 import datetime
 import random
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 
 import pytest
 
-from tests.harness.times import known_seconds
+from tests.harness.times import slow_tests
 
-DAYS = 7
-_SECONDS, _SECONDS_WITH_WINDOW = 0.1, 1.0  # of a test, on average
+DAYS = 7  # between the turns of a case
+SLOW_DAYS = 7  # between those of a slow test
+_SECONDS = 0.05  # of a test that is not slow
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,40 +42,62 @@ def pytest_report_header(config: pytest.Config) -> str:
     """Say what is run, and how to run it again."""
     if config.option.every_case:
         return "every case of every test"
-    return f"one case in {DAYS} of each test, chosen by --seed {config.option.seed}; --all runs every case"
+    return (
+        f"one case in {DAYS} of each test, and one slow test in {SLOW_DAYS} beside those marked daily, "
+        f"chosen by --seed {config.option.seed}; --all runs everything"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is for --all, and put the rest in order."""
     if not config.option.every_case:
-        named = {word.split("[")[0] for word in config.args if "::" in word}  # by the user: nothing of it is left out
-        kept = set(chosen(items, config.option.seed)) | {item for item in items if function_of(item) in named}
+        kept = set(chosen(items, config.option.seed, slow_tests())) | {
+            item for item in items if is_named(item, config.args)
+        }
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
     if config.option.shuffle is None:
-        sort_longest_first(items, known_seconds(config))
+        sort_longest_first(items, slow_tests())
     else:
         shuffle(items, config.option.shuffle)
 
 
-def chosen(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
+def is_named(item: pytest.Item, words: Iterable[str]) -> bool:
+    """Whether the user names the file of a test, or the test."""
+    for file, _, test in (word.partition("::") for word in words):
+        if file.endswith(".py") and item.path == Path(file).resolve():
+            return not test or function_of(item).endswith(f"::{test.split('[')[0]}")
+    return False
+
+
+def chosen(items: Iterable[pytest.Item], seed: int, slow: Collection[str] = ()) -> list[pytest.Item]:
     """The cases of a seed, in their order; cases for a GPU and others are counted apart."""
     cases: defaultdict[tuple[str, bool], list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("long") is None:
             cases[function_of(item), item.get_closest_marker("gpu") is not None].append(item)
-    return [
-        case
-        for (function, _), ones in cases.items()
-        for number, case in enumerate(ones)
-        if case.get_closest_marker("every_case") or is_its_turn(function, number, len(ones), seed)
-    ]
+    waiting: Counter[str] = Counter()  # slow tests of each file
+    kept = []
+    for (function, _), ones in cases.items():
+        day = seed
+        if function in slow and ones[0].get_closest_marker("daily") is None:
+            file = file_of(ones[0])
+            waiting[file] += 1
+            if not is_its_turn(file, waiting[file], SLOW_DAYS, seed):
+                continue
+            day //= SLOW_DAYS  # the next case at the next turn
+        turns = min(len(ones), DAYS)
+        kept += [
+            case
+            for number, case in enumerate(ones)
+            if case.get_closest_marker("every_case") or is_its_turn(function, number, turns, day)
+        ]
+    return kept
 
 
-def is_its_turn(function: str, number: int, count: int, seed: int) -> bool:
-    """Whether a seed runs this one of a function's cases; those of a file do not all begin with their first."""
-    turns = min(count, DAYS)
-    return (number + zlib.crc32(function.encode()) + seed) % turns == 0
+def is_its_turn(name: str, number: int, turns: int, seed: int) -> bool:
+    """Whether a seed takes this one of those that take turns; the name spreads their beginnings."""
+    return (number + zlib.crc32(name.encode()) + seed) % turns == 0
 
 
 def file_of(item: pytest.Item) -> str:
@@ -84,12 +110,12 @@ def function_of(item: pytest.Item) -> str:
     return item.nodeid.split("[")[0]
 
 
-def sort_longest_first(items: list[pytest.Item], known: dict[str, float]) -> None:
-    """Begin with the files that take longest, as known or as guessed: else one worker ends long after the others."""
+def sort_longest_first(items: list[pytest.Item], slow: Mapping[str, float]) -> None:
+    """Begin with the files that take longest: else one worker ends long after the others."""
     seconds: Counter[str] = Counter()
     for item in items:
-        seconds[file_of(item)] += _SECONDS_WITH_WINDOW if item.get_closest_marker("display") else _SECONDS
-    items.sort(key=lambda item: -known.get(file_of(item), seconds[file_of(item)]))
+        seconds[file_of(item)] += slow.get(function_of(item), _SECONDS)
+    items.sort(key=lambda item: -seconds[file_of(item)])
 
 
 def shuffle(items: list[pytest.Item], seed: int) -> None:

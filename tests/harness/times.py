@@ -1,5 +1,11 @@
-"""How long tests take: a table of folders ends a run; pytest's cache has files, so that the longest come first."""
+"""How long tests take: a table of folders ends a run; another one, kept here, has the tests that take long.
 
+``python3 start.py test --record-times`` brings that one up to date, as far as tests are run, on a machine that does
+nothing else and has compiled everything.
+"""
+
+import csv
+import functools
 import os
 from collections import Counter
 from pathlib import Path
@@ -8,8 +14,24 @@ from typing import Any
 import pytest
 
 TABLE = "NAPARI_GPUBIO_TEST_TIMES"  # names a file that gets the table, too
-SECONDS = "napari-gpubio/seconds"  # of each file, in pytest's cache
+SLOW_TESTS = Path(__file__).with_name("slow_tests.csv")
+SLOW_SECONDS = 0.3  # of a case, on average
 _LINES = 10
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    group = parser.getgroup("napari-gpubio")
+    group.addoption(
+        "--record-times", action="store_true", help=f"write down which tests are slow, in {SLOW_TESTS.name}"
+    )
+
+
+@functools.cache
+def slow_tests() -> dict[str, float]:
+    """Seconds of a case of each test that takes long, by its name without the case."""
+    with SLOW_TESTS.open(encoding="utf-8", newline="") as file:
+        return {test: float(seconds) for test, seconds in csv.reader(file)}
 
 
 @pytest.hookimpl(trylast=True)
@@ -24,20 +46,25 @@ class Times:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._seconds: Counter[str] = Counter()  # of files
-        self._tests: Counter[str] = Counter()
+        self._seconds: Counter[str] = Counter()  # of functions
+        self._cases: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a phase of a test."""
-        file = report.nodeid.split("::")[0]
-        self._seconds[file] += max(report.duration, 0.0)  # a test may have moved the clock
-        self._tests[file] += report.when == "call"
+        function = report.nodeid.split("[")[0]
+        self._seconds[function] += max(report.duration, 0.0)  # a test may have moved the clock
+        self._cases[function] += report.when == "call"
 
     def pytest_sessionfinish(self) -> None:
-        """Keep the times of the files that were run, for the next run."""
-        cache = getattr(self._config, "cache", None)  # it can be switched off
-        if cache is not None:
-            cache.set(SECONDS, cache.get(SECONDS, {}) | {file: round(s, 2) for file, s in self._seconds.items()})
+        """Write down which tests are slow, if that is wanted."""
+        if self._config.option.record_times:
+            SLOW_TESTS.write_text(self.slow(slow_tests()), encoding="utf-8")
+
+    def slow(self, known: dict[str, float]) -> str:
+        """The slow tests as a table, those that were not run as they are known."""
+        means = {test: self._seconds[test] / cases for test, cases in self._cases.items() if cases}
+        slow = {test: seconds for test, seconds in (known | means).items() if seconds >= SLOW_SECONDS}
+        return "".join(f"{test},{slow[test]:.2f}\n" for test in sorted(slow))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show the slowest folders."""
@@ -50,18 +77,12 @@ class Times:
 
     def table(self) -> list[str]:
         """A line for each of the slowest folders: its tests, their seconds, its name."""
-        seconds, tests = _by_folder(self._seconds), _by_folder(self._tests)
+        seconds, tests = _by_folder(self._seconds), _by_folder(self._cases)
         return [f"{tests[folder]:6d} tests {s:7.1f} s  {folder}" for folder, s in seconds.most_common(_LINES)]
 
 
 def _by_folder(counts: Counter[str]) -> Counter[str]:
     folders: Counter[str] = Counter()
-    for file, count in counts.items():
-        folders[file.rpartition("/")[0] or "."] += count
+    for test, count in counts.items():
+        folders[test.split("::")[0].rpartition("/")[0] or "."] += count
     return folders
-
-
-def known_seconds(config: pytest.Config) -> dict[str, float]:
-    """How long files took when they were last run here."""
-    cache = getattr(config, "cache", None)
-    return {} if cache is None else cache.get(SECONDS, {})

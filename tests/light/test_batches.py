@@ -129,6 +129,7 @@ def test_an_error_on_a_worker_comes_out(client):
         simulate(DOMAIN, SOURCE, SETTINGS, device="cuda:7", client=client)
 
 
+@pytest.mark.long  # the same driver loses one in tests/tracts/test_run_dask.py
 def test_a_killed_worker_loses_nothing(client):
     """Killed as the operating system would, in the middle of a run; the others, and its successor, do its part."""
     killed = []

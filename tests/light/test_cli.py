@@ -374,6 +374,7 @@ def test_options_that_would_do_nothing_or_replace_a_file_are_refused(head_files,
         light(*arguments, "--device", "cpu")
 
 
+@pytest.mark.daily
 def test_what_can_be_written_is_written(head_files):
     (head_files / "f.nii.gz").mkdir()
     with pytest.raises(InvalidInput, match=r"f\.nii\.gz"):

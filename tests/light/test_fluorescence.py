@@ -95,6 +95,7 @@ def in_slab(photons=1600, seed=1, dye=None, batches=8, device="cpu"):
     return light.fluorescence(slab(0.1), slab(0.02), BEAM, dye, settings, detectors=OPTODES, device=device)
 
 
+@pytest.mark.long
 def test_errors_are_those_of_both_runs_together():
     """Over seeds, results spread as their errors say, whether the excitation's photons or the emission's matter."""
     seeds = 14

@@ -106,6 +106,7 @@ def test_everything_is_per_weight_launched(results, k):
     assert weight != results.launched
 
 
+@pytest.mark.long
 def test_errors_of_energies_are_those_that_runs_show():
     """Over runs with different seeds; a ratio of weights varies less than its numerator."""
     seeds = 25

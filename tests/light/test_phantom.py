@@ -65,9 +65,9 @@ def touching(labels: np.ndarray, inner: int, outer: tuple[int, ...]) -> int:
 
 
 def test_the_sample_is_what_the_code_makes(head: Domain) -> None:
-    """At each third voxel along each axis."""
-    voxels = 3 * np.moveaxis(np.indices([(size + 2) // 3 for size in head.shape]), 0, -1)
-    assert (labels_at(apply_affine(head.affine, voxels)) != head.labels[::3, ::3, ::3]).mean() < 1e-4
+    """At each fifth voxel along each axis."""
+    voxels = 5 * np.moveaxis(np.indices([(size + 4) // 5 for size in head.shape]), 0, -1)
+    assert (labels_at(apply_affine(head.affine, voxels)) != head.labels[::5, ::5, ::5]).mean() < 1e-4
 
 
 @pytest.mark.long

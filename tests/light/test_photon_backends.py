@@ -22,6 +22,8 @@ from napari_gpubio.light.surface import ALL_ROUND
 from tests.cuda_on_cpu import loader
 from tests.light.voxel_samples import check_same_bits, check_z, make_domain, turned_affine
 
+pytestmark = pytest.mark.daily
+
 MIB = 2**20
 GPU = Device("cuda", (0,))
 SHAPE, VOXEL_MM = (9, 10, 11), (1.0, 0.7, 1.3)

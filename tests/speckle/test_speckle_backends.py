@@ -20,6 +20,8 @@ from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_closing_frees, check_same_methods
 from tests.speckle.reference import ulps
 
+pytestmark = pytest.mark.daily
+
 GPU = Device("cuda", (0,))
 MOST_ULPS = 2
 SHAPES = {"aligned": (5, 33, 140), "odd": (5, 21, 39)}  # more than a warp's columns; rows that no vector fits

@@ -11,6 +11,8 @@ from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_same_methods
 
+pytestmark = pytest.mark.daily
+
 
 def problem(volumes):
     rng = np.random.default_rng(volumes)

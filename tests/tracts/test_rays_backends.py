@@ -29,6 +29,8 @@ from tests.tracts.ray_samples import (
     waves,
 )
 
+pytestmark = pytest.mark.daily
+
 GPU = Device("cuda", (0,))
 LIMITS = [
     {},

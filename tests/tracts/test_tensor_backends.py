@@ -18,6 +18,8 @@ from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_same_methods
 from tests.tracts.tensor_samples import six, turned
 
+pytestmark = pytest.mark.daily
+
 MIB = 2**20
 ORDERS = [loader.NATURAL, loader.REVERSED, 5]
 CHANGE = np.random.default_rng(7).normal(size=(3, 3))

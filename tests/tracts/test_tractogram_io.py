@@ -86,6 +86,7 @@ def real(shared_data: Path) -> Path:
     return shared_data / "tractograms"
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize("name", ["colby.trk", "stroke.trk.gz", "tract.IFOF_R.trk", "tract.SLF1_R.tck"])
 @pytest.mark.filterwarnings("ignore::nibabel.streamlines.tractogram_file.HeaderWarning")
 def test_real_files_as_nibabel_reads_them(real, name):

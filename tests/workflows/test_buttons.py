@@ -137,6 +137,7 @@ def check_curves(found, panel):
         np.testing.assert_array_equal(found[one.name].volumes_cc, one.volumes_cc)
 
 
+@pytest.mark.daily
 @pytest.mark.display
 @pytest.mark.parametrize("domain", [ball, oblique_ball])
 def test_the_copied_script_cleans_and_counts_as_on_screen(viewer, panel, qtbot, tmp_path, monkeypatch, domain):
@@ -159,6 +160,7 @@ def test_the_copied_script_cleans_and_counts_as_on_screen(viewer, panel, qtbot, 
     assert "workflows" not in script_with_files(panel, tmp_path, monkeypatch)
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_the_copied_script_counts_the_time_gate_that_was_counted(viewer, ran, qtbot, tmp_path, monkeypatch):
     ran.voxels.run_box.set_gates(2.0, 3)

@@ -46,6 +46,7 @@ def test_labels_open_with_names_and_optical_properties_and_are_simulated_alike(v
     assert np.array_equal(result(viewer).gates, first.gates)
 
 
+@pytest.mark.daily
 @pytest.mark.display
 @FORMATS
 def test_an_opened_fluence_is_cleaned_and_counted_as_the_one_on_screen(viewer, ran, qtbot, tmp_path, ending):

@@ -8,6 +8,8 @@ from napari_gpubio.denoise.fluence import FluenceSettings, denoise_fluence
 from napari_gpubio.denoise.kernels.fluence import cpu, gpu
 from tests.denoise.fluence.samples import SHORT, diffuse, poisson_halves, problem_of
 
+pytestmark = pytest.mark.daily
+
 GPU = Device("cuda", (0,))
 SHAPE = (9, 21, 37)  # not whole blocks of the kernel along any axis
 HALVES = poisson_halves(diffuse(SHAPE), 200)

@@ -74,6 +74,7 @@ def test_a_saved_fluence_is_opened_and_continued_and_so_is_its_result(viewer, pa
     assert np.array_equal(written.array, stored_array(clean), equal_nan=True)
 
 
+@pytest.mark.daily
 def test_the_script_saves_halves_that_are_in_no_file(viewer, panel, qtbot, tmp_path, monkeypatch):
     add_fluence(viewer, "linear")
     run(qtbot, panel)
@@ -82,6 +83,7 @@ def test_the_script_saves_halves_that_are_in_no_file(viewer, panel, qtbot, tmp_p
     assert np.array_equal(written.array, stored_array(viewer.layers["denoised light"]))
 
 
+@pytest.mark.daily
 def test_the_guide_is_used_by_itself_and_in_the_script(viewer, panel, qtbot, tmp_path, monkeypatch):
     add_fluence(viewer, "linear", guide=guide())
     assert "guide of its run" in panel.mode.alone.text()

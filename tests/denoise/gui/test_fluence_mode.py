@@ -35,6 +35,7 @@ pytestmark = pytest.mark.usefixtures("in_fluence_mode")
 # -- two halves -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_from_the_sample_to_clean_fluence(viewer, panel, qtbot):
     viewer.open_sample("napari-gpubio", "fluence_pair")
@@ -146,6 +147,7 @@ def test_one_buffer_is_denoised_with_a_sentence(viewer, panel, qtbot):
 # -- the script -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.daily
 def test_the_script_of_logarithms_gives_the_same(viewer, panel, qtbot, tmp_path, monkeypatch):
     quantity = {"quantity": "log10 fluence"}
     add_volume(viewer, denoise.io.to_log10(ODD), SAGITTAL, "fluence odd", metadata=quantity, visible=False)
@@ -165,6 +167,7 @@ def test_the_script_of_logarithms_gives_the_same(viewer, panel, qtbot, tmp_path,
     assert number(panel, "Noise").endswith(" %")
 
 
+@pytest.mark.daily
 def test_the_script_of_one_buffer_and_some_gates(viewer, panel, qtbot, tmp_path, monkeypatch):
     add_gates(viewer)
     panel.image_box.layer_box.choose(viewer.layers["fluence even"])

@@ -30,6 +30,7 @@ from tests.dock_widgets import button
 SMALL = denoise.DenoiseSettings(patches="small")
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_from_the_sample_to_a_clean_head(viewer, qtbot):
     _, panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Denoise")

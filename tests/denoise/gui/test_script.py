@@ -2,6 +2,7 @@
 
 import nibabel as nib
 import numpy as np
+import pytest
 
 from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import stored_array
@@ -41,6 +42,7 @@ def same(image, layer):
     return np.array_equal(np.asarray(image.dataobj), stored_array(layer), equal_nan=True)
 
 
+@pytest.mark.daily
 def test_the_script_gives_the_same_and_keeps_the_header(viewer, panel, qtbot, tmp_path):
     add_volume(viewer, affine=SAGITTAL, metadata=saved(noisy(), tmp_path / "scan.nii.gz", SAGITTAL))
     panel.mode.level.setCurrentText("a number")
@@ -58,6 +60,7 @@ def test_the_script_gives_the_same_and_keeps_the_header(viewer, panel, qtbot, tm
     assert clean.header.get_xyzt_units() == ("mm", "sec")
 
 
+@pytest.mark.daily
 def test_inputs_without_a_file_are_saved_beside_the_script(viewer, panel, qtbot, tmp_path, monkeypatch):
     """A series of which some volumes are denoised, its gaps, a mask and a noise map."""
     array = series()
@@ -85,6 +88,7 @@ def test_inputs_without_a_file_are_saved_beside_the_script(viewer, panel, qtbot,
     assert np.array_equal(stored_array(layer)[kept], array[kept], equal_nan=True)
 
 
+@pytest.mark.daily
 def test_the_script_of_logarithms(viewer, panel, qtbot, tmp_path, monkeypatch):
     shown = np.log10(1e-9 * noisy())
     shown[0] = np.nan

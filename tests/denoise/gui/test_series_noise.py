@@ -18,6 +18,7 @@ def scan():
     return np.abs(noisy(sigma=0.0)[..., None] + 3 * noise).astype(np.float32)
 
 
+@pytest.mark.daily
 def test_the_run_the_note_and_the_script(viewer, panel, qtbot, tmp_path, monkeypatch):
     add_series(viewer, scan(), metadata=saved(scan(), tmp_path / "series.nii.gz"))
     panel.image_box.last.setValue(1)
@@ -33,6 +34,7 @@ def test_the_run_the_note_and_the_script(viewer, panel, qtbot, tmp_path, monkeyp
     assert all(same(*pair) for pair in zip(written(tmp_path, "series")[:1], (clean,), strict=True))
 
 
+@pytest.mark.daily
 def test_the_script_of_all_volumes_needs_no_line_more(viewer, panel, tmp_path):
     add_series(viewer, scan(), metadata=saved(scan(), tmp_path / "series.nii.gz"))
     use(panel, noise_model="rician")

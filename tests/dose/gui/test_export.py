@@ -98,6 +98,7 @@ def test_a_file_that_cannot_be_written_is_explained(filled_panel, tmp_path, monk
     assert "does not exist" in filled_panel.message
 
 
+@pytest.mark.daily
 def test_files_have_the_values_of_the_table(user, filled_panel, tmp_path):
     filled_panel.scale_box.prescription.box.setValue(15.0)
     filled_panel.scale_box.scale.box.setValue(2.0)
@@ -137,6 +138,7 @@ def check_written(panel, folder):
             np.testing.assert_array_equal(mine, np.column_stack([one.dvh.doses, one.dvh.volumes_cc]))
 
 
+@pytest.mark.daily
 def test_the_script_of_files_makes_curves_and_prints_the_table(user, panel, tmp_path, monkeypatch):
     dose, layer = user.add_case(SAGITTAL)
     dose.metadata["napari_gpubio"]["path"] = saved(dose_values(), tmp_path / "dose.nii.gz", SAGITTAL)
@@ -161,6 +163,7 @@ def test_the_script_of_files_makes_curves_and_prints_the_table(user, panel, tmp_
     assert "fail lung: Mean[Gy] < 20" in printed
 
 
+@pytest.mark.daily
 def test_painted_labels_and_a_series_are_saved_beside_the_script(user, viewer, panel, tmp_path, monkeypatch):
     user.add_series()
     layer = user.add_organs()
@@ -178,6 +181,7 @@ def test_painted_labels_and_a_series_are_saved_beside_the_script(user, viewer, p
     check_written(panel, tmp_path)
 
 
+@pytest.mark.daily
 def test_contours_and_a_second_plan_in_the_script(user, viewer, panel, tmp_path, monkeypatch):
     user.add_dose(a_dose(np.eye(4)))
     second = user.add_dose(a_dose(np.eye(4), 0.5), name="B")
@@ -214,6 +218,7 @@ def test_without_an_rtdose_nothing_more_is_asked(user, panel, monkeypatch):
     assert "doses are in J/cm², and a DICOM DVH sequence holds doses in Gy only" in panel.message
 
 
+@pytest.mark.daily
 def test_contours_of_an_rtstruct_over_an_oblique_dose_in_the_script(user, viewer, panel, tmp_path, monkeypatch):
     affine = affine_of((2.0, 2.5, 3.0), (-9, -9, -15), ROTATION)
     square = np.array([[0, 0, 0], [12, 0, 0], [12, 12, 0], [0, 12, 0]], float)

@@ -262,6 +262,7 @@ def written(path):
     return {one.name: (one.doses, one.volumes_cc) for one in read_curves_csv(path)}
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize("affine", [AFFINE, OBLIQUE], ids=["LAS", "oblique"])
 @pytest.mark.parametrize("errors", ["halves", "standard_error"])
 def test_the_script_has_the_bits_of_curves_and_bands(user, light_user, tmp_path, monkeypatch, affine, errors):

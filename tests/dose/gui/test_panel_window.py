@@ -83,6 +83,7 @@ def user(make_window, qtbot, request):
     user.panel.teardown()
 
 
+@pytest.mark.daily
 def test_lines_are_dragged_voxels_clicked_and_labels_painted(user):
     panel, lung, target = user.panel, user.curve("left lung"), user.curve("target")
     dose = float(lung.dose_at_percent(25))

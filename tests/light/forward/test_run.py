@@ -107,6 +107,7 @@ def test_the_absorption_of_a_wavelength_changes_its_rows():
     assert share[1] < 0.8 * share[0]
 
 
+@pytest.mark.long
 def test_errors_are_the_spread_over_seeds():
     one = dataclasses.replace(FEW, photons=1600, groups=8, wavelengths_nm=(760,))
     pair = probe(pairs=(Pair(0, 0),))

@@ -75,6 +75,7 @@ def test_a_model_that_is_not_reciprocal_is_named_so(viewer, fiber_box):
     assert "not reciprocal" in fiber_box.model_box.currentText()
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize(("label", "model"), [(None, "product"), (2, "free")])
 def test_runs_follow_the_fibers_and_the_script_gives_the_same_numbers(
     viewer, panel, fiber_box, qtbot, tmp_path, monkeypatch, label, model

@@ -42,6 +42,7 @@ from tests.light.gui.panel_samples import (
 )
 
 
+@pytest.mark.daily
 def test_the_script_gives_the_same_numbers(viewer, empty, qtbot, tmp_path):
     path = tmp_path / "ball.nii.gz"
     write_volume(path, ball().labels, ball().affine, "ball")
@@ -83,6 +84,7 @@ def test_the_script_hides_what_is_hidden(viewer, panel, qtbot, tmp_path, monkeyp
     assert np.array_equal(log10_of(written), stored_array(fluence(viewer)), equal_nan=True)
 
 
+@pytest.mark.daily
 def test_painted_labels_and_a_pattern_are_saved_beside_the_script(viewer, panel, qtbot, tmp_path, monkeypatch):
     image = np.outer(np.arange(4), np.ones(3))
     viewer.add_image(image, name="bright below")
@@ -300,6 +302,7 @@ def test_continue_adds_photons_to_a_whole_result(viewer, ran, qtbot):
 # ----------------------------------------------------------------------------------------------------- saved files
 
 
+@pytest.mark.daily
 def test_a_saved_result_is_shown_with_its_inputs_and_goes_on_to_its_end(viewer, empty, qtbot, saved):
     open_file(viewer, saved)
     settle(qtbot, empty)

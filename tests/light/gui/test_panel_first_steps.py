@@ -220,6 +220,7 @@ def test_labels_of_a_rotated_and_flipped_volume(viewer, empty, qtbot):
         assert abs(shown.absorbed[label].z_score(*expected.absorbed[label])) < 4
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_the_manifest_opens_it(viewer):
     dock, panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Light transport")

@@ -217,6 +217,7 @@ def test_no_detectors_and_nothing_detected(qtbot, window, result):
     assert window.detectors.hint == EMPTY
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_curves_are_seen(qtbot, window, result):
     plot(window, result, PER_PHOTON)

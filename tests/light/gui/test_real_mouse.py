@@ -110,6 +110,7 @@ def test_real_clicks_and_drags_in_every_plane(window, qtbot, order):
     assert np.linalg.norm(np.subtract(panel.voxels.controller.optodes.detectors[0].position_mm, target)) < 2.6
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_real_click_and_drag_in_3d(window, qtbot):
     viewer, panel = window.viewer, window.panel

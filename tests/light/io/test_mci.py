@@ -225,6 +225,7 @@ grids = st.builds(
 )
 
 
+@pytest.mark.daily
 @given(media=st.lists(media, min_size=1, max_size=3), grid=grids, binary=st.booleans())
 @fuzzed(15)
 def test_runs_come_back_to_the_last_digit(tmp_path_factory, media, grid, binary):

@@ -20,6 +20,8 @@ from tests.cuda_on_cpu import loader
 from tests.light.test_photon_backends import DETECTORS, PENCIL, SOURCES, continuous, scene, settings
 from tests.runs import check_same_methods, check_threads_change_nothing
 
+pytestmark = pytest.mark.daily
+
 EVERYTHING = {"of": ("mua", "mus", "musp"), "mean_time": True, "gates_ns": (0, 0.03, 0.2), "frequency_mhz": 200.0}
 EXPLICIT = {f"{name}.rn.ftz.f32" for name in ("add", "mul", "sub")}  # never fused; those of a record are of this kind
 FUSED_IN_MEAN_DECAY = 5

@@ -37,6 +37,8 @@ from tests.light.layers.samples import (
 )
 from tests.runs import check_same_methods, check_threads_change_nothing
 
+pytestmark = pytest.mark.daily
+
 # -- kernels through g++ ----------------------------------------------------------------------------------------------
 
 

@@ -139,6 +139,7 @@ def test_totals_stay_and_maps_change(kind):
     assert convolved(run("cpu", medium(TISSUE), 500, absorption=False), Beam()).A_rz is None
 
 
+@pytest.mark.long
 def test_errors_are_those_of_repeated_runs():
     """Deposits of one photon lie in many bins, so the bins of A(r, z) are not independent."""
     layers = medium((1.4, 0.05, 5.0, 0.8, 1.0))

@@ -155,6 +155,7 @@ def test_live_maps_go_on_while_a_fit_is_set_up(viewer, panel, qtbot):
 # -- Copy as Python ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize("order", [CYCLES, BLOCKS])
 def test_the_script_makes_the_same_fit(viewer, panel, qtbot, tmp_path, monkeypatch, order):
     save_scripts_as(monkeypatch, tmp_path / "script.py")

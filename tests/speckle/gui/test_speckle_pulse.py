@@ -114,6 +114,7 @@ def test_a_frame_rate_that_shows_no_beat_is_reported_in_the_panel(viewer, panel,
     assert panel.pulse_box.pulses == []
 
 
+@pytest.mark.daily
 def test_the_copied_script_writes_the_same_numbers(viewer, panel, qtbot, frames, tmp_path, monkeypatch):
     tifffile.imwrite(tmp_path / "frames.tif", frames)
     drawn(viewer, panel, qtbot, frames)

@@ -160,6 +160,7 @@ def test_curves_of_a_whole_stack(viewer, panel, qtbot, tmp_path):
 # -- Copy as Python ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize("index", ["none", "relative"])
 def test_the_script_makes_the_same_maps(viewer, panel, qtbot, tmp_path, monkeypatch, index):
     save_scripts_as(monkeypatch, tmp_path / "script.py")
@@ -177,6 +178,7 @@ def test_the_script_makes_the_same_maps(viewer, panel, qtbot, tmp_path, monkeypa
         np.testing.assert_array_equal(got, panel.result.maps.index)
 
 
+@pytest.mark.daily
 def test_the_script_makes_the_same_temporal_blocks(viewer, panel, qtbot, tmp_path, monkeypatch):
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     frames = FRAMES.copy()
@@ -194,6 +196,7 @@ def test_the_script_makes_the_same_temporal_blocks(viewer, panel, qtbot, tmp_pat
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), panel.result.maps.mask)
 
 
+@pytest.mark.daily
 def test_the_script_of_a_recording_makes_the_maps_on_screen(viewer, panel, qtbot, tmp_path, monkeypatch):
     """Live frames are recorded, their file is opened, and its maps are made: by the panel, and by the script."""
     simulate(panel)
@@ -340,6 +343,7 @@ def test_a_layer_that_is_changed_or_removed(viewer, with_dark, qtbot):
     assert not box.model.has_noise
 
 
+@pytest.mark.daily
 def test_the_script_reads_the_dark_frames(viewer, with_dark, qtbot, tmp_path, monkeypatch):
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     with_dark.contrast_box.noise.form.widget("gain").value = 0.2

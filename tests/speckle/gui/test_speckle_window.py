@@ -53,6 +53,7 @@ def test_closing_ends_the_loop(make_window, qtbot, errors, how):
     assert errors() == []
 
 
+@pytest.mark.daily
 def test_everything_is_drawn(viewer, panel, qtbot):
     simulate(panel)
     start(qtbot, panel)

@@ -23,6 +23,8 @@ from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_same_methods
 
+pytestmark = pytest.mark.daily
+
 RESPONSE = 1000.0 * np.array([1.0, -0.35, 0.08, -0.012, 0.001])
 ORDERS = [loader.NATURAL, 5]
 

@@ -39,6 +39,7 @@ def test_an_empty_viewer(viewer, empty):
     assert not len(viewer.layers)
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_a_click_puts_the_seed_there_and_shows_what_the_api_gives(viewer, user):
     active, steps = viewer.layers.selection.active, [r.step for r in viewer.dims.range]

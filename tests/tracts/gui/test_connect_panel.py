@@ -60,6 +60,7 @@ def test_two_regions_are_chosen_at_once_and_exchanged(panel):
     assert (panel.start_box.key, panel.end_box.key) == (RIGHT, LEFT)
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_routes_are_listed_and_each_is_shown_by_a_click(viewer, connected):
     layer = viewer.layers[NAME]
@@ -105,6 +106,7 @@ def test_nothing_found_and_what_is_missing_are_told(viewer, panel, qtbot):
     assert "tensors" in complaint(qtbot, panel)
 
 
+@pytest.mark.daily
 def test_the_script_shows_the_same_routes(viewer, connected, monkeypatch, tmp_path):
     connected.table.selectRow(0)
     save_scripts_as(monkeypatch, tmp_path / "script.py")

@@ -66,6 +66,7 @@ def test_the_matrix_follows_what_is_chosen(counted, expected):
     np.testing.assert_array_equal(counted.matrix(), expected.matrix("length_mm", statistic="max", per_node_volume=True))
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_a_cell_shows_its_fibers(viewer, counted, expected):
     row, column = busiest(expected.matrix())
@@ -99,6 +100,7 @@ def test_what_is_missing_is_told(viewer, panel, qtbot):
     assert "atlas" in complaint(qtbot, panel)
 
 
+@pytest.mark.daily
 def test_the_script_makes_the_same_matrix(viewer, counted, expected, monkeypatch, tmp_path):
     choose(counted.quantity, "length_mm")
     counted.show_cell(*busiest(expected.matrix()))
@@ -145,6 +147,7 @@ def test_the_best_geodesics_are_shown_with_their_scores(viewer, shot):
     assert shown.max() == pytest.approx(shot.matrix()[row, column])
 
 
+@pytest.mark.daily
 def test_the_script_shoots_the_same_geodesics(viewer, shot, monkeypatch, tmp_path):
     shot.show_cell(*busiest(shot.matrix()))
     made = shown_by_script(script_of(shot), tmp_path, monkeypatch)

@@ -51,6 +51,7 @@ def shown_bundles(viewer):
     return set(np.unique(fibers_of(layer).per_fiber["bundle"][layer.shown]).astype(int).tolist())
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_rules_choose_fibers_as_they_are_made_and_undone(viewer, panel, settle):
     panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
@@ -133,6 +134,7 @@ def test_without_fibers_the_panel_says_what_to_open(viewer, qtbot):
         assert "tractogram" in panel.message
 
 
+@pytest.mark.daily
 def test_the_script_shows_the_same_fibers(viewer, panel, settle, monkeypatch, tmp_path):
     panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
     panel.add_sphere()

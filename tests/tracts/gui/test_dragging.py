@@ -161,6 +161,7 @@ def test_real_clicks_in_2d(window, axis):
         bundles.move((40.0, -40.0, 0.0))  # away from the marker, so that the next click does not grab it
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_real_click_and_drag_in_3d(window):
     viewer, camera = window.viewer, camera_of(window.viewer)

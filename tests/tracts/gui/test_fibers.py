@@ -135,6 +135,7 @@ def test_sliders_go_on_stopping_at_the_slices_of_an_image():
 # -- scripts ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.daily
 def test_a_script_shows_fibers_and_files(tmp_path):
     viewer, made = ViewerModel(), make(affine=STRAIGHT)
     write_tractogram(tmp_path / "a.trx", made)

@@ -74,6 +74,7 @@ def drawn(panel, qtbot):
     return panel.glyphs.layer
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_a_scan_is_deconvolved_checked_and_drawn(viewer, panel, qtbot, scan):
     add_scan(viewer, scan)
@@ -86,6 +87,7 @@ def test_a_scan_is_deconvolved_checked_and_drawn(viewer, panel, qtbot, scan):
     assert drawn(panel, qtbot) is not None
 
 
+@pytest.mark.daily
 def test_the_script_makes_the_same_fods(viewer, panel, qtbot, scan, tmp_path, monkeypatch):
     add_scan(viewer, scan)
     panel.form.widget("lmax").value = 4

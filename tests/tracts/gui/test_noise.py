@@ -78,6 +78,7 @@ def assert_same_images(made, shown):
 # -- the run ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_a_click_denoises_and_the_fit_takes_the_result(proxy, fit_panel, noise_box, qtbot):
     raw, mean = proxy.layers
@@ -205,6 +206,7 @@ def test_notes_are_shown(proxy, fit_panel, qtbot):
 # -- Copy as Python ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.daily
 def test_the_script_makes_the_same_layers_before_and_after_the_fit(
     proxy, fit_panel, noise_box, qtbot, tmp_path, monkeypatch
 ):
@@ -223,6 +225,7 @@ def test_the_script_makes_the_same_layers_before_and_after_the_fit(
     assert scan_of(after.layers["dwi denoised"]).data.tobytes() == scan_of(proxy.layers["dwi denoised"]).data.tobytes()
 
 
+@pytest.mark.daily
 def test_the_script_of_the_raw_scan_beside_one_that_was_denoised_twice(
     proxy, fit_panel, noise_box, qtbot, tmp_path, monkeypatch
 ):
@@ -238,6 +241,7 @@ def test_the_script_of_the_raw_scan_beside_one_that_was_denoised_twice(
     assert_same_images(made, proxy)
 
 
+@pytest.mark.daily
 def test_the_script_with_a_painted_mask(proxy, fit_panel, noise_box, qtbot, tmp_path, monkeypatch):
     denoise(qtbot, fit_panel)
     mask = np.zeros(noisy_scan().shape, np.uint8)

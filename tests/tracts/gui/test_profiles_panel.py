@@ -65,6 +65,7 @@ def mean_of(viewer, field, name):
     return profile(fibers, fa_map(field), field.affine).mean
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_each_bundle_has_a_curve_and_a_row(viewer, measured, field):
     assert set(measured.plot.curves) == {CALLOSUM, CINGULUM}
@@ -105,6 +106,7 @@ def test_what_is_missing_is_told(viewer, panel, qtbot):
     assert "no fibers" in complaint(qtbot, panel)
 
 
+@pytest.mark.daily
 def test_the_script_prints_the_same_numbers(viewer, measured, field, monkeypatch, tmp_path, capsys):
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     shown_by_script(script_of(measured), tmp_path, monkeypatch)

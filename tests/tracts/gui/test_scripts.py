@@ -87,6 +87,7 @@ def tilted_scan(folder):
 # -- fibers -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.daily
 def test_all_bundles_filters_and_colors(viewer, empty, tmp_path, monkeypatch):
     add_sample(viewer, brain_sample_layers)
     empty.click(CALLOSUM)
@@ -111,6 +112,7 @@ def test_all_bundles_filters_and_colors(viewer, empty, tmp_path, monkeypatch):
     assert_same_maps(made, viewer)
 
 
+@pytest.mark.daily
 def test_an_oblique_scan(viewer, empty, tmp_path, monkeypatch):
     path, seed = tilted_scan(tmp_path)
     scan = tracts.io.read_dwi(path)
@@ -232,6 +234,7 @@ def fitting(viewer, qtbot):
     panel.teardown()
 
 
+@pytest.mark.daily
 def test_maps_with_their_limits_and_ellipsoids(viewer, fitting, qtbot, tmp_path, monkeypatch):
     path, _ = tilted_scan(tmp_path)
     fitting.open_scan(path)

@@ -38,6 +38,7 @@ from tests.tracts.gui.tensor_samples import (
 # -- from scan to maps ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_from_the_sample_to_fa_and_dec(proxy, fit_panel, qtbot):
     proxy.open_sample("napari-gpubio", "brain_phantom")
@@ -165,6 +166,7 @@ def test_a_mask_can_be_drawn_with_naparis_own_button(proxy, fit_panel, qtbot):
 # -- Copy as Python ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.daily
 def test_the_script_gives_the_same_fa(proxy, fit_panel, qtbot, tmp_path, monkeypatch, capsys):
     add_scan(proxy, tracts.phantom.load_brain_phantom())
     fit_panel.form.widget("iterations").value = 1
@@ -176,6 +178,7 @@ def test_the_script_gives_the_same_fa(proxy, fit_panel, qtbot, tmp_path, monkeyp
     assert np.array_equal(volume_of(layer_named(made, "FA")), volume_of(layer_named(proxy, "FA")))
 
 
+@pytest.mark.daily
 def test_the_script_with_a_painted_mask_and_one_shell(proxy, fit_panel, qtbot, tmp_path, monkeypatch):
     fit_panel.open_scan(str(saved(sticks(), tmp_path)))
     fit_panel.shell_boxes[2000].setChecked(False)

@@ -75,6 +75,7 @@ def done(panel, qtbot):
     return panel
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_the_map_of_visits_is_shown_and_colors_the_fibers(viewer, done, expected):
     image, layer = viewer.layers["bundle 1 visit probability"], viewer.layers["bundle 1"]
@@ -121,6 +122,7 @@ def test_the_table_is_saved(done, qtbot, tmp_path, monkeypatch, expected):
     assert [row[0] for row in rows[1:]] == list(expected.numbers)
 
 
+@pytest.mark.daily
 def test_the_script_shows_the_same_map(viewer, done, tmp_path, monkeypatch):
     there = shown_by_script(script_of(done), tmp_path, monkeypatch)
     name = "bundle 1 visit probability"

@@ -23,6 +23,7 @@ def panel(viewer, qtbot):
     yield from until_the_end(qtbot, viewer, made)
 
 
+@pytest.mark.daily
 @pytest.mark.display
 def test_white_matter_is_found_and_seeded(viewer, panel, qtbot, tmp_path):
     press_and_wait(qtbot, panel, button(panel, "Whole brain"))

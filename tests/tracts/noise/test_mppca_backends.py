@@ -17,6 +17,8 @@ from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_closing_frees, check_same_methods
 from tests.tracts.noise.samples import noisy, scan_of
 
+pytestmark = pytest.mark.daily
+
 GPU = Device("cuda", (0,))
 CASES = {  # shape, volumes, window
     "more voxels": ((5, 4, 6), 20, (3, 3, 3)),

@@ -50,6 +50,7 @@ def press(panel, qtbot, monkeypatch):
 # ------------------------------------------------------------------------------------------------ Copy as Python
 
 
+@pytest.mark.daily
 def test_the_script_gives_the_same_numbers(viewer, panel, qtbot, tmp_path):
     settings = dataclasses.replace(SETTINGS, seed=11, edge="drop", batches=8)
     panel.layers.grid_box.set_settings(settings)
@@ -71,6 +72,7 @@ def test_the_script_gives_the_same_numbers(viewer, panel, qtbot, tmp_path):
     assert np.allclose(saved.Rd_r.value, panel.layers.view.displayed.traced.Rd_r.value, rtol=1e-3)
 
 
+@pytest.mark.daily
 def test_the_script_of_an_endless_layer_whose_names_are_no_names_of_files_runs(panel, tmp_path, monkeypatch):
     layer = dataclasses.replace(ENDLESS.layers[0], name='"; import os #\n')
     panel.layers.table.set_medium(LayeredMedium(layers=(layer,), name="../a/b\\c: 'skin'"))
