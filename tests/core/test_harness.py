@@ -68,11 +68,11 @@ def test_marks_choose_all_cases_or_none_and_a_gpu_takes_no_turn_from_the_cpu():
 
 
 def test_slow_tests_take_turns_unless_they_are_daily():
-    tests = [case for n in range(30) for case in items(f"test_{n}", n % 8 + 1)]
+    tests = [case for n in range(5 * selection.SLOW_DAYS) for case in items(f"test_{n}", n % 8 + 1)]
     slow = {selection.function_of(case) for case in tests}
     days = [selection.chosen(tests, seed, slow) for seed in range(1000, 1000 + selection.DAYS * selection.SLOW_DAYS)]
     functions = [{selection.function_of(case) for case in day} for day in days]
-    assert {len(day) for day in functions} == {30 // selection.SLOW_DAYS}
+    assert {len(day) for day in functions} == {5}
     assert set.union(*functions[: selection.SLOW_DAYS]) == slow
     assert {case.nodeid for day in days for case in day} == {case.nodeid for case in tests}
     daily = items("test_daily", 1, "daily")

@@ -58,8 +58,7 @@ def test_without_naparis_internals_there_is_no_legend_and_no_harm(monkeypatch, c
     monkeypatch.setattr(legends, "can_draw", functools.cache(legends.can_draw.__wrapped__))
     monkeypatch.setitem(sys.modules, "napari._vispy.utils.visual", None)
     first, second = cross(), cross()
-    assert "cannot be drawn" in caplog.text
-    assert len(caplog.records) == 1, "said once"
+    assert caplog.text.count("cannot be drawn") == 1, "said once"
     for layer in (first, second):
         assert not [one for one in layer._overlays.values() if type(one).__module__.startswith("napari_gpubio")]
         layer.color_by, layer.legend = "place", False

@@ -84,7 +84,7 @@ def tissue(cutoff, depth):
 def picture(structure, shift, seed, patterns=16):
     """A camera's frame of a part of the structure, times speckle that no other seed has."""
     parts = (slice(MARGIN - d, MARGIN - d + n) for d, n in zip(shift, SHAPE, strict=True))
-    light = sum(fully_developed(SHAPE, 0.35, (seed, n)) for n in range(patterns)) / patterns
+    light = sum(fully_developed(SHAPE, 0.35, (*np.atleast_1d(seed), n)) for n in range(patterns)) / patterns
     return Camera().expose(np.maximum(structure[tuple(parts)] * light, 0), np.random.default_rng(seed))
 
 
