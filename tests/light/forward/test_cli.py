@@ -42,6 +42,7 @@ def run(folder, *options):
     return main(["forward", *files, *(() if "--head-table" in options else media), *few, *options])
 
 
+@pytest.mark.daily
 def test_files_become_a_model(folder, capsys):
     out = folder / "model.npz"
     assert run(folder, "--wavelengths", "760", "850", "--labels", "gray matter", "--out", str(out)) == 0

@@ -26,6 +26,7 @@ def scales(dataset):
     return [dimension[0].name.strip("/") for dimension in dataset.dims]
 
 
+@pytest.mark.daily
 def test_netcdf_has_what_cedalion_expects(model, tmp_path):
     path = tmp_path / "model.nc"
     write_adot(path, model)

@@ -44,6 +44,7 @@ def optodes(path):
     return optodes_of(load_hdf5(path, PATTERNS))
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize("variable", [True, False])
 def test_a_probe(tmp_path, variable):
     found = read_snirf(write(tmp_path / "a.snirf", variable=variable))

@@ -30,6 +30,7 @@ numbers = st.floats(0, 1e6)
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20).map(str.strip)
 
 
+@pytest.mark.daily
 @given(
     media=st.lists(
         st.builds(

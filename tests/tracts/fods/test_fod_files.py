@@ -120,6 +120,7 @@ def test_double_precision(ending, tmp_path):
     np.testing.assert_array_equal(read_fods(tmp_path / f"a{ending}").coefficients, WORLD)
 
 
+@pytest.mark.daily
 @EVERY_AFFINE
 @EVERY_BASIS
 def test_files_of_dipy(basis, affine, tmp_path):

@@ -50,6 +50,7 @@ def test_a_head_in_an_array(read):
     assert (found.settings.refraction, found.settings.specular) == (True, False)
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize("name", NAMES)
 def test_there_and_back(tmp_path, read, name):
     first = read(name)
