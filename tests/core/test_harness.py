@@ -134,7 +134,7 @@ def test_the_table_has_the_seconds_of_each_folder():
 
 def test_slow_tests_are_written_down_and_others_taken_off():
     timed = times.Times(SimpleNamespace())
-    for name, seconds in (("a[1]", 0.5), ("a[2]", 0.3), ("b", 0.1), ("c", 0.31)):
+    for name, seconds in (("a[1]", 0.5), ("a[2]", 0.3), ("b", 0.05), ("c", 0.31)):
         timed.pytest_runtest_logreport(
             SimpleNamespace(nodeid=f"tests/test_1.py::{name}", duration=seconds, when="call")
         )

@@ -19,7 +19,7 @@ from tests.harness.times import slow_tests
 
 DAYS = 7  # between the turns of a case
 SLOW_DAYS = 7  # between those of a slow test
-_SECONDS = 0.05  # of a test that is not slow
+_SECONDS = 0.03  # of a test that is not slow
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 TABLE = "NAPARI_GPUBIO_TEST_TIMES"  # names a file that gets the table, too
 SLOW_TESTS = Path(__file__).with_name("slow_tests.csv")
-SLOW_SECONDS = 0.2  # of a case, on average
+SLOW_SECONDS = 0.1  # of a case, on average
 _LINES = 10
 
 

@@ -130,6 +130,7 @@ def test_threads_change_nothing(request):
     check_threads_change_nothing(request, run, check_same_bits)
 
 
+@pytest.mark.long  # a build of its own
 def test_a_run_goes_on_where_it_was(tmp_path):
     """From a file, with the sources, their patterns and angles; only with the same weights."""
     sources = (*THREE, dataclasses.replace(THREE[1], launch_angles_deg=(0.0, 30.0)))

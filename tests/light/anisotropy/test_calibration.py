@@ -320,6 +320,7 @@ def test_what_takes_scattering_as_isotropic_says_so(fibrous, tmp_path):
         fibrous.with_optics(fibrous.media, mus_per_mm=np.ones(SHAPE))
 
 
+@pytest.mark.long  # a build of its own
 def test_photons_along_fibers_are_replayed_and_tell_of_absorption_only(fibrous):
     place = Detector(position_mm=(3.0, 3.5, 0.0), radius_mm=3.0)
     settings = LightSettings(photons=2000, batches=4)

@@ -48,6 +48,7 @@ def test_scattering_is_not_known_in_single_voxels_without_it():
     assert np.isfinite(part.label_sums[0, 1:]).all()
 
 
+@pytest.mark.long  # a build of its own
 def test_scattering_is_not_known_where_it_follows_fibers():
     domain = slab_domain()
     tensors = np.zeros((*domain.shape, 6))
