@@ -13,6 +13,7 @@ from napari_gpubio.core.tensor_components import positive_definite
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors, write_tensors
 from napari_gpubio.tracts.model import TensorField
+from tests.sentences import says
 from tests.tracts.tensor_samples import AFFINES, TURNS, axes_of, six, turned
 
 SHAPE = (4, 5, 6)
@@ -133,7 +134,7 @@ def test_tensors_that_are_not_positive_definite_are_mended(tmp_path):
     assert field.repaired[0, 0, 0]
     assert field.repaired[1, 1, 1]
     assert positive_definite(field.tensors).all()
-    assert "2 of 120 tensors had an eigenvalue below 1e-06 mm^2/s (2 were not positive definite)" in field.notes[-1]
+    assert says(field.notes[-1], "2 of 120", "1e-06 mm^2/s", "2 were not positive definite")
     np.testing.assert_allclose(field.tensors[~field.repaired], values[~field.repaired], atol=1e-15)
 
 

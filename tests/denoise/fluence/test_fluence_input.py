@@ -8,6 +8,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.denoise.fluence import FluenceSettings, denoise_fluence
 from tests.denoise.fluence.samples import SHORT, diffuse, poisson_halves
+from tests.sentences import says
 
 FIRST, SECOND = poisson_halves(diffuse((8, 9, 10)), 100)
 GATES = np.stack([FIRST, SECOND], axis=-1)
@@ -88,7 +89,7 @@ def test_bad_settings_are_refused_with_a_sentence(options, sentence):
 def test_counts_are_converted_and_unlike_halves_are_reported():
     counts = np.random.default_rng(0).poisson(20, (8, 9, 10))
     result = denoise_fluence(counts, 2.0 * counts + 1, SHORT, device="cpu")
-    assert result.notes[0] == "the first buffer's int64 values were converted to float32"
+    assert says(result.notes[0], "first", "int64", "float32")
     assert re.search(r"2\.\d+ times as much as the first", result.notes[1])
 
 

@@ -26,6 +26,7 @@ from tests.denoise.gui.panel_samples import (
     series,
 )
 from tests.dock_widgets import button
+from tests.sentences import says
 
 SMALL = denoise.DenoiseSettings(patches="small")
 
@@ -90,7 +91,7 @@ def test_a_layer_that_is_not_ours_is_taken_by_its_own_transform(viewer, panel, q
     clean = result_layers(viewer)[0]
     assert np.array_equal(clean.data.T, expected.image)
     assert np.allclose(clean.extent.world, image.extent.world)
-    assert panel.message == "The image's int16 values were converted to float32."
+    assert says(panel.message, "int16", "float32")
 
 
 # -- logarithms -------------------------------------------------------------------------------------------------------

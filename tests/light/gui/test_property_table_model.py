@@ -11,6 +11,7 @@ from napari_gpubio.gui.tables import copied_text, missing_color, pasted_cells, w
 from napari_gpubio.light.gui.optical_model import LABEL_COLUMNS, NO_LABELS, PropertyModel
 from napari_gpubio.light.gui.optical_rows import TYPED
 from tests.light.gui.property_samples import MUA, MUS, MUSP, NAME, SOURCE, G, Linear, N, medium
+from tests.sentences import says
 
 Role = Qt.ItemDataRole
 RED, CLEAR = (1.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 0.0)
@@ -110,9 +111,9 @@ def test_only_what_the_user_gives_can_be_edited(model):
 
 
 def test_an_invalid_cell_is_colored_and_keeps_its_text(model):
-    assert model.check_text(0, MUA, "-1") == "label 1 (scalp): µa is -1 1/mm; it must be at least 0 1/mm"
+    assert says(model.check_text(0, MUA, "-1"), "label 1 (scalp)", "µa is -1 1/mm", "0 1/mm")
     assert model.check_text(0, MUA, "1") == ""
-    assert model.check_text(0, MUA, "") == "label 1 (scalp) has no µa; type it or choose a preset"
+    assert says(model.check_text(0, MUA, ""), "label 1 (scalp)", "no µa", "preset")
     assert model.check_text(0, NAME, "-1") == ""
     assert model.rows[0].mua_per_mm == 0.0101  # nothing was typed yet
     model.type_in({(0, MUA): "-1", (1, G): "many"})

@@ -8,6 +8,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui.optical_rows import NUMBERS, TYPED, PropertyRow
 from napari_gpubio.light.model import Medium
 from tests.light.gui.property_samples import Linear
+from tests.sentences import says
 
 SKULL = Medium(label=2, name="skull", mua_per_mm=0.0101, mus_per_mm=12.5, g=0.92, n=1.37, source="a book")
 
@@ -88,10 +89,10 @@ def test_the_limits_are_those_of_a_medium(field, good, bad):
 
 def test_a_sentence_says_what_is_wrong_in_the_unit_on_screen():
     row = PropertyRow.of(SKULL).with_text("mua_per_mm", "-0.2").with_text("n", "0.5").with_text("g", "2")
-    assert row.problem("mua_per_mm") == "label 2 (skull): µa is -0.2 1/mm; it must be at least 0 1/mm"
-    assert row.problem("mua_per_mm", "1/cm") == "label 2 (skull): µa is -2 1/cm; it must be at least 0 1/cm"
-    assert row.problem("n") == "label 2 (skull): n is 0.5; it must be at least 1"
-    assert row.problem("g") == "label 2 (skull): g is 2; it must be at most 1"
+    assert says(row.problem("mua_per_mm"), "label 2 (skull)", "µa is -0.2 1/mm", "0 1/mm")
+    assert says(row.problem("mua_per_mm", "1/cm"), "label 2 (skull)", "µa is -2 1/cm", "0 1/cm")
+    assert says(row.problem("n"), "label 2 (skull)", "n is 0.5", "1")
+    assert says(row.problem("g"), "label 2 (skull)", "g is 2", "1")
     assert row.problem("name") == row.problem("musp_per_mm") == row.problem("source") == row.problem("label") == ""
 
 
@@ -124,5 +125,5 @@ def test_a_recipe_fills_a_row_at_wavelengths_where_it_has_numbers():
     assert named.filled(Linear(), 500).name == "vein"
     stale = named.filled(Linear(), 950)
     assert stale.mua_per_mm == stale.medium().mua_per_mm == 0.7
-    assert stale.warning == "label 7 (vein) was not updated for 950 nm: there is nothing above 900 nm"
+    assert says(stale.warning, "label 7 (vein)", "950 nm", "900 nm")
     assert stale.filled(Linear(), 800).warning == ""

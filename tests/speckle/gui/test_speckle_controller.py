@@ -13,6 +13,7 @@ from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import with_gaps
 from napari_gpubio.speckle.indices import expected_k2
 from tests.dock_widgets import wait_until
+from tests.sentences import says
 from tests.speckle.gui.panel_samples import (
     SHAPE,
     add_stack,
@@ -94,7 +95,7 @@ def test_camera_facts_come_from_the_stack(viewer, panel):
     settings = panel.contrast_box.settings
     assert (settings.exposure_ms, settings.saturation) == (4.0, 4095)
     assert panel.contrast_box.noise.model.dark_adu == 64.0
-    assert panel.source_box.stack.description.text() == "6 frames of 56 × 40 pixels, uint16, 4 ms exposure, 64 ADU dark"
+    assert says(panel.source_box.stack.description.text(), "6 frames", "56 × 40", "uint16", "4 ms", "64 ADU")
 
 
 def test_readouts(viewer, panel, qtbot):

@@ -14,6 +14,7 @@ from napari_gpubio.light.layers.run import simulate
 from tests.dock_widgets import button, press_and_wait
 from tests.light.gui.layers.panel_samples import FEW, MEDIUM, MUA, SETTINGS, change, held_run, picture, result
 from tests.light.gui.panel_samples import run, settle
+from tests.sentences import says
 
 
 def test_another_beam_needs_no_new_run(viewer, panel, qtbot, monkeypatch):
@@ -35,7 +36,7 @@ def test_another_beam_needs_no_new_run(viewer, panel, qtbot, monkeypatch):
 def test_a_beam_wider_than_the_grid_is_a_sentence_and_loses_nothing(viewer, panel, qtbot):
     panel.layers.beam_box.set_beam(Beam(kind="gaussian", radius_mm=5.0))
     run(qtbot, panel)
-    assert "shown for a pencil beam, because the beam's radius is 5 mm and the grid ends at 2 mm" in panel.message
+    assert says(panel.message, "pencil beam", "5 mm", "2 mm")
     assert result(viewer).launched == FEW
     panel.layers.beam_box.set_beam(Beam(kind="gaussian", radius_mm=0.5))
     settle(qtbot, panel)
