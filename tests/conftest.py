@@ -8,6 +8,7 @@ middle of a test counts as a skip.
 import contextlib
 import functools
 import gc
+import logging
 import os
 import re
 import sys
@@ -38,6 +39,7 @@ NO_DISPLAY = (
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 QT_FIXTURES, QT = {"qtbot", "qapp"}, ("qtpy", "PyQt", "PySide", "pyqtgraph", "superqt")
 _no_gpu = pytest.StashKey[bool]()
+_logged_from = logging.getLogger().level
 
 
 def pytest_collection_finish() -> None:
@@ -159,6 +161,13 @@ def widgets_live_as_long_as_their_test(request: pytest.FixtureRequest, monkeypat
         qtbot, held = request.getfixturevalue("qtbot"), []
         add = qtbot.addWidget
         monkeypatch.setattr(qtbot, "addWidget", lambda widget, **how: held.append(widget) or add(widget, **how))
+
+
+@pytest.fixture(autouse=True)
+def what_is_logged_stays() -> Iterator[None]:
+    """Libraries raise the level for the whole process (pymmcore-plus does), and the next tests would hear all others."""
+    yield
+    logging.getLogger().setLevel(_logged_from)
 
 
 @pytest.fixture(autouse=True)

@@ -44,10 +44,10 @@ def run_pytest(tmp_path):
 # -- which cases have their turn --------------------------------------------------------------------------------------
 
 
-def items(function, count, *marks, file="tests/a.py"):
+def items(function, count, *marks):
     """So many cases of a test."""
     return [
-        SimpleNamespace(nodeid=f"{file}::{function}[{n}]", get_closest_marker=dict.fromkeys(marks, True).get)
+        SimpleNamespace(nodeid=f"tests/a.py::{function}[{n}]", get_closest_marker=dict.fromkeys(marks, True).get)
         for n in range(count)
     ]
 
