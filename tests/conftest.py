@@ -165,7 +165,7 @@ def widgets_live_as_long_as_their_test(request: pytest.FixtureRequest, monkeypat
 
 @pytest.fixture(autouse=True)
 def what_is_logged_stays() -> Iterator[None]:
-    """Libraries raise the level for the whole process (pymmcore-plus does), and the next tests would hear all others."""
+    """Libraries raise the level for the whole process (pymmcore-plus does), and later tests would hear all others."""
     yield
     logging.getLogger().setLevel(_logged_from)
 
