@@ -1,6 +1,7 @@
 """A user's way through the panel with the mouse and the keyboard, in a viewer that is on screen."""
 
 import csv
+import itertools
 import json
 
 import nibabel as nib
@@ -67,8 +68,18 @@ class WindowUser(User):
         return self.viewer.window._qt_viewer.canvas
 
     def move_on_plot(self, dose, volume):
-        QTest.mouseMove(self.panel.plot.viewport(), self.on_plot(dose, volume))
-        self.qtbot.wait(50)
+        """To and fro, as a hand does, until it is read: a single move is lost if the window's own comes just before.
+
+        pyqtgraph passes over what comes within ten milliseconds, and a window that is shown may be laid out meanwhile.
+        """
+        before, steps = self.readout, itertools.cycle((QPoint(1, 0), QPoint(0, 0)))
+
+        def is_read():
+            QTest.mouseMove(self.panel.plot.viewport(), self.on_plot(dose, volume) + next(steps))
+            QTest.qWait(20)
+            return self.readout != before
+
+        self.qtbot.waitUntil(is_read)
 
     def drag_on_plot(self, *places):
         drag(self.panel.plot.viewport(), *(self.on_plot(*place) for place in places))
