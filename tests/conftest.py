@@ -227,7 +227,7 @@ def forget_gpu() -> None:
 def _no_chosen_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody's choice counts; and a GPU of this machine is taken only by tests that are marked for it."""
     monkeypatch.delenv(devices.ENVIRONMENT, raising=False)
-    pretends = not {"fake_gpu", "cuda_on_cpu"}.isdisjoint(request.fixturenames)
+    pretends = not {"fake_gpu", "no_cupy", "cuda_on_cpu"}.isdisjoint(request.fixturenames)
     if not pretends and request.node.get_closest_marker("gpu") is None and devices.gpu_problem() is None:
         monkeypatch.setenv(devices.ENVIRONMENT, "cpu")
 
