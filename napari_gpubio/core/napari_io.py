@@ -4,7 +4,8 @@ A layer tuple is ``(data, keyword arguments, kind)``. What an engine needs again
 under ``KEY``: the volume's true affine and shape always, and whatever the engine adds (a scan, a result).
 """
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import NOTES, ReadingNote, noted, reading
 from napari_gpubio.core.space import is_oblique, layer_matrix, same_grid, to_layer, world_order
 from napari_gpubio.core.volumes import read_volume, write_volume
 from napari_gpubio.core.world_aligned import WorldAligned
@@ -52,9 +54,11 @@ def volume_layer(array: Array, affine: Array, name: str, *, kind: str = "image",
 
 
 def series_layer(array: Array, affine: Array, name: str, first_axis: str, **keywords: Any) -> LayerData:
-    """Return the image layer of volumes (X, Y, Z, N), whose first axis counts them; the rest as `volume_layer`."""
+    """Return the image layer of volumes (X, Y, Z, N, ...), whose last axis comes first; the rest as `volume_layer`."""
     data, place = _shown(array, affine, linear=True, colors=False)
-    axes = {"units": ("pixel", *IN_MM["units"]), "axis_labels": (first_axis, *AXES)}
+    more = array.ndim - len(AXES)
+    names = [f"{first_axis} {n}" for n in range(more, 1, -1)] + [first_axis]  # napari wants each name once
+    axes = {"units": (*["pixel"] * more, *IN_MM["units"]), "axis_labels": (*names, *AXES)}
     return data, {"name": name, **axes, **place, **_carrying(array, affine, keywords)}, "image"
 
 
@@ -72,8 +76,8 @@ def _shown(array: Array, affine: Array, *, linear: bool, colors: bool) -> tuple[
     matrix = to_layer(affine[:, [*order, 3]])
     if colors:
         return shown.transpose(2, 1, 0, 3), {"affine": matrix}
-    if array.ndim == 4:
-        matrix = np.block([[np.ones((1, 1)), np.zeros((1, 4))], [np.zeros((4, 1)), matrix]])
+    if more := array.ndim - 3:
+        matrix = np.block([[np.eye(more), np.zeros((more, 4))], [np.zeros((4, more)), matrix]])
     return shown.T, {"affine": matrix}
 
 
@@ -90,6 +94,39 @@ def _carrying(array: Array, affine: Array, keywords: dict[str, Any]) -> dict[str
     """The keywords of a layer, with its true grid in the metadata."""
     carried = {"affine": affine, "shape": array.shape[:3], **keywords.pop("metadata", {})}
     return {**keywords, "metadata": {KEY: carried}}
+
+
+def read_each(path: str | Sequence[str], read: Callable[[Path], list[LayerData]]) -> list[LayerData]:
+    """Read files as layers, one after another; what was assumed is shown, and goes with the layers.
+
+    Parameters
+    ----------
+    path
+        A path or several, as napari gives them to a reader.
+    read
+        Reads one of them.
+
+    Raises
+    ------
+    InvalidInput
+        As of ``read``, with the name of the file.
+    """
+    layers: list[LayerData] = []
+    for one in map(Path, [path] if isinstance(path, str) else path):
+        with reading(one), noted() as found:
+            layers += with_notes(read(one), found)
+    return layers
+
+
+def with_notes(layers: list[LayerData], notes: Sequence[str]) -> list[LayerData]:
+    """Return layers that carry notes on what they were read from; napari shows them, a script's Python prints them."""
+    if not notes:
+        return layers
+    warnings.warn("\n".join(notes), ReadingNote, stacklevel=3)
+    for _, keywords, _ in layers:
+        ours = keywords.setdefault("metadata", {}).setdefault(KEY, {})
+        ours[NOTES] = list(dict.fromkeys([*ours.get(NOTES, ()), *notes]))
+    return layers
 
 
 def carried(layer: Any, what: str) -> Any:

@@ -1,5 +1,15 @@
-"""What every reader of files does: a refusal names the file, and libraries print nothing about it to the terminal."""
+"""What every reader of files does: a refusal names the file, notes say what was assumed, and libraries print nothing.
 
+A reader separates what is needed to look at the data (an array and its grid) from what an engine needs (gradients,
+units, orientation, structures). Only the first can make it refuse a file. Of the second, what is not read is either
+assumed, and `note` says so, or missing, and the engine that needs it says so. One bad member of a set (a contour, a
+fiber, a volume, a frame) is left out, and a note counts it.
+
+Notes go with what was read: into its ``notes`` (`reads_file`), into the metadata of layers (`reads_layers`), and to
+whoever listens (`noted`), which the command line does. Where nobody does they are logged as warnings.
+"""
+
+import dataclasses
 import functools
 import logging
 import os
@@ -18,6 +28,63 @@ logger = logging.getLogger(__name__)
 _LIBRARIES = ("nibabel.global", "tifffile", "pydicom", "PIL")  # names of the loggers of those that read files
 _here = threading.local()  # the names of the files that this thread reads, the innermost one last
 Read = TypeVar("Read", bound=Callable[..., Any])
+Layers = list[tuple[Any, dict[str, Any], str]]
+NOTES = "notes"  # where a result and a layer's metadata have them
+
+
+class ReadingNote(UserWarning):
+    """What a reader assumed or left out; napari shows it when a file is opened."""
+
+
+warnings.filterwarnings("always", category=ReadingNote)  # each time, not once for each line of code
+
+
+def note(text: str) -> None:
+    """Say what was assumed or left out of the file that is read; its name is put in front where it is not there.
+
+    ``text`` begins with a small letter and has no full stop, as the notes of results.
+    """
+    _tell(_named(text))
+
+
+def _named(text: str) -> str:
+    names = getattr(_here, "names", ())
+    return f"{names[-1]}: {text}" if names and names[-1] not in text else text
+
+
+def _tell(*notes: str) -> None:
+    """Give notes to all who listen, or to the log."""
+    listeners = getattr(_here, "listeners", ())
+    for text in notes:
+        for hear in listeners:
+            hear(text)
+        if not listeners:
+            logger.warning("%s", text)
+
+
+@contextmanager
+def noted(hear: Callable[[str], object] | None = None) -> Iterator[list[str]]:
+    """Collect the notes of all that is read inside, in this thread, each once.
+
+    Parameters
+    ----------
+    hear
+        Called with each of them as soon as it is known.
+    """
+    found: list[str] = []
+
+    def listen(text: str) -> None:
+        if text not in found:
+            found.append(text)
+            if hear is not None:
+                hear(text)
+
+    before = getattr(_here, "listeners", ())
+    _here.listeners = (*before, listen)
+    try:
+        yield found
+    finally:
+        _here.listeners = before
 
 
 @contextmanager
@@ -55,12 +122,24 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def reads_file(read: Read) -> Read:
-    """Enclose all of a function, whose first argument is a path, in `reading`."""
+    """Enclose all of a function, whose first argument is a path, in `reading`; notes go into what it returns, too.
+
+    A result without ``notes`` leaves them to whoever listens.
+    """
 
     @functools.wraps(read)
     def enclosed(path: str | os.PathLike[str], *arguments: Any, **keywords: Any) -> Any:
         with reading(path):
-            return read(path, *arguments, **keywords)
+            with noted() as found:
+                result = read(path, *arguments, **keywords)
+            if dataclasses.is_dataclass(result) and hasattr(result, NOTES):
+                own = result.notes
+                result = dataclasses.replace(result, notes=tuple(dict.fromkeys([*own, *found])))
+                if getattr(_here, "listeners", ()):
+                    _tell(*map(_named, own))  # what was found has been heard already
+            elif not getattr(_here, "listeners", ()):
+                _tell(*found)
+        return result
 
     return cast("Read", enclosed)
 

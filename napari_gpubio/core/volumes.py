@@ -1,9 +1,9 @@
-"""NIfTI volumes in and out, and the size checks that every image reader shares."""
+"""Volumes in (NIfTI, Analyze, FreeSurfer's mgz) and out (NIfTI), and the size checks that every image reader shares."""
 
 import math
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,20 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
-from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.space import checked_affine
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
+VOLUME_SUFFIXES = (*NIFTI_SUFFIXES, ".hdr", ".img", ".img.gz", ".mgz", ".mgh")
+_GZIPPED = (".gz", ".mgz")
+_MM_PER = {"meter": 1e3, "mm": 1.0, "micron": 1e-3}  # NIfTI's xyzt_units; unknown ones are mm, as in NIfTI's examples
+_LEAST_EQUAL = 0.5  # of neighbors in a volume of labels; two thirds in atlases of coarse voxels
+_SMALLEST_MM, _LARGEST_MM = 1e-4, 1e3  # of a voxel
+_NO_ORIENTATION = (
+    "the header gives no orientation (its sform and qform codes are 0): which side is left, and the place, are assumed"
+)
 _MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
 _ALWAYS_UNPACKED = 256 * 2**20  # bytes
 _MOST_EXPANSION = 250  # volumes that are nearly empty grow so much; DEFLATE itself can do four times that
@@ -29,19 +37,19 @@ _READ_ERRORS += (struct.error, zlib.error)
 
 
 def read_volume(path: str | Path) -> tuple[Array, Affine]:
-    """Read one three-dimensional volume (a scalar map, labels, a mask) from NIfTI.
+    """Read one three-dimensional volume (a scalar map, labels, a mask).
 
     Parameters
     ----------
     path
-        A ``.nii`` or ``.nii.gz`` file. Further axes of length 1 are dropped.
+        One of `VOLUME_SUFFIXES`. Further axes of length 1 are dropped.
 
     Returns
     -------
     array
         Shape (X, Y, Z), any real type, in the machine's byte order.
     affine
-        Voxel to world, mm.
+        Voxel to world, mm; the header's unit of length is applied. What is assumed is noted, see `core.reading`.
 
     Raises
     ------
@@ -55,9 +63,34 @@ def read_volume(path: str | Path) -> tuple[Array, Affine]:
 @reads_file
 def read_array(path: str | Path) -> tuple[Array, Affine]:
     """Read the whole array of an image, of any number of dimensions, and its affine (mm); errors as `read_volume`."""
+    return real(*read_any_array(path), Path(path).name)
+
+
+def real(array: Array, affine: Affine, name: str) -> tuple[Array, Affine]:
+    """Return an image as it is; InvalidInput if its values are complex. ``name`` is the file's."""
+    if array.dtype.kind == "c":
+        raise InvalidInput(f"{name} holds complex values; only real ones can be used: save its magnitude")
+    return array, affine
+
+
+@reads_file
+def read_any_array(path: str | Path) -> tuple[Array, Affine]:
+    """Read an image to look at it, as `read_array`: it may be complex, and colors are a last axis of 3 or 4 uint8."""
     path = Path(path)
     image = open_nifti(path)
-    return nifti_array(image, path), nifti_affine(image, path)
+    return nifti_array(image, path), nifti_affine(image)
+
+
+@reads_file
+def has_orientation(path: str | Path) -> bool:
+    """Whether the header of an image says which side is left; without that its affine is an assumption."""
+    return _is_oriented(open_nifti(path))
+
+
+def _is_oriented(image: Any) -> bool:
+    header = image.header
+    codes = [name for name in ("sform_code", "qform_code", "goodRASFlag") if name in header]
+    return any(int(header[code]) for code in codes)
 
 
 def one_volume(array: Array, name: str) -> Array:
@@ -71,6 +104,21 @@ def one_volume(array: Array, name: str) -> Array:
     if array.ndim < 3 or array.size != np.prod(array.shape[:3]):
         raise InvalidInput(f"{name} has shape {array.shape}; one volume (x, y, z) is needed: take one out of a series")
     return array.reshape(array.shape[:3])
+
+
+def looks_like_labels(array: Array) -> bool:
+    """Return whether a volume of whole numbers is rather one of labels or a mask than an image.
+
+    Labels lie in regions: of the neighbors along the first axis that are not both 0, most are equal; in an image, noise
+    makes them differ. They are not negative, and one other number than 0 is a mask wherever it lies.
+    """
+    if array.ndim != 3 or array.dtype.kind not in "iub" or array.min() < 0 or array.min() == array.max():
+        return False
+    if array.min() == 0 and ((array == 0) | (array == array.max())).all():
+        return True
+    before, after = array[:-1], array[1:]
+    some = (before > 0) | (after > 0)
+    return bool(some.any() and np.count_nonzero((before == after) & some) >= _LEAST_EQUAL * np.count_nonzero(some))
 
 
 def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, description: str = "") -> None:
@@ -131,12 +179,12 @@ def nifti_written(path: str | Path, image: Any, description: str = "") -> Iterat
 
 @reads_file
 def open_nifti(path: str | Path) -> Any:
-    """Read the header of a NIfTI file and check that its data can be there and fit into memory.
+    """Read the header of an image file and check that its data can be there and fit into memory.
 
     Returns
     -------
-    nibabel.Nifti1Image
-        Nothing but the header has been read.
+    nibabel.spatialimages.SpatialImage
+        NIfTI, Analyze, SPM or FreeSurfer's. Nothing but the header has been read.
 
     Raises
     ------
@@ -146,21 +194,28 @@ def open_nifti(path: str | Path) -> Any:
     import nibabel as nib
 
     path = existing_file(path)
-    if not path.name.lower().endswith(NIFTI_SUFFIXES):
+    if not path.name.lower().endswith(VOLUME_SUFFIXES):
         raise InvalidInput(f"{path.name} is not a file that can be read here; convert it to NIfTI (.nii, .nii.gz)")
     try:
-        image = nib.load(path, mmap=False)
+        image: Any = nib.load(path, mmap=False)
     except _read_errors() as error:
         raise damaged(path, error) from error
-    if not isinstance(image, nib.Nifti1Image):
+    if not isinstance(image, (nib.AnalyzeImage, nib.MGHImage)):  # NIfTI's classes derive from Analyze's
         raise InvalidInput(f"{path.name} is not a NIfTI file despite its name; convert it to NIfTI")
     dtype = image.get_data_dtype()
-    if dtype.kind not in "iuf":
-        raise InvalidInput(f"{path.name} holds values of type {dtype}; only real numbers can be used: convert it")
+    if dtype.kind not in "iufc" and not _is_color(dtype):
+        raise InvalidInput(f"{path.name} holds values of type {dtype}; only numbers can be used: convert it")
     if min(image.shape, default=0) < 1:
         raise InvalidInput(f"{path.name} declares the shape {image.shape}, which holds nothing; write it again")
-    check_declared_size(path, int(image.dataobj.offset), math.prod(map(int, image.shape)) * dtype.itemsize)
+    values = existing_file(image.file_map["image"].filename)
+    check_declared_size(values, int(image.dataobj.offset), math.prod(map(int, image.shape)) * dtype.itemsize)
     return image
+
+
+def _is_color(dtype: np.dtype[Any]) -> bool:
+    """Whether values are RGB or RGBA."""
+    parts = [dtype[name] for name in dtype.names or ()]
+    return len(parts) in (3, 4) and all(part == np.uint8 for part in parts)
 
 
 def _read_errors() -> tuple[type[Exception], ...]:
@@ -171,27 +226,49 @@ def _read_errors() -> tuple[type[Exception], ...]:
 
 
 def nifti_array(image: Any, path: Path) -> Array:
-    """Read the data of an `open_nifti` image, scaled (to float32 at least) where the header requires it."""
+    """Read the data of an `open_nifti` image, scaled (to float32 at least) where the header requires it.
+
+    Colors become a last axis of 3 or 4 uint8.
+    """
     proxy = image.dataobj
     try:
         data = proxy.get_unscaled()
     except _READ_ERRORS as error:
         raise damaged(path, error) from error
+    if data.dtype.names:
+        return np.ascontiguousarray(data).view(np.uint8).reshape(*data.shape, len(data.dtype))
     if not (proxy.slope == 1 and proxy.inter == 0):
         data = data.astype(np.result_type(data.dtype, np.float32))
         with np.errstate(over="ignore", invalid="ignore"):
             data *= data.dtype.type(proxy.slope)
             data += data.dtype.type(proxy.inter)
-    kind = np.dtype(np.float64) if data.dtype.itemsize > 8 else data.dtype.newbyteorder("=")
+    widest = np.dtype(np.complex128 if data.dtype.kind == "c" else np.float64)
+    kind = widest if data.dtype.itemsize > widest.itemsize else data.dtype.newbyteorder("=")
     return np.asarray(data).astype(kind, copy=False)
 
 
-def nifti_affine(image: Any, path: Path) -> Affine:
-    """Return the checked voxel-to-world matrix (mm) of an `open_nifti` image."""
+def nifti_affine(image: Any) -> Affine:
+    """Return the checked voxel-to-world matrix of an `open_nifti` image, in mm whatever its unit of length is."""
+    affine = np.array(image.affine, np.float64)
+    unit = image.header.get_xyzt_units()[0] if hasattr(image.header, "get_xyzt_units") else "mm"
+    if (factor := _MM_PER.get(unit, 1.0)) != 1:
+        affine[:3] *= factor
+        note(f"lengths are in {unit}s according to the header (xyzt_units), and were turned to mm")
+    if not _is_oriented(image):
+        note(_NO_ORIENTATION)
+    return usable_affine(affine, [float(size) for size in image.header.get_zooms()[:3]])
+
+
+def usable_affine(affine: npt.ArrayLike, sizes: Sequence[float]) -> Affine:
+    """Return a header's affine (mm), checked; if it cannot be used, one of its voxel sizes alone, with a note."""
     try:
-        return checked_affine(image.affine)
+        return checked_affine(affine)
     except InvalidInput as error:
-        raise InvalidInput(f"{path.name}: {error}") from None
+        edges = np.array([*sizes, *[1.0] * 3][:3])
+        if not (np.isfinite(edges) & (edges > _SMALLEST_MM) & (edges < _LARGEST_MM)).all():
+            edges = np.ones(3)
+        note(f"{error}; voxels of {edges[0]:g} x {edges[1]:g} x {edges[2]:g} mm along the world axes are assumed")
+        return np.diag([*edges, 1.0])
 
 
 def check_declared_size(path: Path, offset: int, count: int) -> None:
@@ -203,7 +280,7 @@ def check_declared_size(path: Path, offset: int, count: int) -> None:
         If a plain file is too short, a gzip file could not hold so much at its best, or the memory is too small.
     """
     size = path.stat().st_size
-    most = size * _MOST_GZIP_SHRINKS if path.suffix.lower() == ".gz" else size
+    most = size * _MOST_GZIP_SHRINKS if path.suffix.lower() in _GZIPPED else size
     if offset < 0 or offset + count > most:
         raise InvalidInput(
             f"{path.name} has {size} bytes, but its header declares {count} bytes of data from byte {offset}; "

@@ -5,6 +5,7 @@ the volume when it is read, slice by slice; nothing is stored twice, and what is
 voxels. It is for display only: engines and files take ``source`` and the true affine.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -22,18 +23,19 @@ class WorldAligned:
     Parameters
     ----------
     source
-        Shape (X, Y, Z), (X, Y, Z, N) of a series, or (X, Y, Z, 3) of colors.
+        Shape (X, Y, Z), (X, Y, Z, N, ...) of a series, or (X, Y, Z, 3) of colors.
     affine
         Voxel to world, mm, with any rotation and shear.
     linear
         Interpolate; else the nearest voxel's value, as for labels.
     colors
-        Whether a fourth axis is one of colors; it then stays last, while that of a series comes first.
+        Whether a fourth axis is one of colors; it then stays last, while those of a series come first, the last of them
+        before the others.
 
     Attributes
     ----------
     shape, dtype, ndim, size
-        As of an array: (Z', Y', X'), (N, Z', Y', X') or (Z', Y', X', 3).
+        As of an array: (Z', Y', X'), (..., N, Z', Y', X') or (Z', Y', X', 3).
     scale, translate
         Of the layer, mm, along z, y, x.
     """
@@ -49,7 +51,7 @@ class WorldAligned:
         to_world = np.eye(4)
         to_world[:3, :3], to_world[:3, 3] = np.diag(self.scale)[::-1], self.translate[::-1]
         self._to_source = np.linalg.inv(np.asarray(affine, np.float64)) @ to_world
-        more = source.shape[3:]
+        more = source.shape[:2:-1]
         self.shape: tuple[int, ...] = (*grid, *more) if colors else (*more, *grid)
         self.dtype, self.ndim, self.size = source.dtype, len(self.shape), int(np.prod(self.shape))
         self._whole: Array | None = None
@@ -82,7 +84,7 @@ class WorldAligned:
         flat = [np.atleast_1d(place).ravel() for place in np.broadcast_arrays(*places)]
         voxels = np.floor(apply_affine(self._to_source, np.stack(flat[zyx], axis=-1)) + 0.5).astype(np.intp)
         inside = ((voxels >= 0) & (voxels < self.source.shape[:3])).all(axis=1)
-        rest = flat[3:] if self.colors else flat[:-3]
+        rest = flat[3:] if self.colors else flat[-4::-1]
         target = (*voxels[inside].T, *(index[inside] for index in rest))
         written = np.broadcast_to(value, inside.shape)[inside]
         changed = self.source[target] != written
@@ -148,5 +150,5 @@ class WorldAligned:
 
 
 def _volumes(source: Array, indices: list[Any]) -> list[Array]:
-    """The volumes of a source at the indices of its fourth axis, if it has one."""
-    return [source[..., index] for index in indices[0]] if indices else [source]
+    """The volumes of a source at the indices of its further axes, which begin with the last one."""
+    return [source[(..., *index[::-1])] for index in itertools.product(*indices)]

@@ -1,6 +1,7 @@
 """Diffusion scans, tensor maps, fibers and their files as napari layers, without importing napari."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,17 @@ from napari_gpubio.core.napari_io import (
     STREAMLINES_KEY,
     LayerData,
     carried,
+    read_each,
     series_layer,
     volume_layer,
 )
 from napari_gpubio.core.quantity import Quantity, is_unit, quantity_metadata
-from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import layer_matrix, slice_steps_mm, world_order
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, VOLUME_SUFFIXES, looks_like_labels, open_nifti
 from napari_gpubio.tracts.io.atlases import as_labels
-from napari_gpubio.tracts.io.dwi import find_gradient_files, read_array, read_dwi
-from napari_gpubio.tracts.io.mif import read_mif
+from napari_gpubio.tracts.io.dwi import find_gradient_files, read_any_array, read_dwi
+from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.tracts.io.validation import box_grid, offsets_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.noise.model import DenoisedScan
@@ -192,47 +195,69 @@ def shows_signal_of(layer: Any, scan: DiffusionScan) -> bool:
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[str | Sequence[str]], list[LayerData]] | None:
-    """Return the reader of NIfTI and MRtrix volumes (napari's reader contribution), or None if a name does not fit."""
+    """Return the reader of images and scans (napari's reader contribution), or None if a name does not fit."""
     paths = [path] if isinstance(path, str) else list(path)
-    fits = all(p.lower().endswith((".nii", ".nii.gz", ".mif", ".mif.gz")) and Path(p).is_file() for p in paths)
+    fits = all(p.lower().endswith((*VOLUME_SUFFIXES, *MIF_SUFFIXES)) and Path(p).is_file() for p in paths)
     return read_layers if fits and paths else None
 
 
 def read_layers(path: str | Sequence[str]) -> list[LayerData]:
-    """Read volumes as layers: a diffusion scan where a gradient table is found (see `scan_layers`), else an image.
+    """Read images as layers: a diffusion scan where a gradient table fits it (see `scan_layers`), else an image.
 
     Raises
     ------
     InvalidInput
         If a file cannot be read.
     """
-    return [layer for p in ([path] if isinstance(path, str) else path) for layer in _read_one(Path(p))]
+    return read_each(path, _read_one)
 
 
-@reads_file
 def _read_one(path: Path) -> list[LayerData]:
     name = path.name.split(".")[0]
-    if ".mif" in path.name.lower():
-        image = read_mif(path)
-        if image.gradients is not None and image.data.ndim == 4:
-            return scan_layers(read_dwi(path), name)
-        array, affine = np.asarray(image.data), image.affine
-    elif any(find_gradient_files(path)):
-        return scan_layers(read_dwi(path), name)
-    else:
-        array, affine = read_array(path)
-        array = array.reshape(array.shape[:3]) if array.size == np.prod(array.shape[:3]) else array
-        if keywords := read_described(path, array.shape):
-            return [described_layer(array, affine, name, keywords, path)]
-        table, labels = find_label_table(path), as_labels(array) if array.ndim == len("xyz") else None
-        if table is not None and labels is not None:
-            return [atlas_layer(Atlas(labels=labels, affine=affine, names=read_label_names(table), path=path), name)]
-    if array.ndim != 3:
-        raise InvalidInput(
-            f"{path.name} has {array.ndim} dimensions and no gradient table; put its bval and bvec files beside it "
-            "if it is a diffusion scan"
-        )
-    return [volume_layer(array, affine, name, metadata={"path": str(path)})]
+    if scan := _scan_of_file(path):
+        return scan_layers(scan, name)
+    array, affine = read_any_array(path)
+    array = array.reshape(*array.shape[:3], *[n for n in array.shape[3:] if n > 1])
+    about = {"metadata": {"path": str(path)}}
+    if array.dtype.kind == "c":
+        note("the values are complex; their magnitude and their phase (radians) are shown")
+        parts = {"magnitude": np.abs(array), "phase": np.angle(array)}
+        return [_image_layer(part, affine, f"{name} {what}", **about) for what, part in parts.items()]
+    is_nifti = path.name.lower().endswith(NIFTI_SUFFIXES)
+    if is_nifti and array.ndim > len("xy") and (keywords := read_described(path, array.shape)):
+        return [described_layer(array, affine, name, keywords, path)]
+    if array.ndim == len("xyz") and (labels := as_labels(array)) is not None:
+        table = find_label_table(path)
+        if table is None and looks_like_labels(labels):
+            note("its whole numbers are shown as labels; Convert to Image in the menu of the layer list shows an image")
+        if table is not None or looks_like_labels(labels):
+            names = {} if table is None else read_label_names(table)
+            return [atlas_layer(Atlas(labels=labels, affine=affine, names=names, path=path), name)]
+    return [_image_layer(array, affine, name, **about)]
+
+
+def _scan_of_file(path: Path) -> DiffusionScan | None:
+    """The scan of a file of several volumes with a gradient table; a table that does not fit is noted."""
+    image = read_mif(path) if path.name.lower().endswith(MIF_SUFFIXES) else open_nifti(path)
+    has_table = any(find_gradient_files(path)) or getattr(image, "gradients", None) is not None
+    shape = np.shape(image.data) if isinstance(image, MifImage) else image.shape
+    if math.prod(shape[3:]) == 1 or not has_table:
+        return None
+    try:
+        return read_dwi(path)
+    except InvalidInput as error:
+        note(f"it is shown as an image, not as a diffusion scan: {error}")
+        return None
+
+
+def _image_layer(array: Array, affine: Array, name: str, **keywords: Any) -> LayerData:
+    """A layer of an image of two dimensions or more, or of colors."""
+    array = array.reshape(*array.shape, *[1] * (3 - array.ndim))
+    if array.ndim == 4 and array.dtype == np.uint8 and array.shape[3] in (3, 4):
+        return volume_layer(array, affine, name, rgb=True, **keywords)
+    if array.ndim == 3:
+        return volume_layer(array, affine, name, **keywords)
+    return series_layer(array, affine, name, "volume", **keywords)
 
 
 def atlas_layer(atlas: Atlas, name: str) -> LayerData:

@@ -14,6 +14,7 @@ from napari_gpubio.tracts.io.gradients import (
     write_fsl_gradients,
 )
 from tests.fuzzing import fuzzed
+from tests.sentences import says
 from tests.tracts.tensor_samples import AFFINES, axes_of
 
 SIX = np.array([[1, 1, 0], [1, -1, 0], [1, 0, 1], [1, 0, -1], [0, 1, 1], [0, 1, -1]]) / np.sqrt(2)
@@ -59,7 +60,7 @@ def test_against_the_polar_decomposition(affine, tmp_path):
     bvals, directions = np.array([0, 700.5, 1000, 1000, 2000, 3000, 1e-3]), np.vstack([[0, 0, 0], SIX])
     paths = tmp_path / "x.bval", tmp_path / "x.bvec"
     write_fsl_gradients(*paths, bvals, directions, affine)
-    b, g, notes = read_fsl_gradients(*paths, 7, affine)
+    b, g, _, notes = read_fsl_gradients(*paths, 7, affine)
     np.testing.assert_allclose(b, bvals, rtol=1e-14)
     np.testing.assert_allclose(g, directions, atol=1e-14)
     assert notes == ()
@@ -77,7 +78,7 @@ def test_against_the_polar_decomposition(affine, tmp_path):
     ],
 )
 def test_layouts(files, bval, bvec, note):
-    b, g, notes = read_fsl_gradients(*files(bval, bvec), 4, np.diag([-1.0, 1, 1, 1]))
+    b, g, _, notes = read_fsl_gradients(*files(bval, bvec), 4, np.diag([-1.0, 1, 1, 1]))
     np.testing.assert_array_equal(b, [0, 1000, 1000, 2000])
     np.testing.assert_allclose(g, [[0, 0, 0], [-1, 0, 0], [0, 1, 0], [0, 0, 1]], atol=1e-15)
     assert [n for n in notes if note and note in n] == list(notes)
@@ -85,7 +86,7 @@ def test_layouts(files, bval, bvec, note):
 
 
 def test_three_volumes_are_read_as_three_rows(files):
-    _, g, notes = read_fsl_gradients(*files("1000 1000 1000", "0 0 1\n1 0 0\n0 1 0"), 3, np.diag([-1.0, 1, 1, 1]))
+    _, g, _, notes = read_fsl_gradients(*files("1000 1000 1000", "0 0 1\n1 0 0\n0 1 0"), 3, np.diag([-1.0, 1, 1, 1]))
     np.testing.assert_allclose(g, [[0, 1, 0], [0, 0, 1], [-1, 0, 0]], atol=1e-15)
     assert notes == ()
 
@@ -98,15 +99,12 @@ def test_three_volumes_are_read_as_three_rows(files):
         ("", GOOD_BVEC, "a.bval is empty"),
         (GOOD_BVAL, " \n\n", "a.bvec is empty"),
         ("b: 0 1000 1000 2000", GOOD_BVEC, "'b:' where a number should be"),
-        ("0 1000 nan 2000", GOOD_BVEC, "volume 2 .* the b-value nan"),
-        ("0 1000 inf 2000", GOOD_BVEC, "the b-value inf"),
         ("0 1000 -5 2000", GOOD_BVEC, "the b-value -5"),
         ("0 1e9 1e9 2e9", GOOD_BVEC, "in s/mm\\^2, from 0 to 1e6"),
-        (GOOD_BVAL, GOOD_BVEC.replace("1", "nan"), "3 volumes .* not finite"),
+        (GOOD_BVAL, GOOD_BVEC.replace("1", "nan"), "3 volumes .* b = 1000 .* no weighted volume"),
         (GOOD_BVAL, GOOD_BVEC.replace("1", "1e30"), "longer than 1000"),
         (GOOD_BVAL, "0 1 0\n0 0 1\n0 0 0\n", "3 rows of 3 numbers; for the image's 4 volumes it needs 3 rows of 4"),
         (GOOD_BVAL, "0 1 0 0\n0 0 1\n0 0 0 1\n", "rows of 4, 3, 4 numbers"),
-        (GOOD_BVAL, "0 1 0 0\n0 0 0 0\n0 0 0 1\n", r"volume 2 .* b = 1000 s/mm\^2 and the direction \(0, 0, 0\)"),
         (b"\xff\xfe\x00\x80", GOOD_BVEC, "a.bval is not a text file"),
     ],
 )
@@ -118,6 +116,24 @@ def test_refused(files, bval, bvec, sentence):
     paths[0].unlink()
     with pytest.raises(InvalidInput, match=r"a\.bval does not exist"):
         read_fsl_gradients(*paths, 4, np.eye(4))
+
+
+@pytest.mark.parametrize(
+    ("bval", "bvec", "usable", "fact"),
+    [
+        (GOOD_BVAL, "0 1 0 0\n0 0 0 0\n0 0 0 1\n", [1, 1, 0, 1], "volume 2 (counted from 0) has b = 1000"),
+        (GOOD_BVAL, "0 1 nan 0\n0 0 0 0\n0 0 0 1\n", [1, 1, 0, 1], "volume 2 (counted from 0) has b = 1000"),
+        ("0 1000 nan 2000", GOOD_BVEC, [1, 1, 0, 1], "volume 2 (counted from 0) has no b-value"),
+        ("inf 1000 inf 2000", GOOD_BVEC, [0, 1, 0, 1], "2 volumes"),
+        (GOOD_BVAL, GOOD_BVEC.replace("0 1 0 0\n", "nan 1 0 0\n"), [1, 1, 1, 1], "not needed: 1"),
+    ],
+)
+def test_a_volume_that_cannot_be_used_is_left_out_and_noted(files, bval, bvec, usable, fact):
+    found = read_fsl_gradients(*files(bval, bvec), 4, np.diag([-1.0, 1, 1, 1]))
+    np.testing.assert_array_equal(found.usable, usable)
+    assert says(" ".join(found.notes), fact)
+    assert np.isfinite(found.bvals).all()
+    assert np.isfinite(found.directions).all()
 
 
 TIDY = {
@@ -142,7 +158,7 @@ TIDY = {
 
 @pytest.mark.parametrize(("given", "expected", "note"), TIDY.values(), ids=TIDY)
 def test_tables_are_tidied(given, expected, note):
-    b, g, notes = tidy_gradients(*given)
+    b, g, _, notes = tidy_gradients(*given)
     np.testing.assert_array_equal(b, expected[0])
     np.testing.assert_allclose(g, expected[1], atol=1e-15)
     assert note in " ".join(notes)
@@ -172,7 +188,7 @@ def test_damaged_files_give_a_sentence_or_a_good_table(data, tmp_path_factory):
     for path, text in zip(paths, texts, strict=True):
         path.write_bytes(text)
     try:
-        b, g, _ = read_fsl_gradients(*paths, 4, AFFINES["rotated"])
+        b, g, *_ = read_fsl_gradients(*paths, 4, AFFINES["rotated"])
     except InvalidInput:
         return
     assert b.shape == (4,)

@@ -85,7 +85,7 @@ class Response:
             If the response has none for it.
         """
         bvals = list(self.bvals) or (shells if len(self.coefficients) == len(shells) else shells[-1:])
-        apart = [abs(own - bval) if (own < B0_LIMIT) == (bval == 0) else np.inf for own in bvals]
+        apart = [abs(own - bval) if (own <= B0_LIMIT) == (bval == 0) else np.inf for own in bvals]
         if len(bvals) != len(self.coefficients) or min(apart) > _TOLERANCE:
             known = ", ".join(map(str, self.bvals)) or f"{len(self.coefficients)} shells"
             raise InvalidInput(

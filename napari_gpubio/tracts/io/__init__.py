@@ -9,7 +9,7 @@ from napari_gpubio.tracts.io.dwi import read_dwi, read_mask, read_volume
 from napari_gpubio.tracts.io.fixel_folders import write_fixels
 from napari_gpubio.tracts.io.fixels import read_fixels, write_peaks
 from napari_gpubio.tracts.io.fods import read_fods, write_fods
-from napari_gpubio.tracts.io.gradients import read_fsl_gradients, write_fsl_gradients
+from napari_gpubio.tracts.io.gradients import read_fsl_gradients, read_mrtrix_gradients, write_fsl_gradients
 from napari_gpubio.tracts.io.mif_writer import write_mif
 from napari_gpubio.tracts.io.tables import fiber_table, write_fiber_table
 from napari_gpubio.tracts.io.tensor_images import read_tensors, write_tensors
@@ -23,6 +23,7 @@ __all__ = [
     "read_fixels",
     "read_fods",
     "read_fsl_gradients",
+    "read_mrtrix_gradients",
     "read_mask",
     "read_tensors",
     "read_tractogram",

@@ -1,5 +1,8 @@
 """Diffusion scans, and volumes of the same study: scalar maps, labels and masks, from NIfTI or MRtrix."""
 
+import dataclasses
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +12,17 @@ import numpy.typing as npt
 from napari_gpubio.core import volumes as nifti
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti
-from napari_gpubio.tracts.io.gradients import read_fsl_gradients, tidy_gradients
+from napari_gpubio.tracts.io.gradients import Gradients, read_fsl_gradients, read_mrtrix_gradients, tidy_gradients
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif
-from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
+_MRTRIX_TABLES = (".b", ".grad")
+_BIDS_LEVELS = 3  # folders above that of an image: session, subject, dataset
 
 
 def read_volume(path: str | Path) -> tuple[Array, Affine]:
@@ -31,8 +36,13 @@ def read_volume(path: str | Path) -> tuple[Array, Affine]:
 
 def read_array(path: str | Path) -> tuple[Array, Affine]:
     """Read the whole array of an image, of any number of dimensions, and its affine (mm); errors as `read_volume`."""
+    return nifti.real(*read_any_array(path), Path(path).name)
+
+
+def read_any_array(path: str | Path) -> tuple[Array, Affine]:
+    """Read an image to look at it, as `read_array`: it may be complex, and colors are a last axis of 3 or 4 uint8."""
     if not str(path).lower().endswith(MIF_SUFFIXES):
-        return nifti.read_array(path)
+        return nifti.read_any_array(path)
     image = read_mif(path)
     return image.data, image.affine
 
@@ -72,17 +82,28 @@ def read_mask(path: str | Path, shape: tuple[int, ...], affine: Affine) -> npt.N
 
 
 @reads_file
-def read_dwi(path: str | Path, *, bval: str | Path | None = None, bvec: str | Path | None = None) -> DiffusionScan:
+def read_dwi(
+    path: str | Path,
+    *,
+    bval: str | Path | None = None,
+    bvec: str | Path | None = None,
+    volumes: Sequence[int] | None = None,
+    b0_limit: float = B0_LIMIT,
+) -> DiffusionScan:
     """Read a diffusion-weighted series with its gradient table.
 
     Parameters
     ----------
     path
-        A ``.nii`` or ``.nii.gz`` file, or a ``.mif``, ``.mif.gz`` or ``.mih`` file that carries its ``dw_scheme``.
+        A NIfTI file, or an MRtrix image that carries its ``dw_scheme``.
     bval, bvec
-        FSL's files for a NIfTI image. Without them they are searched for beside the image, for ``dwi.nii.gz`` under
-        ``dwi.bval``, ``dwi.bvals``, ``dwi.nii.gz.bval``, ``dwi_bval``, ``bvals``, ``bval``, each also with ``.txt``;
-        bvec likewise, and before the names of the folder ``dwi.eddy_rotated_bvecs``. The notes say which were taken.
+        FSL's files; or, as ``bval`` alone, MRtrix's table of rows x, y, z, b. Without them `find_gradient_files`
+        searches for them beside the image. The notes say which were taken.
+    volumes
+        Those to read, counted from 0; all if left out. Volumes with a weighting but no direction, such as averages over
+        directions, are left out in any case, with a note.
+    b0_limit
+        Volumes up to this b-value, s/mm^2, count as not diffusion weighted.
 
     Returns
     -------
@@ -96,58 +117,91 @@ def read_dwi(path: str | Path, *, bval: str | Path | None = None, bvec: str | Pa
         If a file is missing, damaged, too large for the memory, or the parts do not fit each other.
     """
     path = existing_file(path)
-    if path.name.lower().endswith(MIF_SUFFIXES):
-        return _read_mif_dwi(path, bval, bvec)
-    image = open_nifti(path)
-    _check_is_series(path, image.shape)
-    affine = nifti_affine(image, path)
-    bval_path = Path(bval) if bval is not None else _needed(path, "bval")
-    bvec_path = Path(bvec) if bvec is not None else _needed(path, "bvec")
-    bvals, directions, notes = read_fsl_gradients(bval_path, bvec_path, image.shape[3], affine)
-    if not (int(image.header["sform_code"]) or int(image.header["qform_code"])):
-        assumed = "left and right, and the gradient directions, rest on an assumption"
-        notes = (*notes, f"the header gives no orientation (sform and qform codes are 0): {assumed}")
-    notes = (f"gradient table: {bval_path.name} and {bvec_path.name}", *notes)
-    return _scan(nifti_array(image, path), bvals, directions, affine, path, notes)
+    is_mif = path.name.lower().endswith(MIF_SUFFIXES)
+    image = read_mif(path) if is_mif else open_nifti(path)
+    shape = image.data.shape if is_mif else image.shape
+    count = math.prod(shape[3:])
+    if len(shape) < 4 or count != max(shape[3:]):  # axes of length 1 do not count
+        raise InvalidInput(
+            f"{path.name} has shape {tuple(shape)}; a diffusion series has four dimensions (x, y, z, volume)"
+        )
+    affine = image.affine if is_mif else nifti_affine(image)
+    rows = image.gradients if is_mif else None
+    if rows is not None and (bval is not None or bvec is not None):
+        raise InvalidInput(
+            f"{path.name} carries its own gradient table; leave bval and bvec out, or put them in with "
+            "mrconvert -fslgrad"
+        )
+    if rows is not None:
+        table, where = tidy_gradients(rows[:, 3], rows[:, :3], b0_limit=b0_limit), f"dw_scheme of {path.name}"
+    else:
+        table, where = _read_table(path, bval, bvec, count, affine, b0_limit)
+    data = image.data if is_mif else nifti_array(image, path)
+    kept = _kept(volumes, count, path.name) & table.usable
+    read_with = {"bval": bval and str(bval), "bvec": bvec and str(bvec), "volumes": volumes and list(volumes)}
+    read_with |= {"b0_limit": b0_limit if b0_limit != B0_LIMIT else None}
+    scan = DiffusionScan(
+        data=data.reshape(*shape[:3], count)[..., slice(None) if kept.all() else kept],
+        bvals=table.bvals[kept],
+        directions=table.directions[kept],
+        affine=affine,
+        path=path,
+        notes=(f"gradient table: {where}", *table.notes),
+        b0_limit=b0_limit,
+        read_with={name: value for name, value in read_with.items() if value is not None},
+    )
+    if not scan.is_b0.any():
+        shell = scan.bvals[scan.shell_of == scan.shells()[0]]
+        note(
+            f"no b-value is at most {b0_limit:g} s/mm^2, so no volume counts as b = 0; the lowest shell has {len(shell)} "
+            f"up to {shell.max():g}: b0_limit={math.ceil(shell.max())} takes it"
+        )
+    return _without_lost_signals(scan)
 
 
 def find_gradient_files(path: str | Path) -> tuple[Path | None, Path | None]:
-    """Return the bval and bvec files that belong to an image by their names, each None if there is none."""
+    """Return the bval and bvec files that belong to an image by their names, each None if there is none.
+
+    They are searched for, for ``dwi.nii.gz``, under ``dwi.bval``, ``dwi.bvals``, ``dwi.nii.gz.bval``, ``dwi_bval``,
+    also with ``.txt``; bvec likewise, and as ``dwi.eddy_rotated_bvecs``; then as MRtrix's table ``dwi.b`` or
+    ``dwi.grad``, which is both of them; then under the names that BIDS lets an image inherit (``sub-01_dwi.bval``, or
+    ``dwi.bval`` in a folder above, for ``sub-01_run-1_dwi.nii.gz``); and at last as ``bvals``, ``bval``, also with
+    ``.txt``, which hold for the whole folder.
+    """
     path = Path(path)
     return _find(path, "bval"), _find(path, "bvec")
 
 
-def _read_mif_dwi(path: Path, bval: str | Path | None, bvec: str | Path | None) -> DiffusionScan:
-    if bval is not None or bvec is not None:
-        raise InvalidInput(
-            f"{path.name} is an MRtrix image, which carries its own gradient table; leave bval and bvec out, "
-            "or put them in with mrconvert -fslgrad"
-        )
-    image = read_mif(path)
-    _check_is_series(path, image.data.shape)
-    if image.gradients is None:
-        raise InvalidInput(f"{path.name} has no gradient table (dw_scheme); put one in with mrconvert -fslgrad")
-    bvals, directions, notes = tidy_gradients(image.gradients[:, 3], image.gradients[:, :3])
-    notes = (f"gradient table: dw_scheme of {path.name}", *notes)
-    return _scan(image.data, bvals, directions, image.affine, path, notes)
+def _read_table(
+    path: Path, bval: str | Path | None, bvec: str | Path | None, count: int, affine: Affine, b0_limit: float
+) -> tuple[Gradients, str]:
+    """The table that is given, or lies beside an image, and its name."""
+    bval_path = Path(bval) if bval is not None else None if bvec is not None else _find(path, "bval")
+    if bval_path is not None and (bval_path.suffix.lower() in _MRTRIX_TABLES or (bvec and Path(bvec) == bval_path)):
+        return read_mrtrix_gradients(bval_path, count, b0_limit=b0_limit), bval_path.name
+    bval_path, bvec_path = bval_path or _needed(path, "bval"), Path(bvec) if bvec is not None else _needed(path, "bvec")
+    table = read_fsl_gradients(bval_path, bvec_path, count, affine, b0_limit=b0_limit)
+    return table, f"{bval_path.name} and {bvec_path.name}"
 
 
-def _scan(
-    data: Array, bvals: Affine, directions: Affine, affine: Affine, path: Path, notes: tuple[str, ...]
-) -> DiffusionScan:
-    """Make the scan; voxels with a signal that is not finite become 0 in all volumes, with a note of how many."""
-    if data.dtype.kind == "f" and not np.isfinite(data).all():
-        lost = np.asarray(~np.isfinite(data).all(axis=3))
-        data = np.where(lost[..., np.newaxis], data.dtype.type(0), data)
-        notes = (*notes, f"voxels with signals that are not finite were set to 0 in all volumes: {lost.sum():,}")
-    return DiffusionScan(data=data, bvals=bvals, directions=directions, affine=affine, path=path, notes=notes)
+def _kept(volumes: Sequence[int] | None, count: int, name: str) -> npt.NDArray[np.bool_]:
+    """Which volumes of a scan are wanted."""
+    if volumes is None:
+        return np.ones(count, bool)
+    if not len(volumes) or (beyond := [number for number in volumes if not 0 <= number < count]):
+        what = f"no volume {beyond[0]}" if len(volumes) else "to be given volumes to read"
+        raise InvalidInput(f"{name} has {count} volumes and {what}; give numbers from 0 to {count - 1}")
+    return np.isin(np.arange(count), volumes)
 
 
-def _check_is_series(path: Path, shape: tuple[int, ...]) -> None:
-    if len(shape) != 4:
-        raise InvalidInput(
-            f"{path.name} has shape {tuple(shape)}; a diffusion series has four dimensions (x, y, z, volume)"
-        )
+def _without_lost_signals(scan: DiffusionScan) -> DiffusionScan:
+    """Set voxels with a signal that is not finite to 0 in all volumes, with a note of how many."""
+    if scan.data.dtype.kind != "f" or np.isfinite(scan.data).all():
+        return scan
+    lost = np.asarray(~np.isfinite(scan.data).all(axis=3))
+    data = np.where(lost[..., np.newaxis], scan.data.dtype.type(0), scan.data)
+    notes = (*scan.notes, f"voxels with signals that are not finite were set to 0 in all volumes: {lost.sum():,}")
+    return dataclasses.replace(scan, data=data, notes=notes)
 
 
 def _needed(path: Path, kind: str) -> Path:
@@ -170,5 +224,23 @@ def _candidates(path: Path, kind: str) -> list[Path]:
     own += [f"{stem}_{kind}", f"{stem}_{kind}s", f"{stem}_{kind}.txt", f"{stem}_{kind}s.txt"]
     if kind == "bvec":
         own.append(f"{stem}.eddy_rotated_bvecs")
+    own += [f"{stem}{suffix}" for suffix in _MRTRIX_TABLES]
     shared = [f"{kind}s", kind, f"{kind}s.txt", f"{kind}.txt"]
-    return [path.parent / name for name in own + shared]
+    beside = [path.parent / name for name in own]
+    return beside + _inherited(path.parent, stem, kind) + [path.parent / name for name in shared]
+
+
+def _inherited(folder: Path, stem: str, kind: str) -> list[Path]:
+    """Tables that BIDS lets an image inherit, the nearest first (BIDS 1.10, "The Inheritance Principle")."""
+    *entities, suffix = stem.split("_")
+    if not entities or not all("-" in entity for entity in entities):
+        return []
+    found = []
+    for above in (folder, *folder.resolve().parents[:_BIDS_LEVELS]):
+        fitting = []
+        for path in above.glob(f"*{suffix}.{kind}"):
+            *given, its_suffix = path.stem.split("_")
+            if its_suffix == suffix and set(given) <= set(entities):
+                fitting.append((len(given), path))
+        found += [path for _, path in sorted(fitting, reverse=True)]
+    return found

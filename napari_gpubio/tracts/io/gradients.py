@@ -1,13 +1,13 @@
-"""Gradient tables: FSL's bval and bvec files.
+"""Gradient tables: FSL's bval and bvec files, and MRtrix's tables of four columns.
 
 FSL gives directions in the axes of the image, and turns the first one round when the affine has a positive
 determinant, so that they always refer to a left-handed ("radiological") image. See the FSL documentation of dtifit,
-"What conventions do the bvecs use?". Here directions are in world axes throughout.
+"What conventions do the bvecs use?". MRtrix gives them in world axes, and here they are so throughout.
 """
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,27 @@ _SHORTEST, _LONGEST = 1e-6, 1e3
 _LARGEST_B = 1e6
 
 
+class Gradients(NamedTuple):
+    """A gradient table that was tidied.
+
+    Parameters
+    ----------
+    bvals
+        s/mm^2, shape (N,).
+    directions
+        Unit vectors, shape (N, 3); zero where b is 0 or none is known.
+    usable
+        Volumes that are either not weighted or have a direction, shape (N,).
+    notes
+        What was found or changed, in sentences for the user.
+    """
+
+    bvals: Floats
+    directions: Floats
+    usable: npt.NDArray[np.bool_]
+    notes: tuple[str, ...]
+
+
 def fsl_to_world(vectors: npt.ArrayLike, affine: npt.ArrayLike) -> Floats:
     """Turn vectors of a bvec file, shape (N, 3), into world axes; ``affine``: the image's, voxel to world."""
     return np.asarray(vectors, np.float64) @ fsl_axes(affine).T
@@ -36,8 +57,13 @@ def world_to_fsl(directions: npt.ArrayLike, affine: npt.ArrayLike) -> Floats:
 
 
 def read_fsl_gradients(
-    bval_path: str | Path, bvec_path: str | Path, n_volumes: int, affine: npt.ArrayLike
-) -> tuple[Floats, Floats, tuple[str, ...]]:
+    bval_path: str | Path,
+    bvec_path: str | Path,
+    n_volumes: int,
+    affine: npt.ArrayLike,
+    *,
+    b0_limit: float = B0_LIMIT,
+) -> Gradients:
     """Read a pair of bval and bvec files.
 
     Numbers may be separated by blanks, tabs, commas or semicolons. A bval file may be a column, and a bvec file may
@@ -51,32 +77,47 @@ def read_fsl_gradients(
         Number of volumes of the image.
     affine
         Voxel to world, mm, of the image.
+    b0_limit
+        Volumes up to this b-value, s/mm^2, need no direction.
 
     Returns
     -------
-    bvals
-        s/mm^2, shape (N,).
-    directions
-        Unit vectors in world axes, shape (N, 3); zero where b is 0.
-    notes
-        What was found or changed, in sentences for the user.
+    Gradients
+        With directions in world axes.
 
     Raises
     ------
     InvalidInput
-        If a file is missing, empty, not text, has words or values that are not finite, or does not fit the image;
-        or as `tidy_gradients`.
+        If a file is missing, empty, not text, has words, or does not fit the image; or as `tidy_gradients`.
     """
     bval_path, bvec_path = Path(bval_path), Path(bvec_path)
     with reading(bval_path):
         bvals, bval_note = _bvals(_table(bval_path), n_volumes, bval_path.name)
-        _check_bvals(bvals)
     with reading(bvec_path):
         vectors, bvec_note = _bvecs(_table(bvec_path), n_volumes, bvec_path.name)
-        _check_vectors(vectors)
     with reading(f"{bval_path.name} and {bvec_path.name}"):
-        bvals, vectors, notes = tidy_gradients(bvals, vectors)
-    return bvals, fsl_to_world(vectors, affine), (*bval_note, *bvec_note, *notes)
+        found = tidy_gradients(bvals, vectors, b0_limit=b0_limit)
+    return found._replace(
+        directions=fsl_to_world(found.directions, affine), notes=(*bval_note, *bvec_note, *found.notes)
+    )
+
+
+def read_mrtrix_gradients(path: str | Path, n_volumes: int, *, b0_limit: float = B0_LIMIT) -> Gradients:
+    """Read a table of MRtrix (``mrinfo -export_grad_mrtrix``): a row x, y, z, b for each volume, in world axes.
+
+    Parameters and errors as of `read_fsl_gradients`; lines that begin with ``#`` are passed over.
+    """
+    path = Path(path)
+    with reading(path):
+        rows = _table(path)
+        if len(rows) != n_volumes or any(len(row) != 4 for row in rows):
+            lengths = sorted({len(row) for row in rows})
+            raise InvalidInput(
+                f"{path.name} has {len(rows)} rows of {', '.join(map(str, lengths[:8]))} numbers; the image's "
+                f"{n_volumes} volumes need a row of 4 each: x, y, z, b"
+            )
+        table = np.array(rows)
+        return tidy_gradients(table[:, 3], table[:, :3], b0_limit=b0_limit)
 
 
 def write_fsl_gradients(
@@ -114,33 +155,49 @@ def write_fsl_gradients(
         Path(bval_path).resolve().unlink(missing_ok=True)
 
 
-def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike) -> tuple[Floats, Floats, tuple[str, ...]]:
+def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike, *, b0_limit: float = B0_LIMIT) -> Gradients:
     """Normalize directions, and scale b-values by their squared lengths where these differ from 1 by more than 1 %.
 
     The scaling is that of MRtrix3 (documentation, "Diffusion gradient scheme handling"): several shells may be written
-    as one b-value with vectors of several lengths. Either every b-value is scaled or none. Returns b-values (N,),
-    directions (N, 3) of length 1, or zero where b is 0 or none is given, and notes for the user. InvalidInput if
-    values are not finite, out of all reason, or a weighted volume has no direction.
+    as one b-value with vectors of several lengths. Either every b-value is scaled or none; up to 1 % is taken for
+    rounding, and no b-value is changed. What up to ``b0_limit`` is written as a direction may be anything, as the NaN
+    of FSL's eddy. A weighted volume without a direction, as an average over directions, or without a b-value, cannot
+    be used. InvalidInput if b-values or vectors are out of all reason, or nothing weighted can be used.
     """
     b, g = np.array(bvals, np.float64), np.array(vectors, np.float64)
+    unknown = ~np.isfinite(b)
+    b[unknown] = 0.0
     _check_bvals(b)
+    weighted = b > b0_limit
+    no_numbers = ~np.isfinite(g).all(axis=1)
+    g[no_numbers] = 0.0
     _check_vectors(g)
     lengths = np.linalg.norm(g, axis=1)
     lengths[lengths < _SHORTEST] = 0.0
-    weighted = b >= B0_LIMIT
-    if (bare := np.flatnonzero(weighted & (lengths == 0))).size:
+    bare = weighted & (lengths == 0)
+    usable = ~(bare | unknown)
+    if weighted.any() and not (weighted & usable).any():
         raise InvalidInput(
-            f"{_volumes(bare)} b = {b[bare[0]]:g} s/mm^2 and the direction (0, 0, 0), perhaps as an average over "
-            "directions; leave it out of the image and the gradient table"
+            f"{_volumes(np.flatnonzero(bare))} b = {b[bare][0]:g} s/mm^2 and the direction (0, 0, 0), and no weighted "
+            "volume has one; give the gradient table of the scan"
         )
     notes: list[str] = []
-    if (np.abs(lengths[weighted] - 1) > _TOLERATED_LENGTH).any():
+    if unknown.any():
+        notes.append(f"{_volumes(np.flatnonzero(unknown))} no b-value that is a number: left out")
+    if bare.any():
+        why = "an average over directions, or an entry that is not a number"
+        notes.append(f"{_volumes(np.flatnonzero(bare))} b = {b[bare][0]:g} s/mm^2 and no direction ({why}): left out")
+    if (no_numbers & ~weighted & ~unknown).any():
+        count = np.count_nonzero(no_numbers & ~weighted & ~unknown)
+        notes.append(f"directions of volumes at b = 0 that are not numbers, and not needed: {count}")
+    counted = lengths[weighted & usable]
+    if (np.abs(counted - 1) > _TOLERATED_LENGTH).any():
         notes.append(
-            f"gradient vectors have lengths from {lengths[weighted].min():.3g} to {lengths[weighted].max():.3g}; "
+            f"gradient vectors have lengths from {counted.min():.3g} to {counted.max():.3g}; "
             "b-values were multiplied by the squared lengths, as MRtrix does"
         )
         b *= np.where(lengths > 0, lengths**2, 1.0)
-    if 0 < b.max(initial=0.0) < B0_LIMIT:
+    if 0 < b.max(initial=0.0) <= b0_limit:
         notes.append(
             f"the largest b-value is {b.max():g} s/mm^2, so no volume counts as diffusion weighted; "
             "if the file is in ms/um^2, multiply it by 1000"
@@ -148,7 +205,7 @@ def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike) -> tuple[Floats
     directed = (lengths > 0) & (b > 0)
     g[directed] /= lengths[directed, None]
     g[~directed] = 0.0
-    return b, g, tuple(notes)
+    return Gradients(b, g, usable, tuple(notes))
 
 
 def _table(path: Path) -> list[list[float]]:
@@ -159,7 +216,7 @@ def _table(path: Path) -> list[list[float]]:
         text = path.read_bytes().decode("utf-8-sig")
         for separator in ",;":
             text = text.replace(separator, " ")
-        rows = [_row(line, path.name) for line in text.splitlines()]
+        rows = [_row(line, path.name) for line in text.splitlines() if not line.lstrip().startswith("#")]
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path.name} is not a text file ({error}); give a bval or bvec file") from error
     if not (rows := [row for row in rows if row]):
@@ -205,15 +262,11 @@ def _bvecs(rows: list[list[float]], n_volumes: int, name: str) -> tuple[Floats, 
 
 
 def _check_bvals(bvals: Array) -> None:
-    if (bad := np.flatnonzero(~np.isfinite(bvals))).size:
-        raise InvalidInput(f"{_volumes(bad)} the b-value {bvals[bad[0]]}; give a finite number in s/mm^2")
     if (bad := np.flatnonzero((bvals < 0) | (bvals > _LARGEST_B))).size:
         raise InvalidInput(f"{_volumes(bad)} the b-value {bvals[bad[0]]:g}; give b-values in s/mm^2, from 0 to 1e6")
 
 
 def _check_vectors(vectors: Array) -> None:
-    if (bad := np.flatnonzero(~np.isfinite(vectors).all(axis=1))).size:
-        raise InvalidInput(f"{_volumes(bad)} a direction with a value that is not finite; give 0 0 0 for b = 0")
     if (bad := np.flatnonzero((np.abs(vectors) > _LONGEST).any(axis=1))).size:
         raise InvalidInput(f"{_volumes(bad)} a direction longer than {_LONGEST:g}; give unit vectors")
 

@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.reading import reads_file
-from napari_gpubio.core.space import checked_affine
-from napari_gpubio.core.volumes import check_declared_size, damaged
+from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.core.volumes import check_declared_size, damaged, usable_affine
 
 Array = npt.NDArray[Any]
 Header = dict[str, list[str]]
@@ -32,7 +31,7 @@ _LONGEST_HEADER = 1 << 24
 _MOST_AXES = 16
 _CODES = {
     "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "int64": "i8",
-    "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8",
+    "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8", "cfloat32": "c8", "cfloat64": "c16",
 }  # fmt: skip
 
 
@@ -47,7 +46,8 @@ class MifImage:
     affine
         Voxel to world, mm.
     gradients
-        Rows x, y, z (world axes) and b (s/mm^2) of ``dw_scheme``, shape (N, 4), as written; None without one.
+        Rows x, y, z (world axes) and b (s/mm^2) of ``dw_scheme``, shape (N, 4), as written, NaN where it is no number;
+        None without one, or with one of another number of rows, which is noted.
     header
         Every line of the header: key to the values in their order.
     """
@@ -92,15 +92,15 @@ def read_mif(path: str | Path) -> MifImage:
     Raises
     ------
     InvalidInput
-        If the file is missing, damaged, shorter than its header declares, too large for the memory, or uses a feature
-        that is not supported: complex values, or several data files.
+        If the file is missing, damaged, shorter than its header declares, too large for the memory, or has its values
+        in several files.
     """
     path = existing_file(path)
     if not path.name.lower().endswith(MIF_SUFFIXES):
         raise InvalidInput(f"{path.name} is not an MRtrix image; its name must end in .mif, .mif.gz or .mih")
     header, length = _read_header(path)
     shape = _shape(header, path.name)
-    affine, gradients = _affine(header, shape, path.name), _gradients(header, shape, path.name)
+    affine, gradients = _affine(header, shape, path.name), _gradients(header, shape)
     data_path, offset = _data_file(path, header, length)
     storage = _Storage(data_path, offset, shape, *_layout(header, len(shape), path.name), _dtype(header, path.name))
     data = _scaled(_read_values(storage), header, path.name)
@@ -127,13 +127,17 @@ def _read_header(path: Path) -> tuple[Header, int]:
         raise damaged(path, error) from error
     if not text.startswith(_MAGIC):
         raise InvalidInput(f"{path.name} does not begin with 'mrtrix image'; it is not an MRtrix image: convert it")
-    if end is None:
+    if end is None and path.suffix.lower() == ".mih":  # which holds nothing but the header, and may do without its END
+        header_bytes = length = len(text)
+    elif end is None:
         raise InvalidInput(f"{path.name} has no END after its header; the file is damaged: copy or download it again")
+    else:
+        header_bytes, length = end.span()
     header: Header = {}
-    for line in text[: end.start()].decode("utf-8", "replace").split("\n")[1:]:
+    for line in text[:header_bytes].decode("utf-8", "replace").split("\n")[1:]:
         key, _, value = line.partition(":")
         header.setdefault(key.strip(), []).append(value.strip())
-    return header, end.end()
+    return header, length
 
 
 def _one(header: Header, key: str, name: str) -> str:
@@ -160,8 +164,8 @@ def _numbers(text: str) -> list[float]:
 def _shape(header: Header, name: str) -> tuple[int, ...]:
     text = _one(header, "dim", name)
     words = [word.strip() for word in text.split(",")]
-    if not 3 <= len(words) <= _MOST_AXES or not all(re.fullmatch(r"[0-9]{1,18}", word) for word in words):
-        raise _bad(name, "dim", text, f"3 to {_MOST_AXES} lengths are needed")
+    if not 2 <= len(words) <= _MOST_AXES or not all(re.fullmatch(r"[0-9]{1,18}", word) for word in words):
+        raise _bad(name, "dim", text, f"2 to {_MOST_AXES} lengths are needed")
     shape = tuple(int(word) for word in words)
     if min(shape) < 1:
         raise _bad(name, "dim", text, "every length must be at least 1")
@@ -211,35 +215,31 @@ def _dtype(header: Header, name: str) -> np.dtype[Any] | None:
 
 def _affine(header: Header, shape: tuple[int, ...], name: str) -> npt.NDArray[np.float64]:
     text = _one(header, "vox", name)
-    sizes = np.array(_numbers(text)[:3])
+    sizes = np.array([*_numbers(text)[: len(shape)], 1.0][:3])  # a slice is 1 mm thick
     if len(sizes) < 3 or not np.isfinite(sizes).all() or not ((sizes > 1e-6) & (sizes < 1e6)).all():
         raise _bad(name, "vox", text, "three voxel sizes in mm are needed")
     rows = [_numbers(line) for line in header.get("transform", [])][:3]
-    affine = np.eye(4)
+    affine = np.diag([*sizes, 1.0])
     if not rows:  # MRtrix then puts the world's origin into the middle of the volume
-        affine[:3, :3] = np.diag(sizes)
-        affine[:3, 3] = -0.5 * (np.array(shape[:3]) - 1) * sizes
+        affine[:3, 3] = -0.5 * (np.array([*shape, 1][:3]) - 1) * sizes
         return affine
-    if len(rows) < 3 or any(len(row) != 4 for row in rows) or not np.abs(rows).max() < 1e9:
+    if len(rows) < 3 or any(len(row) != 4 for row in rows):
         raise _bad(name, "transform", "; ".join(header["transform"]), "three rows of four numbers are needed")
-    affine[:3] = rows
-    affine[:3, :3] *= sizes
-    try:
-        return checked_affine(affine)
-    except InvalidInput as error:
-        raise InvalidInput(f"{name}: {error}") from None
+    affine[:3] = np.array(rows) * [*sizes, 1.0]
+    return usable_affine(affine, sizes)
 
 
-def _gradients(header: Header, shape: tuple[int, ...], name: str) -> npt.NDArray[np.float64] | None:
-    if "dw_scheme" not in header or len(shape) != 4:
+def _gradients(header: Header, shape: tuple[int, ...]) -> npt.NDArray[np.float64] | None:
+    """The table, if it is one of this image: programs leave that of the scan in what they make from it."""
+    volumes = math.prod(shape[3:])
+    if "dw_scheme" not in header or len(shape) < 4 or max(shape[3:]) < volumes:
         return None
-    rows = [_numbers(line) for line in header["dw_scheme"]]
-    if len(rows) != shape[3]:
-        raise InvalidInput(f"{name} has {shape[3]} volumes and {len(rows)} rows of dw_scheme; give one for each volume")
-    bad = next((n for n, row in enumerate(rows) if len(row) < 4 or not np.isfinite(row[:4]).all()), None)
-    if bad is not None:
-        raise _bad(name, "dw_scheme", header["dw_scheme"][bad], f"row {bad + 1} needs four numbers: x, y, z, b")
-    return np.array([row[:4] for row in rows], np.float64)
+    rows = [_numbers(line)[:4] for line in header["dw_scheme"]]
+    if len(rows) != volumes or any(len(row) < 4 for row in rows):
+        kind = "" if len(rows) != volumes else ", some of them short"
+        note(f"its dw_scheme, {len(rows)} rows{kind}, is not one of its {volumes} volumes, and was left out")
+        return None
+    return np.array(rows, np.float64)
 
 
 def _read_values(storage: _Storage) -> Array:
