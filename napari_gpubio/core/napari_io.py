@@ -114,7 +114,8 @@ def read_each(path: str | Sequence[str], read: Callable[[Path], list[LayerData]]
     layers: list[LayerData] = []
     for one in map(Path, [path] if isinstance(path, str) else path):
         with reading(one), noted() as found:
-            layers += with_notes(read(one), found)
+            new = read(one)
+        layers += with_notes(new, found)
     return layers
 
 

@@ -32,7 +32,7 @@ Layers = list[tuple[Any, dict[str, Any], str]]
 NOTES = "notes"  # where a result and a layer's metadata have them
 
 
-class ReadingNote(UserWarning):
+class ReadingNote(Warning):
     """What a reader assumed or left out; napari shows it when a file is opened."""
 
 
@@ -131,10 +131,10 @@ def reads_file(read: Read) -> Read:
     def enclosed(path: str | os.PathLike[str], *arguments: Any, **keywords: Any) -> Any:
         with reading(path):
             with noted() as found:
-                result = read(path, *arguments, **keywords)
+                result: Any = read(path, *arguments, **keywords)
             if dataclasses.is_dataclass(result) and hasattr(result, NOTES):
-                own = result.notes
-                result = dataclasses.replace(result, notes=tuple(dict.fromkeys([*own, *found])))
+                own = getattr(result, NOTES)
+                result = dataclasses.replace(cast("Any", result), notes=tuple(dict.fromkeys([*own, *found])))
                 if getattr(_here, "listeners", ()):
                     _tell(*map(_named, own))  # what was found has been heard already
             elif not getattr(_here, "listeners", ()):

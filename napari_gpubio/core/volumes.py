@@ -22,7 +22,7 @@ Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
 VOLUME_SUFFIXES = (*NIFTI_SUFFIXES, ".hdr", ".img", ".img.gz", ".mgz", ".mgh")
 _GZIPPED = (".gz", ".mgz")
-_MM_PER = {"meter": 1e3, "mm": 1.0, "micron": 1e-3}  # NIfTI's xyzt_units; unknown ones are mm, as in NIfTI's examples
+_OTHER_UNITS = {1: ("meters", 1e3), 3: ("microns", 1e-3)}  # of NIfTI's xyzt_units; 2 is mm, and 0, unknown, is taken so
 _LEAST_EQUAL = 0.5  # of neighbors in a volume of labels; two thirds in atlases of coarse voxels
 _SMALLEST_MM, _LARGEST_MM = 1e-4, 1e3  # of a voxel
 _NO_ORIENTATION = (
@@ -220,9 +220,10 @@ def _is_color(dtype: np.dtype[Any]) -> bool:
 
 def _read_errors() -> tuple[type[Exception], ...]:
     from nibabel.filebasedimages import ImageFileError
+    from nibabel.freesurfer.mghformat import MGHError
     from nibabel.spatialimages import HeaderDataError
 
-    return (*_READ_ERRORS, ImageFileError, HeaderDataError)
+    return (*_READ_ERRORS, TypeError, ImageFileError, HeaderDataError, MGHError)
 
 
 def nifti_array(image: Any, path: Path) -> Array:
@@ -250,10 +251,11 @@ def nifti_array(image: Any, path: Path) -> Array:
 def nifti_affine(image: Any) -> Affine:
     """Return the checked voxel-to-world matrix of an `open_nifti` image, in mm whatever its unit of length is."""
     affine = np.array(image.affine, np.float64)
-    unit = image.header.get_xyzt_units()[0] if hasattr(image.header, "get_xyzt_units") else "mm"
-    if (factor := _MM_PER.get(unit, 1.0)) != 1:
+    unit = int(image.header["xyzt_units"]) & 7 if "xyzt_units" in image.header else 0
+    if unit in _OTHER_UNITS:
+        name, factor = _OTHER_UNITS[unit]
         affine[:3] *= factor
-        note(f"lengths are in {unit}s according to the header (xyzt_units), and were turned to mm")
+        note(f"lengths are in {name} according to the header (xyzt_units), and were turned to mm")
     if not _is_oriented(image):
         note(_NO_ORIENTATION)
     return usable_affine(affine, [float(size) for size in image.header.get_zooms()[:3]])

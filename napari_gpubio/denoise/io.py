@@ -57,7 +57,7 @@ def read_image(path: str | Path) -> NiftiImage:
     array = nifti_array(file, path)
     if array.ndim > 3:
         array = array.reshape(array.shape[:3] + tuple(n for n in array.shape[3:] if n > 1))
-    return NiftiImage(array=array, affine=nifti_affine(file, path), header=file.header, path=path)
+    return NiftiImage(array=array, affine=nifti_affine(file), header=file.header, path=path)
 
 
 def read_mask(path: str | Path, image: NiftiImage) -> npt.NDArray[np.bool_]:

@@ -1,7 +1,7 @@
 """A form made from a settings dataclass: one row for each `param` field, the advanced ones folded away."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -136,6 +136,11 @@ def muted_label(parent: QWidget, text: str = "") -> QLabel:
     label = WrappedLabel(text, parent)
     label.setStyleSheet(theme.MUTED_STYLE)
     return label
+
+
+def notes_text(notes: Iterable[str]) -> str:
+    """Join notes of readers or runs, each once, as a sentence with a capital letter and a full stop."""
+    return " ".join(note[:1].upper() + note[1:].rstrip(".") + "." for note in dict.fromkeys(notes) if note)
 
 
 class WrappedLabel(QLabel):

@@ -5,13 +5,17 @@ from typing import Any
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QScrollArea, QVBoxLayout, QWidget
 
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.reading import NOTES
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, share_place
-from napari_gpubio.gui.forms import InputColumn, WrappedLabel
+from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.wheel import WheelGuard
 
+_LONGEST_NOTES = 300  # letters of what was assumed; the tool tip has all of it
 _LEAST_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
 
 
@@ -40,6 +44,7 @@ class PanelFrame(QWidget):
         self._guard.stayed.connect(self.revive)
         self._docked = single_shot(0, lambda: share_place(self), self)
         self._was_shown = False
+        single_shot(0, self._follow_boxes, self).start()
         self.own(Connections(lambda: [(viewer.events.theme, self._on_theme)], self._on_theme))
 
     def own(self, part: Any) -> Any:
@@ -86,6 +91,24 @@ class PanelFrame(QWidget):
         """The message that is shown, or an empty text."""
         return self._message.text() if not self._message.isHidden() else ""
 
+    def input_notes(self) -> tuple[str, ...]:
+        """What the readers of the chosen layers assumed or left out; a panel that shows it elsewhere gives nothing."""
+        boxes = [box for box in self.findChildren(LayerBox) if box.isVisibleTo(self) and box.isEnabled()]
+        chosen = [box.layer for box in boxes if box.layer is not None]
+        return tuple(note for layer in chosen for note in carried(layer, NOTES) or ())
+
+    def _follow_boxes(self) -> None:
+        """Show the notes of chosen layers from now on, when all inputs have been made."""
+        for box in self.findChildren(LayerBox):
+            box.currentIndexChanged.connect(self._show_input_notes)
+        self._show_input_notes()
+
+    def _show_input_notes(self, *_: Any) -> None:
+        text = notes_text(self.input_notes())
+        self._input_notes.setText(text if len(text) < _LONGEST_NOTES else f"{text[:_LONGEST_NOTES]}…")
+        self._input_notes.setToolTip(text)
+        self._input_notes.setVisible(bool(text))
+
     def _say(self, sentence: str, style: str) -> None:
         self._message.setStyleSheet(style)
         self._message.setText(sentence)
@@ -104,6 +127,8 @@ class PanelFrame(QWidget):
         scroll.setFrameShape(QScrollArea.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._content, self._scroll = content, scroll
+        self._input_notes = muted_label(self)
+        self._input_notes.hide()
         self._message = WrappedLabel("", self)
         self._message.setTextFormat(Qt.TextFormat.PlainText)
         self._message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -115,6 +140,7 @@ class PanelFrame(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
         layout.addWidget(scroll, 1)
+        layout.addWidget(self._input_notes)
         layout.addWidget(self._message)
         layout.addLayout(self.above_run)
         layout.addLayout(self.buttons)

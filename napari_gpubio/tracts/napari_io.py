@@ -23,12 +23,17 @@ from napari_gpubio.core.napari_io import (
     volume_layer,
 )
 from napari_gpubio.core.quantity import Quantity, is_unit, quantity_metadata
-from napari_gpubio.core.reading import note
+from napari_gpubio.core.reading import NOTES, note
 from napari_gpubio.core.space import layer_matrix, slice_steps_mm, world_order
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, VOLUME_SUFFIXES, looks_like_labels, open_nifti
+from napari_gpubio.tracts.fods.napari_io import fixel_layer, fod_layers
 from napari_gpubio.tracts.io.atlases import as_labels
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_any_array, read_dwi
+from napari_gpubio.tracts.io.fixels import read_fixels
+from napari_gpubio.tracts.io.fods import read_fods
+from napari_gpubio.tracts.io.kinds import kind_of
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, MifImage, read_mif
+from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.io.validation import box_grid, offsets_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.noise.model import DenoisedScan
@@ -45,6 +50,7 @@ _DISPLAY: dict[str, dict[str, Any]] = {
 }
 DENOISED_PARTS = ("noise σ", "denoised", "residual")  # the layers of a denoised scan, from the bottom to the top
 _SIGNAL_UNIT = "a.u."
+_LABELS = 1002  # NIfTI's intent of labels
 _RESIDUAL_SIGMAS = 3.0  # at the limits of the gray of a residual
 MAP_UNITS = {"FA": "", "MD": "mm²/s", "AD": "mm²/s", "RD": "mm²/s", "DEC": "", "S0": "signal"}
 
@@ -58,7 +64,7 @@ def scan_layer(scan: DiffusionScan, name: str, *, visible: bool = True) -> Layer
         "volume",
         contrast_limits=_signal_limits(scan.b0_mean()),
         colormap="gray",
-        metadata={"scan": scan},
+        metadata={"scan": scan, NOTES: list(scan.notes)},
         visible=visible,
     )
 
@@ -213,34 +219,47 @@ def read_layers(path: str | Sequence[str]) -> list[LayerData]:
 
 
 def _read_one(path: Path) -> list[LayerData]:
-    name = path.name.split(".")[0]
-    if scan := _scan_of_file(path):
+    name, is_mif = path.name.split(".")[0], path.name.lower().endswith(MIF_SUFFIXES)
+    image: Any = read_mif(path) if is_mif else open_nifti(path)
+    if scan := _scan_of_file(path, image):
         return scan_layers(scan, name)
     array, affine = read_any_array(path)
-    array = array.reshape(*array.shape[:3], *[n for n in array.shape[3:] if n > 1])
-    about = {"metadata": {"path": str(path)}}
+    about: dict[str, Any] = {"metadata": {"path": str(path)}}
     if array.dtype.kind == "c":
         note("the values are complex; their magnitude and their phase (radians) are shown")
         parts = {"magnitude": np.abs(array), "phase": np.angle(array)}
         return [_image_layer(part, affine, f"{name} {what}", **about) for what, part in parts.items()]
-    is_nifti = path.name.lower().endswith(NIFTI_SUFFIXES)
-    if is_nifti and array.ndim > len("xy") and (keywords := read_described(path, array.shape)):
-        return [described_layer(array, affine, name, keywords, path)]
-    if array.ndim == len("xyz") and (labels := as_labels(array)) is not None:
-        table = find_label_table(path)
-        if table is None and looks_like_labels(labels):
+    if not is_mif and image.get_data_dtype().names:
+        return [volume_layer(_squeezed(array), affine, name, rgb=True, **about)]
+    if path.name.lower().endswith(NIFTI_SUFFIXES) and (keywords := read_described(path, _squeezed(array).shape)):
+        return [described_layer(_squeezed(array), affine, name, keywords, path)]
+    intent = 0 if is_mif or "intent_code" not in image.header else int(image.header["intent_code"])
+    kind = kind_of(array, path.name, intent=intent)
+    if kind.note:
+        note(kind.note)
+    if kind.name == "tensors":
+        field = read_tensors(path)
+        return [map_layer(field, "FA", name, visible=False), map_layer(field, "DEC", name)]
+    if kind.name == "peaks":
+        return [fixel_layer(read_fixels(path), name)]
+    if kind.name == "fods":
+        return fod_layers(read_fods(path), name)
+    if kind.name == "colors":
+        return [volume_layer(array, affine, name, rgb=True, **about)]
+    if kind.name == "volume" and (labels := as_labels(_squeezed(array))) is not None:
+        table, is_labels = find_label_table(path), intent == _LABELS or looks_like_labels(labels)
+        if table is None and is_labels:
             note("its whole numbers are shown as labels; Convert to Image in the menu of the layer list shows an image")
-        if table is not None or looks_like_labels(labels):
+        if table is not None or is_labels:
             names = {} if table is None else read_label_names(table)
             return [atlas_layer(Atlas(labels=labels, affine=affine, names=names, path=path), name)]
     return [_image_layer(array, affine, name, **about)]
 
 
-def _scan_of_file(path: Path) -> DiffusionScan | None:
+def _scan_of_file(path: Path, image: Any) -> DiffusionScan | None:
     """The scan of a file of several volumes with a gradient table; a table that does not fit is noted."""
-    image = read_mif(path) if path.name.lower().endswith(MIF_SUFFIXES) else open_nifti(path)
-    has_table = any(find_gradient_files(path)) or getattr(image, "gradients", None) is not None
     shape = np.shape(image.data) if isinstance(image, MifImage) else image.shape
+    has_table = getattr(image, "gradients", None) is not None or any(find_gradient_files(path))
     if math.prod(shape[3:]) == 1 or not has_table:
         return None
     try:
@@ -250,11 +269,14 @@ def _scan_of_file(path: Path) -> DiffusionScan | None:
         return None
 
 
+def _squeezed(array: Array) -> Array:
+    """An array (X, Y, Z, ...) without further axes of length 1."""
+    first = (*array.shape, 1, 1)[:3]
+    return array.reshape(*first, *[n for n in array.shape[3:] if n > 1])
+
+
 def _image_layer(array: Array, affine: Array, name: str, **keywords: Any) -> LayerData:
-    """A layer of an image of two dimensions or more, or of colors."""
-    array = array.reshape(*array.shape, *[1] * (3 - array.ndim))
-    if array.ndim == 4 and array.dtype == np.uint8 and array.shape[3] in (3, 4):
-        return volume_layer(array, affine, name, rgb=True, **keywords)
+    array = _squeezed(array)
     if array.ndim == 3:
         return volume_layer(array, affine, name, **keywords)
     return series_layer(array, affine, name, "volume", **keywords)

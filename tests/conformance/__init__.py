@@ -108,10 +108,10 @@ def table(kinds: Iterable[Rows]) -> str:
     lines = [
         "# What readers do with odd files",
         "",
-        "A reader separates what is needed to look at the data from what an engine needs of them. Files are refused only",
-        "where there are no numbers to show. Anything else is read, assumed (a note says what, and goes with the layer",
-        "and with the result), or left out and counted; an engine that needs what is missing says so. Each row below is",
-        f"a test ({sum(map(len, kinds))} rows); `python -m tests.conformance` writes this page from them.",
+        "A reader separates what is needed to look at the data from what an engine needs of them. Files are refused",
+        "only where there are no numbers to show. Anything else is read, assumed (a note says what, and goes with the",
+        "layer and with the result), or left out and counted; an engine that needs what is missing says so. Each row",
+        f"is a test ({sum(map(len, kinds))} rows); `python -m tests.conformance` writes this page from them.",
     ]
     for rows in kinds:
         lines += ["", f"## {rows.title}", "", "| Reader | Trait of the file | What is done |", "|---|---|---|"]

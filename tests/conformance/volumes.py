@@ -1,32 +1,362 @@
-"""Images, scans and their gradient tables."""
+"""Images of every shape and type, as File > Open and the engines' readers take them."""
 
+import gzip
+import warnings
 from pathlib import Path
 
 import nibabel as nib
 import numpy as np
 
-from napari_gpubio import tracts
+from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.reading import ReadingNote
+from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.tracts.napari_io import get_reader
 from tests.conformance import Did, Rows
 
-ROWS = Rows("Images and diffusion scans")
+ROWS = Rows("Images")
+OPEN = "File > Open"
 AFFINE = np.diag([-2.0, 2, 2, 1])
-DIRECTIONS = np.random.default_rng(0).normal(size=(8, 3))
-DIRECTIONS /= np.linalg.norm(DIRECTIONS, axis=1, keepdims=True)
-DIRECTIONS[0] = 0
-BVALS = np.array([0.0] + [1000.0] * 7)
+RANDOM = np.random.default_rng(4)
+GRAY = RANDOM.integers(0, 200, (6, 5, 4)).astype(np.uint8)
+SERIES = RANDOM.integers(0, 2000, (6, 5, 4, 6)).astype(np.int16)
+BLOCK = np.zeros((8, 8, 8), np.int16)
+BLOCK[2:6, 2:6, 2:4], BLOCK[2:6, 2:6, 4:6] = 10, 17
+MIF = "mrtrix image\ndim: {dim}\nvox: {vox}\nlayout: {layout}\ndatatype: {datatype}\n{more}"
 
 
-def scan_file(folder: Path, bvals=BVALS, directions=DIRECTIONS, shape=(4, 4, 4, 8), name="dwi") -> Path:
-    """Write a scan with its gradient table; returns the path."""
-    signals = np.random.default_rng(1).integers(1, 900, shape).astype(np.int16)
-    nib.save(nib.Nifti1Image(signals, AFFINE), folder / f"{name}.nii.gz")
-    np.savetxt(folder / f"{name}.bval", [bvals], fmt="%g")
-    np.savetxt(folder / f"{name}.bvec", np.asarray(directions).T)
-    return folder / f"{name}.nii.gz"
+def write(folder, array, name="a.nii.gz", container=nib.Nifti1Image, affine=AFFINE, **header):
+    """Write an image with nibabel; returns the path."""
+    image = container(array, affine)
+    for key, value in header.items():
+        image.header[key] = value
+    nib.save(image, folder / name)
+    return folder / name
 
 
-@ROWS.row("read_dwi", "an ordinary scan", Did.READ)
+def opened(path):
+    """Open a file as napari does; returns its layers, whose notes must be those that are shown."""
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always", ReadingNote)
+        layers = get_reader(str(path))(str(path))
+    told = {note for one in shown for note in str(one.message).split("\n")}
+    carried = {note for _, keywords, _ in layers for note in keywords["metadata"][KEY].get("notes", ())}
+    assert told <= carried
+    assert all(any(each.endswith(note) for each in told) for note in carried)
+    return layers
+
+
+def mif(folder, array, datatype="Float32LE", more="", name="a.mif", file=None, end="END\n"):
+    """Write an MRtrix image whose axes are stored in their order; returns the path."""
+    numbers = {"dim": array.shape, "vox": [2.0] * array.ndim, "layout": [f"+{n}" for n in range(array.ndim)]}
+    head = MIF.format(**{k: ",".join(map(str, v)) for k, v in numbers.items()}, datatype=datatype, more=more)
+    values = array.tobytes(order="F")
+    if file is None:
+        (folder / name).write_bytes(f"{head}file: . 4096\n{end}".encode().ljust(4096, b"\0") + values)
+    else:
+        (folder / name).write_bytes(f"{head}file: {file}\n{end}".encode())
+        (folder / file).write_bytes(values)
+    return folder / name
+
+
+def shows(trait, array, kind="image", did=Did.READ, facts=(), name="a.nii.gz", **written):
+    """Add a row: an image is opened as one layer of a kind that has these values, transposed as napari shows them."""
+
+    @ROWS.row(OPEN, trait, did, *facts)
+    def _(folder):
+        ((data, _, found),) = opened(write(folder, array, name, **written))
+        assert found == kind
+        squeezed = array.reshape(*(*array.shape, 1)[:3], *[n for n in array.shape[3:] if n > 1])
+        np.testing.assert_array_equal(data, squeezed.T)
+
+
+shows("a volume of bytes", GRAY)
+shows("a volume of float32", GRAY.astype(np.float32) / 7)
+shows("big-endian values", GRAY.astype(">f4"))
+shows("two dimensions", GRAY[..., 0].astype(np.float32))
+shows("a series (fMRI)", SERIES)
+shows("a series of 6 volumes that are no tensors", SERIES.astype(np.float32))
+shows("a series of 15 volumes that are no FODs", RANDOM.uniform(500, 900, (6, 5, 4, 15)).astype(np.float32))
+shows("five dimensions, the fourth of length 1 (vectors)", SERIES[:, :, :, None, :4])
+shows("five dimensions", RANDOM.normal(size=(4, 3, 5, 2, 4)).astype(np.float32))
+shows("trailing axes of length 1", GRAY[..., None, None])
+shows("an atlas of integers", BLOCK, "labels", Did.ASSUMED, ("labels", "Convert to Image"))
+shows("a mask of bytes", (BLOCK > 0).astype(np.uint8), "labels", Did.ASSUMED, ("labels", "Convert to Image"))
+shows("a mask of 0.0 and 1.0", (BLOCK > 0).astype(np.float32), "labels", Did.ASSUMED, ("labels", "Convert to Image"))
+shows("a head of 8-bit grays is no atlas", GRAY)
+shows("negative integers (CT) are no atlas", BLOCK - 1000)
+shows("one value everywhere", np.full((4, 3, 2), 7, np.uint8))
+shows("NaN and infinite values", np.array([np.nan, np.inf, -1, 2], np.float32).reshape(2, 2, 1))
+shows("FreeSurfer's mgz", GRAY, name="a.mgz", container=nib.MGHImage)
+shows("FreeSurfer's mgh, a series", SERIES.astype(np.float32), name="a.mgh", container=nib.MGHImage)
+shows("a NIfTI pair (.img, .hdr)", GRAY, name="a.img", container=nib.Nifti1Pair)
+shows("a NIfTI pair, by its header", GRAY, name="a.hdr", container=nib.Nifti1Pair)
+shows("NIfTI-2", GRAY, container=nib.Nifti2Image)
+shows("the intent of labels on scattered numbers", GRAY.astype(np.int16), "labels", Did.ASSUMED, ("labels",),
+      intent_code=1002)  # fmt: skip
+
+
+@ROWS.row(OPEN, "Analyze 7.5, which has no orientation", Did.ASSUMED, "no orientation", "left")
 def _(folder):
-    scan = tracts.io.read_dwi(scan_file(folder))
-    assert scan.is_b0.sum() == 1
-    return scan
+    ((data, keywords, _),) = opened(write(folder, GRAY, "a.img", nib.AnalyzeImage))
+    assert data.size == GRAY.size
+    np.testing.assert_allclose(np.diag(np.abs(keywords["affine"]))[:3], 2)
+
+
+@ROWS.row(OPEN, "colors (RGB24)", Did.READ)
+def _(folder):
+    rgb = np.zeros((4, 5, 3), [("R", "u1"), ("G", "u1"), ("B", "u1")])
+    rgb["G"] = 200
+    ((data, keywords, _),) = opened(write(folder, rgb))
+    assert keywords["rgb"]
+    np.testing.assert_array_equal(data[0, 0, 0], [0, 200, 0])
+
+
+@ROWS.row(OPEN, "complex values", Did.ASSUMED, "complex", "magnitude", "phase")
+def _(folder):
+    layers = opened(write(folder, (3 * np.exp(0.5j) * np.ones((4, 3, 2))).astype(np.complex64)))
+    assert [keywords["name"] for _, keywords, _ in layers] == ["a magnitude", "a phase"]
+    np.testing.assert_allclose(layers[0][0], 3, rtol=1e-6)
+    np.testing.assert_allclose(layers[1][0], 0.5, rtol=1e-6)
+
+
+@ROWS.row("read_volume", "complex values", Did.REFUSED, "complex", "magnitude")
+def _(folder):
+    return read_volume(write(folder, np.ones((4, 3, 2), np.complex64)))
+
+
+@ROWS.row("read_volume", "a slope and an intercept (scl_slope)", Did.READ)
+def _(folder):
+    image = nib.Nifti1Image(GRAY.astype(np.int16), AFFINE)
+    image.header.set_slope_inter(0.5, 10)
+    image.header["scl_slope"], image.header["scl_inter"] = 0.5, 10
+    nib.save(image, folder / "a.nii")
+    values, _ = read_volume(folder / "a.nii")
+    np.testing.assert_allclose(values, np.asarray(nib.load(folder / "a.nii").dataobj))
+    assert not np.array_equal(values, GRAY)
+
+
+@ROWS.row("read_volume", "a slope of 0, which NIfTI ignores", Did.READ)
+def _(folder):
+    path = write(folder, GRAY, "a.nii")
+    raw = bytearray(path.read_bytes())
+    raw[112:120] = np.array([0, 5], "<f4").tobytes()
+    path.write_bytes(raw)
+    np.testing.assert_array_equal(read_volume(path)[0], GRAY)
+
+
+def length_unit(unit, factor, did, *facts):
+    """Add a row: a header's unit of length."""
+
+    @ROWS.row("read_volume", f"lengths in {unit} (xyzt_units)", did, *facts)
+    def _(folder):
+        image = nib.Nifti1Image(GRAY, np.diag([-2.0, 2, 2, 1]))
+        image.header.set_xyzt_units(unit)
+        nib.save(image, folder / "a.nii")
+        np.testing.assert_allclose(read_volume(folder / "a.nii")[1], np.diag([-2, 2, 2, 1 / factor]) * factor)
+
+
+length_unit("micron", 1e-3, Did.ASSUMED, "micron", "mm")
+length_unit("meter", 1e3, Did.ASSUMED, "meter", "mm")
+length_unit("mm", 1.0, Did.READ)
+length_unit("unknown", 1.0, Did.READ)
+
+
+@ROWS.row("read_volume", "no orientation (both codes 0)", Did.ASSUMED, "no orientation", "left")
+def _(folder):
+    read_volume(write(folder, GRAY, affine=None))
+
+
+@ROWS.row("read_volume", "a qform alone", Did.READ)
+def _(folder):
+    image = nib.Nifti1Image(GRAY, AFFINE)
+    image.set_sform(None, 0)
+    image.set_qform(AFFINE, 1)
+    nib.save(image, folder / "a.nii")
+    np.testing.assert_allclose(read_volume(folder / "a.nii")[1], AFFINE)
+
+
+@ROWS.row("read_volume", "sform and qform that differ (the sform holds)", Did.READ)
+def _(folder):
+    image = nib.Nifti1Image(GRAY, AFFINE)
+    image.set_qform(np.diag([3.0, 3, 3, 1]), 1)
+    image.set_sform(AFFINE, 2)
+    nib.save(image, folder / "a.nii")
+    np.testing.assert_allclose(read_volume(folder / "a.nii")[1], AFFINE)
+
+
+def bad_sform(trait, row, *facts):
+    """Add a row: an affine that cannot be used."""
+
+    @ROWS.row(OPEN, trait, Did.ASSUMED, *facts, "2 x 2 x 2 mm")
+    def _(folder):
+        path = write(folder, GRAY, "a.nii")
+        raw = bytearray(path.read_bytes())
+        raw[280:296] = np.array(row, "<f4").tobytes()
+        path.write_bytes(raw)
+        ((data, _, _),) = opened(path)
+        assert data.size == GRAY.size
+
+
+bad_sform("an affine with NaN", [np.nan, 0, 0, 0], "not finite", "assumed")
+bad_sform("an affine that has no volume", [0, 0, 0, 0], "cannot be inverted", "assumed")
+bad_sform("an affine of absurd size", [1e20, 0, 0, 0], "mm", "assumed")
+
+
+@ROWS.row("read_volume", "a series where one volume is needed", Did.REFUSED, "(6, 5, 4, 6)", "one volume")
+def _(folder):
+    return read_volume(write(folder, SERIES))
+
+
+@ROWS.row(OPEN, "a file that ends too early", Did.REFUSED, "a.nii", "incomplete")
+def _(folder):
+    path = write(folder, GRAY, "a.nii")
+    path.write_bytes(path.read_bytes()[:-20])
+    opened(path)
+
+
+@ROWS.row(OPEN, "a compressed file that is cut off", Did.REFUSED, "a.nii.gz", "again")
+def _(folder):
+    path = write(folder, RANDOM.integers(0, 255, (30, 30, 30)).astype(np.uint8))
+    path.write_bytes(path.read_bytes()[:-500])
+    opened(path)
+
+
+@ROWS.row(OPEN, "a compressed file named .nii", Did.REFUSED, "a.nii")
+def _(folder):
+    path = write(folder, GRAY)
+    (folder / "a.nii").write_bytes(path.read_bytes()[:100])
+    opened(folder / "a.nii")
+
+
+@ROWS.row(OPEN, "sizes that no memory holds", Did.REFUSED, "a.nii", "declares")
+def _(folder):
+    path = write(folder, GRAY, "a.nii")
+    raw = bytearray(path.read_bytes())
+    raw[42:48] = np.array([32767] * 3, "<i2").tobytes()
+    path.write_bytes(raw)
+    opened(path)
+
+
+@ROWS.row(OPEN, "an axis of length 0", Did.REFUSED, "a.nii")
+def _(folder):
+    path = write(folder, GRAY, "a.nii")
+    raw = bytearray(path.read_bytes())
+    raw[42:44] = np.array([0], "<i2").tobytes()
+    path.write_bytes(raw)
+    opened(path)
+
+
+@ROWS.row(OPEN, "text under the name of an image", Did.REFUSED, "a.nii")
+def _(folder):
+    (folder / "a.nii").write_text("b = 0 and some more words\n" * 40)
+    opened(folder / "a.nii")
+
+
+@ROWS.row(OPEN, "a header without its .img", Did.REFUSED, "a.img")
+def _(folder):
+    write(folder, GRAY, "a.img", nib.Nifti1Pair)
+    (folder / "a.img").unlink()
+    opened(folder / "a.hdr")
+
+
+# -- MRtrix -----------------------------------------------------------------------------------------------------------
+
+
+def mif_shows(trait, array, datatype, did=Did.READ, facts=(), kind="image", **written):
+    """Add a row: an MRtrix image is opened as one layer."""
+
+    @ROWS.row(OPEN, trait, did, *facts)
+    def _(folder):
+        ((data, _, found),) = opened(mif(folder, array, datatype, **written))
+        assert found == kind
+        np.testing.assert_array_equal(data, array.reshape(*array.shape, *[1] * (3 - array.ndim)).T)
+
+
+mif_shows("mif of float32", GRAY.astype("<f4") / 3, "Float32LE")
+mif_shows("mif of big-endian values", GRAY.astype(">i2"), "Int16BE")
+mif_shows("mif of two dimensions", GRAY[..., 0].astype("<f4") / 3, "Float32LE")
+mif_shows("mif of a series", SERIES.astype("<i2"), "Int16LE")
+mif_shows("mif of five dimensions", SERIES.reshape(6, 5, 4, 2, 3).astype("<i2"), "Int16LE")
+mif_shows(".mih with its .dat", GRAY.astype("<f4") / 3, "Float32LE", name="a.mih", file="a.dat")
+mif_shows(".mih that ends with its file", GRAY.astype("<f4") / 3, "Float32LE", name="a.mih", file="a.dat", end="")
+mif_shows("dw_scheme of another number of rows (an SH image)", SERIES.astype("<i2"), "Int16LE", Did.ASSUMED,
+          ("31 rows", "6 volumes", "left out"), more="".join(f"dw_scheme: 0,0,1,{b}\n" for b in [0] + [1000] * 30))  # fmt: skip
+mif_shows("dw_scheme with short rows", SERIES.astype("<i2"), "Int16LE", Did.ASSUMED, ("6 rows", "left out"),
+          more="dw_scheme: 0,0,1\n" * 6)  # fmt: skip
+mif_shows("dw_scheme on a single volume", GRAY.astype("<f4") / 3, "Float32LE", more="dw_scheme: 0,0,1,1000\n")
+mif_shows("mif of labels", BLOCK.astype("<i2"), "Int16LE", Did.ASSUMED, ("labels",), "labels")
+
+
+@ROWS.row(OPEN, "mif of complex values", Did.ASSUMED, "complex", "magnitude", "phase")
+def _(folder):
+    layers = opened(mif(folder, np.full((4, 3, 2), 3 + 4j, "<c8"), "CFloat32LE"))
+    np.testing.assert_allclose(layers[0][0], 5)
+
+
+@ROWS.row(OPEN, "mif.gz", Did.READ)
+def _(folder):
+    path = mif(folder, GRAY.astype("<f4") / 3)
+    (folder / "b.mif.gz").write_bytes(gzip.compress(path.read_bytes()))
+    ((data, _, _),) = opened(folder / "b.mif.gz")
+    np.testing.assert_array_equal(data, (GRAY.astype("<f4") / 3).T)
+
+
+@ROWS.row(OPEN, "mif whose transform has no volume", Did.ASSUMED, "cannot be inverted", "assumed")
+def _(folder):
+    opened(mif(folder, GRAY.astype("<f4") / 3, more="transform: 1,0,0,0\n" * 3))
+
+
+@ROWS.row(OPEN, "mif that ends too early", Did.REFUSED, "a.mif", "incomplete")
+def _(folder):
+    path = mif(folder, GRAY.astype("<f4"))
+    path.write_bytes(path.read_bytes()[:-4])
+    opened(path)
+
+
+@ROWS.row(OPEN, "mif without END", Did.REFUSED, "a.mif", "END")
+def _(folder):
+    opened(mif(folder, GRAY.astype("<f4"), end=""))
+
+
+# -- beside gradient tables -------------------------------------------------------------------------------------------
+
+
+def fsl_folder(folder, volumes=6):
+    """Write bvals and bvecs of a folder as FSL and the Human Connectome Project share them."""
+    np.savetxt(folder / "bvals", [[0] + [1000] * (volumes - 1)], fmt="%d")
+    np.savetxt(folder / "bvecs", np.eye(3)[:, np.arange(volumes) % 3])
+
+
+@ROWS.row(OPEN, "a mask beside shared bvals and bvecs", Did.ASSUMED, "labels")
+def _(folder):
+    fsl_folder(folder)
+    ((_, _, kind),) = opened(write(folder, (BLOCK > 0).astype(np.uint8), "nodif_brain_mask.nii.gz"))
+    assert kind == "labels"
+
+
+@ROWS.row(OPEN, "an FA map beside shared bvals and bvecs", Did.READ)
+def _(folder):
+    fsl_folder(folder)
+    ((_, _, kind),) = opened(write(folder, GRAY.astype(np.float32) / 255, "dti_FA.nii.gz"))
+    assert kind == "image"
+
+
+@ROWS.row(OPEN, "a series of another length beside shared bvals", Did.ASSUMED, "not as a diffusion scan", "6", "5")
+def _(folder):
+    fsl_folder(folder, 5)
+    ((data, _, _),) = opened(write(folder, SERIES))
+    assert data.shape == (6, 4, 5, 6)
+
+
+@ROWS.row(OPEN, "bvals without bvecs", Did.ASSUMED, "not as a diffusion scan", "bvec")
+def _(folder):
+    fsl_folder(folder)
+    (folder / "bvecs").unlink()
+    assert len(opened(write(folder, SERIES))) == 1
+
+
+@ROWS.row(OPEN, "a scan beside shared bvals and bvecs", Did.READ)
+def _(folder):
+    fsl_folder(folder)
+    layers = opened(write(folder, SERIES, "data.nii.gz"))
+    assert [keywords["name"] for _, keywords, _ in layers] == ["data", "data b = 0 mean"]

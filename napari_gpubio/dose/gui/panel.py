@@ -169,6 +169,10 @@ class DosePanel(EnginePanel):
             self.show_error(str(error))
             return False
 
+    def input_notes(self) -> tuple[str, ...]:
+        """Nothing: the notes of layers that are counted stand with those of their curves."""
+        return ()
+
     def _show_notes(self, notes: str) -> None:
         advice = self.inputs_box.structures.advice if self.controller.live is not None else ""
         text = " ".join(filter(None, (advice, notes)))

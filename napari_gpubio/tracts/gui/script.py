@@ -116,7 +116,13 @@ def scan_recipe(scan: DiffusionScan, layer: Any) -> Recipe:
             f"the scan of layer {layer.name!r} does not come from a file, so a script cannot find it; "
             "save it as NIfTI with its bval and bvec files, and open that"
         )
-    return (f"scan = tracts.io.read_dwi({str(scan.path)!r})",)
+    return (reading_line(scan),)
+
+
+def reading_line(scan: DiffusionScan) -> str:
+    """Return the line that reads a scan from its file as it was read."""
+    keywords = "".join(f", {name}={value!r}" for name, value in scan.read_with.items())
+    return f"scan = tracts.io.read_dwi({str(scan.path)!r}{keywords})"
 
 
 def checked(recipe: Recipe) -> tuple[str, ...]:
@@ -141,6 +147,8 @@ def fiber_lines(layer: Any, layers: Iterable[Any], *, filtered: bool = True) -> 
             lines.insert(0, "# the run was stopped early; here all fibers are traced")
     elif path is not None:
         lines = [f"fibers = tracts.io.read_tractogram({str(path)!r})"]
+        if (group := carried(layer, "group")) is not None:
+            lines.append(f"fibers = tracts.bundles.by_group(fibers)[{group!r}]")
     else:
         raise InvalidInput(
             f"the fibers of {layer.name!r} come neither from this panel nor from a file, so a script cannot find them; "

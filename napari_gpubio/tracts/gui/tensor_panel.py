@@ -42,14 +42,14 @@ from napari_gpubio.tracts.gui.script import (
     unsaved,
 )
 from napari_gpubio.tracts.gui.source import mask_in, scan_in, why_no_mask, why_no_scan
-from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.io.dwi import read_dwi, read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import (
     ellipsoid_layer,
     field_of,
     map_layer,
-    read_layers,
+    scan_layers,
     scan_of,
     shows_signal_of,
 )
@@ -153,10 +153,9 @@ class TensorPanel(EnginePanel):
 
     def _on_scan(self, *_: Any) -> None:
         """Offer the shells of the chosen scan."""
-        for box in self.shell_boxes.values():
-            self._shells.removeWidget(box)
-            box.hide()  # it is deleted only in the event loop
-            box.deleteLater()
+        while (item := self._shells.takeAt(0)) is not None:
+            item.widget().hide()  # it is deleted only in the event loop
+            item.widget().deleteLater()
         self.shell_boxes = {}
         self.clear_message()
         scan = scan_of(self.scan_box.layer) if self.scan_box.layer is not None else None
@@ -168,8 +167,22 @@ class TensorPanel(EnginePanel):
             box.setToolTip(f"{np.count_nonzero(scan.shell_of == shell)} volumes near b = {shell} s/mm²")
             self._shells.addWidget(box)
             self.shell_boxes[shell] = box
-        if scan.notes:
-            self.show_note(notes_text(scan.notes))
+        if not scan.is_b0.any():
+            tip = "No volume is near b = 0, which tissue responses and S0 need: take those of the lowest shell"
+            text = f"b ≤ {scan.lowest_bval:g} is b = 0"
+            button = text_button(text, tip, self, self.take_lowest_shell)
+            button.setObjectName("lowest_shell")
+            self._shells.addWidget(button)
+
+    def take_lowest_shell(self) -> None:
+        """Take the volumes of the chosen scan's lowest shell as b = 0, in all panels."""
+        scan = scan_in(self.scan_box.layer)
+        taken = scan.with_b0_limit(scan.lowest_bval)
+        for layer in self.viewer.layers:
+            for name in ("scan", "mean_of"):
+                if carried(layer, name) is scan:
+                    layer.metadata[KEY][name] = taken
+        self._on_scan()
 
     @property
     def settings(self) -> FitSettings:
@@ -181,13 +194,13 @@ class TensorPanel(EnginePanel):
     # -- opening --------------------------------------------------------------------------------------------------
 
     def _ask_for_scan(self) -> None:
-        if path := open_path(self, "Open a diffusion scan", "Scans (*.nii *.nii.gz *.mif *.mif.gz)"):
+        if path := open_path(self, "Open a diffusion scan", "Scans (*.nii *.nii.gz *.mgz *.mif *.mif.gz *.mih)"):
             self.open_scan(path)
 
     def open_scan(self, path: str | Path) -> None:
         """Add a diffusion scan's layer; what goes wrong is shown as a sentence."""
         try:
-            for data, keywords, _ in read_layers(str(path)):
+            for data, keywords, _ in scan_layers(read_dwi(path), Path(path).name.split(".")[0]):
                 layer = self.viewer.add_image(data, **keywords)
                 self.scan_box.choose(layer)
         except GpuBioError as error:

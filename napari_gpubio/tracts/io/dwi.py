@@ -151,10 +151,9 @@ def read_dwi(
         read_with={name: value for name, value in read_with.items() if value is not None},
     )
     if not scan.is_b0.any():
-        shell = scan.bvals[scan.shell_of == scan.shells()[0]]
         note(
-            f"no b-value is at most {b0_limit:g} s/mm^2, so no volume counts as b = 0; the lowest shell has {len(shell)} "
-            f"up to {shell.max():g}: b0_limit={math.ceil(shell.max())} takes it"
+            f"no b-value is at most {b0_limit:g} s/mm^2, so no volume counts as b = 0; "
+            f"b0_limit={scan.lowest_bval:g} takes the lowest shell"
         )
     return _without_lost_signals(scan)
 

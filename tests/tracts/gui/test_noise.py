@@ -22,6 +22,7 @@ from tests.dock_widgets import (
     shown_by_script,
     wait_until,
 )
+from tests.sentences import says
 from tests.tracts.brain_samples import coarse_brain
 from tests.tracts.gui.tensor_samples import add_panel, add_scan, fit, layer_named, names, saved, sticks
 from tests.tracts.gui.tracking_samples import CALLOSUM
@@ -200,7 +201,7 @@ def test_notes_are_shown(proxy, fit_panel, qtbot):
     )
     add_scan(proxy, thin, "thin")
     denoise(qtbot, fit_panel)
-    assert "The window is 3 x 3 x 2" in fit_panel.message
+    assert any(says(note, "window", "3 x 3 x 2") for note in fit_panel.input_notes())
 
 
 # -- Copy as Python ---------------------------------------------------------------------------------------------------

@@ -3,12 +3,15 @@
 import dataclasses
 
 import numpy as np
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QPushButton
 
 from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.tracts.gui import tensor_panel as module
 from napari_gpubio.tracts.napari_io import field_of, scan_of
 from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, complaint, script_of
+from tests.sentences import says
 from tests.tracts.gui.tensor_samples import add_scan, fit, layer_named, names, phantom_field, saved, sticks
 
 # -- what can go wrong -----------------------------------------------------------------------------------------------
@@ -87,6 +90,21 @@ def test_a_fit_of_another_scan_does_not_leave_the_old_note(proxy, fit_panel, qtb
     clean = add_scan(proxy, sticks(), "clean")
     fit_panel.scan_box.choose(clean)
     assert "gradient table: dwi.bval" not in fit_panel.message
+
+
+def test_the_lowest_shell_of_a_scan_without_b_0_can_be_taken(proxy, fit_panel, qtbot, tmp_path):
+    scan = sticks()
+    along_x = np.where(scan.is_b0[:, None], [1.0, 0, 0], scan.directions)
+    near = dataclasses.replace(scan, bvals=np.where(scan.is_b0, 90.0, scan.bvals), directions=along_x)
+    fit_panel.open_scan(saved(near, tmp_path))
+    layer = fit_panel.scan_box.layer
+    assert any(says(note, "no volume counts as b = 0", "b0_limit=90") for note in fit_panel.input_notes())
+    assert list(fit_panel.shell_boxes) == [100, *[shell for shell in scan.shells() if shell]]
+    qtbot.mouseClick(fit_panel.findChild(QPushButton, "lowest_shell"), Qt.MouseButton.LeftButton)
+    assert list(fit_panel.shell_boxes) == scan.shells()
+    np.testing.assert_array_equal(scan_of(layer).is_b0, scan.is_b0)
+    fit(qtbot, fit_panel)
+    assert "b0_limit=90" in script_of(fit_panel)
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,15 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.tracts.fods.napari_io import fods_of
 from napari_gpubio.tracts.gui.layers import settings_of
-from napari_gpubio.tracts.gui.script import checked, fod_recipe, region_seeds, script_text, seed_lines, seeds_name
+from napari_gpubio.tracts.gui.script import (
+    checked,
+    fod_recipe,
+    reading_line,
+    region_seeds,
+    script_text,
+    seed_lines,
+    seeds_name,
+)
 from napari_gpubio.tracts.napari_io import scan_of
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty import BootstrapSettings
@@ -54,7 +62,7 @@ def uncertainty_script(made: Made, layers: Sequence[Any], device: str, saved: Ma
     scan, settings, name = scan_of(scan_layer), settings_of(layer), probability_name(layer.name)
     if scan is None or scan.path is None or settings is None:
         raise InvalidInput(f"no file holds the scan of layer {scan_layer.name!r}; save it and open the file")
-    read, drawn = f"scan = tracts.io.read_dwi({str(scan.path)!r})", _fod_lines(made.fod_layer)
+    read, drawn = reading_line(scan), _fod_lines(made.fod_layer)
     of_field = "field=fods" if drawn else "fit=fit"
     options = ", ".join(f"{key}={value!r}" for key, value in MAP.items())
     lines = [
