@@ -112,22 +112,29 @@ def read_each(path: str | Sequence[str], read: Callable[[Path], list[LayerData]]
         As of ``read``, with the name of the file.
     """
     layers: list[LayerData] = []
+    told: list[str] = []
     for one in map(Path, [path] if isinstance(path, str) else path):
         with reading(one), noted() as found:
             new = read(one)
         layers += with_notes(new, found)
+        told += found
+    show_notes(told)
     return layers
 
 
 def with_notes(layers: list[LayerData], notes: Sequence[str]) -> list[LayerData]:
-    """Return layers that carry notes on what they were read from; napari shows them, a script's Python prints them."""
-    if not notes:
-        return layers
-    warnings.warn("\n".join(notes), ReadingNote, stacklevel=3)
-    for _, keywords, _ in layers:
+    """Return layers that carry notes on what they were read from, beside those that they have."""
+    for _, keywords, _ in layers if notes else ():
         ours = keywords.setdefault("metadata", {}).setdefault(KEY, {})
-        ours[NOTES] = list(dict.fromkeys([*ours.get(NOTES, ()), *notes]))
+        own = ours.get(NOTES, ())  # as the result has them, without the name of the file
+        ours[NOTES] = [*own, *(note for note in notes if not any(note.endswith(known) for known in own))]
     return layers
+
+
+def show_notes(notes: Sequence[str]) -> None:
+    """Show what readers assumed or left out: napari as a notification, Python as a warning."""
+    if notes:
+        warnings.warn("\n".join(dict.fromkeys(notes)), ReadingNote, stacklevel=3)
 
 
 def carried(layer: Any, what: str) -> Any:

@@ -139,8 +139,13 @@ def muted_label(parent: QWidget, text: str = "") -> QLabel:
 
 
 def notes_text(notes: Iterable[str]) -> str:
-    """Join notes of readers or runs, each once, as a sentence with a capital letter and a full stop."""
-    return " ".join(note[:1].upper() + note[1:].rstrip(".") + "." for note in dict.fromkeys(notes) if note)
+    """Join notes of readers or runs, each once, as a sentence with a full stop and, but for files' names, a capital."""
+    return " ".join(_sentence(note.rstrip(".")) for note in dict.fromkeys(notes) if note)
+
+
+def _sentence(note: str) -> str:
+    is_named = "." in note.split(":")[0]
+    return f"{note if is_named else note[:1].upper() + note[1:]}."
 
 
 class WrappedLabel(QLabel):

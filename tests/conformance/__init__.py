@@ -64,15 +64,17 @@ class Row:
 
     def check(self, folder: Path) -> None:
         """Run the row and fail if something else is done, or a note or refusal does not tell the facts."""
-        notes: list[str] = []
-        try:
-            with noted() as notes:
+        result, refusal = None, ""
+        with noted() as notes:
+            try:
                 result = self.run(folder)
-        except InvalidInput as error:
-            assert self.did is Did.REFUSED, f"it was refused: {error}"
-            assert self.tells(str(error)), f"the refusal does not tell {self.facts}: {error}"
+            except InvalidInput as error:
+                refusal = str(error)
+        if self.did is Did.REFUSED:
+            assert refusal, f"it was not refused; notes: {notes}"
+            assert self.tells(refusal), f"the refusal does not tell {self.facts}: {refusal}"
             return
-        assert self.did is not Did.REFUSED, f"it was not refused; notes: {notes}"
+        assert not refusal, f"it was refused: {refusal}"
         told = [*notes, *getattr(result, NOTES, ())]
         told = [text for text in told if not any(usual in text for usual in _SAID_ANYWAY)]
         if self.did is Did.READ and not self.facts:

@@ -1,5 +1,6 @@
 """A refusal names the file once; libraries print nothing; warnings of others stay as they were."""
 
+import dataclasses
 import logging
 import threading
 import warnings
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.reading import reading, reads_file
+from napari_gpubio.core.napari_io import KEY, read_each
+from napari_gpubio.core.reading import ReadingNote, note, noted, reading, reads_file
 from napari_gpubio.core.volumes import read_volume, write_volume
 
 
@@ -84,3 +86,69 @@ def test_numbers_that_overflow_are_not_warned_about():
     with warnings.catch_warnings(), reading("a"):
         warnings.simplefilter("error")
         assert np.isinf(np.float32(1e38) * np.array([1e10], np.float32)).all()
+
+
+# -- notes ------------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What a reader returns that has place for notes."""
+
+    notes: tuple[str, ...] = ()
+
+
+@reads_file
+def read_part(_path):
+    """A reader without place for notes."""
+    note("its unit is assumed")
+    note("its unit is assumed")
+    return 1
+
+
+@reads_file
+def read_found(path):
+    """A reader that leads to another file, and notes things in both ways."""
+    read_part(path.with_name("b.txt"))
+    note("a.txt has a line too many")
+    return Found(("a value was changed",))
+
+
+ALL = ("a value was changed", "b.txt: its unit is assumed", "a.txt has a line too many")
+
+
+def test_notes_go_into_the_result_and_name_their_file(tmp_path, caplog):
+    assert read_found(tmp_path / "a.txt").notes == ALL
+    assert not caplog.records
+
+
+def test_notes_of_a_result_without_place_are_logged_unless_somebody_listens(tmp_path, caplog):
+    assert read_part(tmp_path / "b.txt") == 1
+    assert caplog.messages == ["b.txt: its unit is assumed"]
+    heard = []
+    with noted(heard.append) as outer, noted() as inner:
+        assert read_found(tmp_path / "a.txt").notes == ALL
+    assert heard == outer == inner == [*ALL[1:], "a.txt: a value was changed"]
+    assert len(caplog.messages) == 1
+
+
+def test_notes_of_layers_are_shown_once_and_go_with_them(tmp_path):
+    def read(path):
+        note("it is assumed")
+        return [(np.zeros(3), {"metadata": {KEY: {"notes": ["it is odd"]}}}, "image"), (np.zeros(3), {}, "image")]
+
+    with pytest.warns(ReadingNote, match=r"^a\.x: it is assumed\nb\.x: it is assumed$") as shown:
+        layers = read_each(["a.x", "b.x"], read)
+    assert len(shown) == 1
+    notes = [keywords["metadata"][KEY]["notes"] for _, keywords, _ in layers]
+    assert notes[:2] == [["it is odd", "a.x: it is assumed"], ["a.x: it is assumed"]]
+    assert notes[3] == ["b.x: it is assumed"]
+
+
+def test_notes_stay_in_their_thread(tmp_path, caplog):
+    with noted() as found:
+        thread = threading.Thread(target=read_part, args=(tmp_path / "b.txt",))
+        thread.start()
+        thread.join()
+    assert found == []
+    assert caplog.messages == ["b.txt: its unit is assumed"]
