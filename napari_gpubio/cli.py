@@ -2,8 +2,6 @@
 
 import argparse
 import importlib
-import json
-import logging
 import os
 import subprocess
 import sys
@@ -13,11 +11,26 @@ from typing import Any
 
 from napari_gpubio import ENGINES, __version__
 from napari_gpubio.core.checks import run_check, run_speed
+from napari_gpubio.core.command_line import STOPPED, check_outputs
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.report import (
+    PIPE_CLOSED,
+    add_common,
+    complain,
+    measured,
+    reporting,
+    show,
+    show_at_once,
+    take_any_text,
+    tell,
+    warn,
+    wrote,
+)
 from napari_gpubio.core.warmup import warm_engines
 
 PANELS_WITH_CASES = ("denoise", "dose", "speckle")  # engines whose dock widget has checks, too
+_DEMO_FOLDER = Path("napari-gpubio-demo")
 _EXAMPLES = """examples:
   napari-gpubio demo                      the first minute: a brain, a click, its fibers
   napari-gpubio check tracts              published and closed-form cases on this machine
@@ -28,20 +41,27 @@ _EXAMPLES = """examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    options = _parser().parse_args(arguments)
+    take_any_text(sys.stdout, sys.stderr)
     try:
-        status = options.run(options)
+        try:
+            options = make_parser().parse_args(arguments)
+            with reporting(options):
+                status = options.run(options)
+        finally:
+            show("", sys.stdout)  # a help is printed by argparse
+    except BrokenPipeError:
+        return PIPE_CLOSED
     except GpuBioError as error:
-        print(f"napari-gpubio: {error}", file=sys.stderr)
+        complain(f"napari-gpubio: {error}")
         return 2
     except KeyboardInterrupt:
-        print("napari-gpubio: stopped", file=sys.stderr)
-        return 130
+        complain("napari-gpubio: stopped")
+        return STOPPED
     return int(status or 0)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all verbs, whose options have a ``run`` that takes them and returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="napari-gpubio",
         description="Interactive brain and tissue physics in napari.",
@@ -53,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
 
     demo = verbs.add_parser("demo", help="open napari with the sample brain, a click already made, fibers on screen")
     demo.add_argument("--headless", action="store_true", help="no window: save a picture and the fibers instead")
-    demo.add_argument("--out", type=Path, default=Path("napari-gpubio-demo"), help="folder for --headless")
+    demo.add_argument("--out", type=Path, default=_DEMO_FOLDER, help="folder for --headless (default: %(default)s)")
     demo.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
     demo.set_defaults(run=_demo)
 
@@ -62,7 +82,6 @@ def _parser() -> argparse.ArgumentParser:
     for verb, run in ((check, _check), (bench, _bench)):
         verb.add_argument("engine", nargs="?", choices=ENGINES, help="one engine; all of them if left out")
         verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
-        verb.add_argument("--json", action="store_true", help="print JSON")
         verb.set_defaults(run=run)
 
     warm = verbs.add_parser("warm", help="compile the CPU backends ahead, so that nothing waits for it later")
@@ -70,20 +89,22 @@ def _parser() -> argparse.ArgumentParser:
     warm.set_defaults(run=_warm)
 
     info = verbs.add_parser("info", help="devices, versions, and why a GPU is not used")
-    info.add_argument("--json", action="store_true", help="print JSON")
     info.set_defaults(run=_info)
 
     for engine in ENGINES:
         importlib.import_module(f"napari_gpubio.{engine}.cli").add_verb(verbs)
+    add_common(verbs.choices)
     return parser
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from napari_gpubio.demo import run_headless, run_window
+    from napari_gpubio.demo import FILES, run_headless, run_window
 
     if options.headless or not has_display():
+        own = options.out == _DEMO_FOLDER  # what is there is of an earlier demonstration
+        check_outputs({}, {}, force=options.force or own, folders={"--out": (options.out, FILES)})
         for path in run_headless(options.out, options.device):
-            print(path)
+            wrote(path)
         return 0
     return run_window(options.device)
 
@@ -126,10 +147,7 @@ def _panels(options: argparse.Namespace) -> list[Any]:
     """Modules with checks of panels if a window can be opened; otherwise a note that they are left out is printed."""
     names = [name for name in _names(options) if name in PANELS_WITH_CASES]
     if names and not can_open_window():
-        print(
-            f"no window can be opened here, so the checks of dock widgets are left out ({', '.join(names)})",
-            file=sys.stderr,
-        )
+        tell([f"no window can be opened here, so the checks of dock widgets are left out ({', '.join(names)})"])
         return []
     return [importlib.import_module(f"napari_gpubio.{name}.gui.checks") for name in names]
 
@@ -139,18 +157,15 @@ def _run_panel_check(check: Any, device: Any) -> list[dict[str, Any]]:
     try:
         return run_check(check, device)
     except GpuBioError as error:
-        print(f"{check.name}: {error}", file=sys.stderr)
+        warn(f"{check.name}: {error}")
         return [{"case": check.name, "source": check.source, "quantity": str(error), "passed": False}]
 
 
-def _print_row(row: dict[str, Any], options: argparse.Namespace) -> None:
-    if options.json:
-        return
+def _row_text(row: dict[str, Any]) -> str:
     if "result" not in row:
-        print(f"{row['case']:42} FAILED")
-        return
+        return f"{row['case']:42} FAILED"
     status = "ok" if row["passed"] else f"FAILED (more than {row['tolerance']:g})"
-    print(
+    return (
         f"{row['case']:42} {row['quantity']:22} {row['reference']:11.5g} {row['result']:11.5g} "
         f"{row['error']:10.2g}  {status}"
     )
@@ -159,11 +174,8 @@ def _print_row(row: dict[str, Any], options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> int:
     device = choose_device(options.device)
     rows: list[dict[str, Any]] = []
-    if not options.json:
-        print(
-            f"on {device.describe()}\n{'case':42} {'quantity':22} {'reference':>11} {'result':>11} "
-            f"{'error':>10}  status"
-        )
+    show_at_once(f"on {device.describe()}")
+    show_at_once(f"{'case':42} {'quantity':22} {'reference':>11} {'result':>11} {'error':>10}  status")
     for cases, run in [
         *((one, run_check) for one in _engines(options)),
         *((p, _run_panel_check) for p in _panels(options)),
@@ -171,43 +183,38 @@ def _check(options: argparse.Namespace) -> int:
         for check in cases.CHECKS:
             for row in run(check, device):
                 rows.append(row)
-                _print_row(row, options)
+                show_at_once(_row_text(row))
     failed = sum(not row["passed"] for row in rows)
-    if options.json:
-        print(json.dumps({"device": device.describe(), "machine": machine(), "rows": rows}, indent=2))
-    else:
-        print(f"{len(rows) - failed} of {len(rows)} passed")
+    show_at_once(f"{len(rows) - failed} of {len(rows)} passed")
+    measured(device=device.describe(), machine=machine(), rows=rows)
     return 1 if failed else 0
 
 
 def _bench(options: argparse.Namespace) -> int:
     device = choose_device(options.device)
     rows = [run_speed(speed, device) for engine in _engines(options) for speed in engine.SPEEDS]
-    if options.json:
-        print(json.dumps({"machine": machine(), "rows": rows}, indent=2))
-        return 0
     print(f"on {device.describe()}")
     for row in rows:
         print(f"{row['case']:55} {1e3 * row['seconds']:9.1f} ms  {row['per_second']:10.3g} {row['unit']}/s")
+    measured(machine=machine(), rows=rows)
     return 0
 
 
 def _warm(options: argparse.Namespace) -> int:
     def report(engine: str, seconds: float, functions: int) -> None:
         what = "failed" if functions < 0 else f"{functions} functions" if functions else "was ready"
-        print(f"{engine:10} {what}, {seconds:.0f} s", flush=True)
+        show_at_once(f"{engine:10} {what}, {seconds:.0f} s")
+        measured(**{engine: {"functions": functions, "seconds": seconds}})
 
     return 0 if warm_engines((*_names(options), "gui"), report) else 1
 
 
-def _info(options: argparse.Namespace) -> int:
+def _info(_: argparse.Namespace) -> int:
     facts: dict[str, Any] = {"napari-gpubio": __version__, **machine(), **_optional_versions()}
     facts["devices"] = [d.describe() for d in list_devices()]
     facts["gpu"] = gpu_problem() or "used"
     facts["auto"] = choose_device().describe()
-    if options.json:
-        print(json.dumps(facts, indent=2))
-        return 0
+    measured(**facts)
     for name, value in facts.items():
         print(f"{name:16} {', '.join(value) if isinstance(value, list) else value}")
     return 0

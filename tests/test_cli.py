@@ -2,6 +2,9 @@
 
 import argparse
 import json
+import logging
+import subprocess
+from pathlib import Path
 
 import nibabel as nib
 import numpy as np
@@ -10,8 +13,12 @@ from PIL import Image
 
 from napari_gpubio import __version__, cli, demo, tracts
 from napari_gpubio.core.command_line import add_settings, read_settings
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.report import add_common, measured, reporting, tell, warn, wrote
 from napari_gpubio.tracts import Directions, FitSettings, TrackSettings
+from tests.sentences import says
+from tests.shell import at, command
 
 DWI = str(sample_path("brain_phantom/dwi.nii.gz"))
 LABELS = str(sample_path("brain_phantom/bundles.nii.gz"))
@@ -76,6 +83,81 @@ def test_arguments_that_make_no_sense_have_status_two(capsys, arguments):
     assert "usage: napari-gpubio" in printed
 
 
+# -- what every verb does ----------------------------------------------------------------------------------------------
+
+
+def tiny_verb(*words):
+    """Options of a verb that has those of all verbs only."""
+    parser = argparse.ArgumentParser()
+    verbs = parser.add_subparsers()
+    verbs.add_parser("tiny")
+    add_common(verbs.choices)
+    return parser.parse_args(["tiny", *words])
+
+
+def test_text_is_held_back_and_notes_are_told_at_once_and_once(capsys):
+    with reporting(tiny_verb()):
+        wrote("a.csv", "3 rows in a.csv")
+        tell(["a.nii: units are micrometers", "units are micrometers", "units are micrometers"])
+        warn("it is small")
+        held = capsys.readouterr()
+    assert held.out == ""
+    assert held.err.splitlines() == ["note: a.nii: units are micrometers", "warning: it is small"]
+    assert capsys.readouterr().out == "3 rows in a.csv\n"
+
+
+def test_numbers_as_json(capsys):
+    with reporting(tiny_verb("--json")):
+        wrote("a.csv", "3 rows in a.csv")
+        tell(["it is small"])
+        measured(mean_mm=np.float32(0.5), parts=(np.arange(2), {1: float("nan")}), size=np.int64(3))
+    printed = capsys.readouterr()
+    expected = {"mean_mm": 0.5, "parts": [[0, 1], {"1": None}], "size": 3}
+    assert json.loads(printed.out) == {**expected, "files": ["a.csv"], "notes": ["it is small"]}
+    assert printed.err == "note: it is small\n"
+
+
+def test_a_quiet_verb_tells_errors_only(capsys):
+    with reporting(tiny_verb("--quiet")):
+        wrote("a.csv")
+        warn("it is small")
+        logging.getLogger("napari_gpubio.core").warning("it is slow")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_was_found_is_printed_in_an_error_too(capsys):
+    def fail():
+        wrote("a.csv")
+        raise InvalidInput("no space for b.csv")
+
+    with pytest.raises(InvalidInput, match="no space"), reporting(tiny_verb()):
+        fail()
+    assert capsys.readouterr().out == "a.csv\n"
+
+
+def test_how_much_is_logged_is_of_the_run(caplog):
+    logger = logging.getLogger("napari_gpubio")
+    before = logger.level
+    for words, told in ((["--verbose"], ["slow", "wrong"]), ([], ["wrong"]), (["--quiet"], [])):
+        caplog.clear()
+        with reporting(tiny_verb(*words)):
+            logger.info("slow")
+            logger.warning("wrong")
+        assert caplog.messages == told
+        assert logger.level == before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_told(tmp_path):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command("info"), **at(tmp_path), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert says(done.stderr, "cannot be printed")
+    assert len(done.stderr.splitlines()) == 1
+
+
 # -- tracts -----------------------------------------------------------------------------------------------------------
 
 
@@ -138,7 +220,7 @@ def test_seeds_from_a_label_volume(capsys, tmp_path):
     options = ["--labels", LABELS, "--label", "2", "--kind", "principal", "--max-length-mm", "20", "--device", "cpu"]
     voxels, counts = int((np.asarray(nib.load(LABELS).dataobj) == 2).sum()), []
     for more in ([], ["--per-voxel", "2"]):
-        assert cli.main(["tracts", DWI, *options, *more, "--out", str(out)]) == 0
+        assert cli.main(["tracts", DWI, *options, *more, "--out", str(out), "--force"]) == 0
         counts.append(int(capsys.readouterr().out.split(" fibers in")[0].split()[-1]))
         assert tracts.io.read_tractogram(out).parameters["launched"] <= voxels * len(counts)
     assert 0.5 * voxels < counts[0] <= voxels < counts[1] <= 2 * voxels
@@ -164,7 +246,7 @@ def test_a_mask_is_used_and_checked(capsys, tmp_path):
     tracts.io.write_volume(tmp_path / "mask.nii.gz", left, field.affine)
     shifted = field.affine + 5 * np.eye(4, k=3)
     tracts.io.write_volume(tmp_path / "other.nii.gz", left, shifted)
-    call = ["tracts", DWI, "--maps", str(tmp_path / "maps"), "--device", "cpu", "--mask"]
+    call = ["tracts", DWI, "--maps", str(tmp_path / "maps"), "--device", "cpu", "--force", "--mask"]
     assert cli.main([*call, str(tmp_path / "mask.nii.gz")]) == 0
     assert not np.asarray(nib.load(tmp_path / "maps" / "MD.nii.gz").dataobj)[~left].any()
     capsys.readouterr()

@@ -1,11 +1,15 @@
-"""What verbs of the command line share: options made from settings, a progress line, Ctrl-C, and files to write."""
+"""What verbs of the command line share: options made from settings, a progress line, Ctrl-C, and files to write.
+
+What they print and tell is in `napari_gpubio.core.report`.
+"""
 
 import argparse
 import dataclasses
+import os
 import signal
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.parameters import param_info
+from napari_gpubio.core.report import complain, is_quiet
 from napari_gpubio.core.steps import Step
 
 if TYPE_CHECKING:
@@ -63,11 +68,12 @@ def given_options(namespace: argparse.Namespace, usual: Mapping[str, Any]) -> li
 
 STOPPED = 130  # the exit status of a program that was interrupted
 _WIDTH = 30
+_MOST_NAMED = 4  # files, in a sentence
 
 
 def draw_progress(step: Step) -> None:
-    """Draw a progress bar on a terminal; nothing where the errors go to a file."""
-    if sys.stderr.isatty():
+    """Draw a progress bar on a terminal; nothing where the errors go to a file, or with ``--quiet``."""
+    if sys.stderr.isatty() and not is_quiet():
         filled = int(_WIDTH * step.fraction)
         bar = "#" * filled + "." * (_WIDTH - filled)
         end = "\n" if step.done >= step.total else ""
@@ -83,7 +89,7 @@ def stop_at_interrupt() -> Iterator[threading.Event]:
     def request_stop(*_: object) -> None:
         stop.set()
         signal.signal(signal.SIGINT, usual)
-        sys.stderr.write("\nstopping; what was done is kept\n")
+        complain("\nstopping; what was done is kept")
 
     if threading.current_thread() is not threading.main_thread():  # only there may signals be handled
         yield stop
@@ -115,23 +121,75 @@ class Writing:
             raise InvalidInput("\n".join(self._problems))
 
 
-def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
-    """Check before a run that its files can be written without replacing each other, or what they are made from.
+def check_endings(outputs: Mapping[str, Path | None], endings: Sequence[str]) -> None:
+    """Check before a run that files, by what they are, have one of some endings; InvalidInput if not."""
+    for name, path in outputs.items():
+        if path is not None and not path.name.lower().endswith(tuple(endings)):
+            known = " or ".join(endings)
+            raise InvalidInput(f"{name} is {path.name}, which does not end in {known}; give it such an ending")
+
+
+def check_outputs(
+    outputs: Mapping[str, Path | None],
+    inputs: Mapping[str, Path | None],
+    *,
+    force: bool,
+    folders: Mapping[str, tuple[Path | None, Iterable[str]]] | None = None,
+    continued: Path | None = None,
+) -> None:
+    """Check before a run that its files can be written without replacing each other, what they are made from, or more.
 
     Parameters
     ----------
     outputs, inputs
         Files by what they are, as a sentence names them; None for those that are not wanted.
+    force
+        Whether files that are there may be replaced, ``--force``.
+    folders
+        Folders that are made where they are missing, likewise, each with the names of the files that come into it.
+    continued
+        File of an earlier run that this one goes on with, which may be replaced.
 
     Raises
     ------
     InvalidInput
-        If two of them are the same file, or the folder of an output is missing.
+        If two of them are the same file, the folder of an output is missing or may not be written, an output is a
+        folder, or files are there and ``force`` is not given.
     """
+    made = {name: (folder, files) for name, (folder, files) in (folders or {}).items() if folder is not None}
+    wanted = {name: path for name, path in outputs.items() if path is not None}
+    try:
+        for name, path in wanted.items():
+            _check_place(name, path)
+        for name, (folder, files) in made.items():
+            if folder.exists() and not folder.is_dir():
+                raise InvalidInput(f"{name} is {folder}, which is a file; name a folder")
+            wanted |= {f"{file} of {name}": folder / file for file in files}
+        _check_apart(wanted | {name: folder for name, (folder, _) in made.items()}, inputs)
+        kept = [path for path in wanted.values() if path.exists() and not is_same_file(path, continued)]
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise InvalidInput(f"{str(error.filename)[:200]} cannot be written ({error.strerror})") from error
+    if kept and not force:
+        named, them = ", ".join(map(str, kept[:_MOST_NAMED])), "it" if len(kept) == 1 else "them"
+        more = f" and {len(kept) - _MOST_NAMED} more" if len(kept) > _MOST_NAMED else ""
+        raise InvalidInput(f"there is already {named}{more}; choose another name, or give --force to replace {them}")
+
+
+def _check_place(name: str, path: Path) -> None:
+    check_folder(path)
+    if path.is_dir():
+        raise InvalidInput(f"{name} is {path}, which is a folder; give the name of a file")
+    if not os.access(path.parent, os.W_OK):
+        raise InvalidInput(f"nothing can be written into {path.parent}; choose another folder for {name}")
+
+
+def _check_apart(outputs: Mapping[str, Path], inputs: Mapping[str, Path | None]) -> None:
     taken = {path.resolve(): name for name, path in inputs.items() if path is not None}
     for name, path in outputs.items():
-        if path is None:
-            continue
-        check_folder(path)
         if (other := taken.setdefault(path.resolve(), name)) != name:
             raise InvalidInput(f"{name} and {other} are the same file, {path}; choose another name for {name}")
+
+
+def is_same_file(path: Path, other: Path | None) -> bool:
+    """Whether two paths, of which the second may be missing, lead to the same file."""
+    return other is not None and path.resolve() == other.resolve()

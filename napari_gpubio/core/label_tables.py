@@ -1,32 +1,107 @@
-"""Tables beside a label volume that tell what its labels are called, as other programs write them.
+"""Tables that tell what the labels of a volume are called, as other programs write them.
 
-=================  ===============================================================
+=================  =====================================================================
 FreeSurfer         ``17  Left-Hippocampus  220 216 20 0`` (also MRtrix, Slicer)
 ITK-SNAP           ``17  220 216 20  1  1  1  "Left hippocampus"``
-BIDS, CSV          columns ``index`` (or id, label, value) and ``name`` (or label)
+BIDS, CSV, AAL     columns of numbers, names and abbreviations, in any order
 FSL                XML with ``<label index="17" ...>Left hippocampus</label>``
-JSON               ``{"17": "Left hippocampus"}``
-=================  ===============================================================
+AAL                XML with ``<label><index>17</index><name>Hippocampus_L</name></label>``
+JSON               ``{"17": "Left hippocampus"}``, or ``labels`` of nnU-Net
+=================  =====================================================================
+
+A table lies beside the volume, or for BIDS's ``dseg`` in a folder above. FreeSurfer's volumes have none; their names
+are in its ``FreeSurferColorLUT.txt``, or in `napari_gpubio.core.freesurfer_labels`.
 """
 
 import csv
 import json
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from xml.etree import ElementTree
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.reading import reads_file
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES
+from napari_gpubio.core.freesurfer_labels import FREESURFER_NAMES
+from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.core.volumes import VOLUME_SUFFIXES
 
 SUFFIXES = (".tsv", ".txt", ".csv", ".xml", ".json", ".lut", ".label", ".ctbl")
 _ENDINGS = ("", "_labels", "_lut", "_LUT", "-labels", "-LUT", "_names", "LUT", "ColorLUT")  # between stem and suffix
 _INDEX = ("index", "id", "labelid", "label_id", "value", "number", "no", "no.", "label", "key")
-_NAME = ("name", "labelname", "label_name", "region", "structure", "abbreviation", "label")
+_NAME = ("name", "labelname", "label_name", "full name", "fullname", "region", "structure", "abbreviation", "label")
+_BACKGROUND = ("background", "unknown", "unclassified", "clear label", "none", "outside", "exterior")
 _LARGEST = 2**40
 _MOST_BYTES = 20_000_000
+_MOST_SHOWN = 5
+_MOSTLY = 0.8  # rows with a label in the column of labels; others are titles or remarks
 _QUOTED = re.compile(r'"([^"]*)"')
+_WIDE = re.compile(r"\t+| {2,}")  # between columns, where names may have single spaces
+_FREESURFER = re.compile(r"(^|[^a-z])(aparc|aseg|wmparc)", re.IGNORECASE)
+_LUT = "FreeSurferColorLUT.txt"
+_LEAST_KNOWN = 0.9  # of the labels of a volume of FreeSurfer
+_BIDS_LEVELS = 3  # folders above that of a volume: session, subject, dataset
+
+
+def names_of_labels(path: str | Path, labels: Collection[int], table: str | Path | None = None) -> dict[int, str]:
+    """Find the names of the labels of a volume; notes tell where they are from, and what does not fit.
+
+    Parameters
+    ----------
+    path
+        The file of the volume.
+    labels
+        Those that it has, 0 or not.
+    table
+        A table of names; None: the one that `find_label_table` finds, or for a volume whose name and labels are those
+        of FreeSurfer ``FreeSurferColorLUT.txt`` from its folder, from one of two above it, from ``$FREESURFER_HOME``
+        or from ``$SUBJECTS_DIR``, else our own short one.
+
+    Returns
+    -------
+    names
+        By label, also of labels that the volume does not have; empty if there is no table.
+
+    Raises
+    ------
+    InvalidInput
+        If a table that is given cannot be read or names no label.
+    """
+    path, there = Path(path), {int(label) for label in labels} - {0}
+    table = find_label_table(path) if table is None else Path(table)
+    if table is None:
+        return _freesurfer_names(path, there)
+    names = read_label_names(table)
+    _note_misfits(names, there, table.name)
+    return names
+
+
+def _freesurfer_names(path: Path, labels: set[int]) -> dict[int, str]:
+    if not _FREESURFER.search(path.name) or len(labels & FREESURFER_NAMES.keys()) < _LEAST_KNOWN * max(len(labels), 1):
+        return {}
+    homes = [Path(home) for name in ("FREESURFER_HOME", "SUBJECTS_DIR") if (home := os.environ.get(name))]
+    for folder in (*path.resolve().parents[:3], *homes):
+        if (folder / _LUT).is_file() and _names_something(folder / _LUT):
+            return read_label_names(folder / _LUT)
+    note("no table of names lies beside it; its labels have the standard names of FreeSurfer")
+    _note_misfits({label: name for label, name in FREESURFER_NAMES.items() if label in labels}, labels, "that list")
+    return dict(FREESURFER_NAMES)
+
+
+def _note_misfits(names: dict[int, str], labels: set[int], table: str) -> None:
+    nameless, unused = sorted(labels - names.keys()), sorted(names.keys() - labels)
+    if nameless:
+        note(
+            f"{len(nameless)} of {len(labels)} labels have no name in {table} ({_some(nameless)}); they are called by "
+            "their numbers"
+        )
+    if unused and table != _LUT:
+        note(f"{table} names {len(unused)} labels that no voxel has ({_some(unused)})")
+
+
+def _some(labels: Sequence[int]) -> str:
+    return ", ".join(map(str, labels[:_MOST_SHOWN])) + (", ..." if len(labels) > _MOST_SHOWN else "")
 
 
 @reads_file
@@ -52,30 +127,58 @@ def read_label_names(path: str | Path) -> dict[int, str]:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise InvalidInput(f"{path.name} has {path.stat().st_size:,} bytes, too many for a table of labels")
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
+        text = _decoded(path.read_bytes())
     except OSError as error:
         raise InvalidInput(f"{path.name} cannot be read: {error.strerror or error}") from error
     readers = {".json": _from_json, ".xml": _from_xml, ".tsv": _from_columns, ".csv": _from_columns}
-    names = readers.get(path.suffix.lower(), _from_lines)(text)
+    rows = [(label, " ".join(name.split())) for label, name in readers.get(path.suffix.lower(), _from_lines)(text)]
+    names: dict[int, str] = {}
+    twice = set()
+    for label, name in rows:
+        if label and name and names.setdefault(label, name) != name:
+            twice.add(label)
     if not names:
         raise InvalidInput(f"{path.name} names no label; give a table with a number and a name in each row")
+    if twice:
+        note(f"{len(twice)} labels are named twice ({_some(sorted(twice))}); their first names were taken")
     return names
+
+
+def _decoded(data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # as Excel saves "Unicode text"
+        return data.decode("utf-16", errors="replace")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
 
 
 def find_label_table(path: str | Path) -> Path | None:
     """Return the table beside a label volume: ``atlas.tsv``, ``atlas_labels.txt``, ... for ``atlas.nii.gz``, or None.
 
-    A JSON or XML file beside a volume is often something else; it counts only if it names labels.
+    For ``sub-01_desc-aseg_dseg.nii.gz`` of BIDS also ``desc-aseg_dseg.tsv`` here or in a folder above. A JSON or XML
+    file beside a volume is often something else; it counts only if it names labels.
     """
     path = Path(path)
-    suffix = next((s for s in reversed(NIFTI_SUFFIXES) if path.name.lower().endswith(s)), path.suffix)
+    endings = sorted((*VOLUME_SUFFIXES, ".mif.gz"), key=len, reverse=True)
+    suffix = next((ending for ending in endings if path.name.lower().endswith(ending)), path.suffix)
     stem = path.name[: len(path.name) - len(suffix)]
     for ending in _ENDINGS:
         for kind in SUFFIXES:
             table = path.with_name(f"{stem}{ending}{kind}")
             if table.is_file() and _names_something(table):
                 return table
-    return None
+    return next((table for table in _inherited(path.resolve().parent, stem) if _names_something(table)), None)
+
+
+def _inherited(folder: Path, stem: str) -> Iterator[Path]:
+    """Tables that BIDS lets a segmentation inherit, the nearest and most special first."""
+    *entities, suffix = stem.split("_")
+    if suffix != "dseg":
+        return
+    for above in (folder, *folder.parents[:_BIDS_LEVELS]):
+        tables = (table for table in above.glob("*dseg.tsv") if set(table.stem.split("_")) <= {*entities, suffix})
+        yield from sorted(tables, key=lambda table: -len(table.name))
 
 
 def _names_something(path: Path) -> bool:
@@ -85,66 +188,104 @@ def _names_something(path: Path) -> bool:
         return False
 
 
-# -- the forms --------------------------------------------------------------------------------------------------------
+# -- the forms: rows of labels (None where there is none) and names ---------------------------------------------------
+
+_Rows = list[tuple[int | None, str]]
 
 
-def _from_lines(text: str) -> dict[int, str]:
-    """Lines that begin with a number: FreeSurfer, MRtrix, Slicer, ITK-SNAP; or lines with separators."""
-    if "\t" in text or text.count(",") > text.count("\n"):
-        first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
-        if _label(re.split(r"[\t,]", first)[0]) is None and (columns := _from_columns(text)):
-            return columns
+def _from_lines(text: str) -> _Rows:
+    """Lines that begin with a number: FreeSurfer, MRtrix, Slicer, ITK-SNAP; or columns."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if not any(_QUOTED.search(line) for line in lines):
+        if ("\t" in text or text.count(",") > text.count("\n")) and (rows := _from_columns(text)):
+            return rows
+        rows = _of_columns([_WIDE.split(line.split("#")[0].strip()) for line in lines])
+        if rows and all(label is not None for label, _ in rows):
+            return rows
     rows = []
-    for line in text.splitlines():
+    for line in lines:
         quoted = _QUOTED.search(line)
         first, *others = line.split() if quoted else line.split("#")[0].replace(",", " ").split() or [""]
         words = [part for part in others if _number(part) is None]  # the others are colors, or another program's codes
         rows.append((_label(first), quoted.group(1) if quoted else " ".join(words)))
-    return _named(rows)
+    return rows
 
 
-def _from_columns(text: str) -> dict[int, str]:
-    """A table with a line of titles, or with numbers in the first column and names in the second."""
+def _from_columns(text: str) -> _Rows:
+    """Columns between tabs, semicolons or commas."""
     separator = "\t" if "\t" in text else ";" if text.count(";") > text.count(",") else ","
-    rows = [row for row in csv.reader(text.splitlines(), delimiter=separator) if row and not row[0].startswith("#")]
+    try:
+        rows = [row for row in csv.reader(text.splitlines(), delimiter=separator) if row and any(map(str.strip, row))]
+    except csv.Error:
+        return []
+    return _of_columns([row for row in rows if not row[0].lstrip().startswith("#")])
+
+
+def _of_columns(rows: Sequence[Sequence[str]]) -> _Rows:
+    """A table with a line of titles or without: the column of numbers, and of several with names the fullest ones."""
     if not rows:
-        return {}
+        return []
     titles = [title.strip().casefold() for title in rows[0]]
-    if _label(rows[0][0]) is not None:
-        return _named((_label(row[0]), row[1] if len(row) > 1 else "") for row in rows)
     index = next((titles.index(title) for title in _INDEX if title in titles), None)
     name = next((titles.index(title) for title in _NAME if title in titles and titles.index(title) != index), None)
-    if index is None or name is None:
-        return {}
-    return _named((_label(row[index]), row[name]) for row in rows[1:] if len(row) > max(index, name))
+    if index is not None and name is not None:
+        return [(_label(row[index]), row[name]) for row in rows[1:] if len(row) > max(index, name)]
+    if not any(_label(value) is not None for value in rows[0]):
+        rows = rows[1:]  # titles that are not known
+    columns = [[value.strip() for value in column] for column in zip_longest(*rows, fillvalue="")]
+    numbers, texts = [], []
+    for n, column in enumerate(columns):
+        if sum(_label(value) is not None for value in column) > _MOSTLY * len(rows):
+            numbers.append(n)
+        elif sum(any(_number(word) is None for word in value.split()) for value in column) > len(rows) / 2:
+            texts.append(n)
+    if not numbers or not texts:
+        return []
+    index = 0 if 0 in numbers else max(numbers, key=lambda n: (len(set(columns[n])), -n))  # colors repeat
+    name = max(texts, key=lambda n: (len(set(columns[n])), sum(map(len, columns[n]))))
+    return [(_label(number), text) for number, text in zip(columns[index], columns[name], strict=True)]
 
 
-def _from_xml(text: str) -> dict[int, str]:
-    """FSL's atlases: indices of a probabilistic atlas count its volumes from 0, where the label volume has 1."""
+def _from_xml(text: str) -> _Rows:
+    """FSL's and AAL's atlases.
+
+    The indices of FSL's probabilistic atlases count volumes from 0, where the label volume has 1; so they do where the
+    kind is not said and 0 is no background.
+    """
     if "<!ENTITY" in text:
-        return {}  # nothing that an atlas needs, and much that can be done to a parser
+        return []  # nothing that an atlas needs, and much that can be done to a parser
     try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
+        root = ElementTree.fromstring(re.sub(r"^\s*<\?xml[^>]*\?>", "", text))  # it is decoded already
+    except (ElementTree.ParseError, ValueError) as error:
         raise InvalidInput(f"it is no XML: {error}") from error
-    shift = 1 if (root.findtext(".//type") or "").strip().casefold().startswith("probab") else 0
-    found = [(_label(label.get("index", "")), label.text or "") for label in root.iter("label")]
-    return _named((None if index is None else index + shift, name) for index, name in found)
+    rows = []
+    for label in root.iter("label"):
+        index = label.get("index") or label.findtext("index") or ""
+        rows.append((_label(index.strip()), label.findtext("name") or label.text or ""))
+    kind = (root.findtext(".//type") or "").strip().casefold()
+    first = next((name.strip().casefold() for index, name in rows if index == 0), "")
+    is_counted = not kind and bool(first) and first not in _BACKGROUND
+    if is_counted:
+        note("its indices begin with 0, which is background in volumes; they were taken to be the labels minus 1")
+    shift = 1 if is_counted or kind.startswith("probab") else 0
+    return [(None if index is None else index + shift, name) for index, name in rows]
 
 
-def _from_json(text: str) -> dict[int, str]:
+def _from_json(text: str) -> _Rows:
     try:
         held = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"it is no JSON: {error}") from error
+    if isinstance(held, dict) and isinstance(labels := held.get("labels"), dict | list):
+        held = labels  # as in the datasets of nnU-Net, which have them the other way round
+        if isinstance(held, dict) and all(isinstance(value, int) for value in held.values()):
+            held = {str(value): key for key, value in held.items()}
     if isinstance(held, dict):
-        return _named((_label(key), name) for key, name in held.items() if isinstance(name, str))
-    rows = [row for row in held if isinstance(row, dict)] if isinstance(held, list) else []
-    return _named((_label(str(row.get("index"))), row["name"]) for row in rows if isinstance(row.get("name"), str))
-
-
-def _named(rows: Iterable[tuple[int | None, str]]) -> dict[int, str]:
-    return {label: name.strip() for label, name in rows if label and name.strip()}
+        named = [(key, value.get("name") if isinstance(value, dict) else value) for key, value in held.items()]
+    else:
+        parts = [part for part in held if isinstance(part, dict)] if isinstance(held, list) else []
+        named = [(str(part.get("index", part.get("id"))), part.get("name")) for part in parts]
+    return [(_label(label), name) for label, name in named if isinstance(name, str)]
 
 
 def _label(text: str) -> int | None:

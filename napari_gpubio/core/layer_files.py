@@ -215,6 +215,13 @@ def _name_of(colormap: Any) -> str:
     return str(colormap.get("name", "")) if isinstance(colormap, Mapping) else str(colormap or "")
 
 
+def described_files(path: str | Path) -> dict[str, Path]:
+    """Return all files that `write_described` may write for a volume, by what they are."""
+    beside = {name.replace("_", " "): f"{_stem(Path(path))}_{name}.nii.gz" for name in _COMPANIONS}
+    files = {what: Path(path).with_name(name) for what, name in beside.items()}
+    return {"volume": Path(path), "JSON file": sidecar_path(path), **files}
+
+
 def half_paths(path: Path) -> tuple[Path, Path]:
     """Return the files of both halves of a volume that is saved as NIfTI."""
     first, second = (path.with_name(f"{_stem(path)}_{name}.nii.gz") for name in _HALF_NAMES)

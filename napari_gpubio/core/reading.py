@@ -134,9 +134,10 @@ def reads_file(read: Read) -> Read:
                 result: Any = read(path, *arguments, **keywords)
             if dataclasses.is_dataclass(result) and hasattr(result, NOTES):
                 own = getattr(result, NOTES)
-                result = dataclasses.replace(cast("Any", result), notes=tuple(dict.fromkeys([*own, *found])))
-                if getattr(_here, "listeners", ()):
-                    _tell(*map(_named, own))  # what was found has been heard already
+                new = [text for text in found if not any(text.endswith(known) for known in own)]
+                result = dataclasses.replace(cast("Any", result), notes=(*own, *new))
+                if getattr(_here, "listeners", ()):  # what was found has been heard already
+                    _tell(*(_named(text) for text in own if not any(heard.endswith(text) for heard in found)))
             elif not getattr(_here, "listeners", ()):
                 _tell(*found)
         return result

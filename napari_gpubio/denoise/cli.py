@@ -2,15 +2,22 @@
 
 import argparse
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
+from napari_gpubio.core.command_line import (
+    STOPPED,
+    add_settings,
+    check_outputs,
+    draw_progress,
+    read_settings,
+    stop_at_interrupt,
+)
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import one_volume
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
@@ -101,20 +108,26 @@ def add_verb(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    for path in (options.out, options.noise_out, options.residual):  # before the run, not after it
+    outputs = {"--out": options.out, "--noise-out": options.noise_out, "--residual": options.residual}
+    for path in outputs.values():  # before the run, not after it
         if path is not None:
             check_output(path)
+    read = {name: getattr(options, name) for name in ("input", "mask", "noise_map", "second", "guide", "labels")}
+    check_outputs(outputs, read, force=options.force)
     options.mode = _mode(options)
     image = read_image(options.input)
     inputs = _read(image, options)
     result = _denoise(image, inputs, options)
-    for note in result.notes:
-        print(note, file=sys.stderr)
+    tell(result.notes)
     if isinstance(result, FluenceResult) and np.isfinite(result.snr_gain_db):
         # part of the error that is left stays hidden in one buffer, and a very small one in two
         most = "at most " if inputs.second is None or result.photon_multiplier > PROVABLE_TIMES else ""
         gain = f"{result.snr_gain_db:.1f} dB, as with {result.photon_multiplier:.2g} x the photons"
-        print(f"gain of signal / noise: {most}{gain}", file=sys.stderr)
+        tell([f"gain of signal / noise: {most}{gain}"])
+        measured(snr_gain_db=result.snr_gain_db, photon_multiplier=result.photon_multiplier, is_upper_bound=bool(most))
+    elif isinstance(result, DenoiseResult):
+        measured(signal_to_noise_db=result.signal_to_noise_db)
+    measured(noise_sd_median=np.nanmedian(result.noise), complete=result.complete)
     _write(image, inputs, result, options)
     return 0 if result.complete else STOPPED
 
@@ -245,7 +258,7 @@ def _write(
     for path, array, what in outputs:
         if path is not None:
             write_image(path, array, image, f"{what}, {result.parameters['software']}")
-            print(path)
+            wrote(path)
 
 
 def _in_place(image: NiftiImage, denoised: Array, options: argparse.Namespace) -> Array:

@@ -3,13 +3,13 @@
 import argparse
 import dataclasses
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
+from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.io import nifti
 from napari_gpubio.dose.io.dicom_rt import read_rtdose, read_rtplan, read_rtstruct
@@ -35,6 +35,7 @@ from napari_gpubio.dose.surfaces import surface_histograms
 
 _PLAIN_METRICS = ("Volume[cc]", "Mean[{unit}]", "D95%[{unit}]", "D50%[{unit}]", "D2%[{unit}]")
 _LIGHT_METRICS = (*_PLAIN_METRICS, "Zero[%]")
+_OUTPUTS = ("save_dose", "curves", "surfaces", "table", "dicom")
 
 
 def add_verb(verbs: Any) -> None:
@@ -74,7 +75,10 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--curves", type=Path, help="write the curves: .csv")
     verb.add_argument("--surfaces", type=Path, help="write dose-surface histograms: .csv")
     verb.add_argument("--table", type=Path, help="write the metrics: .csv")
-    verb.add_argument("--json", type=Path, help="write everything: .json")
+    verb.add_argument(
+        "--json", type=Path, nargs="?", const=True, default=False, metavar="FILE",
+        help="write the histograms: .json; without a file, print metrics, files and notes as JSON",
+    )  # fmt: skip
     verb.add_argument("--dicom", type=Path, help="write a copy of the RTDOSE file with these histograms")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
     add_settings(verb, DvhSettings(), "histograms")
@@ -84,9 +88,13 @@ def add_verb(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make histograms as the arguments request."""
     settings = read_settings(options, DvhSettings())
+    outputs = {f"--{name.replace('_', '-')}": getattr(options, name) for name in _OUTPUTS}
+    outputs["--json"] = options.json if isinstance(options.json, Path) else None
+    inputs = {f"--{name}": getattr(options, name) for name in ("dose", "structures", "subtract", "plan", "constraints")}
+    inputs |= {f"dose {number} of --add": path for number, path in enumerate(options.add or (), 1)}
+    check_outputs(outputs, inputs, force=options.force)
     dose = _read_doses(options, any_frame=settings.any_frame)
-    for note in dose.notes:
-        print(note, file=sys.stderr)
+    tell(dose.notes)
     reference_dose = _reference_dose(options, dose)
     structures, numbers = _read_structures(options)
     usual = [text.format(unit=dose.unit) for text in (_LIGHT_METRICS if dose.is_light else _PLAIN_METRICS)]
@@ -97,16 +105,22 @@ def run(options: argparse.Namespace) -> int:
     if any(metric.needs_everything for metric in (*metrics, *(one.metric for one in constraints))):
         everything = whole_dose(dose, settings, device=options.device)
     request = _Request(metrics, reference_dose, everything)
-    _print_table(result, request)
+    _show_table(result, request)
     _write(options, result, request, numbers)
     if options.surfaces is not None:
         surfaces = surface_histograms(dose, structures, settings)
-        for note in dict.fromkeys(note for one in surfaces for note in one.notes):
-            print(note, file=sys.stderr)
+        tell(note for one in surfaces for note in one.notes)
         write_surfaces_csv(options.surfaces, surfaces)
     results = evaluate_constraints(constraints, result, reference_dose=reference_dose, everything=everything)
     for one in results:
         print(f"{one.status:14} {one.constraint}  ({one.text})")
+    for path in outputs.values():
+        if path is not None:
+            wrote(path)
+    measured(dose_unit=dose.unit, reference_dose=reference_dose, constraints=[
+        {"constraint": str(one.constraint), "status": one.status, "value": one.value, "below": one.below,
+         "unit": one.constraint.metric.unit, "reason": one.reason} for one in results
+    ])  # fmt: skip
     return 0 if all(one.status == PASS for one in results) else 1
 
 
@@ -141,8 +155,13 @@ def _reference_dose(options: argparse.Namespace, dose: Dose) -> float | None:
     prescription = read_rtplan(options.plan).prescription
     if prescription is None:
         raise InvalidInput(f"{options.plan.name} has no prescription; give it with --reference-dose")
+    if not dose.is_of_plan:
+        raise InvalidInput(
+            f"{dose.name} is not the dose of a whole plan, so percent of its prescription would mean nothing; "
+            "leave --plan out, or give --reference-dose"
+        )
     gray, source = prescription
-    print(f"reference dose: {gray:g} Gy ({source})", file=sys.stderr)
+    tell([f"reference dose: {gray:g} Gy ({source})"])
     return gray * dose_factor("Gy", dose.unit)
 
 
@@ -155,10 +174,7 @@ def _read_structures(options: argparse.Namespace) -> tuple[list[Structures], dic
         labels = nifti.read_labels(options.structures, _label_names(options.label))
         return [_chosen(labels, options.structure) if options.structure else labels], {}
     found = read_rtstruct(options.structures, thickness_mm=options.thickness_mm, overlaps=options.overlaps)
-    known = {note for one in found for note in one.notes}  # which come with the histograms
-    for note in found.notes:
-        if note not in known:
-            print(note, file=sys.stderr)
+    tell(found.notes)
     numbers = {one.name: number for one, number in zip(found.structures, found.numbers, strict=True)}
     if options.structure:
         return [found[name] for name in options.structure], numbers
@@ -200,16 +216,22 @@ class _Request(NamedTuple):
         return found
 
 
-def _print_table(result: DvhResult, request: _Request) -> None:
+def _show_table(result: DvhResult, request: _Request) -> None:
     width = max(len("structure"), *(len(one.name) for one in result))
     widths = [max(12, len(str(metric))) for metric in request.metrics]
     print(f"{'structure':{width}}", *(f"{metric!s:>{w}}" for metric, w in zip(request.metrics, widths, strict=True)))
+    structures = []
     for one in result:
         values = request.values(one)
         cells = ("-" if value.reason else str(value) for value in values)
         print(f"{one.name:{width}}", *(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True)))
-        for note in (*one.notes, *(str(value) for value in values if value.reason)):
-            print(note, file=sys.stderr)
+        tell((*one.notes, *(str(value) for value in values if value.reason)))
+        pairs = zip(request.metrics, values, strict=True)
+        structures.append({"structure": one.name, "volume_cc": one.volume_cc, "metrics": [
+            {"metric": str(metric), "value": value.value, "below": value.below, "unit": metric.unit}
+            for metric, value in pairs
+        ]})  # fmt: skip
+    measured(structures=structures)
 
 
 def _write(options: argparse.Namespace, result: DvhResult, request: _Request, numbers: dict[str, int]) -> None:
@@ -223,7 +245,7 @@ def _write(options: argparse.Namespace, result: DvhResult, request: _Request, nu
             reference_dose=request.reference_dose,
             everything=request.everything,
         )
-    if options.json is not None:
+    if isinstance(options.json, Path):
         write_json(options.json, result)
     if options.dicom is not None:
         write_dvh_sequence(options.dicom, result, numbers, options.dose)

@@ -21,6 +21,7 @@ MM3_PER_CC = 1000.0
 _LIGHT_QUANTITIES = (*LIGHT_DOSES, "absorbed energy", "absorbed energy density", "diffuse reflectance")
 _UNSPECIFIC = ("", "dose", "values")
 _LIGHT_UNITS = ("1/mm²", "1/mm³", "mW/mm²", "mW/mm³", "J/cm²", "J/cm³")  # and what can be converted to one of them
+WHOLE_PLAN = "PLAN"  # DICOM's word for what is the dose of all of a plan
 ANY_FRAME = "register them, or choose any_frame=True if they are the same"  # advice where there are settings
 
 
@@ -46,6 +47,11 @@ class Dose:
         For tables and curves.
     notes
         What was done to the values, in sentences.
+    summation
+        Of what of a treatment it is the dose, as DICOM calls it (``"PLAN"``, ``"BEAM"``, ``"FRACTION"``), where that is
+        known. A prescription is one of a plan.
+    is_oriented
+        Whether it is known where the voxels lie; else ``affine`` is an assumption of the file's reader.
 
     Attributes
     ----------
@@ -60,6 +66,8 @@ class Dose:
     frame_of_reference: str = ""
     name: str = ""
     notes: tuple[str, ...] = ()
+    summation: str = ""
+    is_oriented: bool = True
     least: float = field(init=False)
     largest: float = field(init=False)
 
@@ -77,6 +85,11 @@ class Dose:
     def is_light(self) -> bool:
         """Whether the values are of light, which falls by decades: by the quantity, or else by the unit."""
         return is_light(self.quantity, self.unit)
+
+    @property
+    def is_of_plan(self) -> bool:
+        """Whether a prescription can be of it: not of a beam, a fraction or several plans, nor of errors."""
+        return self.summation in ("", WHOLE_PLAN) and "error" not in self.quantity
 
     @property
     def voxel_sizes_mm(self) -> npt.NDArray[np.float64]:

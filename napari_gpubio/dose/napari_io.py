@@ -1,7 +1,7 @@
 """Doses and structures as napari layers and back, without importing napari."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,16 +32,20 @@ from napari_gpubio.core.quantity import (
     standard_error_of,
     to_linear,
 )
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, has_orientation
 from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
 from napari_gpubio.dose.model import Dose, is_turned
-from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, plane_frame
+from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, emptied
 from napari_gpubio.dose.structures.labels import LabelStructures
 from napari_gpubio.dose.structures.overlaps import UNION, XOR
+from napari_gpubio.dose.structures.planes import planar_frame
 from napari_gpubio.dose.structures.raster import thickness_along
 
 Array = npt.NDArray[Any]
 FRAME = "frame_of_reference"  # under which a layer carries it
 RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # the file of a dose, and what an RTSTRUCT file calls structures by name
+OVERLAPPING = "overlapping"  # whether structures of labels overlap, so that parts of some are lost
+THICKNESS, JOINED = "thickness_mm", "joined_mm"  # what contours have by name; see `ContourStructure`
 CUT_OUT = "cut_out"  # names of structures whose loops cut out what two of them hold
 CT_NUMBER = "CT number"  # the quantity of a CT, which is no dose
 _LARGEST_LOGARITHM = 38.0  # of a float32
@@ -114,7 +118,19 @@ def dose_of(layer: Any, unit: str, *, frame: int | None = None, scale: Scale | N
         frame_of_reference=str(carried(layer, FRAME) or ""),
         name=layer.name,
         notes=tuple(carried(layer, "notes") or ()),
+        is_oriented=_is_oriented(layer),
     )
+
+
+def _is_oriented(layer: Any) -> bool:
+    """Whether the file of a layer says where its voxels lie; so it is taken where it has none, or it is gone."""
+    path = carried(layer, "path") or layer.source.path
+    if path is None or not str(path).lower().endswith(NIFTI_SUFFIXES):
+        return True
+    try:
+        return has_orientation(path)
+    except InvalidInput:
+        return True
 
 
 def scale_of(layer: Any) -> Scale | None:
@@ -210,7 +226,8 @@ def labels_layer(
         What else the layer is given.
     """
     named = dict(zip(structures.values, structures.names, strict=True))
-    metadata = {STRUCTURES: named, **keywords.pop("metadata", {})}
+    frame = {FRAME: structures.frame_of_reference} if structures.frame_of_reference else {}
+    metadata = {STRUCTURES: named, **frame, **keywords.pop("metadata", {})}
     if colors:
         scaled = {label: (*(part / 255 for part in color), 1.0) for label, color in colors.items()}
         keywords = {"colormap": {None: "gray", 0: "transparent", **scaled}, **keywords}
@@ -230,7 +247,13 @@ def labels_of(layer: Any) -> LabelStructures:
         raise InvalidInput(f"the labels {layer.name!r} are empty; paint a structure, or choose other labels")
     known = label_names(layer)
     names = {value: known.get(value, name) for value, name in zip(found.values, found.names, strict=True)}
-    return LabelStructures(labels=found.labels, affine=found.affine, structures=names)
+    return LabelStructures(
+        labels=found.labels,
+        affine=found.affine,
+        structures=names,
+        is_oriented=_is_oriented(layer),
+        frame_of_reference=str(carried(layer, FRAME) or ""),
+    )
 
 
 # -- contours ---------------------------------------------------------------------------------------------------------
@@ -253,6 +276,8 @@ def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords
         STRUCTURES: [one.name for one in structures],
         FRAME: frames.pop() if len(frames) == 1 else "",
         CUT_OUT: [one.name for one in structures if one.overlaps == XOR],
+        THICKNESS: {one.name: one.thickness_mm for one in structures if one.thickness_mm is not None},
+        JOINED: {one.name: one.joined_mm for one in structures if one.joined_mm},
     }
     loops, names, colors = [], [], []
     for structure in structures:
@@ -299,28 +324,47 @@ def contours_of(layer: Any, dose: Dose) -> tuple[ContourStructure, ...]:
     if not loops:
         more = f" ({left_out} shapes are open: lines or paths)" if left_out else ""
         raise InvalidInput(f"the shapes {layer.name!r} hold no contour{more}; draw polygons in slices of the dose")
-    note = (f"{left_out} shapes of {layer.name!r} are open (lines or paths) and were left out",) if left_out else ()
-    cut_out = carried(layer, CUT_OUT) or ()
-    found = (
-        _structure(name, parts, colors[name], dose, note, XOR if name in cut_out else UNION)
-        for name, parts in loops.items()
-    )
+    open_shapes = f"{left_out} shapes of {layer.name!r} are open (lines or paths) and were left out"
+    given = _Given(layer, dose, (open_shapes,) if left_out else ())
+    found, refusals = [], []
+    for name, parts in loops.items():
+        try:
+            found.append(_structure(name, parts, colors[name], given))
+        except InvalidInput as error:
+            refusals.append(error)
+            found.append(emptied(ContourStructure(name=name, planes=(), color=colors[name]), error))
+    if refusals and len(refusals) == len(found):
+        raise refusals[0]
     frame = str(carried(layer, FRAME) or "")
     return tuple(dataclasses.replace(one, frame_of_reference=frame) for one in found)
 
 
-def _structure(
-    name: str, loops: Sequence[Array], color: Color, dose: Dose, notes: Iterable[str], overlaps: str
-) -> ContourStructure:
-    frame = plane_frame([loop for loop in loops if len(loop) >= 3] or [np.zeros((3, 3))], name)
-    thickness = thickness_along(dose.affine, frame[:3, 2])
-    found = contour_structure(name, loops, thickness_mm=thickness, color=color, overlaps=overlaps)
-    added = list(notes)
-    if len(found.planes) == 1:
-        added.append(
+class _Given(NamedTuple):
+    """What structures of a layer have in common."""
+
+    layer: Any
+    dose: Dose  # over which they were drawn
+    notes: tuple[str, ...]
+
+
+def _structure(name: str, loops: Sequence[Array], color: Color, given: _Given) -> ContourStructure:
+    cut_out, known = carried(given.layer, CUT_OUT) or (), (carried(given.layer, THICKNESS) or {}).get(name)
+    frame, _ = planar_frame([loop for loop in loops if len(loop) >= 3] or [np.zeros((3, 3))])
+    thickness = thickness_along(given.dose.affine, frame[:3, 2]) if known is None else float(known)
+    found = contour_structure(
+        name,
+        loops,
+        thickness_mm=thickness,
+        color=color,
+        overlaps=XOR if name in cut_out else UNION,
+        joined_mm=(carried(given.layer, JOINED) or {}).get(name, ()),
+    )
+    notes = [*found.notes, *given.notes]
+    if len(found.planes) == 1 and known is None:
+        notes.append(
             f"{name!r} lies in a single plane and is taken to be {thickness:.3g} mm thick, as the dose's slices"
         )
-    return dataclasses.replace(found, notes=(*found.notes, *added))
+    return dataclasses.replace(found, notes=tuple(notes))
 
 
 def _loops_of(layer: Any) -> tuple[dict[str, list[Array]], dict[str, Color], int]:

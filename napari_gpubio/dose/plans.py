@@ -128,7 +128,9 @@ def _combined(plans: Sequence[Dose], factors: Sequence[float], name: str, suffix
 def _unit_factor(dose: Dose, first: Dose) -> float:
     """What a dose is multiplied by to be in the unit of the first one; InvalidInput if they do not go together."""
     quantities = {dose.quantity, first.quantity}
+    is_error = {"error" in quantity for quantity in quantities}  # of both or of none
     is_one = len(quantities) == 1 or len(quantities - set(_UNSPECIFIC)) == 0 or "" in quantities
+    is_one = is_one and len(is_error) == 1
     if not is_one or not (dose.unit == first.unit or same_kind(dose.unit, first.unit)):
         both = " and ".join(f"{_called(one)} is {one.quantity or 'a dose'} in {one.unit}" for one in (first, dose))
         raise InvalidInput(f"{both}, which cannot be added or subtracted; give doses of one quantity")

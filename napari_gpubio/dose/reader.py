@@ -1,26 +1,42 @@
-"""DICOM RT files, and folders of them, as napari layers, without importing napari."""
+"""DICOM RT files, and folders of them, as napari layers, without importing napari.
+
+Images, doses and structures are read for themselves: what is wrong with one of them keeps none of the others.
+"""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-
-import numpy as np
+from typing import Any, TypeVar
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import LayerData
-from napari_gpubio.dose.io.ct import read_ct, refuse_damaged
+from napari_gpubio.core.napari_io import LayerData, show_notes, with_notes
+from napari_gpubio.core.quantity import QUANTITY, Quantity
+from napari_gpubio.core.reading import NOTES, note, noted
+from napari_gpubio.dose.io.ct import CtImage, read_ct_series
 from napari_gpubio.dose.io.dicom import CLASSES, is_dicom, modality_of, sorted_by_modality
-from napari_gpubio.dose.io.dicom_rt import StructureSet, read_rtdose, read_rtplan, read_rtstruct
-from napari_gpubio.dose.model import Dose, check_frames
-from napari_gpubio.dose.napari_io import CT_NUMBER, NUMBERS, RTDOSE, contours_layer, dose_layer, labels_layer
+from napari_gpubio.dose.io.dicom_rt import Plan, RtDose, read_rtdoses, read_rtplan, read_rtstruct
+from napari_gpubio.dose.io.rtdose import beams_notes
+from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.napari_io import (
+    CT_NUMBER,
+    NUMBERS,
+    OVERLAPPING,
+    RTDOSE,
+    contours_layer,
+    dose_layer,
+    labels_layer,
+)
 from napari_gpubio.dose.structures.contours import ContourStructure
-from napari_gpubio.dose.structures.raster import label_structures
+from napari_gpubio.dose.structures.raster import label_structures, thickness_along
 
 Paths = str | Sequence[str]
 Kinds = dict[str, list[Path]]
+Input = TypeVar("Input")
+Read = TypeVar("Read")
 _MOST_LOOKED_AT = 64  # files of a folder, to see whether it is ours
 _SOFT_TISSUE_HU = (-160.0, 240.0)
-_NOWHERE = Dose(values=np.zeros((1, 1, 1)), affine=np.eye(4), unit="1")  # contours without an image lie in the world
 
 
 def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
@@ -35,76 +51,155 @@ def read_layers(path: Paths) -> list[LayerData]:
     Returns
     -------
     layers
-        The CT, doses, labels of structures, and their contours (hidden where there are labels). A dose carries the
-        prescription of a plan that is read with it, and its file; structures carry their numbers. What was left out or
-        overlaps is in ``notes`` of the metadata, also which DICOM files of a folder without CT cannot be read.
+        The CT (other series of it are hidden), doses, labels of structures, and their contours (hidden where there are
+        labels). A dose of a plan carries the prescription of that plan, and its file; structures carry their numbers.
+        What was assumed, left out or overlaps is in ``notes`` of the metadata, and napari shows it.
 
     Raises
     ------
     InvalidInput
-        If there is nothing that can be shown, or a file cannot be read that is shown, or may be a slice of a CT.
+        If there is nothing that can be shown.
     """
-    kinds, notes = _sorted(_listed(path))
-    plans = [read_rtplan(file).prescription for file in kinds["RTPLAN"]]
-    prescriptions = [plan[0] for plan in plans if plan is not None]
-    doses = [read_rtdose(file) for file in kinds["RTDOSE"]]
-    layers, ground = _ct_layers(kinds["CT"])
-    if ground is not None:
-        for dose in doses:
-            _check_frames(dose, ground)
-    carried = {"prescription": prescriptions[0]} if len(prescriptions) == 1 and len(doses) == 1 else {}
-    noted = {"notes": notes} if notes else {}
-    opacity = 0.5 if layers else 1.0
-    layers += [
-        dose_layer(dose, metadata={**carried, **noted, RTDOSE: str(file.resolve())}, opacity=opacity)
-        for dose, file in zip(doses, kinds["RTDOSE"], strict=True)
-    ]
-    for file in kinds["RTSTRUCT"]:
-        found = read_rtstruct(file)
-        found = dataclasses.replace(found, notes=(*found.notes, *notes))
-        layers += _structure_layers(found, ground or next(iter(doses), None), file.stem)
-    if not layers:
-        raise InvalidInput("there is no CT, RTDOSE or RTSTRUCT file to show (an RTPLAN file holds numbers only)")
+    with noted() as notes:
+        layers = _study(*_sorted(_listed(path)))
+    show_notes(notes)
     return layers
 
 
-def _ct_layers(files: list[Path]) -> tuple[list[LayerData], Dose | None]:
-    """The layer of a CT series, and the CT as a ground for structures."""
-    if not files:
-        return [], None
-    ct = read_ct(files)
-    ground = Dose(
+def _study(kinds: Kinds, refusals: list[InvalidInput]) -> list[LayerData]:
+    """The layers of files by their kind; ``refusals`` say which of them cannot be read."""
+    with noted() as common:
+        plans = _each(read_rtplan, kinds["RTPLAN"], refusals)
+        series = [one for found in _each(read_ct_series, [kinds["CT"]][: len(kinds["CT"])], refusals) for one in found]
+        _note_series(series)
+        others = {kind: len(files) for kind, files in kinds.items() if kind not in (*CLASSES, "")}
+        if others:
+            named = ", ".join(f"{count} {kind}" for kind, count in others.items())
+            note(f"files of other kinds are not shown here ({named})")
+    with noted() as told:
+        doses: Sequence[RtDose] = [one for found in _each(read_rtdoses, [kinds["RTDOSE"]], refusals) for one in found]
+        doses = beams_notes(doses, {plan.uid: plan.beams for plan in plans})
+    common += [text for text in told if not any(text in one.dose.notes for one in doses)]
+    grounds = [_ground(one) for one in series]
+    shown = [*grounds[:1], *(one.dose for one in doses)]
+    layers = [
+        dose_layer(ground, colormap="gray", contrast_limits=_SOFT_TISSUE_HU, visible=n == 0)
+        for n, ground in enumerate(grounds)
+    ]
+    opacity = 0.5 if layers else 1.0
+    for one in doses:
+        with noted() as found:
+            layer = _dose_layer(one, plans, single=len(doses) == 1, opacity=opacity)
+        layers += with_notes([layer], (*one.dose.notes, *found))
+    for file in kinds["RTSTRUCT"]:
+        with noted() as found:
+            made = _each(partial(_structure_layers, series=series, grounds=shown), [file], refusals)
+        layers += with_notes([layer for parts in made for layer in parts], found)
+    if not layers:
+        nothing = InvalidInput("there is no CT, RTDOSE or RTSTRUCT file to show (an RTPLAN file holds numbers only)")
+        raise next(iter(refusals), nothing)
+    with noted() as whole:
+        _note_frames(shown)
+        if refusals:
+            note(f"{len(refusals)} parts of the study were left out: {'; '.join(map(str, refusals))}")
+    return with_notes(layers, [*common, *whole])
+
+
+def _each(read: Callable[[Input], Read], inputs: Iterable[Input], refusals: list[InvalidInput]) -> list[Read]:
+    """What a reader gives for each input; refusals of it go to the others."""
+    found = []
+    for one in inputs:
+        try:
+            found.append(read(one))
+        except InvalidInput as error:
+            refusals.append(error)
+    return found
+
+
+def _note_series(series: Sequence[CtImage]) -> None:
+    """Say which of several CT series is shown."""
+    if len(series) > 1:
+        first, *others = (f"{one.name!r} ({len(one.slices)} slices)" for one in series)
+        note(f"of {len(series)} CT series {first} is shown; hidden layers are {', '.join(others)}")
+
+
+def _note_frames(shown: Sequence[Dose]) -> None:
+    """Say so if an image and doses have different frames of reference."""
+    if len({one.frame_of_reference for one in shown} - {""}) > 1:
+        names = ", ".join(repr(one.name) for one in shown)
+        note(f"{names} have different frames of reference, so their positions cannot be compared; register them")
+
+
+def _ground(ct: CtImage) -> Dose:
+    """A CT as a volume that structures are drawn on."""
+    return Dose(
         values=ct.values,
         affine=ct.affine,
         unit="HU",
         quantity=CT_NUMBER,
         frame_of_reference=ct.frame_of_reference,
         name=ct.name or "CT",
+        notes=ct.notes,
     )
-    return [dose_layer(ground, colormap="gray", contrast_limits=_SOFT_TISSUE_HU)], ground
 
 
-def _structure_layers(found: StructureSet, ground: Dose | None, name: str) -> list[LayerData]:
-    drawn = [structure for structure in found.structures if structure.planes]
-    numbers = {one.name: number for one, number in zip(found.structures, found.numbers, strict=True)}
-    numbered = {NUMBERS: numbers}
-    if ground is None:
-        return [contours_layer(drawn, name, metadata=numbered)]
-    for structure in drawn:
-        _check_frames(structure, ground)
-    x, y, z = ground.values.shape
-    labels, lost = label_structures(drawn, ground.affine, (x, y, z))
-    colors = {n: structure.color for n, structure in enumerate(drawn, start=1) if structure.color is not None}
-    notes = [*found.notes, *(note for structure in drawn for note in structure.notes), *lost]
-    return [
-        contours_layer(drawn, f"{name} contours", metadata=numbered, visible=False),
-        labels_layer(labels, name, colors, metadata={**numbered, "notes": list(dict.fromkeys(notes))}, opacity=0.4),
-    ]
+def _dose_layer(one: RtDose, plans: Sequence[Plan], *, single: bool, opacity: float) -> LayerData:
+    """The layer of a dose, with the prescription of its plan if it is the dose of one."""
+    metadata: dict[str, Any] = {} if one.path is None else {RTDOSE: str(one.path.resolve())}
+    if not one.has_unit:
+        metadata[QUANTITY] = Quantity("dose")
+    own = [plan for plan in plans if plan.uid == one.plan] or [plan for plan in plans if single and not one.plan]
+    prescription = own[0].prescription if len(own) == 1 else None
+    if plans and one.plan and not own:
+        note(f"{one.dose.name} is of a plan that is not here, so its prescription is not known")
+    if prescription is not None and one.has_unit:
+        if one.dose.is_of_plan:
+            metadata["prescription"] = prescription[0]
+        else:
+            note(f"{one.dose.name} is not the dose of a plan, so it has no prescription ({prescription[0]:g} Gy)")
+    return dose_layer(one.dose, metadata=metadata, opacity=opacity)
 
 
-def _check_frames(shown: Dose | ContourStructure, ground: Dose) -> None:
-    frames = shown.frame_of_reference, ground.frame_of_reference
-    check_frames(repr(shown.name), repr(ground.name), frames, "register them, or open the files one by one")
+def _structure_layers(file: Path, *, series: Sequence[CtImage], grounds: Sequence[Dose]) -> list[LayerData]:
+    """Contours, and labels on the first image or dose in their frame of reference; those of another frame apart."""
+    found, name = read_rtstruct(file, image=series[0] if series else None), file.stem
+    numbered = {NUMBERS: {one.name: number for one, number in zip(found.structures, found.numbers, strict=True)}}
+    by_frame: dict[str, list[ContourStructure]] = defaultdict(list)
+    for structure in found.structures:
+        if structure.planes:
+            by_frame[structure.frame_of_reference].append(structure)
+    layers = []
+    for n, (frame, drawn) in enumerate(by_frame.items()):
+        called = name if n == 0 else f"{name} ({n + 1})"
+        ground = next((one for one in grounds if len({frame, one.frame_of_reference} - {""}) < 2), None)
+        if ground is None:
+            if grounds:
+                names = f"{len(drawn)} structures of {called} ({', '.join(repr(one.name) for one in drawn)})"
+                note(f"{names} have another frame of reference than image and doses, and are contours only")
+            layers.append(contours_layer(drawn, called, metadata=numbered))
+            continue
+        usable = [_of_known_thickness(one, ground) for one in drawn]
+        x, y, z = ground.values.shape
+        labels, lost = label_structures(usable, ground.affine, (x, y, z))
+        colors = {n: one.color for n, one in enumerate(usable, start=1) if one.color is not None}
+        labels = dataclasses.replace(labels, frame_of_reference=frame or ground.frame_of_reference)
+        overlap = {OVERLAPPING: True, NOTES: list(lost)} if lost else {}
+        layers += [
+            contours_layer(usable, f"{called} contours", metadata=numbered, visible=False),
+            labels_layer(labels, called, colors, metadata={**numbered, **overlap}, opacity=0.4),
+        ]
+    if not layers:
+        raise InvalidInput(f"{name} has no closed contours to show; export the structures again")
+    return layers
+
+
+def _of_known_thickness(structure: ContourStructure, ground: Dose) -> ContourStructure:
+    """A structure; in a single plane of unknown thickness it is as thick as a slice of what it is shown on."""
+    if len(structure.planes) > 1 or structure.thickness_mm is not None:
+        return structure
+    thickness = thickness_along(ground.affine, structure.frame[:3, 2])
+    note(f"{structure.name!r} lies in a single plane and is taken to be {thickness:.3g} mm thick, as {ground.name!r}")
+    return dataclasses.replace(structure, thickness_mm=thickness)
 
 
 def _listed(path: Paths) -> list[Path]:
@@ -126,15 +221,18 @@ def _is_our_file(file: Path) -> bool:
         return False
 
 
-def _sorted(paths: list[Path]) -> tuple[Kinds, tuple[str, ...]]:
-    """Files by their kind, of folders those that are DICOM, and in sentences which of those cannot be read."""
+def _sorted(paths: list[Path]) -> tuple[Kinds, list[InvalidInput]]:
+    """Files by their kind, of folders those that are DICOM, and why others of those cannot be read."""
     kinds: Kinds = {kind: [] for kind in CLASSES}
-    notes: list[str] = []
+    refusals: list[InvalidInput] = []
     for path in paths:
-        found, damaged = sorted_by_modality(path) if path.is_dir() else ({modality_of(path): [path]}, ())
-        if found.get("CT"):
-            refuse_damaged(damaged, path.name)
-        notes += damaged
+        if path.is_dir():
+            found, damaged = sorted_by_modality(path)
+            if damaged:
+                more = f" ({len(damaged) - 1} more files cannot either)" if len(damaged) > 1 else ""
+                refusals.append(InvalidInput(f"{damaged[0]}{more}"))
+        else:
+            found = {kind: [path] for kind in _each(modality_of, [path], refusals)}
         for kind, files in found.items():
             kinds.setdefault(kind, []).extend(files)
-    return kinds, tuple(notes)
+    return kinds, refusals

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
+from napari_gpubio.dose.countable import countable
 from napari_gpubio.dose.metrics.surface import SurfaceHistogram
-from napari_gpubio.dose.model import ANY_FRAME, Dose, Structures, check_frames, listed
+from napari_gpubio.dose.model import Dose, Structures, listed
 from napari_gpubio.dose.settings import CONSTANT, DvhSettings
 from napari_gpubio.dose.structures.algebra import Region, label_region, regions_on_grid
 from napari_gpubio.dose.structures.contours import Color, ContourStructure
@@ -70,7 +71,8 @@ def surface_histograms(
     (2.0, 5.2)
     """
     chosen = (settings or DvhSettings()).resolved(dose)
-    return tuple(one for structure in listed(structures) for one in _of_structure(dose, structure, chosen))
+    known = countable(listed(structures), dose, any_frame=chosen.any_frame)
+    return tuple(one for structure in known for one in _of_structure(dose, structure, chosen))
 
 
 def _of_structure(dose: Dose, structure: Structures, settings: DvhSettings) -> Iterable[SurfaceHistogram]:
@@ -78,9 +80,6 @@ def _of_structure(dose: Dose, structure: Structures, settings: DvhSettings) -> I
         for name in structure.names:
             yield _histogram(dose, label_region(structure, name), settings)
     elif isinstance(structure, ContourStructure):
-        if not settings.any_frame:
-            frames = structure.frame_of_reference, dose.frame_of_reference
-            check_frames(repr(structure.name), "the dose", frames, ANY_FRAME)
         yield _of_contours(dose, structure, settings)
     else:
         raise InvalidInput(f"{structure.name!r} is made of points, which have no surface; give contours or labels")

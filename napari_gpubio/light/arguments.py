@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from napari_gpubio.core.command_line import add_settings, given_options, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param_info
+from napari_gpubio.core.report import tell
 from napari_gpubio.core.tensor_components import PLACES
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.anisotropy.calibration import FiberCalibration, with_fibers
@@ -216,7 +216,7 @@ def _with_fibers(options: argparse.Namespace, domain: Domain) -> Domain:
     fibrous = with_fibers(
         domain, tensors, affine, labels=options.fiber_labels, calibration=calibration, model=options.scattering_model
     )
-    print(f"note: {fibrous.notes[-1]}", file=sys.stderr)
+    tell(fibrous.notes[-1:])
     return fibrous
 
 

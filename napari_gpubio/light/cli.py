@@ -2,14 +2,22 @@
 
 import argparse
 import dataclasses
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import STOPPED, Writing, check_outputs, draw_progress, stop_at_interrupt
+from napari_gpubio.core.command_line import (
+    STOPPED,
+    Writing,
+    check_outputs,
+    draw_progress,
+    is_same_file,
+    stop_at_interrupt,
+)
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layer_files import sidecar_path
+from napari_gpubio.core.layer_files import described_files, sidecar_path
+from napari_gpubio.core.reading import note
+from napari_gpubio.core.report import measured, warn, wrote
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.arguments import (
     add_case,
@@ -24,11 +32,12 @@ from napari_gpubio.light.arguments import (
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.forward import cli as forward
 from napari_gpubio.light.guide import guided_steps
+from napari_gpubio.light.io.mcx.output import McxCase
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.volumes import write_fluence
-from napari_gpubio.light.jacobians.cli import add_replay, check_replay, run_replay
+from napari_gpubio.light.jacobians.cli import add_replay, check_replay, jacobian_outputs, run_replay
 from napari_gpubio.light.layers import cli as mcml
-from napari_gpubio.light.mcx_cli import mcx_case, simulate_case, write_case
+from napari_gpubio.light.mcx_cli import mcx_case, mcx_outputs, simulate_case, write_case
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
@@ -98,21 +107,25 @@ def run(options: argparse.Namespace) -> int:
     """Run the command."""
     unit = _unit(options)
     check_partners(options)
-    _check_outputs(options)
+    _check_names(options)
     case = mcx_case(options)
+    _check_outputs(options, case)
     by_wavelength = media_by_wavelength(options)
     results = _simulate(options, by_wavelength) if case is None else simulate_case(options, case)
+    tables = []
     for number, result in enumerate(results, 1):
         rows = number_rows(result, unit=unit, threshold=options.threshold)
         if len(results) > 1:
             what = "Source" if case is None or case.patterns is None else "Pattern"
             print(f"{what} {number} of {len(results)}")
         print("\n".join(table_lines(rows)))
+        tables.append([_plain(row) for row in rows])
         for finding in findings(result):
-            print(f"{finding.status}: {finding.sentence}", file=sys.stderr)
+            note(f"{finding.status}: {finding.sentence}")
+    measured(results=tables)
     writing = Writing()
-    for number, result in enumerate(results, 1):
-        _write(result, f"_{number}" if len(results) > 1 else "", unit, options, writing)
+    for result, suffix in zip(results, _suffixes(len(results)), strict=True):
+        _write(result, suffix, unit, options, writing)
     complete = all(result.complete for result in results)
     if case is not None:
         complete &= write_case(options, case, results, writing)
@@ -137,7 +150,7 @@ def _simulate(
         source, settings = source_of(options, domain), settings_of(options)
         how["detectors"] = detectors_of(options)
         if problem := source_problem(domain.labels, domain.affine, source):
-            print(f"warning: {problem}", file=sys.stderr)
+            warn(problem)
         case: tuple[Any, ...] = domain, source, settings
     else:
         _check_resume(options)
@@ -169,7 +182,7 @@ def _unit(options: argparse.Namespace) -> FluenceUnit:
     return fluence_units(power_mw=options.power_mw, energy_j=options.energy_j)[-1]
 
 
-def _check_outputs(options: argparse.Namespace) -> None:
+def _check_names(options: argparse.Namespace) -> None:
     """Find out before the simulation, not after it, whether its results can be printed and written."""
     if options.threshold is not None and not options.threshold >= 0:
         raise InvalidInput(f"the threshold is {options.threshold}; it must not be negative")
@@ -181,14 +194,28 @@ def _check_outputs(options: argparse.Namespace) -> None:
         path = outputs[f"--{name}"]
         if path is not None and suffix and path.suffix.lower() != suffix:
             raise InvalidInput(f"{path.name} does not end in {suffix}; give it this ending")
-    inputs = {name: getattr(options, name) for name in ("labels", "properties", "mua", "mus", "g", "n", "tensor")}
-    check_outputs(outputs | _sidecars(outputs), inputs | {"pattern": options.pattern})
 
 
-def _sidecars(outputs: Mapping[str, Path | None]) -> dict[str, Path | None]:
-    """The JSON files beside volumes."""
-    volumes = {name: path for name, path in outputs.items() if path is not None and name in ("--out", "--jacobian")}
-    return {f"the JSON file of {n}": sidecar_path(p) for n, p in volumes.items() if p.suffix.lower() != ".npz"}
+def _check_outputs(options: argparse.Namespace, case: McxCase | None) -> None:
+    """Find out before the simulation where its files go, and whether they would replace others."""
+    outputs: dict[str, Path | None] = {f"--{name}": getattr(options, name) for name in ("spectrum", "trajectories")}
+    outputs |= jacobian_outputs(options)
+    for suffix in _suffixes(1 if case is None else case.results):
+        for name in ("out", "result", "numbers"):
+            if (path := getattr(options, name)) is not None:
+                files = described_files(_numbered(path, suffix)) if name == "out" else {"file": _numbered(path, suffix)}
+                outputs |= {f"the {what}{suffix} of --{name}": file for what, file in files.items()}
+    inputs = {name: getattr(options, name) for name in ("properties", "mua", "mus", "g", "n", "tensor", "pattern")}
+    inputs |= {"labels": options.labels} if case is None else {f"input {path.name}": path for path in case.inputs}
+    outputs |= {} if case is None else mcx_outputs(case)
+    goes_on = options.result is not None and is_same_file(options.result, options.resume)
+    inputs["--resume"] = None if goes_on else options.resume
+    check_outputs(outputs, inputs, force=options.force, continued=options.result if goes_on else None)
+
+
+def _suffixes(results: int) -> list[str]:
+    """What the names of the files of each result have before their ending."""
+    return [f"_{number}" for number in range(1, results + 1)] if results > 1 else [""]
 
 
 def _write(result: LightResult, suffix: str, unit: FluenceUnit, options: argparse.Namespace, writing: Writing) -> None:
@@ -207,7 +234,7 @@ def _write(result: LightResult, suffix: str, unit: FluenceUnit, options: argpars
         path = _numbered(path, suffix)
         with writing.attempt():
             write(path)
-            print(path)
+            wrote(path)
 
 
 def _numbered(path: Path, suffix: str) -> Path:
@@ -219,12 +246,18 @@ def _numbered(path: Path, suffix: str) -> Path:
 
 def _write_spectrum(result: LightResult, by_wavelength: Mapping[float, tuple[Medium, ...]], path: Path) -> None:
     """Write the spectrum of detected light, which has the scattering of one wavelength, and what it warns of."""
-    print("note: fluence and the numbers above are those of the run, not of a wavelength: the least absorption of all.")
+    note("fluence and the numbers are those of the run, not of a wavelength: the least absorption of all")
     found = spectrum(result, by_wavelength, keep_scattering=True)
     for sentence in found.warnings:
-        print(f"warning: {sentence}", file=sys.stderr)
+        warn(sentence)
     write_spectrum(path, found)
-    print(path)
+    wrote(path)
+    measured(spectrum=list(found.rows()))
+
+
+def _plain(row: NumberRow) -> dict[str, Any]:
+    """A row for JSON."""
+    return {name: getattr(row, name) for name in ("group", "name", "label", "value", "error", "unit", "note")}
 
 
 def table_lines(rows: Sequence[NumberRow]) -> Iterator[str]:

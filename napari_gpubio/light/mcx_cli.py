@@ -2,13 +2,13 @@
 
 import argparse
 import dataclasses
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import Writing, check_outputs, draw_progress, stop_at_interrupt
+from napari_gpubio.core.command_line import Writing, draw_progress, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.report import tell, warn, wrote
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.arguments import MCX_SUFFIXES, given_case
 from napari_gpubio.light.guide import guided_steps
@@ -41,21 +41,26 @@ def mcx_case(options: argparse.Namespace) -> McxCase | None:
         raise InvalidInput("--jacobian and --trajectories are of one run; choose one source with --srcid, or 0 for all")
     if wants_replay(options) and not case.detectors:
         raise InvalidInput("--jacobian and --trajectories are of detected photons; add Optode.Detector to the file")
-    written = {f"the {what} of MCX": path for what, path in output_paths(Path(), case).items()}
-    requested = {"--out": options.out, "--result": options.result, "--jacobian": options.jacobian}
-    inputs = {f"input {path.name}": path for path in case.inputs}
-    check_outputs(written | requested | {"--trajectories": options.trajectories}, inputs)
-    for note in case.notes:
-        print(f"note: {note}", file=sys.stderr)
+    tell(case.notes)
     photons = case.settings.photons if options.photons is None else options.photons
     return dataclasses.replace(case, settings=dataclasses.replace(case.settings, photons=photons))
+
+
+def mcx_outputs(case: McxCase) -> dict[str, Path]:
+    """Files that MCX would write for a case, by what they are."""
+    are_wanted = {
+        "volume": case.saves_volume,
+        "photons": bool(case.detectors) and case.saves_photons and case.patterns is None,
+        "trajectories": case.trajectories,
+    }
+    return {f"the {what} of MCX": path for what, path in output_paths(Path(), case).items() if are_wanted[what]}
 
 
 def simulate_case(options: argparse.Namespace, case: McxCase) -> tuple[LightResult, ...]:
     """Run a case; Ctrl-C ends it with what was done. There is a result for each pattern, or separate source."""
     for source in case.sources:
         if problem := source_problem(case.domain.labels, case.domain.affine, source):
-            print(f"warning: {problem}", file=sys.stderr)
+            warn(problem)
     with stop_at_interrupt() as stop:
         how: dict[str, Any] = {"detectors": case.detectors, "device": options.device, "stop": stop}
         if case.patterns is not None:
@@ -80,10 +85,11 @@ def write_case(options: argparse.Namespace, case: McxCase, results: Sequence[Lig
         replayed, complete = _replayed(options, case, results[0])
     has_jacobians = replayed.jacobians is not None and replayed.jacobians.complete
     if case.replays and not has_jacobians:
-        print("warning: without a whole replay there is no volume", file=sys.stderr)
+        warn("without a whole replay there is no volume")
         case = dataclasses.replace(case, saves_volume=False)
     with writing.attempt():
-        print(*write_mcx_output(Path(), case, results, replayed=replayed), sep="\n")
+        for path in write_mcx_output(Path(), case, results, replayed=replayed):
+            wrote(path)
     return complete
 
 

@@ -17,12 +17,12 @@ from napari_gpubio.core.napari_io import (
     LayerData,
     carried,
     grid_of,
+    read_each,
     series_layer,
     volume_layer,
     volume_of,
 )
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
-from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.io.jacobians import describe_jacobians, load_jacobians
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.inp import begins_like_inp
@@ -312,10 +312,9 @@ def read_layers(path: Paths) -> list[LayerData]:
     InvalidInput
         If a file cannot be read.
     """
-    return [layer for one in ([path] if isinstance(path, str) else path) for layer in _read_one(Path(one))]
+    return read_each(path, _read_one)
 
 
-@reads_file
 def _read_one(path: Path) -> list[LayerData]:
     if _holds(path, "part_0/values"):
         jacobians = load_jacobians(path)

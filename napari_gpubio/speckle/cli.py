@@ -1,19 +1,25 @@
 """Command ``napari-gpubio speckle``: contrast and flow of a stack of frames."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
-from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
+from napari_gpubio.core.command_line import (
+    STOPPED,
+    add_settings,
+    check_outputs,
+    draw_progress,
+    read_settings,
+    stop_at_interrupt,
+)
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import check_folder
+from napari_gpubio.core.report import tell, wrote
 from napari_gpubio.core.steps import drive
-from napari_gpubio.speckle.io import TIFF_SUFFIXES, read_frames, read_regions, write_maps
+from napari_gpubio.speckle.io import TIFF_SUFFIXES, read_regions, write_maps
 from napari_gpubio.speckle.mesi import cli as mesi
-from napari_gpubio.speckle.options import add_noise, read_noise
+from napari_gpubio.speckle.options import add_frames, add_noise, frames_of, read_noise
 from napari_gpubio.speckle.region_options import add_region_options, region_tables, write_region_tables
 from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.registration import register
@@ -39,7 +45,7 @@ def add_verb(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=_EXAMPLES,
     )
-    verb.add_argument("frames_in", type=Path, metavar="frames", help="TIFF stack, or raw file .00000 of UT Austin")
+    add_frames(verb)
     verb.add_argument("--contrast", type=Path, metavar="FILE", help="write K: .tif, float32")
     verb.add_argument("--index-out", type=Path, metavar="FILE", help="write the index: .tif, float32")
     verb.add_argument("--mask-out", type=Path, metavar="FILE", help="write the validity mask: .tif, uint8")
@@ -58,10 +64,12 @@ def add_verb(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     tables = region_tables(options)
-    outputs = _outputs(options, has_tables=bool(tables))
+    outputs = _outputs(options, has_regions=options.regions is not None)
+    inputs = {name: getattr(options, name) for name in ("frames_in", "regions", "dark")}
+    check_outputs(outputs | tables, inputs, force=options.force)
     settings, noise = read_settings(options, ContrastSettings()), read_noise(options)
-    frames = read_frames(options.frames_in)
-    regions = read_regions(options.regions, frames.shape[-2:]) if tables else {}
+    frames = frames_of(options)
+    regions = {} if options.regions is None else read_regions(options.regions, frames.shape[-2:])
     registered = register(frames) if options.register else None
     frames = frames if registered is None else registered.frames
     with stop_at_interrupt() as stop:
@@ -70,28 +78,25 @@ def run(options: argparse.Namespace) -> int:
         maps = drive(steps, draw_progress)
     if registered is not None:
         registered.clear_outside(maps)
-    for note in (*maps.notes, *(() if registered is None else registered.notes)):
-        print(note, file=sys.stderr)
+    tell((*maps.notes, *(() if registered is None else registered.notes)))
     for which, path in outputs.items():
         write_maps(path, maps, which)
-        print(path)
-    if tables:
-        lines, notes = write_region_tables(options, tables, region_curves(maps, regions))
-        print("\n".join(notes), end="\n" if notes else "", file=sys.stderr)
-        print("\n".join(lines))
+        wrote(path)
+    if regions:
+        for line in write_region_tables(options, tables, region_curves(maps, regions)):
+            print(line)
     return 0 if maps.complete else STOPPED
 
 
-def _outputs(options: argparse.Namespace, *, has_tables: bool) -> dict[str, Path]:
+def _outputs(options: argparse.Namespace, *, has_regions: bool) -> dict[str, Path]:
     """Return what is to be written where, and check before the run that it can be."""
     requested = {"contrast": options.contrast, "index": options.index_out, "mask": options.mask_out}
     outputs = {which: path for which, path in requested.items() if path is not None}
-    if not outputs and not has_tables:
+    if not outputs and not has_regions:
         raise InvalidInput("there is nothing to write; give --contrast, --index-out, --mask-out, or --regions")
     for path in outputs.values():
         if path.suffix.lower() not in TIFF_SUFFIXES:
             raise InvalidInput(f"{path.name} does not end in .tif; give it this ending")
-        check_folder(path)
     if "index" in outputs and options.index == "none":
         raise InvalidInput("--index-out needs an index, and --index is none; leave one of them out")
     if "mask" in outputs and not options.mask:

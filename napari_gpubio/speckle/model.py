@@ -40,6 +40,7 @@ def is_valid(mask: npt.NDArray[np.uint8], skip: int = ALL) -> npt.NDArray[Any]:
 Array = npt.NDArray[Any]
 _LARGEST, _LEAST = 1e12, 1e-6  # of floating-point frames, so that squares of sums stay in single precision's range
 _COLORS = (3, 4)
+_SAMPLED = 16  # of so many rows and columns one is looked at first
 
 
 def kernel_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
@@ -65,6 +66,11 @@ class FrameStack:
     ----------
     frames
         One frame (Y, X) or a stack (T, Y, X): NumPy, dask, zarr, a memory map, or a sequence of frames.
+
+    Attributes
+    ----------
+    black
+        Numbers of the loaded frames that are 0 everywhere, as programs show frames that a file lacks.
     """
 
     def __init__(self, frames: Any) -> None:
@@ -75,6 +81,7 @@ class FrameStack:
         self.count, *size = (int(n) for n in self._array.shape)
         self.shape: tuple[int, int] = (size[0], size[1])
         self.dtype = kernel_dtype(array.dtype)
+        self.black: set[int] = set()
 
     def load(self, first: int, end: int) -> Array:
         """Return the frames ``first`` to ``end - 1``, shape (T, Y, X), C order, of `dtype`.
@@ -95,6 +102,8 @@ class FrameStack:
                 f"frames {first} to {end - 1} have shape {frames.shape} and those before them {self.shape}; crop them "
                 "to one camera region"
             )
+        seem_black = ~frames[:, ::_SAMPLED, ::_SAMPLED].any(axis=(1, 2))
+        self.black |= {first + int(place) for place in np.flatnonzero(seem_black) if not frames[place].any()}
         return checked_values(frames, self.dtype, first)
 
 

@@ -2,6 +2,9 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
 
 from napari_gpubio.core.command_line import add_settings, read_settings
 from napari_gpubio.core.errors import InvalidInput
@@ -9,6 +12,19 @@ from napari_gpubio.speckle.io import read_frames
 from napari_gpubio.speckle.settings import NoiseModel, measure_dark
 
 _NOISE = NoiseModel()
+
+
+def add_frames(verb: argparse.ArgumentParser) -> None:
+    """Add the file of frames, and which of its channels and planes they are."""
+    kinds = "TIFF stack, video (.avi, .mp4, .mov, .mkv), or raw file .00000 of UT Austin"
+    verb.add_argument("frames_in", type=Path, metavar="frames", help=kinds)
+    verb.add_argument("--channel", type=int, help="which channel or color of the file, from 0")
+    verb.add_argument("--plane", type=int, help="which plane along z of the file, from 0")
+
+
+def frames_of(options: argparse.Namespace) -> npt.NDArray[Any]:
+    """Read the frames that the options of `add_frames` name."""
+    return read_frames(options.frames_in, channel=options.channel, plane=options.plane)
 
 
 def add_noise(verb: argparse.ArgumentParser) -> None:

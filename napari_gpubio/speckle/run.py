@@ -18,6 +18,7 @@ from napari_gpubio.speckle.kernels.contrast.problem import Maps, Problem, Recipe
 from napari_gpubio.speckle.model import ContrastMaps, FrameStack, MapMean, checked_values, kernel_dtype
 from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
 
+_MOST_NAMED = 6  # black frames
 _MESSAGE = "speckle contrast"
 _FIRST_PIXELS = 4 << 20  # of the first chunk, whose duration sets the length of the others
 
@@ -188,6 +189,11 @@ def _notes(problem: Problem) -> tuple[str, ...]:
     notes = [f"the last {left} of {stack.count} frames do not fill a block and were left out"] if left else []
     if problem.recipe.is_real and s.mask and not s.saturation:
         notes.append("floating-point frames have no known saturation level; give it to mark saturated pixels")
+    if (black := sorted(stack.black)) and stack.count > 1:
+        notes.append(
+            f"{len(black)} of {stack.count} frames are 0 everywhere ({', '.join(map(str, black[:_MOST_NAMED]))}"
+            f"{', …' if len(black) > _MOST_NAMED else ''}): a file that lacks frames is often shown so; leave them out"
+        )
     return tuple(notes)
 
 

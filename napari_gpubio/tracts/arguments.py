@@ -1,7 +1,7 @@
-"""Arguments that several verbs share: where tensors come from, and how a region is written."""
+"""Arguments that several verbs share: how a scan is read, where tensors come from, and how a region is written."""
 
 import argparse
-import sys
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.report import tell, warn
 from napari_gpubio.tracts.fods.frames import FRAMES
 from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FodField
@@ -16,14 +17,40 @@ from napari_gpubio.tracts.io.atlases import read_atlas
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi, read_mask
 from napari_gpubio.tracts.io.fods import read_fods
 from napari_gpubio.tracts.io.tensor_images import read_tensors
-from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
 from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
+_MOST_VOLUMES = 1_000_000
 REGION_HELP = """A region is a mask (roi.nii.gz), a label of an atlas by its number or name (aparc.nii.gz:17,
 aparc.nii.gz:Left-Hippocampus), sphere:X,Y,Z,RADIUS, or box:X0,Y0,Z0,X1,Y1,Z1, in world mm."""
+
+
+def add_scan_options(verb: argparse.ArgumentParser) -> None:
+    """Add the arguments that say how a diffusion scan is read."""
+    group = verb.add_argument_group("diffusion scan")
+    group.add_argument("--bval", type=Path, help="b-values, or MRtrix's table x, y, z, b (default: beside the scan)")
+    group.add_argument("--bvec", type=Path, help="directions (default: beside the scan)")
+    group.add_argument("--volumes", type=volume_numbers, help="those to read, from 0, as in 0-5,8 (default: all)")
+    text = f"volumes up to this b-value are not weighted [s/mm^2] (default: {B0_LIMIT:g})"
+    group.add_argument("--b0-limit", type=float, default=B0_LIMIT, help=text)
+
+
+def volume_numbers(text: str) -> list[int]:
+    """Numbers of volumes that an argument lists: ``0-2,7`` for 0, 1, 2, 7."""
+    ranges = [re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip()) for part in text.split(",")]
+    ends = [(int(found[1]), int(found[2] or found[1])) for found in ranges if found]
+    if len(ends) < len(ranges) or any(last < first or last - first > _MOST_VOLUMES for first, last in ends):
+        raise argparse.ArgumentTypeError(f"{text!r} lists no volumes; write numbers and ranges, as in 0-5,8")
+    return sorted({number for first, last in ends for number in range(first, last + 1)})
+
+
+def read_scan(options: argparse.Namespace) -> DiffusionScan:
+    """Read the scan that the options of `add_scan_options` name."""
+    chosen = {"volumes": options.volumes, "b0_limit": options.b0_limit}
+    return read_dwi(options.input, bval=options.bval, bvec=options.bvec, **chosen)
 
 
 def add_field(verb: argparse.ArgumentParser, *, or_fods: bool = False) -> None:
@@ -41,6 +68,7 @@ def add_field(verb: argparse.ArgumentParser, *, or_fods: bool = False) -> None:
     verb.add_argument("--tensor-order", default="auto", help="of a tensor image: auto, mrtrix, fsl, dipy, full")
     verb.add_argument("--mask", type=Path, help="brain mask on the same grid")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+    add_scan_options(verb)
     add_settings(verb, FitSettings(), "tensor fit")
 
 
@@ -55,24 +83,22 @@ def add_basis(verb: argparse.ArgumentParser) -> None:
 def read_fod_field(options: argparse.Namespace, path: Path) -> FodField:
     """Read FODs as the options of `add_basis` say, in the mask, and tell what is to be known of them."""
     field = read_fods(path, basis=options.basis, frame=options.frame, mask=options.mask)
-    for note in field.notes:
-        print(note, file=sys.stderr)
+    tell(field.notes)
     return field
 
 
 def read_field(options: argparse.Namespace) -> TensorField:
     """Fit or read the tensors that the options of `add_field` name, and tell what is to be known of them."""
     field = _field(options)
-    for note in field.notes:
-        print(note, file=sys.stderr)
+    tell(field.notes)
     return field
 
 
 def _field(options: argparse.Namespace) -> TensorField:
-    is_mif = ".mif" in options.input.name
-    if not is_mif and not all(find_gradient_files(options.input)):
+    is_mif, is_given = ".mif" in options.input.name, options.bval is not None or options.bvec is not None
+    if not is_mif and not is_given and not all(find_gradient_files(options.input)):
         return read_tensors(options.input, order=options.tensor_order, mask=options.mask)
-    return fit_scan(options, read_dwi(options.input))
+    return fit_scan(options, read_scan(options))
 
 
 def fit_scan(options: argparse.Namespace, scan: DiffusionScan) -> TensorField:
@@ -100,7 +126,7 @@ def warn_of_gradients(field: TensorField) -> None:
     """Warn if the tensors show that the gradient table of their scan is wrong."""
     check = check_gradients(field)
     if not check.ok:
-        print(f"warning: {check.message}", file=sys.stderr)
+        warn(check.message)
 
 
 def region_argument(text: str) -> AnyRegion:

@@ -1,14 +1,14 @@
 """The command-line verb ``napari-gpubio tracts``: from a diffusion scan or a tensor image to a tractogram."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
+from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.report import measured, tell, warn, wrote
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.arguments import add_field, read_field, read_fod_field
@@ -31,6 +31,7 @@ from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid
 from napari_gpubio.tracts.uncertainty import cli as uncertainty
 
+_MAPS = ("FA", "MD", "DEC")
 STREAMED = (".trx", ".tck")
 FIBERS_OF_A_CLICK = 100
 USUAL_IN_FODS = ("method", "kind", "count", "step_mm", "min_length_mm", "max_length_mm")  # differ from tensors
@@ -92,6 +93,9 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidInput("there is nothing to write; give --out for fibers or --maps for scalar maps")
     if options.maps is not None and options.input is None:
         raise InvalidInput("--maps are of tensors; name the diffusion scan, too")
+    inputs = {name: getattr(options, name) for name in ("input", "fods", "fixels", "mask", "labels")}
+    maps = options.maps, [f"{name}.nii.gz" for name in _MAPS]
+    check_outputs({"--out": options.out}, inputs, force=options.force, folders={"--maps": maps})
     tensors = None if options.input is None else read_field(options)
     if options.maps is not None and tensors is not None:
         _write_maps(tensors, options.maps)
@@ -108,8 +112,7 @@ def _field(options: argparse.Namespace, tensors: TensorField | None) -> Field:
         return fods
     if options.fixels is not None:
         fixels = read_fixels(options.fixels, frame=options.frame)
-        for note in fixels.notes:
-            print(note, file=sys.stderr)
+        tell(fixels.notes)
         _warn(None if tensors is None else check_axes(fixels, tensors))
         return fixels
     assert tensors is not None, "the verb needs one of the three"
@@ -118,7 +121,7 @@ def _field(options: argparse.Namespace, tensors: TensorField | None) -> Field:
 
 def _warn(check: AxisCheck | None) -> None:
     if check is not None and not check.ok:
-        print(f"warning: {check.message}", file=sys.stderr)
+        warn(check.message)
 
 
 def _write_maps(field: TensorField, folder: Path) -> None:
@@ -126,9 +129,9 @@ def _write_maps(field: TensorField, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(f"the folder {folder} for maps cannot be made: {error.strerror}; choose another") from error
-    for name in ("FA", "MD", "DEC"):
+    for name in _MAPS:
         write_volume(folder / f"{name}.nii.gz", scalar_map(field, name), field.affine)
-        print(folder / f"{name}.nii.gz")
+        wrote(folder / f"{name}.nii.gz")
 
 
 def _write_fibers(field: Field, options: argparse.Namespace) -> None:
@@ -142,12 +145,12 @@ def _write_fibers(field: Field, options: argparse.Namespace) -> None:
         fibers = track(field, seeds, directions, settings, device=options.device, progress=draw_progress)
         fibers.save(options.out)
         written = len(fibers)
-    print(f"{written} {'fiber' if written == 1 else 'fibers'} in {options.out}")
+    measured(fibers=written)
+    wrote(options.out, f"{written} {'fiber' if written == 1 else 'fibers'} in {options.out}")
     if not written:
-        print(
-            f"warning: no fiber is as long as {settings.min_length_mm:g} mm; move the seeds, or lower --min-length-mm, "
-            "--fod-stop or --fa-stop",
-            file=sys.stderr,
+        warn(
+            f"no fiber is as long as {settings.min_length_mm:g} mm; move the seeds, or lower --min-length-mm, "
+            "--fod-stop or --fa-stop"
         )
 
 

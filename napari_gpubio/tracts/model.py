@@ -20,8 +20,9 @@ from napari_gpubio.core.rows import stacked_rows
 from napari_gpubio.core.space import checked_affine, same_grid, voxel_sizes_mm
 
 Array = npt.NDArray[Any]
+GROUP = "group/"  # begins the name of a column of fibers that tells which of them are in a group
 _FIBERS_EACH = 4096  # worth a thread
-B0_LIMIT = 50.0  # s/mm^2; a volume below it counts as not diffusion weighted
+B0_LIMIT = 50.0  # s/mm^2; a volume up to it counts as not diffusion weighted, as in DIPY
 _SHELL_GAP, _SHELL_WIDTH, _SHELL_STEP = 80.0, 200.0, 50  # s/mm^2, see `DiffusionScan.shell_of`
 
 
@@ -43,6 +44,10 @@ class DiffusionScan:
         The file it came from, or None.
     notes
         What a reader found or changed, in sentences for the user.
+    b0_limit
+        Volumes up to this b-value, s/mm^2, count as not diffusion weighted.
+    read_with
+        Keywords of `read_dwi` with which the file is read to this scan again.
 
     Raises
     ------
@@ -56,6 +61,8 @@ class DiffusionScan:
     affine: npt.NDArray[np.float64]
     path: Path | None = None
     notes: tuple[str, ...] = ()
+    b0_limit: float = B0_LIMIT
+    read_with: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.data.ndim != 4:
@@ -77,8 +84,8 @@ class DiffusionScan:
 
     @property
     def is_b0(self) -> npt.NDArray[np.bool_]:
-        """Which volumes are not diffusion weighted (b < 50 s/mm^2), shape (N,)."""
-        return np.asarray(self.bvals < B0_LIMIT)
+        """Which volumes are not diffusion weighted, shape (N,)."""
+        return np.asarray(self.bvals <= self.b0_limit)
 
     def b0_mean(self) -> npt.NDArray[np.float32]:
         """Return the mean of the b = 0 volumes, shape (X, Y, Z); of those with the lowest b-value if there are none."""
@@ -103,6 +110,17 @@ class DiffusionScan:
             shell.append(volume)
             found[shell] = _SHELL_STEP * round(self.bvals[shell].mean() / _SHELL_STEP)
         return found
+
+    @property
+    def lowest_bval(self) -> float:
+        """Largest b-value of the lowest shell, rounded up: the limit that takes this shell as b = 0."""
+        return float(np.ceil(self.bvals[self.shell_of == self.shells()[0]].max()))
+
+    def with_b0_limit(self, limit: float) -> "DiffusionScan":
+        """Return the scan whose volumes up to a b-value, s/mm^2, count as not diffusion weighted."""
+        given = {**self.read_with, "b0_limit": limit}
+        notes = (*self.notes, f"volumes up to b = {limit:g} s/mm^2 are taken as b = 0")
+        return dataclasses.replace(self, b0_limit=limit, read_with=given, notes=notes)
 
     def shells(self) -> list[int]:
         """b-values of the shells, in order."""
@@ -241,6 +259,10 @@ class Tractogram:
         How they were made; only what JSON can hold.
     complete
         False if the run was stopped before its end.
+    per_group
+        Named numbers of groups of fibers, by the group's name; shape (k,).
+    notes
+        What a reader assumed or left out.
     """
 
     points: npt.NDArray[np.float32]
@@ -251,6 +273,8 @@ class Tractogram:
     per_point: Mapping[str, Array] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     complete: bool = True
+    per_group: Mapping[str, Mapping[str, Array]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         points, offsets = np.asarray(self.points, np.float32), np.asarray(self.offsets, np.int64)
@@ -365,6 +389,8 @@ class Tractogram:
             per_fiber=stacked([p.per_fiber for p in parts]),
             per_point=stacked([p.per_point for p in parts]),
             complete=all(p.complete for p in parts),
+            per_group={group: numbers for p in reversed(parts) for group, numbers in p.per_group.items()},
+            notes=tuple(dict.fromkeys(note for p in parts for note in p.notes)),
         )
 
     def save(self, path: str | Path) -> None:

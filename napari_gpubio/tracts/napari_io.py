@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.label_tables import find_label_table, read_label_names
+from napari_gpubio.core.label_tables import find_label_table, names_of_labels
 from napari_gpubio.core.layer_files import STRUCTURES, described_layer, read_described
 from napari_gpubio.core.napari_io import (
     IN_MM,
@@ -31,13 +31,13 @@ from napari_gpubio.tracts.io.atlases import as_labels
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_any_array, read_dwi
 from napari_gpubio.tracts.io.fixels import read_fixels
 from napari_gpubio.tracts.io.fods import read_fods
-from napari_gpubio.tracts.io.kinds import kind_of
+from napari_gpubio.tracts.io.kinds import Kind, kind_of
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.io.validation import box_grid, offsets_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.noise.model import DenoisedScan
-from napari_gpubio.tracts.regions import Atlas
+from napari_gpubio.tracts.regions import Atlas, label_counts
 from napari_gpubio.tracts.tensors.maps import ellipsoids, scalar_map
 
 Array = npt.NDArray[Any]
@@ -235,6 +235,25 @@ def _read_one(path: Path) -> list[LayerData]:
         return [described_layer(_squeezed(array), affine, name, keywords, path)]
     intent = 0 if is_mif or "intent_code" not in image.header else int(image.header["intent_code"])
     kind = kind_of(array, path.name, intent=intent)
+    try:
+        if layers := _layers_of_kind(path, kind, name):
+            return layers
+    except InvalidInput as error:  # numbers that looked like them, and are not
+        note(f"it is shown as an image, not as {kind.name}: {error}")
+    if kind.name == "colors":
+        return [volume_layer(array, affine, name, rgb=True, **about)]
+    if kind.name == "volume" and (labels := as_labels(_squeezed(array))) is not None:
+        has_table = find_label_table(path) is not None
+        if has_table or intent == _LABELS or looks_like_labels(labels):
+            if not has_table:
+                note("its whole numbers are labels here; Convert to Image in the menu of the layer list shows an image")
+            names = names_of_labels(path, label_counts(labels))
+            return [atlas_layer(Atlas(labels=labels, affine=affine, names=names, path=path), name)]
+    return [_image_layer(array, affine, name, **about)]
+
+
+def _layers_of_kind(path: Path, kind: Kind, name: str) -> list[LayerData]:
+    """The layers of tensors, peaks or FODs; none for other kinds of images."""
     if kind.note:
         note(kind.note)
     if kind.name == "tensors":
@@ -242,18 +261,7 @@ def _read_one(path: Path) -> list[LayerData]:
         return [map_layer(field, "FA", name, visible=False), map_layer(field, "DEC", name)]
     if kind.name == "peaks":
         return [fixel_layer(read_fixels(path), name)]
-    if kind.name == "fods":
-        return fod_layers(read_fods(path), name)
-    if kind.name == "colors":
-        return [volume_layer(array, affine, name, rgb=True, **about)]
-    if kind.name == "volume" and (labels := as_labels(_squeezed(array))) is not None:
-        table, is_labels = find_label_table(path), intent == _LABELS or looks_like_labels(labels)
-        if table is None and is_labels:
-            note("its whole numbers are shown as labels; Convert to Image in the menu of the layer list shows an image")
-        if table is not None or is_labels:
-            names = {} if table is None else read_label_names(table)
-            return [atlas_layer(Atlas(labels=labels, affine=affine, names=names, path=path), name)]
-    return [_image_layer(array, affine, name, **about)]
+    return fod_layers(read_fods(path), name) if kind.name == "fods" else []
 
 
 def _scan_of_file(path: Path, image: Any) -> DiffusionScan | None:

@@ -26,9 +26,6 @@ class Did(StrEnum):
     REFUSED = "refused"
 
 
-_SAID_ANYWAY = ("gradient table:",)  # which files belong together is no assumption
-
-
 @dataclass(frozen=True)
 class Row:
     """One trait of files, and what is done with it.
@@ -76,7 +73,6 @@ class Row:
             return
         assert not refusal, f"it was refused: {refusal}"
         told = [*notes, *getattr(result, NOTES, ())]
-        told = [text for text in told if not any(usual in text for usual in _SAID_ANYWAY)]
         if self.did is Did.READ and not self.facts:
             assert not told, f"it was read with notes: {told}"
             return

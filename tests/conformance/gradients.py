@@ -70,12 +70,13 @@ def names(trait, bval, bvec, name="dwi.nii.gz", did=Did.READ, facts=()):
         return check(read_dwi(path))
 
 
-names("`bvals`, `bvecs` of the folder (FSL)", "bvals", "bvecs")
+names("`bvals`, `bvecs` of the folder (FSL)", "bvals", "bvecs", did=Did.ASSUMED, facts=("folder", "bvals and bvecs"))
 names("`dwi.bvals.txt`-like names", "dwi_bvals.txt", "dwi_bvecs.txt")
 names("`dwi.eddy_rotated_bvecs`", "dwi.bval", "dwi.eddy_rotated_bvecs")
 names("BIDS inheritance: `sub-01_dwi.bval` for `sub-01_run-1_dwi`", "sub-01_dwi.bval", "sub-01_dwi.bvec",
-      "sub-01_run-1_dwi.nii.gz")  # fmt: skip
-names("BIDS inheritance: `dwi.bval` of the dataset", "dwi.bval", "dwi.bvec", "sub-01/dwi/sub-01_dwi.nii.gz")
+      "sub-01_run-1_dwi.nii.gz", Did.ASSUMED, ("sub-01_dwi.bval",))  # fmt: skip
+names("BIDS inheritance: `dwi.bval` of the dataset", "dwi.bval", "dwi.bvec", "sub-01/dwi/sub-01_dwi.nii.gz",
+      Did.ASSUMED, ("dwi.bval",))  # fmt: skip
 
 
 @ROWS.row(DWI, "a table of another BIDS run beside it", Did.REFUSED, "no bval file", "sub-01_run-1_dwi.nii.gz")
@@ -84,7 +85,7 @@ def _(folder):
     return read_dwi(image(folder, "sub-01_run-1_dwi.nii.gz"))
 
 
-@ROWS.row(DWI, "the nearest table of several that fit (BIDS)", Did.READ)
+@ROWS.row(DWI, "the nearest table of several that fit (BIDS)", Did.ASSUMED, "sub-01_dwi.bval")
 def _(folder):
     path = image(folder, "sub-01/sub-01_run-1_dwi.nii.gz")
     table(folder, BVALS * 2, bval="dwi.bval", bvec="dwi.bvec")

@@ -4,10 +4,30 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import table, volumes
+from tests.conformance import (
+    atlases,
+    ct,
+    dose,
+    frames,
+    gradients,
+    light,
+    orientations,
+    several_volumes,
+    shell,
+    structures,
+    studies,
+    table,
+    tractogram_arrays,
+    tractograms,
+    volumes,
+)
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
-KINDS = (volumes.ROWS,)
+_MODULES = (
+    *(volumes, gradients, several_volumes, orientations, atlases, tractograms, tractogram_arrays),
+    *(structures, dose, ct, studies, light, frames, shell),
+)
+KINDS = tuple(kind.ROWS for kind in _MODULES)
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for rows in KINDS for row in rows])

@@ -64,7 +64,7 @@ def test_settings_mask_and_noise(tmp_path, noisy):
     given = denoise.DenoiseSettings(noise_model="rician", search_radius=2, center="largest", cutoff=3.0)
     expected = denoise.denoise(noisy, given, mask=mask, noise=levels, voxel_size_mm=(1, 1, 2), device="cpu")
     assert np.array_equal(load(out), expected.image)
-    assert call(path, "-o", out, "--sigma", "2", "--patches", "small") == 0
+    assert call(path, "-o", out, "--sigma", "2", "--patches", "small", "--force") == 0
     expected = denoise.denoise(noisy, SMALL, noise=2.0, voxel_size_mm=(1, 1, 2), device="cpu")
     assert np.array_equal(load(out), expected.image)
 
@@ -135,7 +135,7 @@ def test_two_halves_of_a_run(tmp_path, halves, capsys):
     assert np.array_equal(load(residual), (even + odd) / 2 - expected.image)
     assert f"gain of signal / noise: at most {expected.snr_gain_db:.1f} dB" in capsys.readouterr().err
     border = save(tmp_path / "labels.nii", labels)
-    options = ["--labels", border, "--mueff", "0.1", "--largest-scale", "3", "--no-flat"]
+    options = ["--labels", border, "--mueff", "0.1", "--largest-scale", "3", "--no-flat", "--force"]
     assert call(path, "--second", second, "-o", out, *options) == 0
     settings = denoise.FluenceSettings(largest_scale=3.0, flat=False)
     known = {"labels": labels, "mueff_per_mm": 0.1, "voxel_size_mm": (1, 1, 2), "device": "cpu"}
@@ -165,7 +165,7 @@ def test_a_single_buffer_and_its_noise(tmp_path, halves, capsys):
     message = capsys.readouterr().err
     assert "there is one buffer only: its noise was measured" in message
     assert f"at most {expected.snr_gain_db:.1f} dB" in message
-    assert call(path, "--mode", "fluence", "--sigma", "0.1", "-o", out) == 0
+    assert call(path, "--mode", "fluence", "--sigma", "0.1", "-o", out, "--force") == 0
     assert np.array_equal(load(out), denoise.denoise_fluence(even, noise=0.1, **known).image)
 
 

@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+import pydicom
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, generate_uid
 
@@ -32,6 +33,14 @@ def change(dataset, changes):
             del dataset[keyword]
         else:
             setattr(dataset, keyword, value)
+
+
+def edited(path, change):
+    """A DICOM file after a change to its dataset; returns the path."""
+    dataset = pydicom.dcmread(path)
+    change(dataset)
+    dataset.save_as(path)
+    return path
 
 
 def dose_dataset(pixels, *, spacing=(2.0, 3.0, 4.0), first=(10.0, -20.0, 30.0), scale=0.01, **changes):

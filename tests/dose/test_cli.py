@@ -1,6 +1,5 @@
 """The verb ``dose``."""
 
-import argparse
 import csv
 import json
 
@@ -12,12 +11,12 @@ from napari_gpubio.core.layer_files import write_image
 from napari_gpubio.core.napari_io import volume_layer
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.dose import cli as batch
 from napari_gpubio.dose import dvh, whole_dose
 from napari_gpubio.dose.io import read_dvh_sequence, read_rtdose, read_rtstruct
 from napari_gpubio.dose.io.nifti import read_dose as read_nifti_dose
 from tests.dose.dicom_files import save_dose, save_plan, save_structures
 from tests.dose.samples import at, circle
+from tests.shell import run_verb
 
 PIXELS = np.arange(10 * 12 * 14, dtype=np.uint16).reshape(10, 12, 14)
 
@@ -32,10 +31,7 @@ def files(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    parser = argparse.ArgumentParser()
-    batch.add_verb(parser.add_subparsers())
-    options = parser.parse_args(["dose", *map(str, arguments), "--device", "cpu"])
-    return options.run(options)
+    return run_verb("dose", *arguments, "--device", "cpu")
 
 
 def test_it_does_what_the_api_does(files, capsys):
@@ -181,7 +177,7 @@ def test_doses_are_added_and_subtracted(files, capsys):
     means = []
     for more in ((), ("--add", "other.dcm"), ("--subtract", "other.dcm", "--save-dose", "d.nii")):
         assert run("dose.dcm", "rs.dcm", "--structure", "PTV", "--metric", "mean", *more) == 0
-        means.append(float(capsys.readouterr().out.split()[-1]))
+        means.append(float(capsys.readouterr().out.splitlines()[1].split()[-1]))
     other = dvh(read_rtdose("other.dcm"), read_rtstruct("rs.dcm")["PTV"], device="cpu").dvhs[0].mean
     assert means[1:] == pytest.approx([means[0] + other, means[0] - other], rel=1e-3)
     saved = read_nifti_dose("d.nii")

@@ -1,14 +1,19 @@
 """Contours as they come: any start, any direction, holes, islands, keyholes, copies, grid lines, gaps, bad points."""
 
+import dataclasses
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.ndimage import map_coordinates
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
-from napari_gpubio.dose.structures.outlines import slab_bounds
+from napari_gpubio.dose.structures.outlines import gaps_of, slab_bounds
 from napari_gpubio.dose.structures.shapes import zero_level
+from napari_gpubio.dose.structures.slices import with_slices
 from tests.dose.samples import PLANES, ROTATION, affine_of, at, check_same, circle, linear_dose, square, stack
+from tests.sentences import says
 
 DOSE = linear_dose((0.3, 0.5, 0.7))
 SETTINGS = DvhSettings(spacing_mm=0.7)
@@ -106,7 +111,7 @@ def test_an_empty_structure_has_an_empty_histogram():
 
 def test_slabs_and_caps():
     structure = stack([square(5)], [0.0, 2.0, 4.0, 7.0])
-    np.testing.assert_allclose(slab_bounds(structure), [[-1, 1, 3, 5.5], [1, 3, 5.5, 8]])
+    np.testing.assert_allclose(slab_bounds(structure), [[-1, 1, 3, 5.5], [1, 3, 5.5, 8.5]])
     np.testing.assert_allclose(slab_bounds(structure, "none"), [[0, 1, 3, 5.5], [1, 3, 5.5, 7]])
     found = run(structure, DvhSettings(spacing_mm=0.7, caps="none"))
     assert found.volume_cc == pytest.approx(0.7, rel=1e-4)
@@ -149,10 +154,7 @@ def test_planes_of_any_orientation(axes):
             lambda: contour_structure("organ", [[[0, 0, 0], [5, 0, 0], [5, 5, 1], [0, 5, 0]]]),
             r"leaves its plane by .* mm",
         ),
-        (
-            lambda: contour_structure("organ", [at(circle(9), 0.0), at(circle(5), 3.0)[:, [2, 1, 0]]]),
-            "leaves its plane",
-        ),
+        (lambda: contour_structure("organ", [at(circle(9), 2e6)]), "coordinate of 2e.06 mm"),
         (lambda: run(stack([square(5)], [0.0])), r"'organ' has contours in a single plane.*give thickness_mm"),
         (
             lambda: run(stack([circle(30)], PLANES), DvhSettings(spacing_mm=0.01)),
@@ -163,6 +165,64 @@ def test_planes_of_any_orientation(axes):
 def test_what_cannot_be_counted_is_refused(make, message):
     with pytest.raises(InvalidInput, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("bad", "facts"),
+    [
+        (at(circle(5), 3.0)[:, [2, 1, 0]], ("1 contours", "leave their plane by up to 10 mm")),
+        (at(circle(5), np.nan), ("1 contours", "not finite")),
+        (at(circle(5), 1e7), ("1 contours", "1e+07 mm")),
+    ],
+    ids=["across", "not finite", "far"],
+)
+def test_a_contour_that_cannot_be_used_costs_only_itself(bad, facts):
+    good = [at(circle(9), z) for z in PLANES]
+    for loops in ([*good, bad], [bad, *good]):
+        found = contour_structure("organ", loops)
+        check_same([run(found)], [run(contour_structure("organ", good))])
+        (note,) = found.notes
+        assert says(note, *facts, "left out")
+
+
+@pytest.mark.parametrize(
+    ("distances", "gaps"),
+    [
+        ([6] * 3 + [3] * 7, []),
+        ([3] * 7 + [6] * 2, []),
+        ([1] * 4 + [5] * 3 + [1] * 4, []),
+        ([3, 3, 6, 3, 3], [2]),
+        ([2, 2, 20, 20, 2, 2], [2, 3]),
+        ([2, 8], []),
+        ([2, 2, 8], [2]),
+    ],
+)
+def test_a_distance_is_a_gap_if_those_around_it_are_shorter(distances, gaps):
+    structure = stack([square(5)], np.cumsum([0.0, *distances]))
+    assert list(np.flatnonzero(gaps_of(structure))) == gaps
+    low, high = slab_bounds(structure)
+    ends = [n + 1 for n in gaps]
+    for first, last in pairwise([0, *ends, len(low)]):  # in each part slabs join
+        np.testing.assert_allclose(high[first : last - 1], low[first + 1 : last])
+    joined = dataclasses.replace(structure, joined_mm=tuple(structure.planes[n].position_mm for n in gaps))
+    assert not gaps_of(joined).any()
+    assert slab_bounds(joined)[1].sum() - slab_bounds(joined)[0].sum() == pytest.approx(
+        sum(distances) + 0.5 * (distances[0] + distances[-1])
+    )
+
+
+def test_slices_of_others_tell_where_a_gap_is_none():
+    own = stack([square(5)], [-6.0, 0, 3, 6], "own")
+    wide = stack([square(9)], [-18.0, -12, -6, 0, 3, 6, 9], "wide")
+    every = stack([square(9)], np.arange(-18.0, 10, 3), "every")
+    turned = contour_structure("turned", [at(square(9), z)[:, [2, 0, 1]] for z in (-6.0, -3, 0, 3)])
+    for others, joined in (([], ()), ([wide], (-6.0,)), ([every], ()), ([wide, every], ()), ([turned], ())):
+        assert with_slices([own, *others])[0].joined_mm == joined
+    slices = np.array([(5.0, 5.0, z) for z in (-12.0, -6, 0, 3, 6)])
+    assert with_slices([own], slices)[0].joined_mm == (-6.0,)
+    assert with_slices([own], slices[:, [2, 0, 1]])[0].joined_mm == ()
+    (single, _) = with_slices([stack([square(5)], [-12.0], "single"), wide])
+    assert single.thickness_mm == 6.0
 
 
 def inside(points, loops):
@@ -209,6 +269,17 @@ def test_shape_interpolation_of_a_cone():
     assert found.volume_at(40.0) == pytest.approx(above, rel=3e-3)
     stepped = run(structure, DvhSettings(caps="none"), linear_dose((0, 0, 1.0)))
     assert abs(stepped.volume_cc / frustum - 1) > 0.01
+
+
+def test_shape_interpolation_keeps_a_thin_shell():
+    """Rings of neighboring planes that do not lie over each other: nothing would be between them."""
+    planes = np.arange(-27.5, 30, 5)
+    loops = [at(circle(np.sqrt(900 - z * z)), z) for z in planes]
+    loops += [at(circle(np.sqrt(784 - z * z)), z) for z in planes if abs(z) < 28]
+    found = run(contour_structure("shell", loops), DvhSettings(interpolation="shape"))
+    assert found.volume_cc == pytest.approx(4 / 3 * np.pi * (30**3 - 28**3) / 1000, rel=0.03)
+    (note,) = found.notes
+    assert says(note, "'shell'", "6 places", "half way")
 
 
 def test_shape_interpolation_keeps_holes_and_caps():

@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+import warnings
 from contextlib import suppress
 
 import numpy as np
@@ -14,6 +15,7 @@ from pydicom.uid import DeflatedExplicitVRLittleEndian, ExplicitVRLittleEndian
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.reading import ReadingNote
 from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
 from napari_gpubio.dose.io import read_ct, read_rtdose, read_rtplan, read_rtstruct
 from napari_gpubio.dose.io.dicom import modality_of, sorted_by_modality
@@ -21,6 +23,7 @@ from napari_gpubio.dose.reader import get_reader, read_layers
 from tests.dose.dicom_files import FRAME, counted, save_ct, save_dose, save_plan, save_structures
 from tests.dose.samples import affine_of, at, circle, square
 from tests.fuzzing import fuzzed, refusal
+from tests.sentences import says
 
 PIXELS = np.arange(4 * 5 * 6, dtype=np.uint16).reshape(4, 5, 6) * 30
 TARGET = {"DoseReferenceType": "TARGET", "DoseReferenceStructureType": "SITE", "TargetPrescriptionDose": "50"}
@@ -80,8 +83,7 @@ def test_files_of_pydicom(name):
         ({"PixelData": None}, "dose.dcm has no PixelData"),
         ({"PixelData": b"12345678"}, "cannot be read"),
         ({"NumberOfFrames": 3}, "GridFrameOffsetVector of dose.dcm|declares 3 frames|cannot be read"),
-        ({"GridFrameOffsetVector": [0, 4, 8, 8]}, "at one place or out of order .*runs by 0 to 4 mm"),
-        ({"GridFrameOffsetVector": [0, 4, 12, 8]}, "at one place or out of order .*runs by -4 to 8 mm"),
+        ({"GridFrameOffsetVector": [0, 4, 8, 8]}, "at one place .*runs by 0 to 4 mm"),
         ({"GridFrameOffsetVector": [0, 4, 8]}, "GridFrameOffsetVector of dose.dcm is"),
         ({"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]}, "which are no axes"),
         ({"PixelSpacing": [0, 2]}, "cannot be inverted"),
@@ -121,7 +123,9 @@ def test_structures(tmp_path):
     assert [structure.name for structure in found.structures] == ["PTV", "Empty", "Marks", "One"]
     assert found.numbers == (1, 2, 3, 4)
     assert found["PTV"].frame_of_reference == FRAME
-    assert found.notes == ("2 contours of 'Marks' are not closed (OPEN_PLANAR, POINT) and were left out",)
+    assert says(
+        "\n".join(found.notes), "2 contours of 'Marks'", "OPEN_PLANAR, POINT", "left out", "'One'", "4 mm thick"
+    )
     assert found["PTV"].color == (255, 40, 0)
     assert [plane.position_mm for plane in found["PTV"].planes] == [34.0, 38.0]
     assert found["One"].thickness_mm == 4.0
@@ -141,7 +145,8 @@ def test_names_that_repeat_are_distinguished(tmp_path):
     larger = [("CLOSED_PLANAR", at(circle(6.0, 32, (15, -14)), z)) for z in (34.0, 38.0)]
     found = read_rtstruct(save_structures(tmp_path / "s.dcm", [("PTV", CIRCLES), ("", []), ("PTV", larger)]))
     assert [structure.name for structure in found.structures] == ["PTV (1)", "structure 2", "PTV (3)"]
-    assert found.notes == ("2 structures are named 'PTV' and are distinguished by their numbers",)
+    (note,) = found.notes
+    assert says(note, "s.dcm", "2 structures", "'PTV'", "numbers")
     dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS))
     result = dvh(dose, found.structures, device="cpu")
     assert result["PTV (3)"].volume_cc / result["PTV (1)"].volume_cc == pytest.approx(2.25, rel=1e-3)
@@ -201,16 +206,22 @@ def cut(file, size):
 
 @pytest.mark.parametrize("size", [0, IN_PREAMBLE, IN_META, IN_CLASS, IN_HEADER, IN_PIXELS])
 @pytest.mark.parametrize("slice_", [0, 2, 4], ids=["first", "middle", "last"])
-def test_a_truncated_slice_is_refused_by_its_name(tmp_path, slice_, size):
+def test_a_truncated_slice_is_left_out_by_its_name(tmp_path, slice_, size):
     files = save_ct(tmp_path, STORED)
     cut(files[slice_], size)
-    for read, path in ((read_ct, tmp_path), (read_ct, files), (read_layers, str(tmp_path))):
-        with pytest.raises(InvalidInput, match=files[slice_].name):
-            read(path)
-    if size == IN_META:
-        cut(files[1], size)
-        with pytest.raises(InvalidInput, match=r"1 more files .* or take it out of .* if it is no CT slice: a slice"):
-            read_ct(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadingNote)
+        ((shown, keywords, _),) = read_layers(str(tmp_path))
+    slices = 4 if slice_ in (0, 4) else 5  # what is missing in the middle is interpolated
+    notes = keywords["metadata"][KEY]["notes"]
+    found = [(shown.shape[0], notes), *((ct.values.shape[2], ct.notes) for ct in map(read_ct, [tmp_path, files]))]
+    for depth, told in found:
+        assert depth == slices
+        assert says("\n".join(told), files[slice_].name)
+    for file in files:
+        cut(file, size)
+    with pytest.raises(InvalidInput, match=r"cannot be read|is empty|is no DICOM file|has no|give a CT file"):
+        read_ct(files)
 
 
 def test_foreign_files_are_passed_over_and_slices_need_no_preamble(tmp_path):
@@ -240,10 +251,11 @@ def test_damage_beside_a_dose_is_noted(tmp_path):
     save_dose(tmp_path / "dose.dcm", np.full((5, 10, 12), 5000, np.uint16), spacing=(2.0, 2.0, 3.0))
     save_structures(tmp_path / "structures.dcm", [("PTV", ORGAN_CIRCLES)])
     (tmp_path / "slice.dcm").write_bytes((tmp_path / "dose.dcm").read_bytes()[:IN_META])
-    dose, _, labels = read_layers(str(tmp_path))
+    with pytest.warns(ReadingNote, match="slice.dcm"):
+        dose, _, labels = read_layers(str(tmp_path))
     for layer in (dose, labels):
         (note,) = layer[1]["metadata"][KEY]["notes"]
-        assert note.startswith("slice.dcm cannot be read as DICOM (it ends before its kind)")
+        assert says(note, "slice.dcm cannot be read as DICOM (it ends before its kind)")
 
 
 def test_a_damaged_file_alone_is_a_sentence(tmp_path):

@@ -10,6 +10,7 @@ from pydicom.data import get_testdata_file
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, affine_mm, has_length_unit, series_layer
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
+from napari_gpubio.core.reading import ReadingNote
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
 from napari_gpubio.dose.io import read_rtstruct
@@ -25,8 +26,9 @@ from napari_gpubio.dose.napari_io import (
 )
 from napari_gpubio.dose.reader import get_reader, read_layers
 from napari_gpubio.dose.structures.raster import dose_at_voxels
+from napari_gpubio.dose.structures.slices import with_slices
 from tests.dose.dicom_files import counted, save_ct, save_dose, save_plan, save_structures
-from tests.dose.samples import ROTATION, affine_of, at, circle, linear_dose, stack, uniform_dose
+from tests.dose.samples import ROTATION, affine_of, at, circle, linear_dose, square, stack, uniform_dose
 
 LAS = np.array([[-1.0, 0, 0, 30], [0, 1, 0, -20], [0, 0, 2, 10], [0, 0, 0, 1]])
 SAGITTAL = np.array([[0, 0, 1.0, 5], [1, 0, 0, -7], [0, -1, 0, 9], [0, 0, 0, 1]])
@@ -293,12 +295,33 @@ def test_single_files_become_layers(study):
         read_layers(str(study / "plan.dcm"))
 
 
-def test_what_has_no_place_in_common_is_refused(study):
+def test_what_has_no_place_in_common_is_shown_apart(study):
     save_dose(study / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0), FrameOfReferenceUID="9.8")
-    with pytest.raises(InvalidInput, match=r"'dose\.dcm' and 'THORAX' have different frames of reference.* one by one"):
-        read_layers(str(study))
-    with pytest.raises(InvalidInput, match=r"'PTV' and 'dose\.dcm' have different frames of reference"):
-        read_layers([str(study / "dose.dcm"), str(study / "structures.dcm")])
+    with pytest.warns(ReadingNote, match=r"'THORAX', 'dose\.dcm' have different frames of reference"):
+        layers = read_layers(str(study))
+    assert [kind for *_, kind in layers] == ["image", "image", "shapes", "labels"]  # labels on the CT
+    assert layers[3][0].shape == layers[0][0].shape
+    with pytest.raises(InvalidInput, match=r"the labels \(PTV\) and the dose have different frames of reference"):
+        dvh(dose_of(made(layers[1]), "Gy"), labels_of(made(layers[3])), device="cpu")
+    with pytest.warns(ReadingNote, match=r"'PTV'.* another frame of reference"):
+        _, contours = read_layers([str(study / "dose.dcm"), str(study / "structures.dcm")])
+    assert contours[2] == "shapes"
+    dose = uniform_dose()
+    apart = dataclasses.replace(dose, frame_of_reference="9.8")
+    with pytest.raises(InvalidInput, match="different frames of reference"):
+        dvh(apart, contours_of(made(contours), apart), device="cpu")
+
+
+def test_contours_keep_the_thickness_that_their_file_tells():
+    own = stack([square(5)], [-6.0, 0, 3, 6], "own")
+    others = stack([square(9)], [-18.0, -12, -6, 0, 3, 6, 9], "others"), stack([square(5)], [-12.0], "single")
+    given = with_slices([own, *others])
+    dose = linear_dose((0.3, 0.5, 0.7))
+    found = contours_of(made(contours_layer(given, "drawn")), dose)
+    expected, again = (dvh(dose, structures, device="cpu") for structures in (given, found))
+    for one in expected:
+        assert again[one.name].volume_cc == pytest.approx(one.volume_cc, rel=1e-6)
+    assert expected["single"].volume_cc == pytest.approx(0.6, rel=1e-3)
 
 
 def test_other_files_are_left_to_others(study, tmp_path):

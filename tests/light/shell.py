@@ -2,17 +2,15 @@
 
 import argparse
 
-from napari_gpubio.light import cli
+from napari_gpubio.cli import make_parser
+from tests.shell import run_verb
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
     """Options of the verb."""
-    parser = argparse.ArgumentParser()
-    cli.add_verb(parser.add_subparsers())
-    return parser.parse_args(["light", *arguments])
+    return make_parser().parse_args(["light", *arguments])
 
 
 def light(*arguments: str) -> int:
     """Run the verb; return its exit status."""
-    options = parsed(*arguments)
-    return options.run(options)
+    return run_verb("light", *arguments)

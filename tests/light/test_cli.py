@@ -188,7 +188,7 @@ def test_coefficients_may_come_from_volumes(head_files):
     run_head(*PLACE, "--mua", "mua.nii.gz", "--result", "r.npz")
     np.testing.assert_array_equal(load_result("r.npz").domain.mua_per_mm, mua)
     write_volume("n.nii.gz", np.where(HEAD.labels == 1, 1.5, 1.3).astype(np.float32), HEAD.affine)
-    run_head(*PLACE, "--n", "n.nii.gz", "--g", "mua.nii.gz", "--detector-face=+k", "--result", "r.npz")
+    run_head(*PLACE, "--n", "n.nii.gz", "--g", "mua.nii.gz", "--detector-face=+k", "--result", "r.npz", "--force")
     found = load_result("r.npz")
     assert set(np.unique(found.domain.n[HEAD.labels > 0])) <= {np.float32(1.3), np.float32(1.5)}
     np.testing.assert_array_equal(found.domain.g, mua)
@@ -375,8 +375,11 @@ def test_options_that_would_do_nothing_or_replace_a_file_are_refused(head_files,
 
 
 @pytest.mark.daily
-def test_what_can_be_written_is_written(head_files):
-    (head_files / "f.nii.gz").mkdir()
+def test_what_can_be_written_is_written(head_files, monkeypatch):
+    def fail(path, *_, **__):
+        raise InvalidInput(f"{path.name} could not be written (No space left on device)")
+
+    monkeypatch.setattr(cli, "write_fluence", fail)
     with pytest.raises(InvalidInput, match=r"f\.nii\.gz"):
         run_head(*PLACE, *DETECTOR, "--out", "f.nii.gz", "--result", "r.npz", "--trajectories", "t.npz")
     assert (head_files / "r.npz").is_file()

@@ -1,6 +1,5 @@
 """Frames from files, maps to files, and the command line's verb."""
 
-import argparse
 import json
 import tracemalloc
 
@@ -10,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import noted
 from napari_gpubio.speckle import ContrastSettings, baseline_k2, contrast, measure_dark
-from napari_gpubio.speckle.cli import add_verb
 from napari_gpubio.speckle.io import is_raw, read_frames, read_raw, write_maps
 from napari_gpubio.speckle.live import folder
 from tests.fuzzing import fuzzed, refusal
+from tests.sentences import says
+from tests.shell import run_verb
 
 tifffile = pytest.importorskip("tifffile", reason="tifffile is not installed: it comes with napari")
 FRAMES = np.random.default_rng(0).integers(0, 4096, (4, 12, 14), np.uint16)
@@ -39,14 +40,12 @@ def test_tiff_stacks_and_single_frames(tmp_path, dtype, compression):
 
 
 def test_files_that_hold_no_frames(tmp_path):
-    tifffile.imwrite(tmp_path / "rgb.tif", np.zeros((2, 20, 20, 3), np.uint8), photometric="rgb")
-    with tifffile.TiffWriter(tmp_path / "mixed.tif") as writer:
-        writer.write(FRAMES[0])
-        writer.write(FRAMES[0, :5])
+    tifffile.imwrite(tmp_path / "inks.tif", np.zeros((20, 20, 4), np.uint8), photometric="separated")
+    tifffile.imwrite(tmp_path / "waves.tif", np.zeros((20, 20), np.complex64))
     (tmp_path / "frames.png").write_bytes(b"png")
     for name, message in (
-        ("rgb.tif", "give gray frames"),
-        ("mixed.tif", "2 images of different kinds"),
+        ("inks.tif", "give gray frames"),
+        ("waves.tif", "give gray frames"),
         ("frames.png", "save the frames as TIFF"),
         ("gone.tif", "does not exist"),
     ):
@@ -73,11 +72,17 @@ def test_the_number_of_raw_frames_wraps_round(tmp_path):
 
 def test_raw_files_that_were_cut(tmp_path):
     path = tmp_path / "cut.00001"
-    path.write_bytes(raw_bytes(FRAMES)[:-3])
-    with pytest.raises(InvalidInput, match="14 x 12 and 1341 bytes"):
-        read_frames(path)
+    for missing in (3, 2 * FRAMES[0].size):
+        path.write_bytes(raw_bytes(FRAMES)[:-missing])
+        with noted() as notes:
+            np.testing.assert_array_equal(read_frames(path), FRAMES[:3])
+        assert says("".join(notes), "4 frames")
+        assert says("".join(notes), "3 whole ones of 16 bits")
     path.write_bytes(raw_bytes(FRAMES)[:8])
     with pytest.raises(InvalidInput, match="has no frames"):
+        read_frames(path)
+    path.write_bytes(raw_bytes(FRAMES)[:9])
+    with pytest.raises(InvalidInput, match="not one whole frame"):
         read_frames(path)
     assert is_raw("a.00010")
     assert not is_raw("a.tif")
@@ -132,10 +137,7 @@ def stack(tmp_path):
 
 
 def call(*arguments):
-    parser = argparse.ArgumentParser()
-    add_verb(parser.add_subparsers(required=True))
-    options = parser.parse_args(["speckle", *map(str, arguments), "--device", "cpu"])
-    return options.run(options)
+    return run_verb("speckle", *arguments, "--device", "cpu")
 
 
 def test_from_file_to_files(tmp_path, stack, capsys):
@@ -175,7 +177,7 @@ def test_dark_frames_and_registration(tmp_path, stack, capsys):
     assert call(stack, "--contrast", out, "--dark", tmp_path / "dark.tif", "--gain", 0.2) == 0
     expected = contrast(STACK, noise=measure_dark(dark, gain=0.2), device="cpu")
     np.testing.assert_array_equal(tifffile.imread(out), expected.contrast)
-    assert call(stack, "--contrast", out, "--register") == 0
+    assert call(stack, "--contrast", tmp_path / "registered.tif", "--register") == 0
     assert "5 of 6 frames (1, 2, 3, 4, 5) have no detail in common" in capsys.readouterr().err
 
 
@@ -200,7 +202,8 @@ def test_what_has_no_meaning_is_reported_before_the_run(tmp_path, monkeypatch, s
 @pytest.mark.parametrize("is_big", [False, True])
 def test_a_chain_of_pages_without_an_end_is_refused(tmp_path, is_big):
     path = tmp_path / "loop.tif"
-    tifffile.imwrite(path, np.zeros((3, 8, 8), np.uint16), bigtiff=is_big, metadata=None, contiguous=False)
+    frames = np.zeros((3, 8, 8), np.uint16)
+    tifffile.imwrite(path, frames, bigtiff=is_big, metadata=None, contiguous=False, photometric="minisblack")
     assert read_frames(path).shape == (3, 8, 8)
     with tifffile.TiffFile(path) as tiff:
         first, last = tiff.pages[0].offset, tiff.pages[-1].offset
@@ -228,8 +231,11 @@ def test_lengths_that_a_file_cannot_hold_take_no_memory(tmp_path, read, code):
     path.write_bytes(data)
     tracemalloc.start()
     try:
-        with pytest.raises(InvalidInput, match=r"a\.tif has \d+ bytes and"):
-            read(path)
+        if read is read_frames and code == 279:  # the data of one page alone: it is left out
+            assert read(path).shape == (1, 8, 8)
+        else:
+            with pytest.raises(InvalidInput, match=r"a\.tif has \d+ bytes and"):
+                read(path)
         assert tracemalloc.get_traced_memory()[1] < 20 * 2**20
     finally:
         tracemalloc.stop()

@@ -28,7 +28,8 @@ def stack(tmp_path_factory):
 def run(stack, *more):
     text = ",".join(map(str, EXPOSURES))
     out = stack.with_name("fit")
-    return cli.main(["mesi", str(stack), "--exposures-ms", text, "--out", str(out), "--device", "cpu", DARK, *more])
+    usual = ["--out", str(out), "--force", "--device", "cpu", DARK]
+    return cli.main(["mesi", str(stack), "--exposures-ms", text, *usual, *more])
 
 
 def test_maps_errors_and_notes_are_written(stack, capsys):

@@ -1,6 +1,5 @@
 """Regions in files, their tables, and the options of the command line for them."""
 
-import argparse
 import csv
 
 import nibabel
@@ -10,9 +9,9 @@ import tifffile
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, contrast, region_curves
-from napari_gpubio.speckle.cli import add_verb
 from napari_gpubio.speckle.io import read_regions, write_beats_csv, write_pulsatility_csv, write_regions
 from napari_gpubio.speckle.pulsatility import PulsatilitySettings, region_pulsatility
+from tests.shell import run_verb
 from tests.speckle.pulse_samples import relative_flow
 
 SHAPE = (16, 20)
@@ -79,7 +78,7 @@ def test_shapes_that_napari_saved_hold_the_pixels_whose_centers_lie_within(tmp_p
     ("name", "content", "words"),
     [
         ("a.tif", np.zeros(SHAPE, np.uint8), "is 0 everywhere"),
-        ("a.tif", np.zeros((3, *SHAPE), np.uint8), r"has the shape \(3, 16, 20\)"),
+        ("a.tif", np.zeros((5, *SHAPE), np.uint8), r"has the shape \(5, 16, 20\)"),
         ("a.tif", np.ones((4, 4), np.uint8), r"has the shape \(4, 4\) and a map \(16, 20\)"),
         ("a.tif", np.random.default_rng(0).normal(size=SHAPE), "different values"),
         ("a.csv", "time,value\n1,2\n", "is no table of shapes"),
@@ -112,10 +111,7 @@ def files(tmp_path):
 
 
 def call(folder, *arguments):
-    parser = argparse.ArgumentParser()
-    add_verb(parser.add_subparsers(required=True))
-    options = parser.parse_args(["speckle", str(folder / "frames.tif"), *map(str, arguments), "--device", "cpu"])
-    return options.run(options)
+    return run_verb("speckle", folder / "frames.tif", *arguments, "--device", "cpu")
 
 
 def test_curves_and_pulsatility_from_the_shell(files, capsys):

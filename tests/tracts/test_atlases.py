@@ -6,6 +6,7 @@ import pytest
 from napari.layers import Labels
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import ReadingNote
 from napari_gpubio.tracts.io import read_atlas
 from napari_gpubio.tracts.layer_regions import region_names
 from napari_gpubio.tracts.napari_io import read_layers
@@ -56,7 +57,8 @@ def test_napari_opens_it_as_labels_with_names(tmp_path):
     ((_, keywords, kind),) = read_layers(str(path))
     assert kind == "image"  # nothing says that these are labels
     (tmp_path / "a.tsv").write_text("index\tname\n17\thippocampus\n")
-    ((data, keywords, kind),) = read_layers(str(path))
+    with pytest.warns(ReadingNote, match=r"1 of 2 labels have no name in a\.tsv \(2035\)"):
+        ((data, keywords, kind),) = read_layers(str(path))
     assert kind == "labels"
     layer = Labels(data, **keywords)
     assert region_names(layer) == {17: "hippocampus", 2035: "2035"}

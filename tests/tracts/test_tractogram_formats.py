@@ -1,5 +1,6 @@
 """What each format of tractograms prescribes, as nibabel, trx-python and MRtrix see it."""
 
+import itertools
 import subprocess
 import sys
 import zipfile
@@ -14,6 +15,7 @@ from nibabel.streamlines import Tractogram as NibTractogram
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io import read_tractogram, write_tractogram
+from napari_gpubio.tracts.io.validation import in_order
 from napari_gpubio.tracts.io.vtk import read_vtk, write_vtk
 from napari_gpubio.tracts.model import Tractogram
 from tests.tracts.tractogram_samples import AFFINES, SHAPE, assert_same_columns, assert_same_fibers, make
@@ -210,3 +212,15 @@ def test_a_full_disk_is_told_in_one_sentence_each(tmp_path):
     assert ran.stdout.count("could not be written") == 4
     assert [path.name for path in tmp_path.iterdir()] == ["a.trx"]
     assert (tmp_path / "a.trx").read_text() == "old"
+
+
+def test_as_many_offsets_as_possible_stay_in_order():
+    """Compared with all subsets of offsets that never decrease."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        offsets, most = rng.integers(-2, 9, rng.integers(1, 8)), 6
+        subsets = [rows for k in range(len(offsets) + 1) for rows in itertools.combinations(range(len(offsets)), k)]
+        rises = [rows for rows in subsets if list(offsets[list(rows)]) == sorted(offsets[list(rows)].clip(0, most))]
+        longest = [rows for rows in rises if len(rows) == max(map(len, rises))]
+        kept = np.flatnonzero(in_order(offsets, most)).tolist()
+        assert kept in [[n for n in range(len(offsets) - 1) if {n, n + 1} <= set(rows)] for rows in longest]

@@ -17,6 +17,7 @@ from napari_gpubio.dose.model import is_light
 from napari_gpubio.dose.napari_io import (
     CT_NUMBER,
     NUMBERS,
+    OVERLAPPING,
     scale_of,
     unit_of,
     unit_scale,
@@ -289,7 +290,7 @@ class StructureList(QListWidget):
             for other in others:
                 if other in chosen or carried(other, NUMBERS) != numbers:
                     continue
-                if isinstance(layer, Labels) and isinstance(other, Shapes) and carried(layer, "notes"):
+                if isinstance(layer, Labels) and isinstance(other, Shapes) and carried(layer, OVERLAPPING):
                     return f"Tick {other.name!r} instead to count structures that overlap as they were drawn."
                 if isinstance(layer, Shapes) and isinstance(other, Labels):
                     return f"Counted from contours as they were drawn; tick {other.name!r} instead to paint."

@@ -105,11 +105,12 @@ def _dose_lines(name: str, plan: Plan, saved: Mapping[str, Path]) -> list[str]:
     if (scale_of(plan.layer) or plan.scale) == "log10":
         values = f"to_linear({values}, Quantity({made.quantity or 'values'!r}, scale='log10'))"
     values = _laid_out(values if factor == 1 else f"{values} * {factor!r}", made.values)
-    quantity = f", quantity={made.quantity!r}" if made.quantity else ""
+    more = f", quantity={made.quantity!r}" if made.quantity else ""
+    more += "" if made.is_oriented else ", is_oriented=False"
     return [
         f"values, affine = read_array({str(path)!r})",
         *_affine_lines(path, plan.layer),
-        f"{name} = dose.Dose(values={values}, affine=affine, unit={plan.unit!r}{quantity}, name={plan.name!r})",
+        f"{name} = dose.Dose(values={values}, affine=affine, unit={plan.unit!r}{more}, name={plan.name!r})",
     ]
 
 
@@ -140,7 +141,7 @@ def _laid_out(name: str, array: Any) -> str:
 def _affine_lines(path: Path | None, layer: Any) -> list[str]:
     """A line with the affine of a layer, where the file, in single precision, has another one."""
     own = affine_mm(layer)
-    if path is not None and np.array_equal(nifti_affine(open_nifti(path), path), own):
+    if path is not None and np.array_equal(nifti_affine(open_nifti(path)), own):
         return []
     return [f"affine = np.array({own.tolist()!r})"]
 
@@ -152,18 +153,21 @@ def _structure_lines(
     if isinstance(layer, Labels):
         found, path = labels_of(layer), saved.get(layer.name) or saved_path(layer)
         named = dict(zip(found.values, names, strict=True))
+        oriented = "" if found.is_oriented else ", is_oriented=False"
         return [
             f"labels, affine = read_array({str(path)!r})",
             *_affine_lines(path, layer),
             f"labels = {_laid_out('labels', found.labels)}",
-            f"{name} = [dose.LabelStructures(labels=labels, affine=affine, structures={named!r})]",
+            f"{name} = [dose.LabelStructures(labels=labels, affine=affine, structures={named!r}{oriented})]",
         ]
     plan = request.plans[0]
     lines = [f"loops = np.load({str(saved[layer.name])!r})", f"{name} = ["]
     for number, (one, shown) in enumerate(zip(contours_of(layer, plan.dose()), names, strict=True)):
         chosen = f"[loops[key] for key in loops if key.startswith('{number}/')]"
         overlaps = f", overlaps={one.overlaps!r}" if one.overlaps != UNION else ""
-        lines.append(f"    dose.contour_structure({shown!r}, {chosen}, thickness_mm={one.thickness_mm!r}{overlaps}),")
+        joined = f", joined_mm={one.joined_mm!r}" if one.joined_mm else ""
+        more = f"thickness_mm={one.thickness_mm!r}{overlaps}{joined}"
+        lines.append(f"    dose.contour_structure({shown!r}, {chosen}, {more}),")
     return [*lines, "]"]
 
 

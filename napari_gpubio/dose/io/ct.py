@@ -1,24 +1,26 @@
-"""A CT series as one volume."""
+"""CT series as volumes: what slices belong together, where they lie, and what their pixels mean."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.reading import reading
+from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.reading import note, noted, reading
 from napari_gpubio.dose.io.dicom import (
     EVEN,
+    LPS_TO_RAS,
     number_of,
     numbers,
     pixels_of,
     plane_axes,
     read_dataset,
-    required,
     sorted_by_modality,
     text_of,
     to_world,
@@ -26,8 +28,11 @@ from napari_gpubio.dose.io.dicom import (
 
 Array = npt.NDArray[Any]
 _STRAIGHT_MM = 0.05  # how far the first pixel of a slice may lie off the line through those of the others
-_TURNED = 1e-3  # by how much axes and spacings of slices may differ
-_MISSING = 1.5  # times the usual distance: there is a slice missing
+_ROUNDED = 0.05  # share of the distance of slices by which they may lie beside even positions and be shown there
+_DOMINATING = 0.5  # of the usual distance: shorter ones do not make the grid
+_NEARLY = 0.75  # of the usual distance: those that are longer are that distance, inexactly
+_TURNED = 3  # decimals of axes and spacings that slices of a series share
+_MOST_VALUES = 1 << 29  # of a resampled volume
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -40,20 +45,27 @@ class CtImage:
         Hounsfield units, shape (X, Y, Z): int16 where that holds them exactly, else float32.
     affine
         Voxel centers to world mm (RAS), 4 x 4.
+    slices
+        World position of the first pixel of each slice of the files, ascending along their normal, shape (K, 3); other
+        ones than in ``values`` where those were interpolated.
     frame_of_reference
         What the coordinates refer to (a DICOM UID), where the files have it.
     name
         Of the series or of the folder.
+    notes
+        What was assumed or left out, in sentences.
     """
 
     values: Array
     affine: npt.NDArray[np.float64]
+    slices: npt.NDArray[np.float64] = dataclasses.field(default_factory=lambda: np.empty((0, 3)))
     frame_of_reference: str = ""
     name: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def read_ct(path: str | Path | Sequence[str | Path], *, series: str | None = None) -> CtImage:
-    """Read a CT series.
+    """Read a CT series: of several the one with most slices, with a note; see `read_ct_series`.
 
     Parameters
     ----------
@@ -65,130 +77,234 @@ def read_ct(path: str | Path | Sequence[str | Path], *, series: str | None = Non
     Raises
     ------
     InvalidInput
-        If there is no CT file, a DICOM file of the folder is damaged, there are several series, slices differ in size
-        or orientation, two lie in one plane, one is missing, they are not evenly spaced, or the gantry was tilted.
+        If there is no CT slice that can be read, or none of the series.
     """
-    files, name = _files_of(path)
+    files, name, damaged = _files_of(path)
+    with reading(name), noted() as notes:
+        groups = _series(_slices(files, name, damaged), name)
+        chosen = [group for group in groups if series in (None, group[0].series)]
+        if not chosen:
+            which = f" of series {series}" if series else ""
+            raise InvalidInput(f"{name} holds no CT slices{which}; choose another folder")
+        if len(chosen) > 1:
+            others = ", ".join(_called(group) for group in chosen[1:])
+            note(f"{name} holds {len(chosen)} CT series: {_called(chosen[0])} was taken, not {others}; see series=")
+        found = _volume(chosen[0], name)
+    return dataclasses.replace(found, notes=tuple(notes))
+
+
+def read_ct_series(path: str | Path | Sequence[str | Path]) -> tuple[CtImage, ...]:
+    """Read all CT series of a folder or of files, that with most slices first.
+
+    Slices that are damaged, of another size or orientation than most, or lie where others do are left out; a volume of
+    unevenly spaced slices is interpolated linearly, and one of rounded positions is shown on even ones. Notes say so.
+
+    Parameters
+    ----------
+    path
+        As of `read_ct`.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no series that can be read.
+    """
+    files, name, damaged = _files_of(path)
+    found, refusals = [], []
     with reading(name):
-        slices = [read_dataset(file, "CT") for file in files]
-        for one in slices:
-            required(one, "PixelData", _slice_name(one, name))  # the last attribute, which a file that was cut lacks
-        return _volume(_one_series(slices, series, name), name)
+        with noted() as common:
+            groups = _series(_slices(files, name, damaged), name)
+        for group in groups:
+            try:
+                with noted() as notes:
+                    one = _volume(group, name)
+                found.append(dataclasses.replace(one, notes=(*common, *notes)))
+            except InvalidInput as error:
+                refusals.append(error)
+        if not found:
+            raise refusals[0] if refusals else InvalidInput(f"{name} holds no CT slices; choose another folder")
+        for refusal in refusals:
+            note(f"a CT series was left out: {refusal}")
+    return tuple(found)
 
 
-def _files_of(path: str | Path | Sequence[str | Path]) -> tuple[list[Path], str]:
+def _files_of(path: str | Path | Sequence[str | Path]) -> tuple[list[Path], str, tuple[str, ...]]:
+    """Files, their name in messages, and why others of a folder cannot be read."""
     if not isinstance(path, str | Path):
         files = [Path(one) for one in path]
-        return files, files[0].parent.name if files else "nothing"
+        return files, files[0].parent.name if files else "nothing", ()
     folder = Path(path)
     if not folder.is_dir():
-        return [folder], folder.name
-    return ct_files(folder), folder.name
-
-
-def ct_files(folder: Path) -> list[Path]:
-    """The CT files of a folder, by their headers.
-
-    InvalidInput if a DICOM file cannot be read: it may be a slice, without which the volume would end too early.
-    """
+        return [folder], folder.name, ()
     kinds, damaged = sorted_by_modality(folder)
-    refuse_damaged(damaged, folder.name)
-    return kinds.get("CT", [])
+    return kinds.get("CT", []), folder.name, damaged
 
 
-def refuse_damaged(damaged: Sequence[str], name: str) -> None:
-    """Refuse a series beside which there are files that cannot be read."""
-    if damaged:
-        more = f" ({len(damaged) - 1} more files cannot either)" if len(damaged) > 1 else ""
-        raise InvalidInput(
-            f"{damaged[0]}{more}, or take it out of {name} if it is no CT slice: a slice may be missing without it"
-        )
+class _Slice(NamedTuple):
+    """A slice of a series."""
+
+    dataset: Any
+    series: str
+    axes: Array  # see `plane_axes`
+    corner: Array  # patient coordinates of the first pixel
+    values: Array  # rows, columns, in Hounsfield units
 
 
-def _one_series(slices: list[Any], series: str | None, name: str) -> list[Any]:
-    counts = Counter(text_of(one, "SeriesInstanceUID", name) for one in slices)
-    if series is None and len(counts) > 1:
-        known = ", ".join(f"{uid or 'without a number'} ({count} slices)" for uid, count in counts.items())
-        raise InvalidInput(f"{name} holds {len(counts)} CT series: {known}; choose one with series=")
-    chosen = [one for one in slices if series in (None, text_of(one, "SeriesInstanceUID", name))]
-    if not chosen:
-        raise InvalidInput(
-            f"{name} holds no CT slices{f' of series {series}' if series else ''}; choose another folder"
-        )
-    return chosen
+def _slices(files: Sequence[Path], name: str, damaged: Sequence[str]) -> list[_Slice]:
+    """The slices that can be read; a note counts the others, which may lie between them."""
+    found, refusals = [], [InvalidInput(reason) for reason in damaged]
+    for file in files:
+        try:
+            found.append(_slice(read_dataset(file, "CT"), name))
+        except InvalidInput as error:
+            refusals.append(error)
+    if refusals and len(found) < 2:
+        raise refusals[0]
+    if refusals:
+        note(f"{len(refusals)} files of {name} that may be slices were left out ({refusals[0]})")
+    return found
 
 
-def _volume(slices: list[Any], name: str) -> CtImage:
-    if any((number_of(one, "NumberOfFrames", _slice_name(one, name)) or 1) > 1 for one in slices):
-        raise InvalidInput(f"{name} is a CT image of several frames in one file; export it slice by slice")
-    axes = _common_axes(slices, name)
-    corners = np.array([numbers(one, "ImagePositionPatient", _slice_name(one, name), 3) for one in slices])
-    order = np.argsort(corners @ axes[:, 2], kind="stable")
-    distance = _slice_distance(corners[order], axes, slices, name)
-    values = _pixels([slices[n] for n in order], name)
-    first = slices[order[0]]
+def _slice(dataset: Any, name: str) -> _Slice:
+    called = _slice_name(dataset, name)
+    if (number_of(dataset, "NumberOfFrames", called) or 1) > 1:
+        raise InvalidInput(f"{called} is a CT image of several frames in one file; export it slice by slice")
+    return _Slice(
+        dataset=dataset,
+        series=text_of(dataset, "SeriesInstanceUID", name),
+        axes=plane_axes(dataset, called),
+        corner=numbers(dataset, "ImagePositionPatient", called, 3),
+        values=_slice_values(dataset, name),
+    )
+
+
+def _series(slices: Iterable[_Slice], name: str) -> list[list[_Slice]]:
+    """Slices by their series, that with most of them first; of a series those of the size and orientation of most."""
+    by_series: dict[str, dict[Any, list[_Slice]]] = defaultdict(lambda: defaultdict(list))
+    for one in slices:
+        by_series[one.series][(one.values.shape, *np.round(one.axes.ravel(), _TURNED))].append(one)
+    found = []
+    for kinds in by_series.values():
+        main, *others = sorted(kinds.values(), key=len, reverse=True)
+        if others:
+            note(f"{sum(map(len, others))} slices of {name} of another size or orientation than most were left out")
+        found.append(main)
+    return sorted(found, key=len, reverse=True)
+
+
+def _called(group: Sequence[_Slice]) -> str:
+    """A series in messages."""
+    return f"{group[0].series or 'without a number'} ({len(group)} slices)"
+
+
+def _volume(slices: Sequence[_Slice], name: str) -> CtImage:
+    axes, first = slices[0].axes, slices[0].dataset
+    if without := sum("RescaleSlope" not in one.dataset for one in slices):
+        note(f"{without} slices of {name} have no RescaleSlope; their stored values are taken for Hounsfield units")
+    if (kind := text_of(first, "RescaleType", name).strip().upper()) not in ("", "HU"):
+        note(f"the values of {name} are no Hounsfield units (RescaleType {kind})")
+    ordered = list(_without_repeats(slices, name))
+    corners = np.array([one.corner for one in ordered])
+    values, way = _evenly(ordered, corners, name)
     return CtImage(
         values=values.transpose(2, 1, 0),
-        affine=to_world(axes, distance, corners[order[0]]),
+        affine=to_world(axes, way, corners[0]),
+        slices=corners @ LPS_TO_RAS[:3, :3],
         frame_of_reference=text_of(first, "FrameOfReferenceUID", name),
         name=text_of(first, "SeriesDescription", name) or name,
     )
 
 
-def _common_axes(slices: list[Any], name: str) -> Array:
-    """Axes of all slices, see `plane_axes`."""
-    shapes = {
-        tuple(int(numbers(one, side, _slice_name(one, name), 1)[0]) for side in ("Rows", "Columns")) for one in slices
-    }
-    if len(shapes) > 1:
-        raise InvalidInput(f"the slices of {name} have different sizes ({sorted(shapes)}); choose those of one series")
-    axes = [plane_axes(one, _slice_name(one, name)) for one in slices]
-    if np.abs(np.array(axes) - axes[0]).max() > _TURNED:
-        raise InvalidInput(f"the slices of {name} differ in orientation or pixel size; choose those of one series")
-    return axes[0]
+def _without_repeats(slices: Sequence[_Slice], name: str) -> Iterator[_Slice]:
+    """Slices in their order along the normal; of several at one place the first that was acquired."""
+    normal = slices[0].axes[:, 2]
+
+    def order(one: _Slice) -> tuple[float, float, float]:
+        acquired = (number_of(one.dataset, key, name) or 0.0 for key in ("AcquisitionNumber", "InstanceNumber"))
+        return round(float(one.corner @ normal), 2), *acquired  # type: ignore[return-value]
+
+    ordered = sorted(slices, key=order)
+    depths = np.array([one.corner @ normal for one in ordered])
+    steps = np.diff(depths)
+    usual = float(np.median(steps[steps > _STRAIGHT_MM])) if (steps > _STRAIGHT_MM).any() else 0.0
+    last, lost = -np.inf, 0
+    for depth, one in zip(depths, ordered, strict=True):
+        if depth - last <= max(EVEN * usual, 1e-6):
+            lost += 1
+            continue
+        last = depth
+        yield one
+    if lost:
+        note(f"{lost} slices of {name} lie where others do and were left out")
 
 
-def _slice_distance(corners: Array, axes: Array, slices: list[Any], name: str) -> float:
-    """From one slice to the next along the normal, mm, or InvalidInput."""
-    if len(corners) == 1:
-        thickness = float(numbers(slices[0], "SliceThickness", name, 1)[0])
-        if not thickness > 0:
-            raise InvalidInput(f"SliceThickness of {name} is {thickness:g} mm; give a series of several slices")
+def _evenly(slices: Sequence[_Slice], corners: Array, name: str) -> tuple[Array, Array]:
+    """Slices, rows, columns at even distances, and the way from one slice to the next in patient axes."""
+    values, normal = _stacked([one.values for one in slices]), slices[0].axes[:, 2]
+    if len(slices) == 1:
+        return values, _thickness(slices[0], name) * normal
+    depths = (corners - corners[0]) @ normal
+    way = _way(corners, normal, name)
+    step = float(depths[-1]) / (len(depths) - 1)
+    beside = float(np.abs(depths - step * np.arange(len(depths))).max())
+    if beside <= EVEN * step:
+        return values, way * step
+    if beside <= _ROUNDED * step:
+        placed = f"lie up to {short_number(beside)} mm beside even positions {short_number(step)} mm apart"
+        note(f"the slices of {name} {placed} and are shown there")
+        return values, way * step
+    gaps, usual = np.diff(depths), float(np.median(np.diff(depths)))
+    finest = float(gaps[gaps >= _DOMINATING * usual].min())
+    finest = usual if finest > _NEARLY * usual else finest
+    count = round(float(depths[-1]) / finest) + 1
+    if count * values[0].size > _MOST_VALUES:
+        raise InvalidInput(f"the slices of {name} would take {count} resampled ones, too many to hold; choose fewer")
+    step = float(depths[-1]) / (count - 1)
+    span = f"{short_number(float(gaps.min()))} to {short_number(float(gaps.max()))} mm apart"
+    made = f"{count} slices {short_number(step)} mm apart"
+    note(f"the slices of {name} are {span} and were interpolated linearly to {made}")
+    return _resampled(values, depths, step, count), way * step
+
+
+def _resampled(values: Array, depths: Array, step: float, count: int) -> Array:
+    """Slices at multiples of a step, linear between those that are there; whole numbers stay so."""
+    found = np.empty((count, *values.shape[1:]), values.dtype)
+    for n in range(count):
+        place = min(n * step, float(depths[-1]))
+        before = min(int(np.searchsorted(depths, place + 1e-9 * step, side="right")) - 1, len(depths) - 2)
+        share = (place - depths[before]) / (depths[before + 1] - depths[before])
+        between = (1 - share) * values[before].astype(np.float64) + share * values[before + 1]
+        found[n] = np.rint(between) if values.dtype.kind == "i" else between
+    return found
+
+
+def _way(corners: Array, normal: Array, name: str) -> Array:
+    """From slice to slice for each mm along the normal; beside the normal where the gantry was tilted."""
+    whole = corners[-1] - corners[0]
+    along = whole / float(whole @ normal)
+    off = np.linalg.norm(corners - corners[0] - ((corners - corners[0]) @ normal)[:, None] * along, axis=1)
+    allowed = _STRAIGHT_MM * np.sqrt(len(corners))
+    if (most := float(off.max())) > allowed:
+        note(f"the slices of {name} lie up to {short_number(most)} mm beside a straight line and are shown on it")
+    if float(np.linalg.norm(along - normal)) * float(whole @ normal) <= allowed:
+        return normal
+    tilt = np.degrees(np.arccos(np.clip(1 / np.linalg.norm(along), -1, 1)))
+    note(f"{name} was taken with the gantry tilted by {tilt:.3g} degrees and is shown sheared, as it lies")
+    return np.asarray(along)
+
+
+def _thickness(one: _Slice, name: str) -> float:
+    """Of a single slice, mm."""
+    thickness = number_of(one.dataset, "SliceThickness", name)
+    if thickness and thickness > 0:
         return thickness
-    depths = corners @ axes[:, 2]
-    steps, usual = np.diff(depths), float(np.median(np.diff(depths)))
-    if steps.min() < EVEN * max(usual, 1e-6):
-        raise InvalidInput(f"{name} has two slices at {depths[steps.argmin()]:.4g} mm; choose those of one series")
-    if steps.max() > _MISSING * usual:
-        gap = int(steps.argmax())
-        raise InvalidInput(
-            f"{name} has no slice between {depths[gap]:.4g} and {depths[gap + 1]:.4g} mm, though others are "
-            f"{usual:.4g} mm apart; add the missing files"
-        )
-    if np.abs(steps - usual).max() > EVEN * usual:
-        raise InvalidInput(
-            f"the slices of {name} are {steps.min():.4g} to {steps.max():.4g} mm apart; resample the series evenly"
-        )
-    _refuse_tilt(corners, axes[:, 2], name)
-    return float(depths[-1] - depths[0]) / (len(depths) - 1)
+    note(f"{name} is a single slice without SliceThickness and is shown 1 mm thick")
+    return 1.0
 
 
-def _refuse_tilt(corners: Array, normal: Array, name: str) -> None:
-    way = corners[-1] - corners[0]
-    aside = way - (way @ normal) * normal
-    if (off := float(np.linalg.norm(aside))) > _STRAIGHT_MM * np.sqrt(len(corners)):
-        tilt = np.degrees(np.arctan2(off, float(way @ normal)))
-        raise InvalidInput(
-            f"{name} was taken with the gantry tilted by {tilt:.3g} degrees: its slices are shifted against each "
-            "other; resample it on a straight grid"
-        )
-
-
-def _pixels(slices: Iterable[Any], name: str) -> Array:
-    """Slices, rows, columns in Hounsfield units."""
-    found = [_slice_values(one, name) for one in slices]
-    exact = all(np.can_cast(one.dtype, np.int16) or one.dtype == np.int16 for one in found)
-    return np.stack([one.astype(np.int16 if exact else np.float32) for one in found])
+def _stacked(found: Sequence[Array]) -> Array:
+    exact = all(one.dtype == np.int16 for one in found)
+    return np.stack([one.astype(np.int16 if exact else np.float32, copy=False) for one in found])
 
 
 def _slice_values(dataset: Any, name: str) -> Array:

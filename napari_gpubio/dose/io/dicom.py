@@ -178,8 +178,10 @@ def required(dataset: Any, keyword: str, what: str) -> Any:
     return value
 
 
-def numbers(dataset: Any, keyword: str, what: str, count: int | None = None) -> npt.NDArray[np.float64]:
-    """Numbers of an attribute, so many of them; errors as `required`."""
+def numbers(
+    dataset: Any, keyword: str, what: str, count: int | None = None, *, finite: bool = True
+) -> npt.NDArray[np.float64]:
+    """Numbers of an attribute, so many of them, all finite or not; errors as `required`."""
     value = required(dataset, keyword, what)
     if isinstance(value, bytes):  # a text of more than 64 KiB in files that store its type
         value = value.decode("ascii", "replace").rstrip("\0 ").split("\\")
@@ -188,7 +190,7 @@ def numbers(dataset: Any, keyword: str, what: str, count: int | None = None) -> 
         array = np.array([_number(part) for part in parts], np.float64)
     except ValueError as error:
         raise InvalidInput(f"{keyword} of {what} holds no numbers ({brief(error)}); export it again") from error
-    if not np.isfinite(array).all() or (count is not None and len(array) != count):
+    if (finite and not np.isfinite(array).all()) or (count is not None and len(array) != count):
         raise InvalidInput(f"{keyword} of {what} is {str(value)[:80]}, which cannot be; export it again")
     return array
 
@@ -228,13 +230,13 @@ def plane_axes(dataset: Any, name: str) -> Array:
     return np.stack([along_row * between_columns, along_column * between_rows, normal], axis=1)
 
 
-def to_world(axes: Array, slice_mm: float, first: Array) -> Array:
+def to_world(axes: Array, slice_mm: float | Array, first: Array) -> Array:
     """Index of column, row, slice to world mm (RAS), 4 x 4.
 
     ``axes`` are those of `plane_axes`, ``first`` the patient coordinates of the first pixel; slices are ``slice_mm``
-    apart along the normal, negative if they run against it.
+    apart along the normal, negative if they run against it, or each that way from the one before (patient axes, mm).
     """
     affine = np.eye(4)
-    affine[:3, :2], affine[:3, 2] = axes[:, :2], axes[:, 2] * slice_mm
+    affine[:3, :2], affine[:3, 2] = axes[:, :2], axes[:, 2] * slice_mm if np.ndim(slice_mm) == 0 else slice_mm
     affine[:3, 3] = first
     return LPS_TO_RAS @ affine

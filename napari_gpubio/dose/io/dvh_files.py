@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file, json_of
-from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.dose.io.dicom import items_of, numbers, pixels_of, pydicom, read_dataset, required, text_of
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric, evaluate_metric
@@ -28,35 +28,47 @@ _DOSE_UNITS = {"GY": "Gy", "RELATIVE": "%"}
 def read_dvh_sequence(path: str | Path, names: Mapping[int, str] | None = None) -> tuple[Dvh, ...]:
     """Read the histograms that a planning system has stored in an RTDOSE file.
 
-    Least, largest and mean dose are those of the curves: files give them in units of all kinds.
+    Least, largest and mean dose are those of the curves: files give them in units of all kinds. A note counts those
+    that cannot be read, for instance in % of a volume that is not known.
 
     Parameters
     ----------
     path
         The file.
     names
-        Names of structures by their number; others are called ``structure 1`` and so on.
+        Names of structures by their number; others are called ``structure 1`` and so on. A histogram of several
+        structures is named ``A + B - C``.
 
     Raises
     ------
     InvalidInput
-        If the file is missing, damaged, of another kind, or holds no histogram, or one in % of volume, from which
-        its volume in cc cannot be computed.
+        If the file is missing, damaged, of another kind, or holds no histogram that can be read.
     """
     name = Path(path).name
     dataset = read_dataset(path, "RTDOSE")
-    found = tuple(_read_item(item, names or {}, name) for item in items_of(dataset, "DVHSequence", name))
+    found, refusals = [], []
+    for item in items_of(dataset, "DVHSequence", name):
+        try:
+            found.append(_read_item(item, names or {}, name))
+        except InvalidInput as error:
+            refusals.append(error)
     if not found:
-        raise InvalidInput(f"{name} holds no histograms (no DVHSequence)")
-    return found
+        raise refusals[0] if refusals else InvalidInput(f"{name} holds no histograms (no DVHSequence)")
+    if refusals:
+        note(f"{len(refusals)} histograms of {name} were left out ({refusals[0]})")
+    return tuple(found)
 
 
 def _read_item(item: Any, names: Mapping[int, str], file: str) -> Dvh:
     referenced = items_of(item, "DVHReferencedROISequence", file)
     if not referenced:
         raise InvalidInput(f"a histogram of {file} names no structure (DVHReferencedROISequence); export it again")
-    roi = int(numbers(referenced[0], "ReferencedROINumber", file, 1)[0])
-    name = names.get(roi, f"structure {roi}")
+    name = ""
+    for one in referenced:
+        roi = int(numbers(one, "ReferencedROINumber", file, 1)[0])
+        sign = " - " if text_of(one, "DVHROIContributionType", file).upper() == "EXCLUDED" else " + "
+        name += f"{sign}{names.get(roi, f'structure {roi}')}"
+    name = name.removeprefix(" + ").strip()
     if (unit := text_of(item, "DVHVolumeUnits", file).upper()) != "CM3":
         raise InvalidInput(
             f"the histogram of {name!r} in {file} gives volume as {unit or 'nothing'}; only CM3 can be used"
@@ -114,8 +126,8 @@ def write_dvh_sequence(
     Raises
     ------
     InvalidInput
-        If the source cannot be read, a structure has no number, a dose is negative or not in Gy, or the new file cannot
-        be written.
+        If the source cannot be read, a structure has no number or that of another one, a dose is negative or not in Gy,
+        or the new file cannot be written.
     """
     library = pydicom()
     dataset = copy.deepcopy(read_dataset(source, "RTDOSE"))
@@ -150,13 +162,17 @@ def _item(dvh: Dvh, numbers_of: Mapping[str, int], bin_width: float, kind: str) 
         raise InvalidInput(f"{dvh.name!r} is in {dvh.unit}; a DICOM histogram must be in Gy")
     if dvh.name not in numbers_of:
         raise InvalidInput(f"{dvh.name!r} has no number; give that of the RTSTRUCT file")
+    own = numbers_of[dvh.name]
+    if same := [name for name, number in numbers_of.items() if number == own and name != dvh.name]:
+        both = f"{dvh.name!r} and {same[0]!r} have the same number {own}"
+        raise InvalidInput(f"{both}, so a histogram could be of either; give each a number of its own")
     if dvh.least < 0:
         raise InvalidInput(f"{dvh.name!r} has a dose of {dvh.least:g} Gy; a DICOM histogram begins with 0")
     if not bin_width > 0 or dvh.largest / bin_width > _MOST_BINS:
         raise InvalidInput(f"bins of {bin_width!r} Gy up to {dvh.largest:g} Gy are too many; choose wider ones")
     library = pydicom()
     item, roi = library.Dataset(), library.Dataset()
-    roi.DVHROIContributionType, roi.ReferencedROINumber = "INCLUDED", numbers_of[dvh.name]
+    roi.DVHROIContributionType, roi.ReferencedROINumber = "INCLUDED", own
     count = int(np.floor(dvh.largest / bin_width)) + 1
     volumes = np.asarray(dvh.volume_at(bin_width * np.arange(count)))
     item.DVHReferencedROISequence = library.Sequence([roi])

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.reading import note
 from napari_gpubio.dose.io.dicom import EVEN
 
 Array = npt.NDArray[np.float64]
@@ -17,8 +18,8 @@ _MOST_PARTS = 6  # of the smallest distance
 _MOST_VALUES = 1 << 29  # of a resampled dose: 4 GB
 
 
-def evenly_spaced(values: Array, offsets: Array, name: str) -> tuple[Array, float, tuple[str, ...]]:
-    """Frames at an even distance, that distance along the normal in mm (with sign), and a note if they were resampled.
+def evenly_spaced(values: Array, offsets: Array, name: str) -> tuple[Array, float]:
+    """Frames at an even distance, and that distance along the normal in mm (with sign); a note if they were resampled.
 
     Parameters
     ----------
@@ -32,17 +33,17 @@ def evenly_spaced(values: Array, offsets: Array, name: str) -> tuple[Array, floa
     Raises
     ------
     InvalidInput
-        If frames lie at one place or out of order, or there would be too many.
+        If frames lie at one place, or there would be too many.
     """
     gaps = np.diff(offsets)
     step = float(gaps.mean())
     if not (gaps * step > 0).all():
         raise InvalidInput(
-            f"frames of {name} lie at one place or out of order (GridFrameOffsetVector runs by {_range(gaps)} mm from "
+            f"frames of {name} lie at one place (GridFrameOffsetVector runs by {_range(gaps)} mm from "
             "frame to frame); export the dose again"
         )
     if np.abs(gaps - step).max() <= EVEN * abs(step):
-        return values, step, ()
+        return values, step
     step, apart = _even_step(offsets)
     count = round(abs(float(offsets[-1] - offsets[0])) / step) + 1
     if count * values[0].size > _MOST_VALUES:
@@ -52,8 +53,8 @@ def evenly_spaced(values: Array, offsets: Array, name: str) -> tuple[Array, floa
         )
     taken = f"frames of {name} are {_range(np.abs(gaps))} mm apart and were interpolated linearly to {count} frames"
     beside = f"; frames of the file lie up to {short_number(apart)} mm beside them" if apart > EVEN * step else ""
-    note = f"{taken} {short_number(step)} mm apart{beside}"
-    return _resampled(values, np.abs(offsets - offsets[0]), step, count), float(np.copysign(step, gaps[0])), (note,)
+    note(f"{taken} {short_number(step)} mm apart{beside}")
+    return _resampled(values, np.abs(offsets - offsets[0]), step, count), float(np.copysign(step, gaps[0]))
 
 
 def _even_step(offsets: Array) -> tuple[float, float]:

@@ -4,6 +4,7 @@ NIfTI has no place for what its numbers mean. A JSON file beside it has quantity
 where `napari_gpubio.core.layer_files` wrote it; `write_dose` writes the unit into the description.
 """
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,15 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import STRUCTURES, read_described
 from napari_gpubio.core.quantity import QUANTITY, ascii_unit, checked_unit, to_linear
 from napari_gpubio.core.reading import reads_file
-from napari_gpubio.core.volumes import nifti_affine, nifti_array, one_volume, open_nifti, read_volume, write_volume
+from napari_gpubio.core.volumes import (
+    has_orientation,
+    nifti_affine,
+    nifti_array,
+    one_volume,
+    open_nifti,
+    read_volume,
+    write_volume,
+)
 from napari_gpubio.dose.metrics.parameters import dose_factor
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -53,10 +62,11 @@ def read_dose(path: str | Path, *, unit: str | None = None) -> Dose:
     factor = dose_factor(own, checked_unit(unit)) if unit and own else 1.0
     return Dose(
         values=values if factor == 1 else values * factor,
-        affine=nifti_affine(image, file),
+        affine=nifti_affine(image),
         unit=unit or own,
         quantity=known.name if known else "",
         name=file.name,
+        is_oriented=has_orientation(file),
     )
 
 
@@ -91,12 +101,12 @@ def read_labels(path: str | Path, structures: Mapping[int, str] | None = None) -
     labels, affine = read_volume(path)
     if labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == np.round(labels)).all():
         labels = labels.astype(np.int64)
-    found = LabelStructures(labels=labels, affine=affine, structures=structures)
+    found = LabelStructures(labels=labels, affine=affine, structures=structures, is_oriented=has_orientation(path))
     known = read_described(path, labels.shape).get("metadata", {}).get(STRUCTURES)
     if structures is not None or not known:
         return found
     named = {value: known.get(value, name) for value, name in zip(found.values, found.names, strict=True)}
-    return LabelStructures(labels=found.labels, affine=affine, structures=named)
+    return dataclasses.replace(found, structures=named)
 
 
 def write_labels(path: str | Path, structures: LabelStructures) -> None:

@@ -1,5 +1,6 @@
 """Structures drawn as closed contours in parallel planes."""
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine
 from napari_gpubio.dose.structures.overlaps import OVERLAPS, UNION, near_copies, overlapping, united
+from napari_gpubio.dose.structures.planes import FLAT_MM, by_plane, planar_frame
 
 Array = npt.NDArray[np.float64]
-_FLAT_MM = 0.05  # how far the points of a contour may lie off its plane, and contours of one plane from each other
 _FARTHEST_MM = 1e6  # that a coordinate may be: a kilometer
-_ALIGNED = 1e-6  # sine of the angle below which a normal is taken to be a world axis
 Color = tuple[int, int, int]
 
 
@@ -41,81 +40,6 @@ def _identity(loop: Array) -> bytes:
     forward = np.roll(loop, -first, axis=0)
     backward = np.roll(forward[::-1], 1, axis=0)
     return min(forward.tobytes(), backward.tobytes())
-
-
-def plane_frame(loops: Sequence[Array], name: str) -> Array:
-    """Frame to world, 4 x 4, orthonormal: columns x and y in the planes, z along their normal, origin at 0.
-
-    Loops are world points (N, 3) in mm, N >= 3; InvalidInput if they do not lie in parallel planes.
-    """
-    points, firsts = np.concatenate(loops), _firsts(loops)
-    normal = _common_normal(_area_vectors(points, firsts))
-    if normal is None:  # all of them have no area
-        return np.eye(4)
-    frame = np.eye(4)
-    frame[:3, :3] = _axes(normal)
-    low, high = _ranges(points @ frame[:3, 2], firsts)
-    if (worst := float((high - low).max())) > _FLAT_MM:
-        raise InvalidInput(
-            f"a contour of {name!r} leaves its plane by {worst:.3g} mm; contours must be planar and parallel to each "
-            "other: export the structure in one orientation"
-        )
-    return frame
-
-
-def by_plane(loops: Sequence[Array], frame: Array) -> list[tuple[float, list[Array]]]:
-    """Loops of each plane in the frame's x and y, with the plane's position along the normal, ascending, mm."""
-    if not loops:
-        return []
-    local, firsts = apply_affine(np.linalg.inv(frame), np.concatenate(loops)), _firsts(loops)
-    low, high = _ranges(local[:, 2], firsts)
-    depths, parts = 0.5 * (low + high), np.split(local[:, :2], firsts[1:])
-    planes: list[tuple[float, list[Array]]] = []
-    for n in np.argsort(depths, kind="stable"):
-        if not planes or depths[n] - planes[-1][0] > _FLAT_MM:
-            planes.append((float(depths[n]), []))
-        planes[-1][1].append(parts[n])
-    return planes
-
-
-def _firsts(loops: Sequence[Array]) -> npt.NDArray[np.int64]:
-    """Where each loop begins among the points of all."""
-    lengths = np.array([len(loop) for loop in loops])
-    return np.cumsum(lengths) - lengths
-
-
-def _ranges(values: Array, firsts: npt.NDArray[np.int64]) -> tuple[Array, Array]:
-    """Least and largest value of each loop."""
-    return np.minimum.reduceat(values, firsts), np.maximum.reduceat(values, firsts)
-
-
-def _area_vectors(points: Array, firsts: npt.NDArray[np.int64]) -> Array:
-    """Normals of loops with the lengths of their areas (Newell), shape (loops, 3)."""
-    lengths = np.diff(firsts, append=len(points))
-    beside = np.arange(1, len(points) + 1)
-    beside[firsts + lengths - 1] = firsts  # after the last point comes the first
-    local = points - np.repeat(points[firsts], lengths, axis=0)
-    return np.asarray(0.5 * np.add.reduceat(np.cross(local, local[beside]), firsts))
-
-
-def _common_normal(areas: Array) -> Array | None:
-    """The unit normal that loops of either direction share, or None if they have no area."""
-    largest = areas[(areas**2).sum(axis=1).argmax()]
-    total = (np.where(areas @ largest >= 0, 1.0, -1.0)[:, None] * areas).sum(axis=0)
-    length = float(np.linalg.norm(total))
-    return None if length == 0 else total / length
-
-
-def _axes(normal: Array) -> Array:
-    """Orthonormal axes as columns, the last one along the normal; world axes where the normal is one of them."""
-    main = int(np.abs(normal).argmax())
-    normal = normal * np.sign(normal[main])
-    if np.abs(np.delete(normal, main)).max() < _ALIGNED:
-        normal = np.eye(3)[main]
-    across = np.eye(3)[(main + 1) % 3]
-    x = across - (across @ normal) * normal
-    x /= np.linalg.norm(x)
-    return np.stack([x, np.cross(normal, x), normal], axis=1)
 
 
 class Plane(NamedTuple):
@@ -157,6 +81,9 @@ class ContourStructure:
         What was left out, in sentences.
     overlaps
         What became of loops that overlap in part; see `contour_structure`.
+    joined_mm
+        Positions of planes whose distance to the next one is no gap, wide as it is, since the slices of an image or
+        other structures are as far apart there; see `napari_gpubio.dose.structures.slices`.
     """
 
     name: str
@@ -167,12 +94,18 @@ class ContourStructure:
     frame_of_reference: str = ""
     notes: tuple[str, ...] = ()
     overlaps: str = UNION
+    joined_mm: tuple[float, ...] = ()
 
     @property
     def world_loops(self) -> list[Array]:
         """All loops, plane after plane, as world points (N, 3) in mm."""
         loops = [np.column_stack([loop, np.full(len(loop), z)]) for z, parts in self.planes for loop in parts]
         return [loop @ self.frame[:3, :3].T + self.frame[:3, 3] for loop in loops]
+
+
+def emptied(structure: ContourStructure, reason: object) -> ContourStructure:
+    """A structure without its contours, with a note that says why."""
+    return dataclasses.replace(structure, planes=(), notes=(*structure.notes, f"{reason}; it was left out"))
 
 
 def contour_structure(
@@ -183,6 +116,8 @@ def contour_structure(
     color: Color | None = None,
     frame_of_reference: str = "",
     overlaps: str = UNION,
+    flat_mm: float = FLAT_MM,
+    joined_mm: Iterable[float] = (),
 ) -> ContourStructure:
     """Make a structure of closed contours.
 
@@ -192,8 +127,9 @@ def contour_structure(
         For curves and tables.
     loops
         World points (RAS) in mm, each of shape (N, 3), in parallel planes; the last point is joined to the first.
-        Direction and first point mean nothing. Those of fewer than three different points are left out, and of
-        several copies of one loop (also with other digits) all but one, with a note.
+        Direction and first point mean nothing. Left out, with a note, are those of fewer than three different points,
+        those with points that are not finite or farther away than a kilometer, those that leave the planes of the
+        others, and of several copies of one loop (also with other digits) all but one.
     thickness_mm
         Distance between slices, for a structure of a single plane.
     color
@@ -205,25 +141,36 @@ def contour_structure(
         ``"xor"`` leaves out what an even number of them holds. A loop inside another one is a hole in either case, and
         so is what a loop surrounds that is joined to the outer one by a bridge (a keyhole). A loop that crosses itself
         is taken by the even-odd rule.
+    flat_mm
+        How far points may lie off their plane, for instance because they were rounded.
+    joined_mm
+        See `ContourStructure`.
 
     Raises
     ------
     InvalidInput
-        If the points are not finite numbers in three dimensions, or not in parallel planes, or ``overlaps`` is another
-        word.
+        If none of the loops with three points or more can be used, points are not in three dimensions, or ``overlaps``
+        is another word.
     """
     if thickness_mm is not None and not (np.isfinite(thickness_mm) and thickness_mm > 0):
         raise InvalidInput(f"the slice thickness of {name!r} is {thickness_mm!r}; give a positive length in mm")
     if overlaps not in OVERLAPS:
         raise InvalidInput(f"overlaps of {name!r} is {overlaps!r}; give {' or '.join(map(repr, OVERLAPS))}")
-    given = [_checked(loop, name) for loop in loops]
-    usable = [loop for loop in given if len(loop) >= 3]
-    notes = []
-    if lost := len(given) - len(usable):
-        notes.append(f"{lost} contours of {name!r} have fewer than three points and were left out")
-    frame = plane_frame(usable, name) if usable else np.eye(4)
-    planes = tuple(Plane(z, _without_copies(parts)) for z, parts in by_plane(usable, frame))
-    if copies := len(usable) - sum(len(plane.loops) for plane in planes):
+    usable, notes = _usable([_checked(loop, name) for loop in loops], name)
+    frame, off = planar_frame(usable, flat_mm) if usable else (np.eye(4), np.empty(0))
+    flat = [loop for loop, height in zip(usable, off, strict=True) if height <= flat_mm]
+    if bent := len(usable) - len(flat):
+        notes.append(f"{bent} contours of {name!r} leave their plane by up to {off.max():.3g} mm and were left out")
+    if usable and not flat:
+        raise InvalidInput(
+            f"a contour of {name!r} leaves its plane by {off.max():.3g} mm; contours must be planar and parallel to "
+            "each other: export the structure in one orientation"
+        )
+    drawn, apart = by_plane(flat, frame, flat_mm)
+    planes = tuple(Plane(z, _without_copies(parts)) for z, parts in drawn)
+    if apart:
+        notes.append(f"contours of {name!r} up to {apart:.2g} mm beside each other are taken to lie in one plane")
+    if copies := len(flat) - sum(len(plane.loops) for plane in planes):
         notes.append(f"{copies} contours of {name!r} are copies of others and were left out")
     if overlaps == UNION:
         planes, more = _without_overlaps(planes, name)
@@ -237,6 +184,7 @@ def contour_structure(
         frame_of_reference=frame_of_reference,
         notes=tuple(notes),
         overlaps=overlaps,
+        joined_mm=tuple(joined_mm),
     )
 
 
@@ -282,9 +230,25 @@ def _checked(loop: npt.ArrayLike, name: str) -> Array:
         return np.empty((0, 3))
     if points.ndim != 2 or points.shape[1] != 3:
         raise InvalidInput(f"a contour of {name!r} has shape {points.shape}; give points (N, 3) in mm")
-    farthest = float(np.abs(points).max())  # NaN if a point is
-    if not math.isfinite(farthest):
-        raise InvalidInput(f"a contour of {name!r} has points that are not finite; export the structure again")
-    if farthest > _FARTHEST_MM:
-        raise InvalidInput(f"a contour of {name!r} has a coordinate of {farthest:.3g} mm; give lengths in mm")
     return without_repeats(points)
+
+
+def _usable(loops: Sequence[Array], name: str) -> tuple[list[Array], list[str]]:
+    """Loops that can be contours, and in sentences which others were left out; InvalidInput if all others are bad."""
+    drawn = [loop for loop in loops if len(loop) >= 3]
+    farthest = [float(np.abs(loop).max()) for loop in drawn]  # NaN if a point is
+    finite = [math.isfinite(one) for one in farthest]
+    usable = [loop for loop, one in zip(drawn, farthest, strict=True) if one <= _FARTHEST_MM]
+    far = max((one for one, is_finite in zip(farthest, finite, strict=True) if is_finite), default=0.0)
+    if drawn and not usable:
+        raise InvalidInput(
+            f"a contour of {name!r} has a coordinate of {far:.3g} mm; give lengths in mm"
+            if any(finite)
+            else f"a contour of {name!r} has points that are not finite; export the structure again"
+        )
+    counts = {
+        "have fewer than three points": len(loops) - len(drawn),
+        "have points that are not finite": finite.count(False),
+        f"have coordinates of up to {far:.3g} mm": sum(finite) - len(usable),
+    }
+    return usable, [f"{n} contours of {name!r} {why} and were left out" for why, n in counts.items() if n]

@@ -28,6 +28,12 @@ class LabelStructures:
     structures
         Name of each label that is to be counted; those of the others are left out. None: every label that occurs,
         named ``label 1`` and so on.
+    is_oriented
+        Whether it is known where the voxels lie; else ``affine`` is an assumption of the file's reader.
+    frame_of_reference
+        What the affine refers to (a DICOM UID), where that is known.
+    notes
+        What was assumed, in sentences.
 
     Attributes
     ----------
@@ -40,6 +46,9 @@ class LabelStructures:
     labels: Array
     affine: Array
     structures: Mapping[int, str] | None = None
+    is_oriented: bool = True
+    frame_of_reference: str = ""
+    notes: tuple[str, ...] = ()
     values: tuple[int, ...] = field(init=False)
     names: tuple[str, ...] = field(init=False)
     voxels: npt.NDArray[np.int64] = field(init=False)

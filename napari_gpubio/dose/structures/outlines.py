@@ -7,28 +7,42 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.structures.contours import ContourStructure
+from napari_gpubio.dose.structures.planes import FLAT_MM
 
 Array = npt.NDArray[np.float64]
-_BREAK = 1.9  # times the usual distance of planes: where one is missing, a structure has two parts
+_BREAK = 1.9  # times the distance of planes around: where one is missing, a structure has two parts
+_REACH = 2  # planes on either side whose distances are those around
+_TWICE = 2.6  # times the distance of planes: two such distances beside each other are those of other slices
+_UNEVEN = 1.5  # times the least distance of planes, to be worth a note
 
 
 def slab_bounds(structure: ContourStructure, caps: str = "half") -> tuple[Array, Array]:
     """Where each plane begins and ends to hold, mm along the normal; shape (planes,) each.
 
-    That is half way to its neighbors, and half a slice beyond the ends of the structure and of its parts; with
-    ``caps`` of ``"none"`` it ends in the planes of the first and last contour.
+    That is half way to its neighbors. Beyond the ends of the structure and of its parts it is half the distance of the
+    planes there; with ``caps`` of ``"none"`` it ends in the planes of the first and last contour.
     """
-    positions = np.array([plane.position_mm for plane in structure.planes])
-    usual = usual_distance_mm(structure)
-    gaps = np.diff(positions)
-    halves = np.where(is_break(gaps, usual), 0.5 * usual if caps == "half" else 0.0, 0.5 * gaps)
-    end = 0.5 * usual if caps == "half" else 0.0
-    return positions - np.concatenate([[end], halves]), positions + np.concatenate([halves, [end]])
+    positions = _positions(structure)
+    gaps, apart = np.diff(positions), gaps_of(structure)
+    beyond = 0.5 * _distances(gaps, apart, usual_distance_mm(structure)) if caps == "half" else np.zeros(len(positions))
+    low, high = beyond.copy(), beyond.copy()
+    high[:-1] = np.where(apart, np.minimum(high[:-1], 0.5 * gaps), 0.5 * gaps)
+    low[1:] = np.where(apart, np.minimum(low[1:], 0.5 * gaps), 0.5 * gaps)
+    return positions - low, positions + high
+
+
+def _distances(gaps: Array, apart: npt.NDArray[np.bool_], usual: float) -> Array:
+    """Distance of neighboring planes at each plane: of those nearest to it that no gap parts, shape (planes,)."""
+    joined = np.flatnonzero(~apart)
+    if not len(joined):
+        return np.full(len(gaps) + 1, usual)
+    nearest = np.abs(joined[None] + 0.5 - np.arange(len(gaps) + 1)[:, None]).argmin(axis=1)
+    return np.asarray(gaps[joined[nearest]])
 
 
 def usual_distance_mm(structure: ContourStructure) -> float:
     """Distance of neighboring planes (the median), or the slice thickness where there is one plane only."""
-    positions = [plane.position_mm for plane in structure.planes]
+    positions = _positions(structure)
     if len(positions) > 1:
         return float(np.median(np.diff(positions)))
     if structure.thickness_mm is None:
@@ -39,18 +53,51 @@ def usual_distance_mm(structure: ContourStructure) -> float:
 
 
 def gap_notes(structure: ContourStructure) -> tuple[str, ...]:
-    """A sentence if gaps part the structure: there may be a contour missing."""
-    gaps, usual = np.diff([plane.position_mm for plane in structure.planes]), usual_distance_mm(structure)
-    wide = gaps[is_break(gaps, usual)]
-    if not len(wide):
-        return ()
-    note = f"{structure.name!r} has {len(wide)} gaps of up to {wide.max():.4g} mm among contours {usual:.4g} mm apart"
-    return (f"{note} and is counted in {len(wide) + 1} parts",)
+    """Sentences if gaps part the structure, where contours may be missing, or the distance of its planes changes."""
+    gaps, apart = np.diff(_positions(structure)), gaps_of(structure)
+    wide, others = gaps[apart], gaps[~apart]
+    notes = []
+    if len(wide):
+        among = f"{wide.max():.4g} mm among contours {usual_distance_mm(structure):.4g} mm apart"
+        note = f"{structure.name!r} has {len(wide)} gaps of up to {among}"
+        notes.append(f"{note} and is counted in {len(wide) + 1} parts")
+    if len(others) and others.max() > _UNEVEN * others.min():
+        span = f"{others.min():.4g} to {others.max():.4g} mm apart"
+        notes.append(f"contours of {structure.name!r} are {span}; each holds half way to its neighbors")
+    return tuple(notes)
 
 
-def is_break(gaps: Array, usual: float) -> npt.NDArray[np.bool_]:
-    """Whether a gap between planes is so wide that it parts the structure."""
-    return np.asarray(gaps > _BREAK * usual)
+def gaps_of(structure: ContourStructure) -> npt.NDArray[np.bool_]:
+    """Whether what lies between each plane and the next is a gap, which parts the structure; shape (planes - 1,).
+
+    That is a distance much wider than those beside it, unless slices are known to be as far apart there
+    (`ContourStructure.joined_mm`).
+    """
+    positions = _positions(structure)
+    joined = np.abs(positions[:-1, None] - np.array(structure.joined_mm)[None]).min(axis=1, initial=np.inf) <= FLAT_MM
+    return np.asarray(wide_distances(np.diff(positions)) & ~joined)
+
+
+def wide_distances(gaps: Array) -> npt.NDArray[np.bool_]:
+    """Whether distances of planes are much wider than those beside them, so that contours are missing there.
+
+    A distance is not wide if two of the four beside it are about as wide, or one right beside it where it is about
+    twice the others: slices are farther apart there, as in a CT that becomes coarse at some place.
+    """
+    found = np.zeros(len(gaps), np.bool_)
+    for n, gap in enumerate(gaps):
+        beside = np.sort(np.concatenate([gaps[max(n - _REACH, 0) : n], gaps[n + 1 : n + 1 + _REACH]]))
+        if len(beside) < _REACH:
+            continue
+        usual = beside[-_REACH] if len(beside) > _REACH else beside[-1]
+        next_to = max(gaps[max(n - 1, 0) : n].max(initial=0.0), gaps[n + 1 : n + 2].max(initial=0.0))
+        is_pair = gap <= _TWICE * usual and gap <= _BREAK * next_to
+        found[n] = gap > _BREAK * usual and not is_pair
+    return found
+
+
+def _positions(structure: ContourStructure) -> Array:
+    return np.array([plane.position_mm for plane in structure.planes])
 
 
 class Outlines(NamedTuple):
@@ -62,6 +109,7 @@ class Outlines(NamedTuple):
     counts: npt.NDArray[np.int64]  # how many of them each slab has, at least one, shape (slabs,)
     low: Array  # where the slabs begin and end along the normal, shape (slabs,)
     high: Array
+    apart: int = 0  # neighboring contours that lie beside each other; see `napari_gpubio.dose.structures.shapes`
     tips: int = 0  # ends of the structure that are contours of nearly no area; see `napari_gpubio.dose.structures.tips`
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.dose.structures.contours import ContourStructure
-from napari_gpubio.dose.structures.outlines import Outlines, is_break, slab_outlines, usual_distance_mm
+from napari_gpubio.dose.structures.outlines import Outlines, gaps_of, slab_outlines
 
 Array = npt.NDArray[np.float64]
 Grid = tuple[Array, Array]  # coordinates x and y
 Slab = tuple[Array, float, float]  # segments, where it begins, where it ends
 _STEPS = 128  # of the grid of distances, along the structure's largest extent; and at most between two planes
+_KEPT = 0.9  # of the smaller of two contours: less area half way between them is none of their shape
 _LEAST_DISTANCES = 1 << 17  # of a grid point to a segment, worth a call of their own
 
 
@@ -57,22 +58,37 @@ def _crossings(values: Array, inside: npt.NDArray[Any], coordinates: Array, axis
 
 
 def shape_outlines(structure: ContourStructure, caps: str = "half") -> Outlines:
-    """Outlines of many thin slabs between the contours; beyond the ends the last contour holds, as in slabs."""
+    """Outlines of many thin slabs between the contours; beyond the ends the last contour holds, as in slabs.
+
+    Where neighboring contours do not lie over each other, as those of a thin shell that is cut at a slant, an outline
+    between them would hold less than either, or nothing: each of the two holds half way to the other there, and
+    ``apart`` of the outlines counts them.
+    """
     drawn = slab_outlines(structure, caps)
     outlines = np.split(drawn.segments, np.cumsum(drawn.counts)[:-1])
     positions = np.array([plane.position_mm for plane in structure.planes])
-    joined = ~is_break(np.diff(positions), usual_distance_mm(structure))
+    joined = ~gaps_of(structure)
     grid = grid_of(drawn.segments)
     distances = [signed_distances(outline, *grid) for outline in outlines]
+    morphs = np.array([_lie_over_each_other(*distances[n : n + 2]) for n in range(len(joined))], np.bool_) & joined
     parts: list[Slab] = []
     for n, outline in enumerate(outlines):
-        if n == 0 or not joined[n - 1]:
+        if n == 0 or not morphs[n - 1]:
             parts.append((outline, drawn.low[n], positions[n]))
-        if n == len(joined) or not joined[n]:
+        if n == len(morphs) or not morphs[n]:
             parts.append((outline, positions[n], drawn.high[n]))
         else:
             parts += _between(distances[n : n + 2], positions[n : n + 2], grid)
-    return stacked(parts) or drawn  # of which a single plane without caps holds nothing
+    found = stacked(parts)
+    if found is None:
+        return drawn  # a single plane without caps holds nothing
+    return found._replace(apart=int(np.count_nonzero(joined & ~morphs)))
+
+
+def _lie_over_each_other(below: Array, above: Array) -> bool:
+    """Whether half way between two contours, by their signed distances, there is as much as in the smaller one."""
+    smaller = min(np.count_nonzero(below < 0), np.count_nonzero(above < 0))
+    return bool(np.count_nonzero(below + above < 0) >= _KEPT * smaller)
 
 
 def grid_of(segments: Array) -> Grid:

@@ -36,12 +36,16 @@ def outlines_of(structure: ContourStructure, interpolation: str, caps: str) -> O
     return (shape_outlines if interpolation == "shape" else tipped_outlines)(structure, caps)
 
 
-def tip_notes(outlines: Outlines, name: str) -> tuple[str, ...]:
-    """A sentence if slabs of a structure end in tips."""
-    if not outlines.tips:
-        return ()
-    ends = "an end" if outlines.tips == 1 else f"{outlines.tips} ends"
-    return (f"{name!r} has {ends} with a contour of nearly no area, towards which it narrows smoothly",)
+def outline_notes(outlines: Outlines, name: str) -> tuple[str, ...]:
+    """Sentences if slabs of a structure end in tips, or its shape cannot be followed from plane to plane."""
+    notes = []
+    if outlines.tips:
+        ends = "an end" if outlines.tips == 1 else f"{outlines.tips} ends"
+        notes.append(f"{name!r} has {ends} with a contour of nearly no area, towards which it narrows smoothly")
+    if outlines.apart:
+        beside = f"contours of {name!r} do not lie over those of the next plane in {outlines.apart} places"
+        notes.append(f"{beside}, where each holds half way to the other instead of changing its shape")
+    return tuple(notes)
 
 
 def tipped_outlines(structure: ContourStructure, caps: str = "half") -> Outlines:

@@ -1,7 +1,6 @@
 """The command-line verb ``napari-gpubio forward``: from a probe file and a segmented head to sensitivities."""
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from napari_gpubio.core.command_line import (
 )
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import number_text
+from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import read_volume
@@ -51,7 +51,7 @@ def add_verb(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=_EXAMPLE,
     )
-    verb.add_argument("probe", type=Path, help="probe: .snirf, or *_optodes.tsv of BIDS-NIRS")
+    verb.add_argument("probe", type=Path, help="probe: .snirf, .nirs, or *_optodes.tsv of BIDS-NIRS")
     verb.add_argument("labels_file", metavar="labels", type=Path, help="label volume (NIfTI), 0 is outside")
     tissues = verb.add_argument_group("tissues: one of")
     tissues.add_argument(
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     check_format(options.out)
     inputs = {name: getattr(options, name) for name in ("probe", "affine", "mask", "atlas")}
     unfinished = {} if options.out.suffix.lower() == ".npz" else {"the .npz of a stopped run": _unfinished(options.out)}
-    check_outputs({"--out": options.out, **unfinished}, inputs | {"labels": options.labels_file})
+    check_outputs({"--out": options.out, **unfinished}, inputs | {"labels": options.labels_file}, force=options.force)
     given = read_settings(options, ForwardSettings(wavelengths_nm=tuple(options.wavelengths or ())))
     probe, head = _probe(options), _head(options)
     placement = _placement(options, probe, head, given)
@@ -100,14 +100,18 @@ def run(options: argparse.Namespace) -> int:
             head, placement, given, labels=options.labels, mask=mask, device=options.device, stop=stop
         )  # fmt: skip
         model = drive(steps, draw_progress)
-    print("\n".join(_table_lines(model)))
-    for note in model.notes:
-        print(f"note: {note}", file=sys.stderr)
+    tell(model.notes)
     out = options.out if model.complete else _unfinished(options.out)
     if out != options.out:
-        print("note: an unfinished model is written as .npz, which says which pairs are done", file=sys.stderr)
+        tell(["an unfinished model is written as .npz, which says which pairs are done"])
     write_model(out, model, **({"parcels": atlas} if atlas is not None and out.suffix.lower() == ".nc" else {}))
-    print(out)
+    print("\n".join(_table_lines(model)))
+    measured(channels=model.channels, separations_mm=model.separations_mm)
+    measured(labels=model.labels, label_names=model.label_names)
+    mean_paths = [(part.wavelength_nm, part.label_paths_mm, part.label_errors_mm) for part in model.parts]
+    names = "wavelength_nm", "mean_path_mm", "mean_path_error_mm"  # of each channel in each label
+    measured(wavelengths=[dict(zip(names, part, strict=True)) for part in mean_paths])
+    wrote(out)
     return 0 if model.complete else STOPPED
 
 

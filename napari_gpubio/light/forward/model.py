@@ -165,7 +165,7 @@ def read_probe(path: str | Path) -> Probe:
     Parameters
     ----------
     path
-        A ``.snirf`` file, or a ``*_optodes.tsv`` of BIDS-NIRS.
+        A ``.snirf`` file, a ``.nirs`` file of HOMER, or a ``*_optodes.tsv`` of BIDS-NIRS.
 
     Raises
     ------
@@ -174,12 +174,14 @@ def read_probe(path: str | Path) -> Probe:
         is not installed.
     """
     from napari_gpubio.light.io.bids_nirs import read_optodes_tsv
+    from napari_gpubio.light.io.nirs import read_nirs
     from napari_gpubio.light.io.snirf import read_snirf
 
     file = Path(path)
-    if file.suffix.lower() not in (".snirf", ".tsv"):
-        raise InvalidInput(f"{file.name} is no probe that can be read; give a .snirf file or a *_optodes.tsv")
-    found = read_snirf(file) if file.suffix.lower() == ".snirf" else read_optodes_tsv(file)
+    readers = {".snirf": read_snirf, ".nirs": read_nirs, ".tsv": read_optodes_tsv}
+    if file.suffix.lower() not in readers:
+        raise InvalidInput(f"{file.name} is no probe that can be read; give a .snirf or .nirs file, or *_optodes.tsv")
+    found = readers[file.suffix.lower()](file)
     return Probe(
         sources=found.sources,
         source_positions_mm=found.source_positions_mm,

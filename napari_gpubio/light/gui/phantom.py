@@ -1,6 +1,5 @@
 """Voxel phantoms of the layers: their sizes, and the worker that makes them."""
 
-import math
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +18,8 @@ from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import phantom_layer
-from napari_gpubio.light.layers.phantom import common_voxel_mm, plan_phantom, voxel_case, voxel_phantom
+from napari_gpubio.light.layers.phantom import ended_mm, plan_phantom, proposed_sizes, voxel_case, voxel_phantom
 from napari_gpubio.light.layers.settings import LayeredSettings
-
-_FEWEST_DEEP, _MOST_DEEP = 50, 1000  # voxels that are proposed in depth
-_MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the middle of one
 
 
 class PhantomBox(QWidget):
@@ -98,30 +94,17 @@ class PhantomBox(QWidget):
     def sizes(self) -> dict[str, Any]:
         """The sizes, as `voxel_phantom` takes them; a last layer without end ends where the grid does."""
         height, across, width = self._shown()
-        return {"voxel_mm": height, "across_mm": across, "width_mm": width, "depth_mm": self._depth_mm(height)}
+        depth = None if self._medium is None or self._grid is None else ended_mm(self._medium, self._grid, height)
+        return {"voxel_mm": height, "across_mm": across, "width_mm": width, "depth_mm": depth}
 
     def _shown(self) -> tuple[float, ...]:
         return tuple(box.value() for box in (self.height_box, self.across_box, self.width_box))
 
-    def _depth_mm(self, height: float) -> float | None:
-        if self._medium is None or self._grid is None or not self._medium.layers[-1].is_endless:
-            return None
-        depth = self._grid.depth_bins * self._grid.dz_mm
-        return depth if depth > self._medium.tops_mm[-2] + height else None
-
     def _propose(self, medium: LayeredMedium, grid: LayeredSettings) -> None:
-        """Voxels that fit every layer, and as wide a phantom as the map."""
-        depth = grid.depth_bins * grid.dz_mm
-        height = common_voxel_mm(medium)
-        height /= max(1, math.ceil(_FEWEST_DEEP * height / depth))
-        if depth / height > _MOST_DEEP:
-            height = grid.dz_mm
-        width = 2 * grid.radial_bins * grid.dr_mm
-        across = height * max(1, round(width / height / _MOST_WIDE))
-        columns = max(1, round(width / across))
-        columns += 1 - columns % 2  # odd, so that the beam's axis is in the middle of a voxel
-        for box, value in ((self.height_box, height), (self.across_box, across), (self.width_box, across * columns)):
-            box.show_value(float(f"{value:.9g}"))
+        """Show the sizes that fit the layers and the map."""
+        boxes = (self.height_box, self.across_box, self.width_box)
+        for box, value in zip(boxes, proposed_sizes(medium, grid), strict=True):
+            box.show_value(value)
         self._proposed = self._shown()
 
     def _show_note(self) -> None:

@@ -221,5 +221,5 @@ def _more(request: VoxelRequest, labels_path: Path) -> str:
     """What the domain has beside the labels of a file and the media."""
     carried, affine = request.volume.carried, request.volume.tissue.affine
     outside = f", outside_n={carried.outside_n!r}" if carried is not None and carried.outside_n != 1.0 else ""
-    is_same = np.array_equal(nifti_affine(open_nifti(labels_path), labels_path), affine)
+    is_same = np.array_equal(nifti_affine(open_nifti(labels_path)), affine)
     return outside if is_same else f"{outside}, affine={np.asarray(affine).tolist()!r}"

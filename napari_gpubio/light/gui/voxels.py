@@ -46,6 +46,7 @@ from napari_gpubio.light.gui.script import input_files, save_input, voxel_script
 from napari_gpubio.light.gui.several import LoadedSources, case_notes, input_notes, shown_source
 from napari_gpubio.light.gui.source_controller import NO_LABELS, NO_SOURCE, SourceController
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
+from napari_gpubio.light.io.nirs import read_nirs
 from napari_gpubio.light.io.snirf import Optodes as Probe
 from napari_gpubio.light.io.snirf import read_snirf
 from napari_gpubio.light.napari_io import result_of
@@ -201,7 +202,8 @@ class VoxelMode(Mode[LightResult]):
 
         The file is read in a worker.
         """
-        self.results.files.read(Path(path), read_snirf, self._place_optodes)
+        reader = read_nirs if Path(path).suffix.lower() == ".nirs" else read_snirf
+        self.results.files.read(Path(path), reader, self._place_optodes)
 
     def _place_optodes(self, read: Probe) -> None:
         try:
@@ -215,7 +217,7 @@ class VoxelMode(Mode[LightResult]):
         self.panel.show_note(montage.summary)
 
     def _ask_for_optodes(self) -> None:
-        if path := open_path(self, "Load optodes", "SNIRF (*.snirf)"):
+        if path := open_path(self, "Load optodes", "Probes (*.snirf *.nirs)"):
             self.load_optodes(path)
 
     # -- the labels -----------------------------------------------------------------------------------------------

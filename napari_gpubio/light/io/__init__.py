@@ -4,6 +4,7 @@ from napari_gpubio.light.io.jacobians import load_jacobians, save_jacobians, wri
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.io.mcx.cases import read_mcx, write_mcx
+from napari_gpubio.light.io.nirs import read_nirs
 from napari_gpubio.light.io.results import load_layered_result, load_result, save_layered_result, save_result
 from napari_gpubio.light.io.snirf import Optodes, read_snirf
 from napari_gpubio.light.io.table import read_table, write_table
@@ -23,6 +24,7 @@ __all__ = [
     "read_mci",
     "read_mco",
     "read_mcx",
+    "read_nirs",
     "read_snirf",
     "read_table",
     "save_jacobians",

@@ -16,7 +16,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_text, json_of
 from napari_gpubio.core.reading import reads_file
-from napari_gpubio.light.io.snirf import Optodes
+from napari_gpubio.light.io.snirf import Optodes, placed_optodes
 
 _MM = {"mm": 1.0, "cm": 10.0, "m": 1000.0}
 _MISSING = ("", "n/a", "nan")
@@ -55,13 +55,11 @@ def read_optodes_tsv(path: str | Path) -> Optodes:
             raise InvalidInput(f"it has no {kind}; the column type says 'source' or 'detector'")
     sources, detectors = list(places["source"]), list(places["detector"])
     pairs, wavelengths = _channels(_beside(table, "_channels.tsv"), sources, detectors)
-    return Optodes(
-        sources=tuple(sources),
-        source_positions_mm=np.array([places["source"][name] for name in sources]),
-        detectors=tuple(detectors),
-        detector_positions_mm=np.array([places["detector"][name] for name in detectors]),
+    return placed_optodes(
+        (sources, np.array([places["source"][name] for name in sources])),
+        (detectors, np.array([places["detector"][name] for name in detectors])),
+        pairs,
         wavelengths_nm=wavelengths,
-        pairs=pairs,
         landmarks_mm=_landmarks(described, unit),
         notes=notes,
     )
@@ -112,9 +110,7 @@ def _position(row: Mapping[str, str], unit: float) -> tuple[float, float, float]
         try:
             value = math.nan if text.lower() in _MISSING else float(text)
         except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            raise InvalidInput(f"optode {row['name']} has {axis} = {text!r}; digitize it, or remove its row")
+            raise InvalidInput(f"optode {row['name']} has {axis} = {text!r}; digitize it, or remove its row") from None
         numbers.append(value * unit)
     x, y, z = numbers
     return x, y, z

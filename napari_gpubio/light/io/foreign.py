@@ -13,6 +13,7 @@ _VOLUMES = {
     ".bnii": ("a volume in binary JNIfTI", f"name it as Domain.VolumeFile of an MCX input (.json), or {_TO_NIFTI}"),
     ".mat": ("a file of MATLAB", f"save the volume from there as NIfTI, or {_TO_NIFTI}"),
     ".snirf": ("a recording of fNIRS", "its optodes are read by light.io.read_snirf; give the labels of the head here"),
+    ".nirs": ("a recording of HOMER", "its optodes are read by light.io.read_nirs; give the labels of the head here"),
     ".mci": ("an input file of MCML", "run it with napari-gpubio mcml"),
     ".mco": ("an output file of MCML", "read it with light.io.read_mco"),
     ".mc2": ("an output volume of MCX", "give the labels, or MCX's input (.json)"),

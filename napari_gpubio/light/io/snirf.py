@@ -10,7 +10,7 @@ Needs h5py: ``pip install "napari-gpubio[snirf]"``.
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.hdf5 import MOST_VALUES, Hdf5Content, read_hdf5
-from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.reading import note, reads_file
 
 _MM = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "dm": 100.0, "um": 1e-3, "μm": 1e-3, "µm": 1e-3}
 _WORDS = {
@@ -28,6 +28,8 @@ _WORDS = {
     **dict.fromkeys(("centimeter", "centimetre"), "cm"),
     **dict.fromkeys(("meter", "metre"), "m"),
 }
+OWN_SYSTEM = "positions are in the file's own coordinate system; register them to the volume"
+_MOST_NAMED = 6
 _GROUP = re.compile(r"nirs(\d*)")
 _DATASETS = tuple(f"{kind}{what}" for kind in ("source", "detector") for what in ("Pos3D", "Pos2D", "Labels"))
 _INDICES = ("sourceIndex", "detectorIndex")
@@ -124,20 +126,67 @@ def _optodes(content: _Content) -> Optodes:
         raise InvalidInput("it has no group /nirs/probe; export it again, with the probe")
     unit, unit_notes = _unit(content.unit)
     sources, detectors = (_positions(content, kind) * unit for kind in ("source", "detector"))
-    notes = [*unit_notes, "Positions are in the file's own coordinate system; register them to the volume."]
+    notes = [*unit_notes, f"{OWN_SYSTEM[0].upper()}{OWN_SYSTEM[1:]}."]
     if (count := len(content.recordings)) > 1:
         notes.append(
             f"The file holds {count} recordings ({', '.join(content.recordings[:8])}); {content.chosen} was read."
         )
-    return Optodes(
-        sources=_names(content, "source", len(sources)),
-        source_positions_mm=sources,
-        detectors=_names(content, "detector", len(detectors)),
-        detector_positions_mm=detectors,
+    return placed_optodes(
+        (_names(content, "source", len(sources)), sources),
+        (_names(content, "detector", len(detectors)), detectors),
+        _pairs(content),
         wavelengths_nm=_wavelengths(content),
-        pairs=_pairs(content, len(sources), len(detectors)),
         landmarks_mm=_landmarks(content, unit),
         notes=tuple(notes),
+    )
+
+
+Places = tuple[Sequence[str], Floats]  # names and positions, mm, shape (N, 3)
+
+
+def placed_optodes(sources: Places, detectors: Places, measured: Iterable[tuple[int, int]], **more: Any) -> Optodes:
+    """Return the optodes that have a position.
+
+    The others, and measurements of optodes that there are not, are left out, and a note counts them.
+
+    Parameters
+    ----------
+    sources, detectors
+        All of the file.
+    measured
+        Source and detector of each measurement, counted from 0; the same ones may come again.
+    **more
+        Other fields of `Optodes`.
+
+    Raises
+    ------
+    InvalidInput
+        If no source or no detector has a position.
+    """
+    kept = []
+    for kind, (names, positions) in (("source", sources), ("detector", detectors)):
+        known = [bool(np.isfinite(position).all()) for position in positions]
+        if not any(known):
+            raise InvalidInput(f"{kind} 1 is at {positions[0].tolist()}, and no other is better: give finite numbers")
+        if lost := [name for name, is_known in zip(names, known, strict=True) if not is_known]:
+            named = ", ".join(lost[:_MOST_NAMED]) + (", …" if len(lost) > _MOST_NAMED else "")
+            note(f"{len(lost)} of {len(names)} {kind}s ({named}) have no position of finite numbers; they are left out")
+        kept.append(np.flatnonzero(known).tolist())
+    numbers = [{old: new for new, old in enumerate(each)} for each in kept]
+    every = list(measured)
+    pairs = [(numbers[0][a], numbers[1][b]) for a, b in every if a in numbers[0] and b in numbers[1]]
+    if len(pairs) < len(every):
+        note(
+            f"{len(every) - len(pairs)} of {len(every)} measurements name an optode that the probe does not have; they "
+            "are left out"
+        )
+    return Optodes(
+        sources=tuple(sources[0][row] for row in kept[0]),
+        source_positions_mm=sources[1][kept[0]],
+        detectors=tuple(detectors[0][row] for row in kept[1]),
+        detector_positions_mm=detectors[1][kept[1]],
+        pairs=tuple(dict.fromkeys(pairs)),
+        **more,
     )
 
 
@@ -146,13 +195,16 @@ def _unit(found: Any) -> tuple[float, tuple[str, ...]]:
     unit = "" if found is None else "".join(text for row in _rows(found) for text in row)
     if not unit:
         return 1.0, ("metaDataTags/LengthUnit is missing; positions were taken as mm.",)
+    return millimeters(unit, "metaDataTags/LengthUnit"), ()
+
+
+def millimeters(unit: str, place: str) -> float:
+    """Return the millimeters in a unit of length that stands in a place of a file; InvalidInput if it is not known."""
     word = unit.strip()
     word = _WORDS.get(word.lower().rstrip("s"), word)
     if word not in _MM:
-        raise InvalidInput(
-            f"metaDataTags/LengthUnit is {unit[:40]!r}; known are {', '.join(list(_MM)[:5])}: correct it"
-        )
-    return _MM[word], ()
+        raise InvalidInput(f"{place} is {unit[:40]!r}; known are {', '.join(list(_MM)[:5])}: correct it")
+    return _MM[word]
 
 
 def _dataset(content: _Content, name: str) -> Array | None:
@@ -175,9 +227,6 @@ def _positions(content: _Content, kind: str) -> Floats:
         values = values[None]
     if values.ndim != 2 or values.shape[1] != 3:
         raise InvalidInput(f"probe/{name} has shape {values.shape}; it must be (number of {kind}s, 3)")
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
-        raise InvalidInput(f"{kind} {row + 1} is at {values[row].tolist()}; positions must be finite numbers")
     return values
 
 
@@ -198,25 +247,18 @@ def _wavelengths(content: _Content) -> tuple[float, ...]:
     return tuple(number for number in found.astype(np.float64).ravel().tolist() if math.isfinite(number))
 
 
-def _pairs(content: _Content, sources: int, detectors: int) -> tuple[tuple[int, int], ...]:
-    """Pairs of the measurement list, each once, in its order."""
+def _pairs(content: _Content) -> Iterator[tuple[int, int]]:
+    """Source and detector of every measurement, from 0, in the order of the lists."""
     groups = dict.fromkeys(path.rpartition("/")[0] for path in content.measured)
-    pairs: dict[tuple[int, int], None] = {}
     for group in sorted(groups, key=lambda name: [int(part) for part in re.findall(r"\d+", name)]):
         ends = [content.measured.get(f"{group}/{name}") for name in _INDICES]
         if any(end is None or end.dtype.kind not in "iuf" for end in ends):
             continue
-        first, second = (np.asarray(end).ravel().astype(np.int64) for end in ends)
+        first, second = (np.asarray(end).ravel() for end in ends)
         if len(first) != len(second):
             raise InvalidInput(f"{group} has {len(first)} sources and {len(second)} detectors; export the file again")
         for source, detector in zip(first.tolist(), second.tolist(), strict=True):
-            if not (1 <= source <= sources and 1 <= detector <= detectors):
-                raise InvalidInput(
-                    f"{group} has source {source} and detector {detector}; the probe has {sources} sources and "
-                    f"{detectors} detectors: export the file again"
-                )
-            pairs[source - 1, detector - 1] = None
-    return tuple(pairs)
+            yield source - 1, detector - 1
 
 
 def _landmarks(content: _Content, unit: float) -> dict[str, tuple[float, float, float]]:

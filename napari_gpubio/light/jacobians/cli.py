@@ -1,14 +1,16 @@
 """Detected photons traced again on the command line: the arguments of the verb ``light`` for it, and what they do."""
 
 import argparse
+import glob
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from napari_gpubio.core.command_line import Writing, draw_progress, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layer_files import sidecar_path
+from napari_gpubio.core.files import check_folder
+from napari_gpubio.core.layer_files import described_files, sidecar_path
+from napari_gpubio.core.report import measured, tell, warn, wrote
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.arguments import MCX_SUFFIXES, has_detectors
 from napari_gpubio.light.detectors import detector_names
@@ -51,6 +53,18 @@ def check_replay(options: argparse.Namespace) -> None:
         check_request(options.jacobian_of, options.jacobian_gates_ns, options.jacobian_frequency_mhz)
         if options.jacobian.suffix.lower() != ".npz":
             sidecar_path(options.jacobian)
+        check_folder(options.jacobian)
+
+
+def jacobian_outputs(options: argparse.Namespace) -> dict[str, Path]:
+    """Files that may be written for Jacobians, by what they are: of several parts those that are there."""
+    if (path := options.jacobian) is None or path.suffix.lower() == ".npz":
+        return {} if path is None else {"--jacobian": path}
+    ending, more = _ending(path), ("jacobian_mean_time", "jacobian_gates_ns", "jacobian_frequency_mhz")
+    stem, files = glob.escape(path.name.removesuffix(ending)), [path]
+    if len(options.jacobian_of) > 1 or any(getattr(options, name) for name in more):
+        files = [one for name in options.jacobian_of for one in path.parent.glob(f"{stem}_*_{name}{ending}")]
+    return {f"{what} of --jacobian ({one.name})": file for one in files for what, file in described_files(one).items()}
 
 
 def wants_replay(options: argparse.Namespace) -> bool:
@@ -69,7 +83,7 @@ def run_replay(options: argparse.Namespace, result: LightResult, writing: Writin
     reached = sorted(set(result.detected.detector.tolist()))
     if options.jacobian is not None and 0 < len(reached) < len(result.detectors):
         names = [name for number, name in enumerate(detector_names(result.detectors)) if number not in reached]
-        print(f"warning: no photon has reached {', '.join(names)}, so there is no Jacobian of it", file=sys.stderr)
+        warn(f"no photon has reached {', '.join(names)}, so there is no Jacobian of it")
     with stop_at_interrupt() as stop:
         if options.jacobian is not None:
             with writing.attempt():
@@ -83,38 +97,45 @@ def run_replay(options: argparse.Namespace, result: LightResult, writing: Writin
             with writing.attempt():
                 traced = drive(trajectories_steps(result, device=options.device, stop=stop), draw_progress)
                 save_trajectories(options.trajectories, traced)
-                print(options.trajectories)
+                wrote(options.trajectories)
         return not stop.is_set()
 
 
 def _show_and_write(path: Path, jacobians: Jacobians) -> None:
-    for note in jacobians.notes:
-        print(f"note: {note}", file=sys.stderr)
+    tell(jacobians.notes)
     if not jacobians.channels:
-        print(f"warning: the replay was stopped before its first detector; {path.name} is not written", file=sys.stderr)
+        warn(f"the replay was stopped before its first detector; {path.name} is not written")
         return
     print("\n".join(_jacobian_lines(jacobians)))
+    measured(jacobians=[
+        {"part": part.name, "unit": part.unit, "channels": [one.name for one in jacobians.channels],
+         "labels": jacobians.labels, "label_sums": part.label_sums, "label_errors": part.label_errors}
+        for part in jacobians.parts
+    ])  # fmt: skip
     _write_jacobians(path, jacobians)
 
 
 def _write_jacobians(path: Path, jacobians: Jacobians) -> None:
     if path.suffix.lower() == ".npz":
         save_jacobians(path, jacobians)
-        print(path)
+        wrote(path)
         return
     for one, part in jacobian_files(path, jacobians):
         write_jacobian(one, jacobians, part)
-        print(one)
+        wrote(one)
 
 
 def jacobian_files(path: Path, jacobians: Jacobians) -> Iterator[tuple[Path, Jacobian]]:
     """Paths of NIfTI files for the parts of Jacobians: the path itself for a single one, else with its name added."""
-    name = path.name
-    ending = ".nii.gz" if name.lower().endswith(".nii.gz") else path.suffix
+    name, ending = path.name, _ending(path)
     for part in jacobians.parts:
         gate = "" if part.gate_ns is None else f"_{part.gate_ns[0]:g}-{part.gate_ns[1]:g}ns"
         added = f"_{part.measure}{gate}_{part.coefficient}" if len(jacobians.parts) > 1 else ""
         yield path.with_name(f"{name.removesuffix(ending)}{added}{ending}"), part
+
+
+def _ending(path: Path) -> str:
+    return path.name[-len(".nii.gz") :] if path.name.lower().endswith(".nii.gz") else path.suffix
 
 
 def _jacobian_lines(jacobians: Jacobians) -> Iterator[str]:

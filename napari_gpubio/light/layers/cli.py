@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import STOPPED, draw_progress, stop_at_interrupt
+from napari_gpubio.core.command_line import STOPPED, Writing, check_outputs, draw_progress, stop_at_interrupt
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import number_text
+from napari_gpubio.core.report import measured, wrote
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.io.mci import MciRun, read_mci
 from napari_gpubio.light.io.mco import write_mco
@@ -60,18 +61,19 @@ def run(options: argparse.Namespace) -> int:
     """Run the command."""
     runs = _runs(options)
     paths = _output_paths([one.output for one in runs], options)
-    problems, complete = [], True
+    writing, complete, found = Writing(), True, []
     for result, path in _results(runs, paths, choose_device(options.device)):
         complete = result.complete
         print("\n".join(_table_lines(result, path.name)))
-        try:
+        parts = {name: getattr(result, name) for name in ("diffuse_reflectance", "absorbed", "transmittance")}
+        found.append({"output": path.name, "photons": result.launched, "specular_reflectance": result.specular}
+                     | {name: {"value": part[0], "error": part[1]} for name, part in parts.items()})  # fmt: skip
+        with writing.attempt():  # the other runs are still worth their time
             if result.launched:
                 write_mco(path, result)
-                print(path)
-        except InvalidInput as error:  # the other runs are still worth their time
-            problems.append(str(error))
-    if problems:
-        raise InvalidInput("\n".join(problems))
+                wrote(path)
+    measured(runs=found)
+    writing.finish()
     return 0 if complete else STOPPED
 
 
@@ -99,6 +101,7 @@ def _output_paths(names: Sequence[str], options: argparse.Namespace) -> list[Pat
         if path in paths:
             raise InvalidInput(f"two runs would write {path}; rename one of their output files in {options.input.name}")
         paths.append(path)
+    check_outputs({f"the output of run {n}": path for n, path in enumerate(paths, 1)}, {}, force=options.force)
     return paths
 
 

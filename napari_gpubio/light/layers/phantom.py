@@ -17,6 +17,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
@@ -24,6 +25,8 @@ from napari_gpubio.light.source import Source
 Floats = npt.NDArray[np.float64]
 MOST_VOXELS = 1 << 28
 CYCLIC_SIDES = ("cyclic",) * 4 + ("default",) * 2
+_FEWEST_DEEP, _MOST_DEEP = 50, 1000  # voxels that are proposed in depth
+_MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the middle of one
 _SAME = 1e-6  # of a voxel: rounding of floating-point numbers is no rounding of a thickness
 _KINDS = {"gaussian": "gaussian", "flat": "disk"}  # of a beam, as kinds of sources
 
@@ -160,6 +163,27 @@ def common_voxel_mm(medium: LayeredMedium) -> float:
     """
     thicknesses = [Fraction(repr(layer.thickness_mm)) for layer in medium.layers if not layer.is_endless]
     return float(reduce(_common_divisor, thicknesses)) if thicknesses else 1.0
+
+
+def proposed_sizes(medium: LayeredMedium, grid: LayeredSettings) -> tuple[float, float, float]:
+    """Return height and width of voxels that fit every layer, and the width of a phantom as wide as a grid, mm."""
+    depth = grid.depth_bins * grid.dz_mm
+    height = common_voxel_mm(medium)
+    height /= max(1, math.ceil(_FEWEST_DEEP * height / depth))
+    if depth / height > _MOST_DEEP:
+        height = grid.dz_mm
+    width = 2 * grid.radial_bins * grid.dr_mm
+    across = height * max(1, round(width / height / _MOST_WIDE))
+    columns = max(1, round(width / across))
+    columns += 1 - columns % 2  # odd, so that the beam's axis is in the middle of a voxel
+    height, across, width = (float(f"{value:.9g}") for value in (height, across, across * columns))
+    return height, across, width
+
+
+def ended_mm(medium: LayeredMedium, grid: LayeredSettings, voxel_mm: float) -> float | None:
+    """Return where an endless last layer ends, which is where a grid does, or None where that leaves it no voxel."""
+    depth = grid.depth_bins * grid.dz_mm
+    return depth if medium.layers[-1].is_endless and depth > medium.tops_mm[-2] + voxel_mm else None
 
 
 def _common_divisor(a: Fraction, b: Fraction) -> Fraction:

@@ -9,6 +9,7 @@ import tifffile
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.reading import noted
 from napari_gpubio.gui.script import call_text, file_name
 from napari_gpubio.speckle.gui.layers import frames_of
 from napari_gpubio.speckle.gui.request import Recipe, Request
@@ -31,7 +32,8 @@ def file_of(layer: Any) -> Path | None:
     if known is None or not Path(known).is_file():
         return None
     try:
-        stored = read_frames(Path(known))
+        with noted():  # they were told when the layer was read
+            stored = read_frames(Path(known))
     except InvalidInput:
         return None
     frames = frames_of(layer)

@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QCheckBox, QLabel, QLineEdit, QSlider, QSpinBox, QWid
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.reading import NOTES
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import folder_path, open_path
@@ -108,7 +109,8 @@ def _stack_text(layer: Any) -> str:
     size = f"{shape[-1]} × {shape[-2]} pixels, {np.dtype(frames.dtype)}"
     text = f"{shape[0]} frames of {size}" if len(shape) == 3 and not layer.rgb else f"shape {shape}, {frames.dtype}"
     known = (("exposure_ms", "ms exposure"), ("dark_adu", "ADU dark"))
-    return ", ".join([text, *(f"{carried(layer, k):g} {w}" for k, w in known if carried(layer, k) is not None)])
+    about = ", ".join([text, *(f"{carried(layer, k):g} {w}" for k, w in known if carried(layer, k) is not None)])
+    return "\n".join([about, *(carried(layer, NOTES) or ())])
 
 
 class FolderPage(Page):

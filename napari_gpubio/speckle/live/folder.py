@@ -15,7 +15,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import check_expansion
-from napari_gpubio.speckle.io import check_data, check_pages
+from napari_gpubio.speckle.io.tiff import check_data, check_pages, is_whole
 from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame, Pixels, SourceFailed, bits_of, camera_pixels
 
 TIFF_SUFFIXES, PNG_SUFFIXES = (".tif", ".tiff"), (".png",)
@@ -39,7 +39,7 @@ def read_frames(path: Path) -> list[Pixels]:
     """
     try:
         arrays = _arrays(path)
-    except InvalidInput:
+    except (InvalidInput, Unreadable):
         raise
     except Exception as error:  # the readers raise many kinds on damaged files
         raise Unreadable(f"{path.name} cannot be read ({error})") from error
@@ -55,8 +55,11 @@ def _arrays(path: Path) -> list[Any]:
 
         check_pages(path)
         with tifffile.TiffFile(path) as file:
-            check_data(path, list(file.pages))
-            return [np.asarray(page.asarray()) for page in file.pages]
+            pages = list(file.pages)
+            check_data(path, pages)
+            if not all(map(is_whole, pages)):  # tifffile would give zeros
+                raise Unreadable(f"{path.name} lacks data of its frames")
+            return [np.asarray(page.asarray()) for page in pages]
     from PIL import Image
 
     with Image.open(io.BytesIO(path.read_bytes())) as image:  # which has no more bytes than the file

@@ -2,13 +2,21 @@
 
 import argparse
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
+import numpy as np
+
+from napari_gpubio.core.command_line import (
+    STOPPED,
+    add_settings,
+    check_outputs,
+    draw_progress,
+    read_settings,
+    stop_at_interrupt,
+)
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import check_folder
+from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.steps import drive
 from napari_gpubio.speckle.io import read_frames
 from napari_gpubio.speckle.mesi.calibration import measure_beta
@@ -22,7 +30,7 @@ from napari_gpubio.speckle.mesi.model import (
     parse_exposures,
 )
 from napari_gpubio.speckle.mesi.run import fit_mesi_steps
-from napari_gpubio.speckle.options import add_noise, read_noise
+from napari_gpubio.speckle.options import add_frames, add_noise, frames_of, read_noise
 from napari_gpubio.speckle.registration import register
 from napari_gpubio.speckle.run import contrast_steps
 from napari_gpubio.speckle.settings import ContrastSettings
@@ -45,7 +53,7 @@ def add_verb(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=_EXAMPLES,
     )
-    verb.add_argument("frames_in", type=Path, metavar="frames", help="TIFF stack, or raw file .00000 of UT Austin")
+    add_frames(verb)
     verb.add_argument("--exposures-ms", required=True, metavar="MS,MS,...", help="exposures, increasing")
     verb.add_argument("--order", choices=tuple(ORDERS), default=CYCLES, help="order of several frames of each exposure")
     verb.add_argument("--out", type=Path, required=True, metavar="NAME", help="begin of the names of the files")
@@ -63,13 +71,15 @@ def add_verb(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
-    check_folder(options.out)
+    outputs = {part: options.out.with_name(f"{options.out.name}_{part}.tif") for part in options.parts}
+    inputs = {name: getattr(options, name) for name in ("frames_in", "static_target", "dark")}
+    check_outputs({f"the file of {part}": path for part, path in outputs.items()}, inputs, force=options.force)
     settings, noise = ContrastSettings(window=options.window, index="squared"), read_noise(options)
     mesi = MesiRecipe(
         exposures_ms=parse_exposures(options.exposures_ms), order=options.order,
         settings=read_settings(options, MesiSettings()),
     )  # fmt: skip
-    frames = read_frames(options.frames_in)
+    frames = frames_of(options)
     notes: list[str] = []
     if frames.ndim != 3:
         raise InvalidInput(f"{options.frames_in.name} holds a single frame; give a stack with a frame of each exposure")
@@ -79,7 +89,8 @@ def run(options: argparse.Namespace) -> int:
             raise InvalidInput("--static-target measures β; leave --beta out")
         target = measure_beta(read_frames(options.static_target), settings, noise=noise, device=options.device)
         notes += target.notes
-        print(f"β = {target.beta:.4g} ± {target.error:.2g}, measured on {options.static_target.name}", file=sys.stderr)
+        tell([f"β = {target.beta:.4g} ± {target.error:.2g}, measured on {options.static_target.name}"])
+        measured(beta={"value": target.beta, "error": target.error})
         mesi = dataclasses.replace(mesi, settings=target.applied_to(mesi.settings))
     registered = register(frames) if options.register else None
     with stop_at_interrupt() as stop:
@@ -90,10 +101,11 @@ def run(options: argparse.Namespace) -> int:
             notes += registered.notes
         steps = fit_mesi_steps(exposure_contrast(maps, mesi), mesi.exposures_ms, mesi.settings, stop=stop)
         fit = drive(steps, draw_progress)
-    for note in (*notes, *maps.notes, *fit.notes):
-        print(note, file=sys.stderr)
-    for part in options.parts:
-        path = options.out.with_name(f"{options.out.name}_{part}.tif")
+    tell((*notes, *maps.notes, *fit.notes))
+    for part, path in outputs.items():
         write_fit(path, fit, part)
-        print(path)
+        wrote(path)
+    fitted = {part: np.asarray(getattr(fit, part)) for part in options.parts if part != "mask"}
+    measured(median={part: float(np.nanmedian(values)) for part, values in fitted.items() if np.isfinite(values).any()})
+    measured(units={part: UNITS[part] for part in fitted}, exposures_ms=mesi.exposures_ms)
     return 0 if maps.complete and fit.complete else STOPPED

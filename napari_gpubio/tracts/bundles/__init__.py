@@ -2,6 +2,7 @@
 
 from napari_gpubio.tracts.bundles.clusters import Clusters, cluster, with_clusters
 from napari_gpubio.tracts.bundles.group import Group, Member, find_members, group, group_steps
+from napari_gpubio.tracts.bundles.groups import by_group
 from napari_gpubio.tracts.bundles.profile import Profile, profile
 from napari_gpubio.tracts.bundles.resample import resample, resample_values
 from napari_gpubio.tracts.bundles.summary import summary
@@ -13,6 +14,7 @@ __all__ = [
     "Member",
     "Profile",
     "Table",
+    "by_group",
     "cluster",
     "find_members",
     "group",

@@ -1,12 +1,12 @@
 """The command-line verb ``napari-gpubio bundles``: numbers and profiles of bundles, of many subjects, as tables."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import STOPPED, draw_progress, stop_at_interrupt
+from napari_gpubio.core.command_line import STOPPED, check_outputs, draw_progress, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.tracts.bundles.group import find_members, group
 from napari_gpubio.tracts.bundles.profile import WEIGHTINGS
 
@@ -42,19 +42,21 @@ def add_verb(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the tables that the options name."""
-    if options.out is None and options.profiles is None:
-        raise InvalidInput("there is nothing to write; give --out for a table or --profiles for profiles")
+    if options.out is None and options.profiles is None and not options.json:
+        raise InvalidInput("there is nothing to write; give --out for a table, --profiles for profiles, or --json")
     if options.profiles is not None and not options.image:
         raise InvalidInput("a profile needs an image; give --image FA=fa.nii.gz")
     members = find_members(options.bundles, _images(options.image))
+    inputs = {str(path): path for member in members for path in (member.path, *member.images.values())}
+    check_outputs({"--out": options.out, "--profiles": options.profiles}, inputs, force=options.force)
     with stop_at_interrupt() as stop:
         found = group(members, nodes=options.nodes, weighting=options.weighting, stop=stop, progress=draw_progress)
-    for note in found.notes:
-        print(note, file=sys.stderr)
+    tell(found.notes)
     for path, table in ((options.out, found.summary), (options.profiles, found.profiles)):
         if path is not None:
             table.write(path)
-            print(f"{len(table):,} rows in {path}")
+            wrote(path, f"{len(table):,} rows in {path}")
+    measured(bundles=found.summary.records(), profiles=found.profiles.records())
     return 0 if found.complete else STOPPED
 
 

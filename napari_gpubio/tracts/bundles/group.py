@@ -5,7 +5,7 @@ import glob
 import re
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
+from napari_gpubio.tracts.bundles.groups import by_group
 from napari_gpubio.tracts.bundles.profile import Profile, profile
 from napari_gpubio.tracts.bundles.summary import Images, summary
 from napari_gpubio.tracts.bundles.tables import Table
@@ -36,7 +37,7 @@ class Member:
     subject, bundle
         Names.
     path
-        Its tractogram.
+        Its tractogram; groups in it are bundles of their own names, and the other fibers this one.
     images
         Files of the subject's images, by name.
     """
@@ -128,27 +129,30 @@ def group_steps(
     rows: list[tuple[Any, ...]] = []
     notes: list[str] = []
     lines: dict[str, npt.NDArray[np.float64]] = {}
+    finished = 0
     for done, member in enumerate(members, 1):
         if stop is not None and stop.is_set():
             break
         images = {name: read_image(path) for name, path in member.images.items()}
         grid = next(((affine, array.shape) for array, affine in images.values()), None)
         fibers = read_tractogram(member.path, reference=grid)
+        notes += [f"{member.subject}: {note}" for note in fibers.notes]
         try:
-            tables.append(_summary(member, fibers, images))
-            for name, found in _profiles(fibers, images, nodes, weighting, lines.get(member.bundle)):
-                rows += _rows(member, name, found)
-                notes += [
-                    f"{member.subject}, {member.bundle}, {name}: {note}" for note in _doubts(found, member, lines)
-                ]
-                if len(fibers):
-                    lines.setdefault(member.bundle, found.line_mm)
+            for group_name, part in by_group(fibers).items():
+                one = replace(member, bundle=group_name or member.bundle)
+                tables.append(_summary(one, part, images))
+                for name, found in _profiles(part, images, nodes, weighting, lines.get(one.bundle)):
+                    rows += _rows(one, name, found)
+                    notes += [f"{one.subject}, {one.bundle}, {name}: {note}" for note in _doubts(found, one, lines)]
+                    if len(part):
+                        lines.setdefault(one.bundle, found.line_mm)
         except InvalidInput as error:
             raise InvalidInput(f"{member.path}: {error}") from error
+        finished = done
         yield Step(done, len(members), f"{member.subject} {member.bundle}")
     joined = Table.join(tables) if tables else Table(("subject",), ())
     return Group(
-        summary=joined, profiles=Table(_COLUMNS, tuple(rows)), notes=tuple(notes), complete=len(tables) == len(members)
+        summary=joined, profiles=Table(_COLUMNS, tuple(rows)), notes=tuple(notes), complete=finished == len(members)
     )
 
 

@@ -37,6 +37,10 @@ class Table:
         at = self.columns.index(name)
         return [row[at] for row in self.rows]
 
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows, each as values by the names of the columns."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
     def csv(self, separator: str = ",") -> str:
         """Return it as text: a line of names, then one for each row; a cell without a value is empty."""
         text = io.StringIO()

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
+from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.report import measured, wrote
 from napari_gpubio.tracts.arguments import add_field, read_field
 from napari_gpubio.tracts.connectome.geodesic import FAN, geodesic_connectome
 from napari_gpubio.tracts.connectome.model import COUNT, Connectome
 from napari_gpubio.tracts.connectome.run import connectome_steps
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
 from napari_gpubio.tracts.io.atlases import read_atlas
+from napari_gpubio.tracts.io.tractograms import tractogram_target
 from napari_gpubio.tracts.settings import TrackSettings
 
 _EXAMPLES = """examples:
@@ -41,7 +43,9 @@ def _add_connectome(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=_EXAMPLES,
     )
-    verb.add_argument("input", type=Path, help="tractogram: .trk, .tck, .trx or .vtk; tck and trx may be of any size")
+    verb.add_argument(
+        "input", type=Path, help="tractogram (.trk, .tck, .trx, .vtk, .tt.gz, ...); tck and trx may be of any size"
+    )
     _add_matrix(verb)
     verb.add_argument("--weights", type=Path, help="text file with a weight for each fiber, as SIFT2 writes it")
     add_settings(verb, ConnectomeSettings(), "assignment")
@@ -78,18 +82,28 @@ def _add_matrix(verb: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Make the connectome, and write what the options name."""
-    if options.out is None and options.npz is None:
-        raise InvalidInput("there is nothing to write; give --out for a matrix, or --npz for the whole connectome")
+    if options.out is None and options.npz is None and not options.json:
+        raise InvalidInput("there is nothing to write; give --out for a matrix, --npz for all of it, or --json")
+    known = Connectome.load(options.npz) if options.npz is not None and options.npz.is_file() else None
+    if known is not None and known.complete:
+        known = None  # it is of another run, and made anew
+    inputs = {name: getattr(options, name) for name in ("input", "atlas", "weights")}
+    continued = None if known is None else options.npz
+    check_outputs({"--out": options.out, "--npz": options.npz}, inputs, force=options.force, continued=continued)
     weights = None if options.weights is None else _weights(options.weights)
-    found = _connectome(options)
+    found = _connectome(options, known)
     _write(options, found, weights)
     return 0
 
 
 def run_geodesics(options: argparse.Namespace) -> int:
     """Shoot the geodesics, and write what the options name."""
-    if options.out is None and options.npz is None and options.best is None:
-        raise InvalidInput("there is nothing to write; give --out for a matrix, --npz for all of them, or --best")
+    if options.out is None and options.npz is None and options.best is None and not options.json:
+        raise InvalidInput("there is nothing to write; give --out for a matrix, --npz for all, --best, or --json")
+    if options.best is not None:
+        tractogram_target(options.best)
+    outputs = {f"--{name}": getattr(options, name) for name in ("out", "npz", "best")}
+    check_outputs(outputs, {name: getattr(options, name) for name in ("input", "atlas", "mask")}, force=options.force)
     atlas, field = read_atlas(options.atlas), read_field(options)
     settings, fan = read_settings(options, GeodesicSettings()), read_settings(options, FAN)
     tracking = read_settings(options, TrackSettings())
@@ -98,8 +112,10 @@ def run_geodesics(options: argparse.Namespace) -> int:
     )  # fmt: skip
     if options.npz is not None:
         found.save(options.npz)
+        wrote(options.npz)
     if options.best is not None and found.best is not None:
         found.best.save(options.best)
+        wrote(options.best)
     _write(options, found, None)
     return 0
 
@@ -113,17 +129,18 @@ def _write(options: argparse.Namespace, found: Connectome, weights: Any) -> None
         per_length=options.per_length,
         weights=weights,
     )
-    print(f"{found.assigned:,} connections of {len(found.numbers['length_mm']):,} fibers, {len(found)} regions")
+    fibers = len(found.numbers["length_mm"])
+    print(f"{found.assigned:,} connections of {fibers:,} fibers, {len(found)} regions")
+    measured(connections=found.assigned, fibers=fibers, labels=found.labels, regions=found.names, of=options.of)
+    measured(matrix=matrix)
     if options.out is not None:
         found.save_csv(options.out, matrix)
+        wrote(options.out)
 
 
-def _connectome(options: argparse.Namespace) -> Connectome:
+def _connectome(options: argparse.Namespace, known: Connectome | None) -> Connectome:
     """Make it, or go on with one that was interrupted; it is saved every few blocks."""
     settings, atlas = read_settings(options, ConnectomeSettings()), read_atlas(options.atlas)
-    known = Connectome.load(options.npz) if options.npz is not None and options.npz.is_file() else None
-    if known is not None and known.complete:
-        known = None  # it is of another run, and made anew
     steps = connectome_steps(options.input, atlas, settings, known=known)
     blocks = 0
     while True:
@@ -138,6 +155,7 @@ def _connectome(options: argparse.Namespace) -> Connectome:
             step.preview.save(options.npz)
     if options.npz is not None:
         found.save(options.npz)
+        wrote(options.npz)
     return found
 
 

@@ -14,15 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.command_line import draw_progress
+from napari_gpubio.core.command_line import check_endings, check_outputs, draw_progress
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.report import measured, wrote
 from napari_gpubio.core.steps import Step
-from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, write_volume
 from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.arguments import REGION_HELP, number_argument, region_argument
 from napari_gpubio.tracts.dissection.conditions import Condition, ends_in, number, through
 from napari_gpubio.tracts.dissection.run import dissect
 from napari_gpubio.tracts.io.blocks import blocks_of, write_blocks
+from napari_gpubio.tracts.io.tractograms import tractogram_target
 from napari_gpubio.tracts.model import Tractogram
 
 _EXAMPLES = f"""{REGION_HELP}
@@ -43,7 +45,9 @@ def add_verb(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=_EXAMPLES,
     )
-    verb.add_argument("input", type=Path, help="tractogram: .trk, .tck, .trx or .vtk; tck and trx may be of any size")
+    verb.add_argument(
+        "input", type=Path, help="tractogram (.trk, .tck, .trx, .vtk, .tt.gz, ...); tck and trx may be of any size"
+    )
     verb.add_argument("--include", action="append", default=[], metavar="REGION", help="fibers pass it")
     verb.add_argument("--exclude", action="append", default=[], metavar="REGION", help="fibers do not pass it")
     verb.add_argument("--any", action="append", default=[], metavar="REGION", help="fibers pass at least one of these")
@@ -74,17 +78,27 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidInput(
             "there is nothing to write; give --out for fibers, or --density, --lengths, --end-points, --mask"
         )
+    outputs = {f"--{name.replace('_', '-')}": path for name, path in wanted.items()}
+    inputs = {"the tractogram": options.input, "--grid": options.grid}
+    check_endings(outputs, NIFTI_SUFFIXES)
+    if options.out is not None:
+        tractogram_target(options.out)
+    check_outputs({"--out": options.out, **outputs}, inputs, force=options.force)
     fibers = _Run(options, wanted)
     if options.out is None:
         deque(fibers.kept(), maxlen=0)
     else:
         write_blocks(options.out, fibers.kept())
     print(f"{fibers.count:,} of {fibers.total:,} fibers")
+    measured(kept=fibers.count, fibers=fibers.total)
+    if options.out is not None:
+        wrote(options.out)
     for name, path in wanted.items():
         values, affine = fibers.maps[name]
         kept = values > 0 if name == "mask" else values
         kinds = {"f": np.float32, "b": np.uint8}
         write_volume(path, kept.astype(kinds.get(kept.dtype.kind, np.int32)), affine)
+        wrote(path)
     return 0
 
 

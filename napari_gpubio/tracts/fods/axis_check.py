@@ -6,8 +6,8 @@ largest fixel, or the direction in which a fiber orientation distribution is lar
 eigenvector. A fixel is an axis without a sign: angles are those between lines, 0 to 90 degrees.
 """
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from napari_gpubio.core.tensor_components import axes_of, fractional_anisotropy
 from napari_gpubio.tracts.fods.frames import FRAMES, USUAL_FRAMES, to_world_matrix
 from napari_gpubio.tracts.fods.harmonics import BASES, half_sphere, harmonics
 from napari_gpubio.tracts.fods.model import FixelField, FodField
-from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.model import Cache, TensorField
 from napari_gpubio.tracts.tensors.gradient_check import CHANGES, UNCHANGED
 
 Array = npt.NDArray[Any]
@@ -35,7 +35,7 @@ _ROWS = 20_000  # voxels at once, whose amplitudes take 60 MB
 _MOST_TRIED = 3000  # voxels on which other causes are tried
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class AxisCheck:
     """What `check_axes` or `check_fods` found.
 
@@ -108,6 +108,42 @@ def check_fods(fods: FodField, field: TensorField) -> AxisCheck:
         for cause, matrix in _basis_causes(fods, directions)
     )
     return _result("FODs", given, len(v1), tried)
+
+
+def agreeing(fixels: FixelField, field: TensorField) -> FixelField:
+    """Return fixels in the frame under which they agree with the tensors, with a note where it is another one.
+
+    They stay as they are where the file or the user gave the frame, or no frame is clearly better: the median angle to
+    the tensors' first eigenvectors must be below 10 degrees and less than half of the one that was assumed.
+
+    Raises
+    ------
+    InvalidInput
+        If the grids do not overlap.
+    """
+    if not fixels.parameters.get("frame_assumed"):
+        return fixels
+    chosen, v1 = _compared(fixels.shape, fixels.affine, fixels.mask, field)
+    if len(v1) < _LEAST_VOXELS:
+        return fixels
+    assumed = str(fixels.parameters["frame"])
+    directions = fixels.directions[fixels.first[chosen]].astype(np.float64)
+    turns = {frame: axes_of(frame, fixels.affine) @ axes_of(assumed, fixels.affine).T for frame in FRAMES}
+    angles = {frame: _median_angle(directions @ turn.T, v1) for frame, turn in turns.items()}
+    best = min(angles, key=lambda frame: angles[frame])
+    if not angles[best] < min(LARGEST_ANGLE_DEG, _MARGIN * angles[assumed]):
+        return fixels
+    taken = (
+        f"directions were then taken in {FRAMES[best]}, since so they agree with the tensors: the median angle is "
+        f"{angles[best]:.1f} degrees, not {angles[assumed]:.1f}"
+    )
+    return dataclasses.replace(
+        fixels,
+        directions=(fixels.directions @ turns[best].T).astype(np.float32),
+        notes=(*fixels.notes, taken),
+        parameters={**fixels.parameters, "frame": best, "frame_assumed": False},
+        cache=Cache(),
+    )
 
 
 def _compared(

@@ -1,7 +1,6 @@
 """The command-line verbs ``napari-gpubio response``, ``fod`` and ``peaks``: from a scan to fiber orientations."""
 
 import argparse
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,18 @@ import numpy.typing as npt
 from napari_gpubio.core.command_line import (
     STOPPED,
     add_settings,
+    check_endings,
     check_outputs,
     draw_progress,
     read_settings,
     stop_at_interrupt,
 )
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import note
+from napari_gpubio.core.report import measured, tell, warn, wrote
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, write_volume
-from napari_gpubio.tracts.arguments import add_basis, checked_tensors, read_fod_field
+from napari_gpubio.tracts.arguments import add_basis, add_scan_options, checked_tensors, read_fod_field, read_scan
 from napari_gpubio.tracts.fods.axis_check import check_fods
 from napari_gpubio.tracts.fods.estimate import estimate_response_steps
 from napari_gpubio.tracts.fods.model import FixelField, FodField
@@ -29,7 +31,7 @@ from napari_gpubio.tracts.fods.response import TISSUES, Response, read_response,
 from napari_gpubio.tracts.fods.run import deconvolve_steps, find_peaks_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings, TissueSettings
 from napari_gpubio.tracts.fods.tissues import estimate_tissue_responses_steps
-from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi, read_mask
+from napari_gpubio.tracts.io.dwi import find_gradient_files, read_mask
 from napari_gpubio.tracts.io.fixel_folders import write_fixels
 from napari_gpubio.tracts.io.fixels import write_peaks
 from napari_gpubio.tracts.io.fods import check_fod_output, write_fods
@@ -68,12 +70,13 @@ def _verb(verbs: Any, name: str, what: str, description: str, epilog: str) -> An
 
 def _add_scan(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("input", type=Path, help="diffusion scan (NIfTI with bval and bvec beside it, .mif)")
+    add_scan_options(verb)
     verb.add_argument("--mask", type=Path, help="brain mask on the same grid; by default made from the b0 volumes")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
 
 
 def _scan(options: argparse.Namespace) -> tuple[DiffusionScan, Mask]:
-    scan = read_dwi(options.input)
+    scan = read_scan(options)
     mask = None if options.mask is None else read_mask(options.mask, scan.shape, scan.affine)
     return scan, checked_mask(scan, mask)
 
@@ -81,11 +84,6 @@ def _scan(options: argparse.Namespace) -> tuple[DiffusionScan, Mask]:
 def _inputs(options: argparse.Namespace) -> dict[str, Path | None]:
     bval, bvec = find_gradient_files(options.input)
     return {"the scan": options.input, "its bval file": bval, "its bvec file": bvec, "--mask": options.mask}
-
-
-def _check_ending(name: str, path: Path | None) -> None:
-    if path is not None and not path.name.lower().endswith(_IMAGES):
-        raise InvalidInput(f"{name} is {path.name}; give it one of the endings {', '.join(_IMAGES)}")
 
 
 def _check_folder(name: str, path: Path | None) -> None:
@@ -126,12 +124,12 @@ def run_response(options: argparse.Namespace) -> int:
     if count not in ((2, len(TISSUES)) if several else (1,)):
         needed = "2 (white matter, CSF) or 3 (white matter, gray matter, CSF)" if several else "1"
         raise InvalidInput(f"--out has {count} files; the method {options.method} needs {needed}")
-    check_outputs({f"file {n} of --out": path for n, path in enumerate(options.out, 1)}, _inputs(options))
+    outputs = {f"file {n} of --out": path for n, path in enumerate(options.out, 1)}
+    check_outputs(outputs, _inputs(options), force=options.force)
     settings = read_settings(options, TissueSettings() if several else ResponseSettings())
     scan, mask = _scan(options)
     field = checked_tensors(scan, mask, options.device)
-    for note in scan.notes:
-        print(note, file=sys.stderr)
+    tell(scan.notes)
     with stop_at_interrupt() as stop:
         if isinstance(settings, TissueSettings):
             steps = estimate_tissue_responses_steps(
@@ -145,11 +143,15 @@ def run_response(options: argparse.Namespace) -> int:
             found = (drive(one, draw_progress),)
         stopped = stop.is_set()
     if stopped:
-        print("nothing was written, since a response whose search was stopped is of other voxels", file=sys.stderr)
+        tell(["nothing was written, since a response whose search was stopped is of other voxels"])
         return STOPPED
     for path, response in zip(options.out, found, strict=True):
         write_response(path, response)
-        print(f"{path}: {_response_text(response)}")
+        wrote(path, f"{path}: {_response_text(response)}")
+    measured(responses=[
+        {"voxels": len(one.parameters["voxels"]), "bvals_s_per_mm2": one.bvals, "coefficients": one.coefficients}
+        for one in found
+    ])  # fmt: skip
     return 0
 
 
@@ -206,20 +208,20 @@ def run_fod(options: argparse.Namespace) -> int:
         fods = drive(steps, draw_progress)
         if not fods.complete:
             done = f"{np.count_nonzero(fods.mask):,} of {np.count_nonzero(mask):,} voxels"
-            print(f"stopped early: only {done} have FODs", file=sys.stderr)
+            tell([f"stopped early: only {done} have FODs"])
         elif options.normalize:
             fods = normalize_tissues(fods)
-        for note in fods.notes:
-            print(note, file=sys.stderr)
+        tell(fods.notes)
         if not fods.mask.any() and not fods.complete:
             return STOPPED
         if not fods.mask.any():
             raise InvalidInput("no voxel of the mask has an FOD, so nothing was written; check the mask and the scan")
         write_fods(options.out, fods)
-        print(f"{int(fods.mask.sum()):,} FODs of order {fods.lmax} in {options.out}")
+        wrote(options.out, f"{int(fods.mask.sum()):,} FODs of order {fods.lmax} in {options.out}")
+        measured(fods=int(fods.mask.sum()), lmax=fods.lmax)
         _write_tissues(options.tissues, fods)
         if stop.is_set():
-            print("peaks were not searched", file=sys.stderr)
+            tell(["peaks were not searched"])
         elif options.peaks is not None or options.fixels is not None:
             _write_directions(options, _peaks(fods, peaks, options.device, stop))
         stopped = stop.is_set()
@@ -236,27 +238,26 @@ def _check_fod(options: argparse.Namespace) -> None:
     for name, wanted in (("--tissues", options.tissues is not None), ("--normalize", options.normalize)):
         if wanted and given == 1:
             raise InvalidInput(f"{name} needs several tissues; give --response WM GM CSF, or WM CSF")
-    _check_ending("--peaks", options.peaks)
-    check_fod_output(options.out)
+    check_endings({"--peaks": options.peaks}, _IMAGES)
+    beside = check_fod_output(options.out)
     _check_folder("--fixels", options.fixels)
-    if options.tissues is not None and options.tissues.exists() and not options.tissues.is_dir():
-        raise InvalidInput(f"--tissues is {options.tissues}, which is a file; name a folder")
     responses = {f"response {n}": path for n, path in enumerate(options.response or (), 1)}
-    outputs = {"--out": options.out, "--peaks": options.peaks, "--fixels": options.fixels, "--tissues": options.tissues}
-    check_outputs(outputs, _inputs(options) | responses)
+    outputs = {"--out": options.out, "the JSON file of --out": beside, "--peaks": options.peaks}
+    folders = {"--fixels": (options.fixels, ()), "--tissues": (options.tissues, [f"{name}.nii.gz" for name in TISSUES])}
+    check_outputs(outputs, _inputs(options) | responses, force=options.force, folders=folders)
 
 
 def _write_tissues(folder: Path | None, fods: FodField) -> None:
     if folder is None:
         return
     try:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(f"the folder {folder} cannot be made: {error.strerror}; choose another") from error
     for name, density in {"wm": fods.coefficients[..., 0], **fods.tissues}.items():
         path = folder / f"{name}.nii.gz"
         write_volume(path, np.ascontiguousarray(density), fods.affine, f"density of {name}")
-        print(path)
+        wrote(path)
 
 
 def _peaks(fods: FodField, settings: PeakSettings, device: str, stop: threading.Event) -> FixelField:
@@ -266,24 +267,26 @@ def _peaks(fods: FodField, settings: PeakSettings, device: str, stop: threading.
 def _write_directions(options: argparse.Namespace, fixels: FixelField) -> None:
     if not len(fixels.directions):
         why = "no peak is high enough" if fixels.complete else "the search was stopped"
-        print(f"warning: no peaks were written, since {why}", file=sys.stderr)
+        warn(f"no peaks were written, since {why}")
         return
     if options.peaks is not None:
         write_peaks(options.peaks, fixels)
     if options.fixels is not None:
         write_fixels(options.fixels, fixels)
-    places = " and ".join(str(path) for path in (options.peaks, options.fixels) if path is not None)
-    print(f"{len(fixels.directions):,} peaks in {places}")
+    for path in (options.peaks, options.fixels):
+        if path is not None:
+            wrote(path, f"{len(fixels.directions):,} peaks in {path}")
+    measured(peaks=len(fixels.directions))
 
 
 def _check_directions(options: argparse.Namespace, scan: DiffusionScan, fods: FodField) -> None:
     """Compare the FODs with tensors of the same scan, and these with its gradient table; tell what is wrong."""
     field = checked_tensors(scan, fods.mask, options.device)
     if field is None:
-        print("the directions were not checked, since the scan has no b0 volume for tensors", file=sys.stderr)
+        tell(["the directions were not checked, since the scan has no b0 volume for tensors"])
         return
     check = check_fods(fods, field)
-    print(check.message if check.ok else f"warning: {check.message}", file=sys.stderr)
+    (note if check.ok else warn)(check.message)
 
 
 # -- peaks ------------------------------------------------------------------------------------------------------------
@@ -307,10 +310,11 @@ def run_peaks(options: argparse.Namespace) -> int:
     """Find the peaks, and write them."""
     if options.peaks is None and options.fixels is None:
         raise InvalidInput("there is nothing to write; give --out for an image of peaks or --fixels for a folder")
-    _check_ending("--out", options.peaks)
+    check_endings({"--out": options.peaks}, _IMAGES)
     _check_folder("--fixels", options.fixels)
     inputs = {"the FODs": options.input, "--mask": options.mask}
-    check_outputs({"--out": options.peaks, "--fixels": options.fixels}, inputs)
+    folders = {"--fixels": (options.fixels, ())}
+    check_outputs({"--out": options.peaks}, inputs, force=options.force, folders=folders)
     settings = read_settings(options, PeakSettings())
     fods = read_fod_field(options, options.input)
     with stop_at_interrupt() as stop:

@@ -33,12 +33,13 @@ def checked_frame(frame: str, usual: str) -> str:
 def frame_note(what: str, frame: str, program: str, *, source: str) -> str:
     """Sentence that says in which axes directions were taken, and how to choose others.
 
-    ``source``: who said so, such as "as requested"; empty where the convention of ``program`` was assumed.
+    ``source``: who said so, such as "as requested"; empty where the convention of ``program`` was assumed ("MRtrix has
+    them").
     """
     others = " or ".join(repr(other) for other in FRAMES if other != frame)
     if source:
         return f"{what} were taken in {FRAMES[frame]}, {source}"
-    return f"{what} were taken in {FRAMES[frame]}, as {program} has them; if they use others, choose {others}"
+    return f"{what} were taken in {FRAMES[frame]}, as {program}; if they use others, choose {others}"
 
 
 def to_world_matrix(lmax: int, basis: str, frame: str, affine: npt.ArrayLike) -> Floats:

@@ -1,11 +1,12 @@
 """A tractogram as a streamlines layer, whoever opens it: the panel, a script, or napari by a file.
 
 All of them get the same layer: whole, colored by direction, with the length of each fiber and the numbers of the file,
-in world millimeters, and the `Tractogram` itself in the metadata.
+in world millimeters, and the `Tractogram` itself in the metadata. A file with groups of fibers has a layer for each of
+these bundles.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,29 @@ from napari.layers import Image, Labels
 from napari.utils.notifications import show_info, show_warning
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, carried, grid_of
+from napari_gpubio.core.napari_io import KEY, carried, grid_of, show_notes
+from napari_gpubio.core.reading import NOTES
 from napari_gpubio.core.space import apply_affine, slice_steps_mm, voxel_sizes_mm
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, Lines, Paint, pack_lines
 from napari_gpubio.gui.lines.packed import line_lengths
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.streamlines.layer import ALL
-from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix, write_tractogram
+from napari_gpubio.tracts.bundles.groups import by_group
+from napari_gpubio.tracts.io.tractograms import (
+    SUFFIXES,
+    is_tractogram,
+    read_tractogram,
+    tractogram_suffix,
+    write_tractogram,
+)
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.napari_io import fibers_of_tracks
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Array = npt.NDArray[Any]
 NO_FIBERS = "there are no fibers; open a tractogram, or track some"
-TRACTOGRAMS = "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)"
+TRACTOGRAMS = f"Tractograms ({' '.join(f'*{suffix}' for suffix in SUFFIXES)})"
 LENGTH = "length_mm"
 _NOT_COLORS = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a color
 _LARGE_FILE = 20_000_000  # bytes, which take about half a second
@@ -103,11 +112,12 @@ def fiber_layer(
         Display settings of `Streamlines`.
     """
     step = slider_step(beside)
+    ours = {**(metadata or {}), "tractogram": fibers}
     return Streamlines(
         lines=pack_fibers(fibers) if lines is None else lines,
         slider_step=slice_steps_mm(fibers.affine) if step is None else step,
         name=name,
-        metadata={KEY: {**(metadata or {}), "tractogram": fibers}},
+        metadata={KEY: ours | ({NOTES: list(fibers.notes)} if fibers.notes else {})},
         **options,
     )
 
@@ -147,6 +157,7 @@ def show(
         fibers, title = tractogram, "fibers"
     else:
         fibers, title = read_tractogram(tractogram), _title(Path(tractogram))
+        show_notes(fibers.notes)
         options["metadata"] = {"path": os.fspath(tractogram), **options.get("metadata", {})}
     layer = fiber_layer(fibers, name or title, beside=viewer.layers, **options)
     layer.shown = shown
@@ -202,13 +213,13 @@ def _outside(points: Array, layer: Any) -> tuple[float, float, float]:
 
 
 def get_tractogram_reader(path: Paths) -> Any:
-    """Return the reader of these files (napari's contribution), or None if a suffix is not a tractogram's."""
+    """Return the reader of these files (napari's contribution), or None if one is no tractogram."""
     paths = _listed(path)
-    return read_tractogram_layers if paths and all(tractogram_suffix(p) for p in paths) else None
+    return read_tractogram_layers if paths and all(map(is_tractogram, paths)) else None
 
 
 def read_tractogram_layers(path: Paths) -> list[Streamlines]:
-    """Read tractogram files, each as a layer.
+    """Read tractogram files, each as a layer, or as one for each bundle and one for the rest.
 
     Raises
     ------
@@ -220,19 +231,32 @@ def read_tractogram_layers(path: Paths) -> list[Streamlines]:
 
     paths = [Path(p) for p in _listed(path)]
     is_large = sum(p.stat().st_size for p in paths if p.is_file()) > _LARGE_FILE
-    viewer, layers = current_viewer(), list[Streamlines]()
+    viewer, layers, notes = current_viewer(), list[Streamlines](), list[str]()
     beside = () if viewer is None else tuple(viewer.layers)
     with progress(total=2 * len(paths), desc="Reading fibers", disable=not is_large) as bar:
         for file in paths:
             fibers = read_tractogram(file)
             if not len(fibers.points):
                 raise InvalidInput(f"{file.name} holds no fibers; there is nothing to show")
+            notes += fibers.notes
             bar.update()
-            layers.append(fiber_layer(fibers, _title(file), beside=beside, metadata={"path": str(file)}))
+            layers += [
+                fiber_layer(part, name, beside=beside, metadata=metadata)
+                for name, part, metadata in _bundles(file, fibers)
+            ]
             bar.update()
-            if warning := place_warning(fibers, layers[-1].name, beside):
+            if warning := place_warning(fibers, _title(file), beside):
                 show_warning(warning)
+    show_notes(notes)
     return layers
+
+
+def _bundles(file: Path, fibers: Tractogram) -> Iterator[tuple[str, Tractogram, dict[str, str]]]:
+    """Name, fibers and metadata of the layers of a file; fibers of no bundle have the file's name."""
+    bundles = {name: part for name, part in by_group(fibers).items() if len(part)}
+    for name, part in bundles.items():
+        group = {"group": name} if any(bundles) else {}
+        yield name or _title(file), part, {"path": str(file), **group}
 
 
 def write_fibers(path: str, data: Any, attributes: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox
+from napari_gpubio.gui.forms import notes_text
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.gui.plots import ThemedPlot
@@ -130,6 +131,8 @@ class FiberBox(ResultBox):
         fibers, findings = self.layer.metadata[KEY]["tractogram"], []
         if not fibers.complete:
             findings.append(("warning", "The run was stopped early; some fibers are missing."))
+        if fibers.notes:
+            findings.append(("warning", notes_text(fibers.notes)))
         if not self.layer.visible:
             findings.append(("warning", f"“{self.layer.name}” is hidden; show it in the layer list to see its fibers."))
         rows = fiber_numbers(fibers, self.layer.per_fiber, self.layer.shown)

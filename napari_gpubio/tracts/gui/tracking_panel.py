@@ -17,6 +17,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.gui.forms import notes_text
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
@@ -396,8 +397,9 @@ class TrackingPanel(EnginePanel):
         layer = self.display.set_fibers(str(path), path.name, fibers, lines)
         self.viewer.layers.selection.active = layer
         self.results.describe_layer(layer)
-        if warning := place_warning(fibers, layer.name, [x for x in self.viewer.layers if x == self.source_box.layer]):
-            self.show_note(warning)
+        warning = place_warning(fibers, layer.name, [x for x in self.viewer.layers if x == self.source_box.layer])
+        if notes := notes_text([*fibers.notes, warning]):
+            self.show_note(notes)
 
     # -- the script -----------------------------------------------------------------------------------------------
 

@@ -13,7 +13,12 @@ from napari_gpubio.tracts.io.gradients import read_fsl_gradients, read_mrtrix_gr
 from napari_gpubio.tracts.io.mif_writer import write_mif
 from napari_gpubio.tracts.io.tables import fiber_table, write_fiber_table
 from napari_gpubio.tracts.io.tensor_images import read_tensors, write_tensors
-from napari_gpubio.tracts.io.tractograms import TractogramWriter, read_tractogram, write_tractogram
+from napari_gpubio.tracts.io.tractograms import (
+    TractogramWriter,
+    read_track_scalars,
+    read_tractogram,
+    write_tractogram,
+)
 
 __all__ = [
     "TractogramWriter",
@@ -23,9 +28,10 @@ __all__ = [
     "read_fixels",
     "read_fods",
     "read_fsl_gradients",
-    "read_mrtrix_gradients",
     "read_mask",
+    "read_mrtrix_gradients",
     "read_tensors",
+    "read_track_scalars",
     "read_tractogram",
     "read_volume",
     "write_fiber_table",

@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.label_tables import find_label_table, read_label_names
+from napari_gpubio.core.label_tables import names_of_labels
 from napari_gpubio.core.layer_files import STRUCTURES, read_described
 from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.tracts.io.dwi import read_volume
-from napari_gpubio.tracts.regions import Atlas
+from napari_gpubio.tracts.regions import Atlas, label_counts
 
 
 def as_labels(values: npt.NDArray[Any]) -> npt.NDArray[np.integer[Any]] | None:
@@ -32,7 +33,8 @@ def read_atlas(path: str | Path, table: str | Path | None = None) -> Atlas:
         Labels: NIfTI or MRtrix ``.mif``, whole numbers, which may be stored as floats.
     table
         Names of the labels, in any form of `napari_gpubio.core.label_tables`; None: what this package saved with the
-        labels, or a table beside them (``atlas.tsv``, ``atlas_labels.txt``, ...), or no names.
+        labels, or a table beside them (``atlas.tsv``, ``atlas_labels.txt``, ...), or FreeSurfer's names if the volume
+        is one of its ``aseg``, ``aparc+aseg`` or ``wmparc``, or no names. What does not fit is noted.
 
     Raises
     ------
@@ -44,10 +46,8 @@ def read_atlas(path: str | Path, table: str | Path | None = None) -> Atlas:
     labels = as_labels(values)
     if labels is None:
         raise InvalidInput("the volume holds fractions; an atlas is a volume of labels, not of probabilities")
-    if table is None:
-        own = read_described(path, labels.shape).get("metadata", {}).get(STRUCTURES) if ".nii" in path.name else None
-        table = None if own else find_label_table(path)
-        names = own or ({} if table is None else read_label_names(table))
-    else:
-        names = read_label_names(table)
+    own = None
+    if table is None and path.name.lower().endswith(NIFTI_SUFFIXES):
+        own = read_described(path, labels.shape).get("metadata", {}).get(STRUCTURES)
+    names = own or names_of_labels(path, label_counts(labels), table)
     return Atlas(labels=labels, affine=affine, names=names, path=path)

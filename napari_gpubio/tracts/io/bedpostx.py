@@ -15,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.tensor_components import matrices
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, one_volume, read_array
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
+_MOST_FIBERS = 9  # the names have one digit
 LEAST_FRACTION = 0.05  # a fiber with less is left out, as in bedpostX's own dyads2_thr0.05
 _FIRST = ("dyads1", "merged_th1samples", "mean_f1samples", "merged_f1samples")  # any of them shows a fiber
 _OWN = re.compile(r"(dyads\d|merged_(th|ph|f)\dsamples|mean_f\dsamples)")
@@ -33,8 +35,10 @@ def bedpostx_folder_of(path: Path) -> Path | None:
     return folder if any(_find(folder, stem) is not None for stem in _FIRST) else None
 
 
-def read_bedpostx(folder: Path) -> tuple[Array, Array, Affine, tuple[str, ...]]:
+def read_bedpostx(folder: Path) -> tuple[Array, Array, Affine]:
     """Read the directions and fractions of a folder.
+
+    A fiber whose files are missing, damaged or on another grid than the first one is left out, with a note.
 
     Returns
     -------
@@ -44,58 +48,67 @@ def read_bedpostx(folder: Path) -> tuple[Array, Array, Affine, tuple[str, ...]]:
         Of the volume, shape (X, Y, Z, n); 0 where they are below `LEAST_FRACTION`.
     affine
         Voxel to world, mm.
-    notes
-        What was left out, and where directions were made from samples.
 
     Raises
     ------
     InvalidInput
-        If a file is missing or damaged, or its grid is not that of the first one.
+        If no fiber can be read.
     """
     if not folder.is_dir():
         raise InvalidInput(f"{folder.name} is no folder; give the one that bedpostX wrote")
-    parts: list[tuple[Array, Array]] = []
-    grid: tuple[tuple[int, ...], Affine] | None = None
-    notes: list[str] = []
-    while any(_find(folder, stem.replace("1", str(len(parts) + 1))) is not None for stem in _FIRST):
-        n = len(parts) + 1
-        directions, fractions, affine, from_samples = _fiber(folder, n)
-        grid = grid or (fractions.shape, affine)
-        if not same_grid(*grid, fractions.shape, affine):
-            raise InvalidInput(f"fiber {n} of {folder.name} lies on another grid than fiber 1; run bedpostX again")
-        if from_samples:
-            notes.append(f"fiber {n} has no dyads{n}; its directions were made from the samples")
-        parts.append((directions, fractions))
-    if grid is None:
-        raise InvalidInput(f"the folder {folder.name} has no {_FIRST[0]}; choose bedpostX's folder")
+    parts: list[tuple[Array, Array, Affine]] = []
+    failure: InvalidInput | None = None
+    for n in range(1, _MOST_FIBERS + 1):
+        if all(_find(folder, stem.replace("1", str(n))) is None for stem in _FIRST):
+            continue
+        try:
+            part = _fiber(folder, n)
+            if parts and not same_grid(parts[0][1].shape, parts[0][2], part[1].shape, part[2]):
+                raise InvalidInput(f"fiber {n} of {folder.name} lies on another grid than the first one")
+            parts.append(part)
+        except InvalidInput as error:
+            failure = failure or error
+            note(f"fiber {n} was left out: {error}")
+    if not parts:
+        raise failure or InvalidInput(f"the folder {folder.name} has no {_FIRST[0]}; choose bedpostX's folder")
     fractions = np.stack([part[1] for part in parts], axis=-1)
-    small = int(np.count_nonzero((fractions > 0) & (fractions < LEAST_FRACTION)))
-    notes.append(f"{small} fibers fill less than {LEAST_FRACTION:g} of their voxel; they were left out")
+    if small := int(np.count_nonzero((fractions > 0) & (fractions < LEAST_FRACTION))):
+        note(f"{small} fibers fill less than {LEAST_FRACTION:g} of their voxel; they were left out")
     fractions = np.where(fractions >= LEAST_FRACTION, fractions, 0)
-    return np.stack([part[0] for part in parts], axis=-2), fractions, grid[1], tuple(notes)
+    return np.stack([part[0] for part in parts], axis=-2), fractions, parts[0][2]
 
 
 def _find(folder: Path, stem: str) -> Path | None:
     return next((folder / f"{stem}{end}" for end in NIFTI_SUFFIXES if (folder / f"{stem}{end}").is_file()), None)
 
 
-def _fiber(folder: Path, n: int) -> tuple[Array, Array, Affine, bool]:
-    """Directions, fractions and affine of a fiber, and whether the directions are from samples."""
-    mean_f = _find(folder, f"mean_f{n}samples")
-    if mean_f is None:
-        samples, affine = _series(folder, f"merged_f{n}samples")
+def _fiber(folder: Path, n: int) -> tuple[Array, Array, Affine]:
+    """Directions, fractions and affine of a fiber."""
+    if _find(folder, f"dyads{n}") is None:
+        directions, affine = _mean_directions(folder, n)
+        note(f"fiber {n} has no dyads{n}; its directions were made from the samples")
+    else:
+        directions, affine = _series(folder, f"dyads{n}")
+    if directions.shape[3] != 3:
+        raise InvalidInput(f"dyads{n} has shape {directions.shape}; directions have (X, Y, Z, 3)")
+    if (mean_f := _find(folder, f"mean_f{n}samples")) is not None:
+        data, own_affine = read_array(mean_f)
+        fractions = one_volume(data, mean_f.name).astype(np.float32)
+    elif _find(folder, f"merged_f{n}samples") is not None:
+        samples, own_affine = _series(folder, f"merged_f{n}samples")
         fractions = samples.mean(axis=3)
     else:
-        data, affine = read_array(mean_f)
-        fractions = one_volume(data, mean_f.name).astype(np.float32)
-    from_samples = _find(folder, f"dyads{n}") is None
-    directions, own_affine = _mean_directions(folder, n) if from_samples else _series(folder, f"dyads{n}")
-    if directions.shape != (*fractions.shape, 3) or not same_grid(fractions.shape, affine, fractions.shape, own_affine):
-        raise InvalidInput(
-            f"the directions of fiber {n} of {folder.name} have shape {directions.shape} and its fractions "
-            f"{fractions.shape}, or another affine; they must have (X, Y, Z, 3) and (X, Y, Z): run bedpostX again"
+        fractions, own_affine = (directions != 0).any(axis=3).astype(np.float32), affine
+        note(
+            f"there is neither mean_f{n}samples nor merged_f{n}samples, so what fiber {n} fills of its voxels is not "
+            "known; 1 was assumed"
         )
-    return directions, fractions, affine, from_samples
+    if not same_grid(fractions.shape, own_affine, directions.shape[:3], affine):
+        raise InvalidInput(
+            f"the directions of fiber {n} have shape {directions.shape} and its fractions {fractions.shape}, or "
+            "another affine; run bedpostX again"
+        )
+    return directions, fractions, affine
 
 
 def _series(folder: Path, stem: str) -> tuple[Array, Affine]:

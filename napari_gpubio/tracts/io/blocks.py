@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.tracts.io import tck
+from napari_gpubio.tracts.io import tck, trx
 from napari_gpubio.tracts.io.parsed import KEY, decode
 from napari_gpubio.tracts.io.tractograms import (
     STREAMED_SUFFIXES,
@@ -21,7 +22,7 @@ from napari_gpubio.tracts.io.tractograms import (
     tractogram_suffix,
     write_tractogram,
 )
-from napari_gpubio.tracts.io.validation import Grid, box_grid, check_finite, checked_magic, offsets_of, reading
+from napari_gpubio.tracts.io.validation import Grid, box_grid, finite_fibers, near, note_broken, offsets_of, reading
 from napari_gpubio.tracts.model import Tractogram
 
 Source = Tractogram | str | PathLike[str]
@@ -74,14 +75,40 @@ class Blocks(Protocol):
 
 @contextmanager
 def open_blocks(path: str | PathLike[str]) -> Iterator[Blocks]:
-    """Open a tractogram file; InvalidInput as of `read_tractogram`."""
-    suffix = tractogram_suffix(path)
-    if suffix == ".tck":
+    """Open a tractogram file; the same fibers are left out as by `read_tractogram`, and InvalidInput is as of it."""
+    if tractogram_suffix(path) == ".tck":
         file = existing_file(path)
         with reading(file, tck.DAMAGE):
-            yield _Tck(file)
+            tracks = _Tck(file)
+            yield _whole(tracks, tracks.finite)
+    elif tractogram_suffix(path) == ".trx" or Path(path).is_dir():
+        fibers = map_tractogram(path)
+        with reading(Path(path), trx.DAMAGE):
+            yield _whole(fibers, finite_fibers(fibers.points, fibers.offsets))
     else:
-        yield map_tractogram(path) if suffix == ".trx" else read_tractogram(path)
+        yield read_tractogram(path)
+
+
+def _whole(blocks: "Blocks", keep: npt.NDArray[np.bool_]) -> "Blocks":
+    note_broken(keep)
+    return blocks if keep.all() else _Kept(blocks, np.flatnonzero(keep))
+
+
+class _Kept:
+    """Some of the fibers of a file, in its order."""
+
+    def __init__(self, blocks: "Blocks", kept: npt.NDArray[np.int64]) -> None:
+        self._blocks, self._kept = blocks, kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def part(self, first: int, last: int) -> Tractogram:
+        """The fibers from one up to, not including, another."""
+        which = self._kept[first:last]
+        if not len(which):
+            return self._blocks.part(0, 0)
+        return self._blocks.part(int(which[0]), int(which[-1]) + 1).select(which - which[0])
 
 
 class _Tck:
@@ -90,27 +117,41 @@ class _Tck:
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
             start = file.read(tck.LONGEST_HEADER)
-        checked_magic(start, tck.MAGIC, "tck")
         header, offset, dtype = tck.header_of(start)
         self._known = decode(header[KEY]).grid if KEY in header else None
         rows = (path.stat().st_size - offset) // (3 * dtype.itemsize)
         self._rows = np.memmap(path, dtype, "r", offset, (rows, 3)) if rows else np.empty((0, 3), dtype)
-        self._ends = tck.fiber_ends(self._rows)
+        self._ends = tck.fiber_ends(self._rows, header)
 
     def __len__(self) -> int:
         return len(self._ends)
+
+    @cached_property
+    def finite(self) -> npt.NDArray[np.bool_]:
+        """Which fibers have finite points only, as `finite_fibers` tells."""
+        keep = np.ones(len(self), bool)
+        for first, rows in self._parts():
+            begin, end = np.searchsorted(self._ends, [first, first + len(rows)])
+            is_near = near(rows)
+            if np.count_nonzero(is_near) < rows.size - 3 * (end - begin):
+                odd = first + np.flatnonzero(~is_near.all(axis=1))
+                odd = np.setdiff1d(odd, self._ends[begin:end], assume_unique=True)
+                keep[np.searchsorted(self._ends, odd)] = False
+        return keep
+
+    def _parts(self) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+        """Index of the first row, and some rows, up to the last fiber's end."""
+        used = int(self._ends[-1]) + 1 if len(self) else 0
+        for first in range(0, used, _ROWS):
+            yield first, np.asarray(self._rows[first : min(first + _ROWS, used)], np.float32)
 
     def part(self, first: int, last: int) -> Tractogram:
         """The fibers from one up to, not including, another."""
         begin = int(self._ends[first - 1]) + 1 if first else 0
         ends = self._ends[first:last] - begin
-        rows = np.asarray(self._rows[begin : begin + (int(ends[-1]) + 1 if len(ends) else 0)], np.float32)
-        keep = np.ones(len(rows), bool)
-        keep[ends] = False
-        points = rows[keep]
-        check_finite(points)
+        rows = self._rows[begin : begin + (int(ends[-1]) + 1 if len(ends) else 0)]
         return Tractogram(
-            points=points,
+            points=tck.points_of(rows, ends),
             offsets=offsets_of(np.diff(ends, prepend=-1) - 1),
             affine=self._grid.affine,
             shape=self._grid.shape,
@@ -118,12 +159,12 @@ class _Tck:
 
     @cached_property
     def _grid(self) -> Grid:
-        """That of the file, or one that holds all of its points."""
+        """That of the file, or one that holds all points of its whole fibers."""
         if self._known is not None:
             return self._known
         corners = []
-        for first in range(0, len(self._rows), _ROWS):
-            part = self._rows[first : first + _ROWS]
-            part = part[np.isfinite(part[:, 0])]
+        for first, rows in self._parts():
+            fiber = np.searchsorted(self._ends, np.arange(first, first + len(rows)))
+            part = rows[self.finite[fiber] & near(rows).all(axis=1)]
             corners += [part.min(axis=0), part.max(axis=0)] if len(part) else []
         return box_grid(np.asarray(corners, np.float32).reshape(-1, 3))

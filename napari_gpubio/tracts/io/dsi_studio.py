@@ -17,7 +17,7 @@ values of its voxels only, in their order; ``NAME.slope`` and ``NAME.inter`` giv
 import gzip
 import io
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.core.volumes import check_expansion, damaged
 
@@ -34,14 +35,19 @@ Affine = npt.NDArray[np.float64]
 Content = Mapping[str, Array]
 DSI_STUDIO_SUFFIXES = (".fib.gz", ".fib", ".fz")
 _MOST_FIBERS = 20  # DSI Studio writes 5 or fewer
+_OF_FIBERS = [f"{kind}{n}" for kind in ("fa", "index", "dir") for n in range(_MOST_FIBERS)]
+_SCALES = [f"{name}.{part}" for name in _OF_FIBERS for part in ("slope", "inter")]
+_WANTED = ("dimension", "voxel_size", "trans", "odf_vertices", "mask", *_OF_FIBERS, *_SCALES)
 _GZIP = b"\x1f\x8b"
 _BLOCK = 1 << 22  # bytes
 # What SciPy raises on a damaged file.
 _DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, OSError, EOFError, MemoryError, NotImplementedError)
 
 
-def read_dsi_studio(path: Path) -> tuple[Array, Array, Affine, tuple[str, ...]]:
-    """Read the directions of a file.
+def read_dsi_studio(path: Path) -> tuple[Array, Array, Affine]:
+    """Read the directions of a file; what is assumed and left out is noted.
+
+    A fiber (``fa1``, ``index1``) that cannot be read is left out, and so are directions whose index points nowhere.
 
     Returns
     -------
@@ -51,39 +57,54 @@ def read_dsi_studio(path: Path) -> tuple[Array, Array, Affine, tuple[str, ...]]:
         Its ``fa``, which is QA after most reconstructions, shape (X, Y, Z, n).
     affine
         Voxel to world, mm.
-    notes
-        What was assumed.
 
     Raises
     ------
     InvalidInput
-        If the file is damaged, grows as only a zip bomb does, lacks a part, or an index points to no direction.
+        If the file is damaged, grows as only a zip bomb does, lacks a part, or has no fiber that can be read.
     """
-    content = _matrices(_unpacked(existing_file(path)), path)
-    shape = _dimension(content, path.name)
-    affine, notes = _affine(content, shape, path.name)
+    content = matrices(unpacked(existing_file(path)), path, _WANTED)
+    shape = checked_dimension(content, path.name)
+    affine = affine_of(content, shape, path.name)
     mask = _mask(content, shape, path.name)
-    names = [f"fa{n}" for n in range(_MOST_FIBERS) if f"fa{n}" in content]
-    if not names or names != [f"fa{n}" for n in range(len(names))]:
-        raise InvalidInput(f"{path.name} has no fa0, or not all up to {(names or ['it'])[-1]}; reconstruct it again")
-    amplitudes = np.stack([_volume(content, name, shape, mask, path.name) for name in names], axis=-1)
-    amplitudes = amplitudes.astype(np.float32)
-    directions = np.zeros((*shape, len(names), 3), np.float32)
-    for n in range(len(names)):
-        there = amplitudes[..., n] > 0
-        if f"index{n}" in content:
-            index = _volume(content, f"index{n}", shape, mask, path.name)[there]
-            directions[there, n] = _vertices(content, index, path.name)
-        else:
-            own = _matrix(content, f"dir{n}", path.name)
-            if own.size != 3 * np.prod(shape):
-                raise InvalidInput(f"dir{n} of {path.name} has {own.size} numbers; 3 for each of {shape} are needed")
-            directions[..., n, :] = np.moveaxis(own.ravel(order="F").reshape((3, *shape), order="F"), 0, -1)
-    return directions, amplitudes, affine, notes
+    fibers, failure = [], InvalidInput(f"{path.name} has no fa0, so it has no fibers; reconstruct it again")
+    for n in (n for n in range(_MOST_FIBERS) if f"fa{n}" in content):
+        try:
+            fibers.append(_fiber(content, n, shape, mask, path.name))
+        except InvalidInput as error:
+            failure = error
+            note(f"fiber {n} was left out: {error}")
+    if not fibers:
+        raise failure
+    return np.stack([part[0] for part in fibers], axis=3), np.stack([part[1] for part in fibers], axis=3), affine
 
 
-def _unpacked(path: Path) -> bytes:
-    """The bytes of a file, or those inside of a gzip file as far as its size and the memory allow."""
+def _fiber(
+    content: Content, n: int, shape: tuple[int, int, int], mask: npt.NDArray[np.bool_] | None, file: str
+) -> tuple[Array, Array]:
+    """Directions (X, Y, Z, 3) and amplitudes (X, Y, Z) of a fiber."""
+    amplitudes = _volume(content, f"fa{n}", shape, mask, file).astype(np.float32)
+    if f"index{n}" not in content:
+        own = _matrix(content, f"dir{n}", file)
+        if own.size != 3 * np.prod(shape):
+            raise InvalidInput(f"dir{n} of {file} has {own.size} numbers; 3 for each of {shape} are needed")
+        return np.moveaxis(own.ravel(order="F").reshape((3, *shape), order="F"), 0, -1).astype(np.float32), amplitudes
+    vertices = _matrix(content, "odf_vertices", file)
+    if vertices.ndim != 2 or vertices.shape[0] != 3:
+        raise InvalidInput(f"odf_vertices of {file} has shape {vertices.shape}; it has (3, V): copy the file again")
+    there, index = amplitudes > 0, _volume(content, f"index{n}", shape, mask, file)
+    known = there & (index >= 0) & (index < vertices.shape[1]) & (index == np.floor(index))
+    if there.any() and not known.any():
+        raise InvalidInput(f"index{n} of {file} has none of 0 to {vertices.shape[1] - 1}, the columns of odf_vertices")
+    if lost := int(np.count_nonzero(there & ~known)):
+        note(f"{lost} directions of fiber {n} have an index that odf_vertices does not have; they were left out")
+    directions = np.zeros((*shape, 3), np.float32)
+    directions[known] = vertices.T[index[known].astype(np.int64)]
+    return directions, amplitudes
+
+
+def unpacked(path: Path) -> bytes:
+    """Return the bytes of a file, or those inside of a gzip file as far as its size and the memory allow."""
     with path.open("rb") as stream:
         if stream.read(2) != _GZIP:
             return path.read_bytes()
@@ -99,25 +120,22 @@ def _unpacked(path: Path) -> bytes:
     return b"".join(pieces)
 
 
-def _matrices(data: bytes, path: Path) -> dict[str, Array]:
-    """The matrices that are needed, by name."""
+def matrices(data: bytes, path: Path, wanted: Sequence[str]) -> dict[str, Array]:
+    """Return the matrices that are needed and there, by name; InvalidInput if the file is damaged."""
     from scipy.io import loadmat, whosmat
 
     if len(data) < 20 or 0 not in data[:4]:  # so that SciPy takes no other version, whose files can hold anything
         raise InvalidInput(f"{path.name} does not begin as a MATLAB file of version 4; it is no file of DSI Studio")
     try:
         names = {name for name, *_ in whosmat(io.BytesIO(data))}
-        fibers = [f"{kind}{n}" for kind in ("fa", "index", "dir") for n in range(_MOST_FIBERS)]
-        wanted = ["dimension", "voxel_size", "trans", "odf_vertices", "mask", *fibers]
-        wanted += [f"{name}.{part}" for name in fibers for part in ("slope", "inter")]
         found = loadmat(io.BytesIO(data), variable_names=[name for name in wanted if name in names])
     except _DAMAGE as error:
         raise damaged(path, error) from error
-    matrices = {name: found[name] for name in wanted if name in found}
-    for name, matrix in matrices.items():
+    there = {name: found[name] for name in wanted if name in found}
+    for name, matrix in there.items():
         if not isinstance(matrix, np.ndarray) or matrix.dtype.kind not in "iufb":
             raise InvalidInput(f"{name} of {path.name} is no matrix of real numbers; copy the file again")
-    return matrices
+    return there
 
 
 def _matrix(content: Content, name: str, file: str) -> Array:
@@ -126,7 +144,8 @@ def _matrix(content: Content, name: str, file: str) -> Array:
     return content[name]
 
 
-def _dimension(content: Content, file: str) -> tuple[int, int, int]:
+def checked_dimension(content: Content, file: str) -> tuple[int, int, int]:
+    """Return the number of voxels along each axis; InvalidInput if a file does not tell it."""
     given = _matrix(content, "dimension", file).ravel()
     if len(given) != 3 or not ((given >= 1) & (given <= 1 << 20) & (given == np.floor(given))).all():
         raise InvalidInput(f"dimension of {file} is {given[:4].tolist()}; three positive integers are needed")
@@ -134,8 +153,8 @@ def _dimension(content: Content, file: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _affine(content: Content, shape: tuple[int, int, int], file: str) -> tuple[Affine, tuple[str, ...]]:
-    """Voxel to world, and a note where it is assumed."""
+def affine_of(content: Content, shape: tuple[int, int, int], file: str) -> Affine:
+    """Return voxel to world, mm, with a note where it is assumed; InvalidInput if it makes no sense."""
     if "trans" in content:
         given = content["trans"].astype(np.float64)
         if given.size != 16 or not np.isfinite(given).all():
@@ -145,14 +164,14 @@ def _affine(content: Content, shape: tuple[int, int, int], file: str) -> tuple[A
         upright = next((matrix for matrix in (rows, rows.T) if not matrix[3, :3].any()), None)
         if upright is None:
             raise InvalidInput(f"trans of {file} is no affine, whose last row is 0, 0, 0, 1; copy the file again")
-        return checked_affine(np.vstack([upright[:3], (0.0, 0.0, 0.0, 1.0)])), ()
+        return checked_affine(np.vstack([upright[:3], (0.0, 0.0, 0.0, 1.0)]))
     sizes = _matrix(content, "voxel_size", file).ravel().astype(np.float64)
     if len(sizes) != 3 or not ((sizes > 1e-6) & (sizes < 1e6)).all():
         raise InvalidInput(f"voxel_size of {file} is {sizes[:4].tolist()}; three lengths in mm are needed")
     affine = np.diag([-sizes[0], -sizes[1], sizes[2], 1.0])
     affine[:2, 3] = sizes[:2] * (np.array(shape[:2]) - 1)
-    note = "the file has no trans: its voxels were taken to be in LPS order, with the origin where DSI Studio puts it"
-    return affine, (note,)
+    note("the file has no trans: its voxels were taken to be in LPS order, with the origin where DSI Studio puts it")
+    return affine
 
 
 def _mask(content: Content, shape: tuple[int, int, int], file: str) -> npt.NDArray[np.bool_] | None:
@@ -185,16 +204,3 @@ def _volume(
     volume = np.zeros(count, values.dtype)
     volume[mask] = values
     return volume.reshape(shape, order="F")
-
-
-def _vertices(content: Content, index: Array, file: str) -> Array:
-    """Directions (M, 3) of indices."""
-    vertices = _matrix(content, "odf_vertices", file)
-    if vertices.ndim != 2 or vertices.shape[0] != 3:
-        raise InvalidInput(f"odf_vertices of {file} has shape {vertices.shape}; it has (3, V): copy the file again")
-    if not ((index >= 0) & (index < vertices.shape[1]) & (index == np.floor(index))).all():
-        raise InvalidInput(
-            f"{file} has indices of directions that are none of 0 to {vertices.shape[1] - 1}, the columns of "
-            "odf_vertices; the file is damaged: reconstruct it again"
-        )
-    return vertices.T[index.astype(np.int64)]

@@ -98,7 +98,7 @@ def read_dwi(
         A NIfTI file, or an MRtrix image that carries its ``dw_scheme``.
     bval, bvec
         FSL's files; or, as ``bval`` alone, MRtrix's table of rows x, y, z, b. Without them `find_gradient_files`
-        searches for them beside the image. The notes say which were taken.
+        searches for them beside the image; the notes name those that are not called like it.
     volumes
         Those to read, counted from 0; all if left out. Volumes with a weighting but no direction, such as averages over
         directions, are left out in any case, with a note.
@@ -118,7 +118,7 @@ def read_dwi(
     """
     path = existing_file(path)
     is_mif = path.name.lower().endswith(MIF_SUFFIXES)
-    image = read_mif(path) if is_mif else open_nifti(path)
+    image: Any = read_mif(path) if is_mif else open_nifti(path)
     shape = image.data.shape if is_mif else image.shape
     count = math.prod(shape[3:])
     if len(shape) < 4 or count != max(shape[3:]):  # axes of length 1 do not count
@@ -133,20 +133,20 @@ def read_dwi(
             "mrconvert -fslgrad"
         )
     if rows is not None:
-        table, where = tidy_gradients(rows[:, 3], rows[:, :3], b0_limit=b0_limit), f"dw_scheme of {path.name}"
+        table = tidy_gradients(rows[:, 3], rows[:, :3], b0_limit=b0_limit)
     else:
-        table, where = _read_table(path, bval, bvec, count, affine, b0_limit)
+        table = _read_table(path, bval, bvec, count, affine, b0_limit)
     data = image.data if is_mif else nifti_array(image, path)
     kept = _kept(volumes, count, path.name) & table.usable
-    read_with = {"bval": bval and str(bval), "bvec": bvec and str(bvec), "volumes": volumes and list(volumes)}
-    read_with |= {"b0_limit": b0_limit if b0_limit != B0_LIMIT else None}
+    read_with: dict[str, Any] = {"bval": bval and str(bval), "bvec": bvec and str(bvec)}
+    read_with |= {"volumes": volumes and list(volumes), "b0_limit": b0_limit if b0_limit != B0_LIMIT else None}
     scan = DiffusionScan(
         data=data.reshape(*shape[:3], count)[..., slice(None) if kept.all() else kept],
         bvals=table.bvals[kept],
         directions=table.directions[kept],
         affine=affine,
         path=path,
-        notes=(f"gradient table: {where}", *table.notes),
+        notes=table.notes,
         b0_limit=b0_limit,
         read_with={name: value for name, value in read_with.items() if value is not None},
     )
@@ -173,14 +173,17 @@ def find_gradient_files(path: str | Path) -> tuple[Path | None, Path | None]:
 
 def _read_table(
     path: Path, bval: str | Path | None, bvec: str | Path | None, count: int, affine: Affine, b0_limit: float
-) -> tuple[Gradients, str]:
-    """The table that is given, or lies beside an image, and its name."""
+) -> Gradients:
+    """The table that is given, or lies beside an image; one without the image's name is noted."""
     bval_path = Path(bval) if bval is not None else None if bvec is not None else _find(path, "bval")
     if bval_path is not None and (bval_path.suffix.lower() in _MRTRIX_TABLES or (bvec and Path(bvec) == bval_path)):
-        return read_mrtrix_gradients(bval_path, count, b0_limit=b0_limit), bval_path.name
+        return read_mrtrix_gradients(bval_path, count, b0_limit=b0_limit)
     bval_path, bvec_path = bval_path or _needed(path, "bval"), Path(bvec) if bvec is not None else _needed(path, "bvec")
     table = read_fsl_gradients(bval_path, bvec_path, count, affine, b0_limit=b0_limit)
-    return table, f"{bval_path.name} and {bvec_path.name}"
+    found = [one.name for one, given in ((bval_path, bval), (bvec_path, bvec)) if given is None]
+    if not all(name.startswith(_stem(path)) for name in found):
+        note(f"the gradient table is that of the folder: {' and '.join(found)}")
+    return table
 
 
 def _kept(volumes: Sequence[int] | None, count: int, name: str) -> npt.NDArray[np.bool_]:
@@ -218,7 +221,7 @@ def _find(path: Path, kind: str) -> Path | None:
 
 def _candidates(path: Path, kind: str) -> list[Path]:
     """Names under which programs put the table of an image; first those that carry the image's name."""
-    stem = path.name[: -len(".nii.gz")] if path.name.lower().endswith(".nii.gz") else path.stem
+    stem = _stem(path)
     own = [f"{stem}.{kind}", f"{stem}.{kind}s", f"{path.name}.{kind}", f"{path.name}.{kind}s"]
     own += [f"{stem}_{kind}", f"{stem}_{kind}s", f"{stem}_{kind}.txt", f"{stem}_{kind}s.txt"]
     if kind == "bvec":
@@ -227,6 +230,10 @@ def _candidates(path: Path, kind: str) -> list[Path]:
     shared = [f"{kind}s", kind, f"{kind}s.txt", f"{kind}.txt"]
     beside = [path.parent / name for name in own]
     return beside + _inherited(path.parent, stem, kind) + [path.parent / name for name in shared]
+
+
+def _stem(path: Path) -> str:
+    return path.name[: -len(".nii.gz")] if path.name.lower().endswith(".nii.gz") else path.stem
 
 
 def _inherited(folder: Path, stem: str, kind: str) -> list[Path]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import check_folder
-from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.reading import note
 from napari_gpubio.core.tensor_components import axes_of
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti
 from napari_gpubio.tracts.fods.frames import checked_frame, frame_note
@@ -39,9 +39,8 @@ def fixel_folder_of(path: Path) -> Path | None:
     return folder if folder.is_dir() and _find(folder, _INDEX) and _find(folder, _DIRECTIONS) else None
 
 
-@reads_file
 def read_fixel_folder(folder: str | Path, *, frame: str = "auto", amplitude: str | None = None) -> FixelField:
-    """Read a folder of fixels.
+    """Read a folder of fixels, for `napari_gpubio.tracts.io.fixels.read_fixels`.
 
     Parameters
     ----------
@@ -57,23 +56,25 @@ def read_fixel_folder(folder: str | Path, *, frame: str = "auto", amplitude: str
     Returns
     -------
     FixelField
-        World axes; in each voxel the largest amplitude comes first. ``numbers`` has all that are no amplitudes.
+        World axes; in each voxel the largest amplitude comes first. ``numbers`` has all that are no amplitudes. What
+        was left out (directions that are zero or not finite, images that are no numbers of the fixels) is counted in
+        the notes.
 
     Raises
     ------
     InvalidInput
-        If a file is missing or damaged, the index does not count the directions, each once, or a direction is not
-        finite or zero.
+        If index or directions are missing or damaged, the index does not count the directions, each once, or no fixel
+        is left.
     """
     folder = Path(folder)
     own = checked_frame(frame, "world")
     index, affine = read_array(_needed(folder, _INDEX))
     directions = _directions(_needed(folder, _DIRECTIONS))
-    counts, rows = _rows(index, len(directions), folder.name)
-    numbers, notes = _numbers(folder, len(directions))
-    amplitudes, chosen, note = _amplitudes(numbers, len(directions), amplitude, folder.name)
-    voxel = np.repeat(np.arange(counts.size), counts.ravel())
+    counts, voxel, rows = _rows(index, np.isfinite(directions[:, 0]), folder.name)
+    numbers = _numbers(folder, len(directions))
+    amplitudes, chosen, source = _amplitudes(numbers, len(directions), amplitude, folder.name)
     rows = rows[np.lexsort((-amplitudes[rows], voxel))]
+    read_in = frame_note("directions", own, "MRtrix has them", source="as requested" if frame != "auto" else "")
     return FixelField(
         counts=counts,
         directions=(directions @ axes_of(own, affine).T)[rows].astype(np.float32),
@@ -81,8 +82,8 @@ def read_fixel_folder(folder: str | Path, *, frame: str = "auto", amplitude: str
         affine=affine,
         numbers={name: values[rows] for name, values in numbers.items() if name != chosen},
         path=folder,
-        notes=(note, *notes, frame_note("directions", own, "MRtrix", source="as requested" if frame != "auto" else "")),
-        parameters={"kind": "mrtrix", "frame": own, "amplitude": chosen},
+        notes=(source, read_in),
+        parameters={"kind": "mrtrix", "frame": own, "frame_assumed": frame == "auto", "amplitude": chosen},
     )
 
 
@@ -180,19 +181,24 @@ def _read_list(path: Path, width: int) -> tuple[Array | None, tuple[int, ...]]:
 
 
 def _directions(path: Path) -> npt.NDArray[np.float64]:
-    """Unit vectors (n, 3)."""
+    """Unit vectors (n, 3); NaN where a direction is zero or not finite."""
     data, shape = _read_list(path, 3)
     if data is None:
         raise InvalidInput(f"{path.name} has shape {shape}; directions of fixels have (n, 3, 1)")
     vectors = data.astype(np.float64)
     lengths = np.linalg.norm(vectors, axis=1)
-    if bad := int(np.count_nonzero(~(np.isfinite(lengths) & (lengths > 0)))):
-        raise InvalidInput(f"{path.name} has {bad} directions that are zero or not finite; make the fixels again")
-    return np.asarray(vectors / lengths[:, None])
+    usable = np.isfinite(lengths) & (lengths > 0)
+    return np.where(usable[:, None], vectors / np.where(usable, lengths, 1.0)[:, None], np.nan)
 
 
-def _rows(index: Array, total: int, name: str) -> tuple[Array, npt.NDArray[np.int64]]:
-    """Number of fixels of each voxel, (X, Y, Z), and the place of every fixel in its file, in C order of the voxels."""
+def _rows(
+    index: Array, usable: npt.NDArray[np.bool_], name: str
+) -> tuple[Array, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Number of fixels of each voxel (X, Y, Z), and for each fixel, in C order of the voxels, its voxel and its row.
+
+    ``usable``: which directions can be used.
+    """
+    total = len(usable)
     if index.ndim != 4 or index.shape[3] != 2:
         raise InvalidInput(f"the index of {name} has shape {index.shape}; it has (X, Y, Z, 2): write it again")
     if not ((index >= 0) & (index <= total) & (index == np.floor(index))).all():
@@ -212,25 +218,35 @@ def _rows(index: Array, total: int, name: str) -> tuple[Array, npt.NDArray[np.in
         raise InvalidInput(
             f"the index of {name} gives some fixels to two voxels or none; it is damaged: write it again"
         )
-    if not total:
-        raise InvalidInput(f"{name} has no fixel; choose other fixels")
-    return counts.astype(np.min_scalar_type(int(counts.max()))), rows
+    kept = usable[rows]
+    if bad := int(np.count_nonzero(~kept)):
+        note(f"{bad} of {total} directions are zero or not finite; these fixels were left out")
+    if not kept.any():
+        raise InvalidInput(f"{name} has no fixel with a direction; choose other fixels")
+    voxel = np.repeat(np.arange(len(each)), each)[kept]
+    counts = np.bincount(voxel, minlength=len(each)).reshape(counts.shape)
+    return counts.astype(np.min_scalar_type(int(counts.max()))), voxel, rows[kept]
 
 
-def _numbers(folder: Path, total: int) -> tuple[dict[str, Array], tuple[str, ...]]:
-    """Every image (n, 1, 1) of the folder, by its name, and a note on those of other shapes."""
+def _numbers(folder: Path, total: int) -> dict[str, Array]:
+    """Every image (n, 1, 1) of the folder, by its name."""
     numbers, others = {}, []
     for path in sorted(folder.iterdir()):
         stem = _stem(path)
         if stem in (None, _INDEX, _DIRECTIONS) or path.name.startswith(".") or not path.is_file():
             continue
-        data, shape = _read_list(path, 1)
+        try:
+            data, shape = _read_list(path, 1)
+        except InvalidInput as error:
+            others.append(f"{path.name} ({error})")
+            continue
         if data is not None and len(data) == total:
             numbers[str(stem)] = data[:, 0]
         else:
             others.append(f"{path.name} {shape}")
-    note = f"files that are no numbers of the {total} fixels were left out: {', '.join(others)}"
-    return numbers, (note,) if others else ()
+    if others:
+        note(f"{len(others)} files that are no numbers of the {total} fixels were left out: {', '.join(others)}")
+    return numbers
 
 
 def _amplitudes(
@@ -242,9 +258,9 @@ def _amplitudes(
         raise InvalidInput(f"{name} has no numbers {wanted!r} of its fixels; there are {there}: choose one of them")
     chosen = wanted or next((known for known in AMPLITUDES if known in numbers), None)
     if chosen is None:
-        note = f"no file of the folder is known to hold amplitudes (numbers: {there}); all are 1"
-        return np.ones(total, np.float32), None, note
+        source = f"no file of the folder is known to hold amplitudes (numbers: {there}); all are 1"
+        return np.ones(total, np.float32), None, source
     values = numbers[chosen].astype(np.float32)
     lost = int(np.count_nonzero(~np.isfinite(values)))
-    note = f"amplitudes are {chosen}" + (f"; {lost} of them are not finite and were set to 0" if lost else "")
-    return np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0), chosen, note
+    source = f"amplitudes are {chosen}" + (f"; {lost} of them are not finite and were set to 0" if lost else "")
+    return np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0), chosen, source

@@ -4,17 +4,18 @@
 kind        layout                                                    directions            no fixel
 ==========  ========================================================  ====================  ==============
 mrtrix      folder (`napari_gpubio.tracts.io.fixel_folders`)          world axes            count 0
-peaks       X, Y, Z, 3 n; length = amplitude (MRtrix, TractSeg)       world axes            NaN, or zero
-dipy        X, Y, Z, n, 3; or X, Y, Z, 3 n                            bvec file's axes      zero
+peaks       image of MRtrix, TractSeg                                 world axes            NaN, or zero
+dipy        image of DIPY, scilpy, FSL                                bvec file's axes      zero
 pam5        HDF5 (`napari_gpubio.tracts.io.pam5`)                     bvec file's axes      zero
 bedpostx    folder (`napari_gpubio.tracts.io.bedpostx`)               bvec file's axes      f below 0.05
 dsi_studio  MATLAB v4 (`napari_gpubio.tracts.io.dsi_studio`)          voxels' axes          fa 0
 ==========  ========================================================  ====================  ==============
+
+The images look alike; how they are told apart: `napari_gpubio.tracts.io.peak_images`.
 """
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,25 +24,31 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.tensor_components import axes_of
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, open_nifti, save_nifti
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti
+from napari_gpubio.tracts.fods.axis_check import agreeing
 from napari_gpubio.tracts.fods.frames import checked_frame, frame_note
 from napari_gpubio.tracts.fods.model import FixelField
 from napari_gpubio.tracts.io.bedpostx import bedpostx_folder_of, read_bedpostx
 from napari_gpubio.tracts.io.dsi_studio import DSI_STUDIO_SUFFIXES, read_dsi_studio
-from napari_gpubio.tracts.io.dwi import read_array
 from napari_gpubio.tracts.io.fixel_folders import fixel_folder_of, read_fixel_folder
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES
 from napari_gpubio.tracts.io.mif_writer import MIF_WRITE_SUFFIXES, write_mif
 from napari_gpubio.tracts.io.pam5 import PAM5_SUFFIX, read_pam5_peaks
+from napari_gpubio.tracts.io.peak_images import OWN_DESCRIPTION, Convention, read_peak_image
+from napari_gpubio.tracts.model import TensorField
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
-Dense = tuple[Array, Array, Affine, tuple[str, ...]]  # directions, amplitudes, affine, notes
 
 
 @reads_file
 def read_fixels(
-    path: str | Path, *, kind: str = "auto", frame: str = "auto", amplitude: str | None = None
+    path: str | Path,
+    *,
+    kind: str = "auto",
+    frame: str = "auto",
+    amplitude: str | None = None,
+    tensors: TensorField | None = None,
 ) -> FixelField:
     """Read fixels or peaks of another program.
 
@@ -51,13 +58,16 @@ def read_fixels(
         A folder of MRtrix (or its index file) or of bedpostX (or a file of it); a ``.pam5``, ``.fib.gz``, ``.fib`` or
         ``.fz`` file; or an image of peaks.
     kind
-        A row of the table above, or ``"auto"``: by the name, and for NIfTI by the number of dimensions.
+        A row of the table above, or ``"auto"``: by the name, and for images by what the file and its numbers show.
     frame
         Axes that the directions refer to: ``"world"``, ``"fsl"`` (those of the bvec file), ``"voxel"``, or ``"auto"``:
-        the program's convention, which a note names.
+        the program's convention, which a note names, with the sign of the program.
     amplitude
         For a folder of MRtrix: which of its files holds the amplitudes; see
         `napari_gpubio.tracts.io.fixel_folders.read_fixel_folder`.
+    tensors
+        Of the same scan: where the axes are not given and the file does not say them, those are taken under which the
+        directions agree with the tensors, if it is clear; see `napari_gpubio.tracts.fods.axis_check.agreeing`.
 
     Returns
     -------
@@ -80,20 +90,27 @@ def read_fixels(
         raise InvalidInput(f"amplitude={amplitude!r} names a file of an MRtrix folder, which {path.name} is not")
     if kind == "bedpostx":
         path = bedpostx_folder_of(path) or path
-    read, program, usual = _KINDS[kind]
-    own = checked_frame(frame, usual)
-    directions, amplitudes, affine, notes = read(path)
+    directions, amplitudes, affine, convention = _READERS.get(kind, read_peak_image)(path)
+    if kind in _IMAGES:
+        convention = _IMAGES[kind]
+    own = checked_frame(frame, convention.frame)
+    source = "as requested" if frame != "auto" else "" if convention.program else convention.reason
+    why = f"{convention.program} has them" + (f" ({convention.reason})" if convention.reason else "")
     fixels = FixelField.from_dense(
         directions @ axes_of(own, affine).T.astype(directions.dtype),
         amplitudes,
         affine,
         path=path,
-        notes=(*notes, frame_note("directions", own, program, source="as requested" if frame != "auto" else "")),
-        parameters={"kind": kind, "frame": own},
+        notes=(frame_note("directions", own, why, source=source),),
+        parameters={
+            "kind": kind if kind != "auto" else "peaks" if convention.frame == "world" else "dipy",
+            "frame": own,
+            "frame_assumed": not source,
+        },
     )
     if not len(fixels.directions):
         raise InvalidInput(f"{path.name} has no fixel whose direction and amplitude are finite and not 0; check it")
-    return fixels
+    return fixels if tensors is None else agreeing(fixels, tensors)
 
 
 def write_peaks(path: str | Path, fixels: FixelField, *, most: int | None = None, missing: float = np.nan) -> None:
@@ -131,11 +148,11 @@ def write_peaks(path: str | Path, fixels: FixelField, *, most: int | None = None
         return
     import nibabel
 
-    save_nifti(path, nibabel.Nifti1Image(peaks, fixels.affine), "peaks, world axes, length = amplitude")
+    save_nifti(path, nibabel.Nifti1Image(peaks, fixels.affine), OWN_DESCRIPTION)
 
 
 def _kind(path: Path) -> str:
-    """The kind of a file or folder, by its name and, for NIfTI, its number of dimensions."""
+    """The kind of a file or folder by its name, ``"auto"`` for an image."""
     name = path.name.lower()
     if fixel_folder_of(path) is not None:
         return "mrtrix"
@@ -151,50 +168,24 @@ def _kind(path: Path) -> str:
         return "pam5"
     if name.endswith(DSI_STUDIO_SUFFIXES):
         return "dsi_studio"
-    if name.endswith(NIFTI_SUFFIXES):
-        return "dipy" if len(open_nifti(path).shape) == 5 else "peaks"
-    if name.endswith(MIF_SUFFIXES):
-        return "peaks"
+    if name.endswith((*NIFTI_SUFFIXES, *MIF_SUFFIXES)):
+        return "auto"
     known = ", ".join((PAM5_SUFFIX, *DSI_STUDIO_SUFFIXES, *NIFTI_SUFFIXES, *MIF_SUFFIXES))
     raise InvalidInput(f"the ending of {path.name} is unknown; fixels are read from folders and {known}")
 
 
-def _image(path: Path) -> Dense:
-    """Peaks of an image; the length of each is its amplitude."""
-    data, affine = read_array(path)
-    shape = data.shape
-    if len(shape) == 4 and shape[3] % 3 == 0:
-        data = data.reshape(*shape[:3], -1, 3)
-    if data.ndim != 5 or data.shape[4] != 3:
-        raise InvalidInput(
-            f"{path.name} has shape {shape}; an image of peaks has (X, Y, Z, 3 n) or (X, Y, Z, n, 3), three numbers "
-            "for each peak"
-        )
-    directions = data.astype(np.result_type(data.dtype, np.float32), copy=False)
-    amplitudes = np.linalg.norm(directions, axis=-1)
-    odd = np.isnan(directions).any(axis=-1) ^ np.isnan(directions).all(axis=-1)
-    odd |= np.isinf(directions).any(axis=-1)
-    count = int(np.count_nonzero(odd))
-    notes = (f"{count} peaks have some values that are not finite; they were left out",) if count else ()
-    return directions, amplitudes, affine, notes
+def _pam5(path: Path) -> tuple[Array, Array, Affine, Convention]:
+    return *read_pam5_peaks(path), Convention("fsl", "DIPY")
 
 
-def _pam5(path: Path) -> Dense:
-    return *read_pam5_peaks(path), ()
+def _bedpostx(path: Path) -> tuple[Array, Array, Affine, Convention]:
+    return *read_bedpostx(path), Convention("fsl", "FSL")
 
 
-class _Kind(NamedTuple):
-    """How a kind is read, the program that writes it, and the frame of its directions."""
-
-    read: Callable[[Path], Dense]
-    program: str
-    frame: str
+def _dsi_studio(path: Path) -> tuple[Array, Array, Affine, Convention]:
+    return *read_dsi_studio(path), Convention("voxel", "DSI Studio")
 
 
-_KINDS = {
-    "peaks": _Kind(_image, "MRtrix", "world"),
-    "dipy": _Kind(_image, "DIPY", "fsl"),
-    "pam5": _Kind(_pam5, "DIPY", "fsl"),
-    "bedpostx": _Kind(read_bedpostx, "FSL", "fsl"),
-    "dsi_studio": _Kind(read_dsi_studio, "DSI Studio", "voxel"),
-}
+_IMAGES = {"peaks": Convention("world", "MRtrix"), "dipy": Convention("fsl", "DIPY")}  # what the caller says they are
+_READERS = {"pam5": _pam5, "bedpostx": _bedpostx, "dsi_studio": _dsi_studio}
+_KINDS = (*_IMAGES, *_READERS)

@@ -13,15 +13,15 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, check_folder, existing_file, existing_text, json_of
+from napari_gpubio.core.files import atomic_write, check_folder, existing_file
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti
-from napari_gpubio.tracts.fods.frames import FRAMES, USUAL_FRAMES, checked_frame, frame_note, to_world
-from napari_gpubio.tracts.fods.harmonics import BASES, from_mrtrix, lmax_of, orders, to_mrtrix
+from napari_gpubio.tracts.fods.frames import USUAL_FRAMES, checked_frame, frame_note, to_world
+from napari_gpubio.tracts.fods.harmonics import BASES, from_mrtrix, half_sphere, harmonics, lmax_of, orders, to_mrtrix
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.io.dwi import read_array, read_mask
-from napari_gpubio.tracts.io.mif import MIF_SUFFIXES
 from napari_gpubio.tracts.io.mif_writer import MIF_WRITE_SUFFIXES, write_mif
+from napari_gpubio.tracts.io.orientation_sidecars import basis_in, facts_beside, frame_in, json_facts, stem_of
 from napari_gpubio.tracts.io.pam5 import PAM5_SUFFIX, read_pam5_harmonics
 
 Array = npt.NDArray[Any]
@@ -31,9 +31,12 @@ _OLD_RATIO = (
     7.0 / 3.0,
 )  # of powers, as in shbasis: 1 in an orthonormal basis, 2 in the old one
 _LEAST_VOXELS = 100  # for the ratio to say anything
+_DIRECTIONS, _MOST_ROWS = 300, 3000  # that are tried
+_LOWEST = 0.2  # how far, over their maximum, distributions of 60 degree crossings are below 0 at lmax 4
+_CLEARLY = 0.1
 _MADE = {"deconvolution": dict, "responses": list, "normalization": dict}  # parameters that the JSON file keeps
 _ENDINGS = (*NIFTI_SUFFIXES, *MIF_WRITE_SUFFIXES)
-_PROGRAMS = {"world": "MRtrix", "fsl": "DIPY"}
+_PROGRAMS = {"world": "MRtrix has them", "fsl": "DIPY has them", "voxel": "the file has them"}
 
 
 @reads_file
@@ -49,8 +52,8 @@ def read_fods(
         ``.pam5`` file of DIPY with ``shm_coeff``.
     basis
         A name of `napari_gpubio.tracts.fods.harmonics.BASES`, or ``"auto"``: what the JSON file beside the image, or
-        the matrix ``B`` of a ``.pam5`` file, says; else MRtrix 0.2 if the powers show it clearly; else MRtrix 3, which
-        a note says to be assumed.
+        the matrix ``B`` of a ``.pam5`` file, says; else MRtrix 0.2 if the powers show it clearly; else the one in which
+        alone the distributions are nowhere far below 0; else MRtrix 3, which a note says to be assumed.
     frame
         Axes that the harmonics refer to: ``"world"``, ``"fsl"`` (those of the bvec file), ``"voxel"``, or ``"auto"``:
         what the JSON file says, else the world's for MRtrix's bases, and the bvec file's for DIPY's bases and files.
@@ -77,7 +80,7 @@ def read_fods(
         said = {} if own_basis is None else {"basis": own_basis}
     else:
         data, affine = read_array(path)
-        said, made = _sidecar(path, checked=basis == "auto" or frame == "auto")
+        said, made = _sidecar(path)
     data = _checked(data, path.name)
     inside, mask_notes = _inside(data, affine, mask, path.name)
     rows = data[inside].astype(np.result_type(data.dtype, np.float32))
@@ -144,8 +147,8 @@ def write_fods(path: str | Path, fods: FodField, *, basis: str = "mrtrix") -> No
         part.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
-def check_fod_output(path: Path) -> None:
-    """Check that FODs can be written to a path, and that the JSON file of that name is none of another kind.
+def check_fod_output(path: Path) -> Path:
+    """Return the JSON file beside a path that FODs can be written to; it must be none of another kind.
 
     InvalidInput if its ending is unknown, its folder is missing, or the JSON file has no ``basis``, as that of a scan
     in BIDS.
@@ -154,17 +157,12 @@ def check_fod_output(path: Path) -> None:
         raise InvalidInput(f"{path.name} has no known ending; give it one of {', '.join(_ENDINGS)}")
     check_folder(path)
     beside = _json_path(path)
-    if beside.is_file() and "basis" not in _facts(beside):
+    if beside.is_file() and "basis" not in json_facts(beside):
         raise InvalidInput(
             f"{beside.name} is there, and it does not describe FODs; what is written with {path.name} would replace "
             "it: choose another name"
         )
-
-
-def _facts(path: Path) -> dict[str, Any]:
-    """What a JSON file says; nothing if it holds no object."""
-    facts = json_of(existing_text(path), path.name)
-    return facts if isinstance(facts, dict) else {}
+    return beside
 
 
 def _check_basis(basis: str, choices: tuple[str, ...]) -> None:
@@ -173,30 +171,15 @@ def _check_basis(basis: str, choices: tuple[str, ...]) -> None:
 
 
 def _json_path(path: Path) -> Path:
-    ending = next(end for end in (*NIFTI_SUFFIXES[::-1], *MIF_SUFFIXES[::-1]) if path.name.lower().endswith(end))
-    return path.with_name(f"{path.name[: -len(ending)]}.json")
+    return path.with_name(f"{stem_of(path)}.json")
 
 
-def _sidecar(path: Path, *, checked: bool) -> tuple[dict[str, str], dict[str, Any]]:
-    """What the JSON file beside an image says of basis and frame, and of the deconvolution; else nothing.
-
-    ``checked``: whether an unknown basis or frame is an error.
-    """
-    beside = _json_path(path)
-    if not beside.is_file():
-        return {}, {}
-    facts, known = _facts(beside), {"basis": BASES, "frame": FRAMES}
+def _sidecar(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    """What the JSON file beside an image says of basis and frame, and of the deconvolution; else nothing."""
+    facts = facts_beside(path)
     made = {key: facts[key] for key, kind in _MADE.items() if "basis" in facts and isinstance(facts.get(key), kind)}
-    if not checked:
-        return {}, made
-    said = {key: str(facts[key]) for key in known if facts.get(key) is not None}
-    for key, value in said.items():
-        if value not in known[key]:
-            raise InvalidInput(
-                f"{beside.name}, beside {path.name}, has the {key} {value[:40]!r}; known are "
-                f"{', '.join(map(repr, known[key]))}: correct it, or give both basis= and frame="
-            )
-    return said, made
+    said = {"basis": basis_in(facts), "frame": frame_in(facts)}
+    return {key: value for key, value in said.items() if value is not None}, made
 
 
 def _checked(data: Array, name: str) -> Array:
@@ -246,10 +229,44 @@ def _basis(basis: str, said: str | None, rows: Array, *, is_pam5: bool) -> tuple
             "the powers of the harmonics are those of MRtrix 0.2, whose basis was taken; where this is wrong, choose "
             "the basis 'mrtrix'"
         )
+    lowest = lowest_amplitudes(rows)
+    best, second = sorted(lowest, key=lambda name: lowest[name])[:2]
+    if lowest[best] < _LOWEST and lowest[second] - lowest[best] > _CLEARLY:
+        return best, (
+            f"the file does not say of which basis its harmonics are; {best} ({BASES[best]}) was taken, in which they "
+            f"are least negative (by {100 * max(lowest[best], 0):.0f} % of their maximum, in {second} by "
+            f"{100 * lowest[second]:.0f} %). Where directions disagree with the tensors', choose another one"
+        )
     return "mrtrix", (
         "the file does not say of which basis its harmonics are; that of MRtrix 3 was assumed. Where directions "
         "disagree with the tensors', choose another one, for instance 'descoteaux_legacy', DIPY's default"
     )
+
+
+def lowest_amplitudes(rows: Array) -> dict[str, float]:
+    """How far functions on the sphere are below 0, in each basis of unit vectors that their coefficients may be of.
+
+    A distribution is not negative but for noise and missing orders; read in another basis, which turns each of its
+    harmonics by another angle, it is.
+
+    Parameters
+    ----------
+    rows
+        Finite coefficients (M, N). Those whose first one is not positive do not count.
+
+    Returns
+    -------
+    shares
+        By the name of the basis, the median of the lowest amplitude, sign reversed, over the highest; 1 without rows.
+    """
+    rows = rows[rows[:, 0] > 0]
+    rows = rows[rows[:, 0] >= np.median(rows[:, 0])] if len(rows) else rows  # the others are of little but noise
+    rows, directions = rows[:: max(1, len(rows) // _MOST_ROWS)].astype(np.float64), half_sphere(_DIRECTIONS)
+    shares = dict.fromkeys((basis for basis in BASES if basis != "mrtrix0.2"), 1.0)
+    for basis in shares if len(rows) else ():
+        amplitudes = rows @ harmonics(directions, lmax_of(rows.shape[1]), basis).T
+        shares[basis] = float(np.median(-amplitudes.min(axis=1) / amplitudes.max(axis=1)))
+    return shares
 
 
 def _is_old(rows: Array) -> bool:

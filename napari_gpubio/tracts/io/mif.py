@@ -226,7 +226,7 @@ def _affine(header: Header, shape: tuple[int, ...], name: str) -> npt.NDArray[np
     if len(rows) < 3 or any(len(row) != 4 for row in rows):
         raise _bad(name, "transform", "; ".join(header["transform"]), "three rows of four numbers are needed")
     affine[:3] = np.array(rows) * [*sizes, 1.0]
-    return usable_affine(affine, sizes)
+    return usable_affine(affine, list(sizes))
 
 
 def _gradients(header: Header, shape: tuple[int, ...]) -> npt.NDArray[np.float64] | None:

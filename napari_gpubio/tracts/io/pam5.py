@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.hdf5 import DAMAGE, read_hdf5
+from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.core.volumes import check_expansion, damaged
 from napari_gpubio.tracts.fods.harmonics import BASES, harmonics, lmax_of
@@ -42,14 +43,17 @@ def read_pam5_peaks(path: Path) -> tuple[Array, Array, Affine]:
     InvalidInput
         If h5py is not installed, the file is damaged, too large for the memory, or its parts do not fit each other.
     """
-    found = _read(path, ("affine", "peak_dirs", "peak_values"))
-    directions, values = found["peak_dirs"], found["peak_values"]
+    found = _read(path, ("peak_dirs",), ("affine", "peak_values"))
+    directions = found["peak_dirs"]
+    if "peak_values" not in found:
+        note("it has no peak_values; amplitudes are the lengths of its directions")
+    values = found.get("peak_values", np.linalg.norm(directions, axis=-1))
     if directions.ndim != 5 or directions.shape[4] != 3 or values.shape != directions.shape[:4]:
         raise InvalidInput(
             f"{path.name} has peak_dirs of shape {directions.shape} and peak_values of shape {values.shape}; they "
             "have (X, Y, Z, n, 3) and (X, Y, Z, n): save the peaks of a whole volume"
         )
-    return directions, values, checked_affine(found["affine"])
+    return directions, values, _affine(found)
 
 
 def read_pam5_harmonics(path: Path) -> tuple[Array, Affine, str | None]:
@@ -70,14 +74,22 @@ def read_pam5_harmonics(path: Path) -> tuple[Array, Affine, str | None]:
         As `read_pam5_peaks`, or if there are no harmonics (``return_sh=True`` of ``peaks_from_model`` makes them), or
         ``B`` is of no known basis.
     """
-    found = _read(path, ("affine", "shm_coeff"), ("B", "sphere_vertices"))
+    found = _read(path, ("shm_coeff",), ("affine", "B", "sphere_vertices"))
     coefficients = found["shm_coeff"]
     if coefficients.ndim != 4:
         raise InvalidInput(f"{path.name} has shm_coeff of shape {coefficients.shape}; four dimensions are needed")
-    affine = checked_affine(found["affine"])
+    affine = _affine(found)
     if "B" not in found or "sphere_vertices" not in found:
         return coefficients, affine, None
     return coefficients, affine, _basis(found["B"], found["sphere_vertices"], coefficients.shape[3], path.name)
+
+
+def _affine(found: dict[str, Array]) -> Affine:
+    """Voxel to world; DIPY leaves it out where it was not given."""
+    if "affine" in found:
+        return checked_affine(found["affine"])
+    note("it has no affine; voxels of 1 mm along the world axes were assumed, so place and directions may be wrong")
+    return np.eye(4)
 
 
 def _basis(matrix: Array, vertices: Array, count: int, name: str) -> str:

@@ -1,7 +1,7 @@
 """What a tractogram file holds: fibers, provenance; and what a streaming writer must be able to do."""
 
+import dataclasses
 import json
-import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -16,12 +16,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import json_of
-from napari_gpubio.tracts.io.validation import Grid, reference_grid, unique_names
+from napari_gpubio.core.reading import note
+from napari_gpubio.tracts.io.validation import Grid, offsets_of, reference_grid, unique_names
 from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
-logger = logging.getLogger(__name__)
 KEY = "napari_gpubio"
+UNKNOWN_PLACE = {"place": "unknown"}  # parameters of fibers of a file that does not tell where they lie
 _NOT_OURS = (ValueError, KeyError, TypeError, OverflowError, RecursionError)  # JSON of any other shape
 _PROTECTED = str.maketrans({"%": "%25", ":": "%3A", "#": "%23"})
 
@@ -55,7 +56,7 @@ def decode(text: Any) -> Provenance:
         grid = reference_grid((content["affine"], content["shape"])) if "affine" in content else None
         return Provenance(dict(content["parameters"]), bool(content["complete"]), grid)
     except _NOT_OURS as error:
-        logger.warning("the header line %r is damaged and was left out: %s", KEY, error)
+        note(f"the header line {KEY!r} is damaged and was left out: {error}")
         return Provenance()
 
 
@@ -69,7 +70,11 @@ def _plain(value: Any) -> Any:
 
 @dataclass(eq=False, kw_only=True)
 class Parsed:
-    """What a file holds; see `Tractogram` for shapes and units. ``grid`` is None where the format has none."""
+    """What a file holds; see `Tractogram` for shapes and units.
+
+    ``grid`` is None where the format has none; ``provenance`` has the parameters `UNKNOWN_PLACE` where lengths are
+    known alone.
+    """
 
     points: Array
     offsets: npt.NDArray[np.int64]
@@ -77,6 +82,19 @@ class Parsed:
     per_fiber: dict[str, Array] = field(default_factory=dict)
     grid: Grid | None = None
     provenance: Provenance = field(default_factory=Provenance)
+    per_group: dict[str, dict[str, Array]] = field(default_factory=dict)
+
+    def select(self, keep: npt.NDArray[np.bool_]) -> "Parsed":
+        """Return some fibers, a boolean for each, with their numbers."""
+        counts = np.diff(self.offsets)
+        rows = np.repeat(keep, counts)
+        return dataclasses.replace(
+            self,
+            points=self.points[rows],
+            offsets=offsets_of(counts[keep]),
+            per_point={name: values[rows] for name, values in self.per_point.items()},
+            per_fiber={name: values[keep] for name, values in self.per_fiber.items()},
+        )
 
 
 class FormatWriter(ABC):
@@ -119,14 +137,14 @@ class FormatWriter(ABC):
 
 
 def numeric_columns(table: Mapping[str, Array], what: str) -> Iterator[tuple[str, Array]]:
-    """Yield name and values, shape (rows, k), of the columns that are numbers; log the others."""
+    """Yield name and values, shape (rows, k), of the columns that are numbers; note the others."""
     for name, values in table.items():
         column = np.asarray(values)
         if column.dtype.kind in "biuf" and column.dtype.itemsize <= 8:
             if column.size:
                 yield name, column.reshape(len(column), -1)
         else:
-            logger.warning("%s of each %s has type %s and was left out", name, what, column.dtype)
+            note(f"{name} of each {what} has type {column.dtype} and was left out")
 
 
 def columns_of(found: list[tuple[str, Array]]) -> dict[str, Array]:

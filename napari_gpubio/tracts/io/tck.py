@@ -1,13 +1,13 @@
 """MRtrix tracks (``.tck``): a text header, then float32 points in world mm (RAS) with a NaN point behind every fiber.
 
-The format holds points only. MRtrix keeps numbers of points in ``.tsf`` files and numbers of fibers in text files
-beside it; they are left out here, with a warning. Parameters and the grid go into one header line of our own.
+The format holds points only. MRtrix keeps numbers of points in ``.tsf`` files (see `tsf`) and numbers of fibers in text
+files beside it; a note names those that are not written. Parameters and the grid go into one header line of our own.
 
 The header is read here, and not by nibabel, which has no public way to do that without reading fibers.
 """
 
-import logging
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,71 +15,93 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import note
 from napari_gpubio.tracts.io.parsed import KEY, FormatWriter, Parsed, Provenance, decode
-from napari_gpubio.tracts.io.validation import DAMAGED, check_finite, checked_magic, load_bytes, offsets_of
+from napari_gpubio.tracts.io.validation import DAMAGED, checked_magic, load_bytes, offsets_of
 from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
-logger = logging.getLogger(__name__)
 MAGIC = b"mrtrix tracks"
 DAMAGE = DAMAGED
 LONGEST_HEADER = 16 * 2**20  # bytes
-DTYPES = {
-    f"Float{bits}{end}": np.dtype(f"{sign}f{bits // 8}")
+DTYPES = {  # by the name in small letters, as MRtrix compares them; without an end, it is the machine's
+    f"float{bits}{end}": np.dtype(f"{sign}f{bits // 8}")
     for bits in (32, 64)
-    for end, sign in (("LE", "<"), ("BE", ">"))
+    for end, sign in (("", "<"), ("le", "<"), ("be", ">"))
 }
 _ROWS = 1 << 24  # that are looked at together
 _END = re.compile(rb"\nEND[ \r]*\n")
 
 
 def read_tck(path: Path) -> Parsed:
-    """Read a ``.tck`` file; InvalidInput if it is damaged or cut off (the closing inf, inf, inf is missing)."""
+    """Read a ``.tck`` file, as many whole fibers as it holds; InvalidInput if its header or first fiber is cut off."""
     data = load_bytes(path)
-    checked_magic(data, MAGIC, "tck")
     header, offset, dtype = header_of(data)
-    rows = (len(data) - offset) // (3 * dtype.itemsize)
-    triples = np.frombuffer(data, dtype, rows * 3, offset).reshape(-1, 3)
-    ends = fiber_ends(triples)
-    keep = np.ones(ends[-1] + 1 if len(ends) else 0, bool)
-    keep[ends] = False
-    points = triples[: len(keep)][keep].astype(np.float32, copy=False)
-    check_finite(points)
-    if (count := header.get("count", "")).isdecimal() and int(count) != len(ends):
-        logger.warning("the tck header counts %s fibers and the file holds %d; all of them were read", count, len(ends))
+    triples = np.frombuffer(data, dtype, (len(data) - offset) // dtype.itemsize // 3 * 3, offset).reshape(-1, 3)
+    ends = fiber_ends(triples, header)
     provenance = decode(header[KEY]) if KEY in header else Provenance()
-    return Parsed(points=points, offsets=offsets_of(np.diff(ends, prepend=-1) - 1), provenance=provenance)
+    return Parsed(
+        points=points_of(triples, ends), offsets=offsets_of(np.diff(ends, prepend=-1) - 1), provenance=provenance
+    )
 
 
-def header_of(data: bytes | bytearray) -> tuple[dict[str, str], int, np.dtype[Any]]:
-    """Entries of the header, the byte where the points begin, and their type."""
+def header_of(data: bytes | bytearray, magic: bytes = MAGIC) -> tuple[dict[str, str], int, np.dtype[Any]]:
+    """Entries of the header, the byte where the numbers begin, and their type."""
+    checked_magic(data, magic, magic.decode())
     if (end := _END.search(data, 0, LONGEST_HEADER)) is None:
         raise InvalidInput("its header has no END; the file is cut off, copy or export it again")
     entries: dict[str, str] = {}
     for line in data[: end.start()].decode("utf-8", "replace").split("\n")[1:]:
         key, _, value = line.partition("#")[0].partition(":")
         entries.setdefault(key.strip(), value.strip())
-    if (name := entries.get("datatype", "Float32LE")) not in DTYPES:
-        raise InvalidInput(f"its datatype is {name!r}; tck has {', '.join(DTYPES)}, export the file again")
+    name = entries.get("datatype", "").lower()
+    if name not in DTYPES:
+        if name:
+            raise InvalidInput(
+                f"its datatype is {entries['datatype']!r}; tck has Float32LE and the like, export it again"
+            )
+        note("the header has no datatype; Float32LE was taken")
+    if "file" not in entries:
+        note("the header does not tell where the numbers begin; they were read from its END on")
     where, _, offset = entries.get("file", f". {end.end()}").partition(" ")
     if where != "." or not offset.strip().isdecimal() or not end.end() <= int(offset) <= len(data):
         raise InvalidInput(
             f"its header puts the points at {entries['file']!r}; they must lie between the header and byte {len(data)}"
         )
-    return entries, int(offset), DTYPES[name]
+    return entries, int(offset), DTYPES.get(name, DTYPES["float32le"])
 
 
-def fiber_ends(triples: Array) -> npt.NDArray[np.int64]:
-    """Rows that close a fiber: NaN, or the inf that closes the file where the last NaN is missing."""
+def fiber_ends(triples: Array, header: Mapping[str, str]) -> npt.NDArray[np.int64]:
+    """Rows that close a fiber: NaN, or the inf that closes the file where the last NaN is missing.
+
+    Notes tell what the header counts otherwise, and what is cut off; InvalidInput if that is the first fiber.
+    """
     parts = range(0, max(1, len(triples)), _ROWS)  # they may be on the disk, and more than memory holds
     odd = np.concatenate([first + np.flatnonzero(~np.isfinite(triples[first : first + _ROWS, 0])) for first in parts])
+    closing = odd[np.isnan(triples[odd]).all(axis=1)]
     last = odd[np.isinf(triples[odd]).all(axis=1)]
-    if not len(last):
-        raise InvalidInput("the closing mark (inf, inf, inf) is missing; the file is cut off, copy or export it again")
-    end = last[0]
-    closing = odd[(odd < end) & np.isnan(triples[odd]).all(axis=1)]
-    begun = end > 0 if not len(closing) else closing[-1] + 1 < end
-    return np.append(closing, end) if begun else closing
+    if len(last):
+        end, closing = last[0], closing[closing < last[0]]
+        if (behind := len(triples) - 1 - end) > 0:
+            note(f"{behind} points behind the closing mark (inf, inf, inf) were not read")
+        begun = end > 0 if not len(closing) else closing[-1] + 1 < end
+        closing = np.append(closing, end) if begun else closing
+    elif len(triples) and not len(closing):
+        raise InvalidInput("it ends inside its first fiber; the file is cut off, copy or export it again")
+    else:
+        cut = len(triples) - 1 - (closing[-1] if len(closing) else -1)
+        inside = f" and it ends inside fiber {len(closing)}" if cut else ""
+        note(f"the closing mark (inf, inf, inf) is missing{inside}; {len(closing)} whole fibers were read")
+    if (count := header.get("count", "")).isdecimal() and int(count) != len(closing):
+        note(f"the header counts {int(count)} fibers and the file holds {len(closing)}; all {len(closing)} were read")
+    return closing
+
+
+def points_of(triples: Array, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """The rows before the last end that are no ends themselves."""
+    keep = np.ones(ends[-1] + 1 if len(ends) else 0, bool)
+    keep[ends] = False
+    return np.asarray(triples[: len(keep)][keep], np.float32)
 
 
 class TckWriter(FormatWriter):
@@ -95,7 +117,7 @@ class TckWriter(FormatWriter):
         """Write points, with a NaN point behind every fiber."""
         names = [*part.per_fiber, *part.per_point]
         if names and not self._has_warned:
-            logger.warning("tck has no place for %s; write trx, trk or vtk to keep them", ", ".join(names))
+            note(f"tck has no place for {', '.join(names)}; write trx, trk or vtk to keep them")
             self._has_warned = True
         rows = np.full((len(part.points) + len(part), 3), np.nan, "<f4")
         keep = np.ones(len(rows), bool)

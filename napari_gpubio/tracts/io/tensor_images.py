@@ -25,12 +25,14 @@ from napari_gpubio.core.tensor_components import (
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti, save_nifti
 from napari_gpubio.tracts.io.dwi import read_mask
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif
+from napari_gpubio.tracts.io.orientation_sidecars import encoding_in, facts_beside, frame_in
 from napari_gpubio.tracts.model import TensorField
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
-_SYMMATRIX = 1005
+SYMMATRIX = 1005  # NIfTI's intent of symmetric matrices
 _CLEARLY_BETTER = 0.05
+_OVERRULES = 0.5  # by so much another order than that of the kind of file must be better, as after a conversion
 _LARGEST_TRACE = 0.05  # mm^2/s; free water at 37 C has 0.009
 _LARGEST = 1e30  # beyond it single precision overflows in what is made of a tensor
 _FLOOR_MM2_PER_S = 1e-6
@@ -48,10 +50,12 @@ def read_tensors(
         A NIfTI or MRtrix image: (X, Y, Z, 6), (X, Y, Z, 1, 6), (X, Y, Z, 9) or (X, Y, Z, 3, 3).
     order
         ``"mrtrix"``, ``"fsl"``, ``"dipy"``, ``"full"`` (see `napari_gpubio.core.tensor_components`), or ``"auto"``:
-        by the file's kind and shape, else the order under which clearly the most tensors are positive definite.
+        by the file's kind and shape, or the JSON file of BIDS beside it, else the order under which clearly the most
+        tensors are positive definite.
     frame
         Axes that the components refer to: ``"world"``, ``"voxel"`` (the image's own), ``"fsl"`` (the same, the first
-        one reversed if the affine has a positive determinant), or ``"auto"``: the program's convention.
+        one reversed if the affine has a positive determinant), or ``"auto"``: what the JSON file beside the image says,
+        else the program's convention.
     mask
         Voxels to use, an array of shape (X, Y, Z) or a file. Without one: every tensor that is not zero.
 
@@ -71,9 +75,14 @@ def read_tensors(
     path = existing_file(path)
     components, affine, known = _components(path)
     inside, mask_notes = _inside(components, affine, mask, path.name)
-    order, order_note = _order(order, known, components[inside], path.name)
-    frame = FRAMES[order] if frame == "auto" else frame
-    rows = _symmetric(components[inside].astype(np.float64), path.name)
+    facts = facts_beside(path)
+    if known is None and order == "auto" and encoding_in(facts).get("Type") == "tensor":
+        known = "fsl"  # BIDS has the order of FSL, and says the axes
+    order, order_note = order_of(order, known, components[inside], path.name)
+    source = "as requested" if frame != "auto" else "as the JSON file says"
+    if frame == "auto" and (frame := frame_in(facts) or "auto") == "auto":
+        frame, source = FRAMES[order], "as is usual in that order; frame= takes others"
+    rows = symmetric(components[inside].astype(np.float64), path.name)
     rows = np.take(rows, PLACES[order], axis=1)
     rows = rotate_tensors(rows, axes_of(frame, affine))
     rows, unit_notes = _in_mm2_per_s(rows)
@@ -85,7 +94,7 @@ def read_tensors(
             mask=inside,
             affine=affine,
             path=path,
-            notes=(f"{order_note}; components refer to {frame} axes", *mask_notes, *unit_notes),
+            notes=(f"{order_note}; components refer to {frame} axes, {source}", *mask_notes, *unit_notes),
         )
     )
 
@@ -132,8 +141,8 @@ def _components(path: Path) -> tuple[Array, npt.NDArray[np.float64], str | None]
         return flat_components(mif.data, path.name), mif.affine, "mrtrix"
     image = open_nifti(path)
     data = flat_components(nifti_array(image, path), path.name)
-    known = "dipy" if int(image.header["intent_code"]) == _SYMMATRIX else None
-    return data, nifti_affine(image, path), known
+    known = "dipy" if int(image.header["intent_code"]) == SYMMATRIX else None
+    return data, nifti_affine(image), known
 
 
 def _inside(
@@ -157,19 +166,46 @@ def _inside(
     return usable, tuple(notes)
 
 
-def _order(order: str, known: str | None, rows: Array, name: str) -> tuple[str, str]:
-    """Return the order of the components and a note on how it was found."""
+def definite_shares(rows: Array) -> dict[str, float]:
+    """Share of positive definite tensors among six components (M, 6), in each order that they may have."""
+    orders = ("mrtrix", "fsl", "dipy")
+    return {order: float(positive_definite(np.take(rows, PLACES[order], axis=1)).mean()) for order in orders}
+
+
+def order_of(order: str, known: str | None, rows: Array, name: str) -> tuple[str, str]:
+    """Return the order of components (M, 6 or 9) and a note on how it was found.
+
+    Parameters
+    ----------
+    order
+        As requested; see `read_tensors`.
+    known
+        By the kind of the file, or None.
+    rows
+        Of the tensors that are not zero.
+    name
+        Of the file.
+
+    Raises
+    ------
+    InvalidInput
+        If the numbers do not show the order, or there are not as many components as it has.
+    """
     if (rows.shape[1] == 9) != (order == "full") and order != "auto":
         raise InvalidInput(f"{name} has {rows.shape[1]} components, which order={order!r} does not; choose another")
     if order != "auto":
         return order, f"components in {order} order, as requested"
     if rows.shape[1] == 9:
         return "full", "components are full 3 x 3 matrices"
+    shares = definite_shares(rows)
     if known is not None:
-        return known, f"components in {known} order, by the kind of the file"
-    shares = {}
-    for order in ("mrtrix", "fsl", "dipy"):
-        shares[order] = positive_definite(np.take(rows, PLACES[order], axis=1)).mean()
+        best = max(shares, key=lambda name: shares[name])
+        if shares[best] - shares[known] < _OVERRULES:
+            return known, f"components in {known} order, by the kind of the file"
+        return best, (
+            f"components taken in {best} order ({100 * shares[best]:.1f} % positive definite), though by the kind of "
+            f"the file it should be {known} ({100 * shares[known]:.1f} %)"
+        )
     first, second, _ = sorted(shares, key=lambda o: -shares[o])
     if shares[first] - shares[second] <= _CLEARLY_BETTER:
         shown = ", ".join(f"{order} {100 * share:.1f} %" for order, share in shares.items())
@@ -180,7 +216,7 @@ def _order(order: str, known: str | None, rows: Array, name: str) -> tuple[str, 
     return first, f"components taken in {first} order ({100 * shares[first]:.1f} % positive definite)"
 
 
-def _symmetric(rows: Array, name: str) -> Array:
+def symmetric(rows: Array, name: str) -> Array:
     """Check that full matrices are symmetric, and make them so to the last digit; six components stay as they are."""
     if rows.shape[1] == 6:
         return rows

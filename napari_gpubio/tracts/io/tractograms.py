@@ -1,17 +1,21 @@
-"""Read and write tractograms: TrackVis, MRtrix, TRX and VTK files.
+"""Read and write tractograms: TrackVis, MRtrix, TRX, VTK and DSI Studio files.
 
 =========== ============ =========== ============== ============== ========================= ==========
 suffix      points       grid        per point      per fiber      parameters, ``complete``  streamed
 =========== ============ =========== ============== ============== ========================= ==========
 ``.trk``    float32      yes         10, as float32 10, as float32 no                        yes
 ``.tck``    float32      in our line no             no             in our line               yes
-``.trx``    float32      yes         all            all            in our header entry       yes
+``.trx``    float32      yes         all            all, of groups in our header entry       yes
 ``.vtk``    float32      no          all            all            no                        no
 =========== ============ =========== ============== ============== ========================= ==========
 
-``.trk.gz`` and ``.tck.gz`` are read, too. Points of every file are world millimeters (RAS) here. What a format has no
-place for is left out and logged. Fibers without points are kept when read and left out when written, because nibabel
-and trx-python mistake them for something else.
+Only read are ``.trk.gz`` and ``.tck.gz``, folders of what a trx archive holds, ``.vtp``, DSI Studio's ``.tt.gz``, and
+MRtrix's track scalars, ``.tsf``, with the tck file of the same name. Points of every file are world millimeters (RAS)
+here. What a format has no place for is left out, and a note names it. Fibers without points are kept when read and left
+out when written, because nibabel and trx-python mistake them for something else.
+
+A fiber with a point that is not finite, or that a file does not hold whole, is left out, and a note counts them. Notes
+also tell what a header leaves open or counts wrongly; see `napari_gpubio.core.reading`.
 
 Where a file has no **grid** (tck files of others, every vtk file) give ``reference``, a NIfTI file or
 (affine, shape). Without one the grid is a box of 1 mm voxels along the world axes around the fibers, and the parameter
@@ -32,15 +36,18 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, check_folder, existing_file
+from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.space import checked_affine, same_grid
-from napari_gpubio.tracts.io import tck, trx, vtk
-from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance
+from napari_gpubio.tracts.io import tck, tiny_track, trx, tsf, vtk, vtp
+from napari_gpubio.tracts.io.parsed import UNKNOWN_PLACE, FormatWriter, Parsed, Provenance
 from napari_gpubio.tracts.io.validation import (
     Grid,
     Reference,
     box_grid,
     check_finite,
     checked_shape,
+    finite_fibers,
+    note_broken,
     reading,
     reference_grid,
 )
@@ -48,7 +55,7 @@ from napari_gpubio.tracts.io.vtk import Space
 from napari_gpubio.tracts.model import Tractogram
 
 logger = logging.getLogger(__name__)
-SUFFIXES = (".trk", ".trk.gz", ".tck", ".tck.gz", ".trx", ".vtk")
+SUFFIXES = (".trk", ".trk.gz", ".tck", ".tck.gz", ".trx", ".vtk", ".vtp", ".tt.gz", ".tsf")
 STREAMED_SUFFIXES = (".trk", ".tck", ".trx")
 WRITTEN_SUFFIXES = (*STREAMED_SUFFIXES, ".vtk")
 PART_POINTS = 1_000_000  # points handed to a format at once
@@ -60,6 +67,12 @@ def tractogram_suffix(path: str | os.PathLike[str]) -> str | None:
     return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), None)
 
 
+def is_tractogram(path: str | os.PathLike[str]) -> bool:
+    """Whether a path ends as a tractogram's, or is a folder of what a trx archive holds."""
+    return tractogram_suffix(path) is not None or trx.is_folder(path)
+
+
+@reads_file
 def read_tractogram(
     path: str | os.PathLike[str], *, reference: Reference | None = None, vtk_space: Space | None = None
 ) -> Tractogram:
@@ -68,35 +81,80 @@ def read_tractogram(
     Parameters
     ----------
     path
-        A ``.trk``, ``.trk.gz``, ``.tck``, ``.tck.gz``, ``.trx`` or ``.vtk`` file.
+        A file that ends in one of `SUFFIXES`, or a folder of what a trx archive holds.
     reference
         The volume that the fibers belong to, for files without a grid: a NIfTI path, or (affine, shape).
         It takes precedence over a tck file's grid; that of a trk or trx file is kept.
     vtk_space
-        Axes of a vtk file, ``"RAS"`` or ``"LPS"``; None for those in its title, or RAS.
+        Axes of a vtk or vtp file, ``"RAS"`` or ``"LPS"``; None for those that it states, or RAS.
 
     Returns
     -------
     tractogram
-        Points in world mm, float32, with everything else that the file holds.
+        Points in world mm, float32, with everything else that the file holds, and with notes on what was assumed or
+        left out.
 
     Raises
     ------
     InvalidInput
-        If the file is not there, of another kind, damaged or cut off, or the reference cannot be used.
+        If the file is not there, of another kind, or holds no whole fiber where it has some, or the reference cannot
+        be used.
     """
-    file = existing_file(path)
+    file = _existing(path)
     wanted = None if reference is None else reference_grid(reference)
     read, damage = _reader(file, vtk_space)
     with reading(file, damage):
-        return _assembled(read(file), wanted, reference)
+        found = read(file)
+        return _assembled(_finite(found), wanted, reference)
+
+
+@reads_file
+def read_track_scalars(path: str | os.PathLike[str], tracks: str | os.PathLike[str] | None = None) -> Tractogram:
+    """Read MRtrix track scalars (``.tsf``) with the fibers that they belong to.
+
+    Parameters
+    ----------
+    path
+        The scalars.
+    tracks
+        The ``.tck`` file that they were sampled along; None for the one of the same name.
+
+    Returns
+    -------
+    tractogram
+        That of the tck file, with a column of points that has the name of the scalars' file.
+
+    Raises
+    ------
+    InvalidInput
+        If one of the files is missing or damaged, or their fibers differ.
+    """
+    file = existing_file(path)
+    with reading(file, tsf.DAMAGE):
+        return _assembled(
+            _finite(tsf.read_tsf(file, tsf.tracks_of(file) if tracks is None else Path(tracks))), None, None
+        )
 
 
 def map_tractogram(path: str | os.PathLike[str]) -> Tractogram:
-    """Read a ``.trx`` file whose arrays stay on the disk where they are not compressed; see `read_tractogram`."""
-    file = existing_file(path)
+    """Read a ``.trx`` file or folder whose arrays stay on the disk where they are not compressed.
+
+    As `read_tractogram`, but fibers with points that are not finite are there, too.
+    """
+    file = _existing(path)
     with reading(file, trx.DAMAGE):
         return _assembled(trx.read_trx(file, mapped=True), None, None)
+
+
+def _existing(path: str | os.PathLike[str]) -> Path:
+    return Path(path) if trx.is_folder(path) else existing_file(path)
+
+
+def _finite(found: Parsed) -> Parsed:
+    """Leave out fibers with points that are not finite."""
+    keep = finite_fibers(found.points, found.offsets)
+    note_broken(keep)
+    return found if keep.all() else found.select(keep)
 
 
 def _reader(file: Path, vtk_space: Space | None) -> tuple[Callable[[Path], Parsed], tuple[type[Exception], ...]]:
@@ -108,10 +166,16 @@ def _reader(file: Path, vtk_space: Space | None) -> tuple[Callable[[Path], Parse
         return trk.read_trk, trk.DAMAGE
     if suffix == ".tck":
         return tck.read_tck, tck.DAMAGE
-    if suffix == ".trx":
+    if suffix == ".trx" or file.is_dir():
         return trx.read_trx, trx.DAMAGE
     if suffix == ".vtk":
         return lambda path: vtk.read_vtk(path, vtk_space), vtk.DAMAGE
+    if suffix == ".vtp":
+        return lambda path: vtp.read_vtp(path, vtk_space), vtp.DAMAGE
+    if suffix == ".tt":
+        return tiny_track.read_tiny_track, tiny_track.DAMAGE
+    if suffix == ".tsf":
+        return lambda path: tsf.read_tsf(path, tsf.tracks_of(path)), tsf.DAMAGE
     raise InvalidInput(
         f"{file.name}: its suffix {file.suffix!r} is unknown; tractograms are read from {', '.join(SUFFIXES)}"
     )
@@ -127,8 +191,10 @@ def _writer(suffix: str) -> type[FormatWriter]:
 
 def _assembled(found: Parsed, wanted: Grid | None, reference: Reference | None) -> Tractogram:
     parameters = dict(found.provenance.parameters)
+    if UNKNOWN_PLACE.items() <= parameters.items():
+        note("the place of the fibers in the world is not known, lengths are right")
     if found.grid is not None and wanted is not None and not _same(found.grid, wanted):
-        logger.warning("the reference has another grid than the file; the file's is used")
+        note("the reference has another grid than the file; the file's is used")
     if found.grid is None and wanted is not None:
         parameters["reference"] = "affine and shape" if isinstance(reference, tuple) else os.fspath(reference or "")
     grid = found.grid or wanted or found.provenance.grid
@@ -145,6 +211,7 @@ def _assembled(found: Parsed, wanted: Grid | None, reference: Reference | None) 
         shape=grid.shape,
         parameters=parameters,
         complete=found.provenance.complete,
+        per_group=found.per_group,
     )
 
 
@@ -172,6 +239,7 @@ def write_tractogram(path: str | os.PathLike[str], tractogram: Tractogram, *, vt
     target, suffix = tractogram_target(path)
     if suffix == ".vtk":
         with atomic_write(target) as part:
+            _note_groups(tractogram, suffix)
             vtk.write_vtk(part, _writable(tractogram), space=vtk_space)
         return
     with TractogramWriter(target, tractogram.affine, tractogram.shape, tractogram.parameters) as writer:
@@ -251,6 +319,8 @@ class TractogramWriter:
         if not _same(Grid(tractogram.affine, tractogram.shape), self._grid):
             raise InvalidInput("the fibers belong to another volume than the file; write them to a file of their own")
         self._writer.complete = self._writer.complete and tractogram.complete
+        if self._suffix != ".trx":
+            _note_groups(tractogram, self._suffix)
         writable = _writable(tractogram)
         if len(writable):
             self._check_columns(writable)
@@ -279,12 +349,18 @@ def tractogram_target(path: str | os.PathLike[str]) -> tuple[Path, str]:
     return target, suffix
 
 
+def _note_groups(tractogram: Tractogram, suffix: str) -> None:
+    if tractogram.per_group:
+        groups = ", ".join(tractogram.per_group)
+        note(f"{suffix} has no place for the numbers of groups ({groups}); write trx to keep them")
+
+
 def _writable(tractogram: Tractogram) -> Tractogram:
     check_finite(tractogram.points)
     filled = tractogram.counts > 0
     if filled.all():
         return tractogram
-    logger.warning("%d fibers without points were left out", int(np.count_nonzero(~filled)))
+    note(f"{np.count_nonzero(~filled)} fibers without points were left out")
     return tractogram.select(filled)
 
 

@@ -1,38 +1,34 @@
 """TrackVis (``.trk``, ``.trk.gz``): a header of 1000 bytes, then count, points with scalars, properties of each fiber.
 
-Points lie in "voxel mm" from the corner of the first voxel; nibabel knows the way between them and the world (RAS),
-and reads the header. There are up to ten named scalars of points and ten named properties of fibers, all float32,
-with names of up to 20 letters; nibabel's way to keep a column of several numbers is a zero byte and the number of them
-behind the name.
+Points lie in "voxel mm" from the corner of the first voxel, along its axes, whose directions ``voxel_order`` tells;
+nibabel knows the way between them and the world (RAS). A header without a matrix (version 1, and what TrackVis and
+Diffusion Toolkit write) leaves the place open, not the lengths. There are up to ten named scalars of points and ten
+named properties of fibers, all float32, with names of up to 20 letters; nibabel's way to keep a column of several
+numbers is a zero byte and the number of them behind the name.
 """
 
-import io
 import logging
 import struct
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from nibabel.orientations import aff2axcodes, axcodes2ornt, ornt_transform
-from nibabel.streamlines import Field, TrkFile
-from nibabel.streamlines.tractogram_file import DataError, HeaderError
+from nibabel.orientations import aff2axcodes, axcodes2ornt, inv_ornt_aff, ornt_transform
+from nibabel.streamlines import Field
 from nibabel.streamlines.trk import (
     MAX_NB_NAMED_SCALARS_PER_POINT,
-    decode_value_from_name,
     encode_value_in_name,
-    get_affine_trackvis_to_rasmm,
     header_2_dtype,
 )
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance, columns_of, numeric_columns
+from napari_gpubio.tracts.io.parsed import UNKNOWN_PLACE, FormatWriter, Parsed, Provenance, columns_of, numeric_columns
 from napari_gpubio.tracts.io.validation import (
     DAMAGED,
     Grid,
-    check_finite,
     checked_magic,
     checked_shape,
     load_bytes,
@@ -43,69 +39,123 @@ from napari_gpubio.tracts.model import Tractogram
 
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
-DAMAGE = (*DAMAGED, HeaderError, DataError, KeyError, OverflowError, struct.error)  # as nibabel raises them
+DAMAGE = (*DAMAGED, OverflowError, struct.error)
 MAGIC = b"TRACK"
 HEADER_BYTES = 1000
 MOST_NAMES = MAX_NB_NAMED_SCALARS_PER_POINT
 LONGEST_NAME = 20
 _ROWS = 1_000_000  # points transformed at once
+_VERSIONS = (1, 2, 3)
+_AXIS = {"R": 0, "L": 0, "A": 1, "P": 1, "S": 2, "I": 2}
+_SAME_SIZE = 0.01  # voxel sizes of header and matrix that differ by less are the same
 
 
 def read_trk(path: Path) -> Parsed:
-    """Read a ``.trk`` or ``.trk.gz`` file; InvalidInput if it is damaged, cut off, or its header makes no sense."""
+    """Read a ``.trk`` or ``.trk.gz`` file, as many whole fibers as it holds.
+
+    InvalidInput if its header is cut off or makes no sense, or the first fiber is damaged.
+    """
     data = load_bytes(path)
     checked_magic(data, MAGIC, "trk")
     if len(data) < HEADER_BYTES:
         raise InvalidInput(f"a trk header has {HEADER_BYTES} bytes, this file {len(data)}; copy or export it again")
     header = _header(data)
-    grid = _grid(header)
+    matrix = _matrix(header)
+    grid, to_world = _place(header, matrix)
     scalars, properties = int(header[Field.NB_SCALARS_PER_POINT]), int(header[Field.NB_PROPERTIES_PER_STREAMLINE])
     if scalars < 0 or properties < 0:
         raise InvalidInput(f"the header claims {scalars} scalars and {properties} properties; export the file again")
     counts, points, per_point, per_fiber = _body(data, header, scalars, properties)
     return Parsed(
-        points=_to_world(points, get_affine_trackvis_to_rasmm(header)),
+        points=_to_world(points, to_world),
         offsets=offsets_of(counts),
         per_point=_named_columns(per_point, header["scalar_name"], "scalars"),
         per_fiber=_named_columns(per_fiber, header["property_name"], "properties"),
         grid=grid,
+        provenance=Provenance() if matrix is not None else Provenance(UNKNOWN_PLACE),
     )
 
 
-def _header(data: bytes | bytearray) -> dict[str, Any]:
-    """Read the header by nibabel, except for the count of fibers, which nibabel replaces by what it finds."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        header = TrkFile.load(io.BytesIO(data[:HEADER_BYTES]), lazy_load=True).header
-    for warning in caught:
-        logger.warning("%s", warning.message)
-    sizes = np.asarray(header[Field.VOXEL_SIZES], np.float64)
-    if not (np.isfinite(sizes).all() and (sizes > 0).all()):
-        raise InvalidInput(f"the header has voxel sizes of {sizes.tolist()} mm; they must be above zero, export again")
-    return dict(header)
+def _header(data: bytes | bytearray) -> Any:
+    """The header in the byte order in which it tells its own size; InvalidInput if it does in neither."""
+    for order in "<>":
+        header = np.frombuffer(data, header_2_dtype.newbyteorder(order), 1)[0]
+        if header["hdr_size"] == HEADER_BYTES:
+            return header
+    raise InvalidInput(f"the last number of its header, hdr_size, is not {HEADER_BYTES}; is it a trk file?")
 
 
-def _grid(header: dict[str, Any]) -> Grid:
-    """Affine of the header, with the dimensions in the order of the affine's axes."""
-    affine = checked_affine(header[Field.VOXEL_TO_RASMM])
-    stored = axcodes2ornt(header[Field.VOXEL_ORDER].decode("latin1").upper())
-    turn = ornt_transform(stored, axcodes2ornt("".join(aff2axcodes(affine))))[:, 0].astype(int)
-    shape = np.ones(3, int)
-    shape[turn] = np.maximum(header[Field.DIMENSIONS], 1)
-    return Grid(affine, checked_shape(shape))
+def _place(header: Any, matrix: npt.NDArray[np.float64] | None) -> tuple[Grid, npt.NDArray[np.float64]]:
+    """The volume, its dimensions in the order of the affine's axes, and the matrix from voxel mm to the world."""
+    axes, sizes = _axes(header), np.asarray(header[Field.VOXEL_SIZES], np.float64)
+    shape = np.maximum(header[Field.DIMENSIONS], 1).astype(int)
+    if (header[Field.DIMENSIONS] < 1).any():
+        note(f"the header has dimensions {header[Field.DIMENSIONS].tolist()}; the place of the fibers may be another")
+    has_sizes = bool(np.isfinite(sizes).all() and (sizes > 0).all())
+    if matrix is None:
+        if not has_sizes:
+            note(f"the header has voxel sizes of {sizes.tolist()} mm; 1 mm was taken, lengths do not depend on it")
+            sizes = np.ones(3)
+        turn = ornt_transform(axcodes2ornt(axes), axcodes2ornt("RAS"))
+        matrix = np.diag([*sizes[np.argsort(turn[:, 0])], 1.0])
+        note(
+            f"the header has no matrix from voxels to the world: the voxel axes were taken as {axes}, and the first "
+            "voxel of the volume in RAS order lies at 0"
+        )
+    else:
+        turn = ornt_transform(axcodes2ornt(axes), axcodes2ornt("".join(aff2axcodes(matrix))))
+        own = voxel_sizes_mm(matrix)[turn[:, 0].astype(int)]
+        if not has_sizes:
+            note(f"the header has voxel sizes of {sizes.tolist()} mm; those of its matrix were taken, {own.tolist()}")
+            sizes = own
+        elif not np.allclose(sizes, own, rtol=_SAME_SIZE):
+            note(
+                f"the header has voxel sizes of {sizes.tolist()} mm, its matrix {own.tolist()}: one of them is wrong, "
+                "and lengths are those of the matrix"
+            )
+    to_voxels = np.diag([*(1 / sizes), 1.0])
+    to_voxels[:3, 3] = -0.5  # from the corner of the first voxel to its center
+    to_world = matrix @ inv_ornt_aff(turn, tuple(header[Field.DIMENSIONS])) @ to_voxels
+    return Grid(matrix, checked_shape(shape[np.argsort(turn[:, 0])])), to_world
+
+
+def _axes(header: Any) -> str:
+    """Directions of the voxel axes, three letters."""
+    axes = np.asarray(header[Field.VOXEL_ORDER]).item().decode("latin1").strip().upper()
+    if sorted(_AXIS.get(letter, -1) for letter in axes) == [0, 1, 2]:
+        return axes
+    note(f"the header has the voxel order {axes!r}; it was taken as LPS, as TrackVis does")
+    return "LPS"
+
+
+def _matrix(header: Any) -> npt.NDArray[np.float64] | None:
+    """Voxel to world, or None where the header has none: in version 1, if its last number is 0, or it is damaged."""
+    matrix = np.asarray(header[Field.VOXEL_TO_RASMM], np.float64)
+    if header["version"] not in _VERSIONS:
+        note(f"the header has version {header['version']}; it was read as 2")
+    if header["version"] == 1 or matrix[3, 3] == 0:
+        return None
+    try:
+        matrix = checked_affine(matrix)
+        if None not in aff2axcodes(matrix):
+            return matrix
+        why = "tells no direction of an axis"
+    except InvalidInput as error:
+        why = f"cannot be used ({error})"
+    note(f"the matrix of the header {why}")
+    return None
 
 
 def _body(
-    data: bytes | bytearray, header: dict[str, Any], scalars: int, properties: int
+    data: bytes | bytearray, header: Any, scalars: int, properties: int
 ) -> tuple[npt.NDArray[np.int64], Array, Array, Array]:
     """Counts (F,), points (P, 3) in voxel mm, scalars (P, s), properties (F, p)."""
-    order = header[Field.ENDIANNESS]
-    declared = int(np.frombuffer(data, header_2_dtype.newbyteorder(order), 1)[Field.NB_STREAMLINES][0])
-    words = np.frombuffer(data, f"{order}i4", (len(data) - HEADER_BYTES) // 4, HEADER_BYTES).astype("=i4", copy=False)
-    if declared < 0 or declared > len(words):
-        raise InvalidInput(f"the header promises {declared} fibers for {len(words) * 4} bytes; copy or export it again")
+    words = np.frombuffer(data, header.dtype["hdr_size"], (len(data) - HEADER_BYTES) // 4, HEADER_BYTES)
+    words = words.astype("=i4", copy=False).view("=i4")
     item = 3 + scalars
-    starts, counts = walk_records(words, records=declared or None, words_per_item=item, words_after=properties)
+    starts, counts = walk_records(
+        words, records=int(header[Field.NB_STREAMLINES]), words_per_item=item, words_after=properties
+    )
     used = int(starts[-1] + 1 + counts[-1] * item + properties) if len(starts) else 0
     words = words[:used]
     tails = (starts + 1 + counts * item)[:, None] + np.arange(properties)
@@ -119,7 +169,6 @@ def _to_world(points: Array, matrix: Array) -> npt.NDArray[np.float32]:
     world = np.empty(points.shape, np.float32)
     for n in range(0, len(points), _ROWS):
         _move(matrix, points[n : n + _ROWS], world[n : n + _ROWS])
-    check_finite(world)
     return world
 
 
@@ -135,9 +184,11 @@ def _named_columns(values: Array, fields: Any, rest: str) -> dict[str, Array]:
     columns: list[tuple[str, Array]] = []
     at, width = 0, values.shape[1]
     for coded in fields:
-        name, k = decode_value_from_name(coded)
+        name, _, more = bytes(coded).partition(b"\0")
+        number = more.partition(b"\0")[0]
+        k = int(number) if number.isdigit() else 1 if name else 0
         if k > 0 and at < width:
-            columns.append((name.strip() or rest, values[:, at : at + k]))
+            columns.append((name.decode("latin1").strip() or rest, values[:, at : at + k]))
             at += columns[-1][1].shape[1]
     if at < width:
         columns.append((rest, values[:, at:]))
@@ -152,7 +203,7 @@ class TrkWriter(FormatWriter):
         if self.provenance.parameters:
             logger.info("trk has no place for parameters; write trx or tck to keep them")
         self._header = empty_header(self.grid)
-        self._to_file = np.linalg.inv(get_affine_trackvis_to_rasmm(self._header).astype(np.float64))
+        self._to_file = np.linalg.inv(_place(self._header, self.grid.affine.astype("<f4"))[1])
         self._file = path.open("wb")
         self._file.write(self._header.tobytes())
 
@@ -170,8 +221,10 @@ class TrkWriter(FormatWriter):
     def finish(self, *, complete: bool) -> None:
         """Write the header with the true count."""
         if not complete:
-            logger.warning("trk cannot store that the run was stopped before its end; write trx or tck to keep that")
+            note("trk cannot store that the run was stopped before its end; write trx or tck to keep that")
         self._header[Field.NB_STREAMLINES] = self.fibers
+        if UNKNOWN_PLACE.items() <= self.provenance.parameters.items():
+            self._header[Field.VOXEL_TO_RASMM] = 0
         self._file.seek(0)
         self._file.write(self._header.tobytes())
         self._file.flush()
@@ -210,14 +263,14 @@ def _columns(table: Any, what: str) -> dict[str, Array]:
     """Return the columns that trk can hold, under the names that it can hold, shape (rows, k) each."""
     found = list(numeric_columns(table, what))
     if left := [name for name, _ in found[MOST_NAMES:]]:
-        logger.warning("trk holds %d columns of each %s; left out: %s", MOST_NAMES, what, ", ".join(left))
+        note(f"trk holds {MOST_NAMES} columns of each {what}; left out: {', '.join(left)}")
     found = found[:MOST_NAMES]
     columns: dict[str, Array] = {}
     for name, values in found:
         short = _short(name, values.shape[1], set(columns))
         columns[short] = values
         if short != name:
-            logger.warning("trk holds names of %d letters; %r is written as %r", LONGEST_NAME, name, short)
+            note(f"trk holds names of {LONGEST_NAME} letters; {name!r} is written as {short!r}")
     return columns
 
 

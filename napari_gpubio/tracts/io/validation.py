@@ -1,13 +1,15 @@
 """Checks that every tractogram reader makes before it trusts a file.
 
 A header may promise anything; memory is taken only for what the file's own size can hold. What a library raises on a
-damaged file leaves this package as an `InvalidInput` with the name of the file.
+damaged file leaves this package as an `InvalidInput` with the name of the file. Fibers that are whole are read from a
+damaged file, too; a note counts those that are not.
 """
 
 import gzip
 import os
 import zlib
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +21,7 @@ import numpy.typing as npt
 from napari_gpubio.core import reading as core_reading
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.core.volumes import nifti_affine, open_nifti
 
@@ -28,6 +31,8 @@ Reference = str | os.PathLike[str] | tuple[npt.ArrayLike, tuple[int, int, int]]
 ALWAYS_UNPACKED = 64 * 2**20  # bytes; a compressed file may always unpack to this much
 MOST_EXPANSION = 100  # times; coordinates compress 1.1 to 10 times, a zip bomb 1000 times
 BLOCK = 4 * 2**20  # bytes read at once
+FARTHEST_MM = 1e9
+_ROWS = 1 << 20  # points looked at together
 # What a damaged file of any format can raise: a stream that ends early or does not unpack, a word that is no number.
 DAMAGED: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, ValueError)
 
@@ -56,7 +61,7 @@ def reading(path: Path, damage: tuple[type[Exception], ...]) -> Iterator[None]:
 
 
 def load_bytes(path: Path) -> bytes | bytearray:
-    """Read a whole file, unpacked if its name ends in ``.gz``.
+    """Read a whole file, unpacked if its name ends in ``.gz``; of one that is cut off, what is there.
 
     InvalidInput if it unpacks to more than 64 MB and more than 100 times its size.
     """
@@ -64,9 +69,12 @@ def load_bytes(path: Path) -> bytes | bytearray:
         return path.read_bytes()
     packed, unpacked = path.stat().st_size, bytearray()
     with gzip.open(path, "rb") as stream:
-        while block := stream.read(BLOCK):
-            unpacked += block
-            check_expansion(len(unpacked), packed)
+        try:
+            while block := stream.read1(BLOCK):
+                unpacked += block
+                check_expansion(len(unpacked), packed)
+        except EOFError:
+            note(f"the gzip stream is cut off after {len(unpacked)} unpacked bytes; what they hold was read")
     return unpacked
 
 
@@ -90,34 +98,99 @@ def checked_magic(data: bytes | bytearray, magic: bytes, what: str) -> None:
 
 
 def walk_records(
-    words: npt.NDArray[np.int32], *, records: int | None, words_per_item: int, words_after: int
+    words: npt.NDArray[np.int32], *, records: int, words_per_item: int, words_after: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return start and count of records of the form [count, count items, some words] that follow one another.
 
-    ``words``: int32 in native byte order; ``records``: how many there must be, None for as many as there are words for.
-    InvalidInput if a count is negative or the data end too early.
+    ``words``: int32 in native byte order; ``records``: how many a header counts, 0 where it does not tell. All whole
+    records are found, those beyond the counted ones only if they have items, and a note tells what was expected.
+    InvalidInput if there are words, and no whole record.
     """
     view, limit = words.data, len(words)
-    starts, counts, position = array("q"), array("q"), 0
-    while position < limit and (records is None or len(starts) < records):
+    starts, counts, position, damage = array("q"), array("q"), 0, ""
+    while position < limit:
         count = view[position]
-        if count < 0:
-            raise InvalidInput(f"fiber {len(starts)} claims {count} points; the file is damaged, export it again")
+        end = position + 1 + count * words_per_item + words_after
+        if count < 1 or end > limit:
+            n = len(starts)
+            if count < 0:
+                damage = f"fiber {n} claims {count} points"
+            elif end > limit:
+                damage = f"the file ends inside fiber {n}, which claims {count} points"
+            elif 0 < records <= n:
+                damage = f"what follows fiber {n - 1} is no fiber"
+            if damage:
+                break
         starts.append(position)
         counts.append(count)
-        position += 1 + count * words_per_item + words_after
-    if position > limit:
-        raise InvalidInput(f"the file ends inside fiber {len(starts) - 1}; it is cut off, copy or export it again")
-    if records is not None and len(starts) < records:
-        raise InvalidInput(
-            f"the header promises {records} fibers and the file ends after {len(starts)}; copy or export it again"
-        )
+        position = end
+    found = len(starts)
+    if damage and not found:
+        raise InvalidInput(f"{damage}; the file is damaged or cut off, copy or export it again")
+    if damage:
+        note(f"{damage}: the {found} whole fibers before it were read, the file is damaged or cut off")
+    if found != records:
+        counted = f"counts {records} fibers and the file holds {found}" if records > 0 else "does not count the fibers"
+        note(f"the header {counted}; all {found} were read")
     return np.array(starts, np.int64), np.array(counts, np.int64)
 
 
 def offsets_of(counts: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Offsets, shape (F + 1,), of fibers with these numbers of points, shape (F,)."""
     return np.concatenate([[0], np.cumsum(np.asarray(counts, np.int64))]).astype(np.int64)
+
+
+def rows_of(starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Indices of some rows from each start on, one behind the other."""
+    offsets = offsets_of(counts)
+    return np.repeat(starts - offsets[:-1], counts) + np.arange(offsets[-1])
+
+
+def in_order(offsets: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.bool_]:
+    """Which of the parts between offsets, shape (F + 1,), are whole, (F,): those of the most that follow one another.
+
+    ``most``: where the last one may end.
+    """
+    if len(offsets) and offsets[0] >= 0 and offsets[-1] <= most and (np.diff(offsets) >= 0).all():
+        return np.ones(len(offsets) - 1, bool)
+    tops: list[int] = []  # the least last value of a rise of each length
+    ends: list[int] = []  # and its index
+    before = np.full(len(offsets), -1)
+    for n, value in enumerate(offsets.tolist()):
+        if 0 <= value <= most:
+            length = bisect_right(tops, value)
+            before[n] = ends[length - 1] if length else -1
+            tops[length : length + 1], ends[length : length + 1] = [value], [n]
+    rises, n = np.zeros(len(offsets), bool), ends[-1] if ends else -1
+    while n >= 0:
+        rises[n], n = True, int(before[n])
+    return np.asarray(rises[:-1] & rises[1:])
+
+
+def near(points: Array) -> npt.NDArray[np.bool_]:
+    """Which coordinates are finite and not farther away than an affine may lead."""
+    return np.asarray(np.abs(points) <= FARTHEST_MM)
+
+
+def finite_fibers(points: Array, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which fibers have only points that are finite and near, shape (F,); they may lie on the disk."""
+    keep = np.ones(len(offsets) - 1, bool)
+    for first in range(0, len(points), _ROWS):
+        is_near = near(points[first : first + _ROWS])
+        if not is_near.all():
+            odd = first + np.flatnonzero(~is_near.all(axis=1))
+            keep[np.searchsorted(offsets, odd, "right") - 1] = False
+    return keep
+
+
+def note_broken(keep: npt.NDArray[np.bool_], why: str = "have points that are not finite or over 1e9 mm away") -> None:
+    """Note how many fibers are left out, if any are; InvalidInput if all are."""
+    if keep.all():
+        return
+    broken = np.flatnonzero(~keep)
+    if len(broken) == len(keep):
+        raise InvalidInput(f"all {len(keep)} fibers {why}; export the tractogram again")
+    note(f"{len(broken)} of {len(keep)} fibers {why} and were left out (the first is fiber {broken[0]})")
 
 
 def check_finite(points: Array) -> None:
@@ -159,7 +232,7 @@ def reference_grid(reference: Reference) -> Grid:
     if isinstance(reference, str | os.PathLike):
         file = existing_file(reference)
         image = open_nifti(file)
-        return Grid(nifti_affine(image, file), checked_shape(image.shape[:3]))
+        return Grid(nifti_affine(image), checked_shape(image.shape[:3]))
     affine, shape = reference
     return Grid(checked_affine(affine), checked_shape(shape))
 

@@ -1,24 +1,18 @@
 """VTK legacy files of fibers (PolyData with lines, text or binary), read and written."""
 
-import logging
 import re
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 from urllib.parse import quote, unquote
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.parsed import Parsed, columns_of, numeric_columns
-from napari_gpubio.tracts.io.validation import (
-    DAMAGED,
-    check_finite,
-    checked_magic,
-    load_bytes,
-    offsets_of,
-    walk_records,
-)
+from napari_gpubio.core.reading import note
+from napari_gpubio.tracts.io.parsed import Parsed, numeric_columns
+from napari_gpubio.tracts.io.polydata import FLIP, Space, cells_of, checked_space, fibers_of_lines, numbers_of
+from napari_gpubio.tracts.io.validation import DAMAGED, checked_magic, load_bytes, walk_records
 from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
@@ -28,11 +22,9 @@ TYPES = {
     "vtkidtype": "i4",  # VTK narrows its index type when it writes
     "float": "f4", "double": "f8",
 }  # fmt: skip
-Space = Literal["RAS", "LPS"]
-logger = logging.getLogger(__name__)
 DAMAGE = (*DAMAGED, IndexError, OverflowError)  # a line with too few words, a number beyond its type
+_LOST: tuple[type[Exception], ...] = (InvalidInput, *DAMAGE)
 MAGIC = b"# vtk DataFile"
-FLIP = {"RAS": np.array([1, 1, 1], np.float32), "LPS": np.array([-1, -1, 1], np.float32)}
 _CELLS = ("VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS")
 _WIDTHS = {"VECTORS": 3, "NORMALS": 3, "TENSORS": 9, "TENSORS6": 6, "GLOBAL_IDS": 1, "PEDIGREE_IDS": 1}
 _BLANK = re.compile(rb"\s")
@@ -78,25 +70,30 @@ class VtkText:
             raise InvalidInput(f"the file promises {word} values and has {len(self._data)} bytes; export it again")
         return int(word)
 
-    def numbers(self, count: int, type_name: str) -> Array:
-        """Read numbers in native byte order, shape (count,); InvalidInput if the file ends first."""
+    def numbers(self, count: int, type_name: str, *, cut_off: bool = False) -> Array:
+        """Read numbers in native byte order, shape (count,).
+
+        Where the file ends first it is InvalidInput, or, if that may be, there are fewer.
+        """
         if (code := TYPES.get(type_name.lower())) is None:
             raise InvalidInput(f"numbers of type {type_name!r} are not read; export the file with float or int")
         dtype = np.dtype(code)
         left = len(self._data) - self._at
-        if count * (dtype.itemsize if self.binary else 2) > left + 1:
+        most = left // dtype.itemsize if self.binary else (left + 1) // 2
+        if count > most and not cut_off:
             raise InvalidInput(f"{count} numbers are promised and {left} bytes are left; the file is cut off")
         if self.binary:
-            stored = np.frombuffer(self._data, dtype.newbyteorder(">"), count, self._at)
+            stored = np.frombuffer(self._data, dtype.newbyteorder(">"), min(count, most), self._at)
             self._at += stored.nbytes
             return stored.astype(dtype)
-        values, done = np.empty(count, dtype), 0
-        read = float if dtype.kind == "f" else int
+        values, done = np.empty(min(count, most), dtype), 0
         while done < count:
-            words, taken = self._words(count - done)
+            words, taken = self._words(len(values) - done)
             if not words:
+                if cut_off:
+                    return values[: max(done - 1, 0)]  # the last one may have lost digits
                 raise InvalidInput(f"{count} numbers are promised and {done} are there; the file is cut off")
-            values[done : done + len(words)] = np.fromiter(map(read, words), dtype, len(words))
+            values[done : done + len(words)] = numbers_of(words, dtype)
             done += len(words)
             self._at += taken
         return values
@@ -140,10 +137,9 @@ def read_vtk(path: Path, space: Space | None = None) -> Parsed:
     Raises
     ------
     InvalidInput
-        If it is damaged, cut off, no polydata, or without lines.
+        If it is damaged before the end of its first line, no polydata, or without lines.
     """
-    if space not in (None, *FLIP):
-        raise InvalidInput(f"vtk_space is {space!r}; choose 'RAS' or 'LPS'")
+    checked_space(space)
     data = load_bytes(path)
     checked_magic(data, MAGIC, "vtk")
     return _PolyData(VtkText(data)).found(space)
@@ -162,7 +158,13 @@ class _PolyData:
         self._stated_space: str | None = None
         self._head()
         while words := text.line():
-            self._section(words[0].upper(), words[1:])
+            try:
+                self._section(words[0].upper(), words[1:])
+            except _LOST as error:
+                if "LINES" not in self._cells:
+                    raise
+                note(f"its {' '.join(words[:2])[:40]} and all that follows were left out: {error}")
+                return
 
     def found(self, space: Space | None) -> Parsed:
         """Put the lines together.
@@ -171,22 +173,15 @@ class _PolyData:
         """
         if "LINES" not in self._cells:
             raise InvalidInput(f"it has no LINES, only {', '.join(self._cells) or 'points'}; is it a tractogram?")
-        counts, which = self._cells["LINES"]
-        if which.size and not 0 <= which.min() <= which.max() < len(self._points):
-            raise InvalidInput(f"its lines name points beyond the {len(self._points)} that are there; export it again")
-        in_order = len(which) == len(self._points) and bool((which == np.arange(len(which))).all())
-        if space is not None and self._stated_space not in (None, space):
-            logger.warning("the file states that it is in %s; it was read as %s", self._stated_space, space)
-        points = self._points.astype(np.float32, copy=False) * FLIP[space or self._stated_space or "RAS"]
-        points = points if in_order else points[which]
-        check_finite(points)
         first = len(self._cells["VERTICES"][0]) if "VERTICES" in self._cells else 0
-        per_point = self._columns("POINT_DATA", slice(0, len(self._points)))
-        return Parsed(
-            points=points,
-            offsets=offsets_of(counts),
-            per_point=per_point if in_order else {name: values[which] for name, values in per_point.items()},
-            per_fiber=self._columns("CELL_DATA", slice(first, first + len(counts))),
+        last = first + len(self._cells["LINES"][0])
+        return fibers_of_lines(
+            self._points,
+            self._cells["LINES"],
+            self._tables["POINT_DATA"],
+            [(name, values[first:last]) for name, values in self._tables["CELL_DATA"]],
+            space=space,
+            stated=self._stated_space,
         )
 
     def _head(self) -> None:
@@ -220,16 +215,12 @@ class _PolyData:
         """Points of each cell (n,), and which points they are."""
         if self._text.begins_with(b"OFFSETS"):
             offsets = self._text.numbers(cells, self._text.line()[1]).astype(np.int64)
-            which = self._text.numbers(size, self._text.line()[1]).astype(np.int64)
-            if len(offsets) and (offsets[0] != 0 or offsets[-1] != size or (np.diff(offsets) < 0).any()):
-                raise InvalidInput("the offsets of its cells do not fit their points; export it again")
-            return np.diff(offsets), which
-        words = self._text.numbers(size, "int")
+            which = self._text.numbers(size, self._text.line()[1], cut_off=True).astype(np.int64)
+            return cells_of(offsets, which)
+        words = self._text.numbers(size, "int", cut_off=True)
         starts, counts = walk_records(words, records=cells, words_per_item=1, words_after=0)
-        keep = np.ones(len(words), bool)
-        keep[starts] = False
-        keep[int(starts[-1] + 1 + counts[-1]) if cells else 0 :] = False
-        return counts, words[keep]
+        which = np.delete(words[: int(starts[-1] + 1 + counts[-1])], starts) if len(starts) else words[:0]
+        return counts, which.astype(np.int64)
 
     def _read_attribute(self, key: str, words: list[str]) -> None:
         rows = self._rows[self._table or "POINT_DATA"]
@@ -268,14 +259,6 @@ class _PolyData:
     def _keep(self, name: str, values: Array) -> None:
         if self._table is not None and values.size:
             self._tables[self._table].append((unquote(name), values))
-
-    def _columns(self, table: str, rows: slice) -> dict[str, Array]:
-        """Columns of a table that have a value for each of some rows."""
-        columns = [(name, values[rows]) for name, values in self._tables[table]]
-        fitting = [(name, values) for name, values in columns if len(values) == rows.stop - rows.start]
-        if len(fitting) < len(columns):
-            logger.warning("%d arrays of %s do not fit and were left out", len(columns) - len(fitting), table)
-        return columns_of(fitting)
 
 
 _NAMES = {code: name for name, code in reversed(TYPES.items())} | {"f2": "float", "b1": "unsigned_char"}

@@ -1,7 +1,6 @@
 """The command-line verb ``napari-gpubio mppca``: the noise of a diffusion scan taken out before anything else."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,17 @@ import numpy as np
 from napari_gpubio.core.command_line import (
     STOPPED,
     add_settings,
+    check_endings,
     check_outputs,
     draw_progress,
     read_settings,
     stop_at_interrupt,
 )
-from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, write_volume
-from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi, read_mask
+from napari_gpubio.tracts.arguments import add_scan_options, read_scan
+from napari_gpubio.tracts.io.dwi import find_gradient_files, read_mask
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.noise.model import DenoisedScan
@@ -43,6 +44,7 @@ def add_verb(verbs: Any) -> None:
         epilog=_EXAMPLE,
     )
     verb.add_argument("input", type=Path, help="diffusion scan (NIfTI with bval and bvec beside it, .mif)")
+    add_scan_options(verb)
     verb.add_argument("--mask", type=Path, help="which voxels are denoised; by default all that have a signal")
     verb.add_argument("--out", type=Path, required=True, help="denoised scan, NIfTI; its bval and bvec go beside it")
     verb.add_argument("--noise", type=Path, help="NIfTI of the standard deviation of the noise")
@@ -56,34 +58,34 @@ def add_verb(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Denoise the scan, write what the options name, and tell how much noise there was."""
     bval, bvec = _check_files(options)
-    settings, scan = read_settings(options, NoiseSettings()), read_dwi(options.input)
+    settings, scan = read_settings(options, NoiseSettings()), read_scan(options)
     mask = None if options.mask is None else read_mask(options.mask, scan.shape, scan.affine)
     with stop_at_interrupt() as stop:
         result = drive(denoise_steps(scan, mask, settings, device=options.device, stop=stop), draw_progress)
     if not result.complete:
-        print("nothing was written, since a scan that is denoised in part only fits no model", file=sys.stderr)
+        tell(["nothing was written, since a scan that is denoised in part only fits no model"])
         return STOPPED
-    for note in result.denoised.notes:
-        print(note, file=sys.stderr)
+    tell(result.denoised.notes)
     write_volume(options.out, result.scan.data, scan.affine, "denoised by napari-gpubio mppca")
     write_fsl_gradients(bval, bvec, scan.bvals, scan.directions, scan.affine)
     _write_maps(options, result, scan)
-    print(_summary(result, scan))
+    _show(result, scan)
+    for path in (options.out, bval, bvec, options.noise, options.residual, options.rank):
+        if path is not None:
+            wrote(path)
     return 0
 
 
 def _check_files(options: argparse.Namespace) -> tuple[Path, Path]:
     """Check the names of all files before the run; return those of the gradient table."""
     outputs = {"--out": options.out, "--noise": options.noise, "--residual": options.residual, "--rank": options.rank}
-    for name, path in outputs.items():
-        if path is not None and not path.name.lower().endswith(NIFTI_SUFFIXES):
-            raise InvalidInput(f"{name} is {path.name}, which does not end in .nii or .nii.gz; give it such an ending")
+    check_endings(outputs, NIFTI_SUFFIXES)
     stem = next(options.out.name[: -len(end)] for end in NIFTI_SUFFIXES if options.out.name.lower().endswith(end))
     bval, bvec = (options.out.with_name(f"{stem}.{kind}") for kind in ("bval", "bvec"))
     tables = {"the bval file of --out": bval, "the bvec file of --out": bvec}
     own_bval, own_bvec = find_gradient_files(options.input)
     inputs = {"the scan": options.input, "its bval file": own_bval, "its bvec file": own_bvec, "--mask": options.mask}
-    check_outputs(outputs | tables, inputs)
+    check_outputs(outputs | tables, inputs, force=options.force)
     return bval, bvec
 
 
@@ -96,13 +98,16 @@ def _write_maps(options: argparse.Namespace, result: DenoisedScan, scan: Diffusi
         write_volume(options.rank, result.rank, scan.affine, "number of signal components")
 
 
-def _summary(result: DenoisedScan, scan: DiffusionScan) -> str:
-    """Numbers of the denoising, a line each."""
-    ratios = result.residual_ratio_histogram(scan)
-    voxels = int(result.mask.sum())
-    return (
-        f"{voxels:,} voxels, window {' x '.join(map(str, result.parameters['window']))}\n"
-        f"noise: standard deviation {np.median(result.noise[result.mask]):.5g} (median)\n"
-        f"signal components: {np.median(result.rank[result.mask]):g} (median)\n"
-        f"residual / noise: standard deviation {ratios.standard_deviation:.3f}"
-    )
+def _show(result: DenoisedScan, scan: DiffusionScan) -> None:
+    """Tell the numbers of the denoising, a line each."""
+    noise, rank = (float(np.median(values[result.mask])) for values in (result.noise, result.rank))
+    ratio = result.residual_ratio_histogram(scan).standard_deviation
+    voxels, window = int(result.mask.sum()), result.parameters["window"]
+    print(f"{voxels:,} voxels, window {' x '.join(map(str, window))}")
+    print(f"noise: standard deviation {noise:.5g} (median)")
+    print(f"signal components: {rank:g} (median)")
+    print(f"residual / noise: standard deviation {ratio:.3f}")
+    measured(
+        voxels=voxels, window_voxels=window, noise_sd_median=noise, signal_components_median=rank,
+        residual_over_noise_sd=ratio,
+    )  # fmt: skip

@@ -4,9 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
-from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
+from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.tracts.arguments import REGION_HELP, add_field, read_field, region_argument
+from napari_gpubio.tracts.io.tractograms import tractogram_target
 from napari_gpubio.tracts.routes.model import COLUMNS
 from napari_gpubio.tracts.routes.run import FAN, connect
 from napari_gpubio.tracts.routes.settings import ConnectSettings
@@ -45,22 +46,27 @@ def add_verb(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Connect the regions, print the best routes, and write what the options name."""
     source, target = region_argument(options.source), region_argument(options.target)
-    if options.out is not None and not options.out.parent.is_dir():
-        raise InvalidInput(f"there is no folder {options.out.parent} for {options.out.name}; make it, or give another")
+    inputs = {name: getattr(options, name) for name in ("input", "mask")}
+    if options.out is not None:
+        tractogram_target(options.out)
+    check_outputs({"--out": options.out, "--table": options.table}, inputs, force=options.force)
     settings, fan = read_settings(options, ConnectSettings()), read_settings(options, FAN)
     tracking = read_settings(options, TrackSettings())
     routes = connect(
         read_field(options), source, target, settings, fan, tracking, device=options.device, progress=draw_progress
     )
     print(routes.message)
-    for note in routes.notes:
-        print(note)
+    tell(routes.notes)
     if len(routes):
         print(*(f"{name:>16}" for name in _SHOWN))
-    for row in routes.table(options.sort_by)[:_PRINTED]:
+    rows = routes.table(options.sort_by)
+    for row in rows[:_PRINTED]:
         print(*(f"{row[name]:16.5g}" for name in _SHOWN))
+    measured(message=routes.message, routes=rows)
     if options.table is not None:
         routes.save_csv(options.table, options.sort_by)
+        wrote(options.table)
     if options.out is not None:
         routes.tractogram.save(options.out)
+        wrote(options.out)
     return 0

@@ -2,32 +2,41 @@
 
 import argparse
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
+from napari_gpubio.core.command_line import (
+    STOPPED,
+    add_settings,
+    check_outputs,
+    draw_progress,
+    read_settings,
+    stop_at_interrupt,
+)
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.steps import drive
-from napari_gpubio.tracts.arguments import checked_tensors, fit_scan
+from napari_gpubio.tracts.arguments import add_scan_options, checked_tensors, fit_scan, read_scan
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.response import read_response
 from napari_gpubio.tracts.fods.run import deconvolve
 from napari_gpubio.tracts.fods.settings import CsdSettings
-from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
+from napari_gpubio.tracts.io.dwi import read_mask
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.run import check_method
 from napari_gpubio.tracts.seeds import ball
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.uncertainty.model import FILES
 from napari_gpubio.tracts.uncertainty.run import bootstrap_steps
 from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
 
 _ONE_FIBER_A_SEED = Directions(kind="principal")
 _USUAL_IN_FODS = ("method", "step_mm", "min_length_mm", "max_length_mm")  # differ from tensors
 _OF_DECONVOLUTION = ("lmax", "shell")
+_LEVEL = 0.95  # of the intervals, as in their table
 
 
 def add_verb(verbs: Any) -> None:
@@ -43,6 +52,7 @@ def add_verb(verbs: Any) -> None:
         "  napari-gpubio bootstrap dwi.nii.gz --deconvolve --response wm.txt --seed 0 -5 22 --out callosum",
     )
     verb.add_argument("input", type=Path, help="diffusion scan (NIfTI with bval and bvec beside it, .mif)")
+    add_scan_options(verb)
     verb.add_argument("--mask", type=Path, help="brain mask on the same grid")
     verb.add_argument(
         "--seed", type=float, nargs=3, action="append", metavar=("X", "Y", "Z"), required=True, help="seed, world mm"
@@ -66,11 +76,11 @@ def run(options: argparse.Namespace) -> int:
     """Do the bootstrap, and write what it found to the folder."""
     if options.response is not None and not options.deconvolve:
         raise InvalidInput("--response is of a deconvolution; give --deconvolve, too")
-    if options.out.exists() and not options.out.is_dir():
-        raise InvalidInput(f"--out is {options.out}, which is a file; name a folder")
+    inputs = {name: getattr(options, name) for name in ("input", "mask", "response")}
+    check_outputs({}, inputs, force=options.force, folders={"--out": (options.out, FILES)})
     if options.deconvolve and options.method is not None:
         check_method(options.method, in_fods=True)
-    scan, fit = read_dwi(options.input), read_settings(options, FitSettings())
+    scan, fit = read_scan(options), read_settings(options, FitSettings())
     field = _fods(options, scan) if options.deconvolve else fit_scan(options, scan)
     seeds = options.seed
     if options.points > 1:
@@ -82,10 +92,11 @@ def run(options: argparse.Namespace) -> int:
             scan, seeds, directions, settings, resampling, fit=fit, field=field, device=options.device, stop=stop
         )
         result = drive(steps, draw_progress)
-    for note in (*field.notes, *result.notes):
-        print(note, file=sys.stderr)
+    tell((*field.notes, *result.notes))
     result.save(options.out)
-    print(f"{result.repeats} repeats in {options.out}\n{result.table()}", end="")
+    wrote(options.out, f"{result.repeats} repeats in {options.out}\n{result.table().rstrip()}")
+    intervals = {name: result.interval(name, _LEVEL)._asdict() for name in result.numbers}
+    measured(repeats=result.repeats, level=_LEVEL, intervals=intervals)
     return 0 if result.complete else STOPPED
 
 

@@ -14,6 +14,7 @@ from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
+FILES = ("probability.nii.gz", "fibers.trx", "repeats.trx", "intervals.csv")  # of a bootstrap that is saved
 
 
 class Interval(NamedTuple):
@@ -105,10 +106,11 @@ class Bootstrap:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidInput(f"the folder {folder} cannot be made: {error.strerror}; choose another") from error
-        write_volume(folder / "probability.nii.gz", self.probability, self.fibers.affine)
-        self.fibers.save(folder / "fibers.trx")
-        self.kept.save(folder / "repeats.trx")
-        with atomic_write(folder / "intervals.csv") as part:
+        probability, fibers, repeats, intervals = (folder / name for name in FILES)
+        write_volume(probability, self.probability, self.fibers.affine)
+        self.fibers.save(fibers)
+        self.kept.save(repeats)
+        with atomic_write(intervals) as part:
             part.write_text(self.table(), encoding="utf-8")
 
 

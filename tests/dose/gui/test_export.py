@@ -239,3 +239,23 @@ def test_contours_of_an_rtstruct_over_an_oblique_dose_in_the_script(user, viewer
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     shown_by_script(script_of(panel), tmp_path, monkeypatch)
     check_written(panel, tmp_path)
+
+
+@pytest.mark.daily
+def test_slices_that_others_tell_of_are_in_the_script(user, viewer, panel, tmp_path, monkeypatch):
+    """A wide distance that is no gap, and the thickness of a single plane."""
+    loop = np.array([[0, 0, 0], [12, 0, 0], [12, 12, 0], [0, 12, 0]], float)
+    planes = {"heart": (6.0, 12, 15, 18), "body": (0.0, 6, 12, 15, 18), "spot": (6.0,)}
+    drawn = [(name, [("CLOSED_PLANAR", loop + np.array([0, 0, z])) for z in places]) for name, places in planes.items()]
+    found = read_rtstruct(save_structures(tmp_path / "rs.dcm", drawn))
+    data, keywords, _ = contours_layer(found.structures, "contours")
+    layer = viewer.add_shapes(data, **keywords)
+    user.add_dose(a_dose(affine_of((2.0, 2.5, 3.0), (-20, -20, -9))))
+    panel.inputs_box.structures.choose(layer)
+    user.run()
+    lengths = {"heart": 3 + 12 + 1.5, "body": 3 + 18 + 1.5, "spot": 6}
+    for name, length in lengths.items():
+        assert user.curve(name).volume_cc == pytest.approx(0.144 * length, rel=1e-3)
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    shown_by_script(script_of(panel), tmp_path, monkeypatch)
+    check_written(panel, tmp_path)

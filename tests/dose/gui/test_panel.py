@@ -8,7 +8,7 @@ from napari_gpubio.dose import Dose, LabelStructures, dvh
 from napari_gpubio.dose.io import read_dvh_sequence, read_rtdose, read_rtstruct
 from napari_gpubio.dose.reader import read_layers
 from tests.dock_widgets import moved, show_slices_at
-from tests.dose.dicom_files import save_dose, save_structures
+from tests.dose.dicom_files import edited, save_ct, save_dose, save_structures
 from tests.dose.gui.panel_samples import (
     AFFINE,
     SAGITTAL,
@@ -22,6 +22,7 @@ from tests.dose.gui.panel_samples import (
     organs,
 )
 from tests.dose.samples import ROTATION, affine_of, at, circle
+from tests.sentences import says
 
 
 @pytest.mark.parametrize("affine", [AFFINE, SAGITTAL, np.eye(4)], ids=["LAS", "sagittal", "RAS"])
@@ -177,6 +178,18 @@ def test_contours_are_counted_where_labels_would_lose_overlaps(user, viewer, pan
     user.settle()
     assert user.curve("body").volume_cc < 0.8 * exact  # without the target
     assert "Tick 'structures contours' instead to count structures that overlap" in panel.notes.text()
+
+
+def test_what_was_assumed_of_ct_dose_and_structures_shows_in_the_panel(user, viewer, panel, study):
+    save_ct(study, np.zeros((5, 16, 16), np.int16), each=lambda n: {"remove": n == 2})
+    edited(study / "dose.dcm", lambda dataset: setattr(dataset, "DoseSummationType", "BEAM"))
+    bent = ("CLOSED_PLANAR", np.array([(20, -10, 30), (28, -10, 30), (28, -2, 36), (20, -2, 30.0)]))
+    save_structures(study / "structures.dcm", [("body", [*ring(11.0), bent])])
+    opened(viewer, study)
+    user.run()
+    for facts in (("3 to 6 mm apart",), ("DoseSummationType BEAM",), ("1 contours of 'body'", "left out")):
+        assert says(panel.notes.text(), *facts)
+        assert panel.notes.text().count(facts[0]) == 1
 
 
 def test_a_file_that_cannot_be_read_is_noted_in_the_panel(user, viewer, panel, study):

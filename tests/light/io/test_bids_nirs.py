@@ -51,7 +51,7 @@ def test_without_a_unit_positions_are_millimeters(tmp_path):
     ("changes", "message"),
     [
         ({"table": TABLE.replace("\tz\n", "\tw\n", 1)}, "no column 'z'"),
-        ({"table": TABLE.replace("9.5", "n/a")}, "optode D2 has z = 'n/a'"),
+        ({"table": TABLE.replace("9.5", "high")}, "optode D2 has z = 'high'"),
         ({"table": TABLE.replace("source", "detector")}, "no source"),
         ({"system": SYSTEM.replace('"cm"', '"inch"')}, "is 'inch'"),
         ({"system": "{"}, "not valid JSON"),
@@ -71,4 +71,4 @@ def test_what_is_no_probe_is_refused_by_name(tmp_path, changes, message):
 
 def test_files_of_other_kinds_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match="no probe that can be read"):
-        read_probe(tmp_path / "probe.nirs")
+        read_probe(tmp_path / "probe.csv")

@@ -9,7 +9,9 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.hdf5 import DAMAGE, load_hdf5, read_hdf5
+from napari_gpubio.core.reading import noted
 from napari_gpubio.light.io.snirf import PATTERNS, optodes_of, read_snirf
+from tests.sentences import says
 
 h5py = pytest.importorskip("h5py", reason="h5py is absent: python -m pip install h5py")
 
@@ -192,11 +194,23 @@ def test_pairs_of_the_measurement_list(tmp_path, arrays):
     assert optodes(write(tmp_path / "b.snirf")).pairs == ()
 
 
-def test_a_pair_of_optodes_that_are_not_there_is_refused(tmp_path):
+def test_a_pair_of_optodes_that_are_not_there_is_left_out(tmp_path):
     path = write(tmp_path / "a.snirf")
-    add_list(path, [(1, 1), (3, 1)])
-    with pytest.raises(InvalidInput, match="source 3 and detector 1; the probe has 2 sources and 3 detectors"):
-        optodes(path)
+    add_list(path, [(1, 1), (3, 1), (2, 2)])
+    with noted() as notes:
+        assert optodes(path).pairs == ((0, 0), (1, 1))
+    assert says("".join(notes), "1 of 3 measurements")
+
+
+def test_optodes_without_a_position_are_left_out_with_their_pairs(tmp_path):
+    path = write(tmp_path / "a.snirf", probe={"sourcePos3D": np.array([[np.nan, 0, 0], SOURCES[1]])})
+    add_list(path, [(1, 1), (2, 3)])
+    with noted() as notes:
+        found = optodes(path)
+    assert found.sources == ("right",)
+    assert found.pairs == ((0, 2),)
+    np.testing.assert_allclose(found.source_positions_mm, SOURCES[1:] * 10)
+    assert says("".join(notes), "1 of 2 sources (left)", "1 of 2 measurements")
 
 
 @pytest.mark.parametrize("columns", [3, 4])

@@ -1,6 +1,5 @@
 """The verb ``mcml``: published numbers from an MCML input file, complete output files, a run that can be stopped."""
 
-import argparse
 import dataclasses
 import re
 import signal
@@ -13,6 +12,7 @@ from napari_gpubio.light.io.mci import read_mci
 from napari_gpubio.light.io.mco import read_mco
 from napari_gpubio.light.layers import cli as mcml
 from napari_gpubio.light.layers.run import simulate
+from tests.shell import run_verb
 
 # The slab of the manual of MCML (chapter 6), for which van de Hulst (1980) has Rd .09739 and T .66096, and its
 # semi-infinite medium, for which Giovanelli (1955) has Rsp + Rd = .2600.
@@ -51,10 +51,7 @@ def folder(tmp_path, monkeypatch):
 
 def run(*arguments):
     """Run the verb on the CPU; return its exit status."""
-    parser = argparse.ArgumentParser()
-    mcml.add_verb(parser.add_subparsers())
-    options = parser.parse_args(["mcml", "--device", "cpu", *map(str, arguments)])
-    return options.run(options)
+    return run_verb("mcml", "--device", "cpu", *arguments)
 
 
 def printed_numbers(output, name):

@@ -124,6 +124,18 @@ def test_a_damaged_file_is_left_out_and_counted(tmp_path: Path) -> None:
     assert source.message.endswith("it was left out")
 
 
+def test_a_page_without_data_is_no_black_frame(tmp_path: Path) -> None:
+    path = tmp_path / "f.tif"
+    tifffile.imwrite(path, np.ones((4, 5), np.uint16))
+    with tifffile.TiffFile(path) as file:
+        place = file.pages[0].tags["StripByteCounts"].valueoffset
+    data = bytearray(path.read_bytes())
+    data[place : place + 2] = bytes(2)
+    path.write_bytes(data)
+    with pytest.raises(Unreadable, match=r"f\.tif lacks data"):
+        read_frames(path)
+
+
 @pytest.mark.parametrize("suffix", [".tif", ".tiff", ".png"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 def test_wherever_a_file_is_cut_off_no_wrong_frame_comes_of_it(tmp_path: Path, suffix: str, dtype: Any) -> None:

@@ -1,6 +1,7 @@
 """``napari-gpubio bundles``."""
 
 import csv
+import dataclasses
 
 import nibabel as nib
 import numpy as np
@@ -101,3 +102,17 @@ def test_what_cannot_be_done_is_told_in_a_sentence(study, tmp_path, monkeypatch,
 )
 def test_a_path_tells_the_subject(path, subject):
     assert subject_of(path) == subject
+
+
+def test_groups_of_a_file_are_bundles_of_their_own(tmp_path):
+    fibers = bundle(20, seed=0)
+    masks = {"group/AF": np.arange(20) < 12, "group/CST": np.arange(20) >= 15}
+    write_tractogram(tmp_path / "sub-01_brain.trx", dataclasses.replace(fibers, per_fiber=masks))
+    status, rows = run(tmp_path, tmp_path / "t.csv", "{}/sub-01_brain.trx", "-o", str(tmp_path / "t.csv"))
+    assert status == 0
+    assert [(row["subject"], row["bundle"]) for row in rows] == [
+        ("sub-01", "AF"),
+        ("sub-01", "CST"),
+        ("sub-01", "brain"),
+    ]
+    assert [int(row["fibers"]) for row in rows] == [12, 5, 3]

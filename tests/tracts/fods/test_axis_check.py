@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.fods.axis_check import check_axes, check_fods
+from napari_gpubio.tracts.fods.axis_check import agreeing, check_axes, check_fods
 from napari_gpubio.tracts.fods.frames import to_world_matrix
 from napari_gpubio.tracts.fods.harmonics import BASES, from_mrtrix, harmonics
 from napari_gpubio.tracts.fods.model import FixelField, FodField
@@ -71,6 +71,31 @@ def test_frames_of_fixels_are_named(right, wrong, affine):
         assert not check.ok
         assert f"frame='{right}'" in check.cause or np.linalg.det(affine[:3, :3]) < 0
         assert check.cause in check.message
+
+
+@pytest.mark.parametrize("affine", ["rotated", "sheared left-handed"])
+@pytest.mark.parametrize("right", ["world", "fsl", "voxel"])
+@pytest.mark.parametrize("assumed", ["world", "fsl", "voxel"])
+def test_a_frame_that_was_assumed_is_put_right(right, assumed, affine):
+    affine = AFFINES[affine]
+    own = V1 @ axes_of(affine, right)
+    given = fixels(own @ axes_of(affine, assumed).T, affine, assumed)
+    assert agreeing(given, tensors(affine)) is given  # the file, or the user, said it
+    given = dataclasses.replace(given, parameters={"frame": assumed, "frame_assumed": True})
+    found = agreeing(given, tensors(affine))
+    assert check_axes(found, tensors(affine)).median_angle_deg < 0.1
+    if not np.allclose(axes_of(affine, right), axes_of(affine, assumed)):
+        assert says(found.notes[-1], "agree with the tensors", "0.0 degrees")
+        np.testing.assert_allclose(axes_of(affine, found.parameters["frame"]), axes_of(affine, right), atol=1e-6)
+
+
+def test_random_directions_stay_as_they_are():
+    affine = AFFINES["rotated"]
+    given = fixels(np.random.default_rng(0).normal(size=(*SHAPE, 3)), affine)
+    given = dataclasses.replace(given, parameters={"frame": "world", "frame_assumed": True})
+    assert agreeing(given, tensors(affine)) is given
+    few = dataclasses.replace(tensors(affine), mask=np.zeros(SHAPE, bool))
+    assert agreeing(given, few) is given
 
 
 @EVERY_AFFINE

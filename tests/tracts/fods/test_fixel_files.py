@@ -11,6 +11,7 @@ from napari_gpubio.tracts.io.fixel_folders import write_fixels
 from napari_gpubio.tracts.io.fixels import read_fixels, write_peaks
 from napari_gpubio.tracts.io.mif import read_mif
 from napari_gpubio.tracts.io.mif_writer import write_mif
+from tests.sentences import says
 from tests.tracts.fods import fixel_samples as samples
 from tests.tracts.fods.fixel_samples import AMPLITUDES, COUNTS, MOST, SHAPE, THERE, WORLD, fixels, folder_of, save
 from tests.tracts.tensor_samples import AFFINES
@@ -102,8 +103,7 @@ def test_frames_can_be_chosen(frame, affine, tmp_path):
 
 def test_notes_name_the_other_frames(tmp_path):
     note = read_fixels(samples.dipy(tmp_path, AFFINE)).notes[-1]
-    assert note.startswith("directions were taken in the axes of the bvec file")
-    assert note.endswith("as DIPY has them; if they use others, choose 'world' or 'voxel'")
+    assert says(note, "axes of the bvec file", "DIPY", "'world'", "'voxel'")
 
 
 @EVERY_AFFINE
@@ -166,7 +166,7 @@ def test_peaks_that_are_not_finite(tmp_path):
     values[0, 0, 1, 8] = np.inf
     found = read_fixels(save(tmp_path / "b.nii", values, AFFINE))
     assert found.counts[0, 0, 1] == 1
-    assert "2 peaks have some values that are not finite; they were left out" in found.notes
+    assert any(says(note, "2 peaks", "not finite", "left out") for note in found.notes)
 
 
 def test_any_file_of_bedpostx_stands_for_its_folder(tmp_path):
@@ -179,7 +179,7 @@ def test_any_file_of_bedpostx_stands_for_its_folder(tmp_path):
         np.testing.assert_array_equal(found.amplitudes, whole.amplitudes)
         assert found.path == folder
     other = save(folder / "peaks.nii.gz", samples.own(AFFINE, "world").reshape(*SHAPE, -1), AFFINE)
-    assert read_fixels(other).parameters["kind"] == "peaks"
+    assert read_fixels(other).parameters["kind"] == "dipy"  # all lengths are 1
 
 
 def test_small_fractions_are_left_out(tmp_path):
@@ -189,7 +189,83 @@ def test_small_fractions_are_left_out(tmp_path):
     save(folder / "mean_f3samples.nii.gz", fractions, AFFINE)
     found = read_fixels(folder)
     assert found.counts[0, 0, 1] == MOST - 1
-    assert "1 fibers fill less than 0.05 of their voxel; they were left out" in found.notes
+    assert any(says(note, "1 fibers", "0.05", "left out") for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("dyads2", None),
+        ("dyads2", lambda data: data[..., :2]),
+        ("dyads2", lambda data: data[0]),
+        ("mean_f2samples", lambda data: data[1:]),
+    ],
+)
+def test_a_fiber_of_bedpostx_that_cannot_be_read(name, change, tmp_path):
+    """It costs that fiber, not the folder."""
+    folder = samples.bedpostx(tmp_path, AFFINE)
+    path = folder / f"{name}.nii.gz"
+    data = nib.load(path).get_fdata()
+    path.unlink()
+    if change is not None:
+        save(path, change(data), AFFINE)
+    found = read_fixels(folder)
+    np.testing.assert_array_equal(found.counts, (COUNTS > 0).astype(int) + (COUNTS > 2))
+    assert any(says(note, "fiber 2", "left out") for note in found.notes)
+
+
+def test_bedpostx_without_fractions(tmp_path):
+    folder = samples.bedpostx(tmp_path, AFFINE)
+    for path in folder.glob("mean_f*"):
+        path.unlink()
+    found = read_fixels(folder)
+    np.testing.assert_array_equal(found.counts, COUNTS)
+    assert (found.amplitudes == 1).all()
+    assert any(says(note, "mean_f1samples", "not known", "assumed") for note in found.notes)
+
+
+@pytest.mark.parametrize("value", [np.nan, 0.0])
+def test_fixels_without_a_direction_are_left_out(value, tmp_path):
+    folder = folder_of(tmp_path, AFFINE)
+    directions = read_mif(folder / "directions.mif").data.copy()
+    directions[2] = value
+    write_mif(folder / "directions.mif", directions, np.eye(4))
+    found, whole = read_fixels(folder), fixels(AFFINE)
+    assert len(found.directions) == len(whole.directions) - 1
+    assert (whole.counts.astype(int) - found.counts).sum() == 1
+    assert any(says(note, f"1 of {len(whole.directions)} directions", "left out") for note in found.notes)
+
+
+def test_numbers_that_are_damaged_are_left_out(tmp_path):
+    folder = folder_of(tmp_path, AFFINE)
+    (folder / "disp.mif").write_bytes((folder / "disp.mif").read_bytes()[:60])
+    found = read_fixels(folder)
+    assert_phantom(found, AFFINE)
+    assert any(says(note, "1 files", "left out", "disp.mif") for note in found.notes)
+
+
+def test_a_fiber_of_dsi_studio_that_cannot_be_read(tmp_path):
+    content = samples.dsi_content(AFFINE)
+    for broken in ({"index1": np.zeros((20, 5), np.int16)}, {"fa1": None}, {"index1": None}):
+        changed = {name: values for name, values in (content | broken).items() if values is not None}
+        found = read_fixels(samples.save_dsi(tmp_path / "a.fib.gz", changed))
+        np.testing.assert_array_equal(found.counts, (COUNTS > 0).astype(int) + (COUNTS > 2))
+    changed = content | {"index1": content["index1"].copy()}
+    changed["index1"][tuple(np.argwhere(content["fa1"] > 0)[0])] = 30_000
+    found = read_fixels(samples.save_dsi(tmp_path / "a.fib.gz", changed))
+    assert found.counts.sum() == COUNTS.sum() - 1
+    assert any(says(note, "1 directions of fiber 1", "left out") for note in found.notes)
+
+
+def test_files_of_dipy_without_affine_or_values(tmp_path):
+    path = samples.pam5(tmp_path, AFFINE)
+    with h5py.File(path, "a") as file:
+        del file["pam/peak_values"], file["pam/affine"]
+    found = read_fixels(path)
+    np.testing.assert_array_equal(found.counts, COUNTS)
+    np.testing.assert_array_equal(found.affine, np.eye(4))
+    assert any(says(note, "no affine", "1 mm", "assumed") for note in found.notes)
+    assert any(says(note, "no peak_values", "lengths") for note in found.notes)
 
 
 def test_dsi_studio_without_an_affine(tmp_path):

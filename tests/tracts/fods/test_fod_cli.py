@@ -1,6 +1,5 @@
 """``napari-gpubio response``, ``fod``, ``peaks``, and ``tracts --fods``."""
 
-import argparse
 import dataclasses
 from types import SimpleNamespace
 
@@ -24,13 +23,13 @@ from napari_gpubio.tracts import (
     find_peaks,
     track,
 )
-from napari_gpubio.tracts import cli as tracts_cli
 from napari_gpubio.tracts.fods import cli, read_response, write_response
 from napari_gpubio.tracts.fods.harmonics import from_mrtrix
 from napari_gpubio.tracts.io import read_dwi, read_fixels, read_fods, read_tractogram, write_fods
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.seeds import white_matter
+from tests.shell import run_verb
 from tests.tracts.brain_samples import coarse_brain
 from tests.tracts.fods.samples import straight_bundles
 from tests.tracts.fods.scan_samples import fiber_signals, noisy, one_shell
@@ -38,10 +37,7 @@ from tests.tracts.fods.test_response import tissue_scan
 
 
 def run(*words):
-    parser = argparse.ArgumentParser()
-    tracts_cli.add_verb(parser.add_subparsers())
-    options = parser.parse_args([*map(str, words), "--device", "cpu"])
-    return options.run(options)
+    return run_verb(*words, "--device", "cpu")
 
 
 def write_scan(folder, scan, mask):
@@ -111,7 +107,8 @@ def test_from_a_scan_to_fibers(one_fiber, tmp_path, capsys):
     out = tmp_path / "fibers.trk"
     assert run("tracts", "--fods", fod, "--white-matter", "--method", "sd_stream", "--out", out) == 0
     assert len(read_tractogram(out)) > 100
-    assert run("tracts", dwi, "--fods", fod, "--seed", -6, 10, 6, "--out", out, "--maps", tmp_path / "maps") == 0
+    maps = ("--maps", tmp_path / "maps", "--force")
+    assert run("tracts", dwi, "--fods", fod, "--seed", -6, 10, 6, "--out", out, *maps) == 0
     assert (tmp_path / "maps" / "FA.nii.gz").is_file()
 
 
@@ -173,18 +170,19 @@ def test_fods_have_their_own_usual_settings(tmp_path):
     assert run("tracts", "--fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out) == 0
     usual = track(field, [middle], Directions(kind="fod", count=100), TrackSettings.usual("ifod2", [2.0] * 3))
     np.testing.assert_array_equal(read_tractogram(out).points, usual.points)
-    assert run("tracts", "--fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out, "--step-mm", 0.5) == 0
+    words = ("--fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out, "--force")
+    assert run("tracts", *words, "--step-mm", 0.5) == 0
     spacing = np.linalg.norm(np.diff(read_tractogram(out)[0], axis=0), axis=1)
     assert np.median(spacing) == pytest.approx(0.5, rel=0.05)
     with pytest.raises(InvalidInput, match="'eudx', which is for tensors"):
-        run("tracts", "--fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out, "--method", "eudx")
-    assert run("tracts", "--fods", tmp_path / "fod.nii.gz", "--white-matter", "--out", out) == 0
+        run("tracts", *words, "--method", "eudx")
+    assert run("tracts", "--fods", tmp_path / "fod.nii.gz", "--white-matter", "--out", out, "--force") == 0
     assert len(read_tractogram(out)) > 0.9 * np.count_nonzero(white_matter(field))
     labels = np.zeros(field.shape, np.uint8)
     labels[8:12, 5:7, 5:7] = 3
     write_volume(tmp_path / "labels.nii.gz", labels, field.affine)
     words = ["--labels", tmp_path / "labels.nii.gz", "--label", 3]
-    assert run("tracts", "--fods", tmp_path / "fod.nii.gz", *words, "--out", out) == 0
+    assert run("tracts", "--fods", tmp_path / "fod.nii.gz", *words, "--out", out, "--force") == 0
     assert 1 <= len(read_tractogram(out)) <= 16
 
 
@@ -207,7 +205,7 @@ def test_fods_have_their_own_usual_settings(tmp_path):
     ],
 )
 def test_what_cannot_be_done_is_printed_before_the_run(one_fiber, words, problem, monkeypatch):
-    monkeypatch.setattr(cli, "read_dwi", None)
+    monkeypatch.setattr(cli, "read_scan", None)
     files = (".txt", ".gz", ".nii", ".trk", ".bval", ".tck", ".xyz", ".")
     with pytest.raises(InvalidInput, match=problem):
         run(words[0], *(one_fiber / word if word.endswith(files) else word for word in words[1:]))
@@ -262,14 +260,14 @@ def test_fixels_are_tracked_and_few_fibers_are_told(one_fiber, wm, tmp_path, cap
     expected = track(read_fixels(fixels), [(-6, 10, 6)], Directions(kind="principal"), usual, device="cpu")
     np.testing.assert_allclose(read_tractogram(out, reference=fixels_grid(fixels)).points, expected.points, atol=1e-4)
     capsys.readouterr()
-    assert run("tracts", "--fixels", fixels, *seed, "--out", out, "--min-length-mm", 900) == 0
+    assert run("tracts", "--fixels", fixels, *seed, "--out", out, "--min-length-mm", 900, "--force") == 0
     assert "no fiber is as long as 900 mm" in capsys.readouterr().err
     for word in ("--fods", "--mask"):
         with pytest.raises(SystemExit):
             run("tracts", "--fixels", fixels, word, fod, *seed, "--out", out)
     for method in ("hamiltonian", "eudx", "ifod2"):
         with pytest.raises(InvalidInput, match=f"'{method}', which is for .* in fixels choose fixel_geodesic"):
-            run("tracts", "--fixels", fixels, "--method", method, *seed, "--out", out)
+            run("tracts", "--fixels", fixels, "--method", method, *seed, "--out", out, "--force")
 
 
 def fixels_grid(folder):

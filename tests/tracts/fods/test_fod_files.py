@@ -212,13 +212,19 @@ def test_json_files_beside_the_image(tmp_path):
     assert not np.allclose(read_fods(path, basis="mrtrix").coefficients, WORLD, atol=0.1)
     beside.write_text('["something else"]')
     assert read_fods(path).parameters["basis"] == "mrtrix"
-    beside.write_text('{"basis": "tournier"}')
-    with pytest.raises(InvalidInput, match=r"a.json, beside a.nii.gz, has the basis 'tournier'; known are 'mrtrix'"):
-        read_fods(path)
-    assert_deltas(read_fods(path, basis="descoteaux", frame="world"))
-    beside.write_text("{")
-    with pytest.raises(InvalidInput, match=r"a\.json is not valid JSON"):
-        read_fods(path)
+    for unknown, fact in (('{"basis": "tournier"}', "'tournier'"), ("{", "is not valid JSON"), ('{"frame": 3}', "'3'")):
+        beside.write_text(unknown)
+        found = read_fods(path)
+        assert found.parameters["basis"] == "mrtrix"
+        assert any(says(note, fact) for note in found.notes)
+        assert_deltas(read_fods(path, basis="descoteaux", frame="world"))
+
+
+def test_json_files_of_bids(tmp_path):
+    path = save(tmp_path / "a.nii.gz", deltas(basis="descoteaux"))
+    said = {"Reference": "xyz", "SphericalHarmonicBasis": "descoteaux", "Type": "sh"}
+    (tmp_path / "a.json").write_text(json.dumps({"OrientationEncoding": said}))
+    assert_deltas(read_fods(path))
 
 
 @pytest.mark.parametrize(

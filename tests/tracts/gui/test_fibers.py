@@ -1,5 +1,8 @@
 """Fibers from anywhere: napari's File > Open, a script or the panel make the same layer, and files get what is told."""
 
+import dataclasses
+import zipfile
+
 import numpy as np
 import pytest
 from napari.components import ViewerModel
@@ -8,7 +11,8 @@ from napari.utils.notifications import notification_manager
 
 from napari_gpubio import tracts
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import volume_layer
+from napari_gpubio.core.napari_io import carried, volume_layer
+from napari_gpubio.core.reading import ReadingNote
 from napari_gpubio.core.space import slice_steps_mm
 from napari_gpubio.gui.lines.paint import unpack_rgb
 from napari_gpubio.gui.streamlines import Streamlines
@@ -22,6 +26,7 @@ from napari_gpubio.tracts.gui.fibers import (
     read_tractogram_layers,
     write_fibers,
 )
+from napari_gpubio.tracts.gui.script import fiber_lines
 from napari_gpubio.tracts.io import read_tractogram, write_tractogram
 from tests.tracts.tractogram_samples import AFFINES, SHAPE, WRITTEN, assert_same_fibers, make
 
@@ -99,6 +104,48 @@ def test_files_that_are_none_and_those_without_fibers(tmp_path):
     (tmp_path / "broken.trk").write_bytes(b"TRACK")
     with pytest.raises(InvalidInput, match=r"broken\.trk"):
         read_tractogram_layers(tmp_path / "broken.trk")
+
+
+GROUPS = {"group/AF": np.array([True, False, True, False]), "group/CST": np.array([True, False, False, False])}
+
+
+def test_groups_of_a_file_become_bundles_each_a_layer(tmp_path):
+    made = make(affine=STRAIGHT)
+    write_tractogram(tmp_path / "brain.trx", dataclasses.replace(made, per_fiber=GROUPS))
+    layers = {layer.name: layer for layer in read_tractogram_layers(tmp_path / "brain.trx")}
+    which = {"AF": [0, 2], "CST": [0], "brain": [1, 3]}
+    assert set(layers) == set(which)
+    for name, fibers in which.items():
+        assert_same_fibers(fibers_of(layers[name]), made.select(np.array(fibers)))
+        lines = fiber_lines(layers[name], [], filtered=False)
+        found = {"tracts": tracts}
+        exec("\n".join(line for line in lines if line.startswith("fibers =")), found)
+        assert_same_fibers(found["fibers"], made.select(np.array(fibers)))
+
+
+def test_what_a_reader_assumed_is_shown_and_stays_with_the_layer(tmp_path):
+    write_tractogram(tmp_path / "a.trk", make(affine=STRAIGHT))
+    data = bytearray((tmp_path / "a.trk").read_bytes())
+    data[440:504] = bytes(64)  # the matrix
+    (tmp_path / "a.trk").write_bytes(data)
+    with pytest.warns(ReadingNote, match=r"a\.trk.*not known") as shown:
+        (layer,) = read_tractogram_layers(tmp_path / "a.trk")
+    assert len(shown) == 1
+    assert any("not known" in note for note in carried(layer, "notes"))
+    with pytest.warns(ReadingNote, match="not known"):
+        layer = tracts.show(ViewerModel(), tmp_path / "a.trk")
+    assert any("not known" in note for note in carried(layer, "notes"))
+
+
+@pytest.mark.display
+@pytest.mark.parametrize("name", ["a.trx", "fibers"])
+def test_napari_opens_a_folder_of_what_a_trx_file_holds(viewer, tmp_path, name):
+    made = make(affine=STRAIGHT)
+    write_tractogram(tmp_path / "packed.trx", made)
+    zipfile.ZipFile(tmp_path / "packed.trx").extractall(tmp_path / name)
+    (layer,) = viewer.open(str(tmp_path / name), plugin="napari-gpubio")
+    assert layer.name == name.removesuffix(".trx")
+    assert_same_fibers(fibers_of(layer), made)
 
 
 @pytest.mark.display

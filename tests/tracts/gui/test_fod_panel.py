@@ -3,17 +3,20 @@
 import dataclasses
 import threading
 
+import nibabel as nib
 import numpy as np
 import pytest
 
 from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.steps import drive
+from napari_gpubio.core.tensor_components import axes_of
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fod_layer, fods_of
 from napari_gpubio.tracts.gui import FodPanel, TrackingPanel
 from napari_gpubio.tracts.gui.fods import responses
 from napari_gpubio.tracts.gui.numbers import picked_numbers, reason_text
 from tests.dock_widgets import button, press_and_wait, script_of, shown_by_script, until_the_end, wait_until
+from tests.sentences import says
 from tests.tracts.brain_samples import coarse_brain
 from tests.tracts.fods import fixel_samples
 from tests.tracts.fods.samples import straight_bundles
@@ -161,6 +164,23 @@ def test_files_are_checked_in_any_order_of_their_voxels(viewer, panel, qtbot, fi
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
         panel.open_fixels(tmp_path / "peaks.nii.gz")
     assert "disagree with the tensors" in panel.check_label.text()
+
+
+def test_open_tensors_tell_the_axes_that_peaks_do_not_say(viewer, panel, qtbot, field, fods, tmp_path):
+    directions, amplitudes = tracts.find_peaks(fods).dense()
+    own = directions * amplitudes[..., None] @ axes_of("fsl", fods.affine).astype(np.float32)
+    path = tmp_path / "peaks.nii.gz"
+    nib.save(nib.Nifti1Image(own.reshape(*fods.shape, -1), fods.affine), path)
+    assert tracts.io.read_fixels(path).parameters["frame"] == "world"  # as most such files have it
+    data, keywords, _ = tracts.napari_io.map_layer(field, "FA", "study")
+    viewer.add_image(data, **keywords)
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        panel.open_fixels(path)
+    assert "fixels agree with the tensors" in panel.check_label.text()
+    layer = viewer.layers["peaks fixels"]
+    assert fixels_of(layer).parameters["frame"] == "fsl"
+    assert "frame='fsl'" in carried(layer, "recipe")[0]
+    assert says(panel.message, "axes of the bvec file", "agree with the tensors")
 
 
 def test_bedpostx_is_opened_by_any_of_its_files(viewer, panel, qtbot, tmp_path):

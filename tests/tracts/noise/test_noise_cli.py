@@ -1,7 +1,5 @@
 """``napari-gpubio mppca``."""
 
-import argparse
-
 import nibabel as nib
 import numpy as np
 import pytest
@@ -12,14 +10,12 @@ from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.io.dwi import read_dwi
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.noise import NoiseSettings, cli, denoise_scan
+from tests.shell import run_verb
 from tests.tracts.noise.samples import noisy, scan_of
 
 
 def run(*words):
-    parser = argparse.ArgumentParser()
-    cli.add_verb(parser.add_subparsers())
-    options = parser.parse_args(["mppca", *map(str, words), "--device", "cpu"])
-    return options.run(options)
+    return run_verb("mppca", *words, "--device", "cpu")
 
 
 @pytest.fixture

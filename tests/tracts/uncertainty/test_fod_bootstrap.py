@@ -321,7 +321,7 @@ def test_the_verb_draws_fods(tmp_path, capsys):
     assert cli.main(["bootstrap", dwi, *options, *places]) == 0
     assert "mean_fod," in capsys.readouterr().out
     assert nib.load(tmp_path / "found/probability.nii.gz").get_fdata().max() == 1
-    assert cli.main(["bootstrap", dwi, *options, *places, "--method", "eudx"]) != 0
+    assert cli.main(["bootstrap", dwi, *options, *places, "--force", "--method", "eudx"]) != 0
     assert "is for tensors" in capsys.readouterr().err
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import voxel_sizes_mm
+from napari_gpubio.dose.countable import countable
 from napari_gpubio.dose.kernels.histogram.dose_grid import Bins, ScaledDose, c_ordered, make_bins, scaled_dose
 from napari_gpubio.dose.kernels.histogram.slices import (
     MOST_UNITS,
@@ -30,12 +31,12 @@ from napari_gpubio.dose.kernels.histogram.work import (
     point_work,
     strip_rows_of,
 )
-from napari_gpubio.dose.model import ANY_FRAME, MM3_PER_CC, Dose, Structures, check_frames
+from napari_gpubio.dose.model import MM3_PER_CC, Dose, Structures
 from napari_gpubio.dose.settings import CONSTANT, DvhSettings
 from napari_gpubio.dose.structures.contours import Color, ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 from napari_gpubio.dose.structures.outlines import edges_of, gap_notes
-from napari_gpubio.dose.structures.tips import outlines_of, tip_notes
+from napari_gpubio.dose.structures.tips import outline_notes, outlines_of
 
 Array = npt.NDArray[Any]
 _SAME_PLACE = 1e-3  # voxels; samples that are no farther from a center lie in its voxel
@@ -94,7 +95,7 @@ def make_problem(
     if not structures:
         raise InvalidInput("there is no structure to make a histogram of; give at least one")
     layout = _Layout(dose, settings)
-    for structure in structures:
+    for structure in countable(structures, dose, any_frame=settings.any_frame):
         layout.add(structure)
     return layout.problem(painted=painted)
 
@@ -105,7 +106,6 @@ class _Layout:
     def __init__(self, dose: Dose, settings: DvhSettings) -> None:
         self._settings, self._grid = settings, scaled_dose(dose, whole=settings.within_voxels == CONSTANT)
         self._from_world = self._grid.from_world
-        self._frame_of_reference = dose.frame_of_reference
         self._voxel_mm = float(dose.voxel_sizes_mm.min())
         self._organs: list[Organ] = []
         self._contours: list[tuple[int, PlaneSlices, Array]] = []
@@ -123,9 +123,6 @@ class _Layout:
             self._add_points(structure)
 
     def _add_contours(self, structure: ContourStructure) -> None:
-        if not self._settings.any_frame:
-            frames = structure.frame_of_reference, self._frame_of_reference
-            check_frames(repr(structure.name), "the dose", frames, ANY_FRAME)
         unit_mm3, spacing, notes = 1.0, 0.0, structure.notes
         if structure.planes:
             outlines = outlines_of(structure, self._settings.interpolation, self._settings.caps)
@@ -134,7 +131,7 @@ class _Layout:
             slices = make_slices(edges, spacing, spacing)
             _check_size(slices, structure.name, spacing)
             unit_mm3 = weigh(slices)
-            notes += gap_notes(structure) + tip_notes(outlines, structure.name)
+            notes += gap_notes(structure) + outline_notes(outlines, structure.name)
             self._contours.append((len(self._organs), slices, structure.frame))
         self._organs.append(
             Organ(name=structure.name, unit_mm3=unit_mm3, spacing_mm=spacing, color=structure.color, notes=notes)
@@ -156,7 +153,12 @@ class _Layout:
             _check_parts(float(parts.prod()), labels.shape[2], name, spacing)
             self._divisions[len(self._organs)] = parts.astype(np.int32)
             self._organs.append(
-                Organ(name=name, unit_mm3=structure.voxel_mm3 / float(parts.prod()), spacing_mm=spacing)
+                Organ(
+                    name=name,
+                    unit_mm3=structure.voxel_mm3 / float(parts.prod()),
+                    spacing_mm=spacing,
+                    notes=structure.notes,
+                )
             )
         organs = np.full(len(structure.voxels), NO_ORGAN, np.int32)
         organs[list(structure.values)] = np.arange(first, len(self._organs))

@@ -181,8 +181,11 @@ def _read_detectors(optode: Section, frame: McxFrame) -> tuple[tuple[Detector, .
         for number, section in enumerate(sections, 1)
         if (radius := section.number("R")) >= 0
     }
-    note = "Detectors with a negative radius take photons away without listing them in MCX; they are left out."
-    return tuple(found.values()), tuple(found), () if len(found) == len(rows) else (note,)
+    negative = (
+        f"{len(rows) - len(found)} of {len(rows)} detectors have a negative radius, which take photons away without "
+        "listing them in MCX; they are left out."
+    )
+    return tuple(found.values()), tuple(found), () if len(found) == len(rows) else (negative,)
 
 
 def write_mcx(

@@ -7,6 +7,7 @@ world position p x unit, and ``domain.world_to_grid(p * unit) == p * unit``.
 
 import dataclasses
 import math
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, check_declared_size, check_expansion, one_volume, read_volume
 from napari_gpubio.light.io.mcx.bjdata import decode_bjdata
 from napari_gpubio.light.io.mcx.jdata import (
@@ -94,6 +95,7 @@ def read_domain(root: Section, frame: McxFrame, folder: Path) -> tuple[Domain, t
             raise InvalidInput(f"Domain.{key} requests {what}")
     outside_n, media = _read_media(section)
     volume, notes = _read_volume(root, section, frame, folder)
+    check_dimensions(volume.shape[:3])
     form, table = section.text("MediaFormat", "byte").lower(), _read_phase_function(section)
     if form not in FORMATS:
         own = Domain(labels=volume, affine=frame.affine, media=media, outside_n=outside_n)
@@ -102,6 +104,28 @@ def read_domain(root: Section, frame: McxFrame, folder: Path) -> tuple[Domain, t
     if table is not None:
         own = dataclasses.replace(own, g=None, phase_function=table)  # MCX does not look at g then
     return dataclasses.replace(own, affine=frame.affine), (*notes, *more)
+
+
+def check_dimensions(shape: Sequence[int]) -> None:
+    """Check that MCX traces a grid in three dimensions: with one axis of length 1 it does so in two.
+
+    There, directions stay in the plane, and no light leaves through the two large faces. Of a single voxel a note says
+    that MCX does so, too.
+
+    Raises
+    ------
+    InvalidInput
+        If one or two axes have the length 1.
+    """
+    flat = [axis for axis, length in zip("xyz", shape, strict=True) if length == 1]
+    if len(flat) == 3:
+        note("MCX traces a single voxel in two dimensions, y and z; here light goes in all three")
+    elif flat:
+        size = " x ".join(map(str, shape))
+        raise InvalidInput(
+            f"the domain has {size} voxels, one along {' and '.join(flat)}, which MCX traces in two dimensions; this "
+            f"engine has no such mode: repeat the slice along {flat[0]}, as far as light spreads, to trace it in three"
+        )
 
 
 def _read_phase_function(domain: Section) -> TabulatedPhaseFunction | None:
@@ -180,6 +204,8 @@ def _drawn(shapes: list[Any], form: str, dim: Sequence[int] | None, *, from_zero
 def inside(folder: Path, file: str, key: str) -> Path:
     """Return the path of a file in or below a folder; an input from elsewhere could name any file of this computer.
 
+    A link in the folder may lead out of it, as those of git-annex do; a note says where to.
+
     Parameters
     ----------
     folder
@@ -195,8 +221,11 @@ def inside(folder: Path, file: str, key: str) -> Path:
         If the path leads out of the folder, or is none.
     """
     with suppress(OSError, ValueError, RuntimeError):  # no name of a file; a loop of links
-        path = (folder / file).resolve()
-        if path.is_relative_to(folder.resolve()):
+        path, root = Path(os.path.abspath(folder / file)), Path(os.path.abspath(folder))  # noqa: PTH100 - keeps links
+        target = path.resolve()
+        if path.is_relative_to(root) or target.is_relative_to(root.resolve()):
+            if not target.is_relative_to(root.resolve()):
+                note(f"{key} {shown(file)} is a link that leads out of the folder, to {target}")
             return path
     raise InvalidInput(f"{key} is {shown(file)}, outside the folder of the JSON file; copy it there and give its name")
 
@@ -211,10 +240,11 @@ def frame_of(domain: Domain) -> McxFrame:
 
 
 def write_domain(domain: Domain, frame: McxFrame) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the sections Domain and Shapes; scattering tensors and too high labels are refused.
+    """Return the sections Domain and Shapes; scattering tensors, too high labels and single slices are refused.
 
     Of properties voxel by voxel the labels are not written, but in which voxels there is tissue.
     """
+    check_dimensions(domain.shape)
     if domain.is_anisotropic:
         raise InvalidInput("scattering tensors cannot be written for MCX; write Domain.with_tensors(None) instead")
     highest = max(medium.label for medium in domain.media)

@@ -78,6 +78,11 @@ class McxCase(LightCase):
     detector_numbers: tuple[int, ...] = ()
 
     @property
+    def results(self) -> int:
+        """Number of results: one for each pattern, or for each of separate sources."""
+        return len(self.patterns) if self.patterns is not None else len(self.sources) if self.separately else 1
+
+    @property
     def replays(self) -> bool:
         """Whether detected photons are to be traced again for its volume."""
         return self.output_type in REPLAYS

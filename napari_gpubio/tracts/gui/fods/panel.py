@@ -19,7 +19,7 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_axes, check_fods
+from napari_gpubio.tracts.fods.axis_check import AxisCheck, agreeing, check_axes, check_fods
 from napari_gpubio.tracts.fods.frames import FRAMES
 from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FixelField, FodField
@@ -62,11 +62,14 @@ class Deconvolved:
     gradients: GradientCheck | None = None
 
 
-def _checked(check: Callable[[Any, TensorField], AxisCheck], made: Any, tensors: list[TensorField]) -> AxisCheck | None:
-    """Compare FODs or fixels with the tensors of their grid, or else of their voxels; None if there are none."""
+def _tensors_of(made: Any, tensors: list[TensorField]) -> TensorField | None:
+    """The tensors of the grid of FODs or fixels, or else of their voxels; None if there are none."""
     fields = sorted(tensors, key=lambda field: not same_grid(field.shape, field.affine, made.shape, made.affine))
     of_them = (field for field in fields if same_voxels(field.shape, field.affine, made.shape, made.affine))
-    field = next(of_them, None)
+    return next(of_them, None)
+
+
+def _checked(check: Callable[[Any, TensorField], AxisCheck], made: Any, field: TensorField | None) -> AxisCheck | None:
     return None if field is None else check(made, field)
 
 
@@ -189,7 +192,7 @@ class FodPanel(EnginePanel):
         def make(_: threading.Event) -> Generator[Step, None, Deconvolved]:
             yield Step(0, 1, "reading FODs")
             fods = read_fods(path, basis=basis, frame=frame)
-            check = _checked(check_fods, fods, tensors)
+            check = _checked(check_fods, fods, _tensors_of(fods, tensors))
             recipe = (f"fods = tracts.io.read_fods({str(path)!r}, basis={basis!r}, frame={frame!r})",)
             return Deconvolved(fods, path.name.split(".")[0], recipe, check)
 
@@ -200,19 +203,28 @@ class FodPanel(EnginePanel):
             self.open_fixels(path)
 
     def open_fixels(self, path: str | Path) -> None:
-        """Read peaks or fixels and show their layer, checked as FODs are; of a folder any file of it may be given."""
+        """Read peaks or fixels and show their layer and notes; of a folder any file of it may be given.
+
+        Where the file does not say its axes, they are those under which the fixels agree with open tensors. Other ones
+        can be chosen before it is opened again.
+        """
         path, frame, tensors = Path(path), str(self.frame_box.currentData()), self._tensors()
         source = fixel_folder_of(path) or bedpostx_folder_of(path) or path
-        recipe = (f"fixels = tracts.io.read_fixels({str(source)!r}, frame={frame!r})",)
 
         def make(_: threading.Event) -> Generator[Step, None, tuple[FixelField, AxisCheck | None]]:
             yield Step(0, 1, "reading fixels")
             fixels = read_fixels(source, frame=frame)
-            return fixels, _checked(check_axes, fixels, tensors)
+            field = _tensors_of(fixels, tensors)
+            fixels = fixels if field is None else agreeing(fixels, field)
+            return fixels, _checked(check_axes, fixels, field)
 
         def show(found: tuple[FixelField, AxisCheck | None]) -> None:
-            self._show_fixels(found[0], source.name.split(".")[0], recipe)
-            self._show_check(found[1])
+            fixels, check = found
+            own = fixels.parameters["frame"]
+            recipe = (f"fixels = tracts.io.read_fixels({str(source)!r}, frame={own!r})",)
+            self._show_fixels(fixels, source.name.split(".")[0], recipe)
+            self._show_check(check)
+            self.show_note(notes_text(fixels.notes))
 
         self.run_other(make, show)
 

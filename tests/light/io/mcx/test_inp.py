@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import ReadingNote
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.napari_io import get_reader
 from tests.fuzzing import refusal
@@ -138,7 +139,8 @@ def test_damaged_lines_are_read_or_refused(damaged, changes):
 def test_napari_opens_lines_but_no_other_file_of_that_name(read, tmp_path):
     read(LINES)
     path = tmp_path / "input.inp"
-    ((data, _, kind),) = get_reader(str(path))(str(path))
+    with pytest.warns(ReadingNote, match="DoSpecular is off"):
+        ((data, _, kind),) = get_reader(str(path))(str(path))
     np.testing.assert_array_equal(data, LABELS.T)  # napari shows the first axis last
     assert kind == "labels"
     other = tmp_path / "mesh.inp"

@@ -1,0 +1,205 @@
+"""What a verb of the command line tells: text, numbers and files on stdout; notes, warnings and errors on stderr.
+
+A verb prints its results as text, and gives the same numbers to `measured`, for ``--json``. Both are held back until it
+has ended, so that its files are written before anything can go wrong with a pipe. What is to be known of its input and
+results goes through `napari_gpubio.core.reading.note`, and is told at once.
+"""
+
+import argparse
+import errno
+import io
+import json
+import logging
+import math
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import note, noted
+
+PIPE_CLOSED = 141  # the exit status of a program whose output nobody reads any more: 128 + SIGPIPE
+WARNING = "warning: "
+_STATUSES = (WARNING, "ok: ", "error: ")  # a note that begins with one of them is no mere note
+_READERS_GONE = (errno.EPIPE, errno.EINVAL)  # the latter on Windows
+
+
+@dataclass(eq=False)
+class Report:
+    """What one run of a verb has told.
+
+    Parameters
+    ----------
+    out
+        Where its results go in the end.
+    has_text
+        Whether they go there as text; not with ``--json`` and ``--quiet``.
+    is_quiet
+        Whether nothing but errors goes to stderr.
+    numbers, files, notes
+        For ``--json``.
+    """
+
+    out: TextIO
+    has_text: bool = True
+    is_quiet: bool = False
+    numbers: dict[str, Any] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def hear(self, text: str) -> None:
+        """Tell a note, once: what a reader said of a file may come again with the result, without the file's name."""
+        if any(known == text or known.endswith(f": {text}") for known in self.notes):
+            return
+        self.notes.append(text)
+        if not self.is_quiet:
+            complain(text if text.startswith(_STATUSES) else f"note: {text}")
+
+    def json(self) -> str:
+        """All of it as JSON; what is not finite is null."""
+        told = {**self.numbers, "files": self.files, "notes": self.notes}
+        return json.dumps(_plain(told), indent=2, default=str) + "\n"
+
+
+_report: ContextVar[Report | None] = ContextVar("report", default=None)
+
+
+def add_common(verbs: Mapping[str, argparse.ArgumentParser]) -> None:
+    """Add to verbs, by their names, the options that all of them have."""
+    for verb in verbs.values():
+        group = verb.add_argument_group("files and output")
+        group.add_argument("--force", action="store_true", help="replace files that are there")
+        if verb.get_default("json") is None:
+            group.add_argument("--json", action="store_true", help="print numbers, files and notes as JSON")
+        group.add_argument("--quiet", action="store_true", help="print nothing but errors (and JSON)")
+        group.add_argument("--verbose", action="store_true", help="tell more on stderr")
+
+
+def measured(**numbers: Any) -> None:
+    """Add to what ``--json`` prints: plain values, arrays, lists and mappings, whose names or rows have the units."""
+    if (report := _report.get()) is not None:
+        report.numbers |= numbers
+
+
+def wrote(path: str | os.PathLike[str], text: str = "") -> None:
+    """Tell a file that was written: its path, or a text with it."""
+    sys.stdout.write(f"{text or path}\n")
+    if (report := _report.get()) is not None:
+        report.files.append(os.fspath(path))
+
+
+def tell(notes: Iterable[str]) -> None:
+    """Tell the notes of a result on stderr; those of its input have been told when it was read."""
+    for text in notes:
+        note(text)
+
+
+def warn(text: str) -> None:
+    """Warn on stderr of a result."""
+    note(WARNING + text)
+
+
+def show_at_once(text: str) -> None:
+    """Print a line of a verb that writes no files, before it has ended; not with ``--json`` or ``--quiet``."""
+    report = _report.get()
+    if report is None or report.has_text:
+        show(text + "\n", sys.stdout if report is None else report.out)
+
+
+def is_quiet() -> bool:
+    """Whether nothing but errors is to go to stderr."""
+    report = _report.get()
+    return report is not None and report.is_quiet
+
+
+@contextmanager
+def reporting(options: argparse.Namespace) -> Iterator[None]:
+    """Run a verb with the options of `add_common` inside; its results are printed when it has ended, also in an error.
+
+    Raises
+    ------
+    BrokenPipeError
+        If nobody reads them any more.
+    InvalidInput
+        If they cannot be written, for instance to a full disk.
+    """
+    as_json = options.json is True
+    report = Report(sys.stdout, has_text=not (as_json or options.quiet), is_quiet=options.quiet)
+    held, token = io.StringIO(), _report.set(report)
+    try:
+        with noted(report.hear), _logging(options), redirect_stdout(held):
+            yield
+    except BaseException:
+        with suppress(OSError, InvalidInput):  # the first problem is the one to be told
+            show(held.getvalue() if report.has_text else "", report.out)
+        raise
+    finally:
+        _report.reset(token)
+    show(report.json() if as_json else held.getvalue() if report.has_text else "", report.out)
+
+
+@contextmanager
+def _logging(options: argparse.Namespace) -> Iterator[None]:
+    """Let this package's log tell warnings on stderr, or more of it, or only errors."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    ours = logging.getLogger("napari_gpubio")
+    before = ours.level
+    ours.setLevel(logging.INFO if options.verbose else logging.ERROR if options.quiet else logging.WARNING)
+    try:
+        yield
+    finally:
+        ours.setLevel(before)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+
+def take_any_text(*streams: TextIO | None) -> None:
+    """Have streams write what their encoding lacks by its number in Unicode, instead of failing."""
+    for stream in streams:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def show(text: str, stream: TextIO) -> None:
+    """Write a text to a stream at once; the errors are those of `reporting`."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        _abandon(stream)
+        if error.errno in _READERS_GONE:
+            raise BrokenPipeError(error.errno, error.strerror) from error
+        raise InvalidInput(f"what was found cannot be printed ({error.strerror})") from error
+
+
+def complain(text: str) -> None:
+    """Write a line to stderr; where nobody reads that any more, the work goes on."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        _abandon(sys.stderr)
+
+
+def _abandon(stream: TextIO) -> None:
+    """Let what a stream still holds go nowhere, also when Python ends."""
+    with suppress(OSError, ValueError), Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())

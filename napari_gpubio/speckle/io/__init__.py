@@ -1,0 +1,21 @@
+"""Files of frames, maps, regions and time courses: TIFF, videos, raw files of UT Austin's software, and CSV."""
+
+from napari_gpubio.speckle.io.frames import is_raw, read_frames, read_raw
+from napari_gpubio.speckle.io.regions import read_regions, write_regions
+from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES
+from napari_gpubio.speckle.io.video import VIDEO_SUFFIXES
+from napari_gpubio.speckle.io.writing import write_beats_csv, write_curves_csv, write_maps, write_pulsatility_csv
+
+__all__ = [
+    "TIFF_SUFFIXES",
+    "VIDEO_SUFFIXES",
+    "is_raw",
+    "read_frames",
+    "read_raw",
+    "read_regions",
+    "write_beats_csv",
+    "write_curves_csv",
+    "write_maps",
+    "write_pulsatility_csv",
+    "write_regions",
+]

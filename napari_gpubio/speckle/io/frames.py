@@ -1,0 +1,101 @@
+"""Frames from files: TIFF, videos, and raw files of the Speckle Software of UT Austin."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.speckle.io.samples import Choice
+from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES, read_tiff
+from napari_gpubio.speckle.io.video import VIDEO_SUFFIXES, read_video
+
+Array = npt.NDArray[Any]
+_HEADER = np.dtype([("height", "<u2"), ("width", "<u2"), ("frames", "<u2"), ("exposure", "<u2")])
+_WRAPS = 1 << 16  # the number of frames in the header
+
+
+def is_raw(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is named like a raw file (``name.00000``)."""
+    suffix = Path(path).suffix[1:]
+    return len(suffix) == 5 and suffix.isdigit()
+
+
+@reads_file
+def read_frames(path: str | os.PathLike[str], *, channel: int | None = None, plane: int | None = None) -> Array:
+    """Read a stack of frames, shape (T, Y, X), or a single one (Y, X).
+
+    Frames that the file declares and lacks are left out; a note counts and names them.
+
+    Parameters
+    ----------
+    path
+        A TIFF file, a video (``.avi``, ``.mp4``, ``.mov``, ``.mkv``), or a raw file ``name.00000`` of UT Austin's
+        software. Contiguous data are memory-mapped.
+    channel
+        Which one of several channels or colors to take, from 0; by default the first channel or the brightest color.
+    plane
+        Which one of several planes in depth, from 0; by default the first, or all as frames where there are no others.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read, or does not hold frames of intensities.
+    """
+    file, choice = existing_file(path), Choice(channel=channel, plane=plane)
+    if is_raw(file):
+        return read_raw(file)
+    if file.suffix.lower() in VIDEO_SUFFIXES:
+        return read_video(file, choice)
+    if file.suffix.lower() not in TIFF_SUFFIXES:
+        raise InvalidInput(
+            f"{file.name} is neither .tif, nor a video ({', '.join(VIDEO_SUFFIXES)}), nor a raw file .00000; save the "
+            "frames as TIFF"
+        )
+    return read_tiff(file, choice)
+
+
+@reads_file
+def read_raw(path: str | os.PathLike[str]) -> Array:
+    """Read a raw file of UT Austin's software: a header of four 16-bit words, then frames of 8 or 16 bits.
+
+    The header's number of frames wraps around and its exposure may be invalid, so the number follows from the file's
+    size, and the exposure must be given by the user. One byte per pixel is taken where both would fit. Of a file that
+    was cut, whole frames are read.
+
+    Raises
+    ------
+    InvalidInput
+        If the file has no whole frame.
+    """
+    file = existing_file(path)
+    if file.stat().st_size <= _HEADER.itemsize:
+        raise InvalidInput(f"{file.name} has no frames; copy it again")
+    header = np.fromfile(file, _HEADER, 1)[0]
+    pixels, size = int(header["height"]) * int(header["width"]), file.stat().st_size - _HEADER.itemsize
+    bits = _bits(pixels, size, int(header["frames"]))
+    count, rest = divmod(size * 8, max(pixels * bits, 1))
+    if pixels == 0 or count == 0:
+        raise InvalidInput(
+            f"{file.name} has a header of frames of {header['width']} x {header['height']} and {size} bytes, which is "
+            "not one whole frame; copy it again"
+        )
+    if rest or count % _WRAPS != header["frames"]:
+        declared = f"its header declares {header['frames']} frames (modulo {_WRAPS})"
+        end = ", and the last one, which is cut, is left out" if rest else ""
+        note(f"{declared}; {count} whole ones of {bits} bits per pixel are read{end}")
+    shape = (count, int(header["height"]), int(header["width"]))
+    return np.memmap(file, f"<u{bits // 8}", "r", _HEADER.itemsize, shape)
+
+
+def _bits(pixels: int, size: int, in_header: int) -> int:
+    """Bits per pixel, from the number of frames in the header, modulo 65,536; of a cut file by what it has at least."""
+    for bits in (8, 16):
+        count, rest = divmod(size * 8, max(pixels * bits, 1))
+        if not rest and count and count % _WRAPS == in_header:
+            return bits
+    return 16 if size > in_header * pixels else 8

@@ -1,0 +1,119 @@
+"""Gray frames of what pixels hold: one of several channels or colors, without what belongs to the screen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import note
+
+Array = npt.NDArray[Any]
+_MIN_IS_WHITE, _RGB, _PALETTE, _YCBCR, _FILTERS = 0, 2, 3, 6, 32803  # photometric interpretations of TIFF
+_NO_INTENSITY = {5: "shares of inks (CMYK)", 8: "CIE L*a*b*", 9: "CIE L*a*b*", 10: "CIE L*a*b*"}
+_MAY_LOSE = ("JPEG", "WEBP", "JPEGXL", "LERC", "APERIO", "JPEGXR")  # names of compressions begin so
+_COLORS = ("red", "green", "blue")
+_MOST_NAMED = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What to take of a file that has more than frames of one channel, counted from 0.
+
+    None takes the first, and of colors the brightest, with a note.
+    """
+
+    channel: int | None = None
+    plane: int | None = None
+
+    def take(self, what: str, count: int) -> int:
+        """Return which ``channel`` or ``plane`` of so many to take; InvalidInput if there is no such one."""
+        chosen: int | None = getattr(self, what)
+        if chosen is None:
+            note(f"of its {count} {what}s the first is taken; {what}= takes another one")
+            return 0
+        if not 0 <= chosen < count:
+            raise InvalidInput(f"{what} is {chosen}, and there are {count}, counted from 0; choose one of them")
+        return chosen
+
+
+def gray_frames(frames: Array, page: Any, choice: Choice, *, is_imagej: bool, colors: bool) -> Array:
+    """Return frames (T, Y, X) of pages of TIFF.
+
+    Parameters
+    ----------
+    frames
+        Shape (T, *page.shape).
+    page
+        A page of tifffile that stands for all.
+    choice
+        Which channel to take of several.
+    is_imagej
+        Whether ImageJ wrote the file: it keeps values as they are measured, whatever they look like on the screen.
+    colors
+        Whether colors may be turned to gray.
+
+    Raises
+    ------
+    InvalidInput
+        If the pixels are no intensities.
+    """
+    meaning, name = int(page.photometric), str(getattr(page.compression, "name", ""))
+    if meaning in _NO_INTENSITY:
+        raise InvalidInput(f"its pixels are {_NO_INTENSITY[meaning]}, not intensities; give gray frames")
+    if frames.dtype.kind == "b":
+        frames = frames.astype(np.uint8)
+    if frames.dtype.kind not in "uif":
+        raise InvalidInput(f"it holds {frames.dtype} of shape {page.shape}; give gray frames")
+    if name.startswith(_MAY_LOSE):
+        note(f"its frames are compressed by {name}, which changes speckle contrast where it loses detail")
+    if meaning == _PALETTE:
+        note("its colors are those of the screen; the numbers of the colors are taken as intensities")
+    if meaning == _FILTERS:
+        note("its pixels lie behind a mosaic of color filters; spatial contrast is that of the filters, too")
+    if "S" in page.axes:
+        if page.axes.index("S") == 0 and meaning == _RGB:
+            note("its colors are in planes of their own, as tifffile writes 3 or 4 frames without photometric=")
+        frames = np.moveaxis(frames, 1 + page.axes.index("S"), -1)
+        frames = one_sample(frames, page.samplesperpixel - len(page.extrasamples), choice, colors=colors)
+    if meaning == _MIN_IS_WHITE and not is_imagej and frames.dtype.kind == "u":
+        top = frames.dtype.type(2**page.bitspersample - 1)
+        frames = top - frames
+        note(f"0 is white in this file; values are subtracted from {top}")
+    return frames
+
+
+def one_sample(samples: Array, bright: int, choice: Choice, *, colors: bool = True) -> Array:
+    """Return one of the samples of pixels, shape (…, S), the first ``bright`` of which are channels or colors.
+
+    Raises
+    ------
+    InvalidInput
+        If they are colors that differ, and these are not allowed.
+    """
+    if choice.channel is not None:
+        return samples[..., choice.take("channel", samples.shape[-1])]
+    if extra := samples.shape[-1] - bright:
+        note(f"{extra} extra sample{'s' * (extra > 1)} of each pixel (opacity, for instance) left out")
+    if bright <= 1:
+        return samples[..., 0]
+    if all(np.array_equal(samples[..., 0], samples[..., other]) for other in range(1, bright)):
+        note(f"its {bright} colors are equal; one of them is taken")
+        return samples[..., 0]
+    if not colors:
+        raise InvalidInput("it is in colors; save it in gray")
+    brightest = int(np.argmax([samples[..., color].mean(dtype=np.float64) for color in range(bright)]))
+    word = _COLORS[brightest] if bright == len(_COLORS) else f"channel {brightest}"
+    note(
+        f"it is in {bright} colors; the brightest ({word}) is taken, and channel= takes another one; contrast is too "
+        "low where the camera interpolated colors"
+    )
+    return samples[..., brightest]
+
+
+def lost_text(lost: Sequence[int], count: int) -> str:
+    """Say which frames, counted from 0, of how many are left out."""
+    named = ", ".join(map(str, lost[:_MOST_NAMED])) + (", …" if len(lost) > _MOST_NAMED else "")
+    return f"{len(lost)} of {count} frames ({named}) are missing or damaged in the file; they are left out"

@@ -1,0 +1,165 @@
+"""Images of peaks, and what says or shows in which axes they are.
+
+=====================  ========================================  ===================  =========
+program                layout                                    axes                 no peak
+=====================  ========================================  ===================  =========
+MRtrix ``sh2peaks``    X, Y, Z, 3 n; length = amplitude          world                NaN
+TractSeg               X, Y, Z, 9; length = amplitude            world                zero
+DIPY                   X, Y, Z, n, 3, or X, Y, Z, 3 n; length 1  bvec file's          zero
+DIPY ``evecs``         X, Y, Z, 3, 3; directions are columns     bvec file's          zero
+scilpy                 X, Y, Z, 3 n; the longest has length 1    bvec file's          zero
+FSL ``dti_V1``         X, Y, Z, 3; length 1                      bvec file's          zero
+=====================  ========================================  ===================  =========
+
+So neither the number of dimensions nor that of volumes tells the axes. What does is, in this order: a JSON file, the
+program's name in the header, DIPY's other files beside the image, empty places that are NaN, and lengths.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import note
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, open_nifti
+from napari_gpubio.tracts.io.dwi import read_array
+from napari_gpubio.tracts.io.mif import MIF_SUFFIXES
+from napari_gpubio.tracts.io.orientation_sidecars import facts_beside, frame_in, stem_of
+
+Array = npt.NDArray[Any]
+Affine = npt.NDArray[np.float64]
+OWN_DESCRIPTION = "peaks, world axes, length = amplitude"
+_UNIT = 2e-3  # by which lengths that were stored as float32, or as scaled integers, may differ from 1
+_NEARLY_ALL = 0.99
+_FSL_VERSION = re.compile(r"(FSL)?\d+\.\d+(\.\d+)?(:|$)")
+
+
+class Convention(NamedTuple):
+    """Axes of the directions in a file.
+
+    Parameters
+    ----------
+    frame
+        Of `napari_gpubio.tracts.fods.frames.FRAMES`.
+    program
+        Whose convention that is; empty where the file says it.
+    reason
+        What says or shows it.
+    """
+
+    frame: str
+    program: str
+    reason: str = ""
+
+
+def read_peak_image(path: Path) -> tuple[Array, Array, Affine, Convention]:
+    """Read peaks of an image.
+
+    Returns
+    -------
+    directions
+        As the file has them, shape (X, Y, Z, n, 3); zero or NaN where there is none.
+    amplitudes
+        Shape (X, Y, Z, n): their lengths; where all of these are 1, those of DIPY's ``peaks_values`` if it is there.
+    affine
+        Voxel to world, mm.
+    convention
+        Which axes the directions are in, as far as the file and those beside it show it.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read, or its shape is none of peaks.
+    """
+    data, affine = read_array(path)
+    shape = data.shape
+    if len(shape) == 4 and shape[3] % 3 == 0:
+        data = data.reshape(*shape[:3], -1, 3)
+    if data.ndim != 5 or data.shape[4] != 3:
+        raise InvalidInput(
+            f"{path.name} has shape {shape}; an image of peaks has (X, Y, Z, 3 n) or (X, Y, Z, n, 3), three numbers "
+            "for each peak"
+        )
+    directions = data.astype(np.result_type(data.dtype, np.float32), copy=False)
+    if len(shape) == 5 and shape[3] == 3 and _are_orthonormal(directions):
+        note(
+            "its 3 x 3 matrices are orthonormal, as DIPY's eigenvectors, so their columns were taken for the directions"
+        )
+        directions = np.swapaxes(directions, 3, 4)
+    amplitudes = np.linalg.norm(directions, axis=-1)
+    odd = np.isnan(directions).any(axis=-1) ^ np.isnan(directions).all(axis=-1)
+    odd |= np.isinf(directions).any(axis=-1)
+    if count := int(np.count_nonzero(odd)):
+        note(f"{count} peaks have some values that are not finite; they were left out")
+    values = _sibling(path, "values", amplitudes.shape)
+    convention = _convention(path, directions, amplitudes, five=len(shape) == 5, of_dipy=values is not None)
+    if _are_units(amplitudes):
+        there = amplitudes > 0
+        numbers = there if values is None else read_array(values)[0]
+        if np.isfinite(numbers[there]).all() and (numbers[there] > 0).all():
+            amplitudes = np.where(there, numbers, 0).astype(np.float32)  # rounding shall not change the order
+            if values is not None:
+                note(f"the directions have the length 1; amplitudes are those of {values.name}")
+    return directions, amplitudes, affine, convention
+
+
+def _convention(path: Path, directions: Array, amplitudes: Array, *, five: bool, of_dipy: bool) -> Convention:
+    """The axes of peaks, by the first sign that there is."""
+    facts = facts_beside(path)
+    if (said := frame_in(facts)) is not None:
+        return Convention(said, "", f"as {stem_of(path)}.json says")
+    header = "" if path.name.lower().endswith(MIF_SUFFIXES) else _description(path)
+    if OWN_DESCRIPTION in header:
+        return Convention("world", "", "as its header says")
+    if path.name.lower().endswith(MIF_SUFFIXES) or header.startswith("MRtrix") or "mrtrix_version" in facts:
+        return Convention("world", "MRtrix", "which wrote the file")
+    if _FSL_VERSION.match(header):
+        return Convention("fsl", "FSL", "which wrote the file")
+    if of_dipy:
+        return Convention("fsl", "DIPY", "whose other files lie beside it")
+    if five:
+        return Convention("fsl", "DIPY", "the only program that writes five dimensions")
+    if np.isnan(directions).all(axis=-1).any():
+        return Convention("world", "MRtrix", "which has NaN where no peak is")
+    if _are_units(amplitudes):
+        return Convention("fsl", "DIPY", "since all have the length 1, which amplitudes of MRtrix or TractSeg have not")
+    if _are_units(amplitudes.max(axis=-1)):
+        return Convention("fsl", "scilpy", "since the longest of each voxel has the length 1")
+    return Convention("world", "MRtrix or TractSeg", "since lengths differ; nothing else shows it")
+
+
+def _are_orthonormal(matrices: Array) -> bool:
+    """Whether nearly all matrices that are not zero are orthonormal, as those of three peaks are not."""
+    rows = matrices[(matrices != 0).any(axis=(-2, -1))]
+    off = np.abs(rows @ np.swapaxes(rows, -2, -1) - np.eye(3)).max(axis=(-2, -1))
+    return bool(len(rows)) and float((off < _UNIT).mean()) > _NEARLY_ALL
+
+
+def _are_units(lengths: Array) -> bool:
+    """Whether nearly all lengths that are not zero are 1, but for rounding."""
+    there = lengths[lengths > 0]
+    return bool(len(there)) and float((np.abs(there - 1) < _UNIT).mean()) > _NEARLY_ALL
+
+
+def _description(path: Path) -> str:
+    """What a NIfTI header says of itself."""
+    header = open_nifti(path).header
+    return bytes(header["descrip"]).rstrip(b"\0 ").decode("latin-1") if "descrip" in header else ""
+
+
+def _sibling(path: Path, what: str, shape: tuple[int, ...]) -> Path | None:
+    """The file of DIPY or scilpy beside an image of peaks that has a number of each, or None."""
+    base = re.fullmatch(r"(.*?)(peaks?)?_?(dirs?)?", stem_of(path))
+    if base is None or not (base[2] or base[3]):
+        return None
+    for stem in (f"{base[1]}{word}_{what}" for word in ("peaks", "peak")):
+        for beside in (path.with_name(f"{stem}{ending}") for ending in NIFTI_SUFFIXES):
+            try:
+                if beside.is_file() and tuple(open_nifti(beside).shape) == tuple(shape):
+                    return beside
+            except InvalidInput:
+                note(f"{beside.name} beside it cannot be read; it was left out")
+    return None

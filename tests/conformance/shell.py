@@ -1,0 +1,366 @@
+"""The command line: what stands in the way of its files and of its text."""
+
+import io
+import json
+import subprocess
+from contextlib import chdir, redirect_stdout
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.report import PIPE_CLOSED
+from napari_gpubio.light.io import load_result
+from napari_gpubio.tracts.connectome import Connectome, connectome_steps
+from napari_gpubio.tracts.io import read_atlas, read_tractogram
+from tests.conformance import Did, Rows
+from tests.conformance.shell_files import (
+    ATLAS,
+    PROSTATE,
+    crossing,
+    dose_files,
+    fibers,
+    frames,
+    head,
+    image,
+    in_micrometers,
+)
+from tests.light.io.mcx.samples import written
+from tests.light.io.mcx.test_output import root
+from tests.shell import at as at_folder
+from tests.shell import command, program, run_verb
+
+ROWS = Rows("The command line")
+DWI = sample_path("brain_phantom/dwi.nii.gz")
+MINE = b"what was there before"
+VERBS = (
+    "demo", "check", "bench", "warm", "info", "tracts", "response", "fod", "peaks", "mppca", "dissect", "bootstrap",
+    "connect", "connectome", "geodesics", "bundles", "light", "mcml", "forward", "denoise", "dose", "speckle", "mesi",
+)  # fmt: skip
+
+
+# -- what rows do ------------------------------------------------------------------------------------------------------
+
+
+def run(folder: Path, *words: object) -> str:
+    """Run a verb in a folder; returns what it prints on stdout."""
+    printed = io.StringIO()
+    with chdir(folder), redirect_stdout(printed):
+        assert run_verb(*words) == 0
+    return printed.getvalue()
+
+
+def numbers(folder: Path, *words: object) -> Any:
+    """Run a verb with ``--json``; returns what that says."""
+    return json.loads(run(folder, *words, "--json"))
+
+
+def keeps(folder: Path, name: str, *words: object) -> str:
+    """Run a verb that must not replace a file, nor write any other; returns what it prints, if it does."""
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_bytes(MINE)
+    before = sorted(folder.rglob("*"))
+    try:
+        return run(folder, *words)
+    finally:
+        assert (folder / name).read_bytes() == MINE
+        assert sorted(folder.rglob("*")) == before
+
+
+def encoded(folder: Path, encoding: str) -> Any:
+    """Run ``dose`` with a table in a process whose streams have an encoding."""
+    done = program(folder, *dose_files(folder), "--table", "t.csv", PYTHONIOENCODING=encoding)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == b""
+    assert PROSTATE in (folder / "t.csv").read_text(encoding="utf-8")
+    (row,) = [line for line in done.stdout.decode("ascii").splitlines() if line.startswith("\\u524d")]
+    assert float(row.split()[1]) == 2
+    return done
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------
+
+
+@ROWS.row("napari-gpubio dose", "stdout in cp1252, and a structure named in another script", Did.READ)
+def _(folder):
+    encoded(folder, "cp1252")
+
+
+@ROWS.row("napari-gpubio dose", "stdout in ASCII, and a structure named in another script", Did.READ)
+def _(folder):
+    encoded(folder, "ascii")
+
+
+@ROWS.row("napari-gpubio VERB --help", "stdout in ASCII, and a help with β and Å", Did.READ)
+def _(folder):
+    text = f"""
+from napari_gpubio.cli import main
+for verb in {VERBS}:
+    try:
+        main([verb, "--help"])
+    except SystemExit as end:
+        assert end.code == 0, verb
+"""
+    python = command()[0]
+    done = subprocess.run([python, "-c", text], **at_folder(folder, PYTHONIOENCODING="ascii"), capture_output=True)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.decode("ascii")
+    for verb in VERBS:
+        assert f"usage: napari-gpubio {verb}" in told
+    for option in ("--force", "--json", "--quiet", "--verbose"):
+        assert told.count(f"\n  {option} ") == len(VERBS)
+
+
+@ROWS.row("napari-gpubio dose", "a pipe whose reader has gone", Did.READ)
+def _(folder):
+    words = command(*dose_files(folder), "--table", "t.csv")
+    with subprocess.Popen(
+        words, **at_folder(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:  # fmt: skip
+        process.stdout.close()
+        told = process.stderr.read()
+    assert process.returncode == PIPE_CLOSED
+    assert told == b""
+    assert PROSTATE in (folder / "t.csv").read_text(encoding="utf-8")
+
+
+@ROWS.row("napari-gpubio denoise", "stderr whose reader has gone, and a note to tell there", Did.READ)
+def _(folder):
+    words = command(*in_micrometers(folder), "--out", "out.nii")
+    with subprocess.Popen(words, **at_folder(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stderr.close()
+        told = process.stdout.read().decode()
+    assert process.returncode == 0
+    assert told.split() == ["out.nii"]
+    assert (folder / "out.nii").is_file()
+
+
+@ROWS.row("napari-gpubio dose --quiet", "text that nobody asked for", Did.READ)
+def _(folder):
+    done = program(folder, *dose_files(folder), "--table", "t.csv", "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (folder / "t.csv").is_file()
+
+
+@ROWS.row("napari-gpubio dose --quiet", "a file that is missing", Did.READ)
+def _(folder):
+    done = program(folder, "dose", "gone.dcm", "s.dcm", "--quiet")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"gone.dcm does not exist" in done.stderr
+
+
+# -- numbers for scripts -----------------------------------------------------------------------------------------------
+
+
+@ROWS.row("napari-gpubio dose --json", "a structure named in another script", Did.READ)
+def _(folder):
+    told = numbers(folder, *dose_files(folder), "--metric", "D95%[cGy]", "--table", "t.csv")
+    (structure,) = told["structures"]
+    assert structure["structure"] == PROSTATE
+    assert [(one["value"], one["unit"]) for one in structure["metrics"]] == [(2.0, "Gy"), (200.0, "cGy")]
+    assert told["files"] == ["t.csv"]
+
+
+@ROWS.row("napari-gpubio dose --json", "a number that there is not", Did.READ)
+def _(folder):
+    told = numbers(folder, *dose_files(folder))
+    assert told["structures"][0]["metrics"][0]["below"] is None
+    assert told["reference_dose"] is None
+
+
+@ROWS.row("napari-gpubio denoise --json", "noise of a standard deviation that is known", Did.READ)
+def _(folder):
+    told = numbers(folder, *image(folder), "--out", "out.nii")
+    assert told["noise_sd_median"] == 5
+    assert told["files"] == ["out.nii"]
+
+
+@ROWS.row("napari-gpubio speckle --json", "regions without a table to write", Did.READ)
+def _(folder):
+    one, two = numbers(folder, *frames(folder), "--regions", "l.tif", "--fps", 10)["regions"]
+    np.testing.assert_allclose(one["k2"], [0.25] * 6, rtol=0.3)
+    np.testing.assert_allclose(two["k2"], [0.0625] * 6, rtol=0.3)
+
+
+@ROWS.row("napari-gpubio light --json", "a finding about the run", Did.READ, "Energy balance")
+def _(folder):
+    (rows,) = numbers(folder, *head(folder))["results"]
+    energy = {row["name"]: row["value"] for row in rows if row["label"] is None}
+    parts = ("Specular", "Missed", "Escaped (diffuse)", "Absorbed", "Truncated", "Roulette")
+    assert abs(sum(energy.get(name, 0) for name in parts) - 1) < 1e-4
+
+
+@ROWS.row("napari-gpubio dissect --json", "a condition that one of three fibers meets", Did.READ)
+def _(folder):
+    told = numbers(folder, *fibers(folder), "--out", "out.trx")
+    assert (told["kept"], told["fibers"], told["files"]) == (1, 3, ["out.trx"])
+
+
+@ROWS.row("napari-gpubio bundles --json", "no table to write", Did.READ)
+def _(folder):
+    fibers(folder)
+    (row,) = numbers(folder, "bundles", "in.trx")["bundles"]
+    assert row["fibers"] == 3
+    assert row["length_mm_mean"] == 16
+
+
+@ROWS.row("napari-gpubio connectome --json", "no matrix to write", Did.READ)
+def _(folder):
+    told = numbers(folder, *crossing(folder))
+    assert told["connections"] == 3
+    first, second = (told["labels"].index(label) for label in (1, 2))
+    assert told["matrix"][first][second] == 3
+
+
+# -- files that are there ----------------------------------------------------------------------------------------------
+
+
+def row_of_kept(verb: str, trait: str, prepare: Any, name: str, *options: object) -> None:
+    """Add a row: a file that is there is kept, and the refusal names it and the option."""
+
+    @ROWS.row(f"napari-gpubio {verb}", trait, Did.REFUSED, name, "--force")
+    def _(folder: Path) -> None:
+        keeps(folder, name, *prepare(folder), *options)
+
+
+TRACTS = ("tracts", str(DWI), "--seed", 0, -5, 22, "--device", "cpu")
+row_of_kept("dose", "a table that is there", dose_files, "t.csv", "--table", "t.csv")
+row_of_kept("dose --json FILE", "histograms that are there", dose_files, "h.json", "--json", "h.json")
+row_of_kept("denoise", "a result that is there", image, "out.nii", "--out", "out.nii")
+row_of_kept("denoise", "a residual that is there", image, "r.nii", "--out", "out.nii", "--residual", "r.nii")
+row_of_kept("speckle", "a map that is there", frames, "k.tif", "--contrast", "k.tif")
+row_of_kept("speckle", "a table of regions that is there", frames, "c.csv", "--contrast", "k.tif", "--regions", "l.tif",
+            "--curves", "c.csv")  # fmt: skip
+row_of_kept("mesi", "one of the files with its prefix", lambda folder: ("mesi", *frames(folder)[1:2]), "fit_rho.tif",
+            "--exposures-ms", "1,2,3,4,5,6", "--out", "fit")  # fmt: skip
+row_of_kept("tracts", "a tractogram that is there", lambda _: TRACTS, "cc.trk", "--out", "cc.trk")
+row_of_kept("tracts", "one of the maps in their folder", lambda _: TRACTS, "maps/MD.nii.gz", "--maps", "maps")
+row_of_kept("bootstrap", "one of its files in the folder", lambda _: ("bootstrap", *TRACTS[1:]), "out/repeats.trx",
+            "--out", "out")  # fmt: skip
+row_of_kept("mppca", "the bvec file beside the result", lambda _: ("mppca", str(DWI)), "clean.bvec",
+            "--out", "clean.nii.gz")  # fmt: skip
+row_of_kept("response", "one of its files", lambda _: ("response", str(DWI), "--method", "tissues"), "csf.txt",
+            "--out", "wm.txt", "csf.txt")  # fmt: skip
+row_of_kept("dissect", "a map that is there", fibers, "n.nii.gz", "--out", "out.trx", "--density", "n.nii.gz")
+row_of_kept("connect", "a table that is there", lambda _: ("connect", str(DWI), "sphere:0,0,0,5", "sphere:9,0,0,5"),
+            "r.csv", "--table", "r.csv")  # fmt: skip
+row_of_kept("light", "the JSON file of a volume", head, "f.json", "--out", "f.nii.gz")
+row_of_kept("light", "the errors of a volume", head, "f_standard_error.nii.gz", "--out", "f.nii.gz")
+row_of_kept("light", "a Jacobian of several", head, "j_ln_intensity_musp.nii.gz", "--jacobian", "j.nii.gz",
+            "--jacobian-of", "mua", "musp", "--detector", 4, 0, 0, 3)  # fmt: skip
+row_of_kept("light", "what MCX would write", lambda folder: ("light", str(written(folder, root()))), "slab.jnii")
+row_of_kept("demo", "a picture in a folder of the user's", lambda _: ("demo", "--headless"), "mine/fibers.png",
+            "--out", "mine")  # fmt: skip
+
+
+@ROWS.row("napari-gpubio fod", "the JSON file of FODs that are there", Did.REFUSED, "fod.json", "--force")
+def _(folder):
+    (folder / "fod.json").write_text('{"basis": "mrtrix"}')
+    run(folder, "fod", DWI, "--out", "fod.nii.gz")
+
+
+@ROWS.row("napari-gpubio connectome", "a whole connectome that is there", Did.REFUSED, "all.npz", "--force")
+def _(folder):
+    words = *crossing(folder), "--npz", "all.npz"
+    run(folder, *words)
+    run(folder, *words)
+
+
+@ROWS.row("napari-gpubio dose --force", "a table that is there", Did.READ)
+def _(folder):
+    (folder / "t.csv").write_bytes(MINE)
+    run(folder, *dose_files(folder), "--table", "t.csv", "--force")
+    assert PROSTATE in (folder / "t.csv").read_text(encoding="utf-8")
+
+
+@ROWS.row("napari-gpubio dose --force", "its input as its output", Did.REFUSED, "same file", "d.dcm")
+def _(folder):
+    words = dose_files(folder)
+    keeps(folder, "d.dcm", *words, "--dicom", "d.dcm", "--force")
+
+
+@ROWS.row("napari-gpubio denoise", "two outputs of one name", Did.REFUSED, "same file", "out.nii")
+def _(folder):
+    run(folder, *image(folder), "--out", "out.nii", "--residual", "out.nii")
+
+
+@ROWS.row("napari-gpubio tracts", "a folder of the name of its file", Did.REFUSED, "cc.trk", "folder")
+def _(folder):
+    (folder / "cc.trk").mkdir()
+    run(folder, *TRACTS, "--out", "cc.trk", "--force")
+
+
+@ROWS.row("napari-gpubio dose", "a name that is too long for the disk", Did.REFUSED, "cannot be written")
+def _(folder):
+    keeps(folder, "other.csv", *dose_files(folder), "--table", 300 * "t" + ".csv")
+
+
+@ROWS.row("napari-gpubio dissect", "a map whose name no format has", Did.REFUSED, "n.png", ".nii")
+def _(folder):
+    keeps(folder, "other.png", *fibers(folder), "--density", "n.png")
+
+
+# -- runs that go on ---------------------------------------------------------------------------------------------------
+
+
+@ROWS.row("napari-gpubio light --resume", "the result that it goes on with as its result", Did.READ, "Energy balance")
+def _(folder):
+    run(folder, *head(folder), "--result", "r.npz")
+    run(folder, "light", "--resume", "r.npz", "--photons", 800, "--result", "r.npz", "--device", "cpu")
+    with chdir(folder):
+        assert load_result("r.npz").launched == 800
+
+
+@ROWS.row("napari-gpubio light --resume", "the result that it goes on with as another file", Did.REFUSED, "same file")
+def _(folder):
+    run(folder, *head(folder), "--result", "r.npz", "--detector", 4, 0, 0, 3)
+    run(folder, "light", "--resume", "r.npz", "--trajectories", "r.npz", "--force", "--device", "cpu")
+
+
+@ROWS.row("napari-gpubio connectome --npz", "a connectome that was interrupted", Did.READ)
+def _(folder):
+    words = crossing(folder)
+    with chdir(folder):
+        steps = connectome_steps(Path("in.tck"), read_atlas(ATLAS))
+        next(steps).preview.save("all.npz")
+        assert not Connectome.load("all.npz").complete
+    run(folder, *words, "--npz", "all.npz")
+    assert Connectome.load(folder / "all.npz").complete
+
+
+# -- notes -------------------------------------------------------------------------------------------------------------
+
+
+@ROWS.row("napari-gpubio denoise", "a note that a reader and the result have", Did.ASSUMED, "units")
+def _(folder):
+    done = program(folder, *in_micrometers(folder), "--out", "out.nii")
+    assert done.returncode == 0, done.stderr
+    told = done.stderr.decode().splitlines()
+    assert len(set(told)) == len(told)
+    assert all(line.startswith("note: ") for line in told)
+    return SimpleNamespace(notes=told)
+
+
+@ROWS.row("napari-gpubio tracts --json", "voxels without a signal", Did.LEFT_OUT, "171")
+def _(folder):
+    told = numbers(folder, *TRACTS, "--count", 3, "--max-length-mm", 20, "--out", "cc.trk")
+    assert any("171" in note for note in told["notes"])
+    assert told["fibers"] == len(read_tractogram(folder / "cc.trk")) > 0
+
+
+@ROWS.row("napari-gpubio", "a word that is no verb", Did.READ)
+def _(folder):
+    done = program(folder, "dance")
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+
+
+@ROWS.row("napari-gpubio mesi --json", "what its exposures cannot tell", Did.ASSUMED, "exposures")
+def _(folder):
+    words = "mesi", *frames(folder)[1:2], "--exposures-ms", "1,2,3,4,5,6", "--out", "fit", "--device", "cpu"
+    told = numbers(folder, *words)
+    assert told["exposures_ms"] == [1, 2, 3, 4, 5, 6]
+    assert told["units"]["tau_ms"] == "ms"
+    assert len(told["files"]) == 8
