@@ -8,7 +8,7 @@ from common import ROOT, line, table
 
 from dose.peers import ask_dicompyler
 from napari_gpubio.core.device import Device
-from napari_gpubio.dose.io.dicom_rt import read_rtdose, read_rtstruct
+from napari_gpubio.dose.io import read_rtdose, read_rtstruct
 from napari_gpubio.dose.io.dvh_files import read_dvh_sequence
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.run import dvh

@@ -5,8 +5,9 @@ units, orientation, structures). Only the first can make it refuse a file. Of th
 assumed, and `note` says so, or missing, and the engine that needs it says so. One bad member of a set (a contour, a
 fiber, a volume, a frame) is left out, and a note counts it.
 
-Notes go with what was read: into its ``notes`` (`reads_file`), into the metadata of layers (`reads_layers`), and to
-whoever listens (`noted`), which the command line does. Where nobody does they are logged as warnings.
+Notes go with what was read: into its ``notes`` (`reads_file`), into the metadata of layers
+(`napari_gpubio.core.napari_io.read_each`), and to whoever listens (`noted`), which the command line does. Where nobody
+does they are logged as warnings.
 """
 
 import dataclasses
@@ -28,7 +29,6 @@ logger = logging.getLogger(__name__)
 _LIBRARIES = ("nibabel.global", "tifffile", "pydicom", "PIL")  # names of the loggers of those that read files
 _here = threading.local()  # the names of the files that this thread reads, the innermost one last
 Read = TypeVar("Read", bound=Callable[..., Any])
-Layers = list[tuple[Any, dict[str, Any], str]]
 NOTES = "notes"  # where a result and a layer's metadata have them
 
 

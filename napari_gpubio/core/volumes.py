@@ -63,14 +63,9 @@ def read_volume(path: str | Path) -> tuple[Array, Affine]:
 @reads_file
 def read_array(path: str | Path) -> tuple[Array, Affine]:
     """Read the whole array of an image, of any number of dimensions, and its affine (mm); errors as `read_volume`."""
-    return real(*read_any_array(path), Path(path).name)
-
-
-def real(array: Array, affine: Affine, name: str) -> tuple[Array, Affine]:
-    """Return an image as it is; InvalidInput if its values are complex. ``name`` is the file's."""
-    if array.dtype.kind == "c":
-        raise InvalidInput(f"{name} holds complex values; only real ones can be used: save its magnitude")
-    return array, affine
+    path = Path(path)
+    image = open_nifti(path)
+    return nifti_array(image, path), nifti_affine(image)
 
 
 @reads_file
@@ -78,7 +73,7 @@ def read_any_array(path: str | Path) -> tuple[Array, Affine]:
     """Read an image to look at it, as `read_array`: it may be complex, and colors are a last axis of 3 or 4 uint8."""
     path = Path(path)
     image = open_nifti(path)
-    return nifti_array(image, path), nifti_affine(image)
+    return nifti_array(image, path, any_type=True), nifti_affine(image)
 
 
 @reads_file
@@ -226,11 +221,23 @@ def _read_errors() -> tuple[type[Exception], ...]:
     return (*_READ_ERRORS, TypeError, ImageFileError, HeaderDataError, MGHError)
 
 
-def nifti_array(image: Any, path: Path) -> Array:
+def nifti_array(image: Any, path: Path, *, any_type: bool = False) -> Array:
     """Read the data of an `open_nifti` image, scaled (to float32 at least) where the header requires it.
 
-    Colors become a last axis of 3 or 4 uint8.
+    Parameters
+    ----------
+    image, path
+        The image, and its file.
+    any_type
+        Take complex values, too, and colors, which become a last axis of 3 or 4 uint8.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is damaged, or its values are no real numbers and that is not wanted.
     """
+    if (dtype := image.get_data_dtype()).kind not in "iuf" and not any_type:
+        raise InvalidInput(f"{path.name} holds values of type {dtype}; only real numbers can be used: convert it")
     proxy = image.dataobj
     try:
         data = proxy.get_unscaled()

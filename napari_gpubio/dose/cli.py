@@ -12,7 +12,6 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.io import nifti
-from napari_gpubio.dose.io.dicom_rt import read_rtdose, read_rtplan, read_rtstruct
 from napari_gpubio.dose.io.dvh_files import (
     write_curves_csv,
     write_dvh_sequence,
@@ -20,6 +19,9 @@ from napari_gpubio.dose.io.dvh_files import (
     write_metrics_csv,
     write_surfaces_csv,
 )
+from napari_gpubio.dose.io.rtdose import read_rtdose
+from napari_gpubio.dose.io.rtplan import read_rtplan
+from napari_gpubio.dose.io.rtstruct import read_rtstruct
 from napari_gpubio.dose.metrics.constraints import PASS, evaluate_constraints, read_constraints
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric

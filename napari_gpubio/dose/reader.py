@@ -16,8 +16,9 @@ from napari_gpubio.core.quantity import QUANTITY, Quantity
 from napari_gpubio.core.reading import NOTES, note, noted
 from napari_gpubio.dose.io.ct import CtImage, read_ct_series
 from napari_gpubio.dose.io.dicom import CLASSES, is_dicom, modality_of, sorted_by_modality
-from napari_gpubio.dose.io.dicom_rt import Plan, RtDose, read_rtdoses, read_rtplan, read_rtstruct
-from napari_gpubio.dose.io.rtdose import beams_notes
+from napari_gpubio.dose.io.rtdose import RtDose, beams_notes, read_rtdoses
+from napari_gpubio.dose.io.rtplan import Plan, read_rtplan
+from napari_gpubio.dose.io.rtstruct import read_rtstruct
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.napari_io import (
     CT_NUMBER,

@@ -141,12 +141,15 @@ class Atlas:
         Of labels; one without a name is called by its number.
     path
         The file it came from, or None.
+    notes
+        What a reader assumed or found, in sentences for the user.
     """
 
     labels: npt.NDArray[np.integer[Any]]
     affine: npt.NDArray[np.float64]
     names: Mapping[int, str] = field(default_factory=dict)
     path: Path | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.labels.ndim != 3 or not np.issubdtype(self.labels.dtype, np.integer):

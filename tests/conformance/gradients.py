@@ -284,3 +284,17 @@ mif_scan("dw_scheme with NaN at b = 0", changed(_SCHEME, (0, slice(3)), np.nan),
 mif_scan("dw_scheme with a trace volume", changed(_SCHEME, (7, slice(3)), 0), Did.LEFT_OUT, "volume 7", kept=slice(7))
 mif_scan("dw_scheme with a word", [*_SCHEME[:7], [0, "x", 1, 1000]], Did.LEFT_OUT, "volume 7", kept=slice(7))
 mif_scan("dw_scheme of another number of rows", _SCHEME[:7], Did.REFUSED, "no bval file")
+
+
+@ROWS.row(DWI, "complex values (mif)", Did.REFUSED, "complex", "magnitude")
+def _(folder):
+    head = "mrtrix image\ndim: 2,2,2,3\nvox: 2,2,2,1\nlayout: +0,+1,+2,+3\ndatatype: CFloat32LE\n"
+    head += "dw_scheme: 0,0,1,1000\n" * 3
+    (folder / "a.mif").write_bytes(f"{head}file: . 4096\nEND\n".encode().ljust(4096, b"\0") + bytes(192))
+    return read_dwi(folder / "a.mif")
+
+
+@ROWS.row(DWI, "complex values (NIfTI)", Did.REFUSED, "complex64", "real numbers")
+def _(folder):
+    table(folder)
+    return read_dwi(image(folder, signals=SIGNALS.astype(np.complex64)))

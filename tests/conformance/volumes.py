@@ -118,9 +118,14 @@ def _(folder):
     np.testing.assert_allclose(layers[1][0], 0.5, rtol=1e-6)
 
 
-@ROWS.row("read_volume", "complex values", Did.REFUSED, "complex", "magnitude")
+@ROWS.row("read_volume", "complex values", Did.REFUSED, "complex64", "real numbers")
 def _(folder):
     return read_volume(write(folder, np.ones((4, 3, 2), np.complex64)))
+
+
+@ROWS.row("read_volume", "colors (RGB24)", Did.REFUSED, "real numbers")
+def _(folder):
+    return read_volume(write(folder, np.zeros((4, 5, 3), [("R", "u1"), ("G", "u1"), ("B", "u1")])))
 
 
 @ROWS.row("read_volume", "a slope and an intercept (scl_slope)", Did.READ)

@@ -21,7 +21,7 @@ from napari_gpubio.denoise.gui.script import painted, save_image, script_text
 from napari_gpubio.denoise.napari_io import key_of
 from napari_gpubio.gui.connections import Connection, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.forms import RowLabel, aligned_form, row_label, row_of, text_button
+from napari_gpubio.gui.forms import RowLabel, aligned_form, notes_text, row_label, row_of, text_button
 from napari_gpubio.gui.panel import EnginePanel
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class DenoisePanel(EnginePanel):
         if not result.result.complete:
             self.show_status(result.request.recipe.texts.stopped)
         if result.result.notes:
-            self.show_note(" ".join(f"{note[:1].upper()}{note[1:]}." for note in result.result.notes))
+            self.show_note(notes_text(result.result.notes))
 
     def show_only(self, part: str) -> None:
         """Show the image before (``before``), ``after``, the ``residual`` or the ``noise``, and hide the others."""

@@ -30,6 +30,7 @@ from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.run import whole_dose_steps
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Debouncer, connect_all
+from napari_gpubio.gui.forms import notes_text
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ class CurveController(QObject):
         layers = [] if self.live is None else self.live.request.input_layers
         notes += [note for layer in layers for note in carried(layer, "notes") or ()]
         notes += [note for curve in self.curves for note in curve.dvh.notes]
-        return " ".join(_sentence(note) for note in dict.fromkeys(notes))  # each once
+        return notes_text(notes)
 
 
 class WholeDose(QObject):
@@ -284,12 +285,6 @@ def _whole_dose_steps(live: LiveHistograms, stop: Event) -> Generator[Step, None
 
 def _scaled_curve(dvh: Dvh, factor: float, color: str, second: bool, band: DvhBand | None) -> Curve:
     return Curve(dvh=dvh.scaled(factor), color=color, second=second, band=band and band.scaled(factor))
-
-
-def _sentence(note: str) -> str:
-    """A note with a capital and a full stop; the name of a file keeps its letters."""
-    begins_with_file = "." in note.split(" ", 1)[0]
-    return f"{note if begins_with_file else note[:1].upper() + note[1:]}."
 
 
 def _hex(rgb: Any) -> str:

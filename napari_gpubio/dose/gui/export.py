@@ -22,8 +22,8 @@ from napari_gpubio.dose.gui.legend import draw_legend, legend_width
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import FIGURE_DETAIL, DvhPlot
 from napari_gpubio.dose.gui.request import LiveHistograms, structures_of
-from napari_gpubio.dose.io.dicom_rt import read_rtstruct
 from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json, write_surfaces_csv
+from napari_gpubio.dose.io.rtstruct import read_rtstruct
 from napari_gpubio.dose.metrics.curve import DvhResult
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.napari_io import NUMBERS, RTDOSE

@@ -1,16 +1,6 @@
 """Doses, structures, plans and histograms from files and to files; NIfTI is in `napari_gpubio.dose.io.nifti`."""
 
 from napari_gpubio.dose.io.ct import CtImage, read_ct
-from napari_gpubio.dose.io.dicom_rt import (
-    DoseReference,
-    Plan,
-    RtDose,
-    StructureSet,
-    read_rtdose,
-    read_rtdoses,
-    read_rtplan,
-    read_rtstruct,
-)
 from napari_gpubio.dose.io.dvh_files import (
     read_curves_csv,
     read_dvh_sequence,
@@ -21,6 +11,9 @@ from napari_gpubio.dose.io.dvh_files import (
     write_metrics_csv,
     write_surfaces_csv,
 )
+from napari_gpubio.dose.io.rtdose import RtDose, read_rtdose, read_rtdoses
+from napari_gpubio.dose.io.rtplan import DoseReference, Plan, read_rtplan
+from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
 
 __all__ = [
     "CtImage",

@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QWidget
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.forms import SPACING, Folded
+from napari_gpubio.gui.forms import SPACING, Folded, notes_text
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.views import fit_slider_labels
 from napari_gpubio.speckle.gui import results, script
@@ -174,7 +174,7 @@ class SpecklePanel(EnginePanel):
         if not complete:
             self.show_status(f"stopped; {places} that were not reached are empty")
         if result.notes:
-            self.show_note(" ".join(f"{note[:1].upper()}{note[1:]}." for note in result.notes))
+            self.show_note(notes_text(result.notes))
         self.regions.raise_regions()
         fit_slider_labels(self.window())
 

@@ -8,6 +8,7 @@ from qtpy.QtCore import QObject, Signal
 from napari_gpubio.core.napari_io import IN_MM, KEY, carried
 from napari_gpubio.core.space import slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.forms import notes_text
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import RunDisplay
 from napari_gpubio.gui.streamlines import Streamlines
@@ -15,7 +16,6 @@ from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.appearance import apply_filter, options_of
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
 from napari_gpubio.tracts.gui.fibers import fiber_layer, pack_fibers
-from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.request import BundleSettings, Traced
 from napari_gpubio.tracts.gui.source import Trackable, add_maps
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram

@@ -1,7 +1,7 @@
 """What the panel tells about fibers: statistics of those that are shown and of all, and the numbers of picked ones."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -134,8 +134,3 @@ def _spread_text(name: str, values: Array) -> str:
     shown = 0.5 * 10.0 ** -_DECIMALS[name]
     text = value_text(name, mean)
     return f"{text} ± {value_text(name, spread)}" if spread >= shown else text
-
-
-def notes_text(notes: Iterable[str]) -> str:
-    """Join notes of a reader or a run, each as a sentence with a capital letter and a full stop."""
-    return " ".join(note[:1].upper() + note[1:].rstrip(".") + "." for note in notes if note)

@@ -24,13 +24,12 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import ParamForm, text_button
+from napari_gpubio.gui.forms import ParamForm, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.gui.noise.box import NoiseBox
-from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.request import Mask
 from napari_gpubio.tracts.gui.script import (
     Recipe,

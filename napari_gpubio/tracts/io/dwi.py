@@ -16,7 +16,7 @@ from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti
 from napari_gpubio.tracts.io.gradients import Gradients, read_fsl_gradients, read_mrtrix_gradients, tidy_gradients
-from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif
+from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan
 
 Array = npt.NDArray[Any]
@@ -36,7 +36,17 @@ def read_volume(path: str | Path) -> tuple[Array, Affine]:
 
 def read_array(path: str | Path) -> tuple[Array, Affine]:
     """Read the whole array of an image, of any number of dimensions, and its affine (mm); errors as `read_volume`."""
-    return nifti.real(*read_any_array(path), Path(path).name)
+    if not str(path).lower().endswith(MIF_SUFFIXES):
+        return nifti.read_array(path)
+    image = _real_mif(path)
+    return image.data, image.affine
+
+
+def _real_mif(path: str | Path) -> MifImage:
+    image = read_mif(path)
+    if image.data.dtype.kind == "c":
+        raise InvalidInput(f"{Path(path).name} holds complex values; only real ones can be used: save its magnitude")
+    return image
 
 
 def read_any_array(path: str | Path) -> tuple[Array, Affine]:
@@ -118,7 +128,7 @@ def read_dwi(
     """
     path = existing_file(path)
     is_mif = path.name.lower().endswith(MIF_SUFFIXES)
-    image: Any = read_mif(path) if is_mif else open_nifti(path)
+    image: Any = _real_mif(path) if is_mif else open_nifti(path)
     shape = image.data.shape if is_mif else image.shape
     count = math.prod(shape[3:])
     if len(shape) < 4 or count != max(shape[3:]):  # axes of length 1 do not count

@@ -14,7 +14,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import Folded, ParamForm, text_button
+from napari_gpubio.gui.forms import Folded, ParamForm, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
@@ -28,7 +28,6 @@ from napari_gpubio.tracts.fods.run import deconvolve_steps, find_peaks_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings
 from napari_gpubio.tracts.gui.fods.glyphs import SliceGlyphs
 from napari_gpubio.tracts.gui.fods.responses import ResponseBox
-from napari_gpubio.tracts.gui.numbers import notes_text
 from napari_gpubio.tracts.gui.script import Recipe, checked, fod_recipe, scan_recipe, script_text
 from napari_gpubio.tracts.gui.source import mask_in, scan_in, why_no_fods, why_no_mask, why_no_scan
 from napari_gpubio.tracts.io.bedpostx import bedpostx_folder_of
