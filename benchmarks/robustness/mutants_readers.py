@@ -39,6 +39,7 @@ from robustness.mutants_formats import change_dicom, change_hdf5, change_tiff, c
 from tests.dose import dicom_files
 from tests.light.io.mcx import samples as mcx_files
 from tests.light.result_samples import MEDIA, sample_result
+from tests.tracts.odd_tractograms import write_tiny_track, write_vtp
 
 SHAPE = (16, 16, 8)
 AFFINE = np.array([[-2.0, 0, 0, 20], [0, 2, 0, -30], [0, 0, 2.5, 5], [0, 0, 0, 1]])
@@ -103,6 +104,12 @@ def _write_nifti(path: Path, array: np.ndarray) -> None:
     import nibabel
 
     path.write_bytes(nibabel.Nifti1Image(array, AFFINE).to_bytes())
+
+
+def _of_nibabel(kind: str) -> Callable[[Path], object]:
+    import nibabel
+
+    return lambda path: nibabel.save(getattr(nibabel, kind)(_volume("i2"), AFFINE), path)
 
 
 def _packed_volume(path: Path) -> None:
@@ -363,6 +370,8 @@ READERS: dict[str, Reader] = {
     "layer .nii, JSON beside it": Reader("a.json", _described, _volume_beside, change_json, names=False),
     "layer .npz": Reader("a.npz", _layer, _of_napari(layer_files), change_zip),
     "scan .nii": Reader("a.nii", _signals, tracts_io.read_dwi, change_bytes, leads="a.bv"),
+    "image .mgh": Reader("a.mgh", _of_nibabel("MGHImage"), _of_napari(tracts_napari), change_bytes),
+    "header .hdr": Reader("a.hdr", _of_nibabel("Nifti1Pair"), _of_napari(tracts_napari), change_bytes, leads="a.img"),
     "b-values": Reader("a.bval", _signals, lambda p: tracts_io.read_dwi(p.with_name("a.nii")), change_text),
     "directions": Reader("a.bvec", _signals, lambda p: tracts_io.read_dwi(p.with_name("a.nii")), change_text),
     "scan .mif": Reader("a.mif", _mif, _of_napari(tracts_napari), change_text),
@@ -376,6 +385,9 @@ READERS: dict[str, Reader] = {
     "fibers .vtk": Reader("a.vtk", _write_fibers, tracts_io.read_tractogram, change_bytes),
     "fibers .vtk, text": Reader(
         "a.vtk", lambda p: write_vtk(p, _fibers(), binary=False), tracts_io.read_tractogram, change_text),
+    "fibers .vtp": Reader("a.vtp", lambda p: write_vtp(p, _fibers()), tracts_io.read_tractogram, change_bytes),
+    "fibers .tt.gz": Reader(
+        "a.tt.gz", lambda p: write_tiny_track(p, _fibers()), tracts_io.read_tractogram, inside_gzip(change_bytes)),
     "light result .npz": Reader("a.npz", _save_result, light_io.load_result, change_zip),
     "light result .npz, napari": Reader("a.npz", _save_result, _of_napari(light_napari), change_zip),
     "layered result .npz": Reader("a.npz", _save_layered, light_io.load_layered_result, change_zip),

@@ -22,6 +22,7 @@ from typing import Any
 
 import psutil
 
+from napari_gpubio.core.reading import ReadingNote
 from robustness.mutants_changes import change_bytes
 from robustness.mutants_readers import READERS, Reader
 
@@ -31,6 +32,7 @@ _CONTEXT = multiprocessing.get_context("fork")
 _READ, _REFUSED, _OTHER, _SLOWEST, _MOST, _CURRENT, _SINCE = range(7)  # of the numbers that both processes see
 _NOT_VALID = 3  # exit status
 _UNSEEN = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)  # which Python does not print
+_MEANT = (*_UNSEEN, ReadingNote)  # notes are for the user
 
 
 class Samples:
@@ -202,7 +204,7 @@ def read(reader: Reader, path: Path) -> tuple[str, str, str]:
             if len(refusal) > 2000 or not refusal.strip():
                 return refusal, f"refuses in {len(refusal)} characters", refusal
     for warning in warned:
-        if not issubclass(warning.category, _UNSEEN):
+        if not issubclass(warning.category, _MEANT):
             text = f"{warning.category.__name__} in {warning.filename}:{warning.lineno}: {warning.message}"
             return refusal, f"warns: {warning.category.__name__}, {_brief(str(warning.message))}", text
     return refusal, "", ""

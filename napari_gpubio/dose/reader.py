@@ -190,7 +190,7 @@ def _structure_layers(file: Path, *, series: Sequence[CtImage], grounds: Sequenc
             labels_layer(labels, called, colors, metadata={**numbered, **overlap}, opacity=0.4),
         ]
     if not layers:
-        raise InvalidInput(f"{name} has no closed contours to show; export the structures again")
+        raise InvalidInput(f"{file.name} has no closed contours to show; export the structures again")
     return layers
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.reading import note, noted, reads_file
+from napari_gpubio.core.reading import note, noted, reading, reads_file
 from napari_gpubio.dose.io.dicom import (
     EVEN,
     items_of,
@@ -117,7 +117,8 @@ def read_rtdoses(paths: Iterable[str | Path], *, unit: str | None = None) -> tup
     found = []
     for group in _groups(grids):
         try:
-            found.append(_joined(group, unit, needs_unit=False))
+            with reading(group[0].path):
+                found.append(_joined(group, unit, needs_unit=False))
         except InvalidInput as error:
             refusals.append(error)
     if refusals and not found:
