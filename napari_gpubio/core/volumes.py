@@ -15,7 +15,7 @@ from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.reading import note, reads_file
-from napari_gpubio.core.space import checked_affine
+from napari_gpubio.core.space import checked_affine, same_grid
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
@@ -86,6 +86,33 @@ def _is_oriented(image: Any) -> bool:
     header = image.header
     codes = [name for name in ("sform_code", "qform_code", "goodRASFlag") if name in header]
     return any(int(header[code]) for code in codes)
+
+
+def lies_on_grid(
+    path: str | Path, shape: tuple[int, ...], affine: Affine, other_shape: tuple[int, ...], other_affine: Affine
+) -> bool:
+    """Return whether the volume of a file, as it was read, lies on another grid; only the first three axes count.
+
+    Where one of both has no orientation, the only way to know where its voxels lie is by their indices: with as many
+    voxels it does, and a note says so.
+    """
+    if same_grid(shape, affine, other_shape, other_affine):
+        return True
+    if tuple(shape[:3]) != tuple(other_shape[:3]):
+        return False
+    is_volume = str(path).lower().endswith(VOLUME_SUFFIXES)
+    is_known = not is_volume or has_orientation(path)
+    if is_known == _has_place(other_shape, other_affine):
+        return False
+    note(f"{Path(path).name} and its image are taken voxel by voxel, since one of them has no orientation")
+    return True
+
+
+def _has_place(shape: tuple[int, ...], affine: Affine) -> bool:
+    """Whether an affine is another than the one that is assumed of a file without orientation (nibabel's)."""
+    assumed = np.diag([*np.diag(affine)[:3], 1.0])
+    assumed[:3, 3] = -assumed[:3, :3] @ ((np.array(shape[:3]) - 1) / 2)
+    return affine[0, 0] > 0 or not np.allclose(affine, assumed, atol=1e-3)
 
 
 def one_volume(array: Array, name: str) -> Array:

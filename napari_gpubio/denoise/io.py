@@ -10,8 +10,16 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, check_folder
 from napari_gpubio.core.reading import reads_file
-from napari_gpubio.core.space import same_grid, voxel_sizes_mm
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, nifti_affine, nifti_array, one_volume, open_nifti, read_array
+from napari_gpubio.core.space import voxel_sizes_mm
+from napari_gpubio.core.volumes import (
+    NIFTI_SUFFIXES,
+    lies_on_grid,
+    nifti_affine,
+    nifti_array,
+    one_volume,
+    open_nifti,
+    read_array,
+)
 
 Array = npt.NDArray[Any]
 
@@ -75,7 +83,7 @@ def read_mask(path: str | Path, image: NiftiImage) -> npt.NDArray[np.bool_]:
 def read_on_grid(path: str | Path, image: NiftiImage) -> Array:
     """Read a map (or a series of maps) on the grid of an image, such as its noise; errors as `read_mask`."""
     array, affine = read_array(path)
-    if not same_grid(array.shape, affine, image.array.shape, image.affine):
+    if not lies_on_grid(path, array.shape, affine, image.array.shape, image.affine):
         raise InvalidInput(
             f"{Path(path).name} has shape {array.shape[:3]} and {image.path.name} {image.array.shape[:3]}, or it lies "
             "elsewhere; resample it to the image's grid"
@@ -107,13 +115,16 @@ def write_image(path: str | Path, array: npt.ArrayLike, like: NiftiImage, descri
     import nibabel as nib
 
     check_output(Path(path))
-    values, header = np.asarray(array), like.header.copy()
+    values, affine, header = np.asarray(array), None, like.header.copy()
+    if not isinstance(header, nib.Nifti1Header):  # of another format, whose image is in mm here
+        affine, header = like.affine, nib.Nifti1Header()
+        header.set_xyzt_units("mm")
     header.set_data_dtype(values.dtype)
     if description:
         header["descrip"] = description.encode("ascii", "replace")[:79]
     kind = nib.Nifti2Image if isinstance(header, nib.Nifti2Header) else nib.Nifti1Image
     with atomic_write(path) as part:
-        nib.save(kind(values, None, header), part)
+        nib.save(kind(values, affine, header), part)
 
 
 def check_output(path: Path) -> None:

@@ -102,7 +102,8 @@ def _study(kinds: Kinds, refusals: list[InvalidInput]) -> list[LayerData]:
     with noted() as whole:
         _note_frames(shown)
         if refusals:
-            note(f"{len(refusals)} parts of the study were left out: {'; '.join(map(str, refusals))}")
+            count = f"{len(refusals)} parts" if len(refusals) > 1 else "a part"
+            note(f"{count} of the study left out: {'; '.join(map(str, refusals))}")
     return with_notes(layers, [*common, *whole])
 
 

@@ -10,7 +10,7 @@ from napari_gpubio.core.command_line import add_settings, check_outputs, draw_pr
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.report import measured, tell, warn, wrote
 from napari_gpubio.core.space import voxel_sizes_mm
-from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.core.volumes import lies_on_grid, write_volume
 from napari_gpubio.tracts.arguments import add_field, read_field, read_fod_field
 from napari_gpubio.tracts.bundles import cli as bundles
 from napari_gpubio.tracts.connectome import cli as connectome
@@ -177,6 +177,8 @@ def _seeds(field: Field, options: argparse.Namespace) -> Any:
         return white_matter_points(field, per_voxel=options.per_voxel, least_fa=options.fa)
     if options.labels is not None:
         labels, affine = read_volume(options.labels)
+        if lies_on_grid(options.labels, labels.shape, affine, field.shape, field.affine):
+            affine = field.affine
         check_same_grid(field, labels.shape, affine, f"the label volume {options.labels.name}")
         return label_points(labels, affine, options.label, per_voxel=options.per_voxel)
     if not options.seed:

@@ -9,12 +9,14 @@ import numpy as np
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.reading import ReadingNote
 from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.tracts.io import read_mask
 from napari_gpubio.tracts.napari_io import get_reader
 from tests.conformance import Did, Rows
 
 ROWS = Rows("Images")
 OPEN = "File > Open"
 AFFINE = np.diag([-2.0, 2, 2, 1])
+TURNED = np.array([[0, 2.0, 0, 3], [-2, 0, 0, 5], [0, 0, 3, 7], [0, 0, 0, 1]])
 RANDOM = np.random.default_rng(4)
 GRAY = RANDOM.integers(0, 200, (6, 5, 4)).astype(np.uint8)
 SERIES = RANDOM.integers(0, 2000, (6, 5, 4, 6)).astype(np.int16)
@@ -168,6 +170,28 @@ length_unit("unknown", 1.0, Did.READ)
 @ROWS.row("read_volume", "no orientation (both codes 0)", Did.ASSUMED, "no orientation", "left")
 def _(folder):
     read_volume(write(folder, GRAY, affine=None))
+
+
+@ROWS.row("read_mask", "a mask without orientation on an image that has one", Did.ASSUMED, "voxel by voxel")
+def _(folder):
+    np.testing.assert_array_equal(read_mask(write(folder, GRAY, affine=None), GRAY.shape, TURNED), GRAY > 0)
+
+
+@ROWS.row("read_mask", "a mask on an image without orientation", Did.ASSUMED, "voxel by voxel")
+def _(folder):
+    _, assumed = read_volume(write(folder, GRAY, affine=None))
+    mask = read_mask(write(folder, GRAY, "mask.nii.gz", affine=TURNED), GRAY.shape, assumed)
+    np.testing.assert_array_equal(mask, GRAY > 0)
+
+
+@ROWS.row("read_mask", "a mask of another place", Did.REFUSED, "elsewhere")
+def _(folder):
+    return read_mask(write(folder, GRAY), GRAY.shape, TURNED)
+
+
+@ROWS.row("read_mask", "a mask without orientation and of another shape", Did.REFUSED, "shape")
+def _(folder):
+    return read_mask(write(folder, GRAY, affine=None), (5, 6, 4), TURNED)
 
 
 @ROWS.row("read_volume", "a qform alone", Did.READ)

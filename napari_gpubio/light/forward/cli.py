@@ -19,9 +19,8 @@ from napari_gpubio.core.command_line import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.report import measured, tell, wrote
-from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import drive
-from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.core.volumes import lies_on_grid, read_volume
 from napari_gpubio.light.forward.io import check_format, write_model
 from napari_gpubio.light.forward.model import Head, Probe, TabulatedTissue, head_names, head_tissues, read_probe
 from napari_gpubio.light.forward.place import FARTHEST_MM, Placement, place, register
@@ -125,7 +124,7 @@ def _on_head(head: Head, path: Path | None, what: str) -> Array | None:
     if path is None:
         return None
     values, affine = read_volume(path)
-    if not same_grid(values.shape, affine, head.labels.shape, head.affine):
+    if not lies_on_grid(path, values.shape, affine, head.labels.shape, head.affine):
         raise InvalidInput(f"the {what} {path.name} has another grid than the labels; resample it to theirs")
     return values
 

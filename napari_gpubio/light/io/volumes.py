@@ -13,9 +13,8 @@ from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.layer_files import companions, write_described
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.core.reading import reads_file
-from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, flat_components, rotate_tensors
-from napari_gpubio.core.volumes import check_expansion, read_array, read_volume
+from napari_gpubio.core.volumes import check_expansion, lies_on_grid, read_array, read_volume
 from napari_gpubio.light.io.foreign import check_labels_file
 from napari_gpubio.light.io.results import describe
 from napari_gpubio.light.model import Domain, Medium
@@ -74,7 +73,7 @@ def _on_grid(path: str | Path | None, shape: tuple[int, ...], affine: Array, lab
     if path is None:
         return None
     values, own_affine = read_volume(path)
-    if not same_grid(values.shape, own_affine, shape, affine):
+    if not lies_on_grid(path, values.shape, own_affine, shape, affine):
         raise InvalidInput(f"{Path(path).name} is on a different grid from the labels of {labels_name}; resample it")
     return values
 

@@ -13,7 +13,6 @@ from napari_gpubio.core import volumes as nifti
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.reading import note, reads_file
-from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti
 from napari_gpubio.tracts.io.gradients import Gradients, read_fsl_gradients, read_mrtrix_gradients, tidy_gradients
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, MifImage, read_mif
@@ -83,7 +82,7 @@ def read_mask(path: str | Path, shape: tuple[int, ...], affine: Affine) -> npt.N
         raise InvalidInput(
             f"the mask {name} has shape {array.shape} and the image {tuple(shape[:3])}; resample it to the image"
         )
-    if not same_grid(array.shape, own_affine, shape, affine):
+    if not nifti.lies_on_grid(path, array.shape, own_affine, shape, affine):
         raise InvalidInput(f"the mask {name} lies elsewhere than the image (other affine); resample it to the image")
     mask = np.nan_to_num(array) != 0
     if not mask.any():
