@@ -102,8 +102,7 @@ def _study(kinds: Kinds, refusals: list[InvalidInput]) -> list[LayerData]:
     with noted() as whole:
         _note_frames(shown)
         if refusals:
-            count = f"{len(refusals)} parts" if len(refusals) > 1 else "a part"
-            note(f"{count} of the study left out: {'; '.join(map(str, refusals))}")
+            note(f"parts of the study that were left out: {len(refusals)} ({'; '.join(map(str, refusals))})")
     return with_notes(layers, [*common, *whole])
 
 

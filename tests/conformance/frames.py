@@ -6,6 +6,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import pytest
 import tifffile
 
 from napari_gpubio import speckle
@@ -22,6 +23,8 @@ BYTES = (FRAMES >> 4).astype(np.uint8)
 
 def tiff(folder: Path, pixels=FRAMES, name="a.tif", **options) -> Path:
     """Write pixels as tifffile does."""
+    if options.get("compression") in ("lzw", "zstd", "jpeg"):
+        pytest.importorskip("imagecodecs", reason="it is not installed: pip install 'napari-gpubio[codecs]'")
     tifffile.imwrite(folder / name, pixels, **{"photometric": "minisblack", **options})
     return folder / name
 
@@ -573,8 +576,7 @@ def _(folder):
 
 def video(folder: Path, name: str, codec: str, pixels: str, frames=BYTES, given="gray") -> Path:
     """Write frames with FFmpeg."""
-    import av
-
+    av = pytest.importorskip("av", reason="PyAV is not installed: pip install 'napari-gpubio[video]'")
     frames = np.repeat(np.repeat(frames, 4, axis=1), 4, axis=2)  # codecs have a least size
     with av.open(folder / name, "w") as container:
         stream = container.add_stream(codec, rate=30)

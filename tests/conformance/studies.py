@@ -83,7 +83,7 @@ def _(folder):
     return noted_layers(layers, 1)
 
 
-@ROWS.row("File > Open", "a folder with a slice that was cut off", Did.LEFT_OUT, "1 parts", "slice0.dcm")
+@ROWS.row("File > Open", "a folder with a slice that was cut off", Did.LEFT_OUT, "left out: 1", "slice0.dcm")
 def _(folder):
     files = save_ct(folder, STORED)
     files[0].write_bytes(files[0].read_bytes()[:250])
