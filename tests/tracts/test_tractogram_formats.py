@@ -214,6 +214,10 @@ def test_a_full_disk_is_told_in_one_sentence_each(tmp_path):
     assert (tmp_path / "a.trx").read_text() == "old"
 
 
+def test_offsets_whose_differences_overflow_are_not_in_order():
+    np.testing.assert_array_equal(in_order(np.array([0, 2**63 - 1, -2, 5]), 10), [False, False, False])
+
+
 def test_as_many_offsets_as_possible_stay_in_order():
     """Compared with all subsets of offsets that never decrease."""
     rng = np.random.default_rng(0)

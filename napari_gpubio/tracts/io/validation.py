@@ -151,7 +151,7 @@ def in_order(offsets: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.bool_]
 
     ``most``: where the last one may end.
     """
-    if len(offsets) and offsets[0] >= 0 and offsets[-1] <= most and (np.diff(offsets) >= 0).all():
+    if len(offsets) and offsets.min() >= 0 and offsets.max() <= most and (np.diff(offsets) >= 0).all():
         return np.ones(len(offsets) - 1, bool)
     tops: list[int] = []  # the least last value of a rise of each length
     ends: list[int] = []  # and its index
