@@ -19,6 +19,7 @@ from napari_gpubio.core.report import (
     add_common,
     complain,
     measured,
+    open_nowhere,
     reporting,
     show,
     show_at_once,
@@ -41,6 +42,7 @@ _EXAMPLES = """examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    sys.stdout, sys.stderr = (stream or open_nowhere() for stream in (sys.stdout, sys.stderr))
     take_any_text(sys.stdout, sys.stderr)
     try:
         try:

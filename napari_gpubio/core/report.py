@@ -178,6 +178,11 @@ def take_any_text(*streams: TextIO | None) -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def open_nowhere() -> TextIO:
+    """Return a stream for what nobody reads, where a program was started without one."""
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
 def show(text: str, stream: TextIO) -> None:
     """Write a text to a stream at once; the errors are those of `reporting`."""
     try:

@@ -19,6 +19,7 @@ from napari_gpubio.core.errors import InvalidInput
 
 Array = npt.NDArray[Any]
 _ZYX = np.eye(4)[[2, 1, 0, 3]]
+_FLATTEST = 1e-9  # volume of a voxel over that of a box of its edges
 _FARTHEST_MM = 1e9  # from the origin; beyond is damage
 
 _SAME_PLACE = 0.05  # voxels
@@ -41,9 +42,19 @@ def checked_affine(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
         raise InvalidInput("the affine has values that are not finite; repair the file's header")
     if np.abs(matrix).max() > _FARTHEST_MM:
         raise InvalidInput(f"the affine has values over {_FARTHEST_MM:g} mm; repair the file's header")
-    if abs(np.linalg.det(matrix[:3, :3])) < 1e-12:
+    edges = np.linalg.norm(matrix[:3, :3], axis=0)
+    if not abs(np.linalg.det(matrix[:3, :3])) > _FLATTEST * edges.prod():
         raise InvalidInput("the affine cannot be inverted (a voxel has no volume); repair the file's header")
     return matrix
+
+
+def is_affine(affine: npt.ArrayLike) -> bool:
+    """Return whether `checked_affine` takes a matrix."""
+    try:
+        checked_affine(affine)
+    except InvalidInput:
+        return False
+    return True
 
 
 def apply_affine(affine: Array, points: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -15,7 +15,7 @@ from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.reading import note, reads_file
-from napari_gpubio.core.space import checked_affine, same_grid
+from napari_gpubio.core.space import checked_affine, is_affine, same_grid, voxel_sizes_mm
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
@@ -24,7 +24,7 @@ VOLUME_SUFFIXES = (*NIFTI_SUFFIXES, ".hdr", ".img", ".img.gz", ".mgz", ".mgh")
 _GZIPPED = (".gz", ".mgz")
 _OTHER_UNITS = {1: ("meters", 1e3), 3: ("microns", 1e-3)}  # of NIfTI's xyzt_units; 2 is mm, and 0, unknown, is taken so
 _LEAST_EQUAL = 0.5  # of neighbors in a volume of labels; two thirds in atlases of coarse voxels
-_SMALLEST_MM, _LARGEST_MM = 1e-4, 1e3  # of a voxel
+_SMALLEST_MM, _LARGEST_MM = 1e-7, 1e3  # of a voxel
 _NO_ORIENTATION = (
     "the header gives no orientation (its sform and qform codes are 0): which side is left, and the place, are assumed"
 )
@@ -98,7 +98,8 @@ def lies_on_grid(
     """
     if same_grid(shape, affine, other_shape, other_affine):
         return True
-    if tuple(shape[:3]) != tuple(other_shape[:3]):
+    sizes = voxel_sizes_mm(affine), voxel_sizes_mm(other_affine)
+    if tuple(shape[:3]) != tuple(other_shape[:3]) or not np.allclose(*sizes, rtol=1e-3):
         return False
     is_volume = str(path).lower().endswith(VOLUME_SUFFIXES)
     is_known = not is_volume or has_orientation(path)
@@ -131,14 +132,15 @@ def one_volume(array: Array, name: str) -> Array:
 def looks_like_labels(array: Array) -> bool:
     """Return whether a volume of whole numbers is rather one of labels or a mask than an image.
 
-    Labels lie in regions: of the neighbors along the first axis that are not both 0, most are equal; in an image, noise
-    makes them differ. They are not negative, and one other number than 0 is a mask wherever it lies.
+    Labels lie in regions: of the neighbors along the longest axis that are not both 0, most are equal; in an image,
+    noise makes them differ. They are not negative, and one other number than 0 is a mask wherever it lies.
     """
     if array.ndim != 3 or array.dtype.kind not in "iub" or array.min() < 0 or array.min() == array.max():
         return False
     if array.min() == 0 and ((array == 0) | (array == array.max())).all():
         return True
-    before, after = array[:-1], array[1:]
+    along = np.moveaxis(array, int(np.argmax(array.shape)), 0)
+    before, after = along[:-1], along[1:]
     some = (before > 0) | (after > 0)
     return bool(some.any() and np.count_nonzero((before == after) & some) >= _LEAST_EQUAL * np.count_nonzero(some))
 
@@ -286,13 +288,30 @@ def nifti_affine(image: Any) -> Affine:
     """Return the checked voxel-to-world matrix of an `open_nifti` image, in mm whatever its unit of length is."""
     affine = np.array(image.affine, np.float64)
     unit = int(image.header["xyzt_units"]) & 7 if "xyzt_units" in image.header else 0
-    if unit in _OTHER_UNITS:
-        name, factor = _OTHER_UNITS[unit]
-        affine[:3] *= factor
+    name, factor = _OTHER_UNITS.get(unit, ("mm", 1.0))
+    if factor != 1:
         note(f"lengths are in {name} according to the header (xyzt_units), and were turned to mm")
     if not _is_oriented(image):
         note(_NO_ORIENTATION)
-    return usable_affine(affine, [float(size) for size in image.header.get_zooms()[:3]])
+    other = _qform(image)
+    if other is not None and not np.linalg.det(affine[:3, :3]) * np.linalg.det(other[:3, :3]) > 0:
+        if is_affine(affine):
+            note("its sform and its qform differ in which side is left; the sform was taken")
+        else:
+            note("its sform cannot be used; the qform was taken")
+            affine = other
+    affine[:3] *= factor
+    return usable_affine(affine, [float(size) * factor for size in image.header.get_zooms()[:3]])
+
+
+def _qform(image: Any) -> Affine | None:
+    """The other matrix of a NIfTI header that has both."""
+    if "qform_code" not in image.header or not int(image.header["sform_code"]) or not int(image.header["qform_code"]):
+        return None
+    try:
+        return np.array(image.get_qform(), np.float64)
+    except _read_errors():  # numbers that are no rotation
+        return None
 
 
 def usable_affine(affine: npt.ArrayLike, sizes: Sequence[float]) -> Affine:

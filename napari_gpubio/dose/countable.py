@@ -3,8 +3,10 @@
 import dataclasses
 from collections.abc import Sequence
 
+import numpy as np
+
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import same_grid
+from napari_gpubio.core.space import same_grid, voxel_sizes_mm
 from napari_gpubio.dose.model import ANY_FRAME, Dose, Structures, check_frames
 from napari_gpubio.dose.structures.contours import ContourStructure, emptied
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
@@ -64,7 +66,10 @@ def _by_index(labels: LabelStructures, dose: Dose) -> LabelStructures:
     """Labels on the grid of a dose, where that is the only way to know where they lie."""
     if labels.is_oriented == dose.is_oriented or labels.labels.shape != dose.values.shape:
         return labels
-    if same_grid(labels.labels.shape, labels.affine, dose.values.shape, dose.affine):
+    sizes = voxel_sizes_mm(labels.affine), voxel_sizes_mm(dose.affine)
+    if same_grid(labels.labels.shape, labels.affine, dose.values.shape, dose.affine) or not np.allclose(
+        *sizes, rtol=1e-3
+    ):
         return labels
     lacking = "the dose has" if labels.is_oriented else "the labels have"
     text = f"{lacking} no orientation; dose and labels have as many voxels and are taken voxel by voxel"

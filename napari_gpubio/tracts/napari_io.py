@@ -28,7 +28,7 @@ from napari_gpubio.core.space import layer_matrix, slice_steps_mm, world_order
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, VOLUME_SUFFIXES, looks_like_labels, open_nifti
 from napari_gpubio.tracts.fods.napari_io import fixel_layer, fod_layers
 from napari_gpubio.tracts.io.atlases import as_labels
-from napari_gpubio.tracts.io.dwi import find_gradient_files, read_any_array, read_dwi
+from napari_gpubio.tracts.io.dwi import MOST_NEGATIVE, find_gradient_files, has_own_table, read_any_array, read_dwi
 from napari_gpubio.tracts.io.fixels import read_fixels
 from napari_gpubio.tracts.io.fods import read_fods
 from napari_gpubio.tracts.io.kinds import Kind, kind_of
@@ -229,12 +229,12 @@ def _read_one(path: Path) -> list[LayerData]:
         note("the values are complex; their magnitude and their phase (radians) are shown")
         parts = {"magnitude": np.abs(array), "phase": np.angle(array)}
         return [_image_layer(part, affine, f"{name} {what}", **about) for what, part in parts.items()]
-    if not is_mif and image.get_data_dtype().names:
+    if not is_mif and image.get_data_dtype().names and _squeezed(array).ndim == 4:
         return [volume_layer(_squeezed(array), affine, name, rgb=True, **about)]
     if path.name.lower().endswith(NIFTI_SUFFIXES) and (keywords := read_described(path, _squeezed(array).shape)):
         return [described_layer(_squeezed(array), affine, name, keywords, path)]
     intent = 0 if is_mif or "intent_code" not in image.header else int(image.header["intent_code"])
-    kind = kind_of(array, path.name, intent=intent)
+    kind = kind_of(_without_last_ones(array), path.name, intent=intent)
     try:
         if layers := _layers_of_kind(path, kind, name):
             return layers
@@ -271,10 +271,26 @@ def _scan_of_file(path: Path, image: Any) -> DiffusionScan | None:
     if math.prod(shape[3:]) == 1 or not has_table:
         return None
     try:
-        return read_dwi(path)
+        scan = read_dwi(path)
     except InvalidInput as error:
         note(f"it is shown as an image, not as a diffusion scan: {error}")
         return None
+    if has_own_table(path) or _may_be_signals(scan.data, path.name):
+        return scan
+    note("it is shown as an image, not as a diffusion scan: the folder's gradient table has as many rows by chance")
+    return None
+
+
+def _may_be_signals(data: Array, name: str) -> bool:
+    """Whether volumes may be signals: neither masks, nor tensors, peaks and the like, nor negative in many places."""
+    if kind_of(data, name).name != "series" or (data.min() == 0 and data.max() <= 1):
+        return False
+    return bool(np.count_nonzero(data < 0) <= MOST_NEGATIVE * data.size)
+
+
+def _without_last_ones(array: Array) -> Array:
+    last = max([axis for axis, n in enumerate(array.shape) if n > 1], default=0)
+    return array.reshape(array.shape[: max(last + 1, 3)])
 
 
 def _squeezed(array: Array) -> Array:

@@ -191,6 +191,47 @@ def _(folder):
     return scan_of(folder, BVALS / 1000)
 
 
+@ROWS.row(DWI, "b-values that lengths of vectors scale beyond reason", Did.REFUSED, "1.6e+06", "s/mm^2")
+def _(folder):
+    return scan_of(folder, directions=DIRECTIONS * 40)
+
+
+@ROWS.row(DWI, "b-values of 100,000", Did.ASSUMED, "100000", "check the table")
+def _(folder):
+    return scan_of(folder, BVALS * 100)
+
+
+@ROWS.row(DWI, "FSL's b-values beside MRtrix's whole table", Did.READ)
+def _(folder):
+    np.savetxt(folder / "dwi.b", np.c_[WORLD, BVALS])
+    np.savetxt(folder / "dwi.bval", [BVALS], fmt="%g")
+    return check(read_dwi(image(folder)))
+
+
+@ROWS.row(DWI, "a volume without a finite signal", Did.LEFT_OUT, "left out: 3")
+def _(folder):
+    table(folder)
+    signals = SIGNALS.astype(np.float32)
+    signals[..., 3] = np.nan
+    return check(read_dwi(image(folder, signals=signals)), [0, 1, 2, 4, 5, 6, 7])
+
+
+@ROWS.row(DWI, "signals that are negative, as of a phase", Did.ASSUMED, "negative", "phase")
+def _(folder):
+    table(folder)
+    return read_dwi(image(folder, signals=SIGNALS - np.int16(300)))
+
+
+@ROWS.row(f"{DWI}(b0_limit=...)", "a limit that is no number", Did.REFUSED, "nan", "s/mm^2")
+def _(folder):
+    return scan_of(folder, b0_limit=float("nan"))
+
+
+@ROWS.row(f"{DWI}(volumes=...)", "numbers that are not whole", Did.REFUSED, "1.5", "whole numbers")
+def _(folder):
+    return scan_of(folder, volumes=[1.5, 2])
+
+
 @ROWS.row(DWI, "directions of length 1e4", Did.REFUSED, "longer than")
 def _(folder):
     return scan_of(folder, directions=DIRECTIONS * 1e4)

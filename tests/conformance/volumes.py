@@ -17,8 +17,10 @@ ROWS = Rows("Images")
 OPEN = "File > Open"
 AFFINE = np.diag([-2.0, 2, 2, 1])
 TURNED = np.array([[0, 2.0, 0, 3], [-2, 0, 0, 5], [0, 0, 3, 7], [0, 0, 0, 1]])
+SIZES = [1, 2, 2, 3, 1, 1, 1, 1]  # of NIfTI's pixdim
 RANDOM = np.random.default_rng(4)
 GRAY = RANDOM.integers(0, 200, (6, 5, 4)).astype(np.uint8)
+INSIDE = (GRAY > 90).astype(np.uint8)
 SERIES = RANDOM.integers(0, 2000, (6, 5, 4, 6)).astype(np.int16)
 BLOCK = np.zeros((8, 8, 8), np.int16)
 BLOCK[2:6, 2:6, 2:4], BLOCK[2:6, 2:6, 4:6] = 10, 17
@@ -112,6 +114,36 @@ def _(folder):
     np.testing.assert_array_equal(data[0, 0, 0], [0, 200, 0])
 
 
+@ROWS.row(OPEN, "colors (RGB24) of several volumes", Did.READ)
+def _(folder):
+    rgb = np.zeros((4, 5, 3, 2), [("R", "u1"), ("G", "u1"), ("B", "u1")])
+    rgb["G"][..., 1] = 200
+    ((data, keywords, _),) = opened(write(folder, rgb))
+    assert "rgb" not in keywords
+    np.testing.assert_array_equal(data[:, :, 0, 0, 0], [[0, 0], [0, 200], [0, 0]])
+
+
+@ROWS.row(OPEN, "an atlas of a single sagittal slice", Did.ASSUMED, "labels")
+def _(folder):
+    ((_, _, kind),) = opened(write(folder, BLOCK[4:5]))
+    assert kind == "labels"
+
+
+@ROWS.row(OPEN, "tensors beside a table of as many rows, which the folder shares", Did.ASSUMED, "by chance", "tensors")
+def _(folder):
+    fsl_folder(folder)
+    values = RANDOM.normal(0, 5e-5, (6, 5, 4, 6)).astype(np.float32)
+    values[..., [0, 3, 5]] += [1.2e-3, 8e-4, 5e-4]
+    layers = opened(write(folder, values, "dti_tensor.nii.gz"))
+    assert [keywords["name"] for _, keywords, _ in layers] == ["dti_tensor FA", "dti_tensor DEC"]
+
+
+@ROWS.row(OPEN, "masks beside a table of as many rows, which the folder shares", Did.ASSUMED, "by chance")
+def _(folder):
+    fsl_folder(folder)
+    assert len(opened(write(folder, (SERIES > 1000).astype(np.uint8)))) == 1
+
+
 @ROWS.row(OPEN, "complex values", Did.ASSUMED, "complex", "magnitude", "phase")
 def _(folder):
     layers = opened(write(folder, (3 * np.exp(0.5j) * np.ones((4, 3, 2))).astype(np.complex64)))
@@ -174,19 +206,26 @@ def _(folder):
 
 @ROWS.row("read_mask", "a mask without orientation on an image that has one", Did.ASSUMED, "voxel by voxel")
 def _(folder):
-    np.testing.assert_array_equal(read_mask(write(folder, GRAY, affine=None), GRAY.shape, TURNED), GRAY > 0)
+    np.testing.assert_array_equal(
+        read_mask(write(folder, INSIDE, affine=None, pixdim=SIZES), GRAY.shape, TURNED), INSIDE
+    )
 
 
 @ROWS.row("read_mask", "a mask on an image without orientation", Did.ASSUMED, "voxel by voxel")
 def _(folder):
-    _, assumed = read_volume(write(folder, GRAY, affine=None))
-    mask = read_mask(write(folder, GRAY, "mask.nii.gz", affine=TURNED), GRAY.shape, assumed)
-    np.testing.assert_array_equal(mask, GRAY > 0)
+    _, assumed = read_volume(write(folder, INSIDE, affine=None, pixdim=SIZES))
+    mask = read_mask(write(folder, INSIDE, "mask.nii.gz", affine=TURNED), GRAY.shape, assumed)
+    np.testing.assert_array_equal(mask, INSIDE)
 
 
 @ROWS.row("read_mask", "a mask of another place", Did.REFUSED, "elsewhere")
 def _(folder):
     return read_mask(write(folder, GRAY), GRAY.shape, TURNED)
+
+
+@ROWS.row("read_mask", "a mask without orientation and of other voxel sizes", Did.REFUSED, "elsewhere")
+def _(folder):
+    return read_mask(write(folder, GRAY, affine=None), GRAY.shape, TURNED)
 
 
 @ROWS.row("read_mask", "a mask without orientation and of another shape", Did.REFUSED, "shape")
@@ -203,10 +242,43 @@ def _(folder):
     np.testing.assert_allclose(read_volume(folder / "a.nii")[1], AFFINE)
 
 
-@ROWS.row("read_volume", "sform and qform that differ (the sform holds)", Did.READ)
+@ROWS.row("read_volume", "sform and qform that differ in left and right", Did.ASSUMED, "which side is left", "sform")
 def _(folder):
     image = nib.Nifti1Image(GRAY, AFFINE)
-    image.set_qform(np.diag([3.0, 3, 3, 1]), 1)
+    image.set_sform(AFFINE, 1)
+    image.set_qform(np.diag([2.0, 2, 2, 1]), 1)
+    nib.save(image, folder / "a.nii")
+    np.testing.assert_allclose(read_volume(folder / "a.nii")[1], AFFINE)
+
+
+@ROWS.row("read_volume", "a sform that cannot be used, and a qform that can", Did.ASSUMED, "qform was taken")
+def _(folder):
+    image = nib.Nifti1Image(GRAY, AFFINE)
+    image.set_qform(AFFINE, 1)
+    nib.save(image, folder / "a.nii")
+    raw = bytearray((folder / "a.nii").read_bytes())
+    raw[280:296] = np.array([np.nan, 0, 0, 0], "<f4").tobytes()
+    (folder / "a.nii").write_bytes(raw)
+    np.testing.assert_allclose(read_volume(folder / "a.nii")[1], AFFINE)
+
+
+@ROWS.row("read_volume", "voxels of a confocal microscope, in micrometers", Did.ASSUMED, "microns", "mm")
+def _(folder):
+    image = nib.Nifti1Image(GRAY, np.diag([0.065, 0.065, 0.2, 1]))
+    image.header.set_xyzt_units("micron")
+    nib.save(image, folder / "a.nii")
+    np.testing.assert_allclose(np.diag(read_volume(folder / "a.nii")[1])[:3], [6.5e-5, 6.5e-5, 2e-4], rtol=1e-6)
+
+
+@ROWS.row("read_mask", "a probability map", Did.ASSUMED, "values from", "count as inside")
+def _(folder):
+    read_mask(write(folder, GRAY / np.float32(200)), GRAY.shape, AFFINE)
+
+
+@ROWS.row("read_volume", "sform and qform that differ otherwise (the sform holds)", Did.READ)
+def _(folder):
+    image = nib.Nifti1Image(GRAY, AFFINE)
+    image.set_qform(np.diag([-3.0, 3, 3, 1]), 1)
     image.set_sform(AFFINE, 2)
     nib.save(image, folder / "a.nii")
     np.testing.assert_allclose(read_volume(folder / "a.nii")[1], AFFINE)

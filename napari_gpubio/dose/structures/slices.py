@@ -49,7 +49,7 @@ def with_slices(
         ]
         image = [] if len({one.frame_of_reference, image_frame} - {""}) > 1 else _along(one, image_slices)
         if len(positions[n]) > 1:
-            joined = _joined(positions[n], [*others, *image])
+            joined = _joined(positions[n], others, image)
             found.append(dataclasses.replace(one, joined_mm=joined) if joined else one)
         elif len(positions[n]) == 1 and one.thickness_mm is None:
             found.append(_thick(one, float(positions[n][0]), others, image))
@@ -75,24 +75,31 @@ def _along(structure: ContourStructure, image_slices: npt.ArrayLike | None) -> l
     return [np.sort(points @ normal)]
 
 
-def _joined(positions: Array, others: Sequence[Array]) -> tuple[float, ...]:
-    """Planes after which a wide distance is none, since others have slices as far apart there and none between."""
+def _joined(positions: Array, others: Sequence[Array], image: Sequence[Array]) -> tuple[float, ...]:
+    """Planes after which a wide distance is none, since others have slices as far apart there and none between.
+
+    Slices of an image have no gaps; those of a structure may, as its own.
+    """
     found = []
     for n in np.flatnonzero(wide_distances(np.diff(positions))):
         low, high = positions[n], positions[n + 1]
-        if any(((one > low + FLAT_MM) & (one < high - FLAT_MM)).any() for one in others):
+        if any(((one > low + FLAT_MM) & (one < high - FLAT_MM)).any() for one in (*others, *image)):
             continue
-        if any(_has_slices_at(one, low, high) for one in others):
+        of_image = any(_are_neighbors(one, low, high) for one in image)
+        if of_image or any(_has_slices_at(one, low, high) for one in others):
             found.append(float(low))
     return tuple(found)
 
 
 def _has_slices_at(positions: Array, low: float, high: float) -> bool:
-    """Whether two positions are neighboring planes, without a gap between them."""
+    """Whether two positions are neighboring planes of a structure, without a gap between them."""
+    place = int(np.abs(positions - low).argmin())
+    return _are_neighbors(positions, low, high) and not wide_distances(np.diff(positions))[place]
+
+
+def _are_neighbors(positions: Array, low: float, high: float) -> bool:
     places = [int(np.abs(positions - end).argmin()) for end in (low, high)]
-    if places[1] != places[0] + 1 or np.abs(positions[places] - (low, high)).max() > FLAT_MM:
-        return False
-    return not wide_distances(np.diff(positions))[places[0]]
+    return places[1] == places[0] + 1 and bool(np.abs(positions[places] - (low, high)).max() <= FLAT_MM)
 
 
 def _thick(

@@ -21,6 +21,7 @@ from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 _MRTRIX_TABLES = (".b", ".grad")
+MOST_NEGATIVE = 0.01  # of signals, which are magnitudes; interpolation makes some negative
 _BIDS_LEVELS = 3  # folders above that of an image: session, subject, dataset
 
 
@@ -85,6 +86,8 @@ def read_mask(path: str | Path, shape: tuple[int, ...], affine: Affine) -> npt.N
     if not nifti.lies_on_grid(path, array.shape, own_affine, shape, affine):
         raise InvalidInput(f"the mask {name} lies elsewhere than the image (other affine); resample it to the image")
     mask = np.nan_to_num(array) != 0
+    if (values := array[mask]).size and values.min() != values.max():
+        note(f"{name} has values from {values.min():g} to {values.max():g}; all that are not 0 count as inside")
     if not mask.any():
         raise InvalidInput(f"the mask {name} is empty; choose one with voxels that are not zero")
     return np.ascontiguousarray(mask)
@@ -125,6 +128,8 @@ def read_dwi(
     InvalidInput
         If a file is missing, damaged, too large for the memory, or the parts do not fit each other.
     """
+    if not 0 <= b0_limit < math.inf:
+        raise InvalidInput(f"b0_limit is {b0_limit}; give a b-value in s/mm^2, 50 for instance")
     path = existing_file(path)
     is_mif = path.name.lower().endswith(MIF_SUFFIXES)
     image: Any = _real_mif(path) if is_mif else open_nifti(path)
@@ -164,6 +169,8 @@ def read_dwi(
             f"no b-value is at most {b0_limit:g} s/mm^2, so no volume counts as b = 0; "
             f"b0_limit={scan.lowest_bval:g} takes the lowest shell"
         )
+    if np.count_nonzero(data < 0) > MOST_NEGATIVE * data.size:
+        note("more than 1 % of the signals are negative, as in images of the phase; signals are magnitudes")
     return _without_lost_signals(scan)
 
 
@@ -180,6 +187,13 @@ def find_gradient_files(path: str | Path) -> tuple[Path | None, Path | None]:
     return _find(path, "bval"), _find(path, "bvec")
 
 
+def has_own_table(path: str | Path) -> bool:
+    """Return whether the table of an image is its own by its name, or in it, and not one that a folder shares."""
+    path = Path(path)
+    bval = _find(path, "bval")
+    return bval is None or bval.name.startswith(_stem(path))
+
+
 def _read_table(
     path: Path, bval: str | Path | None, bvec: str | Path | None, count: int, affine: Affine, b0_limit: float
 ) -> Gradients:
@@ -188,6 +202,8 @@ def _read_table(
     if bval_path is not None and (bval_path.suffix.lower() in _MRTRIX_TABLES or (bvec and Path(bvec) == bval_path)):
         return read_mrtrix_gradients(bval_path, count, b0_limit=b0_limit)
     bval_path, bvec_path = bval_path or _needed(path, "bval"), Path(bvec) if bvec is not None else _needed(path, "bvec")
+    if bvec_path.suffix.lower() in _MRTRIX_TABLES:  # b-values of FSL's beside a whole table of MRtrix's
+        return read_mrtrix_gradients(bvec_path, count, b0_limit=b0_limit)
     table = read_fsl_gradients(bval_path, bvec_path, count, affine, b0_limit=b0_limit)
     found = [one.name for one, given in ((bval_path, bval), (bvec_path, bvec)) if given is None]
     if not all(name.startswith(_stem(path)) for name in found):
@@ -199,6 +215,8 @@ def _kept(volumes: Sequence[int] | None, count: int, name: str) -> npt.NDArray[n
     """Which volumes of a scan are wanted."""
     if volumes is None:
         return np.ones(count, bool)
+    if any(isinstance(number, bool) or not isinstance(number, int | np.integer) for number in volumes):
+        raise InvalidInput(f"volumes are whole numbers from 0 on; these are {str(list(volumes))[:80]}")
     if not len(volumes) or (beyond := [number for number in volumes if not 0 <= number < count]):
         what = f"no volume {beyond[0]}" if len(volumes) else "to be given volumes to read"
         raise InvalidInput(f"{name} has {count} volumes and {what}; give numbers from 0 to {count - 1}")
@@ -209,6 +227,17 @@ def _without_lost_signals(scan: DiffusionScan) -> DiffusionScan:
     """Set voxels with a signal that is not finite to 0 in all volumes, with a note of how many."""
     if scan.data.dtype.kind != "f" or np.isfinite(scan.data).all():
         return scan
+    whole = np.isfinite(scan.data).any(axis=(0, 1, 2))
+    if not whole.all() and whole.any():
+        text = f"volumes without a finite signal were left out: {', '.join(map(str, np.flatnonzero(~whole)))}"
+        parts: dict[str, Any] = {
+            "data": scan.data[..., whole],
+            "bvals": scan.bvals[whole],
+            "directions": scan.directions[whole],
+        }
+        scan = dataclasses.replace(scan, **parts, notes=(*scan.notes, text))
+        if np.isfinite(scan.data).all():
+            return scan
     lost = np.asarray(~np.isfinite(scan.data).all(axis=3))
     data = np.where(lost[..., np.newaxis], scan.data.dtype.type(0), scan.data)
     notes = (*scan.notes, f"voxels with signals that are not finite were set to 0 in all volumes: {lost.sum():,}")

@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 _TOLERATED_LENGTH = 0.01  # |g| may differ from 1 by so much before it is taken to scale b, as in MRtrix3
 _SHORTEST, _LONGEST = 1e-6, 1e3
-_LARGEST_B = 1e6
+_LARGEST_B, _UNUSUAL_B = 1e6, 3e4
 
 
 class Gradients(NamedTuple):
@@ -197,6 +197,11 @@ def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike, *, b0_limit: fl
             "b-values were multiplied by the squared lengths, as MRtrix does"
         )
         b *= np.where(lengths > 0, lengths**2, 1.0)
+        _check_bvals(b)
+    if b.max(initial=0.0) > _UNUSUAL_B:
+        notes.append(
+            f"the largest b-value is {b.max():g} s/mm^2, which only preclinical scanners reach; check the table"
+        )
     if 0 < b.max(initial=0.0) <= b0_limit:
         notes.append(
             f"the largest b-value is {b.max():g} s/mm^2, so no volume counts as diffusion weighted; "
@@ -251,6 +256,8 @@ def _bvecs(rows: list[list[float]], n_volumes: int, name: str) -> tuple[Floats, 
     if len({len(row) for row in rows}) > 1:
         raise InvalidInput(f"{name} has rows of {', '.join(str(len(r)) for r in rows[:8])} numbers; they must be equal")
     table = np.array(rows)
+    if table.shape == (3, 3) == (3, n_volumes) and _are_units(table) and not _are_units(table.T):
+        return table, (f"{name} has three rows of length 1, so each was taken for a volume",)
     if table.shape == (3, n_volumes):
         return table.T, ()
     if table.shape == (n_volumes, 3):
@@ -259,6 +266,11 @@ def _bvecs(rows: list[list[float]], n_volumes: int, name: str) -> tuple[Floats, 
         f"{name} has {table.shape[0]} rows of {table.shape[1]} numbers; for the image's {n_volumes} volumes "
         f"it needs 3 rows of {n_volumes}"
     )
+
+
+def _are_units(vectors: Floats) -> bool:
+    lengths = np.linalg.norm(vectors, axis=1)
+    return bool((np.abs(lengths - 1) <= _TOLERATED_LENGTH).all())
 
 
 def _check_bvals(bvals: Array) -> None:

@@ -81,7 +81,7 @@ def fiber_ends(triples: Array, header: Mapping[str, str]) -> npt.NDArray[np.int6
     closing = odd[np.isnan(triples[odd]).all(axis=1)]
     last = odd[np.isinf(triples[odd]).all(axis=1)]
     if len(last):
-        end, closing = last[0], closing[closing < last[0]]
+        end, closing = last[-1], closing[closing < last[-1]]  # one before it is a point of a broken fiber
         if (behind := len(triples) - 1 - end) > 0:
             note(f"{behind} points behind the closing mark (inf, inf, inf) were not read")
         begun = end > 0 if not len(closing) else closing[-1] + 1 < end
