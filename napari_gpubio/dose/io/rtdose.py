@@ -256,8 +256,9 @@ def _groups(grids: Sequence[_Grid]) -> list[list[_Grid]]:
     """Files of one plane that are a volume together; every other file alone."""
     groups: dict[Any, list[_Grid]] = defaultdict(list)
     for n, grid in enumerate(grids):
-        aside = grid.first - (grid.first @ grid.axes[:, 2]) * grid.axes[:, 2]
-        place = (*np.round(grid.axes.ravel(), 4), *np.round(aside / (2 * _SAME_MM)))
+        with np.errstate(over="ignore", invalid="ignore"):  # of absurd places, which are refused as grids
+            aside = grid.first - (grid.first @ grid.axes[:, 2]) * grid.axes[:, 2]
+            place = (*np.round(grid.axes.ravel(), 4), *np.round(aside / (2 * _SAME_MM)))
         same = (grid.frame_of_reference, grid.unit, grid.kind, grid.summation, grid.plan, grid.beams)
         groups[(n if len(grid.values) > 1 else -1, grid.values.shape, *same, *place)].append(grid)
     found = []
