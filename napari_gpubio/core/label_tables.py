@@ -37,6 +37,8 @@ _MOST_BYTES = 20_000_000
 _MOST_SHOWN = 5
 _MOSTLY = 0.8  # rows with a label in the column of labels; others are titles or remarks
 _QUOTED = re.compile(r'"([^"]*)"')
+_COLORS = re.compile(r"(?<=[^\s\d,])(?:[\s,]+\d+(?:\.\d+)?){3,4}\s*$")  # behind a name
+_SIDES = {"l", "r", "left", "right", "lh", "rh", "b", "m", "both", "bilateral", "midline", ""}
 _WIDE = re.compile(r"\t+| {2,}")  # between columns, where names may have single spaces
 _FREESURFER = re.compile(r"(^|[^a-z])(aparc|aseg|wmparc)", re.IGNORECASE)
 _LUT = "FreeSurferColorLUT.txt"
@@ -196,19 +198,22 @@ _Rows = list[tuple[int | None, str]]
 def _from_lines(text: str) -> _Rows:
     """Lines that begin with a number: FreeSurfer, MRtrix, Slicer, ITK-SNAP; or columns."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [_COLORS.sub("", line) for line in lines]
     if not any(_QUOTED.search(line) for line in lines):
         if ("\t" in text or text.count(",") > text.count("\n")) and (rows := _from_columns(text)):
             return rows
         rows = _of_columns([_WIDE.split(line.split("#")[0].strip()) for line in lines])
         if rows and all(label is not None for label, _ in rows):
             return rows
-    rows = []
+    rows, whole = [], []
     for line in lines:
         quoted = _QUOTED.search(line)
         first, *others = line.split() if quoted else line.split("#")[0].replace(",", " ").split() or [""]
-        words = [part for part in others if _number(part) is None]  # the others are colors, or another program's codes
+        words = [part for part in others if _number(part) is None]  # the others are another program's codes
         rows.append((_label(first), quoted.group(1) if quoted else " ".join(words)))
-    return rows
+        whole.append((_label(first), quoted.group(1) if quoted else " ".join(others)))
+    are_told_apart = len({name for _, name in rows}) == len({name for _, name in whole})
+    return rows if are_told_apart else whole  # or they tell names apart: Brodmann area 1, 2, ...
 
 
 def _from_columns(text: str) -> _Rows:
@@ -229,7 +234,8 @@ def _of_columns(rows: Sequence[Sequence[str]]) -> _Rows:
     index = next((titles.index(title) for title in _INDEX if title in titles), None)
     name = next((titles.index(title) for title in _NAME if title in titles and titles.index(title) != index), None)
     if index is not None and name is not None:
-        return [(_label(row[index]), row[name]) for row in rows[1:] if len(row) > max(index, name)]
+        rows = [row for row in rows[1:] if len(row) > max(index, name)]
+        return _named(list(zip_longest(*rows, fillvalue="")), index, name)
     if not any(_label(value) is not None for value in rows[0]):
         rows = rows[1:]  # titles that are not known
     columns = [[value.strip() for value in column] for column in zip_longest(*rows, fillvalue="")]
@@ -242,8 +248,24 @@ def _of_columns(rows: Sequence[Sequence[str]]) -> _Rows:
     if not numbers or not texts:
         return []
     index = 0 if 0 in numbers else max(numbers, key=lambda n: (len(set(columns[n])), -n))  # colors repeat
-    name = max(texts, key=lambda n: (len(set(columns[n])), sum(map(len, columns[n]))))
-    return [(_label(number), text) for number, text in zip(columns[index], columns[name], strict=True)]
+    named = [n for n in texts if not _is_side(columns[n])] or texts
+    name = max(named, key=lambda n: (len(set(columns[n])), sum(map(len, columns[n]))))
+    return _named(columns, index, name)
+
+
+def _named(columns: Sequence[Sequence[str]], index: int, name: int) -> _Rows:
+    """Rows of a table; names that are there twice get the side, where a column has it."""
+    if not columns:
+        return []
+    names: Sequence[str] = columns[name]
+    if len({value.strip() for value in names}) < len(names):
+        sides = [column for n, column in enumerate(columns) if n not in (index, name) and _is_side(column)]
+        names = [" ".join(parts) for parts in zip(names, *sides, strict=True)]
+    return [(_label(number), text) for number, text in zip(columns[index], names, strict=True)]
+
+
+def _is_side(column: Sequence[str]) -> bool:
+    return {value.strip().casefold() for value in column} <= _SIDES
 
 
 def _from_xml(text: str) -> _Rows:

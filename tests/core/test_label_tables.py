@@ -193,3 +193,19 @@ def test_damaged_tables(tmp_path, name):
         refusal(read_label_names, tmp_path / name, mutated(good, changes))
 
     run()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "names"),
+    [
+        ("a.txt", "1 Brodmann area 1\n2 Brodmann area 2\n", {1: "Brodmann area 1", 2: "Brodmann area 2"}),
+        ("a.txt", "1 Precentral_L 2001\n2 Precentral_R 2002\n", {1: "Precentral_L", 2: "Precentral_R"}),
+        ("a.txt", "2   Left-WM  245 245 245 0\n1002  ctx-lh-a 125 100 160 0\n", {2: "Left-WM", 1002: "ctx-lh-a"}),
+        ("a.csv", "ROI Label,ROI Name,Hemisphere\n1,CA,L\n2,CA,R\n", {1: "CA L", 2: "CA R"}),
+        ("a.csv", "Label,Structure,Side\n1,CA,left\n2,CA,right\n", {1: "CA left", 2: "CA right"}),
+        ("a.csv", "index,name,hemi\n1,CA left,L\n2,CA right,R\n", {1: "CA left", 2: "CA right"}),
+    ],
+)
+def test_numbers_and_sides_that_tell_names_apart_are_kept(tmp_path, name, text, names):
+    (tmp_path / name).write_text(text)
+    assert read_label_names(tmp_path / name) == names

@@ -54,8 +54,10 @@ def test_probabilities_are_refused(tmp_path, value):
 
 def test_napari_opens_it_as_labels_with_names(tmp_path):
     path = save(tmp_path / "a.nii.gz")
-    ((_, keywords, kind),) = read_layers(str(path))
-    assert kind == "image"  # nothing says that these are labels
+    with pytest.warns(ReadingNote, match="labels here; Convert to Image"):
+        ((data, keywords, kind),) = read_layers(str(path))
+    assert kind == "labels"  # as they look like them
+    assert region_names(Labels(data, **keywords)) == {17: "17", 2035: "2035"}
     (tmp_path / "a.tsv").write_text("index\tname\n17\thippocampus\n")
     with pytest.warns(ReadingNote, match=r"1 of 2 labels have no name in a\.tsv \(2035\)"):
         ((data, keywords, kind),) = read_layers(str(path))
