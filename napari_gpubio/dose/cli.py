@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.report import measured, tell, wrote
+from napari_gpubio.core.report import measured, tell, warn, wrote
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.io import nifti
 from napari_gpubio.dose.io.dvh_files import (
@@ -138,6 +138,9 @@ def _read_doses(options: argparse.Namespace, *, any_frame: bool) -> Dose:
             f"{options.dicom.name} would be a copy of one of the doses with histograms of them all; leave out --dicom"
         )
     if added:
+        paths = [path.resolve() for path in (options.dose, *added)]
+        if twice := sorted({path.name for path in paths if paths.count(path) > 1}):
+            warn(f"{', '.join(twice)} is added more than once")
         dose = sum_of_doses([dose, *map(read, added)], any_frame=any_frame)
     if options.subtract is not None:
         dose = difference_of_doses(dose, read(options.subtract), any_frame=any_frame)

@@ -45,7 +45,11 @@ Array = npt.NDArray[Any]
 FRAME = "frame_of_reference"  # under which a layer carries it
 RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # the file of a dose, and what an RTSTRUCT file calls structures by name
 OVERLAPPING = "overlapping"  # whether structures of labels overlap, so that parts of some are lost
-THICKNESS, JOINED = "thickness_mm", "joined_mm"  # what contours have by name; see `ContourStructure`
+THICKNESS, JOINED, PARTED = (
+    "thickness_mm",
+    "joined_mm",
+    "parted_mm",
+)  # what contours have by name; see `ContourStructure`
 CUT_OUT = "cut_out"  # names of structures whose loops cut out what two of them hold
 CT_NUMBER = "CT number"  # the quantity of a CT, which is no dose
 _LARGEST_LOGARITHM = 38.0  # of a float32
@@ -278,6 +282,7 @@ def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords
         CUT_OUT: [one.name for one in structures if one.overlaps == XOR],
         THICKNESS: {one.name: one.thickness_mm for one in structures if one.thickness_mm is not None},
         JOINED: {one.name: one.joined_mm for one in structures if one.joined_mm},
+        PARTED: {one.name: one.parted_mm for one in structures if one.parted_mm},
     }
     loops, names, colors = [], [], []
     for structure in structures:
@@ -358,6 +363,7 @@ def _structure(name: str, loops: Sequence[Array], color: Color, given: _Given) -
         color=color,
         overlaps=XOR if name in cut_out else UNION,
         joined_mm=(carried(given.layer, JOINED) or {}).get(name, ()),
+        parted_mm=(carried(given.layer, PARTED) or {}).get(name, ()),
     )
     notes = [*found.notes, *given.notes]
     if len(found.planes) == 1 and known is None:

@@ -281,6 +281,9 @@ slab_row("5, then 2.5", [5] * 6 + [2.5] * 12)  # 25.5 cc
 slab_row("3, then 6", [3] * 5 + [6] * 2)
 slab_row("2, 5, then 2", [2] * 4 + [5] * 3 + [2] * 4)
 slab_row("1, 3, then 10", [1] * 5 + [3] * 4 + [10] * 3)
+slab_row("5, 2.5, then 5", [5, 2.5, 2.5, 5])
+slab_row("6, 3, then a last one of 6", [6, 6, 3, 3, 6])
+slab_row("2, then two of 6", [2, 2, 2, 6, 6])
 
 
 @ROWS.row("dvh", "a slice without contour, nothing else drawn", Did.ASSUMED, "1 gaps of up to 4 mm", "2 parts")
@@ -316,6 +319,21 @@ def _(folder):
     found = beside(folder, [(CLOSED, at(square(20), z)) for z in range(-18, 10, 3)])
     assert found.volume_cc == pytest.approx(0.4 * 12, rel=1e-4)
     return found
+
+
+def parted_row(trait, positions, volume_cc, *facts):
+    @ROWS.row("dvh", trait, Did.ASSUMED, *facts)
+    def _(folder):
+        own = [(CLOSED, at(square(10), z)) for z in positions]
+        every = [(CLOSED, at(square(20), z)) for z in range(-15, 16, 3)]
+        found = counted(read_rtstruct(structures_file(folder, [("one", own), ("other", every)])))["one"]
+        assert found.volume_cc == pytest.approx(volume_cc, rel=1e-4)
+        return found
+
+
+parted_row("two planes far apart, another structure on every slice", [-15, 15], 2.4, "1 gaps", "2 parts")
+parted_row("a plane far from two others, another structure on every slice", [-15, -12, 15], 3.6, "1 gaps", "2 parts")
+parted_row("contours on every third slice, another structure on every slice", [-15, -6, 3, 12], 14.4, "half way")
 
 
 @ROWS.row(

@@ -195,6 +195,10 @@ def test_a_contour_that_cannot_be_used_costs_only_itself(bad, facts):
         ([2, 2, 20, 20, 2, 2], [2, 3]),
         ([2, 8], []),
         ([2, 2, 8], [2]),
+        ([5, 2.5, 2.5, 5], []),
+        ([6, 6, 3, 3, 6], []),
+        ([2, 2, 2, 6, 6], []),
+        ([3, 3, 15, 3, 3], [2]),
     ],
 )
 def test_a_distance_is_a_gap_if_those_around_it_are_shorter(distances, gaps):
@@ -212,7 +216,7 @@ def test_a_distance_is_a_gap_if_those_around_it_are_shorter(distances, gaps):
 
 
 def test_slices_of_others_tell_where_a_gap_is_none():
-    own = stack([square(5)], [-6.0, 0, 3, 6], "own")
+    own = stack([square(5)], [-9.0, -6, 0, 3, 6], "own")
     wide = stack([square(9)], [-18.0, -12, -6, 0, 3, 6, 9], "wide")
     every = stack([square(9)], np.arange(-18.0, 10, 3), "every")
     turned = contour_structure("turned", [at(square(9), z)[:, [2, 0, 1]] for z in (-6.0, -3, 0, 3)])
@@ -223,6 +227,31 @@ def test_slices_of_others_tell_where_a_gap_is_none():
     assert with_slices([own], slices[:, [2, 0, 1]])[0].joined_mm == ()
     (single, _) = with_slices([stack([square(5)], [-12.0], "single"), wide])
     assert single.thickness_mm == 6.0
+
+
+EVERY = np.arange(0.0, 31, 3)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "volume_cc"),
+    [
+        ([0, 30], EVERY, 0.1 * 6),
+        ([0, 3, 30], EVERY, 0.1 * 9),
+        ([0, 27, 30], EVERY, 0.1 * 9),
+        ([0, 3, 15, 18, 30], EVERY, 0.1 * 15),
+        ([0, 6, 9, 15, 18, 24, 27], EVERY, 0.1 * 21),
+        ([0, 9, 18, 27], EVERY, 0.1 * 36),
+        ([-18, -12, -6, 3, 6, 9], [-18, -12, -6, 0, 3, 6, 9], 0.1 * 27),
+    ],
+)
+def test_slices_of_others_tell_where_a_gap_is(own, others, volume_cc):
+    structures = stack([square(5)], own, "own"), stack([square(9)], others, "others")
+    for known in (with_slices(structures)[0], with_slices(structures[:1], [(1.0, 2.0, z) for z in others])[0]):
+        low, high = slab_bounds(known)
+        assert 0.1 * (high - low).sum() == pytest.approx(volume_cc)
+        assert any("slices between contours" in note for note in known.notes) == (own == [0, 9, 18, 27])
+        again = contour_structure("own", known.world_loops, thickness_mm=known.thickness_mm, parted_mm=known.parted_mm)
+        np.testing.assert_allclose(slab_bounds(again), (low, high))
 
 
 def inside(points, loops):

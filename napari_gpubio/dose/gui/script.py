@@ -166,6 +166,7 @@ def _structure_lines(
         chosen = f"[loops[key] for key in loops if key.startswith('{number}/')]"
         overlaps = f", overlaps={one.overlaps!r}" if one.overlaps != UNION else ""
         joined = f", joined_mm={one.joined_mm!r}" if one.joined_mm else ""
+        joined += f", parted_mm={one.parted_mm!r}" if one.parted_mm else ""
         more = f"thickness_mm={one.thickness_mm!r}{overlaps}{joined}"
         lines.append(f"    dose.contour_structure({shown!r}, {chosen}, {more}),")
     return [*lines, "]"]

@@ -72,7 +72,8 @@ class ContourStructure:
     frame
         Plane coordinates (x, y, position), mm, to world mm: orthonormal, 4 x 4.
     thickness_mm
-        Distance between slices, needed for a structure of a single plane; otherwise it follows from the planes.
+        Distance between slices, needed for a structure of a single plane, or of planes that gaps part from each other;
+        otherwise it follows from the planes.
     color
         Red, green, blue, 0 to 255, where it is known.
     frame_of_reference
@@ -84,6 +85,9 @@ class ContourStructure:
     joined_mm
         Positions of planes whose distance to the next one is no gap, wide as it is, since the slices of an image or
         other structures are as far apart there; see `napari_gpubio.dose.structures.slices`.
+    parted_mm
+        Positions of planes whose distance to the next one is a gap, since other structures or the image have slices
+        in it.
     """
 
     name: str
@@ -95,6 +99,7 @@ class ContourStructure:
     notes: tuple[str, ...] = ()
     overlaps: str = UNION
     joined_mm: tuple[float, ...] = ()
+    parted_mm: tuple[float, ...] = ()
 
     @property
     def world_loops(self) -> list[Array]:
@@ -108,7 +113,7 @@ def emptied(structure: ContourStructure, reason: object) -> ContourStructure:
     return dataclasses.replace(structure, planes=(), notes=(*structure.notes, f"{reason}; it was left out"))
 
 
-def contour_structure(
+def contour_structure(  # noqa: PLR0913 - what may be known of contours
     name: str,
     loops: Iterable[npt.ArrayLike],
     *,
@@ -118,6 +123,7 @@ def contour_structure(
     overlaps: str = UNION,
     flat_mm: float = FLAT_MM,
     joined_mm: Iterable[float] = (),
+    parted_mm: Iterable[float] = (),
 ) -> ContourStructure:
     """Make a structure of closed contours.
 
@@ -143,7 +149,7 @@ def contour_structure(
         is taken by the even-odd rule.
     flat_mm
         How far points may lie off their plane, for instance because they were rounded.
-    joined_mm
+    joined_mm, parted_mm
         See `ContourStructure`.
 
     Raises
@@ -185,6 +191,7 @@ def contour_structure(
         notes=tuple(notes),
         overlaps=overlaps,
         joined_mm=tuple(joined_mm),
+        parted_mm=tuple(parted_mm),
     )
 
 

@@ -12,7 +12,8 @@ from napari_gpubio.dose.structures.planes import FLAT_MM
 Array = npt.NDArray[np.float64]
 _BREAK = 1.9  # times the distance of planes around: where one is missing, a structure has two parts
 _REACH = 2  # planes on either side whose distances are those around
-_TWICE = 2.6  # times the distance of planes: two such distances beside each other are those of other slices
+_PAIR = 3.5  # times the distance of planes: two such distances beside each other are those of other slices
+_AT_END = 2.6  # times that of the planes on one side: what is no wider, at an end, may be the distance of other slices
 _UNEVEN = 1.5  # times the least distance of planes, to be worth a note
 
 
@@ -41,9 +42,10 @@ def _distances(gaps: Array, apart: npt.NDArray[np.bool_], usual: float) -> Array
 
 
 def usual_distance_mm(structure: ContourStructure) -> float:
-    """Distance of neighboring planes (the median), or the slice thickness where there is one plane only."""
+    """Distance of neighboring planes (the median), or the slice thickness where each stands alone."""
     positions = _positions(structure)
-    if len(positions) > 1:
+    stand_alone = structure.thickness_mm is not None and bool(gaps_of(structure).all())
+    if len(positions) > 1 and not stand_alone:
         return float(np.median(np.diff(positions)))
     if structure.thickness_mm is None:
         raise InvalidInput(
@@ -71,11 +73,14 @@ def gaps_of(structure: ContourStructure) -> npt.NDArray[np.bool_]:
     """Whether what lies between each plane and the next is a gap, which parts the structure; shape (planes - 1,).
 
     That is a distance much wider than those beside it, unless slices are known to be as far apart there
-    (`ContourStructure.joined_mm`).
+    (`ContourStructure.joined_mm`), and a longer one where others have planes in it (`ContourStructure.parted_mm`).
     """
     positions = _positions(structure)
-    joined = np.abs(positions[:-1, None] - np.array(structure.joined_mm)[None]).min(axis=1, initial=np.inf) <= FLAT_MM
-    return np.asarray(wide_distances(np.diff(positions)) & ~joined)
+    joined, parted = (
+        np.abs(positions[:-1, None] - np.array(known)[None]).min(axis=1, initial=np.inf) <= FLAT_MM
+        for known in (structure.joined_mm, structure.parted_mm)
+    )
+    return np.asarray((wide_distances(np.diff(positions)) | parted) & ~joined)
 
 
 def wide_distances(gaps: Array) -> npt.NDArray[np.bool_]:
@@ -91,9 +96,16 @@ def wide_distances(gaps: Array) -> npt.NDArray[np.bool_]:
             continue
         usual = beside[-_REACH] if len(beside) > _REACH else beside[-1]
         next_to = max(gaps[max(n - 1, 0) : n].max(initial=0.0), gaps[n + 1 : n + 2].max(initial=0.0))
-        is_pair = gap <= _TWICE * usual and gap <= _BREAK * next_to
-        found[n] = gap > _BREAK * usual and not is_pair
+        is_pair = gap <= _PAIR * usual and gap <= _BREAK * next_to
+        found[n] = gap > (_BREAK if 0 < n < len(gaps) - 1 else _AT_END) * usual and not is_pair
     return found
+
+
+def is_longer(gaps: Array, n: int, slices: Array) -> bool:
+    """Whether a distance of planes is longer than those beside it, or where there are none, than those of slices."""
+    beside = np.concatenate([gaps[max(n - _REACH, 0) : n], gaps[n + 1 : n + 1 + _REACH]])
+    shortest = beside.min() if len(beside) else float(np.median(np.diff(slices)))
+    return bool(gaps[n] > _UNEVEN * shortest)
 
 
 def _positions(structure: ContourStructure) -> Array:

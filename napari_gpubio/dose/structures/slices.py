@@ -1,17 +1,19 @@
 """What structures that were drawn on the same slices, and the image that has them, tell of each other's slices.
 
-A wide distance of planes is a gap of a structure where others have planes in it; where others have slices as far apart,
-it is none. A structure of a single plane is as thick as the slices around it are apart.
+A distance of planes that is longer than those beside it is a gap of a structure where others have planes in it; where
+others have slices as far apart, it is none. A structure of a single plane is as thick as the slices around it are
+apart.
 """
 
 import dataclasses
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.dose.structures.contours import ContourStructure
-from napari_gpubio.dose.structures.outlines import wide_distances
+from napari_gpubio.dose.structures.outlines import is_longer, wide_distances
 from napari_gpubio.dose.structures.planes import FLAT_MM
 
 Array = npt.NDArray[np.float64]
@@ -49,8 +51,19 @@ def with_slices(
         ]
         image = [] if len({one.frame_of_reference, image_frame} - {""}) > 1 else _along(one, image_slices)
         if len(positions[n]) > 1:
-            joined = _joined(positions[n], others, image)
-            found.append(dataclasses.replace(one, joined_mm=joined) if joined else one)
+            gaps, between = np.diff(positions[n]), _between(positions[n], [*others, *image])
+            is_gap = [row is not None and is_longer(gaps, m, row) for m, row in enumerate(between)]
+            parted = tuple(positions[n][:-1][is_gap].tolist())
+            known = dataclasses.replace(one, joined_mm=_joined(positions[n], others, image), parted_mm=parted)
+            if all(is_gap) and one.thickness_mm is None:
+                slices = [np.diff(row) for row in between if row is not None]
+                known = dataclasses.replace(known, thickness_mm=float(np.median(np.concatenate(slices))))
+            if any(row is not None and not gap for row, gap in zip(between, is_gap, strict=True)):
+                text = f"there are slices between contours of {one.name!r} that are no farther apart than others"
+                known = dataclasses.replace(
+                    known, notes=(*known.notes, f"{text}; each holds half way to its neighbors")
+                )
+            found.append(known)
         elif len(positions[n]) == 1 and one.thickness_mm is None:
             found.append(_thick(one, float(positions[n][0]), others, image))
         else:
@@ -73,6 +86,15 @@ def _along(structure: ContourStructure, image_slices: npt.ArrayLike | None) -> l
     if np.linalg.norm(np.cross(way, normal)) > _PARALLEL * np.linalg.norm(way):
         return []
     return [np.sort(points @ normal)]
+
+
+def _between(positions: Array, others: Sequence[Array]) -> list[Array | None]:
+    """Others that have planes between each plane and the next; None where nobody has."""
+    found = []
+    for low, high in pairwise(positions):
+        rows = (one for one in others if len(one) > 1 and ((one > low + FLAT_MM) & (one < high - FLAT_MM)).any())
+        found.append(next(rows, None))
+    return found
 
 
 def _joined(positions: Array, others: Sequence[Array], image: Sequence[Array]) -> tuple[float, ...]:
