@@ -158,6 +158,11 @@ def _(folder):
     return sum_of_doses([read_rtdose(file) for file in files])
 
 
+@ROWS.row("read_rtdose", "a negative distance of pixels", Did.REFUSED, "PixelSpacing", "[-2, 2]", "positive")
+def _(folder):
+    return read_rtdose(save_dose(folder / "a.dcm", PIXELS, PixelSpacing=[-2, 2]))
+
+
 @ROWS.row("sum_of_doses", "doses of two beams", Did.ASSUMED, "beams 1", "beams 2")
 def _(folder):
     def of_beam(number):

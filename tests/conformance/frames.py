@@ -614,6 +614,15 @@ def _(folder):
     return found
 
 
+@ROWS.row("read_frames", "a video of 10 bits in colors that are equal", Did.ASSUMED, "3 colors are equal")
+def _(folder):
+    deep = (FRAMES.astype(np.uint32) * 65535 // FRAMES.max()).astype(np.uint16)
+    found = read_frames(video(folder, "a.mkv", "ffv1", "gbrp10le", np.repeat(deep[..., None], 3, axis=-1), "rgb48le"))
+    assert found.dtype == np.uint16
+    np.testing.assert_allclose(found.astype(float), big(deep), atol=65535 / 1023)
+    return found
+
+
 @ROWS.row("read_frames", "an MP4 file, which loses detail", Did.ASSUMED, "h264", "contrast")
 def _(folder):
     found = read_frames(video(folder, "a.mp4", "libx264", "yuv420p"))

@@ -8,8 +8,7 @@ import numpy as np
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.reading import ReadingNote
-from napari_gpubio.core.volumes import read_volume
-from napari_gpubio.tracts.io import read_mask
+from napari_gpubio.tracts.io import read_mask, read_volume
 from napari_gpubio.tracts.napari_io import get_reader
 from tests.conformance import Did, Rows
 
@@ -404,6 +403,26 @@ def _(folder):
 @ROWS.row(OPEN, "mif whose transform has no volume", Did.ASSUMED, "cannot be inverted", "assumed")
 def _(folder):
     opened(mif(folder, GRAY.astype("<f4") / 3, more="transform: 1,0,0,0\n" * 3))
+
+
+def bad_vox(trait, vox, sizes):
+    """Add a row: voxel sizes that are none."""
+
+    @ROWS.row("read_volume", f"mif whose voxel sizes are {trait}", Did.ASSUMED, "vox", "1 mm is assumed")
+    def _(folder):
+        path = mif(folder, GRAY.astype("<f4"))
+        path.write_bytes(path.read_bytes().replace(b"vox: 2.0,2.0,2.0\n", f"{vox}\n".encode().ljust(17)[:17]))
+        np.testing.assert_allclose(np.diag(read_volume(path)[1])[:3], sizes)
+
+
+bad_vox("not finite", "vox: 2,nan,3", (2, 1, 3))
+bad_vox("not positive", "vox: 0,-2,3", (1, 1, 3))
+bad_vox("missing", "", (1, 1, 1))
+
+
+@ROWS.row(OPEN, "mif whose transform lacks a row", Did.ASSUMED, "not finite", "assumed")
+def _(folder):
+    opened(mif(folder, GRAY.astype("<f4") / 3, more="transform: 1,0,0,0\n" * 2))
 
 
 @ROWS.row(OPEN, "mif that ends too early", Did.REFUSED, "a.mif", "incomplete")

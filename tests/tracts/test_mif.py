@@ -146,7 +146,6 @@ def test_header_with_a_data_file_beside_it(tmp_path):
     ("change", "sentence"),
     [
         ({"drop": ["dim"]}, "no line 'dim:'"),
-        ({"drop": ["vox"]}, "no line 'vox:'"),
         ({"drop": ["layout"]}, "no line 'layout:'"),
         ({"drop": ["datatype"]}, "no line 'datatype:'"),
         ({"drop": ["file"]}, "no line 'file:'"),
@@ -159,8 +158,6 @@ def test_header_with_a_data_file_beside_it(tmp_path):
         ({"file": "a.dat 0", "extra": [("file", "b.dat 0")]}, "values in 2 files"),
         ({"extra": [("scaling", "1,0")]}, "a factor other than 0"),
         ({"extra": [("scaling", "nan,1")]}, "a factor other than 0"),
-        ({"drop": ["transform"], "extra": [("transform", "1,0,0,0")]}, "three rows of four numbers"),
-        ({"drop": ["vox"], "extra": [("vox", "2,0,2")]}, "three voxel sizes in mm"),
         ({"drop": ["dim"], "extra": [("dim", "3")]}, "2 to 16 lengths"),
         ({"drop": ["dim"], "extra": [("dim", "3,4,0,2")]}, "at least 1"),
         ({"drop": ["dim"], "extra": [("dim", "3,4,-5,2")]}, "2 to 16 lengths"),

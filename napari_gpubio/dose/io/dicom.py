@@ -226,6 +226,10 @@ def plane_axes(dataset: Any, name: str) -> Array:
             f"ImageOrientationPatient of {name} is {cosines.tolist()}, which are no axes; export it again"
         )
     between_rows, between_columns = numbers(dataset, "PixelSpacing", name, 2)
+    if min(between_rows, between_columns) <= 0:
+        raise InvalidInput(
+            f"PixelSpacing of {name} is [{between_rows:g}, {between_columns:g}]; it must be positive: export it again"
+        )
     normal = np.cross(along_row, along_column)
     return np.stack([along_row * between_columns, along_column * between_rows, normal], axis=1)
 

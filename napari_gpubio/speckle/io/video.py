@@ -3,6 +3,7 @@
 Needs imageio and PyAV: ``pip install "napari-gpubio[video]"``.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ Array = npt.NDArray[Any]
 VIDEO_SUFFIXES = (".avi", ".mp4", ".mov", ".mkv")
 _LOSSLESS = ("rawvideo", "ffv1", "huffyuv", "ffvhuff", "utvideo", "png", "v210", "magicyuv", "lagarith", "qtrle")
 _DEEP = "gray16le"  # of more than 8 bits
+_DEEP_COLORS = re.compile(r"(?:p|rgb|bgr|rgba)(?:9|10|12|14|16|48|64)(?:le|be)$")
 
 
 def read_video(file: Path, choice: Choice) -> Array:
@@ -48,7 +50,8 @@ def read_video(file: Path, choice: Choice) -> Array:
             about, declared = video.metadata(), video.properties().n_images or 0
             kind, codec = str(about.get("video_format")), str(about.get("codec"))
             is_gray = kind.startswith("gray")
-            shown = ("gray" if kind == "gray" else _DEEP) if is_gray else "rgb24"
+            is_deep = kind != "gray" if is_gray else _DEEP_COLORS.search(kind) is not None
+            shown = (_DEEP if is_deep else "gray") if is_gray else "rgb48le" if is_deep else "rgb24"
             for frame in video.iter(format=shown, thread_count=1):
                 frames.append(frame)
                 check_expansion(file, frame.nbytes * len(frames))
@@ -59,6 +62,7 @@ def read_video(file: Path, choice: Choice) -> Array:
             raise InvalidInput(
                 f"{file.name} cannot be decoded as a video ({type(error).__name__}: {str(error)[:200]}); copy it again"
             ) from error
+        note(f"it is damaged or cut off after {len(frames)} frames, which were read ({str(error)[:100]})")
     if len({frame.shape for frame in frames}) != 1:
         raise InvalidInput(f"{file.name} has {len(frames)} frames of one size; save them again")
     if codec not in _LOSSLESS:

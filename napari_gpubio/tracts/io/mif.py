@@ -29,6 +29,7 @@ _MAGIC = b"mrtrix image"
 _END = re.compile(rb"\r?\n *END[ \r]*\n")
 _LONGEST_HEADER = 1 << 24
 _MOST_AXES = 16
+_SMALLEST_MM, _LARGEST_MM = 1e-6, 1e6  # of a voxel
 _CODES = {
     "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "int64": "i8",
     "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8", "cfloat32": "c8", "cfloat64": "c16",
@@ -100,7 +101,7 @@ def read_mif(path: str | Path) -> MifImage:
         raise InvalidInput(f"{path.name} is not an MRtrix image; its name must end in .mif, .mif.gz or .mih")
     header, length = _read_header(path)
     shape = _shape(header, path.name)
-    affine, gradients = _affine(header, shape, path.name), _gradients(header, shape)
+    affine, gradients = _affine(header, shape), _gradients(header, shape)
     data_path, offset = _data_file(path, header, length)
     storage = _Storage(data_path, offset, shape, *_layout(header, len(shape), path.name), _dtype(header, path.name))
     data = _scaled(_read_values(storage), header, path.name)
@@ -213,19 +214,20 @@ def _dtype(header: Header, name: str) -> np.dtype[Any] | None:
     return np.dtype({"le": "<", "be": ">"}.get(order, native) + _CODES[base])
 
 
-def _affine(header: Header, shape: tuple[int, ...], name: str) -> npt.NDArray[np.float64]:
-    text = _one(header, "vox", name)
-    sizes = np.array([*_numbers(text)[: len(shape)], 1.0][:3])  # a slice is 1 mm thick
-    if len(sizes) < 3 or not np.isfinite(sizes).all() or not ((sizes > 1e-6) & (sizes < 1e6)).all():
-        raise _bad(name, "vox", text, "three voxel sizes in mm are needed")
+def _affine(header: Header, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    text = header.get("vox", [""])[0]
+    sizes = np.array([*_numbers(text), *[np.nan] * 3][:3])
+    sizes[len(shape) :] = 1.0  # a slice is 1 mm thick
+    if (unusable := ~((sizes > _SMALLEST_MM) & (sizes < _LARGEST_MM))).any():  # NaN, too
+        note(f"its header has 'vox: {text[:80]}'; 1 mm is assumed where that is no length of a voxel in mm")
+        sizes[unusable] = 1.0
     rows = [_numbers(line) for line in header.get("transform", [])][:3]
     affine = np.diag([*sizes, 1.0])
     if not rows:  # MRtrix then puts the world's origin into the middle of the volume
         affine[:3, 3] = -0.5 * (np.array([*shape, 1][:3]) - 1) * sizes
         return affine
-    if len(rows) < 3 or any(len(row) != 4 for row in rows):
-        raise _bad(name, "transform", "; ".join(header["transform"]), "three rows of four numbers are needed")
-    affine[:3] = np.array(rows) * [*sizes, 1.0]
+    is_whole = len(rows) == 3 and all(len(row) == 4 for row in rows)
+    affine[:3] = np.array(rows) * [*sizes, 1.0] if is_whole else np.nan
     return usable_affine(affine, list(sizes))
 
 
