@@ -1,5 +1,6 @@
 """Volumes in (NIfTI, Analyze, FreeSurfer's mgz) and out (NIfTI), and the size checks that every image reader shares."""
 
+import gzip
 import math
 import struct
 import zlib
@@ -26,7 +27,7 @@ _OTHER_UNITS = {1: ("meters", 1e3), 3: ("microns", 1e-3)}  # of NIfTI's xyzt_uni
 _LEAST_EQUAL = 0.5  # of neighbors in a volume of labels; two thirds in atlases of coarse voxels
 _SMALLEST_MM, _LARGEST_MM = 1e-7, 1e3  # of a voxel
 _NO_ORIENTATION = (
-    "the header gives no orientation (its sform and qform codes are 0): which side is left, and the place, are assumed"
+    "the header gives no orientation (its codes of it are 0): which side is left, and the place, are assumed"
 )
 _MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
 _ALWAYS_UNPACKED = 256 * 2**20  # bytes
@@ -84,8 +85,11 @@ def has_orientation(path: str | Path) -> bool:
 
 def _is_oriented(image: Any) -> bool:
     header = image.header
-    codes = [name for name in ("sform_code", "qform_code", "goodRASFlag") if name in header]
-    return any(int(header[code]) for code in codes)
+    if "goodRASFlag" in header:  # which nibabel has set, whatever the file has
+        path = Path(image.file_map["image"].filename)
+        with gzip.open(path, "rb") if path.suffix.lower() in _GZIPPED else path.open("rb") as stream:
+            return bool(stream.read(30)[28:] != b"\0\0")
+    return any(int(header[code]) for code in ("sform_code", "qform_code") if code in header)
 
 
 def lies_on_grid(

@@ -8,6 +8,7 @@ import numpy as np
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.reading import ReadingNote
+from napari_gpubio.core.volumes import has_orientation
 from napari_gpubio.tracts.io import read_mask, read_volume
 from napari_gpubio.tracts.napari_io import get_reader
 from tests.conformance import Did, Rows
@@ -230,6 +231,16 @@ def _(folder):
 @ROWS.row("read_mask", "a mask without orientation and of another shape", Did.REFUSED, "shape")
 def _(folder):
     return read_mask(write(folder, GRAY, affine=None), (5, 6, 4), TURNED)
+
+
+@ROWS.row("read_volume", "mgh without orientation (goodRASFlag 0)", Did.ASSUMED, "no orientation", "left")
+def _(folder):
+    path = write(folder, GRAY, "a.mgh", nib.MGHImage)
+    raw = bytearray(path.read_bytes())
+    raw[28:30] = b"\0\0"
+    path.write_bytes(raw)
+    assert not has_orientation(path)
+    read_volume(path)
 
 
 @ROWS.row("read_volume", "a qform alone", Did.READ)
