@@ -144,7 +144,7 @@ def notes_text(notes: Iterable[str]) -> str:
 
 
 def _sentence(note: str) -> str:
-    is_named = "." in note.split(":")[0]
+    is_named = "." in note.split(" ", 1)[0]
     return f"{note if is_named else note[:1].upper() + note[1:]}."
 
 
