@@ -86,7 +86,7 @@ def test_files_of_pydicom(name):
         ({"GridFrameOffsetVector": [0, 4, 8, 8]}, "at one place .*runs by 0 to 4 mm"),
         ({"GridFrameOffsetVector": [0, 4, 8]}, "GridFrameOffsetVector of dose.dcm is"),
         ({"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]}, "which are no axes"),
-        ({"PixelSpacing": [0, 2]}, "cannot be inverted"),
+        ({"PixelSpacing": [0, 2]}, "must be positive"),
         ({"DoseUnits": "RELATIVE"}, "state the unit with unit="),
         ({"DoseUnits": None}, "gives its doses as nothing"),
         ({"Modality": "CT"}, None),
