@@ -11,7 +11,9 @@ from tests.conformance import (
     frames,
     gradients,
     light,
+    mrtrix_images,
     orientations,
+    recordings,
     several_volumes,
     shell,
     structures,
@@ -24,8 +26,8 @@ from tests.conformance import (
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
 _MODULES = (
-    *(volumes, gradients, several_volumes, orientations, atlases, tractograms, tractogram_arrays),
-    *(structures, dose, ct, studies, light, frames, shell),
+    *(volumes, mrtrix_images, gradients, several_volumes, orientations, atlases, tractograms, tractogram_arrays),
+    *(structures, dose, ct, studies, light, frames, recordings, shell),
 )
 KINDS = tuple(kind.ROWS for kind in _MODULES)
 

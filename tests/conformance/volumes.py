@@ -1,6 +1,5 @@
 """Images of every shape and type, as File > Open and the engines' readers take them."""
 
-import gzip
 import warnings
 
 import nibabel as nib
@@ -24,7 +23,6 @@ INSIDE = (GRAY > 90).astype(np.uint8)
 SERIES = RANDOM.integers(0, 2000, (6, 5, 4, 6)).astype(np.int16)
 BLOCK = np.zeros((8, 8, 8), np.int16)
 BLOCK[2:6, 2:6, 2:4], BLOCK[2:6, 2:6, 4:6] = 10, 17
-MIF = "mrtrix image\ndim: {dim}\nvox: {vox}\nlayout: {layout}\ndatatype: {datatype}\n{more}"
 
 
 def write(folder, array, name="a.nii.gz", container=nib.Nifti1Image, affine=AFFINE, **header):
@@ -46,19 +44,6 @@ def opened(path):
     assert told <= carried
     assert all(any(each.endswith(note) for each in told) for note in carried)
     return layers
-
-
-def mif(folder, array, datatype="Float32LE", more="", name="a.mif", file=None, end="END\n"):
-    """Write an MRtrix image whose axes are stored in their order; returns the path."""
-    numbers = {"dim": array.shape, "vox": [2.0] * array.ndim, "layout": [f"+{n}" for n in range(array.ndim)]}
-    head = MIF.format(**{k: ",".join(map(str, v)) for k, v in numbers.items()}, datatype=datatype, more=more)
-    values = array.tobytes(order="F")
-    if file is None:
-        (folder / name).write_bytes(f"{head}file: . 4096\n{end}".encode().ljust(4096, b"\0") + values)
-    else:
-        (folder / name).write_bytes(f"{head}file: {file}\n{end}".encode())
-        (folder / file).write_bytes(values)
-    return folder / name
 
 
 def shows(trait, array, kind="image", did=Did.READ, facts=(), name="a.nii.gz", **written):
@@ -367,85 +352,6 @@ def _(folder):
     write(folder, GRAY, "a.img", nib.Nifti1Pair)
     (folder / "a.img").unlink()
     opened(folder / "a.hdr")
-
-
-# -- MRtrix -----------------------------------------------------------------------------------------------------------
-
-
-def mif_shows(trait, array, datatype, did=Did.READ, facts=(), kind="image", **written):
-    """Add a row: an MRtrix image is opened as one layer."""
-
-    @ROWS.row(OPEN, trait, did, *facts)
-    def _(folder):
-        ((data, _, found),) = opened(mif(folder, array, datatype, **written))
-        assert found == kind
-        np.testing.assert_array_equal(data, array.reshape(*array.shape, *[1] * (3 - array.ndim)).T)
-
-
-mif_shows("mif of float32", GRAY.astype("<f4") / 3, "Float32LE")
-mif_shows("mif of big-endian values", GRAY.astype(">i2"), "Int16BE")
-mif_shows("mif of two dimensions", GRAY[..., 0].astype("<f4") / 3, "Float32LE")
-mif_shows("mif of a series", SERIES.astype("<i2"), "Int16LE")
-mif_shows("mif of five dimensions", SERIES.reshape(6, 5, 4, 2, 3).astype("<i2"), "Int16LE")
-mif_shows(".mih with its .dat", GRAY.astype("<f4") / 3, "Float32LE", name="a.mih", file="a.dat")
-mif_shows(".mih that ends with its file", GRAY.astype("<f4") / 3, "Float32LE", name="a.mih", file="a.dat", end="")
-mif_shows("dw_scheme of another number of rows (an SH image)", SERIES.astype("<i2"), "Int16LE", Did.ASSUMED,
-          ("31 rows", "6 volumes", "left out"), more="dw_scheme: 0,0,1,0\n" + "dw_scheme: 0,0,1,9\n" * 30)  # fmt: skip
-mif_shows("dw_scheme with short rows", SERIES.astype("<i2"), "Int16LE", Did.ASSUMED, ("6 rows", "left out"),
-          more="dw_scheme: 0,0,1\n" * 6)  # fmt: skip
-mif_shows("dw_scheme on a single volume", GRAY.astype("<f4") / 3, "Float32LE", more="dw_scheme: 0,0,1,1000\n")
-mif_shows("mif of labels", BLOCK.astype("<i2"), "Int16LE", Did.ASSUMED, ("labels",), "labels")
-
-
-@ROWS.row(OPEN, "mif of complex values", Did.ASSUMED, "complex", "magnitude", "phase")
-def _(folder):
-    layers = opened(mif(folder, np.full((4, 3, 2), 3 + 4j, "<c8"), "CFloat32LE"))
-    np.testing.assert_allclose(layers[0][0], 5)
-
-
-@ROWS.row(OPEN, "mif.gz", Did.READ)
-def _(folder):
-    path = mif(folder, GRAY.astype("<f4") / 3)
-    (folder / "b.mif.gz").write_bytes(gzip.compress(path.read_bytes()))
-    ((data, _, _),) = opened(folder / "b.mif.gz")
-    np.testing.assert_array_equal(data, (GRAY.astype("<f4") / 3).T)
-
-
-@ROWS.row(OPEN, "mif whose transform has no volume", Did.ASSUMED, "cannot be inverted", "assumed")
-def _(folder):
-    opened(mif(folder, GRAY.astype("<f4") / 3, more="transform: 1,0,0,0\n" * 3))
-
-
-def bad_vox(trait, vox, sizes):
-    """Add a row: voxel sizes that are none."""
-
-    @ROWS.row("read_volume", f"mif whose voxel sizes are {trait}", Did.ASSUMED, "vox", "1 mm is assumed")
-    def _(folder):
-        path = mif(folder, GRAY.astype("<f4"))
-        path.write_bytes(path.read_bytes().replace(b"vox: 2.0,2.0,2.0\n", f"{vox}\n".encode().ljust(17)[:17]))
-        np.testing.assert_allclose(np.diag(read_volume(path)[1])[:3], sizes)
-
-
-bad_vox("not finite", "vox: 2,nan,3", (2, 1, 3))
-bad_vox("not positive", "vox: 0,-2,3", (1, 1, 3))
-bad_vox("missing", "", (1, 1, 1))
-
-
-@ROWS.row(OPEN, "mif whose transform lacks a row", Did.ASSUMED, "not finite", "assumed")
-def _(folder):
-    opened(mif(folder, GRAY.astype("<f4") / 3, more="transform: 1,0,0,0\n" * 2))
-
-
-@ROWS.row(OPEN, "mif that ends too early", Did.REFUSED, "a.mif", "incomplete")
-def _(folder):
-    path = mif(folder, GRAY.astype("<f4"))
-    path.write_bytes(path.read_bytes()[:-4])
-    opened(path)
-
-
-@ROWS.row(OPEN, "mif without END", Did.REFUSED, "a.mif", "END")
-def _(folder):
-    opened(mif(folder, GRAY.astype("<f4"), end=""))
 
 
 # -- beside gradient tables -------------------------------------------------------------------------------------------

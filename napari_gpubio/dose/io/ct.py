@@ -220,8 +220,10 @@ def _without_repeats(slices: Sequence[_Slice], name: str) -> Iterator[_Slice]:
     normal = slices[0].axes[:, 2]
 
     def order(one: _Slice) -> tuple[float, float, float]:
-        acquired = (number_of(one.dataset, key, name) or 0.0 for key in ("AcquisitionNumber", "InstanceNumber"))
-        return round(float(one.corner @ normal), 2), *acquired  # type: ignore[return-value]
+        acquisition, instance = (
+            number_of(one.dataset, key, name) or 0.0 for key in ("AcquisitionNumber", "InstanceNumber")
+        )
+        return round(float(one.corner @ normal), 2), acquisition, instance
 
     ordered = sorted(slices, key=order)
     depths = np.array([one.corner @ normal for one in ordered])

@@ -14,13 +14,12 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
-from napari_gpubio.tracts.bundles.groups import by_group
 from napari_gpubio.tracts.bundles.profile import Profile, profile
 from napari_gpubio.tracts.bundles.summary import Images, summary
 from napari_gpubio.tracts.bundles.tables import Table
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.model import GROUP, Tractogram
 
 _SUBJECT = re.compile(r"(?<![a-zA-Z0-9])(sub-[a-zA-Z0-9]+)(?:[_/\\](ses-[a-zA-Z0-9]+))?")
 _COLUMNS = ("subject", "bundle", "node", "metric", "mean", "sd", "se", "n")
@@ -243,3 +242,14 @@ def _bundle_of(path: Path) -> str:
     stem = path.name[: -len(tractogram_suffix(path) or "")]
     rest = "_".join(part for part in stem.split("_") if not part.startswith(("sub-", "ses-")))
     return rest or stem
+
+
+def by_group(fibers: Tractogram) -> dict[str, Tractogram]:
+    """Return the fibers of each group by its name, and those in none, if there are any, under an empty one.
+
+    A group is a column of fibers named ``group/NAME``; a fiber may be in several.
+    """
+    masks = {name: np.asarray(v, bool) for name, v in fibers.per_fiber.items() if name.startswith(GROUP)}
+    rest = ~np.any([*masks.values(), np.zeros(len(fibers), bool)], axis=0)
+    found = {name.removeprefix(GROUP): fibers.select(mask) for name, mask in masks.items()}
+    return found if masks and not rest.any() else found | {"": fibers.select(rest)}

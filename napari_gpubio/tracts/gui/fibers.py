@@ -24,7 +24,7 @@ from napari_gpubio.gui.lines.packed import line_lengths
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.streamlines.layer import ALL
-from napari_gpubio.tracts.bundles.groups import by_group
+from napari_gpubio.tracts.bundles.group import by_group
 from napari_gpubio.tracts.io.tractograms import (
     SUFFIXES,
     is_tractogram,
