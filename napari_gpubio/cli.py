@@ -17,9 +17,9 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.report import (
     PIPE_CLOSED,
     add_common,
-    complain,
     measured,
     open_nowhere,
+    print_error,
     reporting,
     show,
     show_at_once,
@@ -54,10 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return PIPE_CLOSED
     except GpuBioError as error:
-        complain(f"napari-gpubio: {error}")
+        print_error(f"napari-gpubio: {error}")
         return 2
     except KeyboardInterrupt:
-        complain("napari-gpubio: stopped")
+        print_error("napari-gpubio: stopped")
         return STOPPED
     return int(status or 0)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.parameters import param_info
-from napari_gpubio.core.report import complain, is_quiet
+from napari_gpubio.core.report import is_quiet, print_error
 from napari_gpubio.core.steps import Step
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def stop_at_interrupt() -> Iterator[threading.Event]:
     def request_stop(*_: object) -> None:
         stop.set()
         signal.signal(signal.SIGINT, usual)
-        complain("\nstopping; what was done is kept")
+        print_error("\nstopping; what was done is kept")
 
     if threading.current_thread() is not threading.main_thread():  # only there may signals be handled
         yield stop

@@ -60,7 +60,7 @@ class Report:
             return
         self.notes.append(text)
         if not self.is_quiet:
-            complain(text if text.startswith(_STATUSES) else f"note: {text}")
+            print_error(text if text.startswith(_STATUSES) else f"note: {text}")
 
     def json(self) -> str:
         """All of it as JSON; what is not finite is null."""
@@ -195,7 +195,7 @@ def show(text: str, stream: TextIO) -> None:
         raise InvalidInput(f"what was found cannot be printed ({error.strerror})") from error
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """Write a line to stderr; where nobody reads that any more, the work goes on."""
     try:
         sys.stderr.write(f"{text}\n")

@@ -39,16 +39,16 @@ def docked(viewer: Any, panel: Any, name: str) -> Iterator[Any]:
         panel.teardown()
 
 
-def wait_until(done: Callable[[], bool], what: str, complaints: Sequence[str] = ()) -> None:
+def wait_until(done: Callable[[], bool], what: str, messages: Sequence[str] = ()) -> None:
     """Run the event loop until something is done.
 
-    Raises `GpuBioError` with the first of ``complaints``, the panel's messages, if there is one, or if ``what`` takes
+    Raises `GpuBioError` with the first of ``messages``, the panel's messages, if there is one, or if ``what`` takes
     too long.
     """
     begun = time.monotonic()
     while not done():
-        if complaints:
-            raise GpuBioError(complaints[0])
+        if messages:
+            raise GpuBioError(messages[0])
         if time.monotonic() - begun > PATIENCE_S:
             raise GpuBioError(f"no {what} came for {PATIENCE_S:g} s; try again when the machine is less busy")
         _let_live(_LOOK_MS)

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magicgui.widgets import CheckBox, ComboBox, SpinBox
@@ -139,13 +140,18 @@ def muted_label(parent: QWidget, text: str = "") -> QLabel:
 
 
 def notes_text(notes: Iterable[str]) -> str:
-    """Join notes of readers or runs, each once, as a sentence with a full stop and, but for files' names, a capital."""
-    return " ".join(_sentence(note.rstrip(".")) for note in dict.fromkeys(notes) if note)
-
-
-def _sentence(note: str) -> str:
-    is_named = "." in note.split(" ", 1)[0]
-    return f"{note if is_named else note[:1].upper() + note[1:]}."
+    """Join notes of readers or runs, each once, as sentences; a file that several are of is named in the first one."""
+    sentences, before = [], ""
+    for note in dict.fromkeys(notes):
+        file, colon, text = note.partition(": ")
+        is_named = bool(colon) and Path(file).suffix[1:].isalnum()
+        if not is_named or file == before:
+            note = text if is_named else note
+            note = note[:1].upper() + note[1:]
+        before = file if is_named else ""
+        if note:
+            sentences.append(f"{note.rstrip('.')}.")
+    return " ".join(sentences)
 
 
 class WrappedLabel(QLabel):

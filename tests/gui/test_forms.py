@@ -10,7 +10,7 @@ from superqt import QCollapsible
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
-from napari_gpubio.gui.forms import ParamForm
+from napari_gpubio.gui.forms import ParamForm, notes_text
 from napari_gpubio.tracts.seeds import SeedSettings
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.settings import FitSettings
@@ -172,3 +172,15 @@ def test_the_form_gives_back_exactly_the_settings_it_was_given(form_of, settings
     form = form_of(type(settings)())
     form.set_value(settings)
     assert form.value() == settings
+
+
+@pytest.mark.parametrize(
+    ("notes", "text"),
+    [
+        (["a.nii: x was left out.", "a.nii: y is assumed"], "a.nii: x was left out. Y is assumed."),
+        (["a.nii: x", "b c.trk: y", "b c.trk: z"], "a.nii: x. b c.trk: y. Z."),
+        (["x", "x", "", "lengths of 1.5 mm: z"], "X. Lengths of 1.5 mm: z."),
+    ],
+)
+def test_notes_are_sentences_that_name_a_file_once(notes, text):
+    assert notes_text(notes) == text
