@@ -178,6 +178,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
                 part.unlink(missing_ok=True)
 
 
+def is_gzip(path: Path) -> bool:
+    """Return whether a file is compressed, whatever its name is."""
+    with path.open("rb") as file:
+        return file.read(3) == _GZIP + b"\x08"  # the only method there is
+
+
 def checksum(path: Path) -> str:
     """Return a text that another content of a file does not have: CRC-32 and size, those inside of a gzip file."""
     with path.open("rb") as file:

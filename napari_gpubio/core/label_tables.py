@@ -10,7 +10,8 @@ JSON               ``{"17": "Left hippocampus"}``, or ``labels`` of nnU-Net
 =================  =====================================================================
 
 A table lies beside the volume, or for BIDS's ``dseg`` in a folder above. FreeSurfer's volumes have none; their names
-are in its ``FreeSurferColorLUT.txt``, or in `napari_gpubio.core.freesurfer_labels`.
+are in its ``FreeSurferColorLUT.txt``, or in `napari_gpubio.core.freesurfer_labels`. Where a table has several columns
+of numbers, or counts from 0, the labels of the volume show what its numbers are.
 """
 
 import csv
@@ -24,14 +25,27 @@ from xml.etree import ElementTree
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.freesurfer_labels import FREESURFER_NAMES
-from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.core.reading import note, reading, reads_file
 from napari_gpubio.core.volumes import VOLUME_SUFFIXES
 
 SUFFIXES = (".tsv", ".txt", ".csv", ".xml", ".json", ".lut", ".label", ".ctbl")
 _ENDINGS = ("", "_labels", "_lut", "_LUT", "-labels", "-LUT", "_names", "LUT", "ColorLUT")  # between stem and suffix
 _INDEX = ("index", "id", "labelid", "label_id", "value", "number", "no", "no.", "label", "key")
 _NAME = ("name", "labelname", "label_name", "full name", "fullname", "region", "structure", "abbreviation", "label")
-_BACKGROUND = ("background", "unknown", "unclassified", "clear label", "none", "outside", "exterior")
+_SUBJECTS = {"participant_id", "participant", "subject", "subject_id", "subjectid", "patient", "patient_id"}
+_LEAST_NAMED = 0.5  # of the labels, by a table that nobody has given
+_BACKGROUND = (
+    "background",
+    "bg",
+    "???",
+    "null",
+    "unknown",
+    "unclassified",
+    "clear label",
+    "none",
+    "outside",
+    "exterior",
+)
 _LARGEST = 2**40
 _MOST_BYTES = 20_000_000
 _MOST_SHOWN = 5
@@ -71,10 +85,10 @@ def names_of_labels(path: str | Path, labels: Collection[int], table: str | Path
         If a table that is given cannot be read or names no label.
     """
     path, there = Path(path), {int(label) for label in labels} - {0}
-    table = find_label_table(path) if table is None else Path(table)
+    table = find_label_table(path, there) if table is None else Path(table)
     if table is None:
         return _freesurfer_names(path, there)
-    names = read_label_names(table)
+    names = read_label_names(table, there)
     _note_misfits(names, there, table.name)
     return names
 
@@ -107,13 +121,15 @@ def _some(labels: Sequence[int]) -> str:
 
 
 @reads_file
-def read_label_names(path: str | Path) -> dict[int, str]:
+def read_label_names(path: str | Path, labels: Collection[int] = ()) -> dict[int, str]:
     """Read the names of labels from a table.
 
     Parameters
     ----------
     path
         A text, TSV, CSV, XML or JSON file in one of the forms above.
+    labels
+        Those of the volume: they decide between columns of numbers, and whether these count from 0, which is noted.
 
     Returns
     -------
@@ -125,7 +141,14 @@ def read_label_names(path: str | Path) -> dict[int, str]:
     InvalidInput
         If the file cannot be read or names no label.
     """
-    path = Path(path)
+    names, notes = _names_in(Path(path), set(labels) - {0})
+    for text in notes:
+        note(text)
+    return names
+
+
+def _names_in(path: Path, labels: set[int]) -> tuple[dict[int, str], list[str]]:
+    """Names, and what is to be noted of them."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise InvalidInput(f"{path.name} has {path.stat().st_size:,} bytes, too many for a table of labels")
@@ -133,17 +156,39 @@ def read_label_names(path: str | Path) -> dict[int, str]:
     except OSError as error:
         raise InvalidInput(f"{path.name} cannot be read: {error.strerror or error}") from error
     readers = {".json": _from_json, ".xml": _from_xml, ".tsv": _from_columns, ".csv": _from_columns}
-    rows = [(label, " ".join(name.split())) for label, name in readers.get(path.suffix.lower(), _from_lines)(text)]
+    found = readers.get(path.suffix.lower(), _from_lines)(text, labels)
+    rows = [(label, " ".join(name.split())) for label, name in found]
+    shift, notes = _shift(rows, labels, is_usual=path.suffix.lower() == ".xml" and "<type>" not in text)
     names: dict[int, str] = {}
     twice = set()
     for label, name in rows:
-        if label and name and names.setdefault(label, name) != name:
-            twice.add(label)
+        key = None if label is None else label + shift
+        if key and name and names.setdefault(key, name) != name:
+            twice.add(key)
     if not names:
         raise InvalidInput(f"{path.name} names no label; give a table with a number and a name in each row")
     if twice:
-        note(f"{len(twice)} labels are named twice ({_some(sorted(twice))}); their first names were taken")
-    return names
+        notes.append(f"{len(twice)} labels are named twice ({_some(sorted(twice))}); their first names were taken")
+    return names, notes
+
+
+def _shift(rows: "_Rows", labels: set[int], *, is_usual: bool) -> tuple[int, list[str]]:
+    """Return 1 if numbers that begin with 0, which is background in volumes, are labels minus 1, else 0; and a note.
+
+    The labels of the volume show it; where they do not, it is so if ``is_usual``.
+    """
+    zero = next((name for label, name in rows if label == 0), "")
+    if not zero or zero.casefold() in _BACKGROUND:
+        return 0, []
+    numbers = {label for label, _ in rows if label is not None}
+    as_is, shifted = len(labels & numbers), len(labels & {number + 1 for number in numbers})
+    if shifted > as_is or (shifted == as_is and is_usual):
+        return 1, ["its numbers begin with 0, which is background in volumes; they were taken to be the labels minus 1"]
+    if shifted < as_is or not labels:
+        return 0, []
+    return 0, [
+        f"it calls 0, which is background in volumes, {zero[:40]!r}; if it counts from 0, each name is one too low"
+    ]
 
 
 def _decoded(data: bytes) -> str:
@@ -155,11 +200,11 @@ def _decoded(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-def find_label_table(path: str | Path) -> Path | None:
+def find_label_table(path: str | Path, labels: Collection[int] = ()) -> Path | None:
     """Return the table beside a label volume: ``atlas.tsv``, ``atlas_labels.txt``, ... for ``atlas.nii.gz``, or None.
 
-    For ``sub-01_desc-aseg_dseg.nii.gz`` of BIDS also ``desc-aseg_dseg.tsv`` here or in a folder above. A JSON or XML
-    file beside a volume is often something else; it counts only if it names labels.
+    For ``sub-01_desc-aseg_dseg.nii.gz`` of BIDS also ``desc-aseg_dseg.tsv`` here or in a folder above. A file beside a
+    volume is often something else; it counts only if it names labels, and at least half of ``labels`` if there are any.
     """
     path = Path(path)
     endings = sorted((*VOLUME_SUFFIXES, ".mif.gz"), key=len, reverse=True)
@@ -168,9 +213,10 @@ def find_label_table(path: str | Path) -> Path | None:
     for ending in _ENDINGS:
         for kind in SUFFIXES:
             table = path.with_name(f"{stem}{ending}{kind}")
-            if table.is_file() and _names_something(table):
+            if table.is_file() and _names_something(table, labels):
                 return table
-    return next((table for table in _inherited(path.resolve().parent, stem) if _names_something(table)), None)
+    tables = _inherited(path.resolve().parent, stem)
+    return next((table for table in tables if _names_something(table, labels)), None)
 
 
 def _inherited(folder: Path, stem: str) -> Iterator[Path]:
@@ -183,11 +229,19 @@ def _inherited(folder: Path, stem: str) -> Iterator[Path]:
         yield from sorted(tables, key=lambda table: -len(table.name))
 
 
-def _names_something(path: Path) -> bool:
+def _names_something(path: Path, labels: Collection[int] = ()) -> bool:
+    there = set(labels) - {0}
     try:
-        return bool(read_label_names(path))
+        with reading(path):
+            names, _ = _names_in(path, there)
     except InvalidInput:
         return False
+    if len(there & names.keys()) >= _LEAST_NAMED * len(there):
+        return True
+    note(
+        f"{path.name} names {len(there & names.keys())} of its {len(there)} labels, so it is not taken for their names"
+    )
+    return False
 
 
 # -- the forms: rows of labels (None where there is none) and names ---------------------------------------------------
@@ -195,14 +249,14 @@ def _names_something(path: Path) -> bool:
 _Rows = list[tuple[int | None, str]]
 
 
-def _from_lines(text: str) -> _Rows:
+def _from_lines(text: str, labels: set[int]) -> _Rows:
     """Lines that begin with a number: FreeSurfer, MRtrix, Slicer, ITK-SNAP; or columns."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     lines = [_COLORS.sub("", line) for line in lines]
     if not any(_QUOTED.search(line) for line in lines):
-        if ("\t" in text or text.count(",") > text.count("\n")) and (rows := _from_columns(text)):
+        if ("\t" in text or text.count(",") > text.count("\n")) and (rows := _from_columns(text, labels)):
             return rows
-        rows = _of_columns([_WIDE.split(line.split("#")[0].strip()) for line in lines])
+        rows = _of_columns([_WIDE.split(line.split("#")[0].strip()) for line in lines], labels)
         if rows and all(label is not None for label, _ in rows):
             return rows
     rows, whole = [], []
@@ -216,28 +270,30 @@ def _from_lines(text: str) -> _Rows:
     return rows if are_told_apart else whole  # or they tell names apart: Brodmann area 1, 2, ...
 
 
-def _from_columns(text: str) -> _Rows:
+def _from_columns(text: str, labels: set[int]) -> _Rows:
     """Columns between tabs, semicolons or commas."""
     separator = "\t" if "\t" in text else ";" if text.count(";") > text.count(",") else ","
     try:
         rows = [row for row in csv.reader(text.splitlines(), delimiter=separator) if row and any(map(str.strip, row))]
     except csv.Error:
         return []
-    return _of_columns([row for row in rows if not row[0].lstrip().startswith("#")])
+    return _of_columns([row for row in rows if not row[0].lstrip().startswith("#")], labels)
 
 
-def _of_columns(rows: Sequence[Sequence[str]]) -> _Rows:
+def _of_columns(rows: Sequence[Sequence[str]], labels: set[int]) -> _Rows:
     """A table with a line of titles or without: the column of numbers, and of several with names the fullest ones."""
     if not rows:
         return []
     titles = [title.strip().casefold() for title in rows[0]]
+    if _SUBJECTS & set(titles):
+        return []
     index = next((titles.index(title) for title in _INDEX if title in titles), None)
     name = next((titles.index(title) for title in _NAME if title in titles and titles.index(title) != index), None)
-    if index is not None and name is not None:
-        rows = [row for row in rows[1:] if len(row) > max(index, name)]
-        return _named(list(zip_longest(*rows, fillvalue="")), index, name)
-    if not any(_label(value) is not None for value in rows[0]):
-        rows = rows[1:]  # titles that are not known
+    is_titled = index is not None and name is not None
+    if is_titled or not any(_label(value) is not None for value in rows[0]):
+        rows = [row for row in rows[1:] if not is_titled or len(row) > max(index or 0, name or 0)]
+    if not rows:
+        return []
     columns = [[value.strip() for value in column] for column in zip_longest(*rows, fillvalue="")]
     numbers, texts = [], []
     for n, column in enumerate(columns):
@@ -245,18 +301,19 @@ def _of_columns(rows: Sequence[Sequence[str]]) -> _Rows:
             numbers.append(n)
         elif sum(any(_number(word) is None for word in value.split()) for value in column) > len(rows) / 2:
             texts.append(n)
-    if not numbers or not texts:
-        return []
-    index = 0 if 0 in numbers else max(numbers, key=lambda n: (len(set(columns[n])), -n))  # colors repeat
-    named = [n for n in texts if not _is_side(columns[n])] or texts
-    name = max(named, key=lambda n: (len(set(columns[n])), sum(map(len, columns[n]))))
-    return _named(columns, index, name)
+    if index is None or name is None:
+        if not numbers or not texts:
+            return []
+        index = 0 if 0 in numbers else max(numbers, key=lambda n: (len(set(columns[n])), -n))  # colors repeat
+        named = [n for n in texts if not _is_side(columns[n])] or texts
+        name = max(named, key=lambda n: (len(set(columns[n])), sum(map(len, columns[n]))))
+    unique = [n for n in numbers if len(set(columns[n])) == len(columns[n])]
+    best = max([index, *unique], key=lambda n: len(labels & set(map(_label, columns[n]))))
+    return _named(columns, best, name)
 
 
 def _named(columns: Sequence[Sequence[str]], index: int, name: int) -> _Rows:
     """Rows of a table; names that are there twice get the side, where a column has it."""
-    if not columns:
-        return []
     names: Sequence[str] = columns[name]
     if len({value.strip() for value in names}) < len(names):
         sides = [column for n, column in enumerate(columns) if n not in (index, name) and _is_side(column)]
@@ -268,12 +325,8 @@ def _is_side(column: Sequence[str]) -> bool:
     return {value.strip().casefold() for value in column} <= _SIDES
 
 
-def _from_xml(text: str) -> _Rows:
-    """FSL's and AAL's atlases.
-
-    The indices of FSL's probabilistic atlases count volumes from 0, where the label volume has 1; so they do where the
-    kind is not said and 0 is no background.
-    """
+def _from_xml(text: str, _: set[int]) -> _Rows:
+    """FSL's and AAL's atlases; the indices of FSL's probabilistic atlases count volumes from 0, and labels from 1."""
     if "<!ENTITY" in text:
         return []  # nothing that an atlas needs, and much that can be done to a parser
     try:
@@ -284,16 +337,11 @@ def _from_xml(text: str) -> _Rows:
     for label in root.iter("label"):
         index = label.get("index") or label.findtext("index") or ""
         rows.append((_label(index.strip()), label.findtext("name") or label.text or ""))
-    kind = (root.findtext(".//type") or "").strip().casefold()
-    first = next((name.strip().casefold() for index, name in rows if index == 0), "")
-    is_counted = not kind and bool(first) and first not in _BACKGROUND
-    if is_counted:
-        note("its indices begin with 0, which is background in volumes; they were taken to be the labels minus 1")
-    shift = 1 if is_counted or kind.startswith("probab") else 0
+    shift = 1 if (root.findtext(".//type") or "").strip().casefold().startswith("probab") else 0
     return [(None if index is None else index + shift, name) for index, name in rows]
 
 
-def _from_json(text: str) -> _Rows:
+def _from_json(text: str, _: set[int]) -> _Rows:
     try:
         held = json.loads(text)
     except (ValueError, RecursionError) as error:

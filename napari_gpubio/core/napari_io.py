@@ -15,7 +15,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import NOTES, ReadingNote, noted, reading
 from napari_gpubio.core.space import is_oblique, layer_matrix, same_grid, to_layer, world_order
-from napari_gpubio.core.volumes import read_volume, write_volume
+from napari_gpubio.core.volumes import has_orientation, read_volume, write_volume
 from napari_gpubio.core.world_aligned import WorldAligned
 
 Array = npt.NDArray[Any]
@@ -24,6 +24,7 @@ Box = tuple[slice, slice, slice]
 Reader = Callable[[Path], tuple[Array, Array]]
 KEY = "napari_gpubio"
 STREAMLINES_KEY = "streamlines"  # where the settings of a streamlines layer travel in the metadata of tracks
+ORIENTED = "is_oriented"  # where a layer's metadata tell whether its place is known, if its file does not tell it
 AXES = ("z", "y", "x")
 IN_MM: dict[str, Any] = {"units": ("mm",) * 3, "axis_labels": AXES}  # keywords of a layer in the viewer's world
 
@@ -167,6 +168,31 @@ def affine_mm(layer: Any) -> npt.NDArray[np.float64]:
     if carried(layer, "affine") is not None:
         return np.asarray(affine, np.float64)
     return np.asarray(np.diag([*mm_per_unit(layer)[::-1], 1.0]) @ affine, np.float64)
+
+
+def is_oriented(layer: Any) -> bool:
+    """Whether the file of a layer says where its voxels lie; so it is taken where it has none, or it is gone."""
+    if (told := carried(layer, ORIENTED)) is not None:
+        return bool(told)
+    path = carried(layer, "path") or layer.source.path
+    try:
+        return path is None or has_orientation(path)
+    except InvalidInput:
+        return True
+
+
+def take_place(layer: Any, affine: Array, name: str) -> None:
+    """Put a volume's layer of this package where what is called ``name`` lies (voxel to world, mm); it is renamed."""
+    array, is_image, is_rgb = stored_array(layer), layer._type_string == "image", bool(getattr(layer, "rgb", False))
+    data, place = _shown(array, affine, linear=is_image, colors=is_rgb)
+    ones = np.ones(data.ndim - is_rgb)
+    place = {"scale": ones, "translate": 0 * ones, "affine": np.eye(len(ones) + 1), **place}
+    place.pop("contrast_limits", None)
+    note = f"{layer.name} has no orientation of its own and was taken voxel by voxel as {name}"
+    layer.metadata[KEY] |= {"affine": affine, ORIENTED: True, NOTES: [*(carried(layer, NOTES) or ()), note]}
+    layer.data, layer.name = data, f"{layer.name} as {name}"  # no script is to save it in place of its own file
+    for attribute, value in place.items():
+        setattr(layer, attribute, value)
 
 
 def mm_per_unit(layer: Any) -> tuple[float, float, float]:

@@ -23,6 +23,9 @@ _FLATTEST = 1e-9  # volume of a voxel over that of a box of its edges
 _FARTHEST_MM = 1e9  # from the origin; beyond is damage
 
 _SAME_PLACE = 0.05  # voxels
+_SAME_CORNER = 1e-3  # of the shortest edge of a voxel
+_SAME_SIZE = 1e-3  # of a voxel's edge
+_ROUNDING = 4 * float(np.finfo(np.float32).eps)  # of coordinates, which headers have in float32
 
 
 def checked_affine(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -90,11 +93,19 @@ def fsl_axes(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def same_grid(shape_a: tuple[int, ...], affine_a: Array, shape_b: tuple[int, ...], affine_b: Array) -> bool:
-    """Whether two volumes have the same first three dimensions and the same affine to 1e-3 mm at every corner."""
+    """Whether two volumes have the same first three dimensions, and the same affine to 1e-3 voxels at every corner."""
     if tuple(shape_a[:3]) != tuple(shape_b[:3]):
         return False
-    corners = np.stack(np.meshgrid(*[(0, n - 1) for n in shape_a[:3]], indexing="ij"), -1).reshape(-1, 3)
-    return bool(np.abs(apply_affine(affine_a, corners) - apply_affine(affine_b, corners)).max() < 1e-3)
+    indices = np.stack(np.meshgrid(*[(0, n - 1) for n in shape_a[:3]], indexing="ij"), -1).reshape(-1, 3)
+    corners, others = apply_affine(affine_a, indices), apply_affine(affine_b, indices)
+    most = _SAME_CORNER * voxel_sizes_mm(affine_a).min() + _ROUNDING * np.abs(corners).max()
+    return bool(np.abs(corners - others).max() < most)
+
+
+def as_many_voxels(shape_a: tuple[int, ...], affine_a: Array, shape_b: tuple[int, ...], affine_b: Array) -> bool:
+    """Whether two volumes have as many voxels of the same sizes along i, j, k, wherever they lie."""
+    sizes = voxel_sizes_mm(affine_a), voxel_sizes_mm(affine_b)
+    return tuple(shape_a[:3]) == tuple(shape_b[:3]) and np.allclose(*sizes, rtol=_SAME_SIZE, atol=0.0)
 
 
 def same_voxels(shape_a: tuple[int, ...], affine_a: Array, shape_b: tuple[int, ...], affine_b: Array) -> bool:

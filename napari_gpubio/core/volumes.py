@@ -14,17 +14,15 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.files import atomic_write, existing_file, is_gzip
 from napari_gpubio.core.reading import note, reads_file
-from napari_gpubio.core.space import checked_affine, is_affine, same_grid, voxel_sizes_mm
+from napari_gpubio.core.space import as_many_voxels, checked_affine, is_affine, same_grid
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
-VOLUME_SUFFIXES = (*NIFTI_SUFFIXES, ".hdr", ".img", ".img.gz", ".mgz", ".mgh")
-_GZIPPED = (".gz", ".mgz")
+VOLUME_SUFFIXES = (*NIFTI_SUFFIXES, ".hdr", ".hdr.gz", ".img", ".img.gz", ".mgz", ".mgh")
 _OTHER_UNITS = {1: ("meters", 1e3), 3: ("microns", 1e-3)}  # of NIfTI's xyzt_units; 2 is mm, and 0, unknown, is taken so
-_LEAST_EQUAL = 0.5  # of neighbors in a volume of labels; two thirds in atlases of coarse voxels
 _SMALLEST_MM, _LARGEST_MM = 1e-7, 1e3  # of a voxel
 _NO_ORIENTATION = (
     "the header gives no orientation (its codes of it are 0): which side is left, and the place, are assumed"
@@ -79,15 +77,18 @@ def read_any_array(path: str | Path) -> tuple[Array, Affine]:
 
 @reads_file
 def has_orientation(path: str | Path) -> bool:
-    """Whether the header of an image says which side is left; without that its affine is an assumption."""
-    return _is_oriented(open_nifti(path))
+    """Whether the header of an image says which side is left; without that its affine is an assumption.
+
+    Of `VOLUME_SUFFIXES`; files of other kinds do.
+    """
+    return not str(path).lower().endswith(VOLUME_SUFFIXES) or _is_oriented(open_nifti(path))
 
 
 def _is_oriented(image: Any) -> bool:
     header = image.header
     if "goodRASFlag" in header:  # which nibabel has set, whatever the file has
         path = Path(image.file_map["image"].filename)
-        with gzip.open(path, "rb") if path.suffix.lower() in _GZIPPED else path.open("rb") as stream:
+        with gzip.open(path, "rb") if is_gzip(path) else path.open("rb") as stream:
             return bool(stream.read(30)[28:] != b"\0\0")
     return any(int(header[code]) for code in ("sform_code", "qform_code") if code in header)
 
@@ -102,12 +103,9 @@ def lies_on_grid(
     """
     if same_grid(shape, affine, other_shape, other_affine):
         return True
-    sizes = voxel_sizes_mm(affine), voxel_sizes_mm(other_affine)
-    if tuple(shape[:3]) != tuple(other_shape[:3]) or not np.allclose(*sizes, rtol=1e-3):
+    if not as_many_voxels(shape, affine, other_shape, other_affine):
         return False
-    is_volume = str(path).lower().endswith(VOLUME_SUFFIXES)
-    is_known = not is_volume or has_orientation(path)
-    if is_known == _has_place(other_shape, other_affine):
+    if has_orientation(path) == _has_place(other_shape, other_affine):
         return False
     note(f"{Path(path).name} and its image are taken voxel by voxel, since one of them has no orientation")
     return True
@@ -131,22 +129,6 @@ def one_volume(array: Array, name: str) -> Array:
     if array.ndim < 3 or array.size != np.prod(array.shape[:3]):
         raise InvalidInput(f"{name} has shape {array.shape}; one volume (x, y, z) is needed: take one out of a series")
     return array.reshape(array.shape[:3])
-
-
-def looks_like_labels(array: Array) -> bool:
-    """Return whether a volume of whole numbers is rather one of labels or a mask than an image.
-
-    Labels lie in regions: of the neighbors along the longest axis that are not both 0, most are equal; in an image,
-    noise makes them differ. They are not negative, and one other number than 0 is a mask wherever it lies.
-    """
-    if array.ndim != 3 or array.dtype.kind not in "iub" or array.min() < 0 or array.min() == array.max():
-        return False
-    if array.min() == 0 and ((array == 0) | (array == array.max())).all():
-        return True
-    along = np.moveaxis(array, int(np.argmax(array.shape)), 0)
-    before, after = along[:-1], along[1:]
-    some = (before > 0) | (after > 0)
-    return bool(some.any() and np.count_nonzero((before == after) & some) >= _LEAST_EQUAL * np.count_nonzero(some))
 
 
 def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, description: str = "") -> None:
@@ -227,7 +209,7 @@ def open_nifti(path: str | Path) -> Any:
     try:
         image: Any = nib.load(path, mmap=False)
     except _read_errors() as error:
-        raise damaged(path, error) from error
+        image = _odd_image(path, error)
     if not isinstance(image, (nib.AnalyzeImage, nib.MGHImage)):  # NIfTI's classes derive from Analyze's
         raise InvalidInput(f"{path.name} is not a NIfTI file despite its name; convert it to NIfTI")
     dtype = image.get_data_dtype()
@@ -238,6 +220,18 @@ def open_nifti(path: str | Path) -> Any:
     values = existing_file(image.file_map["image"].filename)
     check_declared_size(values, int(image.dataobj.offset), math.prod(map(int, image.shape)) * dtype.itemsize)
     return image
+
+
+def _odd_image(path: Path, error: Exception) -> Any:
+    """An image that nibabel does not open, if it can be."""
+    from napari_gpubio.core.odd_nifti import open_odd
+
+    try:
+        if (image := open_odd(path)) is not None:
+            return image
+    except _read_errors() as other:
+        error = other
+    raise damaged(path, error) from error
 
 
 def _is_color(dtype: np.dtype[Any]) -> bool:
@@ -256,6 +250,8 @@ def _read_errors() -> tuple[type[Exception], ...]:
 
 def nifti_array(image: Any, path: Path, *, any_type: bool = False) -> Array:
     """Read the data of an `open_nifti` image, scaled (to float32 at least) where the header requires it.
+
+    Where real numbers were fitted to all integers of a type, what rounds to 0 is 0, as the background was.
 
     Parameters
     ----------
@@ -279,13 +275,22 @@ def nifti_array(image: Any, path: Path, *, any_type: bool = False) -> Array:
     if data.dtype.names:
         return np.ascontiguousarray(data).view(np.uint8).reshape(*data.shape, len(data.dtype))
     if not (proxy.slope == 1 and proxy.inter == 0):
+        is_fitted = proxy.inter != 0 and _uses_all_numbers(data)
         data = data.astype(np.result_type(data.dtype, np.float32))
         with np.errstate(over="ignore", invalid="ignore"):
             data *= data.dtype.type(proxy.slope)
             data += data.dtype.type(proxy.inter)
+        if is_fitted:
+            data[np.abs(data) <= abs(proxy.slope) / 2] = 0
     widest = np.dtype(np.complex128 if data.dtype.kind == "c" else np.float64)
     kind = widest if data.dtype.itemsize > widest.itemsize else data.dtype.newbyteorder("=")
     return np.asarray(data).astype(kind, copy=False)
+
+
+def _uses_all_numbers(stored: Array) -> bool:
+    """Whether slope and intercept were fitted to an integer type, as nibabel does, which leaves no number for 0."""
+    limits = np.iinfo(stored.dtype) if stored.dtype.kind in "iu" else None
+    return limits is not None and bool(stored.min() <= limits.min + 1 and stored.max() >= limits.max - 1)
 
 
 def nifti_affine(image: Any) -> Affine:
@@ -339,12 +344,17 @@ def check_declared_size(path: Path, offset: int, count: int) -> None:
         If a plain file is too short, a gzip file could not hold so much at its best, or the memory is too small.
     """
     size = path.stat().st_size
-    most = size * _MOST_GZIP_SHRINKS if path.suffix.lower() in _GZIPPED else size
+    most = size * _MOST_GZIP_SHRINKS if is_gzip(path) else size
     if offset < 0 or offset + count > most:
         raise InvalidInput(
             f"{path.name} has {size} bytes, but its header declares {count} bytes of data from byte {offset}; "
             "the file is incomplete or damaged: copy or download it again"
         )
+    check_memory(path, count)
+
+
+def check_memory(path: Path, count: int) -> None:
+    """Raise InvalidInput if fewer bytes of memory are free than a file needs."""
     if count > (free := free_memory_bytes(CPU)):
         raise InvalidInput(
             f"{path.name} needs {count / 2**20:.0f} MB of memory and {free / 2**20:.0f} MB are free; "
@@ -366,11 +376,7 @@ def check_expansion(path: Path, unpacked: int) -> None:
             f"{path.name} has {packed} bytes and unpacks to {unpacked}, over {_MOST_EXPANSION} times its "
             "size; if you trust the file, write it again without compression"
         )
-    if unpacked > (free := free_memory_bytes(CPU)):
-        raise InvalidInput(
-            f"{path.name} needs {unpacked / 2**20:.0f} MB of memory and {free / 2**20:.0f} MB are free; "
-            "close other programs"
-        )
+    check_memory(path, unpacked)
 
 
 def damaged(path: Path, error: Exception) -> InvalidInput:

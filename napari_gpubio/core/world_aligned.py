@@ -55,6 +55,7 @@ class WorldAligned:
         self.shape: tuple[int, ...] = (*grid, *more) if colors else (*more, *grid)
         self.dtype, self.ndim, self.size = source.dtype, len(self.shape), int(np.prod(self.shape))
         self._whole: Array | None = None
+        self._fill = np.nan if linear and self.dtype.kind == "f" else None if linear and self.dtype.kind == "i" else 0
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -143,7 +144,9 @@ class WorldAligned:
         matrix = self._to_source[:3].copy()
         matrix[:, 3] += matrix[:, :3] @ first
         matrix[:, :3] *= step
-        fill = self.dtype.type(np.nan if self.dtype.kind == "f" and self.linear else 0)
+        if self._fill is None:
+            self._fill = min(0, int(volume.min()))  # around a CT is air
+        fill = self.dtype.type(self._fill)
         sample = trilinear.sample_linear if self.linear else trilinear.sample_nearest
         run_blocks(sample, out.shape[0] * out.shape[1], volume, matrix, fill, out, least=_LEAST_ROWS)
         return out

@@ -157,14 +157,9 @@ def _reference_dose(options: argparse.Namespace, dose: Dose) -> float | None:
     """The prescription, in the unit of the dose, as given, or from the plan."""
     if options.plan is None or options.reference_dose is not None:
         return options.reference_dose
-    prescription = read_rtplan(options.plan).prescription
+    prescription = read_rtplan(options.plan).prescription_of(dose)
     if prescription is None:
         raise InvalidInput(f"{options.plan.name} has no prescription; give it with --reference-dose")
-    if not dose.is_of_plan:
-        raise InvalidInput(
-            f"{dose.name} is not the dose of a whole plan, so percent of its prescription would mean nothing; "
-            "leave --plan out, or give --reference-dose"
-        )
     gray, source = prescription
     tell([f"reference dose: {gray:g} Gy ({source})"])
     return gray * dose_factor("Gy", dose.unit)

@@ -3,11 +3,9 @@
 import dataclasses
 from collections.abc import Sequence
 
-import numpy as np
-
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import same_grid, voxel_sizes_mm
-from napari_gpubio.dose.model import ANY_FRAME, Dose, Structures, check_frames
+from napari_gpubio.core.space import as_many_voxels, same_grid
+from napari_gpubio.dose.model import ANY_FRAME, Dose, Structures, check_frames, note_patients
 from napari_gpubio.dose.structures.contours import ContourStructure, emptied
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 from napari_gpubio.dose.structures.outlines import usual_distance_mm
@@ -59,17 +57,14 @@ def _checked(structure: Structures, dose: Dose, *, any_frame: bool) -> Structure
     check_frames(repr(structure.name), "the dose", frames, ANY_FRAME)
     if structure.planes:
         usual_distance_mm(structure)
-    return structure
+    others = note_patients("the structures", "the dose", (structure.patient, dose.patient))
+    return dataclasses.replace(structure, notes=(*structure.notes, *others)) if others else structure
 
 
 def _by_index(labels: LabelStructures, dose: Dose) -> LabelStructures:
     """Labels on the grid of a dose, where that is the only way to know where they lie."""
-    if labels.is_oriented == dose.is_oriented or labels.labels.shape != dose.values.shape:
-        return labels
-    sizes = voxel_sizes_mm(labels.affine), voxel_sizes_mm(dose.affine)
-    if same_grid(labels.labels.shape, labels.affine, dose.values.shape, dose.affine) or not np.allclose(
-        *sizes, rtol=1e-3
-    ):
+    grids = labels.labels.shape, labels.affine, dose.values.shape, dose.affine
+    if labels.is_oriented == dose.is_oriented or same_grid(*grids) or not as_many_voxels(*grids):
         return labels
     lacking = "the dose has" if labels.is_oriented else "the labels have"
     text = f"{lacking} no orientation; dose and labels have as many voxels and are taken voxel by voxel"

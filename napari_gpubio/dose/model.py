@@ -21,7 +21,8 @@ MM3_PER_CC = 1000.0
 _LIGHT_QUANTITIES = (*LIGHT_DOSES, "absorbed energy", "absorbed energy density", "diffuse reflectance")
 _UNSPECIFIC = ("", "dose", "values")
 _LIGHT_UNITS = ("1/mm²", "1/mm³", "mW/mm²", "mW/mm³", "J/cm²", "J/cm³")  # and what can be converted to one of them
-WHOLE_PLAN = "PLAN"  # DICOM's word for what is the dose of all of a plan
+WHOLE_PLAN, OF_BEAMS = "PLAN", "BEAM"  # DICOM's words for the dose of all of a plan, and of beams of it
+COMBINED = "COMBINED"  # our word for sums and differences that are no dose of a plan by what is known of their parts
 ANY_FRAME = "register them, or choose any_frame=True if they are the same"  # advice where there are settings
 
 
@@ -32,7 +33,7 @@ class Dose:
     Parameters
     ----------
     values
-        Shape (X, Y, Z), any real type, finite.
+        Shape (X, Y, Z), any real type, none infinite. Voxels that are NaN count as no dose, with a note.
     affine
         Voxel centers to world mm (RAS), 4 x 4.
     unit
@@ -49,7 +50,13 @@ class Dose:
         What was done to the values, in sentences.
     summation
         Of what of a treatment it is the dose, as DICOM calls it (``"PLAN"``, ``"BEAM"``, ``"FRACTION"``), where that is
-        known. A prescription is one of a plan.
+        known, or ``"COMBINED"`` of what was put together of other doses. A prescription is one of a plan.
+    plans
+        What its file names as plans that it is the dose of (their SOPInstanceUID).
+    beams
+        Numbers of the beams that it is the dose of, where that is known; one that was added twice is there twice.
+    patient
+        PatientID of its file.
     is_oriented
         Whether it is known where the voxels lie; else ``affine`` is an assumption of the file's reader.
 
@@ -67,13 +74,18 @@ class Dose:
     name: str = ""
     notes: tuple[str, ...] = ()
     summation: str = ""
+    plans: tuple[str, ...] = ()
+    beams: tuple[int, ...] = ()
+    patient: str = ""
     is_oriented: bool = True
     least: float = field(init=False)
     largest: float = field(init=False)
 
     def __post_init__(self) -> None:
-        values, least, largest = checked_values(self.values, "the dose")
+        lacking: list[str] = []
+        values, least, largest = checked_values(self.values, "the dose", lacking)
         object.__setattr__(self, "values", values)
+        object.__setattr__(self, "notes", (*self.notes, *lacking))
         object.__setattr__(self, "affine", checked_affine(self.affine))
         object.__setattr__(self, "least", least)
         object.__setattr__(self, "largest", largest)
@@ -88,7 +100,10 @@ class Dose:
 
     @property
     def is_of_plan(self) -> bool:
-        """Whether a prescription can be of it: not of a beam, a fraction or several plans, nor of errors."""
+        """Whether a prescription can be of it: not of beams, a fraction or several plans, nor of errors.
+
+        Doses of beams may be that of a plan together; see `napari_gpubio.dose.io.Plan.prescription_of`.
+        """
         return self.summation in ("", WHOLE_PLAN) and "error" not in self.quantity
 
     @property
@@ -104,8 +119,11 @@ def is_light(quantity: str, unit: str) -> bool:
     return any(same_kind(unit, light) for light in _LIGHT_UNITS)
 
 
-def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, float]:
-    """A volume of finite real numbers, its least and its largest one, or InvalidInput; ``what`` names it."""
+def checked_values(values: npt.ArrayLike, what: str, lacking: list[str] | None = None) -> tuple[Array, float, float]:
+    """A volume of finite real numbers, its least and its largest one, or InvalidInput; ``what`` names it.
+
+    With ``lacking`` what is NaN becomes 0 as long as there are numbers; a note on it is put there.
+    """
     array = np.asarray(values)
     if array.ndim != 3 or 0 in array.shape:
         raise InvalidInput(f"{what} has shape {array.shape}; give one volume (x, y, z), of a series one at a time")
@@ -113,10 +131,16 @@ def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, floa
         raise InvalidInput(f"{what} holds {array.dtype} values; give real numbers")
     least, largest = float(array.min()), float(array.max())
     if not (math.isfinite(least) and math.isfinite(largest)):  # NumPy lets NaN through to both
-        bad = int(array.size - np.count_nonzero(np.isfinite(array)))
-        raise InvalidInput(
-            f"{bad} of the {array.size} voxels of {what} are not finite (NaN or infinite); give each of them a number"
-        )
+        missing, infinite = np.isnan(array), int(np.count_nonzero(np.isinf(array)))
+        nan = int(np.count_nonzero(missing))
+        if lacking is None or infinite or nan == array.size:
+            raise InvalidInput(
+                f"{nan + infinite} of the {array.size} voxels of {what} are not finite (NaN or infinite); give each of "
+                "them a number"
+            )
+        lacking.append(f"{nan} of the {array.size} voxels of {what} are NaN and count as 0")
+        array = np.where(missing, array.dtype.type(0), array)
+        least, largest = float(array.min()), float(array.max())
     return array, least, largest
 
 
@@ -131,6 +155,11 @@ def check_frames(first: str, second: str, frames: Iterable[str], advice: str) ->
             f"{first} and {second} have different frames of reference ({' and '.join(known)}), so their positions "
             f"cannot be compared; {advice}"
         )
+
+
+def note_patients(first: str, second: str, patients: Iterable[str]) -> list[str]:
+    """A note if two parts are of different patients, of whom an empty one fits all; their numbers stay private."""
+    return [f"{first} and {second} are of different patients (PatientID)"] if len({*patients} - {""}) > 1 else []
 
 
 def listed(structures: Structures | Iterable[Structures]) -> list[Structures]:

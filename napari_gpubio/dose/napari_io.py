@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.drawn import NAMED_BY, closed_shapes, label_names
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.label_volumes import label_volume
 from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.napari_io import (
     IN_MM,
@@ -16,9 +17,9 @@ from napari_gpubio.core.napari_io import (
     LayerData,
     affine_mm,
     carried,
+    is_oriented,
     stored_array,
     volume_layer,
-    volume_of,
 )
 from napari_gpubio.core.quantity import (
     UNIT,
@@ -32,7 +33,6 @@ from napari_gpubio.core.quantity import (
     standard_error_of,
     to_linear,
 )
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, has_orientation
 from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
 from napari_gpubio.dose.model import Dose, is_turned
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, emptied
@@ -42,7 +42,8 @@ from napari_gpubio.dose.structures.planes import planar_frame
 from napari_gpubio.dose.structures.raster import thickness_along
 
 Array = npt.NDArray[Any]
-FRAME = "frame_of_reference"  # under which a layer carries it
+FRAME, PATIENT = "frame_of_reference", "patient"  # under which a layer carries them
+TREATMENT = "treatment"  # of what of a treatment a layer is the dose
 RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # the file of a dose, and what an RTSTRUCT file calls structures by name
 OVERLAPPING = "overlapping"  # whether structures of labels overlap, so that parts of some are lost
 THICKNESS, JOINED, PARTED = (
@@ -51,6 +52,7 @@ THICKNESS, JOINED, PARTED = (
     "parted_mm",
 )  # what contours have by name; see `ContourStructure`
 CUT_OUT = "cut_out"  # names of structures whose loops cut out what two of them hold
+PRESCRIPTION, PRESCRIPTIONS = "prescription", "prescriptions"  # in Gy; all of a plan, and where each was found
 CT_NUMBER = "CT number"  # the quantity of a CT, which is no dose
 _LARGEST_LOGARITHM = 38.0  # of a float32
 
@@ -72,6 +74,7 @@ def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:
     """
     name_of_values = dose.quantity or ("absorbed dose" if same_kind(dose.unit, "Gy") else "dose")
     own = {**quantity_metadata(Quantity(name_of_values, dose.unit)), FRAME: dose.frame_of_reference}
+    own |= {PATIENT: dose.patient, TREATMENT: (dose.summation, dose.plans, dose.beams)}
     metadata = {**own, **keywords.pop("metadata", {})}
     if dose.notes:
         metadata["notes"] = list(dict.fromkeys((*dose.notes, *metadata.get("notes", ()))))
@@ -113,6 +116,7 @@ def dose_of(layer: Any, unit: str, *, frame: int | None = None, scale: Scale | N
             f"the unit of {layer.name!r} is not known; type it, for instance Gy or J/cm2 (it is never guessed)"
         )
     known, factor = quantity_of(layer), unit_scale(layer, unit)
+    summation, plans, beams = carried(layer, TREATMENT) or ("", (), ())
     values = _linear(layer, _stored_volume(layer, frame), scale_of(layer) or scale or "linear")
     return Dose(
         values=values if factor == 1 else values * factor,
@@ -122,19 +126,12 @@ def dose_of(layer: Any, unit: str, *, frame: int | None = None, scale: Scale | N
         frame_of_reference=str(carried(layer, FRAME) or ""),
         name=layer.name,
         notes=tuple(carried(layer, "notes") or ()),
-        is_oriented=_is_oriented(layer),
+        summation=summation,
+        plans=tuple(plans),
+        beams=tuple(beams),
+        patient=str(carried(layer, PATIENT) or ""),
+        is_oriented=is_oriented(layer),
     )
-
-
-def _is_oriented(layer: Any) -> bool:
-    """Whether the file of a layer says where its voxels lie; so it is taken where it has none, or it is gone."""
-    path = carried(layer, "path") or layer.source.path
-    if path is None or not str(path).lower().endswith(NIFTI_SUFFIXES):
-        return True
-    try:
-        return has_orientation(path)
-    except InvalidInput:
-        return True
 
 
 def scale_of(layer: Any) -> Scale | None:
@@ -239,14 +236,14 @@ def labels_layer(
 
 
 def labels_of(layer: Any) -> LabelStructures:
-    """Return the structures of a labels layer: every label that occurs, named as in the layer or ``label 1``.
+    """Return the structures of labels, or of an image of them: every label that occurs, named as there or ``label 1``.
 
     Raises
     ------
     InvalidInput
         If the labels cannot be used, or there is none.
     """
-    found = LabelStructures(labels=volume_of(layer), affine=affine_mm(layer))
+    found = LabelStructures(labels=label_volume(layer), affine=affine_mm(layer))
     if not found.values:
         raise InvalidInput(f"the labels {layer.name!r} are empty; paint a structure, or choose other labels")
     known = label_names(layer)
@@ -255,7 +252,7 @@ def labels_of(layer: Any) -> LabelStructures:
         labels=found.labels,
         affine=found.affine,
         structures=names,
-        is_oriented=_is_oriented(layer),
+        is_oriented=is_oriented(layer),
         frame_of_reference=str(carried(layer, FRAME) or ""),
     )
 
@@ -275,10 +272,11 @@ def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords
     **keywords
         What else the layer is given; ``metadata`` is what it carries besides.
     """
-    frames = {structure.frame_of_reference for structure in structures}
+    frames, patients = ({getattr(one, key) for one in structures} for key in (FRAME, PATIENT))
     own: dict[str, Any] = {
         STRUCTURES: [one.name for one in structures],
         FRAME: frames.pop() if len(frames) == 1 else "",
+        PATIENT: patients.pop() if len(patients) == 1 else "",
         CUT_OUT: [one.name for one in structures if one.overlaps == XOR],
         THICKNESS: {one.name: one.thickness_mm for one in structures if one.thickness_mm is not None},
         JOINED: {one.name: one.joined_mm for one in structures if one.joined_mm},
@@ -340,8 +338,8 @@ def contours_of(layer: Any, dose: Dose) -> tuple[ContourStructure, ...]:
             found.append(emptied(ContourStructure(name=name, planes=(), color=colors[name]), error))
     if refusals and len(refusals) == len(found):
         raise refusals[0]
-    frame = str(carried(layer, FRAME) or "")
-    return tuple(dataclasses.replace(one, frame_of_reference=frame) for one in found)
+    frame, patient = (str(carried(layer, key) or "") for key in (FRAME, PATIENT))
+    return tuple(dataclasses.replace(one, frame_of_reference=frame, patient=patient) for one in found)
 
 
 class _Given(NamedTuple):
@@ -354,6 +352,7 @@ class _Given(NamedTuple):
 
 def _structure(name: str, loops: Sequence[Array], color: Color, given: _Given) -> ContourStructure:
     cut_out, known = carried(given.layer, CUT_OUT) or (), (carried(given.layer, THICKNESS) or {}).get(name)
+    joined = carried(given.layer, JOINED)  # of a file, whose copies of contours have been found by its CT
     frame, _ = planar_frame([loop for loop in loops if len(loop) >= 3] or [np.zeros((3, 3))])
     thickness = thickness_along(given.dose.affine, frame[:3, 2]) if known is None else float(known)
     found = contour_structure(
@@ -362,7 +361,8 @@ def _structure(name: str, loops: Sequence[Array], color: Color, given: _Given) -
         thickness_mm=thickness,
         color=color,
         overlaps=XOR if name in cut_out else UNION,
-        joined_mm=(carried(given.layer, JOINED) or {}).get(name, ()),
+        slice_mm=None if joined is None else 0.0,
+        joined_mm=(joined or {}).get(name, ()),
         parted_mm=(carried(given.layer, PARTED) or {}).get(name, ()),
     )
     notes = [*found.notes, *given.notes]

@@ -5,7 +5,9 @@ of its voxels; outside of their own grids, which end half a voxel beyond the out
 lies outside of the first grid is lost; a note says so. The result is as wide as the first grid for that reason: put the
 largest dose first.
 
-A sum is of physical doses. What doses of different fractions do to tissue does not add up like that.
+A sum is of physical doses. What doses of different fractions do to tissue does not add up like that. A sum of beams of
+one plan knows which ones they are, so that a plan can tell whether they are all of it
+(`napari_gpubio.dose.io.Plan.prescription_of`); any other sum, and a difference, is no dose of a plan.
 """
 
 import itertools
@@ -19,7 +21,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine, same_grid
 from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
-from napari_gpubio.dose.model import ANY_FRAME, MM3_PER_CC, Dose, check_frames
+from napari_gpubio.dose.model import ANY_FRAME, COMBINED, MM3_PER_CC, OF_BEAMS, Dose, check_frames, note_patients
 
 Array = npt.NDArray[np.float64]
 _UNSPECIFIC = ("", "dose", "values", "absorbed dose")  # quantities that go together where the units do
@@ -110,9 +112,12 @@ def _combined(plans: Sequence[Dose], factors: Sequence[float], name: str, suffix
         unit = _unit_factor(dose, first)
         if unit != 1:
             notes.append(f"{_called(dose)} was converted from {dose.unit} to {first.unit}")
+        notes += note_patients(_called(first), _called(dose), (first.patient, dose.patient))
         values, more = on_grid(dose, first)
         total += factor * unit * values
         notes += more
+    same_plan = all(dose.plans == first.plans and dose.summation == OF_BEAMS for dose in plans)
+    of_beams = same_plan and all(dose.beams for dose in plans) and all(factor == 1 for factor in factors)
     quantity = next((one.quantity for one in plans if one.quantity not in _UNSPECIFIC), first.quantity)
     return Dose(
         values=total,
@@ -122,6 +127,10 @@ def _combined(plans: Sequence[Dose], factors: Sequence[float], name: str, suffix
         frame_of_reference=first.frame_of_reference or next(filter(None, (d.frame_of_reference for d in plans)), ""),
         name=name,
         notes=tuple(dict.fromkeys(notes)),
+        summation=OF_BEAMS if of_beams else COMBINED,
+        plans=tuple(dict.fromkeys(itertools.chain.from_iterable(dose.plans for dose in plans))),
+        beams=tuple(itertools.chain.from_iterable(dose.beams for dose in plans)) if of_beams else (),
+        patient=first.patient,
     )
 
 

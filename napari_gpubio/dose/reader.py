@@ -7,23 +7,27 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import LayerData, show_notes, with_notes
+from napari_gpubio.core.napari_io import KEY, LayerData, show_notes, with_notes
 from napari_gpubio.core.quantity import QUANTITY, Quantity
 from napari_gpubio.core.reading import NOTES, note, noted
 from napari_gpubio.dose.io.ct import CtImage, read_ct_series
-from napari_gpubio.dose.io.dicom import CLASSES, is_dicom, modality_of, sorted_by_modality
-from napari_gpubio.dose.io.rtdose import RtDose, beams_notes, read_rtdoses
-from napari_gpubio.dose.io.rtplan import Plan, read_rtplan
+from napari_gpubio.dose.io.dicom import CLASSES, files_under, is_dicom, modality_of, sorted_by_modality
+from napari_gpubio.dose.io.rtdose import RtDose, read_rtdoses
+from napari_gpubio.dose.io.rtplan import Plan, beams_notes, read_rtplan
 from napari_gpubio.dose.io.rtstruct import read_rtstruct
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.napari_io import (
     CT_NUMBER,
     NUMBERS,
     OVERLAPPING,
+    PATIENT,
+    PRESCRIPTION,
+    PRESCRIPTIONS,
     RTDOSE,
     contours_layer,
     dose_layer,
@@ -70,7 +74,7 @@ def read_layers(path: Paths) -> list[LayerData]:
 def _study(kinds: Kinds, refusals: list[InvalidInput]) -> list[LayerData]:
     """The layers of files by their kind; ``refusals`` say which of them cannot be read."""
     with noted() as common:
-        plans = _each(read_rtplan, kinds["RTPLAN"], refusals)
+        plans = list(dict.fromkeys(_each(read_rtplan, kinds["RTPLAN"], refusals)))  # copies are one
         series = [one for found in _each(read_ct_series, [kinds["CT"]][: len(kinds["CT"])], refusals) for one in found]
         _note_series(series)
         others = {kind: len(files) for kind, files in kinds.items() if kind not in (*CLASSES, "")}
@@ -79,7 +83,7 @@ def _study(kinds: Kinds, refusals: list[InvalidInput]) -> list[LayerData]:
             note(f"files of other kinds are not shown here ({named})")
     with noted() as told:
         doses: Sequence[RtDose] = [one for found in _each(read_rtdoses, [kinds["RTDOSE"]], refusals) for one in found]
-        doses = beams_notes(doses, {plan.uid: plan.beams for plan in plans})
+        doses = beams_notes(doses, plans)
     common += [text for text in told if not any(text in one.dose.notes for one in doses)]
     grounds = [_ground(one) for one in series]
     shown = [*grounds[:1], *(one.dose for one in doses)]
@@ -101,6 +105,7 @@ def _study(kinds: Kinds, refusals: list[InvalidInput]) -> list[LayerData]:
         raise next(iter(refusals), nothing)
     with noted() as whole:
         _note_frames(shown)
+        _note_patients(layers, plans)
         if refusals:
             note(f"parts of the study that were left out: {len(refusals)} ({'; '.join(map(str, refusals))})")
     return with_notes(layers, [*common, *whole])
@@ -125,10 +130,22 @@ def _note_series(series: Sequence[CtImage]) -> None:
 
 
 def _note_frames(shown: Sequence[Dose]) -> None:
-    """Say so if an image and doses have different frames of reference."""
+    """Say so if images and doses have different frames of reference."""
     if len({one.frame_of_reference for one in shown} - {""}) > 1:
         names = ", ".join(repr(one.name) for one in shown)
         note(f"{names} have different frames of reference, so their positions cannot be compared; register them")
+
+
+def _note_patients(layers: Sequence[LayerData], plans: Sequence[Plan]) -> None:
+    """Say so if layers and plans are of different patients."""
+    by_patient: dict[str, list[str]] = defaultdict(list)
+    for _, keywords, _ in layers:
+        by_patient[keywords["metadata"][KEY].get(PATIENT) or ""].append(repr(keywords["name"]))
+    for plan in plans:
+        by_patient[plan.patient].append(f"the plan {plan.label!r}")
+    by_patient.pop("", None)
+    if len(by_patient) > 1:
+        note(f"files of different patients (PatientID): {'; '.join(', '.join(names) for names in by_patient.values())}")
 
 
 def _ground(ct: CtImage) -> Dose:
@@ -136,6 +153,7 @@ def _ground(ct: CtImage) -> Dose:
     return Dose(
         values=ct.values,
         affine=ct.affine,
+        patient=ct.patient,
         unit="HU",
         quantity=CT_NUMBER,
         frame_of_reference=ct.frame_of_reference,
@@ -149,15 +167,16 @@ def _dose_layer(one: RtDose, plans: Sequence[Plan], *, single: bool, opacity: fl
     metadata: dict[str, Any] = {} if one.path is None else {RTDOSE: str(one.path.resolve())}
     if not one.has_unit:
         metadata[QUANTITY] = Quantity("dose")
-    own = [plan for plan in plans if plan.uid == one.plan] or [plan for plan in plans if single and not one.plan]
-    prescription = own[0].prescription if len(own) == 1 else None
-    if plans and one.plan and not own:
-        note(f"{one.dose.name} is of a plan that is not here, so its prescription is not known")
-    if prescription is not None and one.has_unit:
-        if one.dose.is_of_plan:
-            metadata["prescription"] = prescription[0]
-        else:
-            note(f"{one.dose.name} is not the dose of a plan, so it has no prescription ({prescription[0]:g} Gy)")
+    own = [plan for plan in plans if plan.uid in one.dose.plans] or ([] if one.dose.plans else list(plans))
+    if one.has_unit and len(own) == 1 and (single or one.dose.plans):
+        try:
+            if found := own[0].prescription_of(one.dose):
+                metadata |= {PRESCRIPTION: found[0], PRESCRIPTIONS: own[0].prescriptions}
+        except InvalidInput as error:
+            note(str(error))
+    elif plans and one.has_unit:
+        which = "is of a plan that is not here" if one.dose.plans and not own else "is not known to be of one plan here"
+        note(f"{one.dose.name} {which}, so its prescription is not known")
     return dose_layer(one.dose, metadata=metadata, opacity=opacity)
 
 
@@ -211,7 +230,7 @@ def _is_ours(path: Path) -> bool:
     """Whether a file is DICOM RT or CT, or a folder has such a file among its first ones."""
     if not path.is_dir():
         return _is_our_file(path)
-    return any(_is_our_file(file) for file in sorted(path.iterdir())[:_MOST_LOOKED_AT] if file.is_file())
+    return any(_is_our_file(file) for file in islice(files_under(path), _MOST_LOOKED_AT))
 
 
 def _is_our_file(file: Path) -> bool:

@@ -1,17 +1,19 @@
 """The look of every dock widget: inputs that scroll, and below them messages, buttons, progress and a status line."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from qtpy.QtCore import QEvent, Qt
-from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QScrollArea, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.reading import NOTES
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, share_place
-from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text
+from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.places import Offer, place_offers
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.wheel import WheelGuard
 
@@ -46,6 +48,8 @@ class PanelFrame(QWidget):
         self._was_shown = False
         single_shot(0, self._follow_boxes, self).start()
         self.own(Connections(lambda: [(viewer.events.theme, self._on_theme)], self._on_theme))
+        changes = viewer.layers.events
+        self.own(Connections(lambda: [(event, self.show_input_notes) for event in (changes.inserted, changes.removed)]))
 
     def own(self, part: Any) -> Any:
         """Call ``part.attach()`` now and ``part.detach()`` when the panel goes away; returns the part."""
@@ -93,17 +97,37 @@ class PanelFrame(QWidget):
 
     def input_notes(self) -> tuple[str, ...]:
         """What the readers of the chosen layers assumed or left out; a panel that shows it elsewhere gives nothing."""
+        return tuple(note for layer in self._chosen_layers() for note in carried(layer, NOTES) or ())
+
+    def place_offers(self, chosen: Sequence[Any]) -> Iterator[Offer]:
+        """Yield what can be done where one of the chosen layers tells no place, and another one does."""
+        return place_offers(chosen, list(self.viewer.layers))
+
+    def _chosen_layers(self) -> list[Any]:
         boxes = [box for box in self.findChildren(LayerBox) if box.isVisibleTo(self) and box.isEnabled()]
-        chosen = [box.layer for box in boxes if box.layer is not None]
-        return tuple(note for layer in chosen for note in carried(layer, NOTES) or ())
+        return [box.layer for box in boxes if box.layer is not None]
 
     def _follow_boxes(self) -> None:
         """Show the notes of chosen layers from now on, when all inputs have been made."""
         for box in self.findChildren(LayerBox):
-            box.currentIndexChanged.connect(self._show_input_notes)
-        self._show_input_notes()
+            box.currentIndexChanged.connect(self.show_input_notes)
+        self.show_input_notes()
 
-    def _show_input_notes(self, *_: Any) -> None:
+    def _offered(self) -> Offer | None:
+        return next(self.place_offers(self._chosen_layers()), None)
+
+    def _take_place(self) -> None:
+        if (offer := self._offered()) is not None:
+            offer.take()
+            self.clear_message()
+        self.show_input_notes()
+
+    def show_input_notes(self, *_: Any) -> None:
+        """Show what is assumed of the chosen layers, and offer a place to one that tells none."""
+        if (offer := self._offered()) is not None:
+            self.place_button.setText(offer.text)
+            self.place_button.setToolTip(f"{offer.text}: they have as many voxels, and only one tells its place")
+        self.place_button.setVisible(offer is not None)
         text = notes_text(self.input_notes())
         self._input_notes.setText(text if len(text) < _LONGEST_NOTES else f"{text[:_LONGEST_NOTES]}…")
         self._input_notes.setToolTip(text)
@@ -129,6 +153,9 @@ class PanelFrame(QWidget):
         self._content, self._scroll = content, scroll
         self._input_notes = muted_label(self)
         self._input_notes.hide()
+        self.place_button = text_button("", "", self, self._take_place)
+        self.place_button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # names may be long
+        self.place_button.hide()
         self._message = WrappedLabel("", self)
         self._message.setTextFormat(Qt.TextFormat.PlainText)
         self._message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -141,6 +168,7 @@ class PanelFrame(QWidget):
         layout.setContentsMargins(6, 6, 6, 6)
         layout.addWidget(scroll, 1)
         layout.addWidget(self._input_notes)
+        layout.addWidget(self.place_button)
         layout.addWidget(self._message)
         layout.addLayout(self.above_run)
         layout.addLayout(self.buttons)

@@ -23,9 +23,11 @@ from napari_gpubio.core.napari_io import (
     volume_of,
 )
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
+from napari_gpubio.core.reading import note
 from napari_gpubio.light.io.jacobians import describe_jacobians, load_jacobians
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.inp import begins_like_inp
+from napari_gpubio.light.io.mcx.root import read_mcx_labels
 from napari_gpubio.light.io.results import describe, fields_of, load_result, media_from
 from napari_gpubio.light.io.trajectories import load_trajectories
 from napari_gpubio.light.io.volumes import HIDDEN, MOST_ERROR, fluence_arrays, fluence_word
@@ -328,7 +330,15 @@ def _read_one(path: Path) -> list[LayerData]:
     if not _is_mcx(path):
         result = load_result(path)
         return [labels_layer(result.domain, f"{path.stem} labels"), fluence_layer(result, path.stem)]
-    case = read_mcx(path)
+    try:
+        case = read_mcx(path)
+    except InvalidInput as error:
+        try:
+            labels, affine = read_mcx_labels(path)
+        except InvalidInput:  # of which `error` is the better one
+            raise error from None
+        note(f"its labels alone are shown, not what is to be simulated: {error}")
+        return [volume_layer(labels, affine, path.stem, kind="labels", metadata={"path": str(path)})]
     data, keywords, kind = labels_layer(case.domain, path.stem)
     keywords["metadata"][KEY]["case"] = case
     return [(data, keywords, kind)]

@@ -1,13 +1,17 @@
-"""Reader of napari for frames that it does not read well itself: videos, and raw files of UT Austin's software.
+"""Reader of napari for frames that it does not read itself: videos, and raw files of UT Austin's software.
 
-TIFF stays with napari's own reader. Needs no napari.
+napari asks its user at every file that two readers name in their manifests. TIFF is not named in ours, since that would
+be every picture: the panel reads frames from TIFF, and looks at those that napari's own reader has opened. Needs no
+napari.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import LayerData, read_each
+from napari_gpubio.core.napari_io import KEY, LayerData, read_each, with_notes
+from napari_gpubio.core.reading import noted, reading
 from napari_gpubio.speckle.io import VIDEO_SUFFIXES, is_raw, read_frames
 
 Paths = str | Sequence[str]
@@ -31,6 +35,23 @@ def read_layers(path: Paths) -> list[LayerData]:
     return read_each(path, _read)
 
 
+def read_layer(path: str | os.PathLike[str]) -> LayerData:
+    """Read frames of any file that `read_frames` reads as an image layer, with its notes and path in the metadata.
+
+    Raises
+    ------
+    InvalidInput
+        As of `read_frames`.
+    """
+    path = Path(path)
+    with reading(path), noted() as found:
+        frames = read_frames(path)
+    metadata = {KEY: {"path": str(path)}}
+    keywords = {"name": path.stem, "axis_labels": _AXES[-frames.ndim :], "metadata": metadata}
+    (layer,) = with_notes([(frames, keywords, "image")], found)
+    return layer
+
+
 def _is_ours(path: str) -> bool:
     return is_raw(path) or Path(path).suffix.lower() in VIDEO_SUFFIXES
 
@@ -38,5 +59,4 @@ def _is_ours(path: str) -> bool:
 def _read(path: Path) -> list[LayerData]:
     if not _is_ours(str(path)):
         raise InvalidInput(f"it is neither a video ({', '.join(VIDEO_SUFFIXES)}) nor a raw file (.00000)")
-    frames = read_frames(path)
-    return [(frames, {"name": path.stem, "axis_labels": _AXES[-frames.ndim :]}, "image")]
+    return [read_layer(path)]

@@ -18,6 +18,7 @@ from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi, read_mask
 from napari_gpubio.tracts.io.fods import read_fods
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
+from napari_gpubio.tracts.places import REFERENCE_HELP
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
 from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors
@@ -129,8 +130,13 @@ def warn_of_gradients(field: TensorField) -> None:
         warn(check.message)
 
 
-def region_argument(text: str) -> AnyRegion:
-    """The region that an argument names."""
+def add_reference(verb: argparse.ArgumentParser) -> None:
+    """Add the argument that gives a place to what tells none."""
+    verb.add_argument("--reference", type=Path, metavar="IMAGE", help=REFERENCE_HELP)
+
+
+def region_argument(text: str, reference: Path | None = None) -> AnyRegion:
+    """The region that an argument names; one without an orientation lies voxel by voxel in the reference."""
     kind, _, rest = text.partition(":")
     if kind == "sphere":
         x, y, z, radius = _numbers(text, rest, 4)
@@ -141,9 +147,10 @@ def region_argument(text: str) -> AnyRegion:
         return Box(name=text, low_mm=low, high_mm=high)
     path, colon, key = text.rpartition(":")
     if colon and path and not Path(text).is_file():
-        return read_atlas(path).region(int(key) if key.lstrip("-").isdigit() else key)
-    atlas = read_atlas(text)
-    return Region(name=Path(text).name, voxels=atlas.labels != 0, affine=atlas.affine)
+        return read_atlas(path, reference=reference).region(int(key) if key.lstrip("-").isdigit() else key)
+    atlas = read_atlas(text, reference=reference)
+    voxels = atlas.labels != 0
+    return Region(name=Path(text).name, voxels=voxels, affine=atlas.affine, is_oriented=atlas.is_oriented)
 
 
 def _numbers(text: str, values: str, count: int) -> list[float]:

@@ -7,11 +7,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.drawn import Drawn, closed_shapes, label_names
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import affine_mm, mm_per_unit, volume_of
+from napari_gpubio.core.label_volumes import label_volume
+from napari_gpubio.core.napari_io import affine_mm, is_oriented, mm_per_unit
 from napari_gpubio.core.space import viewer_to_world
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Region, Sphere, label_counts
 
 Array = npt.NDArray[Any]
+VOLUMES = ("labels", "image")  # kinds of layers whose numbers may be labels
 EDGE_MM = 0.5  # of the voxels that stand for a drawn shape
 
 
@@ -21,13 +23,13 @@ def region_names(layer: Any) -> dict[int | str, str]:
     Parameters
     ----------
     layer
-        A labels layer (a region for each label that occurs), a shapes layer (one for each name in its table, or one
-        named as the layer), or a points layer (a sphere for each point).
+        A labels layer, or an image of labels (a region for each label that occurs), a shapes layer (one for each name
+        in its table, or one named as the layer), or a points layer (a sphere for each point).
     """
     kind = layer._type_string
-    if kind == "labels":
+    if kind in VOLUMES:
         names = label_names(layer)
-        return {label: names.get(label, str(label)) for label in label_counts(volume_of(layer))}
+        return {label: names.get(label, str(label)) for label in label_counts(label_volume(layer))}
     if kind == "shapes":
         return {shape.name: shape.name for shape in closed_shapes(layer)[0]}
     return {n: f"{layer.name} {n + 1}" if len(layer.data) > 1 else layer.name for n in range(len(layer.data))}
@@ -39,7 +41,7 @@ def region_of(layer: Any, key: int | str, *, thickness_mm: float = 1.0) -> AnyRe
     Parameters
     ----------
     layer
-        A labels, shapes or points layer.
+        A layer as of `region_names`.
     key
         A label; the name of shapes; the index of a point.
     thickness_mm
@@ -56,9 +58,9 @@ def region_of(layer: Any, key: int | str, *, thickness_mm: float = 1.0) -> AnyRe
         If the layer does not hold it.
     """
     kind = layer._type_string
-    if kind == "labels":
-        name = label_names(layer).get(int(key)) or f"{layer.name} {key}"
-        return Region(name=name, voxels=volume_of(layer) == int(key), affine=affine_mm(layer))
+    if kind in VOLUMES:
+        name, affine = label_names(layer).get(int(key)) or f"{layer.name} {key}", affine_mm(layer)
+        return Region(name=name, voxels=label_volume(layer) == int(key), affine=affine, is_oriented=is_oriented(layer))
     if kind == "shapes":
         loops = [shape for shape in closed_shapes(layer)[0] if shape.name == key]
         if not loops:
@@ -75,10 +77,11 @@ def region_of(layer: Any, key: int | str, *, thickness_mm: float = 1.0) -> AnyRe
 
 def atlas_of(layer: Any) -> Atlas:
     """Return the atlas that a labels layer holds, with the names of its labels; InvalidInput if it has no label."""
-    labels = np.asarray(volume_of(layer))
+    labels = label_volume(layer)
     if not labels.any():
         raise InvalidInput(f"the labels {layer.name!r} are empty; paint regions, or open an atlas")
-    return Atlas(labels=labels, affine=affine_mm(layer), names=label_names(layer))
+    names = label_names(layer)
+    return Atlas(labels=labels, affine=affine_mm(layer), names=names, is_oriented=is_oriented(layer))
 
 
 def mm_of_size(layer: Any) -> float:

@@ -10,6 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, checked_affine
 from napari_gpubio.tracts.kernels.traversal.problem import QUANTUM_MM, voxel_grid
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.places import check_place
 
 Array = npt.NDArray[Any]
 KINDS = ("count", "length_mm", "ends", "mean")
@@ -47,12 +48,13 @@ def density(
     Raises
     ------
     InvalidInput
-        If the kind or the number is unknown, or values are not finite.
+        If the kind or the number is unknown, values are not finite, or it is not known how the fibers lie to the grid.
     """
     if kind not in KINDS:
         raise InvalidInput(f"kind is {kind!r}; give one of {', '.join(KINDS)}")
     size = fibers.shape if shape is None else shape
     matrix = fibers.affine if affine is None else checked_affine(affine)
+    check_place(fibers, size, matrix, "the volume of the map")
     if kind == "ends":
         return _ends(fibers, size, matrix)
     values = _values(fibers, number) if kind == "mean" else np.zeros(len(fibers))

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.label_tables import find_label_table, names_of_labels
 from napari_gpubio.core.layer_files import STRUCTURES, described_layer, read_described
 from napari_gpubio.core.napari_io import (
     IN_MM,
@@ -25,9 +24,9 @@ from napari_gpubio.core.napari_io import (
 from napari_gpubio.core.quantity import Quantity, is_unit, quantity_metadata
 from napari_gpubio.core.reading import NOTES, note
 from napari_gpubio.core.space import layer_matrix, slice_steps_mm, world_order
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, VOLUME_SUFFIXES, looks_like_labels, open_nifti
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, VOLUME_SUFFIXES, open_nifti
 from napari_gpubio.tracts.fods.napari_io import fixel_layer, fod_layers
-from napari_gpubio.tracts.io.atlases import as_labels
+from napari_gpubio.tracts.io.atlases import shown_atlas
 from napari_gpubio.tracts.io.dwi import MOST_NEGATIVE, find_gradient_files, has_own_table, read_any_array, read_dwi
 from napari_gpubio.tracts.io.fixels import read_fixels
 from napari_gpubio.tracts.io.fods import read_fods
@@ -37,7 +36,7 @@ from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.io.validation import box_grid, offsets_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.noise.model import DenoisedScan
-from napari_gpubio.tracts.regions import Atlas, label_counts
+from napari_gpubio.tracts.regions import Atlas
 from napari_gpubio.tracts.tensors.maps import ellipsoids, scalar_map
 
 Array = npt.NDArray[Any]
@@ -232,7 +231,10 @@ def _read_one(path: Path) -> list[LayerData]:
     if not is_mif and image.get_data_dtype().names and _squeezed(array).ndim == 4:
         return [volume_layer(_squeezed(array), affine, name, rgb=True, **about)]
     if path.name.lower().endswith(NIFTI_SUFFIXES) and (keywords := read_described(path, _squeezed(array).shape)):
-        return [described_layer(_squeezed(array), affine, name, keywords, path)]
+        try:
+            return [described_layer(_squeezed(array), affine, name, keywords, path)]
+        except InvalidInput as error:
+            note(f"it is shown without what the JSON file beside it says: {error}")
     intent = 0 if is_mif or "intent_code" not in image.header else int(image.header["intent_code"])
     kind = kind_of(_without_last_ones(array), path.name, intent=intent)
     try:
@@ -242,13 +244,9 @@ def _read_one(path: Path) -> list[LayerData]:
         note(f"it is shown as an image, not as {kind.name}: {error}")
     if kind.name == "colors":
         return [volume_layer(array, affine, name, rgb=True, **about)]
-    if kind.name == "volume" and (labels := as_labels(_squeezed(array))) is not None:
-        has_table = find_label_table(path) is not None
-        if has_table or intent == _LABELS or looks_like_labels(labels):
-            if not has_table:
-                note("its whole numbers are labels here; Convert to Image in the menu of the layer list shows an image")
-            names = names_of_labels(path, label_counts(labels))
-            return [atlas_layer(Atlas(labels=labels, affine=affine, names=names, path=path), name)]
+    is_one = kind.name == "volume"
+    if is_one and (atlas := shown_atlas(path, _squeezed(array), affine, is_said=intent == _LABELS)) is not None:
+        return [atlas_layer(atlas, name)]
     return [_image_layer(array, affine, name, **about)]
 
 

@@ -31,6 +31,8 @@ class Region:
         Which voxels belong to it, shape (X, Y, Z).
     affine
         Voxel to world, mm.
+    is_oriented
+        False if its file does not tell where its voxels lie, so that the affine is an assumption.
 
     Raises
     ------
@@ -41,6 +43,7 @@ class Region:
     name: str
     voxels: npt.NDArray[np.bool_]
     affine: npt.NDArray[np.float64]
+    is_oriented: bool = True
 
     def __post_init__(self) -> None:
         voxels = np.asarray(self.voxels, bool)
@@ -143,6 +146,8 @@ class Atlas:
         The file it came from, or None.
     notes
         What a reader assumed or found, in sentences for the user.
+    is_oriented
+        False if its file does not tell where its voxels lie, so that the affine is an assumption.
     """
 
     labels: npt.NDArray[np.integer[Any]]
@@ -150,6 +155,7 @@ class Atlas:
     names: Mapping[int, str] = field(default_factory=dict)
     path: Path | None = None
     notes: tuple[str, ...] = ()
+    is_oriented: bool = True
 
     def __post_init__(self) -> None:
         if self.labels.ndim != 3 or not np.issubdtype(self.labels.dtype, np.integer):
@@ -184,7 +190,8 @@ class Atlas:
         if label not in self._voxel_counts:
             there = ", ".join(str(value) for value in list(self._voxel_counts)[:20])
             raise InvalidInput(f"no voxel has label {label}; the atlas has {len(self)} labels: {there}")
-        return Region(name=self.name_of(int(label)), voxels=self.labels == label, affine=self.affine)
+        voxels, name = self.labels == label, self.name_of(int(label))
+        return Region(name=name, voxels=voxels, affine=self.affine, is_oriented=self.is_oriented)
 
     def _label_named(self, name: str) -> int:
         wanted = name.strip().casefold()

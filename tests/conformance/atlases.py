@@ -65,6 +65,44 @@ def _(folder):
     return read
 
 
+def _add_counting(trait, text, expected, did, *facts, file="a.csv"):
+    @ROWS.row("read_atlas", trait, did, *facts)
+    def _(folder):
+        (folder / file).write_text(text)
+        read, names = atlas(folder, labels=np.where(LABELS == 17, 1, np.where(LABELS == 53, 2, LABELS)))
+        assert names == dict(zip((1, 2), expected, strict=True))
+        return read
+
+
+_add_counting("a table that counts the labels from 0", "index,name\n0,Left\n1,Right\n", ("Left", "Right"),
+              Did.ASSUMED, "begin with 0", "minus 1")  # fmt: skip
+_add_counting("a table with a column of row numbers", "index,label,name\n0,2,Right\n1,1,Left\n", ("Left", "Right"),
+              Did.READ)  # fmt: skip
+_add_counting("a table that names 0, and may count from it", "index,name\n0,A\n1,B\n2,C\n3,D\n", ("B", "C"),
+              Did.ASSUMED, "calls 0", "'A'")  # fmt: skip
+_add_counting("a table of subjects beside it", "participant_id,name\n1,Left\n2,Right\n", ("1", "2"), Did.READ)
+_add_counting("a table beside it that names other numbers", "age,place\n23,Rome\n41,Oslo\n", ("1", "2"), Did.ASSUMED,
+              "a.csv names 0 of its 2 labels", "not taken")  # fmt: skip
+
+
+def _add_background(trait, labels, *facts):
+    @ROWS.row("read_atlas", trait, Did.ASSUMED, *facts)
+    def _(folder):
+        read = io.read_atlas(save(folder / "a.nii.gz", labels))
+        np.testing.assert_array_equal(read.labels, LABELS)
+        return read
+
+
+_add_background("NaN where no label is (SPM)", np.where(LABELS, LABELS, np.float32(np.nan)), "voxels are NaN", "(0)")
+_add_background("-1 where no label is", np.where(LABELS, LABELS, np.int16(-1)), "no 0", "-1", "background")
+_add_background("-9999 where no label is", np.where(LABELS, LABELS, np.float32(-9999)), "no 0", "-9999", "background")
+
+
+@ROWS.row("read_atlas", "real numbers beyond all whole ones", Did.REFUSED, "2^53")
+def _(folder):
+    return atlas(folder, labels=LABELS * np.float32(1e30))[0]
+
+
 @ROWS.row("read_atlas", "labels without a name in the table", Did.ASSUMED, "1 of 2 labels", "53")
 def _(folder):
     (folder / "a.tsv").write_text("index\tname\n17\tLeft\n")

@@ -3,8 +3,9 @@
 import numpy as np
 
 from napari_gpubio.dose.io import read_ct
+from napari_gpubio.dose.reader import read_layers
 from tests.conformance import Did, Rows
-from tests.dose.dicom_files import save_ct, save_dose
+from tests.dose.dicom_files import FRAME, save_ct, save_dose
 
 ROWS = Rows("CT series")
 STORED = np.arange(5 * 6 * 7, dtype=np.int16).reshape(5, 6, 7) * 10
@@ -85,7 +86,51 @@ def _(folder):
     return read_ct(folder)
 
 
-@ROWS.row("read_ct", "a tilted gantry", Did.ASSUMED, "tilted by 14.9 degrees", "sheared")
+ct_row(
+    "slices without RescaleIntercept", Did.ASSUMED, lambda n: {"RescaleIntercept": None}, STORED + 1024,
+    "5 slices", "RescaleIntercept",
+)  # fmt: skip
+ct_row("a slice whose RescaleSlope is empty", Did.ASSUMED, lambda n: {"RescaleSlope": ""} if n == 1 else {}, STORED,
+       "1 slices", "RescaleSlope")  # fmt: skip
+ct_row("slices whose RescaleSlope is 0", Did.ASSUMED, lambda n: {"RescaleSlope": 0}, STORED, "5 slices", "RescaleSlope")
+ct_row(
+    "two RescaleSlopes", Did.READ, lambda n: {"RescaleSlope": 1 + n % 2}, STORED * (1 + np.arange(5) % 2)[:, None, None]
+)
+ct_row("a slice that is in other units", Did.ASSUMED, lambda n: {"RescaleType": "US" if n == 3 else "HU"}, STORED, "US")
+ct_row("a SliceThickness of -2", Did.READ, lambda n: {"SliceThickness": -2}, STORED)
+for spacing, rounded in (("0.9765625", "0.97656"), ("0.9765001", "0.9764999"), ("0.9765", "0.97649"), ("5.001", "5")):
+    ct_row(
+        f"PixelSpacing of {spacing} and {rounded} by turns", Did.READ,
+        lambda n, both=(spacing, rounded): {"PixelSpacing": [both[n % 2]] * 2}, STORED,
+    )  # fmt: skip
+ct_row("slices without frame of reference", Did.READ, lambda n: {"FrameOfReferenceUID": None} if n > 1 else {}, STORED)
+
+
+@ROWS.row("read_ct", "a series in two frames of reference", Did.ASSUMED, "2 frames of reference", "2 CT series")
+def _(folder):
+    save_ct(folder, STORED, each=lambda n: {"FrameOfReferenceUID": "9.8"} if n > 2 else {})
+    ct = read_ct(folder)
+    np.testing.assert_array_equal(hounsfield(ct), STORED[:3])
+    assert ct.frame_of_reference == FRAME
+    return ct
+
+
+@ROWS.row("read_ct", "a single slice of -2 mm", Did.ASSUMED, "1 mm thick", "-2 mm")
+def _(folder):
+    save_ct(folder, STORED[:1], each=lambda n: {"SliceThickness": -2})
+    return read_ct(folder)
+
+
+@ROWS.row("File > Open", "a tilted gantry: what is around the slices", Did.ASSUMED, "tilted by 14.9 degrees")
+def _(folder):
+    save_ct(folder, STORED, each=lambda n: {"offset": (0, 0.8 * n, 0)})
+    ((shown, _, _),) = read_layers(str(folder))
+    assert np.asarray(shown).min() == -1024  # air
+    assert (np.asarray(shown)[-1, -1] == -1024).all()
+    return read_ct(folder)
+
+
+@ROWS.row("read_ct", "a tilted gantry", Did.ASSUMED, "tilted by 14.9 degrees", "each slice is kept")
 def _(folder):
     save_ct(folder, STORED, each=lambda n: {"offset": (0, 0.8 * n, 0)})
     ct = read_ct(folder)

@@ -163,21 +163,6 @@ def _(folder):
     return read_rtdose(save_dose(folder / "a.dcm", PIXELS, PixelSpacing=[-2, 2]))
 
 
-@ROWS.row("sum_of_doses", "doses of two beams", Did.ASSUMED, "beams 1", "beams 2")
-def _(folder):
-    def of_beam(number):
-        plan, group, beam = Dataset(), Dataset(), Dataset()
-        plan.ReferencedSOPInstanceUID, plan.ReferencedFractionGroupSequence = "1.2.3", [group]
-        group.ReferencedBeamSequence, beam.ReferencedBeamNumber = [beam], number
-        return {"DoseSummationType": "BEAM", "ReferencedRTPlanSequence": [plan]}
-
-    files = [save_dose(folder / f"{n}.dcm", PIXELS, **of_beam(n)) for n in (1, 2)]
-    total = sum_of_doses([read_rtdose(file) for file in files])
-    np.testing.assert_allclose(total.values, PIXELS.transpose(2, 1, 0) * 0.02)
-    assert total.is_of_plan
-    return total
-
-
 # -- stored histograms ------------------------------------------------------------------------------------------------
 
 
@@ -266,6 +251,33 @@ def _(folder):
     found = mean_of_labels(folder, None)
     assert found.mean == pytest.approx(38.5, abs=1e-3)
     return found
+
+
+@ROWS.row("nifti.read_dose", "a voxel that is NaN", Did.LEFT_OUT, "1 of the 8000 voxels", "NaN", "count as 0")
+def _(folder):
+    values = RAMP.copy()
+    values[3, 4, 5] = np.nan
+    nib.save(nib.Nifti1Image(values, AFFINE), folder / "dose.nii.gz")
+    dose = nifti.read_dose(folder / "dose.nii.gz", unit="Gy")
+    np.testing.assert_array_equal(dose.values, np.nan_to_num(values))
+    return dose
+
+
+@ROWS.row("nifti.read_dose", "a voxel that is infinite", Did.REFUSED, "1 of the 8000 voxels", "infinite")
+def _(folder):
+    values = RAMP.copy()
+    values[3, 4, 5] = np.inf
+    nib.save(nib.Nifti1Image(values, AFFINE), folder / "dose.nii.gz")
+    return nifti.read_dose(folder / "dose.nii.gz", unit="Gy")
+
+
+@ROWS.row("nifti.read_labels", "a voxel that is NaN", Did.LEFT_OUT, "1 voxels", "no structure")
+def _(folder):
+    values = np.array([[[0, 1, 7], [np.nan, 1, 7]]], np.float32)
+    nib.save(nib.Nifti1Image(values, AFFINE), folder / "labels.nii.gz")
+    labels = nifti.read_labels(folder / "labels.nii.gz")
+    np.testing.assert_array_equal(labels.labels, [[[0, 1, 7], [0, 1, 7]]])
+    return labels
 
 
 @ROWS.row("dvh", "NIfTI labels without orientation, of another size", Did.ASSUMED, "no orientation")

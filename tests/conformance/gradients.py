@@ -115,6 +115,51 @@ def _(folder):
     return read_dwi(image(folder))
 
 
+@ROWS.row(DWI, "MRtrix's table, equal to FSL's beside it", Did.READ)
+def _(folder):
+    np.savetxt(folder / "dwi.b", np.c_[WORLD, BVALS])
+    return check(scan_of(folder))
+
+
+def others(trait, bvec, other, *facts):
+    """Add a row: two tables fit, the second one with other directions."""
+
+    @ROWS.row(DWI, trait, Did.ASSUMED, *facts, f"{other} differs")
+    def _(folder):
+        table(folder, bval=bvec.replace("bvec", "bval"), bvec=bvec)
+        if other.endswith(".b"):
+            np.savetxt(folder / other, np.c_[WORLD[::-1], BVALS])
+        else:
+            np.savetxt(folder / other, DIRECTIONS[::-1].T)
+        return check(read_dwi(image(folder)))
+
+
+others("FSL's tables and MRtrix's with the image's name, which differ", "dwi.bvec", "dwi.b", "that of dwi.bval")
+others("directions before and after eddy, which differ", "dwi.bvec", "dwi.eddy_rotated_bvecs", "that of dwi.bval")
+others("two tables of the folder, which differ", "bvecs", "bvec.txt", "that of the folder", "bvals and bvecs")
+
+
+@ROWS.row(DWI, "b-values with the image's name, directions of the folder", Did.REFUSED, "no bvec", "dwi.nii.gz")
+def _(folder):
+    table(folder, bvec="bvecs")
+    return read_dwi(image(folder))
+
+
+@ROWS.row(
+    DWI, "b-values of the run, directions of the subject (BIDS)", Did.ASSUMED, "run-1_dwi.bval", "sub-01_dwi.bvec"
+)
+def _(folder):
+    table(folder, bval="sub-01_run-1_dwi.bval", bvec="sub-01_dwi.bvec")
+    return check(read_dwi(image(folder, "sub-01_run-1_dwi.nii.gz")))
+
+
+@ROWS.row(DWI, "half a table with the image's name, a whole one of the folder", Did.REFUSED, "no bvec", "dwi.nii.gz")
+def _(folder):
+    table(folder, BVALS * 2, bval="bvals", bvec="bvecs")
+    np.savetxt(folder / "dwi.bval", [BVALS], fmt="%g")
+    return read_dwi(image(folder))
+
+
 def layout(trait, bval, bvec, did=Did.READ, *facts):
     """Add a row: the text of the files."""
 

@@ -1,8 +1,6 @@
 """Inputs of light transport: MCX, MCML, and probes of near-infrared spectroscopy."""
 
 import json
-import os
-import warnings
 from pathlib import Path
 
 import nibabel as nib
@@ -11,8 +9,6 @@ from scipy.io import savemat
 
 from napari_gpubio import light
 from napari_gpubio.core.hdf5 import load_hdf5
-from napari_gpubio.core.reading import ReadingNote
-from napari_gpubio.light import napari_io, napari_readers
 from napari_gpubio.light.forward import read_probe
 from napari_gpubio.light.io.bids_nirs import read_optodes_tsv
 from napari_gpubio.light.io.snirf import PATTERNS, optodes_of
@@ -51,6 +47,20 @@ def same(path: Path):
     case = light.io.read_mcx(path)
     np.testing.assert_array_equal(case.domain.labels, LABELS)
     return case
+
+
+def _add_outside(trait, outside, *facts):
+    @ROWS.row("read_domain", trait, Did.ASSUMED, *facts)
+    def _(folder):
+        values = np.where(LABELS, np.float32(1), np.float32(outside))
+        nib.save(nib.Nifti1Image(values, np.eye(4)), folder / "a.nii")
+        domain = light.io.read_domain(folder / "a.nii", (light.Medium(label=1, mua_per_mm=0.05, mus_per_mm=1.0),))
+        np.testing.assert_array_equal(domain.labels, LABELS)
+        return domain
+
+
+_add_outside("labels that are NaN outside (SPM)", np.nan, "voxels are NaN", "(0)")
+_add_outside("labels that are -1 outside", -1, "no 0", "-1")
 
 
 # -- two dimensions ---------------------------------------------------------------------------------------------------
@@ -260,7 +270,16 @@ def _(folder):
     return is_probe(light.io.read_snirf(snirf(folder, pairs=((1, 1), (9, 1), (3, 2)))))
 
 
-@ROWS.row("read_snirf", "positions in a plane only", Did.REFUSED, "flat layout")
+@ROWS.row("read_snirf", "positions in a plane only", Did.ASSUMED, "sourcePos2D", "detectorPos2D", "flat layout", "head")
+def _(folder):
+    flat = {"sourcePos2D": SOURCES[:, :2], "detectorPos2D": DETECTORS[:, :2]}
+    found = light.io.read_snirf(snirf(folder, sourcePos3D=None, detectorPos3D=None, **flat))
+    np.testing.assert_allclose(found.source_positions_mm, SOURCES * [10, 10, 0])
+    np.testing.assert_allclose(found.detector_positions_mm, DETECTORS * [10, 10, 0])
+    return found
+
+
+@ROWS.row("read_snirf", "sources in a plane, and detectors in space", Did.REFUSED, "sourcePos3D", "flat layout")
 def _(folder):
     return light.io.read_snirf(snirf(folder, sourcePos3D=None, sourcePos2D=SOURCES[:, :2]))
 
@@ -359,76 +378,6 @@ def _(folder):
     found = read_optodes_tsv(folder / "a_optodes.tsv")
     np.testing.assert_allclose(found.source_positions_mm, [[1, 2, 3]])
     return found
-
-
-# -- in the window ----------------------------------------------------------------------------------------------------
-
-
-def opened(path: Path):
-    """The layers of a file, as napari asks for them."""
-    reader = napari_readers.get_reader(os.fspath(path))
-    assert reader is not None
-    with warnings.catch_warnings(action="ignore", category=ReadingNote):  # the row hears them
-        return reader(os.fspath(path))
-
-
-@ROWS.row("File > Open", "a SNIRF file", Did.ASSUMED, "register")
-def _(folder):
-    ((points, keywords, kind),) = opened(snirf(folder))
-    np.testing.assert_allclose(points[:, ::-1], np.vstack([SOURCES, DETECTORS]) * 10)
-    assert (kind, keywords["features"]["kind"]) == ("points", ["source"] * 3 + ["detector"] * 2)
-    assert keywords["metadata"]["napari_gpubio"]["notes"]
-
-
-@ROWS.row("File > Open", "a file of HOMER", Did.ASSUMED, "register")
-def _(folder):
-    ((points, keywords, _),) = opened(nirs(folder))
-    np.testing.assert_allclose(points[:, ::-1], np.vstack([SOURCES, DETECTORS]) * 10)
-    assert keywords["units"] == ("mm", "mm", "mm")
-
-
-MCML = """1.0
-{runs}
-"""
-RUN = """{name}.mco A
-1000
-0.01 0.01
-50 40 10
-2
-1.0
-1.4 1.0 100 0.9 0.1
-1.5 2.0 50 0.8 0.2
-1.0
-"""
-
-
-def mci(folder: Path, *names: str) -> Path:
-    """An MCML input of runs of two layers, 1 and 2 mm thick."""
-    runs = "".join(RUN.format(name=name) for name in names)
-    (folder / "a.mci").write_text(MCML.format(runs=len(names)) + runs)
-    return folder / "a.mci"
-
-
-@ROWS.row("File > Open", "an MCML input", Did.READ)
-def _(folder):
-    ((labels, keywords, kind),) = opened(mci(folder, "skin"))
-    case = keywords["metadata"]["napari_gpubio"]["case"]
-    thick = np.bincount(case.domain.labels[0, 0])[1:] * case.domain.voxel_sizes_mm[2]
-    np.testing.assert_allclose(thick, [1, 2])
-    assert [medium.mua_per_mm for medium in case.domain.media] == [0.1, 0.2]
-    assert (kind, labels.shape) == ("labels", case.domain.shape[::-1])
-
-
-@ROWS.row("File > Open", "an MCML input of several runs", Did.ASSUMED, "2 runs", "first")
-def _(folder):
-    layers = opened(mci(folder, "one", "two"))
-    assert [keywords["visible"] for _, keywords, _ in layers] == [True, False]
-
-
-@ROWS.row("File > Open", "an MCX input of one slice", Did.REFUSED, "two dimensions")
-def _(folder):
-    path = os.fspath(mcx(folder, (6, 1, 6)))
-    return napari_io.get_reader(path)(path)
 
 
 @ROWS.row("read_snirf", "several recordings", Did.ASSUMED, "2 recordings", "nirs1")

@@ -97,9 +97,9 @@ def check(read: Tractogram, which=(0, 1, 2, 3), tolerance=1e-4) -> Tractogram:
     return read
 
 
-def check_lengths(read: Tractogram, which=(0, 1, 2, 3)) -> Tractogram:
+def check_lengths(read: Tractogram, which=(0, 1, 2, 3), tolerance=1e-5) -> Tractogram:
     """The fibers have the lengths of these lines."""
-    np.testing.assert_allclose(read.lengths_mm(), [COUNTS[n] - 1 for n in which], rtol=1e-5)
+    np.testing.assert_allclose(read.lengths_mm(), [COUNTS[n] - 1 for n in which], rtol=tolerance)
     return read
 
 

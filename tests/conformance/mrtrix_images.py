@@ -40,6 +40,8 @@ mif_shows("mif of big-endian values", GRAY.astype(">i2"), "Int16BE")
 mif_shows("mif of two dimensions", GRAY[..., 0].astype("<f4") / 3, "Float32LE")
 mif_shows("mif of a series", SERIES.astype("<i2"), "Int16LE")
 mif_shows("mif of five dimensions", SERIES.reshape(6, 5, 4, 2, 3).astype("<i2"), "Int16LE")
+mif_shows("mif of five dimensions with dw_scheme", SERIES.reshape(6, 5, 4, 2, 3).astype("<i2"), "Int16LE", Did.ASSUMED,
+          ("dw_scheme", "left out", "(2, 3)"), more="dw_scheme: 0,0,1,0\n" * 6)  # fmt: skip
 mif_shows(".mih with its .dat", GRAY.astype("<f4") / 3, "Float32LE", name="a.mih", file="a.dat")
 mif_shows(".mih that ends with its file", GRAY.astype("<f4") / 3, "Float32LE", name="a.mih", file="a.dat", end="")
 mif_shows("dw_scheme of another number of rows (an SH image)", SERIES.astype("<i2"), "Int16LE", Did.ASSUMED,
@@ -48,6 +50,51 @@ mif_shows("dw_scheme with short rows", SERIES.astype("<i2"), "Int16LE", Did.ASSU
           more="dw_scheme: 0,0,1\n" * 6)  # fmt: skip
 mif_shows("dw_scheme on a single volume", GRAY.astype("<f4") / 3, "Float32LE", more="dw_scheme: 0,0,1,1000\n")
 mif_shows("mif of labels", BLOCK.astype("<i2"), "Int16LE", Did.ASSUMED, ("labels",), "labels")
+
+
+def several_files(trait, lines, names):
+    """Add a row: the values lie in several files, one after another."""
+
+    @ROWS.row(OPEN, trait, Did.READ)
+    def _(folder):
+        values = SERIES.astype("<i2")
+        path = mif(folder, values, "Int16LE", name="a.mih", file="all.dat")
+        raw = (folder / "all.dat").read_bytes()
+        for n, name in enumerate(names):
+            (folder / name).write_bytes(b"12" + raw[n * len(raw) // len(names) : (n + 1) * len(raw) // len(names)])
+        text = path.read_text().replace("file: all.dat\n", "".join(f"file: {line} 2\n" for line in lines))
+        path.write_text(text)
+        ((data, _, _),) = opened(path)
+        np.testing.assert_array_equal(data, values.T)
+
+
+several_files(".mih with several files", ["b.dat", "a.dat"], ["b.dat", "a.dat"])
+several_files(".mih with numbered files, [] in their name", ["v[].dat"], ["v2.dat", "v10.dat", "v11.dat"])
+
+
+@ROWS.row(OPEN, ".mih with files that cannot hold equal parts", Did.REFUSED, "600 values", "7 equal parts")
+def _(folder):
+    opened(mif(folder, np.zeros((6, 5, 4, 5), "<i2"), "Int16LE", name="a.mih", file="a.dat", more="file: a.dat\n" * 6))
+
+
+@ROWS.row(OPEN, ".mih that names a file twice", Did.REFUSED, "file", "of its own")
+def _(folder):
+    opened(mif(folder, np.zeros((6, 5, 4, 2), "<i2"), "Int16LE", name="a.mih", file="a.dat", more="file: a.dat\n"))
+
+
+def _compressed(name, data):
+    """Add a row: a name that does not say whether the file is compressed."""
+
+    @ROWS.row(OPEN, f"{'a compressed' if name == 'b.mif' else 'an uncompressed'} file named {name[1:]}", Did.ASSUMED,
+              name, "compressed")  # fmt: skip
+    def _(folder):
+        (folder / name).write_bytes(data(mif(folder, GRAY.astype("<f4") / 3).read_bytes()))
+        ((data_, _, _),) = opened(folder / name)
+        np.testing.assert_array_equal(data_, (GRAY.astype("<f4") / 3).T)
+
+
+_compressed("b.mif", gzip.compress)
+_compressed("b.mif.gz", bytes)
 
 
 @ROWS.row(OPEN, "mif of complex values", Did.ASSUMED, "complex", "magnitude", "phase")

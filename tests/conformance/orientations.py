@@ -1,14 +1,18 @@
 """Peaks and fixels of other programs, and in which axes their directions are taken."""
 
 import json
+import warnings
 from pathlib import Path
 
 import h5py
 import nibabel as nib
 import numpy as np
 
+from napari_gpubio.core.reading import ReadingNote
 from napari_gpubio.tracts import io
+from napari_gpubio.tracts.fods.model import FixelField
 from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.napari_io import read_layers
 from tests.conformance import Did, Rows
 from tests.tracts.fods import fixel_samples as samples
 from tests.tracts.fods.fixel_samples import AMPLITUDES, COUNTS, MOST, SHAPE, THERE, WORLD
@@ -46,6 +50,14 @@ def flat(frame, lengths=1.0, missing=0.0):
     return np.where(THERE[..., None], values, missing).reshape(*SHAPE, -1).astype(np.float32)
 
 
+WORLD_TEXT = "peaks, world axes, length = amplitude, 01234567"
+
+
+def _tensors_of_turns():
+    tensors = six(turned((1.7e-3, 0.3e-3, 0.2e-3), TURNS[:120])).reshape(*GRID, 6)
+    return TensorField(tensors=tensors, mask=np.ones(GRID, bool), affine=AFFINE)
+
+
 RELATIVE = AMPLITUDES / np.where(COUNTS > 0, AMPLITUDES[..., 0], 1)[..., None]
 PEAKS = [  # trait, facts of the note, file, header, JSON file
     (f"peaks {PATTERN} of DIPY's workflows: length 1, zeros", ("bvec", "DIPY", "length 1"), flat("fsl"), "", None),
@@ -53,10 +65,16 @@ PEAKS = [  # trait, facts of the note, file, header, JSON file
     (f"peaks {PATTERN} of MRtrix: NaN where none is", ("world", "NaN"), flat("world", AMPLITUDES, np.nan), "", None),
     (f"peaks {PATTERN} of length 1 with NaN (fixel2peaks -nan)", ("world", "NaN"), flat("world", 1, np.nan), "", None),
     (f"peaks {PATTERN} of TractSeg: zeros, lengths differ", ("world", "'fsl'"), flat("world", AMPLITUDES), "", None),
-    ("peaks whose header names MRtrix", ("MRtrix", "wrote"), flat("world"), "MRtrix version: 3.0.4", None),
-    ("peaks whose header names FSL", ("FSL", "wrote"), flat("fsl", AMPLITUDES), "6.0.5:9e026117", None),
-    ("peaks that this package wrote", ("world", "header says"), flat("world"), "peaks, world axes, length = am", None),
-    ("peaks with a JSON file of MRtrix", ("MRtrix", "wrote"), flat("world"), "", {"mrtrix_version": "3.0.4"}),
+    ("peaks whose header names MRtrix", ("MRtrix", "wrote"), flat("world", AMPLITUDES), "MRtrix version: 3.0.4", None),
+    ("peaks with NaN and FSL's header", ("world", "NaN"), flat("world", AMPLITUDES, np.nan), "6.0.5:9e026117", None),
+    ("peaks with this package's header, of other numbers", ("bvec", "length 1"), flat("fsl"), WORLD_TEXT, None),
+    (
+        "peaks of length 1 with a JSON file of MRtrix's commands",
+        ("MRtrix", "fixel2peaks"),
+        flat("world"),
+        "",
+        {"command_history": ["mrconvert a b", "/opt/bin/fixel2peaks fixels out.nii  (version=3.0.4)"]},
+    ),
     ("peaks with a JSON file that names the frame", ("voxels", "a.json"), flat("voxel"), "", {"frame": "voxel"}),
     ("peaks of BIDS, axes xyz", ("world", "a.json"), flat("world"), "", {"OrientationEncoding": {"Reference": "xyz"}}),
     ("peaks of BIDS, axes ijk", ("voxels", "a.json"), flat("voxel"), "", {"OrientationEncoding": {"Reference": "ijk"}}),
@@ -66,8 +84,7 @@ PEAKS = [  # trait, facts of the note, file, header, JSON file
 def _add_peaks(trait, facts, values, header, sidecar):
     @ROWS.row("read_fixels", trait, Did.ASSUMED, *facts)
     def _(folder):
-        description = "peaks, world axes, length = amplitude" if header.startswith("peaks") else header
-        path = save(folder / "a.nii.gz", values, description=description)
+        path = save(folder / "a.nii.gz", values, description=header)
         if sidecar:
             (folder / "a.json").write_text(json.dumps(sidecar))
         return check_fixels(io.read_fixels(path))
@@ -75,6 +92,75 @@ def _add_peaks(trait, facts, values, header, sidecar):
 
 for each in PEAKS:
     _add_peaks(*each)
+
+
+def _add_own(name):
+    @ROWS.row("read_fixels", f"peaks that this package wrote, {name}", Did.ASSUMED, "world", "header says")
+    def _(folder):
+        io.write_peaks(folder / name, FixelField.from_dense(WORLD, THERE.astype(float), AFFINE), missing=0)
+        return check_fixels(io.read_fixels(folder / name))
+
+
+_add_own("a.nii.gz")
+_add_own("a.mif")
+
+
+def _add_unclear(trait, facts, name, save_as, **keywords):
+    @ROWS.row("read_fixels", trait, Did.REFUSED, "frame='world'", "tensors=", *facts)
+    def _(folder):
+        return io.read_fixels(save_as(folder / name, flat("fsl"), **keywords))
+
+    @ROWS.row("File > Open", trait, Did.ASSUMED, "as an image, not as peaks", "frame='world'")
+    def _(folder):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReadingNote)
+            ((data, _, kind),) = read_layers(str(save_as(folder / name, flat("fsl"), **keywords)))
+        assert (kind, data.shape[0]) == ("image", 3 * MOST)
+
+
+def _mif(path, values):
+    io.write_mif(path, values, AFFINE)
+    return path
+
+
+_add_unclear("peaks of length 1, with MRtrix's header", ("MRtrix wrote", "copied", "DIPY"), "a.nii.gz", save,
+             description="MRtrix version: 3.0.4")  # fmt: skip
+_add_unclear("peaks whose lengths differ, with FSL's header", ("FSL wrote", "copied", "TractSeg"), "a.nii.gz",
+             lambda path, _: save(path, flat("world", AMPLITUDES), description="6.0.5:9e026117"))  # fmt: skip
+_add_unclear("peaks of length 1 in a .mif without its commands", ("MRtrix wrote", "DIPY"), "a.mif", _mif)
+
+
+def _vectors(frame):
+    """First eigenvectors as ITK writes vectors, (X, Y, Z, 1, 3)."""
+    return (TURNS[:120, :, 0] @ axes_of(AFFINE, frame)).reshape(*GRID, 1, 3).astype(np.float32)
+
+
+@ROWS.row("read_fixels", "vectors (X, Y, Z, 1, 3) of length 1 with the intent VECTOR", Did.REFUSED, "VECTOR", "frame=")
+def _(folder):
+    return io.read_fixels(save(folder / "a.nii", _vectors("world"), intent=1007))
+
+
+def _add_vectors(frame):
+    @ROWS.row("read_fixels", f"vectors with the intent VECTOR in {frame} axes, given tensors", Did.ASSUMED, "VECTOR")
+    def _(folder):
+        fixels = io.read_fixels(save(folder / "a.nii", _vectors(frame), intent=1007), tensors=_tensors_of_turns())
+        assert np.abs((fixels.dense(1)[0][..., 0, :] * TURNS[:120, :, 0].reshape(*GRID, 3)).sum(axis=-1)).min() > 0.9999
+        return fixels
+
+
+_add_vectors("world")
+_add_vectors("fsl")
+
+
+@ROWS.row("File > Open", "displacements (X, Y, Z, 1, 3) of ANTs, 0 outside of a mask", Did.READ)
+def _(folder):
+    values = np.random.default_rng(0).normal(0, 2, (*GRID, 1, 3)).astype(np.float32)
+    values[:2] = 0
+    ((data, keywords, _),) = read_layers(
+        str(save(folder / "warp.nii.gz", values, np.diag([2.0, 2, 2, 1]), intent=1007))
+    )
+    np.testing.assert_array_equal(data, values[:, :, :, 0].T)
+    return keywords
 
 
 @ROWS.row("read_fixels", "peaks (X, Y, Z, n, 3) of DIPY", Did.ASSUMED, "bvec", "DIPY", "five dimensions")
@@ -103,9 +189,7 @@ def _(folder):
     v1 = TURNS[:120, :, 0].reshape(*GRID, 3)
     lengths = np.linspace(0.2, 0.9, 120).reshape(*GRID, 1)
     path = save(folder / "abs.nii.gz", (v1 @ axes_of(AFFINE, "fsl") * lengths).astype(np.float32))
-    tensors = six(turned((1.7e-3, 0.3e-3, 0.2e-3), TURNS[:120])).reshape(*GRID, 6)
-    field = TensorField(tensors=tensors, mask=np.ones(GRID, bool), affine=AFFINE)
-    fixels = io.read_fixels(path, tensors=field)
+    fixels = io.read_fixels(path, tensors=_tensors_of_turns())
     assert np.abs((fixels.dense(1)[0][..., 0, :] * v1).sum(axis=-1)).min() > 0.9999
     return fixels
 
@@ -128,6 +212,14 @@ def _(folder):
 def _(folder):
     values = (TURNS[:120, :, 0] @ axes_of(AFFINE, "fsl")).reshape(*GRID, 3).astype(np.float32)
     fixels = io.read_fixels(save(folder / "dti_V1.nii.gz", values, description="FSL5.0"))
+    assert np.abs((fixels.directions * TURNS[:120, :, 0]).sum(axis=1)).min() > 0.9999
+    return fixels
+
+
+@ROWS.row("read_fixels", "dti_V1 of FSL times the FA", Did.ASSUMED, "bvec", "FSL", "wrote")
+def _(folder):
+    values = (TURNS[:120, :, 0] @ axes_of(AFFINE, "fsl") * np.linspace(0.1, 0.9, 120)[:, None]).reshape(*GRID, 3)
+    fixels = io.read_fixels(save(folder / "v.nii", values.astype(np.float32), description="6.0.5:9e026117"))
     assert np.abs((fixels.directions * TURNS[:120, :, 0]).sum(axis=1)).min() > 0.9999
     return fixels
 

@@ -2,6 +2,7 @@
 
 import struct
 import warnings
+from fractions import Fraction
 from pathlib import Path
 from unittest import mock
 
@@ -55,6 +56,12 @@ def _(folder):
     return same(raw(folder, FRAMES[:8]), FRAMES[:8])
 
 
+@ROWS.row("read_frames", "raw frames of 12 bits without gaps, as no program is known to write", Did.ASSUMED, "12 bits")
+def _(folder):
+    path = raw(folder, FRAMES[:9])  # the bytes of 12 frames in 12 bits
+    return same(path, FRAMES[:9])
+
+
 @ROWS.row("read_frames", "a raw file without a whole frame", Did.REFUSED, "not one whole frame")
 def _(folder):
     path = raw(folder, FRAMES)
@@ -65,15 +72,17 @@ def _(folder):
 # -- videos -----------------------------------------------------------------------------------------------------------
 
 
-def video(folder: Path, name: str, codec: str, pixels: str, frames=BYTES, given="gray") -> Path:
-    """Write frames with FFmpeg."""
+def video(folder: Path, name: str, codec: str, pixels: str, frames=BYTES, given="gray", ticks=None, **options) -> Path:
+    """Write frames with FFmpeg, at times in 1/30 s."""
     av = pytest.importorskip("av", reason="PyAV is not installed: pip install 'napari-gpubio[video]'")
     frames = np.repeat(np.repeat(frames, 4, axis=1), 4, axis=2)  # codecs have a least size
     with av.open(folder / name, "w") as container:
-        stream = container.add_stream(codec, rate=30)
+        stream = container.add_stream(codec, rate=30, options=options)
         stream.width, stream.height, stream.pix_fmt = frames.shape[2], frames.shape[1], pixels
-        for frame in frames:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format=given)))
+        for tick, values in zip(ticks or range(len(frames)), frames, strict=True):
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(values), format=given)
+            frame.pts, frame.time_base = tick, Fraction(1, 30)
+            container.mux(stream.encode(frame))
         container.mux(stream.encode())
     return folder / name
 
@@ -134,6 +143,63 @@ def _(folder):
     assert 5 <= len(found) <= 8
     np.testing.assert_array_equal(found[:5], big()[:5])
     return found
+
+
+@ROWS.row("read_frames", "an MKV file whose end is missing", Did.LEFT_OUT, "of 12 frames", "ended prematurely")
+def _(folder):
+    found = read_frames(cut(video(folder, "a.mkv", "ffv1", "gray"), 0.6))
+    assert 5 <= len(found) <= 8
+    np.testing.assert_array_equal(found, big()[: len(found)])
+    return found
+
+
+def zeroed(path: Path, length: int) -> Path:
+    """Zero the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + length] = bytes(length)
+    path.write_bytes(data)
+    return path
+
+
+@ROWS.row("read_frames", "a video with a frame whose checksum is wrong", Did.LEFT_OUT, "1 of 12 frames", "66.67 ms")
+def _(folder):
+    found = read_frames(zeroed(video(folder, "a.avi", "ffv1", "gray", g="1", level="3", slicecrc="1"), 20))
+    assert any(np.array_equal(found, np.delete(big(), place, axis=0)) for place in range(1, COUNT - 1))
+    return found
+
+
+@ROWS.row("read_frames", "a video with a damaged frame that others are decoded from", Did.LEFT_OUT, "of 12 frames")
+def _(folder):
+    found = read_frames(zeroed(video(folder, "a.avi", "ffv1", "gray", g="4", level="3", slicecrc="1"), 20))
+    assert 8 <= len(found) <= 11
+    assert all((frame == big()).all(axis=(1, 2)).any() for frame in found)
+    return found
+
+
+@ROWS.row("read_frames", "an MKV file with damage in the middle", Did.LEFT_OUT, "of 12 frames", "damaged or cut off")
+def _(folder):
+    found = read_frames(zeroed(video(folder, "a.mkv", "ffv1", "gray", g="1", level="3", slicecrc="1"), 300))
+    assert 4 <= len(found) <= 11
+    assert all((frame == big()).all(axis=(1, 2)).any() for frame in found)
+    return found
+
+
+@ROWS.row("read_frames", "a video at uneven times", Did.ASSUMED, "33", "100 ms", "one rate")
+def _(folder):
+    ticks = [*range(6), *range(8, 26, 3)]
+    return same(video(folder, "a.mkv", "ffv1", "gray", ticks=ticks), big())
+
+
+@ROWS.row("read_frames", "a video that does not state its range of brightness", Did.ASSUMED, "16", "235")
+def _(folder):
+    found = read_frames(video(folder, "a.avi", "ffv1", "yuv444p"))  # FFmpeg writes gray so, too
+    assert np.abs(found.astype(int) - big()).max() <= 1
+    return found
+
+
+@ROWS.row("read_frames", "an MP4 file whose end is missing, with its table of frames", Did.REFUSED, "moov")
+def _(folder):
+    return read_frames(cut(video(folder, "a.mp4", "libx264", "yuv420p"), 0.6))
 
 
 @ROWS.row("read_frames", "another kind of file named .mp4", Did.REFUSED, "a.mp4", "video")

@@ -3,6 +3,7 @@
 import json
 import warnings
 
+import nibabel as nib
 import numpy as np
 
 from napari_gpubio.core.napari_io import KEY
@@ -61,6 +62,42 @@ def opened(path):
 
 for each in ORDERS:
     _add_order(each)
+
+
+def _add_covariances(unit, factor):
+    @ROWS.row("File > Open", f"symmetric matrices that may be covariances, as large as in {unit}", Did.ASSUMED, unit,
+              "diffusion tensors", "covariances")  # fmt: skip
+    def _(folder):
+        return opened(save(folder / "c.nii.gz", TENSORS.astype(np.float32) * np.float32(factor)))
+
+
+_add_covariances("mm^2/s", 1)
+_add_covariances("um^2/ms", 1000)
+
+
+def fitted(path, values):
+    """Write real numbers with nibabel as all integers of 16 bits, of which none is 0."""
+    image = nib.Nifti1Image(np.concatenate([values, np.zeros_like(values)]).astype(np.float32), AFFINE)
+    image.set_data_dtype(np.int16)
+    nib.save(image, path)
+    assert np.asarray(nib.load(path).dataobj).all()
+    return path
+
+
+def _add_fitted(what, values, key, *facts):
+    @ROWS.row("File > Open", f"{what} that were fitted to integers (scl_slope, scl_inter)", Did.ASSUMED, *facts)
+    def _(folder):
+        layers = opened(fitted(folder / "a.nii.gz", values()))
+        held = layers[0][1]["metadata"][KEY][key]
+        assert not held.mask[held.mask.shape[0] // 2 :].any()
+        assert held.mask[: held.mask.shape[0] // 2].any()
+        return layers
+
+
+_add_fitted("tensors", lambda: tensor_values("fsl"), "field", "order fsl 100 %")
+_add_fitted("peaks of DIPY", lambda: flat("fsl"), "fixels", "length 1")
+_add_fitted("peaks of TractSeg", lambda: flat("world", AMPLITUDES), "fixels", "last ones are empty")
+_add_fitted("FODs", lambda: fod_values("mrtrix", "world"), "fods", "lmax 8", "mrtrix")
 
 
 @ROWS.row("read_tensors", "5 dimensions with the intent SYMMATRIX (DIPY)", Did.ASSUMED, "dipy", "kind of the file")

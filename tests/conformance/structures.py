@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
+from napari_gpubio.dose import Dose, DvhSettings, dvh
 from napari_gpubio.dose.io import read_rtstruct
 from tests.conformance import Did, Rows
 from tests.dose.dicom_files import FRAME, edited, save_structures
-from tests.dose.samples import affine_of, at, circle, rotation, square
+from tests.dose.samples import affine_of, at, square
 
 ROWS = Rows("Structures of RTSTRUCT files")
 CLOSED = "CLOSED_PLANAR"
@@ -194,6 +194,30 @@ def _(folder):
     return with_bad(folder, (CLOSED, [[0, 0, 0], [1e9, 0, 0], [0, 9, 0]]))
 
 
+@ROWS.row("read_rtstruct", "a point 5 m away", Did.LEFT_OUT, "1 contours of 'odd'", "5e+03 mm", "far from the others")
+def _(folder):
+    return with_bad(folder, (CLOSED, [*at(square(10), 5.0)[:3], [-10, 5000, 5]]))
+
+
+TYPES = ["closed_planar", "Closed_Planar", "CLOSED PLANAR", "CLOSEDPLANAR", "CLOSED_PLANAR ", "closed planar"]
+
+
+@ROWS.row("read_rtstruct", "types of contours in lower case, or without underscore", Did.READ)
+def _(folder):
+    found = read_rtstruct(
+        structures_file(folder, [("PTV", [(kind, loop) for kind, (_, loop) in zip(TYPES, LARGE, strict=True)])])
+    )
+    check_volumes(found, PTV=4.8)
+    return found
+
+
+@ROWS.row("read_rtstruct", "contours without type", Did.ASSUMED, "6 contours of 'PTV'", "closed")
+def _(folder):
+    found = read_rtstruct(structures_file(folder, [("PTV", [("", loop) for _, loop in LARGE])]))
+    check_volumes(found, PTV=4.8)
+    return found
+
+
 @ROWS.row("read_rtstruct", "a contour with NaN", Did.LEFT_OUT, "1 contours of 'odd'", "not finite")
 def _(folder):
     return with_bad(folder, (CLOSED, [[0, 0, 0], [np.nan, 0, 0], [0, 9, 0]]))
@@ -247,159 +271,26 @@ def _(folder):
     return dvh(dose, found, device="cpu")
 
 
-# -- planes and slabs -------------------------------------------------------------------------------------------------
+# -- loops of one plane -----------------------------------------------------------------------------------------------
+
+OUTER, INNER = square(10), square(4)[::-1]
+KEYHOLE = np.concatenate([OUTER, OUTER[:1], INNER[-1:], INNER, OUTER[:1]])
 
 
-@ROWS.row("read_rtstruct", "oblique contours with one decimal", Did.ASSUMED, "'oblique'", "one decimal")
-def _(folder):
-    turned = [(CLOSED, (at(circle(20), z) @ rotation(10, (0, 1, 0)).T).round(1)) for z in range(0, 31, 3)]
-    found = read_rtstruct(structures_file(folder, [("oblique", turned)]))
-    assert len(found["oblique"].planes) == 11
-    check_volumes(found, oblique=np.pi * 400 * 33 / 1000)
-    return found
-
-
-def spaced(folder, *distances, first=-30.0):
-    """A square of 4 cm² in planes so far apart, and its volume in cc if each holds half way to its neighbors."""
-    positions = first + np.cumsum([0.0, *distances])
-    loops = [(CLOSED, at(square(10), z)) for z in positions]
-    (one,) = counted(read_rtstruct(structures_file(folder, [("cord", loops)])))
-    length = positions[-1] - positions[0] + 0.5 * (distances[0] + distances[-1])
-    return one, 0.4 * length
-
-
-def slab_row(name, distances):
-    @ROWS.row("dvh", f"slices of {name} mm", Did.ASSUMED, "half way")
+def loops_row(trait, loops, area, did, *facts):
+    @ROWS.row("read_rtstruct", trait, did, *facts)
     def _(folder):
-        found, volume = spaced(folder, *distances)
-        assert found.volume_cc == pytest.approx(volume, rel=1e-4)
+        drawn = [(CLOSED, at(loop, z)) for z in PLANES for loop in loops]
+        found = read_rtstruct(structures_file(folder, [("one", drawn)]))
+        assert volumes(found)["one"] == pytest.approx(area * 12 / 1000, rel=2e-3)
         return found
 
 
-slab_row("6, then 3", [6] * 3 + [3] * 7)  # 17.4 cc
-slab_row("5, then 2.5", [5] * 6 + [2.5] * 12)  # 25.5 cc
-slab_row("3, then 6", [3] * 5 + [6] * 2)
-slab_row("2, 5, then 2", [2] * 4 + [5] * 3 + [2] * 4)
-slab_row("1, 3, then 10", [1] * 5 + [3] * 4 + [10] * 3)
-slab_row("5, 2.5, then 5", [5, 2.5, 2.5, 5])
-slab_row("6, 3, then a last one of 6", [6, 6, 3, 3, 6])
-slab_row("2, then two of 6", [2, 2, 2, 6, 6])
-
-
-@ROWS.row("dvh", "a slice without contour, nothing else drawn", Did.ASSUMED, "1 gaps of up to 4 mm", "2 parts")
-def _(folder):
-    found, volume = spaced(folder, 2, 2, 4, 2, 2)
-    assert found.volume_cc == pytest.approx(volume - 0.4 * 2, rel=1e-4)
-    return found
-
-
-@ROWS.row("dvh", "a single contour far from the others", Did.ASSUMED, "2 gaps of up to 20 mm", "3 parts")
-def _(folder):
-    found, volume = spaced(folder, 2, 2, 20, 20, 2, 2)
-    assert found.volume_cc == pytest.approx(volume - 0.4 * 36, rel=1e-4)
-    return found
-
-
-def beside(folder, *others):
-    """The volume of contours with a distance of 6 mm among others of 3 mm, beside other structures."""
-    own = [(CLOSED, at(square(10), z)) for z in (-6, 0, 3, 6)]
-    found = read_rtstruct(structures_file(folder, [("one", own), *(("other", other) for other in others)]))
-    return counted(found)["one"]
-
-
-@ROWS.row("dvh", "a wide distance where other structures have slices as far apart", Did.ASSUMED, "half way")
-def _(folder):
-    found = beside(folder, [(CLOSED, at(square(20), z)) for z in (-18, -12, -6, 0, 3, 6, 9)])
-    assert found.volume_cc == pytest.approx(0.4 * (12 + 3 + 1.5), rel=1e-4)
-    return found
-
-
-@ROWS.row("dvh", "a wide distance where other structures are drawn between", Did.ASSUMED, "1 gaps", "2 parts")
-def _(folder):
-    found = beside(folder, [(CLOSED, at(square(20), z)) for z in range(-18, 10, 3)])
-    assert found.volume_cc == pytest.approx(0.4 * 12, rel=1e-4)
-    return found
-
-
-def parted_row(trait, positions, volume_cc, *facts):
-    @ROWS.row("dvh", trait, Did.ASSUMED, *facts)
-    def _(folder):
-        own = [(CLOSED, at(square(10), z)) for z in positions]
-        every = [(CLOSED, at(square(20), z)) for z in range(-15, 16, 3)]
-        found = counted(read_rtstruct(structures_file(folder, [("one", own), ("other", every)])))["one"]
-        assert found.volume_cc == pytest.approx(volume_cc, rel=1e-4)
-        return found
-
-
-parted_row("two planes far apart, another structure on every slice", [-15, 15], 2.4, "1 gaps", "2 parts")
-parted_row("a plane far from two others, another structure on every slice", [-15, -12, 15], 3.6, "1 gaps", "2 parts")
-parted_row("contours on every third slice, another structure on every slice", [-15, -6, 3, 12], 14.4, "half way")
-
-
-@ROWS.row(
-    "read_rtstruct", "copies of all contours 0.06 mm beside them", Did.LEFT_OUT, "0.06 mm", "6 contours", "copies"
-)
-def _(folder):
-    loops = [(CLOSED, at(square(10), z + shift)) for z in PLANES for shift in (0.0, 0.06)]
-    found = read_rtstruct(structures_file(folder, [("PTV", loops)]))
-    check_volumes(found, PTV=4.8)
-    return found
-
-
-@ROWS.row("read_rtstruct", "copies of all contours 0.1 mm beside them", Did.LEFT_OUT, "0.1 mm", "12 contours")
-def _(folder):
-    loops = [(CLOSED, at(square(10), z + shift)) for z in PLANES for shift in (0.0, 0.06, 0.1)]
-    found = read_rtstruct(structures_file(folder, [("PTV", loops)]))
-    check_volumes(found, PTV=4.8)
-    return found
-
-
-@ROWS.row("read_rtstruct", "slices 0.1 mm apart", Did.READ)
-def _(folder):
-    loops = [(CLOSED, at(square(10), 0.1 * n)) for n in range(40)]
-    found = read_rtstruct(structures_file(folder, [("thin", loops)]))
-    check_volumes(found, thin=0.4 * 4.0)
-    return found
-
-
-@ROWS.row(
-    "read_rtstruct", "a structure in one plane, others on slices of 6 and 3 mm", Did.ASSUMED, "single plane", "6 mm"
-)
-def _(folder):
-    other = [(CLOSED, at(square(10), z)) for z in (-18, -12, -6, 0, 3, 6, 9)]
-    found = read_rtstruct(structures_file(folder, [("other", other), ("one", [(CLOSED, at(square(10), -12.0))])]))
-    assert volumes(found)["one"] == pytest.approx(0.4 * 6, rel=1e-4)
-    return found
-
-
-@ROWS.row("read_rtstruct", "a structure in one plane that states its thickness", Did.READ)
-def _(folder):
-    def change(dataset):
-        dataset.ROIContourSequence[0].ContourSequence[0].ContourSlabThickness = 5
-
-    found = read_rtstruct(structures_file(folder, [("one", LARGE[:1])], change))
-    check_volumes(found, one=0.4 * 5)
-    return found
-
-
-@ROWS.row("read_rtstruct", "contours with an offset", Did.ASSUMED, "1 contours", "ContourOffsetVector")
-def _(folder):
-    def change(dataset):
-        dataset.ROIContourSequence[0].ContourSequence[0].ContourOffsetVector = [0, 0, 5]
-
-    return read_rtstruct(structures_file(folder, [("PTV", LARGE)], change))
-
-
-@ROWS.row("dvh", "only a structure in one plane", Did.REFUSED, "single plane", "thickness_mm")
-def _(folder):
-    return counted(read_rtstruct(structures_file(folder, [("one", LARGE[:1])])))
-
-
-@ROWS.row("dvh(interpolation='shape')", "a shell of 2 mm on slices of 5 mm", Did.ASSUMED, "'shell'", "half way")
-def _(folder):
-    planes = np.arange(-27.5, 30, 5)
-    loops = [at(circle(np.sqrt(900 - z * z)), z) for z in planes]
-    loops += [at(circle(np.sqrt(784 - z * z)), z) for z in planes if abs(z) < 28]
-    found = counted([contour_structure("shell", loops)], interpolation="shape")["shell"]
-    assert found.volume_cc == pytest.approx(4 / 3 * np.pi * (30**3 - 28**3) / 1000, rel=0.03)
-    return found
+loops_row("a hole", [OUTER, INNER], 400 - 64, Did.READ)
+loops_row("a keyhole", [KEYHOLE], 400 - 64, Did.READ)
+for name, ring in (("a hole", [OUTER, INNER]), ("a keyhole", [KEYHOLE])):
+    overlap = [*ring, square(4, (10, 0))]
+    loops_row(f"{name}, and a loop across the border", overlap, 336 + 32, Did.ASSUMED, "6 times", "united")
+    overlap = [*ring, square(5, (8, 0))]
+    loops_row(f"{name}, and a loop across the border and it", overlap, 336 + 30 + 8, Did.ASSUMED, "6 times", "united")
+loops_row("keyholes across each other", [KEYHOLE, np.add(KEYHOLE, (7, 0))], 516, Did.ASSUMED, "6 times", "united")

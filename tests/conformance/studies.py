@@ -9,7 +9,7 @@ from pydicom.dataset import Dataset
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.reading import NOTES
 from napari_gpubio.dose.io import read_rtplan
-from napari_gpubio.dose.reader import read_layers
+from napari_gpubio.dose.reader import get_reader, read_layers
 from tests.conformance import Did, Rows
 from tests.dose.dicom_files import edited, save_ct, save_dose, save_plan, save_structures
 from tests.dose.samples import at, circle, square
@@ -47,7 +47,7 @@ def check_voxels(labels) -> None:
     assert np.count_nonzero(data) * 2.0 * 1.5 * 3.0 == pytest.approx(np.pi * 36 * 9, rel=0.1), keywords["name"]
 
 
-@ROWS.row("File > Open", "a folder of CT, dose and structures, not on every slice", Did.ASSUMED, "half way")
+@ROWS.row("File > Open", "a folder of CT, dose and structures between its slices", Did.READ)
 def _(folder):
     save_ct(folder, np.zeros((5, 16, 12), np.int16))
     save_dose(folder / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0))
@@ -56,6 +56,28 @@ def _(folder):
     assert kinds(layers) == FULL
     check_voxels(layers[-1])
     return layers
+
+
+@ROWS.row("File > Open", "a folder with folders of CT, dose and structures", Did.READ)
+def _(folder):
+    for name in ("CT", "RS", "RD/1"):
+        (folder / name).mkdir(parents=True)
+    save_ct(folder / "CT", np.zeros((5, 16, 12), np.int16))
+    save_dose(folder / "RD" / "1" / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0))
+    save_structures(folder / "RS" / "structures.dcm", [("PTV", ORGAN)])
+    assert get_reader(str(folder)) is read_layers
+    layers = read_layers(str(folder))
+    assert kinds(layers) == FULL
+    check_voxels(layers[-1])
+    return noted_layers(layers, 0)
+
+
+@ROWS.row("File > Open", "folders deeper than three levels", Did.REFUSED, "no CT, RTDOSE or RTSTRUCT")
+def _(folder):
+    (folder / "1" / "2" / "3" / "4").mkdir(parents=True)
+    save_dose(folder / "1" / "2" / "3" / "4" / "dose.dcm", PIXELS)
+    assert get_reader(str(folder)) is None
+    return read_layers(str(folder))
 
 
 @ROWS.row("File > Open", "a folder whose CT has slices of 3 and 6 mm", Did.ASSUMED, "3 to 6 mm apart")
@@ -156,7 +178,7 @@ def planned(folder: Path, **dose):
     return layer[1]["metadata"][KEY].get("prescription"), noted_layers([layer], 0)
 
 
-@ROWS.row("File > Open", "the dose of a plan, and the plan", Did.READ)
+@ROWS.row("File > Open", "a dose that names no plan, and one plan", Did.ASSUMED, "does not say which plan")
 def _(folder):
     prescription, notes = planned(folder)
     assert prescription == 50.0
@@ -177,16 +199,15 @@ def _(folder):
     return notes
 
 
-def references(uid, beam=None):
-    """A change that makes a dose refer to a plan, and a beam of it."""
+def references(uid, *beams):
+    """A change that makes a dose refer to a plan, and beams of it."""
 
     def change(dataset):
-        plan, group, item = Dataset(), Dataset(), Dataset()
-        plan.ReferencedSOPInstanceUID = uid
-        if beam is not None:
+        plan, group, items = Dataset(), Dataset(), [Dataset() for _ in beams]
+        for item, beam in zip(items, beams, strict=True):
             item.ReferencedBeamNumber = beam
-            group.ReferencedBeamSequence = [item]
-            plan.ReferencedFractionGroupSequence = [group]
+        plan.ReferencedSOPInstanceUID, group.ReferencedBeamSequence = uid, items
+        plan.ReferencedFractionGroupSequence = [group] if beams else []
         dataset.ReferencedRTPlanSequence = [plan]
 
     return change
@@ -220,10 +241,10 @@ def beams(folder: Path, numbers, planned_beams=()):
             dataset.BeamSequence.append(beam)
 
     path = edited(save_plan(folder / "plan.dcm", [TARGET], [(25, [2.0])]), change)
-    for n in numbers:
+    for n, number in enumerate(numbers):
         edited(
             save_dose(folder / f"beam {n}.dcm", PIXELS, DoseSummationType="BEAM"),
-            references(read_rtplan(path).uid, n),
+            references(read_rtplan(path).uid, number),
         )
     layers = read_layers(str(folder))
     assert not any("prescription" in keywords["metadata"][KEY] for _, keywords, _ in layers)
@@ -238,6 +259,11 @@ def _(folder):
 @ROWS.row("File > Open", "doses of some beams of a plan", Did.ASSUMED, "2 of the 3 beams", "none of them")
 def _(folder):
     return beams(folder, (1, 2), (1, 2, 3))
+
+
+@ROWS.row("File > Open", "a dose of a beam twice", Did.ASSUMED, "beam 1", "twice", "none of them")
+def _(folder):
+    return beams(folder, (1, 1, 2), (1, 2, 3))
 
 
 @ROWS.row("File > Open", "doses of beams, whose plan lists none", Did.ASSUMED, "not known", "none of them")

@@ -11,14 +11,21 @@ from tests.conformance import (
     frames,
     gradients,
     light,
+    light_window,
+    lost_frames,
     mrtrix_images,
+    nifti_headers,
     orientations,
+    places,
+    plans,
     recordings,
     several_volumes,
     shell,
+    slices,
     structures,
     studies,
     table,
+    tiny_tracks,
     tractogram_arrays,
     tractograms,
     volumes,
@@ -26,8 +33,20 @@ from tests.conformance import (
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
 _MODULES = (
-    *(volumes, mrtrix_images, gradients, several_volumes, orientations, atlases, tractograms, tractogram_arrays),
-    *(structures, dose, ct, studies, light, frames, recordings, shell),
+    *(
+        volumes,
+        nifti_headers,
+        mrtrix_images,
+        gradients,
+        several_volumes,
+        orientations,
+        atlases,
+        tractograms,
+        tractogram_arrays,
+        tiny_tracks,
+        places,
+    ),
+    *(structures, slices, dose, plans, ct, studies, light, light_window, frames, lost_frames, recordings, shell),
 )
 KINDS = tuple(kind.ROWS for kind in _MODULES)
 

@@ -1,4 +1,4 @@
-"""Fibers of TRX, VTK and DSI Studio, and tractograms in the window."""
+"""Fibers of TRX and VTK, and tractograms in the window."""
 
 import dataclasses
 import warnings
@@ -13,12 +13,10 @@ from napari_gpubio.tracts.bundles import by_group
 from napari_gpubio.tracts.io import read_tractogram, write_tractogram
 from tests.conformance import Did, Rows
 from tests.conformance.lines import (
-    AFFINE,
     COUNTS,
     LINES_TEXT,
     OFFSETS,
     POINTS,
-    SHAPE,
     check,
     check_blocks,
     cut,
@@ -27,9 +25,9 @@ from tests.conformance.lines import (
     trx_members,
     vtk_file,
 )
-from tests.tracts.odd_tractograms import VTP_CODINGS, write_tiny_track, write_vtp
+from tests.tracts.odd_tractograms import VTP_CODINGS, write_vtp
 
-ROWS = Rows("Tractograms of TRX, VTK and DSI Studio")
+ROWS = Rows("Tractograms of TRX and VTK")
 READ, ASSUMED, LEFT_OUT, REFUSED = Did.READ, Did.ASSUMED, Did.LEFT_OUT, Did.REFUSED
 
 
@@ -183,6 +181,22 @@ def _(folder):
     return check(read_tractogram(trx_file(folder, trx_members() | more)))
 
 
+@ROWS.row("read_tractogram (trx)", "offsets that end before the points do, as trx-python", LEFT_OUT, "11 points")
+def _(folder):
+    more = {"offsets.uint64": OFFSETS[:3].astype("<u8").tobytes()}
+    path = trx_file(folder, trx_members(NB_STREAMLINES=2) | more)
+    assert [len(line) for line in trx_python.load(str(path)).streamlines] == list(COUNTS[:2])
+    return check_blocks(path, check(read_tractogram(path), (0, 1)))
+
+
+@ROWS.row("read_tractogram (trx)", "a count too low by one, no closing offset", ASSUMED, "counts 3 fibers", "have 4")
+def _(folder):
+    more = {"offsets.uint64": OFFSETS[:-1].astype("<u8").tobytes(), "dps/id.uint8": bytes([5, 6, 7, 8])}
+    read = check(read_tractogram(trx_file(folder, trx_members(NB_STREAMLINES=3) | more)))
+    assert read.per_fiber["id"].tolist() == [5, 6, 7, 8]
+    return read
+
+
 @ROWS.row("read_tractogram (trx)", "one offset beyond the points", LEFT_OUT, "2 of 4 fibers", "offsets")
 def _(folder):
     offsets = OFFSETS.copy()
@@ -333,41 +347,6 @@ def _(folder):
     data = (folder / "a.vtp").read_bytes()
     (folder / "a.vtp").write_bytes(data.replace(b"<VTKFile", b'<!DOCTYPE x [<!ENTITY a "aaaa">]><VTKFile', 1))
     return read_tractogram(folder / "a.vtp")
-
-
-# -- DSI Studio -------------------------------------------------------------------------------------------------------
-
-
-@ROWS.row("read_tractogram (tt.gz)", "with its matrix, to 1/32 voxel", READ)
-def _(folder):
-    write_tiny_track(folder / "a.tt.gz", fibers())
-    read = check(read_tractogram(folder / "a.tt.gz"), tolerance=2 / 64)
-    assert read.shape == SHAPE
-    np.testing.assert_array_equal(read.affine, AFFINE)
-    return read
-
-
-@ROWS.row("read_tractogram (tt.gz)", "clusters become groups", READ)
-def _(folder):
-    write_tiny_track(folder / "a.tt.gz", fibers(), [0, 1, 1, 0])
-    read = check(read_tractogram(folder / "a.tt.gz"), tolerance=2 / 64)
-    assert by_group(read)["cluster 1"].counts.tolist() == [COUNTS[1], COUNTS[2]]
-    return read
-
-
-@ROWS.row("read_tractogram (tt.gz)", "no matrix", ASSUMED, "LPS")
-def _(folder):
-    write_tiny_track(folder / "a.tt.gz", fibers(), trans=False)
-    read = read_tractogram(folder / "a.tt.gz")
-    expected = np.array([78, 78, 0]) + POINTS * [-1, -1, 1]
-    np.testing.assert_allclose(read.points, expected, atol=2 / 64)
-    return read
-
-
-@ROWS.row("read_tractogram (tt.gz)", "cut off", REFUSED, "tt.gz")
-def _(folder):
-    write_tiny_track(folder / "a.tt.gz", fibers())
-    return read_tractogram(cut(folder / "a.tt.gz", -40))
 
 
 # -- the window -------------------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ import warnings
 import nibabel as nib
 import numpy as np
 
+from napari_gpubio.core.layer_files import write_described
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.reading import ReadingNote
-from napari_gpubio.core.volumes import has_orientation
 from napari_gpubio.tracts.io import read_mask, read_volume
 from napari_gpubio.tracts.napari_io import get_reader
 from tests.conformance import Did, Rows
@@ -78,6 +78,8 @@ shows("FreeSurfer's mgz", GRAY, name="a.mgz", container=nib.MGHImage)
 shows("FreeSurfer's mgh, a series", SERIES.astype(np.float32), name="a.mgh", container=nib.MGHImage)
 shows("a NIfTI pair (.img, .hdr)", GRAY, name="a.img", container=nib.Nifti1Pair)
 shows("a NIfTI pair, by its header", GRAY, name="a.hdr", container=nib.Nifti1Pair)
+shows("a compressed NIfTI pair (.img.gz)", GRAY, name="a.img.gz", container=nib.Nifti1Pair)
+shows("a compressed NIfTI pair, by its header (.hdr.gz)", GRAY, name="a.hdr.gz", container=nib.Nifti1Pair)
 shows("NIfTI-2", GRAY, container=nib.Nifti2Image)
 shows("the intent of labels on scattered numbers", GRAY.astype(np.int16), "labels", Did.ASSUMED, ("labels",),
       intent_code=1002)  # fmt: skip
@@ -106,6 +108,39 @@ def _(folder):
     ((data, keywords, _),) = opened(write(folder, rgb))
     assert "rgb" not in keywords
     np.testing.assert_array_equal(data[:, :, 0, 0, 0], [[0, 0], [0, 200], [0, 0]])
+
+
+def background(trait, array, kind, did, *facts):
+    """Add a row: whole numbers with another background than 0."""
+
+    @ROWS.row(OPEN, trait, did, *facts)
+    def _(folder):
+        ((data, _, found),) = opened(write(folder, array))
+        assert found == kind
+        np.testing.assert_array_equal(data, BLOCK.T if kind == "labels" else array.T)
+
+
+background("a mask of 1 and NaN (SPM)", np.where(BLOCK, BLOCK, np.float32(np.nan)), "labels", Did.ASSUMED, "NaN", "(0)")
+background("labels in a background of -1", np.where(BLOCK, BLOCK, np.int16(-1)), "labels", Did.ASSUMED, "no 0", "-1")
+background("a map of -1, 0 and 1", np.sign(BLOCK - 12) * (BLOCK > 0), "image", Did.READ)
+background("huge whole numbers (1e30)", BLOCK * np.float32(1e30), "image", Did.READ)
+
+
+@ROWS.row("read_mask", "real numbers that were fitted to integers (scl_slope, scl_inter)", Did.ASSUMED, "values from")
+def _(folder):
+    image = nib.Nifti1Image(np.where(BLOCK == 10, -0.3, BLOCK).astype(np.float32), AFFINE)
+    image.set_data_dtype(np.int16)
+    nib.save(image, folder / "a.nii")
+    assert np.asarray(nib.load(folder / "a.nii").dataobj).all()
+    np.testing.assert_array_equal(read_mask(folder / "a.nii", BLOCK.shape, AFFINE), BLOCK > 0)
+
+
+@ROWS.row(OPEN, "labels of this package that another program has filled with fractions", Did.ASSUMED, "JSON", "float32")
+def _(folder):
+    write_described(folder / "a.nii", BLOCK, AFFINE, {"kind": "labels", "structures": {10: "x"}}, {})
+    ((data, _, kind),) = opened(write(folder, BLOCK / np.float32(3), "a.nii"))
+    assert kind == "image"
+    np.testing.assert_array_equal(data, (BLOCK / np.float32(3)).T)
 
 
 @ROWS.row(OPEN, "an atlas of a single sagittal slice", Did.ASSUMED, "labels")
@@ -167,136 +202,6 @@ def _(folder):
     np.testing.assert_array_equal(read_volume(path)[0], GRAY)
 
 
-def length_unit(unit, factor, did, *facts):
-    """Add a row: a header's unit of length."""
-
-    @ROWS.row("read_volume", f"lengths in {unit} (xyzt_units)", did, *facts)
-    def _(folder):
-        image = nib.Nifti1Image(GRAY, np.diag([-2.0, 2, 2, 1]))
-        image.header.set_xyzt_units(unit)
-        nib.save(image, folder / "a.nii")
-        np.testing.assert_allclose(read_volume(folder / "a.nii")[1], np.diag([-2, 2, 2, 1 / factor]) * factor)
-
-
-length_unit("micron", 1e-3, Did.ASSUMED, "micron", "mm")
-length_unit("meter", 1e3, Did.ASSUMED, "meter", "mm")
-length_unit("mm", 1.0, Did.READ)
-length_unit("unknown", 1.0, Did.READ)
-
-
-@ROWS.row("read_volume", "no orientation (both codes 0)", Did.ASSUMED, "no orientation", "left")
-def _(folder):
-    read_volume(write(folder, GRAY, affine=None))
-
-
-@ROWS.row("read_mask", "a mask without orientation on an image that has one", Did.ASSUMED, "voxel by voxel")
-def _(folder):
-    np.testing.assert_array_equal(
-        read_mask(write(folder, INSIDE, affine=None, pixdim=SIZES), GRAY.shape, TURNED), INSIDE
-    )
-
-
-@ROWS.row("read_mask", "a mask on an image without orientation", Did.ASSUMED, "voxel by voxel")
-def _(folder):
-    _, assumed = read_volume(write(folder, INSIDE, affine=None, pixdim=SIZES))
-    mask = read_mask(write(folder, INSIDE, "mask.nii.gz", affine=TURNED), GRAY.shape, assumed)
-    np.testing.assert_array_equal(mask, INSIDE)
-
-
-@ROWS.row("read_mask", "a mask of another place", Did.REFUSED, "elsewhere")
-def _(folder):
-    return read_mask(write(folder, GRAY), GRAY.shape, TURNED)
-
-
-@ROWS.row("read_mask", "a mask without orientation and of other voxel sizes", Did.REFUSED, "elsewhere")
-def _(folder):
-    return read_mask(write(folder, GRAY, affine=None), GRAY.shape, TURNED)
-
-
-@ROWS.row("read_mask", "a mask without orientation and of another shape", Did.REFUSED, "shape")
-def _(folder):
-    return read_mask(write(folder, GRAY, affine=None), (5, 6, 4), TURNED)
-
-
-@ROWS.row("read_volume", "mgh without orientation (goodRASFlag 0)", Did.ASSUMED, "no orientation", "left")
-def _(folder):
-    path = write(folder, GRAY, "a.mgh", nib.MGHImage)
-    raw = bytearray(path.read_bytes())
-    raw[28:30] = b"\0\0"
-    path.write_bytes(raw)
-    assert not has_orientation(path)
-    read_volume(path)
-
-
-@ROWS.row("read_volume", "a qform alone", Did.READ)
-def _(folder):
-    image = nib.Nifti1Image(GRAY, AFFINE)
-    image.set_sform(None, 0)
-    image.set_qform(AFFINE, 1)
-    nib.save(image, folder / "a.nii")
-    np.testing.assert_allclose(read_volume(folder / "a.nii")[1], AFFINE)
-
-
-@ROWS.row("read_volume", "sform and qform that differ in left and right", Did.ASSUMED, "which side is left", "sform")
-def _(folder):
-    image = nib.Nifti1Image(GRAY, AFFINE)
-    image.set_sform(AFFINE, 1)
-    image.set_qform(np.diag([2.0, 2, 2, 1]), 1)
-    nib.save(image, folder / "a.nii")
-    np.testing.assert_allclose(read_volume(folder / "a.nii")[1], AFFINE)
-
-
-@ROWS.row("read_volume", "a sform that cannot be used, and a qform that can", Did.ASSUMED, "qform was taken")
-def _(folder):
-    image = nib.Nifti1Image(GRAY, AFFINE)
-    image.set_qform(AFFINE, 1)
-    nib.save(image, folder / "a.nii")
-    raw = bytearray((folder / "a.nii").read_bytes())
-    raw[280:296] = np.array([np.nan, 0, 0, 0], "<f4").tobytes()
-    (folder / "a.nii").write_bytes(raw)
-    np.testing.assert_allclose(read_volume(folder / "a.nii")[1], AFFINE)
-
-
-@ROWS.row("read_volume", "voxels of a confocal microscope, in micrometers", Did.ASSUMED, "microns", "mm")
-def _(folder):
-    image = nib.Nifti1Image(GRAY, np.diag([0.065, 0.065, 0.2, 1]))
-    image.header.set_xyzt_units("micron")
-    nib.save(image, folder / "a.nii")
-    np.testing.assert_allclose(np.diag(read_volume(folder / "a.nii")[1])[:3], [6.5e-5, 6.5e-5, 2e-4], rtol=1e-6)
-
-
-@ROWS.row("read_mask", "a probability map", Did.ASSUMED, "values from", "count as inside")
-def _(folder):
-    read_mask(write(folder, GRAY / np.float32(200)), GRAY.shape, AFFINE)
-
-
-@ROWS.row("read_volume", "sform and qform that differ otherwise (the sform holds)", Did.READ)
-def _(folder):
-    image = nib.Nifti1Image(GRAY, AFFINE)
-    image.set_qform(np.diag([-3.0, 3, 3, 1]), 1)
-    image.set_sform(AFFINE, 2)
-    nib.save(image, folder / "a.nii")
-    np.testing.assert_allclose(read_volume(folder / "a.nii")[1], AFFINE)
-
-
-def bad_sform(trait, row, *facts):
-    """Add a row: an affine that cannot be used."""
-
-    @ROWS.row(OPEN, trait, Did.ASSUMED, *facts, "2 x 2 x 2 mm")
-    def _(folder):
-        path = write(folder, GRAY, "a.nii")
-        raw = bytearray(path.read_bytes())
-        raw[280:296] = np.array(row, "<f4").tobytes()
-        path.write_bytes(raw)
-        ((data, _, _),) = opened(path)
-        assert data.size == GRAY.size
-
-
-bad_sform("an affine with NaN", [np.nan, 0, 0, 0], "not finite", "assumed")
-bad_sform("an affine that has no volume", [0, 0, 0, 0], "cannot be inverted", "assumed")
-bad_sform("an affine of absurd size", [1e20, 0, 0, 0], "mm", "assumed")
-
-
 @ROWS.row("read_volume", "a series where one volume is needed", Did.REFUSED, "(6, 5, 4, 6)", "one volume")
 def _(folder):
     return read_volume(write(folder, SERIES))
@@ -316,7 +221,23 @@ def _(folder):
     opened(path)
 
 
-@ROWS.row(OPEN, "a compressed file named .nii", Did.REFUSED, "a.nii")
+def misnamed(trait, made, name, container=nib.Nifti1Image):
+    """Add a row: a name that does not say whether the file is compressed."""
+
+    @ROWS.row(OPEN, trait, Did.ASSUMED, name, "compressed, whatever its name")
+    def _(folder):
+        write(folder, GRAY, made, container).rename(folder / name)
+        ((data, _, _),) = opened(folder / name)
+        np.testing.assert_array_equal(data, GRAY.T)
+
+
+misnamed("a compressed file named .nii", "b.nii.gz", "a.nii")
+misnamed("an uncompressed file named .nii.gz", "b.nii", "a.nii.gz")
+misnamed("a compressed file of FreeSurfer named .mgh", "b.mgz", "a.mgh", nib.MGHImage)
+misnamed("an uncompressed file of FreeSurfer named .mgz", "b.mgh", "a.mgz", nib.MGHImage)
+
+
+@ROWS.row(OPEN, "a compressed file named .nii that is cut off", Did.REFUSED, "a.nii")
 def _(folder):
     path = write(folder, GRAY)
     (folder / "a.nii").write_bytes(path.read_bytes()[:100])

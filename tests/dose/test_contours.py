@@ -10,6 +10,7 @@ from scipy.ndimage import map_coordinates
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
 from napari_gpubio.dose.structures.outlines import gaps_of, slab_bounds
+from napari_gpubio.dose.structures.planes import one_slice_each
 from napari_gpubio.dose.structures.shapes import zero_level
 from napari_gpubio.dose.structures.slices import with_slices
 from tests.dose.samples import PLANES, ROTATION, affine_of, at, check_same, circle, linear_dose, square, stack
@@ -213,6 +214,28 @@ def test_a_distance_is_a_gap_if_those_around_it_are_shorter(distances, gaps):
     assert slab_bounds(joined)[1].sum() - slab_bounds(joined)[0].sum() == pytest.approx(
         sum(distances) + 0.5 * (distances[0] + distances[-1])
     )
+
+
+@pytest.mark.parametrize(
+    ("positions", "slice_mm", "groups"),
+    [
+        ([0, 0.16, 2, 2.16, 4, 4.16], None, [2, 2, 2]),
+        ([0, 0.5, 2, 2.5, 4], None, [2, 2, 1]),
+        ([0, 0.2, 0.4, 3, 6], None, [3, 1, 1]),
+        ([0, 0.1], None, [2]),
+        ([0, 0.3], None, [1, 1]),
+        ([0, 0.3], 3.0, [2]),
+        ([0, 0.3], 0, [1, 1]),
+        ([0, 0.2, 3, 3.2], 0.2, [1, 1, 1, 1]),
+        ([0, 0.7, 2, 2.7], None, [1, 1, 1, 1]),
+        ([0, 1.2, 6, 7.2], None, [1, 1, 1, 1]),
+        ([0, 1, 23, 24, 46, 47], None, [1] * 6),
+        ([0, 1, 2, 3, 8, 13], None, [1] * 6),
+        (np.arange(40) * 0.1, None, [1] * 40),
+    ],
+)
+def test_planes_far_closer_than_slices_are_one(positions, slice_mm, groups):
+    assert [len(group) for group in one_slice_each(np.array(positions, float), slice_mm)] == groups
 
 
 def test_slices_of_others_tell_where_a_gap_is_none():

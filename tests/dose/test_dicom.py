@@ -238,6 +238,14 @@ def test_foreign_files_are_passed_over_and_slices_need_no_preamble(tmp_path):
     np.testing.assert_array_equal(read_ct(tmp_path).values, whole)
 
 
+def test_of_a_folder_of_very_many_files_the_first_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("napari_gpubio.dose.io.dicom._MOST_FILES", 3)
+    save_ct(tmp_path, STORED)
+    ct = read_ct(tmp_path)
+    assert ct.values.shape[2] <= 5
+    assert says("\n".join(ct.notes), tmp_path.name, "more than 3 files", "not looked at")
+
+
 def test_a_directory_of_dicom_is_none_of_its_slices(tmp_path):
     (path,) = save_ct(tmp_path, STORED[:1])
     content = path.read_bytes()

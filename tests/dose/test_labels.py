@@ -130,7 +130,7 @@ def test_a_dose_of_one_slice():
         (lambda: labels_of(LABELS.astype(int) - 1), "the labels run from -1 to 2"),
         (lambda: labels_of(LABELS, structures={0: "air"}), "label 0 cannot be a structure"),
         (lambda: Dose(values=VALUES[0], affine=AFFINE, unit="Gy"), r"the dose has shape \(11, 9\)"),
-        (lambda: Dose(values=np.where(VALUES > 49, np.nan, VALUES), affine=AFFINE, unit="Gy"), "are not finite"),
+        (lambda: Dose(values=np.where(VALUES > 49, np.inf, VALUES), affine=AFFINE, unit="Gy"), "are not finite"),
         (lambda: Dose(values=VALUES, affine=np.zeros((4, 4)), unit="Gy"), "cannot be inverted"),
         (lambda: Dose(values=VALUES, affine=AFFINE, unit=" "), "the unit of the dose is missing"),
         (lambda: PointStructure(name="p", points=np.zeros((3, 2)), volume_cc=1.0), r"have shape \(3, 2\)"),

@@ -10,10 +10,10 @@ from pydicom.data import get_testdata_file
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, affine_mm, has_length_unit, series_layer
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
-from napari_gpubio.core.reading import ReadingNote
+from napari_gpubio.core.reading import ReadingNote, noted
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
-from napari_gpubio.dose.io import read_rtstruct
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh, sum_of_doses
+from napari_gpubio.dose.io import Plan, read_rtstruct
 from napari_gpubio.dose.napari_io import (
     contours_layer,
     contours_of,
@@ -100,6 +100,21 @@ def test_logarithms_become_doses_by_what_the_layer_carries():
     np.testing.assert_allclose(dose_of(foreign, "J/cm2", scale="log10").values, expected, rtol=1e-6)
     with pytest.raises(InvalidInput, match="not finite"):
         dose_of(foreign, "J/cm2")
+
+
+def test_layers_of_beams_add_up_to_what_a_plan_knows():
+    own = {"affine": np.eye(4), "unit": "Gy", "summation": "BEAM", "plans": ("1.2",), "patient": "P"}
+    layers = []
+    for number in (1, 2):
+        data, keywords, _ = dose_layer(Dose(values=np.ones((2, 3, 4)), beams=(number,), **own), f"beam {number}")
+        layers.append(Image(data, **keywords))
+    total = sum_of_doses([dose_of(layer, "Gy") for layer in layers])
+    assert (total.summation, total.plans, total.beams, total.patient) == ("BEAM", ("1.2",), (1, 2), "P")
+    plan = Plan(label="plan", uid="1.2", beams=(1, 2), beams_gy=2.0)
+    with noted():
+        assert plan.prescription_of(total) == (2.0, "sum of the beams' doses")
+    with pytest.raises(InvalidInput, match="1 of the 2 beams"):
+        plan.prescription_of(dose_of(layers[0], "Gy"))
 
 
 def test_a_layer_hands_on_what_it_knows_of_its_errors():

@@ -54,7 +54,7 @@ def test_by_the_even_odd_rule_what_both_hold_is_left_out():
 @pytest.mark.parametrize("seed", range(8))
 def test_a_union_holds_what_one_of_the_loops_holds(seed):
     rng = np.random.default_rng(seed)
-    loops = [circle(rng.uniform(3, 6), int(rng.integers(5, 40)), rng.uniform(-4, 4, 2)) for _ in range(4)]
+    loops = [circle(rng.uniform(4, 4.5), int(rng.integers(5, 40)), rng.uniform(-4, 4, 2)) for _ in range(4)]
     groups = overlapping(loops)
     assert groups
     points = rng.uniform(-10, 10, (4000, 2))
@@ -62,6 +62,35 @@ def test_a_union_holds_what_one_of_the_loops_holds(seed):
         members = [loops[n] for n in group]
         around = np.sum([inside_loop(points, loop) for loop in united(members)], axis=0) % 2 == 1
         np.testing.assert_array_equal(around, np.any([inside_loop(points, loop) for loop in members], axis=0))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_union_of_keyholes_leaves_out_what_is_in_none_of_them(seed):
+    rng = np.random.default_rng(seed)
+    rings, keyholes = [], []
+    for center, radius in zip(rng.uniform(-6, 6, (3, 2)), rng.uniform(3, 7, 3), strict=True):
+        outer, inner = circle(radius, 30, center), circle(radius * rng.uniform(0.3, 0.7), 20, center)[::-1]
+        rings.append((outer, inner))
+        keyholes.append(np.concatenate([outer, outer[:1], inner, inner[:1]]))
+    points = rng.uniform(-14, 14, (4000, 2))
+    around = np.sum([inside_loop(points, loop) for loop in united(keyholes)], axis=0) % 2 == 1
+    expected = np.any([inside_loop(points, outer) & ~inside_loop(points, inner) for outer, inner in rings], axis=0)
+    np.testing.assert_array_equal(around, expected)
+
+
+@pytest.mark.parametrize(
+    ("loops", "area"),
+    [
+        ([square(10), square(4), square(4, (10, 0))], 400 - 64 + 32),
+        ([square(10), square(4), square(5, (8, 0))], 400 - 64 + 30 + 8),
+        ([square(10), square(4), square(2), square(4, (10, 0))], 400 - 64 + 16 + 32),
+    ],
+    ids=["across the border", "across border and hole", "an island"],
+)
+def test_a_hole_stays_where_no_other_loop_lies(loops, area):
+    found, (note,) = area_of(loops)
+    assert found == pytest.approx(area, rel=1e-3)
+    assert "united" in note
 
 
 def test_the_type_of_contours_in_a_file_decides(tmp_path):

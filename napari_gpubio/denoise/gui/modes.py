@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from napari.layers import Labels
+from napari.layers import Image, Labels
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.label_volumes import holds_labels, label_volume
 from napari_gpubio.core.layer_files import MEDIA
 from napari_gpubio.core.napari_io import carried, stored_array, volume_of
 from napari_gpubio.core.quantity import guide_of, halves_of
@@ -79,7 +80,7 @@ class Mode(QWidget):
         for keyword, given in inputs.items():
             if not isinstance(given, float):
                 image.check_same_grid(given, _LAYER_NAMES[keyword])
-                inputs[keyword] = Values(volume_of(given)) if isinstance(given, Labels) else layer_values(given)
+                inputs[keyword] = Values(label_volume(given)) if keyword == "labels" else layer_values(given)
         return self.recipe(settings=self.form.value(), inputs=inputs, partner="" if second is None else second.name)
 
     def _emit_changed(self, *_: Any) -> None:
@@ -154,9 +155,7 @@ class FluenceMode(Mode):
         form = ParamForm(FluenceSettings(), skip=("cap",))  # mu_eff is not known here, so that there is no cap
         super().__init__(viewer, form, parent)
         self.second_box = LayerBox(viewer, why_no_image, nothing="none: there is one buffer", parent=self)
-        self.labels_box = LayerBox(
-            viewer, lambda layer: why_not_array(layer, Labels, VOLUME), nothing="none", parent=self
-        )
+        self.labels_box = LayerBox(viewer, _why_no_labels, nothing="none", parent=self)
         self.alone = muted_label(self, _ALONE)
         self._image_key = ""
         self._halves, self._guide, self._media = None, None, None  # as the image carries them
@@ -255,6 +254,12 @@ class FluenceMode(Mode):
         others = {name: layer for name, layer in halves.items() if layer is not image}
         if image is not None and (name := other_half(image.name, others)) is not None:
             self.second_box.choose(others[name])
+
+
+def _why_no_labels(layer: Any) -> str | None:
+    if isinstance(layer, Image):
+        return None if holds_labels(layer) else ""
+    return why_not_array(layer, Labels, VOLUME)
 
 
 def _may_belong(layer: Any) -> bool:

@@ -42,7 +42,7 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
         if isinstance(given, float):
             call += f", {keyword}={given!r}"
             continue
-        is_image = not isinstance(given, Labels)
+        is_image = keyword != "labels"
         read = f"denoise.io.read_on_grid({_path(given, saved)}, image){part if is_image and given.ndim == 4 else ''}"
         lines.append(f"{keyword} = {f'denoise.io.from_log10({read})' if is_image and holds_log(given) else read}")
         call += f", {keyword}={keyword}"

@@ -214,8 +214,9 @@ class CurveController(QObject):
 
     def _notes(self) -> str:
         notes = [NO_REFERENCE] if self.axes.lacks_reference else []
-        layers = [] if self.live is None else self.live.request.input_layers
-        notes += [note for layer in layers for note in carried(layer, "notes") or ()]
+        if self.live is not None:
+            notes += [note for dose in self.live.doses for note in dose.notes]
+            notes += [note for layer in self.live.request.layers for note in carried(layer, "notes") or ()]
         notes += [note for curve in self.curves for note in curve.dvh.notes]
         return notes_text(notes)
 

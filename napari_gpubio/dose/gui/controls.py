@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButto
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.dose.gui.curves import Axes
 from napari_gpubio.dose.gui.request import LiveHistograms, Plan, Structure
+from napari_gpubio.dose.napari_io import PRESCRIPTION, PRESCRIPTIONS
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, SliderRow
 from napari_gpubio.gui.forms import aligned_form, row_label
@@ -16,6 +17,7 @@ from napari_gpubio.gui.forms import aligned_form, row_label
 CUMULATIVE, DIFFERENTIAL = "cumulative", "differential"
 FACTOR, LIGHT = "factor", "power × time"
 _PRESCRIPTION_TIP = "Dose that counts as 100 %, in the unit of the dose (0: none); metrics such as V95%[%] need it"
+_PRESCRIBED_TIP = "What the plan prescribes to several targets: choose which one is 100 %"
 _SCALE_TIP = "Factor for all doses, for instance for another number of fractions or another power of a light source"
 _ENERGY_TIP = "Light energy that the dose image was computed for; doses are multiplied by power × time / energy"
 _DOSE_TIP = (
@@ -79,6 +81,7 @@ class ScaleBox(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.prescription = SliderRow(NumberBox(0.0, 1e9, 0.0, 4, self), (0.0, 1.0), parent=self)
+        self.prescribed = _choice_box(_PRESCRIBED_TIP, self)
         self.mode = _choice_box(_SCALE_TIP, self, FACTOR, LIGHT)
         self.scale = SliderRow(NumberBox(1e-6, 1e6, 1.0, 6, self), (0.1, 10.0), logarithmic=True, parent=self)
         self.power = SliderRow(NumberBox(1e-3, 1e7, 100.0, 3, self), (1.0, 10_000.0), logarithmic=True, parent=self)
@@ -90,6 +93,7 @@ class ScaleBox(QWidget):
         connect_all(
             [
                 (self.mode.currentTextChanged, self._on_mode),
+                (self.prescribed.activated, lambda row: self.prescription.box.setValue(self.prescribed.itemData(row))),
                 *((row.changed, lambda _: self.scale_changed.emit()) for row in rows),
                 (self.energy.valueChanged, lambda _: self.scale_changed.emit()),
             ]
@@ -125,9 +129,13 @@ class ScaleBox(QWidget):
             self.prescription.set_ends(0.0, 1.25 * dose)
 
     def read_layer(self, layer: Any) -> None:
-        """Take the prescription, and the energy of light, from the metadata of a dose layer."""
-        prescription, energy = carried(layer, "prescription"), carried(layer, "energy_j")
+        """Take the prescription, all that the plan prescribes, and the energy of light from a dose layer's metadata."""
+        prescription, energy = carried(layer, PRESCRIPTION), carried(layer, "energy_j")
         self.prescription.box.setValue(float(prescription or 0.0))
+        self.prescribed.clear()
+        for gray, source in carried(layer, PRESCRIPTIONS) or ():
+            self.prescribed.addItem(f"{gray:g} Gy, {source}", gray)
+        self._rows.setRowVisible(self.prescribed, self.prescribed.count() > 1)
         if energy:
             self.energy.setValue(float(energy))
         self.mode.setCurrentText(LIGHT if energy else FACTOR)
@@ -141,6 +149,7 @@ class ScaleBox(QWidget):
         self._rows = aligned_form(self)
         for text, tip, widget in (
             ("Prescription", _PRESCRIPTION_TIP, self.prescription),
+            ("", _PRESCRIBED_TIP, self.prescribed),
             ("Scale", _SCALE_TIP, _shared_row(self, self.mode, self.scale)),
             ("Power", _SCALE_TIP, self.power),
             ("Time", _SCALE_TIP, self.time),
@@ -148,6 +157,7 @@ class ScaleBox(QWidget):
         ):
             widget.setToolTip(tip)
             self._rows.addRow(row_label(text, tip, self), widget)
+        self._rows.setRowVisible(self.prescribed, False)
 
     def _on_mode(self, *_: Any) -> None:
         light = self.is_light

@@ -7,6 +7,7 @@ from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtWidgets import QComboBox, QLineEdit, QListWidget, QListWidgetItem, QSizePolicy, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.label_volumes import holds_labels
 from napari_gpubio.core.napari_io import affine_mm, carried, has_length_unit
 from napari_gpubio.core.quantity import SCALES, quantity_of
 from napari_gpubio.core.space import voxel_sizes_mm
@@ -245,11 +246,11 @@ def _grid_text(layer: Any) -> str:
 _ROWS = 2, 5  # that are shown, at least and at most
 _ROW = 22  # pixels
 _LAYER = Qt.ItemDataRole.UserRole
-_TIP = "Layers with structures: Labels (one structure for each label) or Shapes (closed contours)"
+_TIP = "Layers with structures: Labels or an image of labels (one structure for each), or Shapes (closed contours)"
 
 
 class StructureList(QListWidget):
-    """Labels and Shapes layers of the viewer with check boxes; ``ticked`` is emitted when other ones are checked.
+    """Labels, Shapes and images of labels with check boxes; ``ticked`` is emitted when other ones are checked.
 
     Until the user decides, one layer is checked: the newest with contours of an RTSTRUCT file, because labels of the
     same structures cannot overlap, else the newest visible Labels.
@@ -304,7 +305,8 @@ class StructureList(QListWidget):
         if not self._is_user_choice:
             drawn = [layer for layer in there if is_from_file(layer) and isinstance(layer, Shapes)]
             labels = [layer for layer in there if layer.visible and isinstance(layer, Labels)]
-            self._chosen = (drawn or labels or there)[:1]
+            shapes = [layer for layer in there if isinstance(layer, Shapes)]
+            self._chosen = (drawn or labels or shapes)[:1]
         with QSignalBlocker(self):
             self.clear()
             for layer in there:
@@ -347,6 +349,6 @@ def is_from_file(layer: Any) -> bool:
 
 def is_structures(layer: Any) -> bool:
     """Whether a layer can hold structures."""
-    if isinstance(layer, Labels):
-        return layer.ndim >= 3 and not layer.multiscale
-    return isinstance(layer, Shapes) and layer.ndim >= 3
+    if isinstance(layer, Image):
+        return holds_labels(layer)
+    return isinstance(layer, Labels | Shapes) and layer.ndim >= 3 and not getattr(layer, "multiscale", False)

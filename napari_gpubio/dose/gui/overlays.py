@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from napari.layers import Labels
+from napari.layers import Shapes
 from napari.utils.colormaps import Colormap
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtGui import QColor
 
+from napari_gpubio.core.label_volumes import label_volume
 from napari_gpubio.core.napari_io import KEY, Box, affine_mm, beside, carried, volume_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.world_aligned import WorldAligned
@@ -87,7 +88,7 @@ class Target:
     @property
     def grid(self) -> Any:
         """The layer whose voxels are highlighted: the labels themselves, or the dose under contours."""
-        return self.layer if isinstance(self.layer, Labels) else self.live.request.plans[self.plan].layer
+        return self.live.request.plans[self.plan].layer if isinstance(self.layer, Shapes) else self.layer
 
     @property
     def dose(self) -> Dose:
@@ -230,7 +231,7 @@ def _as_held(target: Target, doses: Array) -> Array:
 def _target_steps(target: Target) -> Generator[Step, None, TargetDoses]:
     """Look up the dose at the voxels of a target."""
     yield Step(0, 1, "looking up the dose in the structure")
-    if isinstance(target.layer, Labels):
+    if not isinstance(target.layer, Shapes):
         doses = np.empty(volume_of(target.layer).shape, np.float32)
         _fill_doses(target, doses, (slice(None), slice(None), slice(None)))
         return TargetDoses(target=target, doses=doses)
@@ -244,7 +245,7 @@ def _target_steps(target: Target) -> Generator[Step, None, TargetDoses]:
 
 def _fill_doses(target: Target, doses: Array, box: Box) -> None:
     """Write the doses of labels into a box of the doses of a layer's volume."""
-    labels = np.ascontiguousarray(volume_of(target.layer)[box])  # one kind of array to compile for
+    labels = np.ascontiguousarray(label_volume(target.layer)[box])  # one kind of array to compile for
     chosen = np.zeros(max((one.label or 0) for one in target.structures) + 1, bool)
     chosen[[one.label or 0 for one in target.structures]] = True
     to_world = affine_mm(target.layer).copy()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from napari.layers import Labels
+from napari.layers import Shapes
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.quantity import Scale
@@ -50,7 +50,7 @@ class Request:
     """The inputs of one run."""
 
     plans: tuple[Plan, ...]  # one or two
-    layers: tuple[Any, ...]  # Labels and Shapes, in the order of the curves
+    layers: tuple[Any, ...]  # with labels and Shapes, in the order of the curves
     settings: DvhSettings
     device: str
 
@@ -65,7 +65,7 @@ class Structure:
     """The structure of one curve."""
 
     name: str  # of the curve, unique in a run
-    layer: Any  # Labels or Shapes
+    layer: Any  # with labels, or Shapes
     label: int | None = None  # number of the label, or None for contours
     volume: int = -1  # number of the label volume; -1 for contours
 
@@ -198,7 +198,7 @@ def _check_units(doses: Sequence[Dose]) -> None:
 def structures_of(layers: Sequence[Any], dose: Dose) -> tuple[list[Any], tuple[Structure, ...]]:
     """Return structures of all layers as the engine takes them, and as the panel lists them, with unique names."""
     kinds: list[tuple[Any, LabelStructures | tuple[ContourStructure, ...]]] = [
-        (layer, labels_of(layer) if isinstance(layer, Labels) else contours_of(layer, dose)) for layer in layers
+        (layer, contours_of(layer, dose) if isinstance(layer, Shapes) else labels_of(layer)) for layer in layers
     ]
     counts = Counter(name for _, kind in kinds for name in _names(kind))
     own: list[Any] = []

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from napari.layers import Labels
+from napari.layers import Shapes
 
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import affine_mm, save_layer, saved_path, stored_array
@@ -23,7 +23,7 @@ from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 def unsaved_layers(request: Request) -> list[Any]:
     """Return the layers that no file holds as they are."""
     doses = [plan.layer for plan in request.plans if dose_file(plan.layer) is None or carries_errors(plan)]
-    return doses + [layer for layer in request.layers if not isinstance(layer, Labels) or saved_path(layer) is None]
+    return doses + [layer for layer in request.layers if isinstance(layer, Shapes) or saved_path(layer) is None]
 
 
 def carries_errors(plan: Plan) -> bool:
@@ -46,7 +46,7 @@ def save_layer_for_script(layer: Any, folder: Path, request: Request) -> Path:
         if known.halves is not None or known.standard_error is not None:
             _save_npz(_errors_file(path), {name: one for name, one in known._asdict().items() if one is not None})
         return path
-    if isinstance(layer, Labels):
+    if not isinstance(layer, Shapes):
         return save_layer(layer, folder)
     path = folder / f"{file_name(layer.name)}.npz"
     plan = request.plans[0]
@@ -150,7 +150,7 @@ def _structure_lines(
     name: str, layer: Any, names: Sequence[str], request: Request, saved: Mapping[str, Path]
 ) -> list[str]:
     """Lines that read the structures of a layer, under the names that their curves have."""
-    if isinstance(layer, Labels):
+    if not isinstance(layer, Shapes):
         found, path = labels_of(layer), saved.get(layer.name) or saved_path(layer)
         named = dict(zip(found.values, names, strict=True))
         oriented = "" if found.is_oriented else ", is_oriented=False"
@@ -167,7 +167,7 @@ def _structure_lines(
         overlaps = f", overlaps={one.overlaps!r}" if one.overlaps != UNION else ""
         joined = f", joined_mm={one.joined_mm!r}" if one.joined_mm else ""
         joined += f", parted_mm={one.parted_mm!r}" if one.parted_mm else ""
-        more = f"thickness_mm={one.thickness_mm!r}{overlaps}{joined}"
+        more = f"thickness_mm={one.thickness_mm!r}, slice_mm=0{overlaps}{joined}"
         lines.append(f"    dose.contour_structure({shown!r}, {chosen}, {more}),")
     return [*lines, "]"]
 

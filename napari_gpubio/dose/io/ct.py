@@ -1,7 +1,7 @@
 """CT series as volumes: what slices belong together, where they lie, and what their pixels mean."""
 
 import dataclasses
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ _STRAIGHT_MM = 0.05  # how far the first pixel of a slice may lie off the line t
 _ROUNDED = 0.05  # share of the distance of slices by which they may lie beside even positions and be shown there
 _DOMINATING = 0.5  # of the usual distance: shorter ones do not make the grid
 _NEARLY = 0.75  # of the usual distance: those that are longer are that distance, inexactly
-_TURNED = 3  # decimals of axes and spacings that slices of a series share
+_BESIDE = 0.25  # of a pixel, by which the last pixels of slices of one size and orientation may lie beside each other
 _MOST_VALUES = 1 << 29  # of a resampled volume
 
 
@@ -50,6 +50,8 @@ class CtImage:
         ones than in ``values`` where those were interpolated.
     frame_of_reference
         What the coordinates refer to (a DICOM UID), where the files have it.
+    patient
+        PatientID of the files.
     name
         Of the series or of the folder.
     notes
@@ -60,6 +62,7 @@ class CtImage:
     affine: npt.NDArray[np.float64]
     slices: npt.NDArray[np.float64] = dataclasses.field(default_factory=lambda: np.empty((0, 3)))
     frame_of_reference: str = ""
+    patient: str = ""
     name: str = ""
     notes: tuple[str, ...] = ()
 
@@ -70,7 +73,7 @@ def read_ct(path: str | Path | Sequence[str | Path], *, series: str | None = Non
     Parameters
     ----------
     path
-        A folder, of which all CT files are taken, or the files of a series in any order.
+        A folder, of which all CT files are taken, also those in folders of it, or the files of a series in any order.
     series
         SeriesInstanceUID, where there are several.
 
@@ -79,17 +82,18 @@ def read_ct(path: str | Path | Sequence[str | Path], *, series: str | None = Non
     InvalidInput
         If there is no CT slice that can be read, or none of the series.
     """
-    files, name, damaged = _files_of(path)
-    with reading(name), noted() as notes:
-        groups = _series(_slices(files, name, damaged), name)
-        chosen = [group for group in groups if series in (None, group[0].series)]
-        if not chosen:
-            which = f" of series {series}" if series else ""
-            raise InvalidInput(f"{name} holds no CT slices{which}; choose another folder")
-        if len(chosen) > 1:
-            others = ", ".join(_called(group) for group in chosen[1:])
-            note(f"{name} holds {len(chosen)} CT series: {_called(chosen[0])} was taken, not {others}; see series=")
-        found = _volume(chosen[0], name)
+    with noted() as notes:
+        files, name, damaged = _files_of(path)
+        with reading(name):
+            groups = _series(_slices(files, name, damaged), name)
+            chosen = [group for group in groups if series in (None, group[0].series)]
+            if not chosen:
+                which = f" of series {series}" if series else ""
+                raise InvalidInput(f"{name} holds no CT slices{which}; choose another folder")
+            if len(chosen) > 1:
+                others = ", ".join(_called(group) for group in chosen[1:])
+                note(f"{name} holds {len(chosen)} CT series: {_called(chosen[0])} was taken, not {others}; see series=")
+            found = _volume(chosen[0], name)
     return dataclasses.replace(found, notes=tuple(notes))
 
 
@@ -109,11 +113,12 @@ def read_ct_series(path: str | Path | Sequence[str | Path]) -> tuple[CtImage, ..
     InvalidInput
         If there is no series that can be read.
     """
-    files, name, damaged = _files_of(path)
     found, refusals = [], []
-    with reading(name):
-        with noted() as common:
+    with noted() as common:
+        files, name, damaged = _files_of(path)
+        with reading(name):
             groups = _series(_slices(files, name, damaged), name)
+    with reading(name):
         for group in groups:
             try:
                 with noted() as notes:
@@ -145,6 +150,7 @@ class _Slice(NamedTuple):
 
     dataset: Any
     series: str
+    frame: str  # of reference
     axes: Array  # see `plane_axes`
     corner: Array  # patient coordinates of the first pixel
     values: Array  # rows, columns, in Hounsfield units
@@ -172,6 +178,7 @@ def _slice(dataset: Any, name: str) -> _Slice:
     return _Slice(
         dataset=dataset,
         series=text_of(dataset, "SeriesInstanceUID", name),
+        frame=text_of(dataset, "FrameOfReferenceUID", name),
         axes=plane_axes(dataset, called),
         corner=numbers(dataset, "ImagePositionPatient", called, 3),
         values=_slice_values(dataset, name),
@@ -179,17 +186,32 @@ def _slice(dataset: Any, name: str) -> _Slice:
 
 
 def _series(slices: Iterable[_Slice], name: str) -> list[list[_Slice]]:
-    """Slices by their series, that with most of them first; of a series those of the size and orientation of most."""
-    by_series: dict[str, dict[Any, list[_Slice]]] = defaultdict(lambda: defaultdict(list))
-    for one in slices:
-        by_series[one.series][(one.values.shape, *np.round(one.axes.ravel(), _TURNED))].append(one)
+    """Slices by series and frame of reference, that with most of them first; those of the size and axes of most."""
+    by_series: dict[tuple[str, str], list[list[_Slice]]] = defaultdict(list)
+    for one in sorted(slices, key=lambda one: one.frame == ""):  # which go with the first of their series
+        of_series = [key for key in by_series if key[0] == one.series]
+        kinds = by_series[of_series[0] if of_series and not one.frame else (one.series, one.frame)]
+        kind = next((kind for kind in kinds if _are_alike(kind[0], one)), None)
+        if kind is None:
+            kinds.append([one])
+        else:
+            kind.append(one)
+    for series, count in Counter(series for series, _ in by_series).items():
+        if count > 1:
+            note(f"series {series} of {name} has slices in {count} frames of reference, which are taken for series")
     found = []
     for kinds in by_series.values():
-        main, *others = sorted(kinds.values(), key=len, reverse=True)
+        main, *others = sorted(kinds, key=len, reverse=True)
         if others:
             note(f"{sum(map(len, others))} slices of {name} of another size or orientation than most were left out")
         found.append(main)
     return sorted(found, key=len, reverse=True)
+
+
+def _are_alike(one: _Slice, other: _Slice) -> bool:
+    """Whether slices have one size and orientation, however their numbers were rounded."""
+    beside = np.linalg.norm(one.axes - other.axes, axis=0)[:2] @ one.values.shape[::-1]
+    return one.values.shape == other.values.shape and bool(beside <= _BESIDE * np.linalg.norm(one.axes[:, 0]))
 
 
 def _called(group: Sequence[_Slice]) -> str:
@@ -199,10 +221,11 @@ def _called(group: Sequence[_Slice]) -> str:
 
 def _volume(slices: Sequence[_Slice], name: str) -> CtImage:
     axes, first = slices[0].axes, slices[0].dataset
-    if without := sum("RescaleSlope" not in one.dataset for one in slices):
-        note(f"{without} slices of {name} have no RescaleSlope; their stored values are taken for Hounsfield units")
-    if (kind := text_of(first, "RescaleType", name).strip().upper()) not in ("", "HU"):
-        note(f"the values of {name} are no Hounsfield units (RescaleType {kind})")
+    if without := sum(None in _rescaling(one.dataset, name) for one in slices):
+        note(f"{without} slices of {name} lack RescaleSlope or RescaleIntercept; 1 and 0 are taken instead")
+    kinds = {text_of(one.dataset, "RescaleType", name).strip().upper() for one in slices} - {"", "HU"}
+    if kinds:
+        note(f"values of {name} are no Hounsfield units (RescaleType {', '.join(sorted(kinds))})")
     ordered = list(_without_repeats(slices, name))
     corners = np.array([one.corner for one in ordered])
     values, way = _evenly(ordered, corners, name)
@@ -210,7 +233,8 @@ def _volume(slices: Sequence[_Slice], name: str) -> CtImage:
         values=values.transpose(2, 1, 0),
         affine=to_world(axes, way, corners[0]),
         slices=corners @ LPS_TO_RAS[:3, :3],
-        frame_of_reference=text_of(first, "FrameOfReferenceUID", name),
+        frame_of_reference=max(one.frame for one in slices),
+        patient=text_of(first, "PatientID", name).strip(),
         name=text_of(first, "SeriesDescription", name) or name,
     )
 
@@ -291,7 +315,8 @@ def _way(corners: Array, normal: Array, name: str) -> Array:
     if float(np.linalg.norm(along - normal)) * float(whole @ normal) <= allowed:
         return normal
     tilt = np.degrees(np.arccos(np.clip(1 / np.linalg.norm(along), -1, 1)))
-    note(f"{name} was taken with the gantry tilted by {tilt:.3g} degrees and is shown sheared, as it lies")
+    how = "each slice is kept as it is, displaced against the one before as the tilt has it"
+    note(f"{name} was taken with the gantry tilted by {tilt:.3g} degrees: {how}")
     return np.asarray(along)
 
 
@@ -300,7 +325,8 @@ def _thickness(one: _Slice, name: str) -> float:
     thickness = number_of(one.dataset, "SliceThickness", name)
     if thickness and thickness > 0:
         return thickness
-    note(f"{name} is a single slice without SliceThickness and is shown 1 mm thick")
+    stated = "none" if thickness is None else f"{thickness:g} mm"
+    note(f"{name} is a single slice and is shown 1 mm thick, since its SliceThickness is {stated}")
     return 1.0
 
 
@@ -311,8 +337,8 @@ def _stacked(found: Sequence[Array]) -> Array:
 
 def _slice_values(dataset: Any, name: str) -> Array:
     stored = pixels_of(dataset, _slice_name(dataset, name))
-    slope = float(numbers(dataset, "RescaleSlope", name, 1)[0]) if "RescaleSlope" in dataset else 1.0
-    intercept = float(numbers(dataset, "RescaleIntercept", name, 1)[0]) if "RescaleIntercept" in dataset else 0.0
+    slope, intercept = _rescaling(dataset, name)
+    slope, intercept = slope or 1.0, intercept or 0.0
     if stored.ndim != 2:
         raise InvalidInput(
             f"{_slice_name(dataset, name)} has pixels of shape {stored.shape}; one slice in gray values is needed"
@@ -321,6 +347,11 @@ def _slice_values(dataset: Any, name: str) -> Array:
     whole = slope == int(slope) and intercept == int(intercept)
     fits = whole and values.min() >= -(2**15) and values.max() < 2**15
     return values.astype(np.int16 if fits else np.float32)
+
+
+def _rescaling(dataset: Any, name: str) -> tuple[float | None, float | None]:
+    """What stored values are multiplied by and what is added; None where it is missing, or would leave one value."""
+    return number_of(dataset, "RescaleSlope", name) or None, number_of(dataset, "RescaleIntercept", name)
 
 
 def _slice_name(dataset: Any, name: str) -> str:

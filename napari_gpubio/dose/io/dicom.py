@@ -1,9 +1,10 @@
 """DICOM files: reading with clear errors, and where the pixels lie. pydicom is imported when it is first needed."""
 
 import mmap
+import os
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.reading import note, reads_file
 
 CLASSES = {
     "CT": "1.2.840.10008.5.1.4.1.1.2",
@@ -23,6 +24,7 @@ CLASSES = {
 }
 _DICOMDIR = "1.2.840.10008.1.3.10"
 _SUFFIXES = (".dcm", ".dicom", ".ima")
+_DEEPEST, _MOST_FILES = 3, 20_000  # levels of folders in a study folder, and files in all of them
 Array = npt.NDArray[np.float64]
 LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])  # DICOM's patient axes to those of this package
 EVEN = 1e-2  # share of the distance of slices by which they may differ
@@ -103,12 +105,26 @@ def seems_dicom(path: Path) -> bool:
     return path.suffix.lower() in _SUFFIXES or is_dicom(path)
 
 
+def files_under(folder: Path) -> Iterator[Path]:
+    """Files of a folder by name, then those of the folders in it, three levels down; not of hidden ones and links."""
+    for path, folders, names in os.walk(folder, onerror=lambda error: note(f"{error.filename} cannot be read")):
+        is_deepest = len(Path(path).relative_to(folder).parts) == _DEEPEST
+        folders[:] = [] if is_deepest else sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(path) / name for name in sorted(names))
+
+
 def sorted_by_modality(folder: Path) -> tuple[dict[str, list[Path]], tuple[str, ...]]:
-    """Sort the DICOM files of a folder by `modality_of`, each kind by name; the second part names damaged files."""
+    """Sort the DICOM files under a folder by `modality_of`, each kind by name; the second part names damaged files.
+
+    Of more than 20,000 files the first ones are looked at, with a note; see `files_under`.
+    """
     pydicom()  # not file by file, if it is missing
     kinds: dict[str, list[Path]] = {}
     damaged: list[str] = []
-    for file in sorted(file for file in folder.iterdir() if file.is_file()):
+    for n, file in enumerate(files_under(folder)):
+        if n == _MOST_FILES:
+            note(f"{folder.name} holds more than {_MOST_FILES} files; the others were not looked at")
+            break
         try:
             kinds.setdefault(modality_of(file), []).append(file)
         except InvalidInput as error:
@@ -146,9 +162,9 @@ def value_of(dataset: Any, keyword: str, what: str) -> Any:
 
 
 def text_of(dataset: Any, keyword: str, what: str) -> str:
-    """An attribute as text, empty where it is missing; errors as `value_of`."""
+    """An attribute as text, empty where it is missing or a sequence; errors as `value_of`."""
     value = value_of(dataset, keyword, what)
-    return "" if value is None else str(value)
+    return "" if value is None or isinstance(value, pydicom().Sequence) else str(value)
 
 
 def items_of(dataset: Any, keyword: str, what: str) -> list[Any]:
@@ -200,6 +216,12 @@ def number_of(dataset: Any, keyword: str, what: str) -> float | None:
     if value_of(dataset, keyword, what) in (None, ""):
         return None
     return float(numbers(dataset, keyword, what, 1)[0])
+
+
+def integers_of(items: Iterable[Any], keyword: str, what: str) -> tuple[int, ...]:
+    """A number of each item of a sequence that has it; errors as `numbers`."""
+    found = (number_of(item, keyword, what) for item in items)
+    return tuple(int(number) for number in found if number is not None)
 
 
 def _number(part: Any) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import STRUCTURES, read_described
 from napari_gpubio.core.quantity import QUANTITY, ascii_unit, checked_unit, to_linear
-from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.volumes import (
     has_orientation,
     nifti_affine,
@@ -88,7 +88,7 @@ def read_labels(path: str | Path, structures: Mapping[int, str] | None = None) -
     Parameters
     ----------
     path
-        A ``.nii`` or ``.nii.gz`` file of one volume of integers, which may be stored as floats.
+        A ``.nii`` or ``.nii.gz`` file of one volume of integers, which may be stored as floats; NaN is no structure.
     structures
         Names of the labels that are to be counted; None: all that occur, as the file beside it names them, or as
         ``label 1`` and so on.
@@ -99,8 +99,12 @@ def read_labels(path: str | Path, structures: Mapping[int, str] | None = None) -
         If the file cannot be read or holds other numbers than labels.
     """
     labels, affine = read_volume(path)
-    if labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == np.round(labels)).all():
-        labels = labels.astype(np.int64)
+    if labels.dtype.kind == "f":
+        if lacking := int(np.count_nonzero(np.isnan(labels))):
+            note(f"{lacking} voxels are NaN and belong to no structure")
+        labels = np.where(np.isnan(labels), 0, labels)
+        if np.isfinite(labels).all() and (labels == np.round(labels)).all():
+            labels = labels.astype(np.int64)
     found = LabelStructures(labels=labels, affine=affine, structures=structures, is_oriented=has_orientation(path))
     known = read_described(path, labels.shape).get("metadata", {}).get(STRUCTURES)
     if structures is not None or not known:

@@ -1,6 +1,5 @@
 """Doses from DICOM RTDOSE files: where their frames lie, and of what of a treatment they are."""
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,14 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note, noted, reading, reads_file
 from napari_gpubio.dose.io.dicom import (
     EVEN,
+    integers_of,
     items_of,
     number_of,
     numbers,
     pixels_of,
     plane_axes,
     read_dataset,
+    required,
     text_of,
     to_world,
 )
@@ -31,7 +32,7 @@ _UNITS = {"GY": "Gy"}
 _SAME_MM = 0.05  # by which written positions of one place may differ
 ERROR = "absorbed dose error"  # the quantity of what holds errors of a dose
 _NO_UNIT = "1"  # of values that are shown only
-_PARTS = {
+PARTS = {  # what a dose is of that is not of a plan, by DoseSummationType
     "MULTI_PLAN": "several plans together",
     "PLAN_OVERVIEW": "an overview of plans",
     "FRACTION": "one fraction group of a plan",
@@ -47,7 +48,7 @@ _PARTS = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RtDose:
-    """A dose of RTDOSE files, and what they refer to.
+    """A dose of RTDOSE files.
 
     Parameters
     ----------
@@ -55,18 +56,12 @@ class RtDose:
         The dose; where ``has_unit`` is False its unit is a placeholder.
     path
         Of the file; None where planes of several were joined.
-    plan
-        SOPInstanceUID of the plan, empty where the file does not say.
-    beams
-        Numbers of the beams that it is the dose of, where the file says.
     has_unit
         Whether it is known what the numbers are in.
     """
 
     dose: Dose
     path: Path | None
-    plan: str = ""
-    beams: tuple[int, ...] = ()
     has_unit: bool = True
 
 
@@ -96,10 +91,13 @@ def read_rtdose(path: str | Path, *, unit: str | None = None) -> Dose:
 def read_rtdoses(paths: Iterable[str | Path], *, unit: str | None = None) -> tuple[RtDose, ...]:
     """Read the RTDOSE files of a study: planes of one dose, each in a file, become one volume.
 
+    Planes belong together if they are of one patient, frame of reference, plan, part of it and kind, on one grid; where
+    a series has several of them they are also of one series.
+
     Parameters
     ----------
     paths
-        The files; those that cannot be read are left out with a note.
+        The files; those that cannot be read and copies of others are left out with a note.
     unit
         As of `read_rtdose`; doses of unknown unit are read, too.
 
@@ -115,7 +113,7 @@ def read_rtdoses(paths: Iterable[str | Path], *, unit: str | None = None) -> tup
         except InvalidInput as error:
             refusals.append(error)
     found = []
-    for group in _groups(grids):
+    for group in _groups(_without_copies(grids)):
         try:
             with reading(group[0].path):
                 found.append(_joined(group, unit, needs_unit=False))
@@ -143,9 +141,20 @@ class _Grid:
     kind: str  # physical, effective, error
     summation: str
     frame_of_reference: str
-    plan: str
+    patient: str
+    plans: tuple[str, ...]
+    fraction_groups: tuple[int, ...]
     beams: tuple[int, ...]
+    series: str
+    uid: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def meaning(self) -> tuple[Any, ...]:
+        """What planes of one dose share."""
+        axes = (round(float(part), 4) for part in self.axes.flat)
+        place = self.patient, self.frame_of_reference, self.values.shape, *axes
+        return *place, self.stated_unit, self.kind, self.summation, self.plans, self.fraction_groups, self.beams
 
 
 @reads_file
@@ -163,7 +172,7 @@ def _read_grid(path: str | Path) -> _Grid:
             note("frames are out of order and were sorted by GridFrameOffsetVector")
             first = first + axes[:, 2] * offsets[order[0]]
             values, offsets = values[order], offsets[order]
-    plan, beams = _references(dataset, name)
+    plans, groups, beams = _references(dataset, name)
     found = _Grid(
         path=Path(path),
         values=values,
@@ -176,8 +185,12 @@ def _read_grid(path: str | Path) -> _Grid:
         kind=text_of(dataset, "DoseType", name).strip().upper(),
         summation=text_of(dataset, "DoseSummationType", name).strip().upper(),
         frame_of_reference=text_of(dataset, "FrameOfReferenceUID", name),
-        plan=plan,
+        patient=text_of(dataset, "PatientID", name).strip(),
+        plans=plans,
+        fraction_groups=groups,
         beams=beams,
+        series=text_of(dataset, "SeriesInstanceUID", name),
+        uid=text_of(dataset, "SOPInstanceUID", name),
     )
     _note_meaning(found)
     return found
@@ -186,8 +199,8 @@ def _read_grid(path: str | Path) -> _Grid:
 def _pixels(dataset: Any, name: str) -> Array:
     """Frames, rows, columns as float64; float32 would lose bits of 32-bit pixels."""
     rows, columns = int(numbers(dataset, "Rows", name, 1)[0]), int(numbers(dataset, "Columns", name, 1)[0])
-    frames = int(number_of(dataset, "NumberOfFrames", name) or 1)
-    scaling, pixels = float(numbers(dataset, "DoseGridScaling", name, 1)[0]), pixels_of(dataset, name)
+    scaling, frames = float(numbers(dataset, "DoseGridScaling", name, 1)[0]), _cut_frames(dataset, rows * columns, name)
+    pixels = pixels_of(dataset, name)
     if pixels.size != frames * rows * columns:
         raise InvalidInput(
             f"{name} declares {frames} frames of {rows} x {columns} and holds {pixels.size} values; export it again"
@@ -195,6 +208,27 @@ def _pixels(dataset: Any, name: str) -> Array:
     if scaling <= 0:
         note(f"DoseGridScaling is {scaling:g}, which no dose has")
     return pixels.reshape(frames, rows, columns) * scaling
+
+
+def _cut_frames(dataset: Any, pixels: int, name: str) -> int:
+    """Cut a dataset of frames of so many pixels to those that are whole and declared; returns how many there are."""
+    declared, data = number_of(dataset, "NumberOfFrames", name), required(dataset, "PixelData", name)
+    size = pixels * int(numbers(dataset, "BitsAllocated", name, 1)[0]) // 8
+    is_plain = isinstance(data, bytes) and not dataset["PixelData"].is_undefined_length  # not compressed
+    whole = len(data) // size if is_plain and size > 0 else 0
+    frames = int(declared or whole or 1)
+    if whole < 1 or frames < 1 or whole == declared:
+        return frames
+    if declared is None and whole > 1:
+        note(f"NumberOfFrames is missing; there are {whole} frames")
+    if whole < frames:
+        note(f"{frames - whole} of {frames} frames are not there or not whole and are left out")
+        dataset.GridFrameOffsetVector = numbers(dataset, "GridFrameOffsetVector", name, frames)[:whole].tolist()
+    elif whole > frames:
+        note(f"{whole - frames} more frames than the {frames} that are declared are left out")
+    dataset.NumberOfFrames = kept = min(whole, frames)
+    dataset.PixelData = data[: kept * size]
+    return kept
 
 
 def _offsets(dataset: Any, frames: tuple[int, float | None], normal: Array, z: float, name: str) -> Array:
@@ -223,17 +257,17 @@ def _offsets(dataset: Any, frames: tuple[int, float | None], normal: Array, z: f
     return moved * np.sign(normal[2])
 
 
-def _references(dataset: Any, name: str) -> tuple[str, tuple[int, ...]]:
-    """The plan that a dose refers to, empty if there is none, and beams of it."""
+def _references(dataset: Any, name: str) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]:
+    """The plans that a dose refers to, and fraction groups and beams of them."""
     plans = items_of(dataset, "ReferencedRTPlanSequence", name)
-    beams = [
-        number_of(beam, "ReferencedBeamNumber", name)
-        for plan in plans
-        for group in items_of(plan, "ReferencedFractionGroupSequence", name)
-        for beam in items_of(group, "ReferencedBeamSequence", name)
-    ]
-    uids = {text_of(plan, "ReferencedSOPInstanceUID", name) for plan in plans}
-    return uids.pop() if len(uids) == 1 else "", tuple(int(number) for number in beams if number is not None)
+    groups = [group for plan in plans for group in items_of(plan, "ReferencedFractionGroupSequence", name)]
+    beams = [beam for group in groups for beam in items_of(group, "ReferencedBeamSequence", name)]
+    uids = dict.fromkeys(text_of(plan, "ReferencedSOPInstanceUID", name) for plan in plans)
+    return (
+        tuple(uid for uid in uids if uid),
+        integers_of(groups, "ReferencedFractionGroupNumber", name),
+        integers_of(beams, "ReferencedBeamNumber", name),
+    )
 
 
 def _note_meaning(grid: _Grid) -> None:
@@ -248,8 +282,29 @@ def _note_meaning(grid: _Grid) -> None:
         note("does not say what it is the dose of (DoseSummationType); it is taken to be that of a plan")
     elif grid.summation != WHOLE_PLAN:
         beams = f", beams {', '.join(map(str, grid.beams))}" if grid.beams else ""
-        part = _PARTS.get(grid.summation, "an unknown part of a treatment")
+        part = PARTS.get(grid.summation, "an unknown part of a treatment")
         note(f"holds the dose of {part} (DoseSummationType {grid.summation}{beams}), not of a plan")
+
+
+def _without_copies(grids: Sequence[_Grid]) -> list[_Grid]:
+    """Files of which none has the frames of another one, under its UID or as the same plane of its series."""
+    kept: list[_Grid] = []
+    copies = []
+    for grid in grids:
+        if any(_is_copy(grid, other) for other in kept):
+            copies.append(grid.path.name)
+        else:
+            kept.append(grid)
+    if copies:
+        note(f"{len(copies)} copies of other doses or planes are left out ({', '.join(copies)})")
+    return kept
+
+
+def _is_copy(grid: _Grid, other: _Grid) -> bool:
+    is_plane = len(grid.values) == 1 and grid.series == other.series
+    if not (is_plane or grid.uid == other.uid != "") or (np.abs(grid.first - other.first) > _SAME_MM).any():
+        return False
+    return grid.meaning == other.meaning and np.array_equal(grid.values, other.values)
 
 
 def _groups(grids: Sequence[_Grid]) -> list[list[_Grid]]:
@@ -258,14 +313,26 @@ def _groups(grids: Sequence[_Grid]) -> list[list[_Grid]]:
     for n, grid in enumerate(grids):
         with np.errstate(over="ignore", invalid="ignore"):  # of absurd places, which are refused as grids
             aside = grid.first - (grid.first @ grid.axes[:, 2]) * grid.axes[:, 2]
-            place = (*np.round(grid.axes.ravel(), 4), *np.round(aside / (2 * _SAME_MM)))
-        same = (grid.frame_of_reference, grid.unit, grid.kind, grid.summation, grid.plan, grid.beams)
-        groups[(n if len(grid.values) > 1 else -1, grid.values.shape, *same, *place)].append(grid)
+            place = np.round(aside / (2 * _SAME_MM))
+        groups[(n if len(grid.values) > 1 else -1, *grid.meaning, *place)].append(grid)
+    return [volume for group in groups.values() for volume in _volumes(group)]
+
+
+def _volumes(planes: Sequence[_Grid]) -> list[list[_Grid]]:
+    """Planes that belong together, by their series unless each has one of its own."""
+    series: dict[str, list[_Grid]] = defaultdict(list)
+    for plane in planes:
+        series[plane.series].append(plane)
     found = []
-    for group in groups.values():
+    for group in series.values() if len(series) < len(planes) else [list(planes)]:
         depths = np.sort([grid.first @ grid.axes[:, 2] for grid in group])
-        is_volume = len(group) > 1 and np.diff(depths).min() > EVEN * max(float(np.diff(depths).max()), _SAME_MM)
-        found += [group] if is_volume else [[grid] for grid in group]
+        if len(group) > 1 and np.diff(depths).min() > EVEN * max(float(np.diff(depths).max()), _SAME_MM):
+            found.append(group)
+            continue
+        found += [[grid] for grid in group]
+        if len(group) > 1:
+            names = f"{group[0].path.name} and {len(group) - 1} other files of one plane each"
+            note(f"{names} are not joined, since planes lie at one place or far apart")
     return found
 
 
@@ -301,40 +368,9 @@ def _joined(group: Sequence[_Grid], unit: str | None, *, needs_unit: bool) -> Rt
         name=name,
         notes=(*grid.notes, *found),
         summation=grid.summation,
+        plans=grid.plans,
+        beams=grid.beams,
+        patient=grid.patient,
     )
     path = grid.path if len(group) == 1 else None
-    return RtDose(dose=dose, path=path, plan=grid.plan, beams=grid.beams, has_unit=bool(own))
-
-
-def beams_notes(doses: Sequence[RtDose], beams_of_plans: dict[str, tuple[int, ...]]) -> tuple[RtDose, ...]:
-    """Doses of parts of one plan with a note on what they are together.
-
-    Parameters
-    ----------
-    doses
-        Of a study.
-    beams_of_plans
-        Numbers of all beams of a plan, by its SOPInstanceUID.
-    """
-    groups: dict[tuple[str, str, str], list[RtDose]] = defaultdict(list)
-    for one in doses:
-        if one.dose.summation in _PARTS and one.dose.summation != "MULTI_PLAN":
-            groups[(one.plan, one.dose.summation, one.dose.frame_of_reference)].append(one)
-    more: dict[int, str] = {}
-    for (plan, summation, _), group in groups.items():
-        if len(group) < 2:
-            continue
-        names = ", ".join(one.dose.name for one in group)
-        given, planned = {number for one in group for number in one.beams}, set(beams_of_plans.get(plan, ()))
-        whole = "all beams of the plan" if planned and given == planned else "whether they are all of it is not known"
-        if planned and given and given != planned:
-            whole = f"{len(given & planned)} of the {len(planned)} beams of the plan"
-        text = f"{names} are doses of {_PARTS[summation]}, {whole}; none of them is the dose of the plan: add them"
-        note(text)
-        more |= {id(one): text for one in group}
-    return tuple(
-        dataclasses.replace(one, dose=dataclasses.replace(one.dose, notes=(*one.dose.notes, more[id(one)])))
-        if id(one) in more
-        else one
-        for one in doses
-    )
+    return RtDose(dose=dose, path=path, has_unit=bool(own))

@@ -25,15 +25,12 @@ from napari_gpubio.dose.io.dicom import (
 )
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, emptied
 from napari_gpubio.dose.structures.overlaps import UNION, XOR
-from napari_gpubio.dose.structures.planes import FLAT_MM, planar_frame
 from napari_gpubio.dose.structures.slices import with_slices
 
 Array = npt.NDArray[Any]
-_XOR = "CLOSEDPLANAR_XOR"
-_SOLID = ("CLOSED_PLANAR", _XOR)
+_XOR = "CLOSEDPLANARXOR"
+_SOLID = ("CLOSEDPLANAR", _XOR)  # types of contours, of which only the letters count
 _TO_RAS = np.diag(LPS_TO_RAS)[:3]
-_COARSE_MM = 0.1  # digit that coordinates are written to by programs that write one decimal
-_ROUNDED_MM = 3**0.5 * _COARSE_MM  # by which points of a plane may then lie apart along its normal
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -118,8 +115,9 @@ def read_rtstruct(
     if len(frames := {one.frame for one in drawings} - {""}) > 1:
         note(f"the structures lie in {len(frames)} frames of reference, whose positions cannot be compared")
     structures = with_slices(found) if image is None else with_slices(found, image.slices, image.frame_of_reference)
+    patient = text_of(dataset, "PatientID", name).strip()
     return StructureSet(
-        structures=tuple(structures),
+        structures=tuple(dataclasses.replace(one, patient=patient) for one in structures),
         numbers=tuple(one.number for one in drawings),
         notes=tuple(text for structure in structures for text in structure.notes),
     )
@@ -142,10 +140,6 @@ class _Drawing(NamedTuple):
 def _structure(drawing: _Drawing, thickness_mm: float | None, overlaps: str | None) -> ContourStructure:
     if drawing.damaged and not drawing.loops:
         raise InvalidInput(drawing.damaged[0])
-    flat_mm, notes = FLAT_MM, list(drawing.notes)
-    if _leaves_planes_by_rounding(drawing.loops):
-        flat_mm = _ROUNDED_MM
-        notes.append(f"coordinates of {drawing.label!r} are written with one decimal; its planes are known to 0.1 mm")
     found = contour_structure(
         drawing.label,
         drawing.loops,
@@ -153,21 +147,9 @@ def _structure(drawing: _Drawing, thickness_mm: float | None, overlaps: str | No
         color=drawing.color,
         frame_of_reference=drawing.frame,
         overlaps=overlaps or drawing.overlaps,
-        flat_mm=flat_mm,
+        slice_mm=0.0,  # the others tell; see `with_slices`
     )
-    return dataclasses.replace(found, notes=(*notes, *found.notes))
-
-
-def _leaves_planes_by_rounding(loops: Sequence[Array]) -> bool:
-    """Whether contours are planes only to the digit that they are written with."""
-    usable = [loop for loop in loops if len(loop) >= 3 and np.isfinite(loop).all()]
-    if not usable:
-        return False
-    parts = np.concatenate(usable) / _COARSE_MM
-    if np.abs(parts - np.round(parts)).max() > 1e-6 * max(1.0, float(np.abs(parts).max())):
-        return False
-    off = planar_frame(usable, _ROUNDED_MM)[1]
-    return bool(((off > FLAT_MM) & (off <= _ROUNDED_MM)).any())
+    return dataclasses.replace(found, notes=(*drawing.notes, *found.notes))
 
 
 def _drawings(dataset: Any, name: str) -> list[_Drawing]:
@@ -264,17 +246,20 @@ def _drawing(identity: tuple[int, str, str], items: Sequence[Any], name: str) ->
     """The contours of a structure, of which the number, the label and the frame of reference are known."""
     number, label, frame = identity
     contours, damaged = _contours(items, name)
-    loops, kinds, others, miscounted, moved, slabs = [], set(), [], 0, 0, set()
+    loops, kinds, others, slabs = [], set(), [], set()
+    miscounted = moved = untyped = 0
     for item in contours:
         try:
-            kind = text_of(item, "ContourGeometricType", name)
+            stated = text_of(item, "ContourGeometricType", name).strip()
+            kind = "".join(filter(str.isalpha, stated.upper())) or _SOLID[0]
             points = _points(item, label, name) if kind in _SOLID else None
         except InvalidInput as error:
             damaged.append(str(error))
             continue
         if points is None:
-            others.append(kind or "no type")
+            others.append(stated)
             continue
+        untyped += not stated
         loops.append(points)
         kinds.add(kind)
         miscounted += _integer(item, "NumberOfContourPoints", name) not in (None, len(points))
@@ -286,6 +271,8 @@ def _drawing(identity: tuple[int, str, str], items: Sequence[Any], name: str) ->
         notes.append(f"{len(others)} contours of {label!r} are not closed ({left_out}) and were left out")
     if damaged:
         notes.append(f"{len(damaged)} contours of {label!r} cannot be read and were left out ({damaged[0]})")
+    if untyped:
+        notes.append(f"{untyped} contours of {label!r} have no ContourGeometricType and are taken to be closed")
     if miscounted:
         notes.append(f"{miscounted} contours of {label!r} have another number of points than they state")
     if moved:

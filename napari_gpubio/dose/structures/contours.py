@@ -11,10 +11,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.structures.overlaps import OVERLAPS, UNION, near_copies, overlapping, united
-from napari_gpubio.dose.structures.planes import FLAT_MM, by_plane, planar_frame
+from napari_gpubio.dose.structures.planes import BENT_MM, FLAT_MM, by_plane, one_slice_each, planar_frame
 
 Array = npt.NDArray[np.float64]
 _FARTHEST_MM = 1e6  # that a coordinate may be: a kilometer
+_REACH_MM = 2000.0  # from the middle of its contours, that no structure of a patient has
+_ROUNDED_MM = 0.15  # by which planes that are one may lie apart since coordinates were rounded
+_LIKE, _ALIKE = 0.05, 0.5  # share of area by which copies in planes beside each other may differ, as near or farther
 Color = tuple[int, int, int]
 
 
@@ -88,6 +91,8 @@ class ContourStructure:
     parted_mm
         Positions of planes whose distance to the next one is a gap, since other structures or the image have slices
         in it.
+    patient
+        PatientID of its file.
     """
 
     name: str
@@ -100,6 +105,7 @@ class ContourStructure:
     overlaps: str = UNION
     joined_mm: tuple[float, ...] = ()
     parted_mm: tuple[float, ...] = ()
+    patient: str = ""
 
     @property
     def world_loops(self) -> list[Array]:
@@ -121,7 +127,7 @@ def contour_structure(  # noqa: PLR0913 - what may be known of contours
     color: Color | None = None,
     frame_of_reference: str = "",
     overlaps: str = UNION,
-    flat_mm: float = FLAT_MM,
+    slice_mm: float | None = None,
     joined_mm: Iterable[float] = (),
     parted_mm: Iterable[float] = (),
 ) -> ContourStructure:
@@ -133,9 +139,10 @@ def contour_structure(  # noqa: PLR0913 - what may be known of contours
         For curves and tables.
     loops
         World points (RAS) in mm, each of shape (N, 3), in parallel planes; the last point is joined to the first.
-        Direction and first point mean nothing. Left out, with a note, are those of fewer than three different points,
-        those with points that are not finite or farther away than a kilometer, those that leave the planes of the
-        others, and of several copies of one loop (also with other digits) all but one.
+        Direction and first point mean nothing. Points that lie up to 0.25 mm off their plane are moved into it. Left
+        out, with a note, are those of fewer than three different points, those with points that are not finite or
+        farther away than two meters, those that leave the planes of the others, and of several copies of one loop (with
+        other digits, or in planes far closer to each other than slices are) all but one.
     thickness_mm
         Distance between slices, for a structure of a single plane.
     color
@@ -147,8 +154,9 @@ def contour_structure(  # noqa: PLR0913 - what may be known of contours
         ``"xor"`` leaves out what an even number of them holds. A loop inside another one is a hole in either case, and
         so is what a loop surrounds that is joined to the outer one by a bridge (a keyhole). A loop that crosses itself
         is taken by the even-odd rule.
-    flat_mm
-        How far points may lie off their plane, for instance because they were rounded.
+    slice_mm
+        Least distance of slices where it is known, to tell copies of a contour beside it from slices of their own; 0
+        to keep all of them.
     joined_mm, parted_mm
         See `ContourStructure`.
 
@@ -163,8 +171,8 @@ def contour_structure(  # noqa: PLR0913 - what may be known of contours
     if overlaps not in OVERLAPS:
         raise InvalidInput(f"overlaps of {name!r} is {overlaps!r}; give {' or '.join(map(repr, OVERLAPS))}")
     usable, notes = _usable([_checked(loop, name) for loop in loops], name)
-    frame, off = planar_frame(usable, flat_mm) if usable else (np.eye(4), np.empty(0))
-    flat = [loop for loop, height in zip(usable, off, strict=True) if height <= flat_mm]
+    frame, off = planar_frame(usable) if usable else (np.eye(4), np.empty(0))
+    flat = [loop for loop, height in zip(usable, off, strict=True) if height <= BENT_MM]
     if bent := len(usable) - len(flat):
         notes.append(f"{bent} contours of {name!r} leave their plane by up to {off.max():.3g} mm and were left out")
     if usable and not flat:
@@ -172,12 +180,14 @@ def contour_structure(  # noqa: PLR0913 - what may be known of contours
             f"a contour of {name!r} leaves its plane by {off.max():.3g} mm; contours must be planar and parallel to "
             "each other: export the structure in one orientation"
         )
-    drawn, apart = by_plane(flat, frame, flat_mm)
-    planes = tuple(Plane(z, _without_copies(parts)) for z, parts in drawn)
-    if apart:
-        notes.append(f"contours of {name!r} up to {apart:.2g} mm beside each other are taken to lie in one plane")
-    if copies := len(flat) - sum(len(plane.loops) for plane in planes):
-        notes.append(f"{copies} contours of {name!r} are copies of others and were left out")
+    rounded = off[(off > FLAT_MM) & (off <= BENT_MM)]
+    if len(rounded):
+        notes.append(
+            f"points of {len(rounded)} contours of {name!r} lie up to {rounded.max():.2g} mm off a plane, as rounded "
+            "ones do, and are taken to lie in it"
+        )
+    planes, found = _slices(by_plane(flat, frame, off[off <= BENT_MM]), name, slice_mm)
+    notes += found
     if overlaps == UNION:
         planes, more = _without_overlaps(planes, name)
         notes += more
@@ -193,6 +203,41 @@ def contour_structure(  # noqa: PLR0913 - what may be known of contours
         joined_mm=tuple(joined_mm),
         parted_mm=tuple(parted_mm),
     )
+
+
+def on_slices(structure: ContourStructure, slice_mm: float | None) -> ContourStructure:
+    """A structure without copies of contours beside them, where the distance of slices became known later."""
+    planes, notes = _slices(structure.planes, structure.name, slice_mm)
+    if len(planes) == len(structure.planes):
+        return structure
+    united, more = _without_overlaps(planes, structure.name) if structure.overlaps == UNION else (planes, [])
+    return dataclasses.replace(structure, planes=united, notes=(*structure.notes, *notes, *more))
+
+
+def _slices(
+    drawn: Sequence[tuple[float, Sequence[Array]]], name: str, slice_mm: float | None
+) -> tuple[tuple[Plane, ...], list[str]]:
+    """The planes of slices, each loop kept once, and in sentences what was left out.
+
+    Planes far closer to each other than slices are become one. Contours that are like those of the plane with most of
+    them are copies, no holes of those around them, and left out; the less alike, the farther they lie apart.
+    """
+    found, apart = [], 0.0
+    for group in one_slice_each(np.array([z for z, _ in drawn]), slice_mm):
+        parts = sorted((drawn[n] for n in group), key=lambda part: -len(part[1]))
+        width, loops = drawn[group[-1]][0] - drawn[group[0]][0], list(parts[0][1])
+        share = _LIKE if width <= _ROUNDED_MM else _ALIKE
+        more = [
+            one for _, own in parts[1:] for one in own if not any(near_copies([loop, one], share) for loop in loops)
+        ]
+        found.append(Plane(drawn[group[0]][0] + 0.5 * width, _without_copies([*loops, *more])))
+        apart = max(apart, width)
+    notes = []
+    if apart > FLAT_MM:
+        notes.append(f"contours of {name!r} up to {apart:.2g} mm beside each other are taken to lie in one plane")
+    if copies := sum(len(loops) for _, loops in drawn) - sum(len(plane.loops) for plane in found):
+        notes.append(f"{copies} contours of {name!r} are copies of others and were left out")
+    return tuple(found), notes
 
 
 def _without_copies(loops: Sequence[Array]) -> tuple[Array, ...]:
@@ -243,19 +288,22 @@ def _checked(loop: npt.ArrayLike, name: str) -> Array:
 def _usable(loops: Sequence[Array], name: str) -> tuple[list[Array], list[str]]:
     """Loops that can be contours, and in sentences which others were left out; InvalidInput if all others are bad."""
     drawn = [loop for loop in loops if len(loop) >= 3]
-    farthest = [float(np.abs(loop).max()) for loop in drawn]  # NaN if a point is
-    finite = [math.isfinite(one) for one in farthest]
-    usable = [loop for loop, one in zip(drawn, farthest, strict=True) if one <= _FARTHEST_MM]
-    far = max((one for one, is_finite in zip(farthest, finite, strict=True) if is_finite), default=0.0)
+    reach = [float(np.abs(loop).max()) for loop in drawn]  # NaN if a point is
+    finite = [one for one in reach if math.isfinite(one)]
+    farthest = max(finite, default=0.0)
+    usable = [loop for loop, one in zip(drawn, reach, strict=True) if one <= _FARTHEST_MM]
+    if farthest > _REACH_MM / 2 and usable:
+        center = np.median([loop.mean(axis=0) for loop in usable], axis=0)
+        usable = [loop for loop in usable if np.abs(loop - center).max() <= _REACH_MM]
     if drawn and not usable:
         raise InvalidInput(
-            f"a contour of {name!r} has a coordinate of {far:.3g} mm; give lengths in mm"
-            if any(finite)
+            f"a contour of {name!r} has a coordinate of {farthest:.3g} mm; give lengths in mm"
+            if finite
             else f"a contour of {name!r} has points that are not finite; export the structure again"
         )
     counts = {
         "have fewer than three points": len(loops) - len(drawn),
-        "have points that are not finite": finite.count(False),
-        f"have coordinates of up to {far:.3g} mm": sum(finite) - len(usable),
+        "have points that are not finite": len(drawn) - len(finite),
+        f"have coordinates of up to {farthest:.3g} mm, far from the others,": len(finite) - len(usable),
     }
     return usable, [f"{n} contours of {name!r} {why} and were left out" for why, n in counts.items() if n]

@@ -14,7 +14,7 @@ _BREAK = 1.9  # times the distance of planes around: where one is missing, a str
 _REACH = 2  # planes on either side whose distances are those around
 _PAIR = 3.5  # times the distance of planes: two such distances beside each other are those of other slices
 _AT_END = 2.6  # times that of the planes on one side: what is no wider, at an end, may be the distance of other slices
-_UNEVEN = 1.5  # times the least distance of planes, to be worth a note
+UNEVEN = 1.5  # times the least distance of planes, to be worth a note
 
 
 def slab_bounds(structure: ContourStructure, caps: str = "half") -> tuple[Array, Array]:
@@ -63,7 +63,7 @@ def gap_notes(structure: ContourStructure) -> tuple[str, ...]:
         among = f"{wide.max():.4g} mm among contours {usual_distance_mm(structure):.4g} mm apart"
         note = f"{structure.name!r} has {len(wide)} gaps of up to {among}"
         notes.append(f"{note} and is counted in {len(wide) + 1} parts")
-    if len(others) and others.max() > _UNEVEN * others.min():
+    if len(others) and others.max() > UNEVEN * others.min():
         span = f"{others.min():.4g} to {others.max():.4g} mm apart"
         notes.append(f"contours of {structure.name!r} are {span}; each holds half way to its neighbors")
     return tuple(notes)
@@ -105,7 +105,7 @@ def is_longer(gaps: Array, n: int, slices: Array) -> bool:
     """Whether a distance of planes is longer than those beside it, or where there are none, than those of slices."""
     beside = np.concatenate([gaps[max(n - _REACH, 0) : n], gaps[n + 1 : n + 1 + _REACH]])
     shortest = beside.min() if len(beside) else float(np.median(np.diff(slices)))
-    return bool(gaps[n] > _UNEVEN * shortest)
+    return bool(gaps[n] > UNEVEN * shortest)
 
 
 def _positions(structure: ContourStructure) -> Array:

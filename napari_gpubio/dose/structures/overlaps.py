@@ -24,14 +24,17 @@ _SAME = 1e-3  # share by which the areas of two loops may differ that are one, w
 _SHIFT_MM = 1e-6 * np.array([0.618, 0.414])  # so that edges of two loops never lie on each other
 
 
-def near_copies(loops: Sequence[Array]) -> set[int]:
-    """Numbers of loops that are others once more, with other digits or points: by even-odd they would leave nothing."""
+def near_copies(loops: Sequence[Array], share: float = _SAME) -> set[int]:
+    """Numbers of loops that are others once more, with other digits or points: by even-odd they would leave nothing.
+
+    ``share`` is that of the area by which they may differ.
+    """
     areas = [abs(_area(loop)) for loop in loops]
     found: set[int] = set()
     for n, m in _with_common_box(loops):
-        if n in found or abs(areas[n] - areas[m]) > _SAME * max(areas[n], areas[m]):
+        if n in found or abs(areas[n] - areas[m]) > share * max(areas[n], areas[m]):
             continue
-        if _share_inside(loops[n], loops[m]) >= 1 - _SAME:
+        if _share_inside(loops[n], loops[m]) >= 1 - share:
             found.add(m)
     return found
 
@@ -59,14 +62,47 @@ def _with_common_box(loops: Sequence[Array]) -> list[tuple[int, int]]:
 
 
 def united(loops: Sequence[Array]) -> list[Array] | None:
-    """The loops around what at least one of some loops holds; None if they touch themselves in a way without one."""
-    shifted = [_counterclockwise(loop) + n * _SHIFT_MM for n, loop in enumerate(loops)]
+    """The loops around what some loops hold together; None if they touch themselves in a way without one.
+
+    Those inside others of them are their holes, where no further loop lies; keyholes are taken for a loop and its hole.
+    """
+    families = _families([_opened(loop, n * _SHIFT_MM) for n, loop in enumerate(loops)])
+    directed = [(n, _directed(loop, family)) for n, family in enumerate(families) for loop in family]
     kept = [
         piece
-        for n, pieces in enumerate(_cut(shifted))
-        for piece in pieces[_is_outside(pieces.mean(axis=1), [*shifted[:n], *shifted[n + 1 :]])]
+        for (n, _), pieces in zip(directed, _cut(directed), strict=True)
+        for piece in pieces[_is_outside(pieces.mean(axis=1), families[:n] + families[n + 1 :])]
     ]
     return _chained(kept)
+
+
+def _directed(loop: Array, family: Sequence[Array]) -> Array:
+    """A counterclockwise loop, clockwise if it is a hole of its family."""
+    depth = sum(bool(inside_loop(loop[:1], one)[0]) for one in family if one is not loop)
+    return loop[:: 1 - 2 * (depth % 2)]
+
+
+def _opened(loop: Array, shift: Array) -> list[Array]:
+    """The loops of a keyhole without the bridge that joins them, or any other loop; moved, and counterclockwise."""
+    moved = loop + shift
+    ends = np.stack([moved, np.concatenate([moved[1:], moved[:1]])], axis=1)
+    ways = {one.tobytes() for one in ends}
+    pieces = [one for one in ends if one[::-1].tobytes() not in ways]
+    parts = _chained(pieces) if 3 <= len(pieces) < len(loop) else None
+    return [_counterclockwise(one) for one in parts or [moved]]
+
+
+def _families(loops: Sequence[list[Array]]) -> list[list[Array]]:
+    """Loops that do not cross each other together, each with those that it lies in; keyholes for themselves."""
+    families: list[list[Array]] = []
+    for parts in sorted(loops, key=lambda one: -max(abs(_area(part)) for part in one)):
+        free = [family for family in families if not any(len(_crossings(parts[0], one).first) for one in family)]
+        around = [family for family in free if any(inside_loop(parts[0][:1], one)[0] for one in family)]
+        if len(parts) == 1 and free:
+            (around or free)[0].append(parts[0])
+        else:
+            families.append(parts)
+    return families
 
 
 def inside_loop(points: Array, loop: Array) -> Mask:
@@ -104,14 +140,15 @@ def _counterclockwise(loop: Array) -> Array:
     return loop if _area(loop) > 0 else loop[::-1]
 
 
-def _cut(loops: Sequence[Array]) -> Iterator[Array]:
-    """The segments of each loop, shape (N, 2 ends, 2), cut wherever another loop crosses them."""
+def _cut(loops: Sequence[tuple[int, Array]]) -> Iterator[Array]:
+    """The segments of each loop, shape (N, 2 ends, 2), cut wherever one of another family crosses them."""
     crossings: list[list[tuple[int, float, Array]]] = [[] for _ in loops]  # segment, where on it (0 to 1), the point
-    for n, m in combinations(range(len(loops)), 2):
-        both = _crossings(loops[n], loops[m])
-        crossings[n] += zip(both.first.tolist(), both.along_first.tolist(), both.points, strict=True)
-        crossings[m] += zip(both.second.tolist(), both.along_second.tolist(), both.points, strict=True)
-    for loop, found in zip(loops, crossings, strict=True):
+    for (n, (own, a)), (m, (other, b)) in combinations(enumerate(loops), 2):
+        if own != other:
+            both = _crossings(a, b)
+            crossings[n] += zip(both.first.tolist(), both.along_first.tolist(), both.points, strict=True)
+            crossings[m] += zip(both.second.tolist(), both.along_second.tolist(), both.points, strict=True)
+    for (_, loop), found in zip(loops, crossings, strict=True):
         corners = [(n, 0.0, point) for n, point in enumerate(loop)]
         path = np.array([point for _, _, point in sorted(corners + found, key=lambda one: one[:2])])
         yield np.stack([path, np.concatenate([path[1:], path[:1]])], axis=1)
@@ -148,9 +185,12 @@ def _cross(a: Array, b: Array) -> Array:
     return np.asarray(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0])
 
 
-def _is_outside(points: Array, loops: Sequence[Array]) -> Mask:
-    """Which points lie in none of some loops."""
-    return ~np.any([inside_loop(points, loop) for loop in loops], axis=0)
+def _is_outside(points: Array, families: Sequence[Sequence[Array]]) -> Mask:
+    """Which points lie in none of some families of loops, by the even-odd rule in each."""
+    outside = np.ones(len(points), np.bool_)
+    for family in families:
+        outside &= np.sum([inside_loop(points, loop) for loop in family], axis=0) % 2 == 0
+    return outside
 
 
 def _chained(pieces: Sequence[Array]) -> list[Array] | None:

@@ -9,21 +9,25 @@ from napari_gpubio.core.space import apply_affine
 
 Array = npt.NDArray[np.float64]
 FLAT_MM = 0.05  # how far the points of a contour may lie off its plane, and contours of one plane from each other
+BENT_MM = 0.25  # how far points may lie off a plane that they are meant to lie in: rounding to 0.1 mm takes 0.17
+_AS_STRAIGHT = 2.0  # times as far as along their own normal, points may lie off the planes across a world axis
+_SAME_MM = 1e-3  # how far positions may differ that are one
 _ALIGNED = 1e-6  # sine of the angle below which a normal is taken to be a world axis
 _MOST_NORMALS = 32  # of the largest contours, that are tried where contours have several
-_COPY_MM, _COPY = 0.15, 0.1  # how far copies of a plane may lie apart: mm, and share of the distance of planes
-_MOST_COPIES = 4
+_CLOSE_MM, _CLOSE = 1.0, 0.25  # how far apart planes of one slice may lie: mm, and share of the distance of slices
+_CLOSEST_SLICE_MM, _MOST_SLICE_MM = 0.6, 10.0  # what is taken for a distance of slices: of a single one, and at most
 
 
-def planar_frame(loops: Sequence[Array], flat_mm: float = FLAT_MM) -> tuple[Array, Array]:
+def planar_frame(loops: Sequence[Array]) -> tuple[Array, Array]:
     """The frame of the parallel planes that contours lie in, and how far each contour leaves its plane.
+
+    Where contours leave them by more than `FLAT_MM`, the frame is that of most of their area, if it has one; else that
+    of as much area as possible within `BENT_MM`, by a world axis where it fits about as well.
 
     Parameters
     ----------
     loops
         World points (N, 3) in mm, N >= 3; at least one loop.
-    flat_mm
-        How far points may lie off a plane. Where some lie farther, the frame is that of as much area as possible.
 
     Returns
     -------
@@ -37,59 +41,58 @@ def planar_frame(loops: Sequence[Array], flat_mm: float = FLAT_MM) -> tuple[Arra
     normal = _common_normal(areas)
     if normal is None:  # all of them have no area
         return np.eye(4), np.zeros(len(loops))
-    off = _heights(points @ normal, firsts)
-    if off.max() > flat_mm and len(loops) > 1:
-        normal = _normal_of_most(points, firsts, areas, flat_mm)
+    if _heights(points @ normal, firsts).max() > FLAT_MM:
+        flat, share = _normal_of_most(points, firsts, areas, FLAT_MM)
+        normal = flat if share > 0.5 else _bent_normal(points, firsts, areas)
     frame = np.eye(4)
     frame[:3, :3] = _axes(normal)
     return frame, _heights(points @ frame[:3, 2], firsts)
 
 
-def by_plane(
-    loops: Sequence[Array], frame: Array, flat_mm: float = FLAT_MM
-) -> tuple[list[tuple[float, list[Array]]], float]:
+def by_plane(loops: Sequence[Array], frame: Array, off: Array) -> list[tuple[float, list[Array]]]:
     """Loops of each plane in the frame's x and y, with the plane's position along the normal, ascending, mm.
 
-    Copies of a plane beside each other, which no slices are, become one plane; the second part is how far such copies
-    lie apart at most, 0 where there are none.
+    Positions are known as well as contours are flat: to the median of ``off``, how far they leave their planes.
     """
     if not loops:
-        return [], 0.0
+        return []
     local, firsts = apply_affine(np.linalg.inv(frame), np.concatenate(loops)), _firsts(loops)
     low, high = _ranges(local[:, 2], firsts)
     depths, parts = 0.5 * (low + high), np.split(local[:, :2], firsts[1:])
     order = np.argsort(depths, kind="stable")
-    groups = _groups(depths[order], flat_mm)
-    if (copies_mm := _copies_mm(np.array([depths[order][group[0]] for group in groups]))) > flat_mm:
-        groups = _groups(depths[order], copies_mm)
-    ends = [(depths[order][group[0]], depths[order][group[-1]]) for group in groups]
-    apart = max(float(last - first) for first, last in ends)
-    planes = [
-        (float(0.5 * (first + last)), [parts[order[n]] for n in group])
-        for (first, last), group in zip(ends, groups, strict=True)
-    ]
-    return planes, apart if apart > flat_mm else 0.0
-
-
-def _groups(depths: Array, tolerance: float) -> list[list[int]]:
-    """Numbers of ascending depths, those together that are no farther than a tolerance from the first of them."""
+    known_mm = max(_SAME_MM, float(np.median(off)))
     groups: list[list[int]] = []
-    for n, depth in enumerate(depths):
-        if not groups or depth - depths[groups[-1][0]] > tolerance:
+    for n in order:
+        if not groups or depths[n] - depths[groups[-1][0]] > known_mm:
             groups.append([])
         groups[-1].append(n)
-    return groups
+    return [(float(0.5 * (depths[group[0]] + depths[group[-1]])), [parts[n] for n in group]) for group in groups]
 
 
-def _copies_mm(positions: Array) -> float:
-    """How far copies of a plane may lie apart, by the distances of all planes; 0 where there are no copies."""
-    if positions[-1] - positions[0] <= _COPY_MM:
-        return _COPY_MM
+def one_slice_each(positions: Array, slice_mm: float | None = None) -> list[list[int]]:
+    """Numbers of ascending positions of planes, those of one slice together: far closer to each other than slices are.
+
+    Parameters
+    ----------
+    positions
+        Along the normal, mm.
+    slice_mm
+        Least distance of slices, where it is known; else it is that of the planes of different slices. 0: each plane
+        is one.
+    """
     gaps = np.diff(positions)
-    wide = gaps[gaps > _COPY_MM]
-    if len(wide) * _MOST_COPIES < len(gaps) or not len(wide):
-        return 0.0
-    return min(_COPY_MM, _COPY * float(np.median(wide)))
+    close = gaps[gaps <= _CLOSE_MM] if slice_mm != 0 else np.empty(0)
+    for closest in np.unique(np.ceil(close / FLAT_MM))[::-1] * FLAT_MM:
+        breaks = np.flatnonzero(gaps > closest)
+        low, high = positions[np.append(0, breaks + 1)], positions[np.append(breaks, -1)]
+        own = float(np.median(np.diff(low))) if len(breaks) else _CLOSEST_SLICE_MM
+        usual = own if slice_mm is None else slice_mm
+        at_most = min(_CLOSE_MM, _CLOSE * usual) if usual <= _MOST_SLICE_MM else 0.0
+        apart, between = high - low, low[1:] - high[:-1]
+        is_isolated = (apart[:-1] <= between).all() and (apart[1:] <= between).all()
+        if is_isolated and apart.max() <= max(FLAT_MM, at_most):
+            return [group.tolist() for group in np.split(np.arange(len(positions)), breaks + 1)]
+    return [[n] for n in range(len(positions))]
 
 
 def _firsts(loops: Sequence[Array]) -> npt.NDArray[np.int64]:
@@ -125,8 +128,8 @@ def _common_normal(areas: Array) -> Array | None:
     return None if length == 0 else total / length
 
 
-def _normal_of_most(points: Array, firsts: npt.NDArray[np.int64], areas: Array, flat_mm: float) -> Array:
-    """The normal of the parallel planes that hold as much area as possible."""
+def _normal_of_most(points: Array, firsts: npt.NDArray[np.int64], areas: Array, flat_mm: float) -> tuple[Array, float]:
+    """The normal of the parallel planes that hold as much area as possible, and the share of it that they hold."""
     sizes = np.linalg.norm(areas, axis=1)
     best, most = areas[sizes.argmax()], 0.0
     for n in np.argsort(-sizes, kind="stable")[:_MOST_NORMALS]:
@@ -135,7 +138,16 @@ def _normal_of_most(points: Array, firsts: npt.NDArray[np.int64], areas: Array, 
         flat = _heights(points @ (areas[n] / sizes[n]), firsts) <= flat_mm
         if (area := float(sizes[flat].sum())) > most:
             best, most = areas[flat], area
-    return np.asarray(_common_normal(np.atleast_2d(best)))
+    return np.asarray(_common_normal(np.atleast_2d(best))), most / float(sizes.sum())
+
+
+def _bent_normal(points: Array, firsts: npt.NDArray[np.int64], areas: Array) -> Array:
+    """The normal of the planes that contours lie in nearly; a world axis where they do not lie farther off it."""
+    normal, _ = _normal_of_most(points, firsts, areas, BENT_MM)
+    axis = np.eye(3)[int(np.abs(normal).argmax())]
+    off, straight = (_heights(points @ one, firsts) for one in (normal, axis))
+    kept = off <= BENT_MM
+    return axis if kept.any() and straight[kept].max() <= _AS_STRAIGHT * off[kept].max() else normal
 
 
 def _axes(normal: Array) -> Array:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.light.io.matlab import read_matlab
-from napari_gpubio.light.io.snirf import OWN_SYSTEM, Optodes, millimeters, placed_optodes
+from napari_gpubio.light.io.snirf import FLAT, OWN_SYSTEM, Optodes, millimeters, placed_optodes
 
 Floats = npt.NDArray[np.float64]
 
@@ -65,7 +65,7 @@ def _positions(probe: dict[str, Any], name: str) -> Floats:
     if found.ndim != 2 or found.shape[1] not in (2, 3):
         raise InvalidInput(f"SD.{name}Pos has shape {found.shape}; it must be (optodes, 3)")
     if found.shape[1] == 2 or not found[:, 2].any():
-        note(f"SD.{name}Pos lies in a plane, z = 0: it is a flat layout; digitized positions are needed on a head")
+        note(f"SD.{name}Pos {FLAT}")
     return np.pad(found, ((0, 0), (0, 3 - found.shape[1])))
 
 

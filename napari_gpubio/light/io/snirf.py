@@ -1,7 +1,7 @@
 """Positions of optodes from SNIRF files (``.snirf``), the HDF5 format of near-infrared spectroscopy.
 
-Read are the three-dimensional positions of sources and detectors, their labels, the wavelengths and landmarks of the
-probe, and which source and detector are measured together.
+Read are the positions of sources and detectors, in three dimensions where they are there, their labels, the wavelengths
+and landmarks of the probe, and which source and detector are measured together.
 Positions are in the **file's own coordinate system**, that of the digitizer or of a template head; the format does not
 say which. They must be registered to the label volume before they are used in it.
 
@@ -28,10 +28,12 @@ _WORDS = {
     **dict.fromkeys(("centimeter", "centimetre"), "cm"),
     **dict.fromkeys(("meter", "metre"), "m"),
 }
+FLAT = "lies in a plane, z = 0: it is a flat layout; digitized positions are needed on a head"
 OWN_SYSTEM = "positions are in the file's own coordinate system; register them to the volume"
 _MOST_NAMED = 6
 _GROUP = re.compile(r"nirs(\d*)")
 _DATASETS = tuple(f"{kind}{what}" for kind in ("source", "detector") for what in ("Pos3D", "Pos2D", "Labels"))
+_KINDS = ("source", "detector")
 _INDICES = ("sourceIndex", "detectorIndex")
 PATTERNS = (
     "/nirs*", "/nirs*/probe", "/nirs*/metaDataTags/LengthUnit", "/nirs*/probe/wavelengths",
@@ -85,7 +87,7 @@ def read_snirf(path: str | Path) -> Optodes:
     Raises
     ------
     InvalidInput
-        If h5py is not installed, the file is missing, damaged or no HDF5, or it has no positions in three dimensions.
+        If h5py is not installed, the file is missing, damaged or no HDF5, or it has no positions of one kind for all.
 
     Notes
     -----
@@ -125,7 +127,8 @@ def _optodes(content: _Content) -> Optodes:
     if content.chosen is None:
         raise InvalidInput("it has no group /nirs/probe; export it again, with the probe")
     unit, unit_notes = _unit(content.unit)
-    sources, detectors = (_positions(content, kind) * unit for kind in ("source", "detector"))
+    axes = next((axes for axes in (3, 2) if all(_has_positions(content, kind, axes) for kind in _KINDS)), 3)
+    sources, detectors = (_positions(content, kind, axes) * unit for kind in _KINDS)
     notes = [*unit_notes, f"{OWN_SYSTEM[0].upper()}{OWN_SYSTEM[1:]}."]
     if (count := len(content.recordings)) > 1:
         notes.append(
@@ -136,7 +139,7 @@ def _optodes(content: _Content) -> Optodes:
         (_names(content, "detector", len(detectors)), detectors),
         _pairs(content),
         wavelengths_nm=_wavelengths(content),
-        landmarks_mm=_landmarks(content, unit),
+        landmarks_mm=_landmarks(content, unit) if axes == len("xyz") else {},
         notes=tuple(notes),
     )
 
@@ -214,20 +217,27 @@ def _dataset(content: _Content, name: str) -> Array | None:
     return found
 
 
-def _positions(content: _Content, kind: str) -> Floats:
-    name = f"{kind}Pos3D"
+def _has_positions(content: _Content, kind: str, axes: int) -> bool:
+    found = content.probe.get(f"{kind}Pos{axes}D")
+    return found is not None and (isinstance(found, int) or found.size > 0)
+
+
+def _positions(content: _Content, kind: str, axes: int) -> Floats:
+    name = f"{kind}Pos{axes}D"
     found = _dataset(content, name)
     if found is None or found.size == 0:
-        flat = "" if f"{kind}Pos2D" not in content.probe else f" ({kind}Pos2D is a flat layout, which is not enough)"
+        flat = "" if f"{kind}Pos2D" not in content.probe else f" ({kind}Pos2D is a flat layout, which others have not)"
         raise InvalidInput(f"it has no probe/{name}{flat}; digitize the optodes, or place them on the head by hand")
     if found.dtype.kind not in "iuf":
         raise InvalidInput(f"probe/{name} holds {found.dtype}, not numbers; export the file again")
     values = found.astype(np.float64)
-    if values.shape == (3,):
+    if values.shape == (axes,):
         values = values[None]
-    if values.ndim != 2 or values.shape[1] != 3:
-        raise InvalidInput(f"probe/{name} has shape {values.shape}; it must be (number of {kind}s, 3)")
-    return values
+    if values.ndim != 2 or values.shape[1] != axes:
+        raise InvalidInput(f"probe/{name} has shape {values.shape}; it must be (number of {kind}s, {axes})")
+    if not values[:, 2:].any():
+        note(f"probe/{name} {FLAT}")
+    return np.pad(values, ((0, 0), (0, len("xyz") - axes)))
 
 
 def _names(content: _Content, kind: str, count: int) -> tuple[str, ...]:

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.label_volumes import as_labels
 from napari_gpubio.core.layer_files import companions, write_described
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
-from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, flat_components, rotate_tensors
 from napari_gpubio.core.volumes import check_expansion, lies_on_grid, read_array, read_volume
 from napari_gpubio.light.io.foreign import check_labels_file
@@ -42,7 +43,8 @@ def read_domain(
     Parameters
     ----------
     path
-        A ``.nii`` or ``.nii.gz`` file of integers, 0 to 65535; 0 is outside.
+        A ``.nii`` or ``.nii.gz`` file of integers, 0 to 65535; 0 is outside, for NaN and negative numbers see
+        `napari_gpubio.core.label_volumes.as_labels`.
     media
         Properties of each label; see `napari_gpubio.light.io.read_table`.
     outside_n
@@ -61,6 +63,10 @@ def read_domain(
     path = Path(path)
     check_labels_file(path)
     labels, stored = read_volume(path)
+    whole, about = as_labels(labels)
+    if whole is not None and about:
+        note(about)
+        labels = whole
     paths = {"mua_per_mm": mua_path, "mus_per_mm": mus_path, "g": g_path, "n": n_path}
     volumes: dict[str, Any] = {name: _on_grid(file, labels.shape, stored, path.name) for name, file in paths.items()}
     return Domain(

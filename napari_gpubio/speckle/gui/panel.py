@@ -69,6 +69,8 @@ class SpecklePanel(EnginePanel):
             self.inputs.addWidget(part)
         connect_all((
             (self.source_box.changed, self._on_source),
+            (self.source_box.files.error_occurred, self.show_error),
+            (self.source_box.files.status_changed, self.show_status),
             (self.contrast_box.changed, self._on_settings),
             (self.map_box.video_requested, self.ask_video),
             (self.course_box.draw_requested, self.regions.start_drawing),

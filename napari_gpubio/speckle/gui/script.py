@@ -9,6 +9,7 @@ import tifffile
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.reading import noted
 from napari_gpubio.gui.script import call_text, file_name
 from napari_gpubio.speckle.gui.layers import frames_of
@@ -28,7 +29,7 @@ def file_of(layer: Any) -> Path | None:
 
     All frames are compared; of a recording that is too large to be read at a click, 64 from first to last.
     """
-    known = layer.source.path
+    known = carried(layer, "path") or layer.source.path
     if known is None or not Path(known).is_file():
         return None
     try:

@@ -1,6 +1,7 @@
 """Inputs of the frames: an open stack, a watched folder, a camera, a simulated camera."""
 
 import importlib.util
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,21 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QCheckBox, QLabel, QLineEdit, QSlider, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried
-from napari_gpubio.core.reading import NOTES
+from napari_gpubio.core.napari_io import LayerData, carried
+from napari_gpubio.core.reading import NOTES, noted
+from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import folder_path, open_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.results import ResultFiles
 from napari_gpubio.speckle.gui.layers import Place, frames_of, place_of, why_no_frames
+from napari_gpubio.speckle.io import TIFF_SUFFIXES, VIDEO_SUFFIXES, tiff_shape
 from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
 from napari_gpubio.speckle.model import FrameStack
+from napari_gpubio.speckle.napari_io import read_layer
 
 NO_STACK = "there is no stack of frames; open one (File > Open Sample > napari-gpubio > Flow phantom shows how)"
 NO_CAMERA = "Cameras need pymmcore-plus. Install it with pip install 'napari-gpubio[camera]' and start napari again."
@@ -26,6 +32,10 @@ NO_FOLDER = "no folder is chosen; choose the one that the frames come to"
 NOT_A_STACK = "a whole stack is run from an open layer; choose 'open image stack' as the source"
 _RATE_HZ = 30.0
 _BROWSE_WIDTH = 30  # pixels
+_FRAMES = f"Frames ({' '.join(f'*{suffix}' for suffix in (*TIFF_SUFFIXES, *VIDEO_SUFFIXES))} *.0*);;All files (*)"
+_REREAD_TIP = (
+    "Read the file once more for speckle: frames that it lacks are left out, not black; the layer stays in place"
+)
 _FLOW_STEPS = 20  # of the slider, per unit of flow
 _PIXEL_TIP = "Pixel size at the sample, for the scale bar. A camera calibrated in Micro-Manager reports it"
 _FLOW_TIP = "Flow speed in the vessel, relative to 1; can be changed while the camera runs"
@@ -57,6 +67,7 @@ class StackPage(Page):
 
     def __init__(self, viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
+        self._viewer, self.files, self._look = viewer, ResultFiles(self), LatestJob(self)
         self.layer_box = LayerBox(viewer, why_no_frames, empty="open a stack (frames, y, x)", parent=self)
         self.layer_box.setMinimumContentsLength(8)
         self.rate = NumberBox(0.1, 1000.0, _RATE_HZ, 1, self, arrows=True)
@@ -64,13 +75,29 @@ class StackPage(Page):
         self.again.setChecked(True)
         self.again.setToolTip("Start over at the end")
         self.description = muted_label(self)
+        self.reread_button = text_button("Read it as frames", _REREAD_TIP, self, self._reread)
+        choose = text_button("…", "Open frames: TIFF, a video or a raw file", self, self._choose)
+        choose.setFixedWidth(_BROWSE_WIDTH)
         form = aligned_form(self)
-        form.addRow(row_label("Stack", "Raw speckle frames of one channel, shape (frames, y, x)", self), self.layer_box)
+        label = row_label("Stack", "Raw speckle frames of one channel, shape (frames, y, x)", self)
+        form.addRow(label, row_of(self.layer_box, choose))
         rate = row_label("Rate (frames/s)", "Playback rate; also sets the time axis of the curves", self)
         form.addRow(rate, row_of(self.rate, self.again))
         form.addRow(self.description)
+        form.addRow(self.reread_button)
         self.layer_box.currentIndexChanged.connect(self._describe)
+        self._look.finished.connect(self._on_look)
         self._describe()
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        self.layer_box.attach()
+
+    def detach(self) -> None:
+        """Stop following them, and drop what is being read."""
+        self.layer_box.detach()
+        self.files.detach()
+        self._look.abandon()
 
     @property
     def rate_hz(self) -> float:
@@ -97,10 +124,64 @@ class StackPage(Page):
         """Return scale, translation and units of the layer's last two axes."""
         return place_of(self.layer)
 
+    def open(self, path: Path) -> None:
+        """Show the frames of a file as a layer of their own, once read."""
+        self.files.read(path, read_layer, self._add)
+
+    def _choose(self) -> None:
+        if (path := open_path(self, "Open frames", _FRAMES)) is not None:
+            self.open(path)
+
+    def _add(self, read: LayerData) -> None:
+        frames, keywords, _ = read
+        self.layer_box.choose(self._viewer.add_image(frames, **keywords))
+
+    def _reread(self) -> None:
+        layer = self.layer
+        self.files.read(Path(layer.source.path), read_layer, lambda read: self._replace(layer, read))
+
+    def _replace(self, layer: Any, read: LayerData) -> None:
+        """Let a layer show what was read of its file; it stays where it lies."""
+        layer.data, keywords, _ = read
+        layer.metadata.update(keywords["metadata"])
+        layer.reset_contrast_limits()
+        self.layer_box.currentIndexChanged.emit(self.layer_box.currentIndex())  # it is another stack to all that listen
+
     def _describe(self, *_: Any) -> None:
         layer = self.layer_box.layer
         self.description.setText("" if layer is None else _stack_text(layer))
         self.description.setVisible(layer is not None)
+        self.reread_button.hide()
+        self._look.cancel()
+        if layer is not None and (path := _read_by_others(layer)) is not None:
+            self._look.submit(lambda _: _look_steps(path))
+
+    def _on_look(self, outcome: Outcome) -> None:
+        """Tell how frames differ from what another reader showed."""
+        layer = self.layer_box.layer
+        if layer is None or outcome.error:  # what cannot be read as frames is left to that reader
+            return
+        shape, notes = outcome.result
+        if notes or shape != tuple(frames_of(layer).shape):
+            *counted, rows, columns = shape
+            count = f"{counted[0]} frames" if counted else "one frame"
+            found = f"Another reader opened this file, which has {count} of {columns} × {rows} pixels."
+            self.description.setText("\n".join([_stack_text(layer), found, *notes]))
+            self.reread_button.show()
+
+
+def _read_by_others(layer: Any) -> Path | None:
+    """The TIFF file of a layer that another reader has read in one piece, or None."""
+    path = Path(layer.source.path or "")
+    is_one = isinstance(frames_of(layer), np.ndarray)  # napari makes lazy arrays of several files
+    is_other = is_one and carried(layer, "path") is None and path.suffix.lower() in TIFF_SUFFIXES
+    return path if is_other and path.is_file() else None
+
+
+def _look_steps(path: Path) -> Generator[Step, None, tuple[tuple[int, ...], list[str]]]:
+    yield Step(0, 1, "frames")
+    with noted() as notes:
+        return tiff_shape(path), notes
 
 
 def _stack_text(layer: Any) -> str:
@@ -242,7 +323,7 @@ class SourceBox(QWidget):
         self.simulated = SimulatedPage(viewer, self)
         self._stack_page = StackPage(viewer, self)
         self.pages: list[Page] = [self._stack_page, FolderPage(viewer, self), CameraPage(viewer, self), self.simulated]
-        self.attach, self.detach = self._stack_page.layer_box.attach, self._stack_page.layer_box.detach
+        self.attach, self.detach, self.files = self._stack_page.attach, self._stack_page.detach, self._stack_page.files
         self.kind = ElidedComboBox(self)
         self.kind.addItems([page.title for page in self.pages])
         self.pixel = NumberBox(0.0, 1e5, 0.0, 3, self, arrows=True)

@@ -2,7 +2,7 @@
 
 from napari_gpubio.speckle.io.frames import is_raw, read_frames, read_raw
 from napari_gpubio.speckle.io.regions import read_regions, write_regions
-from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES
+from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES, tiff_shape
 from napari_gpubio.speckle.io.video import VIDEO_SUFFIXES
 from napari_gpubio.speckle.io.writing import write_beats_csv, write_curves_csv, write_maps, write_pulsatility_csv
 
@@ -13,6 +13,7 @@ __all__ = [
     "read_frames",
     "read_raw",
     "read_regions",
+    "tiff_shape",
     "write_beats_csv",
     "write_curves_csv",
     "write_maps",

@@ -87,6 +87,8 @@ def read_raw(path: str | os.PathLike[str]) -> Array:
     if rest or count % _WRAPS != header["frames"]:
         declared = f"its header declares {header['frames']} frames (modulo {_WRAPS})"
         end = ", and the last one, which is cut, is left out" if rest else ""
+        if size * 2 == int(header["frames"]) * pixels * 3:
+            end += "; its size is just that of all of them in 12 bits without gaps, which are not read from raw files"
         note(f"{declared}; {count} whole ones of {bits} bits per pixel are read{end}")
     shape = (count, int(header["height"]), int(header["width"]))
     return np.memmap(file, f"<u{bits // 8}", "r", _HEADER.itemsize, shape)

@@ -6,27 +6,28 @@ file lacks, as after a recording that ended early, are left out and counted.
 
 import html
 import math
+import os
 import re
 from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.reading import note
+from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.volumes import check_expansion
 from napari_gpubio.speckle.io.samples import Choice, gray_frames, lost_text
+from napari_gpubio.speckle.io.tiff_pages import check_pages, is_whole, pixels_of
 
 Array = npt.NDArray[Any]
 TIFF_SUFFIXES = (".tif", ".tiff")
-_BIG_TIFF = 43  # the number that tells it from the smaller kind
-_TAG_BYTES = np.array([1, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 1, 1, 8, 8, 8, 1])  # by type; the last: any other one
-_MEMBER = re.compile(r"""FileName\s*=\s*["']([^"']*)["']""")  # of an OME-TIFF in several files
+_MEMBER = re.compile(r"""FileName\s*=\s*["']([^"']*)["'](?:[^<>]*>\s*([^<>\s]*))?""")  # of several, and its UUID
+_OWN_UUID = re.compile(r"""<(?:\w+:)?OME\s[^>]*?\bUUID\s*=\s*["']([^"']*)["']""")
 _HYPERSTACK = re.compile(r"^(images|frames|slices|channels)=(\d{1,9})\s*$", re.MULTILINE)  # as ImageJ writes it
 _SHAPE = re.compile(r'"shape": \[(\d{1,9}(?:, \d{1,9}){0,9})\]')  # as tifffile writes it
 _AXES = re.compile(r'"axes": "([A-Z]{1,9})"')
@@ -65,41 +66,97 @@ def read_tiff(file: Path, choice: Choice | None = None, *, colors: bool = True) 
     InvalidInput
         If the file cannot be read, or holds no frame of real numbers.
     """
+    choice = choice or Choice()
+    with _opened(file, choice) as (tiff, stack, numbers, cut_after):
+        frames, lost = _read_stack(file, tiff, stack, numbers)
+        _note_lost(lost, len(numbers), cut_after)
+        frames = gray_frames(frames, stack.key, choice, is_imagej=tiff.is_imagej, colors=colors)
+    return frames[0] if len(numbers) == 1 else frames
+
+
+@reads_file
+def tiff_shape(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """The shape of what `read_tiff` reads, as far as headers tell, which also make its notes; no frame is read.
+
+    Raises
+    ------
+    InvalidInput
+        As `read_tiff`.
+    """
+    with _opened(Path(path), Choice()) as (tiff, stack, numbers, cut_after):
+        lost = _lost(Path(path), stack, numbers)
+        _note_lost(lost, len(numbers), cut_after)
+        if "S" not in stack.key.axes:
+            no_frames = np.empty((0, *stack.key.shape), stack.key.dtype)
+            gray_frames(no_frames, stack.key, Choice(), is_imagej=tiff.is_imagej, colors=True)
+        rows_and_columns = [n for n, axis in zip(stack.key.shape, stack.key.axes, strict=True) if axis in "YX"]
+        return (*((len(numbers) - len(lost),) if len(numbers) > 1 else ()), *rows_and_columns)
+
+
+@contextmanager
+def _opened(file: Path, choice: Choice) -> Iterator[tuple[Any, _Stack, npt.NDArray[np.int64], int]]:
+    """Open a file: tifffile's, its stack, the pages that are chosen, and the last page of a file that is cut, or 0."""
     import tifffile
 
-    choice = choice or Choice()
     try:
         count, has_end = check_pages(file)
         with tifffile.TiffFile(file, is_uniform=False) as tiff:  # which would look at three pages for all
-            _check_members(file, tiff)
-            stack = _mapped(file) or _stack(tiff, _pages(tiff))
+            foreign = _foreign_members(file, tiff)
+            stack = _mapped(file) or _stack(tiff, _pages(tiff), foreign)
             if set(stack.key.axes) - set(_PIXEL_AXES):
                 raise InvalidInput(f"its pages are volumes (axes {stack.key.axes}); save each frame as a page")
             if (declared := math.prod(stack.shape)) > max(file.stat().st_size, _MOST_LOST):
                 raise InvalidInput(f"it declares {declared} frames, more than it has bytes; export it again")
-            numbers = _numbers(stack.axes, stack.shape, choice)
-            frames, lost = _read_stack(file, tiff, stack, numbers)
-            if lost:
-                note(lost_text(lost, len(numbers)))
-            elif not has_end:
-                note(f"the file ends before the page that should follow page {count}; what came then is lost")
-            frames = gray_frames(frames, stack.key, choice, is_imagej=tiff.is_imagej, colors=colors)
+            yield tiff, stack, _numbers(stack.axes, stack.shape, choice), 0 if has_end else count
     except InvalidInput:
         raise
     except Exception as error:  # tifffile raises many kinds on damaged files
         raise InvalidInput(
             f"{file.name} cannot be read as TIFF ({str(error)[:200] or type(error).__name__}); copy or export it again"
         ) from error
-    return frames[0] if len(numbers) == 1 else frames
 
 
-def _check_members(file: Path, tiff: Any) -> None:
-    """Check the other files of an OME-TIFF before tifffile opens them."""
-    for name in dict.fromkeys(map(html.unescape, _MEMBER.findall(tiff.ome_metadata or ""))):
+def _note_lost(lost: list[int], count: int, cut_after: int) -> None:
+    if lost:
+        note(lost_text(lost, count))
+    elif cut_after:
+        note(f"the file ends before the page that should follow page {cut_after}; what came then is lost")
+
+
+def _foreign_members(file: Path, tiff: Any) -> set[str]:
+    """Check the files of an OME-TIFF before tifffile opens them; the names of those that are not the ones it means."""
+    text = tiff.ome_metadata or ""
+    own, foreign = _uuid(text), set[str]()
+    for name, uuid in dict.fromkeys((html.unescape(name), uuid.lower()) for name, uuid in _MEMBER.findall(text)):
         if name in ("", ".", "..") or set("/\\:") & set(name):
             raise InvalidInput(f"{file.name} names a part of it {name[:80]!r}; it must be a file in the same folder")
-        if (member := file.parent / name).is_file() and name != file.name:
-            check_pages(member)
+        member, is_this = file.parent / name, name == file.name
+        if (uuid and uuid == own) or (is_this and not (uuid and own)):
+            continue  # whatever the name of this file is now
+        if not member.is_file():
+            note(f"a part of it, {name}, is not in its folder")
+            continue
+        check_pages(member)
+        theirs = own if is_this else _uuid(_description(member))
+        if not (uuid and theirs):
+            note(f"its part {name} is taken by its name, since no UUID tells that it is the right one")
+        elif uuid != theirs:
+            foreign.add(name)
+            note(f"{name} is not the part of it that it names, but a file of another recording (their UUIDs differ)")
+    return foreign
+
+
+def _uuid(text: str) -> str:
+    """The UUID of the file that an OME header is in, or nothing."""
+    return found[1].lower() if (found := _OWN_UUID.search(text)) else ""
+
+
+def _description(member: Path) -> str:
+    import tifffile
+
+    with suppress(*_damage()), tifffile.TiffFile(member, is_uniform=False) as tiff:
+        return str(tiff.pages[0].description)
+    return ""
 
 
 def _damage() -> tuple[type[Exception], ...]:
@@ -117,7 +174,9 @@ def _mapped(file: Path) -> _Stack | None:
     import tifffile
 
     with suppress(*_damage()), tifffile.TiffFile(file, is_uniform=False) as tiff:
-        if len(tiff.pages) > 1 and tiff.pages[1].is_shaped:  # appended
+        first, *second = [tiff.pages[number] for number in range(min(len(tiff.pages), 2))]
+        follows = all(page.dataoffsets[0] == first.dataoffsets[0] + first.nbytes for page in second)
+        if any(page.is_shaped for page in second) or not (follows or _is_described(tiff)):  # appended, or apart
             return None
         (series,) = tiff.series  # raises if there are several
         count = len(series)
@@ -148,8 +207,8 @@ def _pages(tiff: Any) -> list[Any]:
     return pages
 
 
-def _stack(tiff: Any, pages: list[Any]) -> _Stack:
-    """The pages that are read: those of one shape and type that have the most data."""
+def _stack(tiff: Any, pages: list[Any], foreign: set[str]) -> _Stack:
+    """The pages that are read: those of one shape and type that have the most data, none of a foreign file."""
     sizes = defaultdict[tuple[Any, ...], int](int)
     for page in pages:
         sizes[_kind(page)] += page.nbytes * is_whole(page)
@@ -177,17 +236,28 @@ def _stack(tiff: Any, pages: list[Any]) -> _Stack:
     offset = _offset(series, tiff)
     if len(tiff.pages) == 1 and tiff.is_imagej and series.keyframe.is_memmappable:
         offset = series.keyframe.dataoffsets[0]  # all frames follow the only page
-    return _Stack(series, axes, shape, series.keyframe, offset)
+    found = series if not foreign else [
+        page if page is not None and (page.parent is tiff or page.parent.filehandle.name not in foreign) else None
+        for page in series
+    ]  # fmt: skip
+    return _Stack(found, axes, shape, series.keyframe, offset)
 
 
 def _every_series(tiff: Any, pages: list[Any]) -> list[Any]:
-    """What tifffile takes for one image each; nothing where its description does not fit, or each page is one."""
+    """What tifffile takes for one image each; nothing where there is no description, or one that does not fit."""
     if len(pages) > 1 and all(page.is_shaped for page in pages):  # frames that were appended one by one
+        return []
+    if not _is_described(tiff):  # it would compare each page with all others
         return []
     try:
         return list(tiff.series)
     except _damage():
         return []
+
+
+def _is_described(tiff: Any) -> bool:
+    """Whether more than its pages tells what images a file has."""
+    return bool(tiff.flags - {"uniform", "bigtiff", "volumetric"})
 
 
 def _kind(page: Any) -> tuple[Any, ...]:
@@ -238,41 +308,54 @@ def _numbers(axes: str, shape: tuple[int, ...], choice: Choice) -> npt.NDArray[n
     return np.atleast_1d(np.arange(math.prod(shape)).reshape(shape)[index]).ravel()
 
 
+def _lost(file: Path, stack: _Stack, numbers: npt.NDArray[np.int64]) -> list[int]:
+    """The places of frames that are not in the file, or not as a whole."""
+    if stack.offset is not None:
+        return np.flatnonzero(numbers >= _mapped_frames(file, stack)).tolist()
+    return [place for place, number in enumerate(numbers.tolist()) if _page(stack, number) is None]
+
+
+def _mapped_frames(file: Path, stack: _Stack) -> int:
+    """How many frames that follow each other are in a file."""
+    page, begin = stack.key, stack.offset or 0
+    end = page.offset if page.offset > begin else file.stat().st_size
+    return min(max(end - begin, 0) // max(page.nbytes, 1), math.prod(stack.shape))
+
+
 def _read_stack(file: Path, tiff: Any, stack: _Stack, numbers: npt.NDArray[np.int64]) -> tuple[Array, list[int]]:
     """The frames of a stack that are in the file, shape (frames, *page), and the places of those that are not."""
-    page = stack.key
-    if stack.offset is not None:
-        end = page.offset if page.offset > stack.offset else file.stat().st_size
-        whole = min(max(end - stack.offset, 0) // max(page.nbytes, 1), math.prod(stack.shape))
-        lost = np.flatnonzero(numbers >= whole)
-        if whole:
-            dtype = np.dtype(tiff.byteorder + page.dtype.char)
-            mapped = np.memmap(file, dtype, "r", stack.offset, (whole, *page.shape))
-            if len(numbers) - len(lost) == whole:
-                return np.asarray(mapped), lost.tolist()
-            check_expansion(file, len(numbers) * page.nbytes)
-            return np.asarray(mapped[numbers[numbers < whole]]), lost.tolist()
-        found: list[Array] = []
-    else:
-        check_expansion(file, len(numbers) * page.nbytes)
-        read = [_read_page(stack, number) for number in numbers.tolist()]
-        found = [frame for frame in read if frame is not None]
-        lost = np.array([place for place, frame in enumerate(read) if frame is None], np.int64)
+    page, lost = stack.key, _lost(file, stack, numbers)
+    left = np.delete(numbers, lost)
+    if stack.offset is not None and len(left):
+        dtype = np.dtype(tiff.byteorder + page.dtype.char)
+        mapped = np.memmap(file, dtype, "r", stack.offset, (_mapped_frames(file, stack), *page.shape))
+        if len(left) == len(mapped):
+            return np.asarray(mapped), lost
+        check_expansion(file, len(left) * page.nbytes)
+        return np.asarray(mapped[left]), lost
+    check_expansion(file, len(numbers) * page.nbytes)
+    read = {number: _read_page(stack, number) for number in left.tolist()}
+    found = [frame for frame in read.values() if frame is not None]
     if not found:
         raise InvalidInput(f"{file.name} has none of its {len(numbers)} frames whole; copy or export it again")
-    return np.stack(found), lost.tolist()
+    return np.stack(found), [place for place, number in enumerate(numbers.tolist()) if read.get(number) is None]
+
+
+def _page(stack: _Stack, number: int) -> Any | None:
+    """A page, or None if it is missing, not whole, or of another size or type."""
+    try:
+        page = stack.pages[number] if number < len(stack.pages) else None
+    except IndexError:  # declared, and not there
+        return None
+    return page if page is not None and _kind(page) == _kind(stack.key) and is_whole(page) else None
 
 
 def _read_page(stack: _Stack, number: int) -> Array | None:
     """The pixels of a page, or None if it is missing or damaged."""
-    try:
-        page = stack.pages[number] if number < len(stack.pages) else None
-    except IndexError:  # declared, and not there
-        page = None
-    if page is None or not is_whole(page):
+    if (page := _page(stack, number)) is None:
         return None
     try:
-        frame = _unpacked(page) if _is_packed(page) else np.asarray(page.asarray())
+        frame = pixels_of(page)
     except Exception as error:
         if isinstance(error, ImportError) or _NO_CODEC in str(error):
             name = getattr(page.keyframe.compression, "name", page.keyframe.compression)
@@ -282,86 +365,3 @@ def _read_page(stack: _Stack, number: int) -> Array | None:
             ) from error
         return None
     return frame if frame.shape == stack.key.shape else None
-
-
-def is_whole(page: Any) -> bool:
-    """Whether all data of a page are in its file; parts of no bytes would be filled with zeros."""
-    size, parts, key = page.parent.filehandle.size, _parts(page), page.keyframe
-    is_plain = key.compression == 1 and not key.is_tiled
-    if not is_plain and len(parts) < math.prod(key.chunked):
-        return False
-    row = -(-key.imagewidth * key.samplesperpixel * key.bitspersample // 8)
-    needed = row * key.imagelength if is_plain else 0
-    is_there = all(offset > 0 and count > 0 and offset + count <= size for offset, count in parts)
-    return bool(parts) and is_there and sum(count for _, count in parts) >= needed
-
-
-def _is_packed(page: Any) -> bool:
-    """Whether integers of 9 to 15 bits follow each other without gaps, and need no codec."""
-    page = page.keyframe
-    is_plain = page.compression == 1 and not page.is_tiled and (page.samplesperpixel == 1 or page.planarconfig == 1)
-    return is_plain and 8 < page.bitspersample < 16
-
-
-def _unpacked(page: Any) -> Array:
-    """Integers of 9 to 15 bits, the highest bit first; a row begins with a byte."""
-    key = page.keyframe
-    bits, count = key.bitspersample, key.imagewidth * key.samplesperpixel
-    with Path(page.parent.filehandle.path).open("rb") as stream:
-        data = b"".join((stream.seek(at), stream.read(size))[1] for at, size in _parts(page))
-    rows = np.frombuffer(data, np.uint8)[: key.imagelength * -(-count * bits // 8)].reshape(key.imagelength, -1)
-    order: Literal["little", "big"] = "little" if key.fillorder == 2 else "big"
-    found = np.unpackbits(rows, axis=1, bitorder=order)[:, : count * bits]
-    values = np.zeros((key.imagelength, count), np.uint16)
-    for bit in range(bits):
-        values = values << np.uint16(1) | found[:, bit::bits]
-    return values.reshape(key.shape)
-
-
-def _parts(page: Any) -> list[tuple[int, int]]:
-    """Place and length of the parts of a page's data."""
-    return list(zip(page.dataoffsets, page.databytecounts, strict=False))
-
-
-def check_pages(file: Path) -> tuple[int, bool]:
-    """Refuse what tifffile would follow without end or take memory for.
-
-    Returns the number of pages, and whether their chain has its end in the file. InvalidInput if it comes back to one
-    of them, or a tag states more bytes than the file has.
-    """
-    size = file.stat().st_size
-    with file.open("rb") as stream:
-        begin = stream.read(16)
-        order: Literal["little", "big"] = "big" if begin.startswith(b"MM") else "little"
-        is_big = int.from_bytes(begin[2:4], order) == _BIG_TIFF
-        count_bytes, offset_bytes = (8, 8) if is_big else (2, 4)
-        tag = np.dtype([("code", "u2"), ("type", "u2"), ("count", f"u{offset_bytes}"), ("value", f"V{offset_bytes}")])
-        tag = tag.newbyteorder(order)
-        offset, seen = int.from_bytes(begin[8:16] if is_big else begin[4:8], order), set[int]()
-        while 0 < offset < size:
-            if offset in seen:
-                raise InvalidInput(f"{file.name} has {len(seen)} pages, the last of which leads back to an earlier one")
-            seen.add(offset)
-            stream.seek(offset)
-            entries = int.from_bytes(stream.read(count_bytes), order) * tag.itemsize
-            block = stream.read(min(entries, size))
-            tags = np.frombuffer(block, tag, len(block) // tag.itemsize)
-            stated = tags["count"].astype(np.float64) * _TAG_BYTES[np.minimum(tags["type"], len(_TAG_BYTES) - 1)]
-            if (most := stated.max(initial=0.0)) > size:
-                raise InvalidInput(
-                    f"{file.name} has {size} bytes and a tag of {most:.0f} on page {len(seen)}; it is damaged: copy "
-                    "or export it again"
-                )
-            offset = int.from_bytes(stream.read(offset_bytes), order)  # 0 behind the end of the file
-    return len(seen), offset == 0
-
-
-def check_data(file: Path, pages: Sequence[Any]) -> None:
-    """Refuse pages of tifffile whose data cannot be in the file, or not in the memory; InvalidInput."""
-    size = file.stat().st_size
-    if (most := max((count for page in pages for count in page.databytecounts), default=0)) > size:
-        raise InvalidInput(
-            f"{file.name} has {size} bytes and states {most} of one part of a page; it is damaged: copy or export it "
-            "again"
-        )
-    check_expansion(file, sum(page.nbytes for page in pages))

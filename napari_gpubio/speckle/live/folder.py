@@ -15,7 +15,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import check_expansion
-from napari_gpubio.speckle.io.tiff import check_data, check_pages, is_whole
+from napari_gpubio.speckle.io.tiff_pages import check_data, check_pages, is_whole, pixels_of
 from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame, Pixels, SourceFailed, bits_of, camera_pixels
 
 TIFF_SUFFIXES, PNG_SUFFIXES = (".tif", ".tiff"), (".png",)
@@ -59,7 +59,7 @@ def _arrays(path: Path) -> list[Any]:
             check_data(path, pages)
             if not all(map(is_whole, pages)):  # tifffile would give zeros
                 raise Unreadable(f"{path.name} lacks data of its frames")
-            return [np.asarray(page.asarray()) for page in pages]
+            return [pixels_of(page) for page in pages]
     from PIL import Image
 
     with Image.open(io.BytesIO(path.read_bytes())) as image:  # which has no more bytes than the file

@@ -13,13 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import note
+from napari_gpubio.core.space import as_many_voxels, same_grid
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.volumes import has_orientation
 from napari_gpubio.tracts.bundles.profile import Profile, profile
 from napari_gpubio.tracts.bundles.summary import Images, summary
 from napari_gpubio.tracts.bundles.tables import Table
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix
 from napari_gpubio.tracts.model import GROUP, Tractogram
+from napari_gpubio.tracts.places import check_place, has_place
 
 _SUBJECT = re.compile(r"(?<![a-zA-Z0-9])(sub-[a-zA-Z0-9]+)(?:[_/\\](ses-[a-zA-Z0-9]+))?")
 _COLUMNS = ("subject", "bundle", "node", "metric", "mean", "sd", "se", "n")
@@ -136,6 +140,7 @@ def group_steps(
         grid = next(((affine, array.shape) for array, affine in images.values()), None)
         fibers = read_tractogram(member.path, reference=grid)
         notes += [f"{member.subject}: {note}" for note in fibers.notes]
+        images = {name: _placed(path, *images[name], fibers) for name, path in member.images.items()}
         try:
             for group_name, part in by_group(fibers).items():
                 one = replace(member, bundle=group_name or member.bundle)
@@ -153,6 +158,16 @@ def group_steps(
     return Group(
         summary=joined, profiles=Table(_COLUMNS, tuple(rows)), notes=tuple(notes), complete=finished == len(members)
     )
+
+
+def _placed(path: Path, array: Any, affine: Any, fibers: Tractogram) -> tuple[Any, Any]:
+    """An image beside fibers; without an orientation, voxel by voxel in their volume if it has as many."""
+    is_oriented, grids = has_orientation(path), (array.shape, affine, fibers.shape, fibers.affine)
+    if not is_oriented and has_place(fibers) and not same_grid(*grids) and as_many_voxels(*grids):
+        note(f"{path.name} has no orientation and was taken voxel by voxel in the volume of the fibers")
+        return array, fibers.affine
+    check_place(fibers, array.shape, affine, path.name, is_oriented=is_oriented)
+    return array, affine
 
 
 def group(members: Sequence[Member], *, nodes: int = 100, weighting: str = "afq", **options: Any) -> Group:

@@ -7,10 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import checked_affine
 from napari_gpubio.tracts.bundles.resample import resample, resample_values
 from napari_gpubio.tracts.bundles.sampling import values_at
 from napari_gpubio.tracts.bundles.settings import WEIGHTINGS
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere, distances_mm
 
 Array = npt.NDArray[Any]
@@ -109,7 +111,7 @@ def profile(
     ------
     InvalidInput
         If the weighting, the start or the number is unknown, ``nodes`` is below 2, a fiber has no point, the image is
-        no volume or has no affine, or all fibers lie outside of it.
+        no volume or has no affine, or all fibers lie outside of it, or their place is not known.
     """
     if weighting not in WEIGHTINGS:
         raise InvalidInput(f"weighting is {weighting!r}; give one of {', '.join(WEIGHTINGS)}")
@@ -120,6 +122,7 @@ def profile(
         return _averaged(ordered, _values_by_nodes(fibers, image, nodes, turned), turned, weighting)
     if affine is None:
         raise InvalidInput("the image has no affine, so its place is unknown; give the one that its file has")
+    check_place(fibers, np.shape(image), checked_affine(affine), "the image")
     return _averaged(ordered, values_at(ordered, image, affine), turned, weighting)
 
 

@@ -13,6 +13,7 @@ from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.bundles.sampling import values_at
 from napari_gpubio.tracts.bundles.tables import Table
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.places import check_place
 
 Array = npt.NDArray[Any]
 Images = Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]
@@ -46,7 +47,8 @@ def summary(
     Raises
     ------
     InvalidInput
-        If an image is no volume of real numbers, or a bundle lies outside of it; the sentence names both.
+        If an image is no volume of real numbers, or a bundle lies outside of it, or at a place that is not known; the
+        sentence names both.
     """
     named = {"bundle": bundles} if isinstance(bundles, Tractogram) else bundles
     volumes = images or {}
@@ -58,6 +60,7 @@ def _row(name: str, fibers: Tractogram, images: Images, device: str | Device) ->
     row = [len(fibers), _volume_mm3(fibers, images, device), *_lengths(fibers.lengths_mm())]
     for title, (image, affine) in images.items():
         try:
+            check_place(fibers, np.shape(image), checked_affine(affine), "the image")
             row += _along(fibers, values_at(fibers.points, image, affine))
         except InvalidInput as error:
             raise InvalidInput(f"{name}, {title}: {error}") from error

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import Atlas
 
 Array = npt.NDArray[Any]
@@ -26,11 +27,16 @@ class Assigner:
         self.labels = np.array(list(atlas.voxel_counts), np.int64)
         place = np.searchsorted(self.labels, atlas.labels) + 1
         self._nodes = np.where(atlas.labels != 0, place, 0).astype(np.int32)
-        self._affine = atlas.affine
+        self._affine, self._is_oriented = atlas.affine, atlas.is_oriented
+        self._place = atlas.labels.shape, atlas.affine, "the atlas" if atlas.path is None else atlas.path.name
         self._to_voxel = tuple(np.linalg.inv(atlas.affine)[:3].ravel().tolist())
 
     def pairs(self, fibers: Tractogram) -> Pairs:
-        """Return the pairs of places in ``labels``, (P, 2), -1 for none, and the fiber of each, (P,)."""
+        """Return the pairs of places in ``labels``, (P, 2), -1 for none, and the fiber of each, (P,).
+
+        InvalidInput if it is not known how the atlas lies to the fibers.
+        """
+        check_place(fibers, *self._place, is_oriented=self._is_oriented)
         find = {"radial": self._radial, "end voxels": self._end_voxels, "backwards": self._backwards}
         if self.settings.assignment == "all voxels":
             return self._all(fibers)

@@ -9,12 +9,13 @@ import numpy as np
 from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.report import measured, wrote
-from napari_gpubio.tracts.arguments import add_field, read_field
+from napari_gpubio.tracts.arguments import add_field, add_reference, read_field
 from napari_gpubio.tracts.connectome.geodesic import FAN, geodesic_connectome
 from napari_gpubio.tracts.connectome.model import COUNT, Connectome
 from napari_gpubio.tracts.connectome.run import connectome_steps
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
 from napari_gpubio.tracts.io.atlases import read_atlas
+from napari_gpubio.tracts.io.blocks import source_of
 from napari_gpubio.tracts.io.tractograms import tractogram_target
 from napari_gpubio.tracts.settings import TrackSettings
 
@@ -72,6 +73,7 @@ def _add_geodesics(verbs: Any) -> None:
 def _add_matrix(verb: argparse.ArgumentParser) -> None:
     """Add the arguments that say which matrix is written where."""
     verb.add_argument("atlas", type=Path, help="label volume, with a table of names beside it")
+    add_reference(verb)
     verb.add_argument("--of", default=COUNT, metavar="NUMBER", help="count, length_mm, or a number of the fibers")
     verb.add_argument("--statistic", choices=("sum", "mean", "min", "max"), help="default: sum of counts, else mean")
     verb.add_argument("--per-node-volume", action="store_true", help="divide by the mean volume of the two regions")
@@ -87,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     known = Connectome.load(options.npz) if options.npz is not None and options.npz.is_file() else None
     if known is not None and known.complete:
         known = None  # it is of another run, and made anew
-    inputs = {name: getattr(options, name) for name in ("input", "atlas", "weights")}
+    inputs = {name: getattr(options, name) for name in ("input", "atlas", "weights", "reference")}
     continued = None if known is None else options.npz
     check_outputs({"--out": options.out, "--npz": options.npz}, inputs, force=options.force, continued=continued)
     weights = None if options.weights is None else _weights(options.weights)
@@ -103,8 +105,9 @@ def run_geodesics(options: argparse.Namespace) -> int:
     if options.best is not None:
         tractogram_target(options.best)
     outputs = {f"--{name}": getattr(options, name) for name in ("out", "npz", "best")}
-    check_outputs(outputs, {name: getattr(options, name) for name in ("input", "atlas", "mask")}, force=options.force)
-    atlas, field = read_atlas(options.atlas), read_field(options)
+    inputs = {name: getattr(options, name) for name in ("input", "atlas", "mask", "reference")}
+    check_outputs(outputs, inputs, force=options.force)
+    atlas, field = read_atlas(options.atlas, reference=options.reference), read_field(options)
     settings, fan = read_settings(options, GeodesicSettings()), read_settings(options, FAN)
     tracking = read_settings(options, TrackSettings())
     found = geodesic_connectome(
@@ -140,8 +143,9 @@ def _write(options: argparse.Namespace, found: Connectome, weights: Any) -> None
 
 def _connectome(options: argparse.Namespace, known: Connectome | None) -> Connectome:
     """Make it, or go on with one that was interrupted; it is saved every few blocks."""
-    settings, atlas = read_settings(options, ConnectomeSettings()), read_atlas(options.atlas)
-    steps = connectome_steps(options.input, atlas, settings, known=known)
+    settings, reference = read_settings(options, ConnectomeSettings()), options.reference
+    atlas, fibers = read_atlas(options.atlas, reference=reference), source_of(options.input, reference)
+    steps = connectome_steps(fibers, atlas, settings, known=known)
     blocks = 0
     while True:
         try:

@@ -18,6 +18,7 @@ from napari_gpubio.tracts.connectome.run import empty_connectome, joined
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
 from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import Atlas, Region
 from napari_gpubio.tracts.run import trace_problem
 from napari_gpubio.tracts.seeds import make_launch
@@ -81,11 +82,12 @@ def geodesic_connectome_steps(
     Raises
     ------
     InvalidInput
-        If the atlas has fewer than two regions.
+        If the atlas has fewer than two regions, or it is not known how it lies to the tensors.
     """
     if len(atlas) < 2:
         raise InvalidInput(f"the atlas has {len(atlas)} region; a connectome needs two at least")
     assigner = Assigner(atlas, ConnectomeSettings(radius_mm=2.0 * float(voxel_sizes_mm(field.affine).max())))
+    check_place(field, atlas.labels.shape, atlas.affine, "the atlas", is_oriented=atlas.is_oriented)
     settings = settings or GeodesicSettings()
     directions, tracking = directions or FAN, dataclasses.replace(tracking or TrackSettings(), points_every=4)
     check_finite(field)

@@ -74,7 +74,7 @@ def connectome_steps(
     Raises
     ------
     InvalidInput
-        If a file cannot be read.
+        If a file cannot be read, or it is not known how the atlas lies to the fibers.
     """
     settings = settings or ConnectomeSettings()
     assigner = Assigner(atlas, settings)

@@ -20,10 +20,10 @@ from napari_gpubio.core.report import measured, wrote
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, write_volume
 from napari_gpubio.tracts import maps
-from napari_gpubio.tracts.arguments import REGION_HELP, number_argument, region_argument
+from napari_gpubio.tracts.arguments import REGION_HELP, add_reference, number_argument, region_argument
 from napari_gpubio.tracts.dissection.conditions import Condition, ends_in, number, through
 from napari_gpubio.tracts.dissection.run import dissect
-from napari_gpubio.tracts.io.blocks import blocks_of, write_blocks
+from napari_gpubio.tracts.io.blocks import blocks_of, source_of, write_blocks
 from napari_gpubio.tracts.io.tractograms import tractogram_target
 from napari_gpubio.tracts.model import Tractogram
 
@@ -67,6 +67,7 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--end-points", type=Path, help="NIfTI: how many of their ends lie in each voxel")
     verb.add_argument("--mask", type=Path, help="NIfTI: the voxels that they pass")
     verb.add_argument("--grid", type=Path, help="volume whose grid the maps get; else that of the tractogram")
+    add_reference(verb)
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0")
     verb.set_defaults(run=run)
 
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             "there is nothing to write; give --out for fibers, or --density, --lengths, --end-points, --mask"
         )
     outputs = {f"--{name.replace('_', '-')}": path for name, path in wanted.items()}
-    inputs = {"the tractogram": options.input, "--grid": options.grid}
+    inputs = {"the tractogram": options.input, "--grid": options.grid, "--reference": options.reference}
     check_endings(outputs, NIFTI_SUFFIXES)
     if options.out is not None:
         tractogram_target(options.out)
@@ -114,7 +115,7 @@ class _Run:
     def kept(self) -> Iterator[Tractogram]:
         """Yield the fibers of each block that fit."""
         done, condition = 0, self._condition
-        for total, block in blocks_of(self._options.input):
+        for total, block in blocks_of(source_of(self._options.input, self._options.reference)):
             kept = block
             if condition is not None:
                 kept = block.select(dissect(block, condition, device=self._options.device))
@@ -145,11 +146,12 @@ def _grid(path: Path | None) -> tuple[tuple[int, int, int], Any] | None:
 def _condition(options: argparse.Namespace) -> Condition | None:
     """All that the options demand, or None where they demand nothing."""
     parts: list[Condition] = []
-    parts += [through(region_argument(text)) for text in options.include]
-    parts += [~through(region_argument(text)) for text in options.exclude]
-    parts += [ends_in(region_argument(text)) for text in options.ends]
-    parts += [ends_in(region_argument(text), ends="both") for text in options.both_ends]
+    region = functools.partial(region_argument, reference=options.reference)
+    parts += [through(region(text)) for text in options.include]
+    parts += [~through(region(text)) for text in options.exclude]
+    parts += [ends_in(region(text)) for text in options.ends]
+    parts += [ends_in(region(text), ends="both") for text in options.both_ends]
     if options.any:
-        parts.append(functools.reduce(operator.or_, (through(region_argument(text)) for text in options.any)))
+        parts.append(functools.reduce(operator.or_, (through(region(text)) for text in options.any)))
     parts += [number(name, number_argument(low), number_argument(high)) for name, low, high in options.range]
     return functools.reduce(operator.and_, parts) if parts else None

@@ -17,6 +17,7 @@ from napari_gpubio.tracts.dissection.conditions import Answer, Condition
 from napari_gpubio.tracts.io.blocks import Source, blocks_of
 from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, groups, solid_of
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
 
 Array = npt.NDArray[Any]
@@ -74,7 +75,7 @@ def dissect_steps(
     Raises
     ------
     InvalidInput
-        If the fibers lack a number that the condition asks for.
+        If the fibers lack a number that the condition asks for, or it is not known how a region lies to them.
     """
     if isinstance(fibers, Tractogram):
         return (yield from _of_block(fibers, condition, device, stop))
@@ -136,6 +137,10 @@ class Dissector:
     ) -> Generator[Step, None, npt.NDArray[np.bool_]]:
         """Find the fibers that fit a condition; only regions that are not known yet are asked about."""
         by_key = {_key(region): region for region in condition.regions()}
+        for region in by_key.values():
+            if isinstance(region, Region):
+                grid = region.voxels.shape, region.affine
+                check_place(self.fibers, *grid, f"the region {region.name!r}", is_oriented=region.is_oriented)
         self.notes = _notes(list(condition.regions()), self._run.bounds())
         unknown = [key for key in by_key if key not in self._known]
         of_groups = groups([by_key[key] for key in unknown])

@@ -7,6 +7,7 @@ these bundles.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from napari.layers import Image, Labels
 from napari.utils.notifications import show_info, show_warning
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, carried, grid_of, show_notes
+from napari_gpubio.core.napari_io import KEY, ORIENTED, carried, grid_of, is_oriented, show_notes, take_place
 from napari_gpubio.core.reading import NOTES
-from napari_gpubio.core.space import apply_affine, slice_steps_mm, voxel_sizes_mm
+from napari_gpubio.core.space import apply_affine, as_many_voxels, slice_steps_mm, voxel_sizes_mm
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, Lines, Paint, pack_lines
 from napari_gpubio.gui.lines.packed import line_lengths
+from napari_gpubio.gui.places import Offer, is_volume
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.streamlines.layer import ALL
@@ -34,6 +36,7 @@ from napari_gpubio.tracts.io.tractograms import (
 )
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.napari_io import fibers_of_tracks
+from napari_gpubio.tracts.places import has_place, is_placeable, placed_in
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Array = npt.NDArray[Any]
@@ -112,7 +115,7 @@ def fiber_layer(
         Display settings of `Streamlines`.
     """
     step = slider_step(beside)
-    ours = {**(metadata or {}), "tractogram": fibers}
+    ours = {**(metadata or {}), "tractogram": fibers, ORIENTED: has_place(fibers)}
     return Streamlines(
         lines=pack_fibers(fibers) if lines is None else lines,
         slider_step=slice_steps_mm(fibers.affine) if step is None else step,
@@ -169,6 +172,29 @@ def show(
 
 
 # -- where they lie ---------------------------------------------------------------------------------------------------
+
+
+def fiber_offers(chosen: Sequence[Any], layers: Sequence[Any]) -> Iterator[Offer]:
+    """Yield how fibers and volumes can be brought together of which one tells no place; see `place_offers`."""
+    volumes = [layer for layer in dict.fromkeys([*chosen, *layers]) if is_volume(layer)]
+    for layer in chosen:
+        if (fibers := fibers_of(layer)) is None:
+            continue
+        for volume in volumes:
+            affine, shape = grid_of(volume)
+            if not is_oriented(layer) and is_oriented(volume) and is_placeable(fibers, affine, shape):
+                yield Offer(layer, volume, partial(_place, layer, affine, shape))
+            grids = shape, affine, fibers.shape, fibers.affine
+            if is_oriented(layer) and volume in chosen and not is_oriented(volume) and as_many_voxels(*grids):
+                yield Offer(volume, layer, partial(take_place, volume, fibers.affine, layer.name))
+
+
+def _place(layer: Streamlines, affine: Array, shape: tuple[int, int, int]) -> None:
+    """Put the fibers of a layer where they lie, voxel by voxel, in a volume."""
+    shown, fibers = layer.shown.copy(), placed_in(carried(layer, "tractogram"), affine, shape)
+    layer.set_lines(pack_fibers(fibers, layer.paint))
+    layer.metadata[KEY] |= {"tractogram": fibers, ORIENTED: True}
+    layer.shown = shown
 
 
 def place_warning(fibers: Tractogram, name: str, layers: Iterable[Any]) -> str:

@@ -9,6 +9,7 @@ from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.label_volumes import holds_labels
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
@@ -20,7 +21,9 @@ DRAWN = (Labels, Shapes, Points)
 
 
 def why_no_regions(layer: Any, kinds: tuple[type, ...] = DRAWN) -> str | None:
-    """Why a layer holds no regions; ``kinds``: the classes of layers that may."""
+    """Why a layer holds no regions; ``kinds``: the classes of layers that may, besides images of labels."""
+    if isinstance(layer, Image):
+        return None if holds_labels(layer) else ""
     if not isinstance(layer, kinds):
         return ""
     if isinstance(layer, Shapes | Points):
@@ -158,7 +161,7 @@ class RegionBox(QWidget):
     def _list_names(self) -> None:
         """List the regions of the layer; the chosen one stays chosen if it is still there."""
         names, chosen = {} if self.layer is None else region_names(self.layer), self.name_box.currentData()
-        numbered = isinstance(self.layer, Labels)
+        numbered = isinstance(self.layer, Labels | Image)
         with QSignalBlocker(self.name_box):
             self.name_box.clear()
             for key, name in names.items():

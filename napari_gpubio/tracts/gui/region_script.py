@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from napari.layers import Labels, Shapes
+from napari.layers import Image, Labels, Shapes
 
 from napari_gpubio.core.napari_io import save_layer, saved_path
 from napari_gpubio.core.volumes import write_volume
@@ -34,13 +34,13 @@ def unsaved_regions(layers: Iterable[Any]) -> list[Any]:
     return [
         layer
         for layer in {layer.name: layer for layer in layers}.values()
-        if isinstance(layer, Shapes) or (isinstance(layer, Labels) and saved_path(layer, read_volume) is None)
+        if isinstance(layer, Shapes) or (isinstance(layer, Labels | Image) and saved_path(layer, read_volume) is None)
     ]
 
 
 def save_regions(layer: Any, chosen: Iterable[ChosenRegion], folder: Path) -> Path:
     """Write a layer of regions into a folder as NIfTI, shapes one file for each; return the path of one of them."""
-    if isinstance(layer, Labels):
+    if isinstance(layer, Labels | Image):
         return save_layer(layer, folder)
     paths = []
     for one in chosen:

@@ -26,6 +26,7 @@ from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tractograms import tractogram_suffix
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.napari_io import map_layer
+from napari_gpubio.tracts.places import PLACED_IN
 from napari_gpubio.tracts.seeds import label_points
 
 Recipe = tuple[str, ...] | str
@@ -146,7 +147,9 @@ def fiber_lines(layer: Any, layers: Iterable[Any], *, filtered: bool = True) -> 
         if not carried(layer, "tractogram").complete:
             lines.insert(0, "# the run was stopped early; here all fibers are traced")
     elif path is not None:
-        lines = [f"fibers = tracts.io.read_tractogram({str(path)!r})"]
+        reference = carried(layer, "tractogram").parameters.get(PLACED_IN)
+        more = "" if reference is None else f", reference={reference!r}"
+        lines = [f"fibers = tracts.io.read_tractogram({str(path)!r}{more})"]
         if (group := carried(layer, "group")) is not None:
             lines.append(f"fibers = tracts.bundles.by_group(fibers)[{group!r}]")
     else:

@@ -7,47 +7,72 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.label_tables import names_of_labels
+from napari_gpubio.core.label_tables import find_label_table, names_of_labels
+from napari_gpubio.core.label_volumes import as_labels, looks_like_labels
 from napari_gpubio.core.layer_files import STRUCTURES, read_described
-from napari_gpubio.core.reading import reads_file
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES
+from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, has_orientation
 from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.io.validation import Reference, place_in
 from napari_gpubio.tracts.regions import Atlas, label_counts
 
 
-def as_labels(values: npt.NDArray[Any]) -> npt.NDArray[np.integer[Any]] | None:
-    """Return whole numbers as labels, whatever their type, or None if some are fractions."""
-    if values.dtype.kind in "iu":
-        return values
-    is_whole = values.dtype.kind in "fb" and bool(np.isfinite(values).all() and (values == np.rint(values)).all())
-    return values.astype(np.int64) if is_whole else None
-
-
 @reads_file
-def read_atlas(path: str | Path, table: str | Path | None = None) -> Atlas:
+def read_atlas(path: str | Path, table: str | Path | None = None, *, reference: Reference | None = None) -> Atlas:
     """Read an atlas.
 
     Parameters
     ----------
     path
-        Labels: NIfTI or MRtrix ``.mif``, whole numbers, which may be stored as floats.
+        Labels: NIfTI or MRtrix ``.mif``, whole numbers, which may be stored as floats; for NaN and -1 see
+        `napari_gpubio.core.label_volumes.as_labels`.
     table
         Names of the labels, in any form of `napari_gpubio.core.label_tables`; None: what this package saved with the
         labels, or a table beside them (``atlas.tsv``, ``atlas_labels.txt``, ...), or FreeSurfer's names if the volume
         is one of its ``aseg``, ``aparc+aseg`` or ``wmparc``, or no names. What does not fit is noted.
+    reference
+        Where labels without an orientation lie, voxel by voxel: an image (NIfTI, MRtrix), or (affine, shape).
 
     Raises
     ------
     InvalidInput
-        If a file cannot be read, or the volume holds other numbers than labels.
+        If a file cannot be read, the volume holds other numbers than labels, or a reference that is needed has other
+        voxels.
     """
     path = Path(path)
     values, affine = read_volume(path)
-    labels = as_labels(values)
+    is_oriented = has_orientation(path)
+    if reference is not None and not is_oriented:
+        affine, is_oriented = place_in(reference, values.shape, affine)
+    labels, about = as_labels(values)
     if labels is None:
-        raise InvalidInput("the volume holds fractions; an atlas is a volume of labels, not of probabilities")
+        raise InvalidInput(
+            "the volume holds fractions, or numbers beyond 2^53; an atlas is a volume of labels, not of probabilities"
+        )
+    if about:
+        note(about)
     own = None
     if table is None and path.name.lower().endswith(NIFTI_SUFFIXES):
         own = read_described(path, labels.shape).get("metadata", {}).get(STRUCTURES)
     names = own or names_of_labels(path, label_counts(labels), table)
-    return Atlas(labels=labels, affine=affine, names=names, path=path)
+    return Atlas(labels=labels, affine=affine, names=names, path=path, is_oriented=is_oriented)
+
+
+def shown_atlas(
+    path: Path, values: npt.NDArray[Any], affine: npt.NDArray[np.float64], *, is_said: bool
+) -> Atlas | None:
+    """Return a volume that is to be shown as an atlas, with notes, or None if it is rather an image.
+
+    It is an atlas if the header says so (``is_said``), a table beside it names its labels, or it looks like one.
+    """
+    labels, about = as_labels(values)
+    if labels is None:
+        return None
+    has_table = find_label_table(path) is not None and find_label_table(path, label_counts(labels)) is not None
+    if not (has_table or is_said or looks_like_labels(labels)):
+        return None
+    if about:
+        note(about)
+    if not has_table:
+        note("its whole numbers are labels here; Convert to Image in the menu of the layer list shows an image")
+    return Atlas(labels=labels, affine=affine, names=names_of_labels(path, label_counts(labels)), path=path)

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.tracts.io import tck, trx
-from napari_gpubio.tracts.io.parsed import KEY, decode
+from napari_gpubio.tracts.io.parsed import KEY, Provenance, decode
 from napari_gpubio.tracts.io.tractograms import (
+    NO_GRID,
     STREAMED_SUFFIXES,
     TractogramWriter,
     map_tractogram,
@@ -22,12 +23,26 @@ from napari_gpubio.tracts.io.tractograms import (
     tractogram_suffix,
     write_tractogram,
 )
-from napari_gpubio.tracts.io.validation import Grid, box_grid, finite_fibers, near, note_broken, offsets_of, reading
+from napari_gpubio.tracts.io.validation import (
+    Grid,
+    Reference,
+    box_grid,
+    finite_fibers,
+    near,
+    note_broken,
+    offsets_of,
+    reading,
+)
 from napari_gpubio.tracts.model import Tractogram
 
 Source = Tractogram | str | PathLike[str]
 BLOCK = 100_000  # fibers read together
 _ROWS = 1 << 22  # points looked at together
+
+
+def source_of(path: str | PathLike[str], reference: Reference | None) -> Source:
+    """Return a file of fibers as `blocks_of` takes it: the path, or all that it holds where a reference is given."""
+    return path if reference is None else read_tractogram(path, reference=reference)
 
 
 def blocks_of(fibers: Source, first: int = 0) -> Iterator[tuple[int, Tractogram]]:
@@ -118,7 +133,8 @@ class _Tck:
         with path.open("rb") as file:
             start = file.read(tck.LONGEST_HEADER)
         header, offset, dtype = tck.header_of(start)
-        self._known = decode(header[KEY]).grid if KEY in header else None
+        known = decode(header[KEY]) if KEY in header else Provenance()
+        self._known, self._parameters = known.grid, {**known.parameters, **({} if known.grid else NO_GRID)}
         rows = (path.stat().st_size - offset) // (3 * dtype.itemsize)
         self._rows = np.memmap(path, dtype, "r", offset, (rows, 3)) if rows else np.empty((0, 3), dtype)
         self._ends = tck.fiber_ends(self._rows, header)
@@ -155,6 +171,7 @@ class _Tck:
             offsets=offsets_of(np.diff(ends, prepend=-1) - 1),
             affine=self._grid.affine,
             shape=self._grid.shape,
+            parameters=self._parameters,
         )
 
     @cached_property

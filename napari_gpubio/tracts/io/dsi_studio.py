@@ -15,7 +15,7 @@ values of its voxels only, in their order; ``NAME.slope`` and ``NAME.inter`` giv
 """
 
 import gzip
-import io
+import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,8 +40,10 @@ _SCALES = [f"{name}.{part}" for name in _OF_FIBERS for part in ("slope", "inter"
 _WANTED = ("dimension", "voxel_size", "trans", "odf_vertices", "mask", *_OF_FIBERS, *_SCALES)
 _GZIP = b"\x1f\x8b"
 _BLOCK = 1 << 22  # bytes
-# What SciPy raises on a damaged file.
-_DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, OSError, EOFError, MemoryError, NotImplementedError)
+_CODES = ("f8", "f4", "i4", "i2", "u2", "u1")
+_TYPES = {10 * n + kind: (code, kind == 0) for n, code in enumerate(_CODES) for kind in range(3)}  # 1: text, 2: sparse
+_BIG_ENDIAN = 1000  # is added to the number of a type
+_HEAD_BYTES, _LONGEST_NAME, _MOST_MATRICES = 20, 1000, 100_000
 
 
 def read_dsi_studio(path: Path) -> tuple[Array, Array, Affine]:
@@ -104,38 +106,63 @@ def _fiber(
 
 
 def unpacked(path: Path) -> bytes:
-    """Return the bytes of a file, or those inside of a gzip file as far as its size and the memory allow."""
+    """Return the bytes of a file, or those inside of a gzip file as far as its size and the memory allow.
+
+    Of a stream that is cut off, what is there, with a note.
+    """
     with path.open("rb") as stream:
         if stream.read(2) != _GZIP:
             return path.read_bytes()
     pieces, size = [], 0
     try:
         with gzip.open(path, "rb") as packed:
-            while piece := packed.read(_BLOCK):
+            while piece := packed.read1(_BLOCK):
                 pieces.append(piece)
                 size += len(piece)
                 check_expansion(path, size)
-    except (OSError, EOFError, zlib.error) as error:
+    except EOFError:
+        note(f"the gzip stream is cut off after {size} unpacked bytes; what they hold was read")
+    except (OSError, zlib.error) as error:
         raise damaged(path, error) from error
     return b"".join(pieces)
 
 
 def matrices(data: bytes, path: Path, wanted: Sequence[str]) -> dict[str, Array]:
-    """Return the matrices that are needed and there, by name; InvalidInput if the file is damaged."""
-    from scipy.io import loadmat, whosmat
+    """Return the matrices of a MATLAB file of version 4 that are wanted and there, by name.
 
-    if len(data) < 20 or 0 not in data[:4]:  # so that SciPy takes no other version, whose files can hold anything
+    A row or column that is cut off has the numbers that are there. What cannot be read is left out; notes tell both.
+    InvalidInput if it is no such file.
+    """
+    if len(data) < _HEAD_BYTES or 0 not in data[:4]:  # files of other versions begin with text
         raise InvalidInput(f"{path.name} does not begin as a MATLAB file of version 4; it is no file of DSI Studio")
-    try:
-        names = {name for name, *_ in whosmat(io.BytesIO(data))}
-        found = loadmat(io.BytesIO(data), variable_names=[name for name in wanted if name in names])
-    except _DAMAGE as error:
-        raise damaged(path, error) from error
-    there = {name: found[name] for name in wanted if name in found}
-    for name, matrix in there.items():
-        if not isinstance(matrix, np.ndarray) or matrix.dtype.kind not in "iufb":
-            raise InvalidInput(f"{name} of {path.name} is no matrix of real numbers; copy the file again")
-    return there
+    found, at = dict[str, Array](), 0
+    for _ in range(_MOST_MATRICES):
+        if at == len(data):
+            return found
+        order, kind = "<", int.from_bytes(data[at : at + 4], "little")
+        if kind >= _BIG_ENDIAN:
+            order, kind = ">", int.from_bytes(data[at : at + 4], "big") - _BIG_ENDIAN
+        if at + _HEAD_BYTES > len(data) or kind not in _TYPES:
+            break
+        rows, columns, imaginary, length = struct.unpack_from(f"{order}4i", data, at + 4)
+        if min(rows, columns) < 0 or imaginary not in (0, 1) or not 0 < length <= _LONGEST_NAME:
+            break
+        start, count, (code, is_real) = at + _HEAD_BYTES + length, rows * columns, _TYPES[kind]
+        name = data[at + _HEAD_BYTES : start].partition(b"\0")[0].decode("latin1")
+        dtype = np.dtype(f"{order}{code}")
+        at = start + count * dtype.itemsize * (1 + imaginary)
+        there = max(0, min(count, (len(data) - start) // dtype.itemsize))
+        if name in wanted and (imaginary or not is_real or (there < count and 1 not in (rows, columns))):
+            note(f"{name} is cut off or no matrix of real numbers, and was left out")
+        elif name in wanted:
+            values = np.frombuffer(data, dtype, there, start).astype(dtype.newbyteorder("="), copy=False)
+            found[name] = values.reshape((rows, columns) if there == count else (1, -1), order="F")
+            if there < count:
+                note(f"{name} ends after {there} of {count} numbers")
+        if at > len(data):
+            return found
+    note(f"byte {at} of {len(data)} begins no matrix of MATLAB; what follows was not read")
+    return found
 
 
 def _matrix(content: Content, name: str, file: str) -> Array:

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -181,34 +183,65 @@ def find_gradient_files(path: str | Path) -> tuple[Path | None, Path | None]:
     also with ``.txt``; bvec likewise, and as ``dwi.eddy_rotated_bvecs``; then as MRtrix's table ``dwi.b`` or
     ``dwi.grad``, which is both of them; then under the names that BIDS lets an image inherit (``sub-01_dwi.bval``, or
     ``dwi.bval`` in a folder above, for ``sub-01_run-1_dwi.nii.gz``); and at last as ``bvals``, ``bval``, also with
-    ``.txt``, which hold for the whole folder.
+    ``.txt``, which hold for the whole folder. Both are of one of these kinds.
     """
-    path = Path(path)
-    return _find(path, "bval"), _find(path, "bvec")
+    *named, shared = _candidates(Path(path))
+    kinds = named if any(bvals or bvecs for bvals, bvecs in named) else [shared]
+    bvals, bvecs = next((kind for kind in kinds if all(kind)), kinds[-1])
+    return next(iter(bvals), None), next(iter(bvecs), None)
 
 
 def has_own_table(path: str | Path) -> bool:
     """Return whether the table of an image is its own by its name, or in it, and not one that a folder shares."""
     path = Path(path)
-    bval = _find(path, "bval")
+    bval, _ = find_gradient_files(path)
     return bval is None or bval.name.startswith(_stem(path))
 
 
 def _read_table(
     path: Path, bval: str | Path | None, bvec: str | Path | None, count: int, affine: Affine, b0_limit: float
 ) -> Gradients:
-    """The table that is given, or lies beside an image; one without the image's name is noted."""
-    bval_path = Path(bval) if bval is not None else None if bvec is not None else _find(path, "bval")
-    if bval_path is not None and (bval_path.suffix.lower() in _MRTRIX_TABLES or (bvec and Path(bvec) == bval_path)):
-        return read_mrtrix_gradients(bval_path, count, b0_limit=b0_limit)
-    bval_path, bvec_path = bval_path or _needed(path, "bval"), Path(bvec) if bvec is not None else _needed(path, "bvec")
-    if bvec_path.suffix.lower() in _MRTRIX_TABLES:  # b-values of FSL's beside a whole table of MRtrix's
-        return read_mrtrix_gradients(bvec_path, count, b0_limit=b0_limit)
-    table = read_fsl_gradients(bval_path, bvec_path, count, affine, b0_limit=b0_limit)
-    found = [one.name for one, given in ((bval_path, bval), (bvec_path, bvec)) if given is None]
-    if not all(name.startswith(_stem(path)) for name in found):
-        note(f"the gradient table is that of the folder: {' and '.join(found)}")
+    """The table that is given, or lies beside an image; one without the image's name is noted, and others that fit."""
+
+    def read(bval: Path, bvec: Path) -> Gradients:
+        if bval == bvec or bval.suffix.lower() in _MRTRIX_TABLES:
+            return read_mrtrix_gradients(bval, count, b0_limit=b0_limit)
+        return read_fsl_gradients(bval, bvec, count, affine, b0_limit=b0_limit)
+
+    if bval is not None and (bvec is not None or Path(bval).suffix.lower() in _MRTRIX_TABLES):
+        return read(Path(bval), Path(bvec or bval))
+    found = find_gradient_files(path)
+    bval_path = found[0] if bval is None else Path(bval)
+    bvec_path = found[1] if bvec is None else Path(bvec)
+    if bval_path is None or bvec_path is None:
+        kind = "bval" if bval_path is None else "bvec"
+        raise InvalidInput(
+            f"no {kind} file was found beside {path.name} (tried {_stem(path)}.{kind} and others); put it there or "
+            f"give {kind}="
+        )
+    table = read(bval_path, bvec_path)
+    names = [one.name for one, given in ((bval_path, bval), (bvec_path, bvec)) if given is None]
+    if not all(name.startswith(_stem(path)) for name in names):
+        note(f"the gradient table is that of the folder: {' and '.join(names)}")
+    others = set[str]()
+    for pair in _equally_near(path, bval_path) if bval is None and bvec is None else ():
+        with suppress(InvalidInput):  # those that do not fit
+            if not _are_equal(read(*pair), table):
+                others |= {one.name for one in pair} - set(names)
+    if others:
+        note(f"the gradient table is that of {' and '.join(dict.fromkeys(names))}; {', '.join(sorted(others))} differs")
     return table
+
+
+def _equally_near(path: Path, bval: Path) -> list[tuple[Path, Path]]:
+    """Pairs of files that belong to an image as much as the one with this file of b-values."""
+    own, mrtrix, *_, shared = _candidates(path)
+    kinds = (own, mrtrix) if bval in own[0] + mrtrix[0] else (shared,) if bval in shared[0] else ()
+    return [pair for bvals, bvecs in kinds for pair in product(bvals, bvecs)]
+
+
+def _are_equal(one: Gradients, other: Gradients) -> bool:
+    return np.allclose(one.bvals, other.bvals) and np.allclose(one.directions, other.directions, atol=1e-4)
 
 
 def _kept(volumes: Sequence[int] | None, count: int, name: str) -> npt.NDArray[np.bool_]:
@@ -244,30 +277,21 @@ def _without_lost_signals(scan: DiffusionScan) -> DiffusionScan:
     return dataclasses.replace(scan, data=data, notes=notes)
 
 
-def _needed(path: Path, kind: str) -> Path:
-    if (found := _find(path, kind)) is not None:
-        return found
-    tried = ", ".join(p.name for p in _candidates(path, kind)[:3])
-    raise InvalidInput(
-        f"no {kind} file was found beside {path.name} (tried {tried} and others); put it there or give {kind}="
-    )
-
-
-def _find(path: Path, kind: str) -> Path | None:
-    return next((p for p in _candidates(path, kind) if p.is_file()), None)
-
-
-def _candidates(path: Path, kind: str) -> list[Path]:
-    """Names under which programs put the table of an image; first those that carry the image's name."""
-    stem = _stem(path)
-    own = [f"{stem}.{kind}", f"{stem}.{kind}s", f"{path.name}.{kind}", f"{path.name}.{kind}s"]
-    own += [f"{stem}_{kind}", f"{stem}_{kind}s", f"{stem}_{kind}.txt", f"{stem}_{kind}s.txt"]
-    if kind == "bvec":
-        own.append(f"{stem}.eddy_rotated_bvecs")
-    own += [f"{stem}{suffix}" for suffix in _MRTRIX_TABLES]
-    shared = [f"{kind}s", kind, f"{kind}s.txt", f"{kind}.txt"]
-    beside = [path.parent / name for name in own]
-    return beside + _inherited(path.parent, stem, kind) + [path.parent / name for name in shared]
+def _candidates(path: Path) -> list[tuple[list[Path], list[Path]]]:
+    """The files of b-values and of directions that are there, by kind: the image's, MRtrix's, BIDS's, the folder's."""
+    stem, kinds = _stem(path), ("bval", "bvec")
+    endings = [f"{stem}.{{}}", f"{stem}.{{}}s", f"{path.name}.{{}}", f"{path.name}.{{}}s"]
+    endings += [f"{stem}_{{}}", f"{stem}_{{}}s", f"{stem}_{{}}.txt", f"{stem}_{{}}s.txt"]
+    own = [[path.parent / name.format(kind) for name in endings] for kind in kinds]
+    own[1].append(path.parent / f"{stem}.eddy_rotated_bvecs")
+    tables = [path.parent / f"{stem}{suffix}" for suffix in _MRTRIX_TABLES]
+    bids = [names + _inherited(path.parent, stem, kind) for names, kind in zip(own, kinds, strict=True)]
+    shared = [[path.parent / name.format(kind) for name in ("{}s", "{}", "{}s.txt", "{}.txt")] for kind in kinds]
+    both = (own, (tables, tables), bids, shared)
+    return [
+        ([file for file in bvals if file.is_file()], [file for file in bvecs if file.is_file()])
+        for bvals, bvecs in both
+    ]
 
 
 def _stem(path: Path) -> str:

@@ -25,7 +25,7 @@ from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.tensor_components import axes_of
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti
-from napari_gpubio.tracts.fods.axis_check import agreeing
+from napari_gpubio.tracts.fods.axis_check import agreeing, check_axes
 from napari_gpubio.tracts.fods.frames import checked_frame, frame_note
 from napari_gpubio.tracts.fods.model import FixelField
 from napari_gpubio.tracts.io.bedpostx import bedpostx_folder_of, read_bedpostx
@@ -34,11 +34,12 @@ from napari_gpubio.tracts.io.fixel_folders import fixel_folder_of, read_fixel_fo
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES
 from napari_gpubio.tracts.io.mif_writer import MIF_WRITE_SUFFIXES, write_mif
 from napari_gpubio.tracts.io.pam5 import PAM5_SUFFIX, read_pam5_peaks
-from napari_gpubio.tracts.io.peak_images import OWN_DESCRIPTION, Convention, read_peak_image
+from napari_gpubio.tracts.io.peak_images import Convention, own_description, read_peak_image
 from napari_gpubio.tracts.model import TensorField
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
+_LEAST_VOXELS = 20  # whose tensors show the axes
 
 
 @reads_file
@@ -78,7 +79,7 @@ def read_fixels(
     ------
     InvalidInput
         If a file is missing or damaged, its parts do not fit each other, there is no fixel at all, or a choice is
-        unknown.
+        unknown, or the axes are not clear.
     """
     if kind not in ("auto", "mrtrix", *_KINDS):
         raise InvalidInput(f"kind is {kind!r}; choose one of 'auto', 'mrtrix', {', '.join(map(repr, _KINDS))}")
@@ -93,7 +94,7 @@ def read_fixels(
     directions, amplitudes, affine, convention = _READERS.get(kind, read_peak_image)(path)
     if kind in _IMAGES:
         convention = _IMAGES[kind]
-    own = checked_frame(frame, convention.frame)
+    own = checked_frame(frame, convention.frame or "fsl")
     source = "as requested" if frame != "auto" else "" if convention.program else convention.reason
     why = f"{convention.program} has them" + (f" ({convention.reason})" if convention.reason else "")
     fixels = FixelField.from_dense(
@@ -110,6 +111,13 @@ def read_fixels(
     )
     if not len(fixels.directions):
         raise InvalidInput(f"{path.name} has no fixel whose direction and amplitude are finite and not 0; check it")
+    if frame == "auto" and not convention.frame:
+        check = None if tensors is None else check_axes(agreeing(fixels, tensors), tensors)
+        if check is None or not check.ok or check.voxels < _LEAST_VOXELS:
+            raise InvalidInput(
+                f"the axes of the directions in {path.name} are not clear ({convention.reason}); give frame='world', "
+                "'fsl' or 'voxel', or tensors= of the same scan"
+            )
     return fixels if tensors is None else agreeing(fixels, tensors)
 
 
@@ -144,11 +152,11 @@ def write_peaks(path: str | Path, fixels: FixelField, *, most: int | None = None
     peaks[~there] = missing
     peaks = peaks.reshape(*fixels.shape, -1)
     if path.name.lower().endswith(MIF_WRITE_SUFFIXES):
-        write_mif(path, peaks, fixels.affine)
+        write_mif(path, peaks, fixels.affine, header={"comments": own_description(peaks)})
         return
     import nibabel
 
-    save_nifti(path, nibabel.Nifti1Image(peaks, fixels.affine), OWN_DESCRIPTION)
+    save_nifti(path, nibabel.Nifti1Image(peaks, fixels.affine), own_description(peaks))
 
 
 def _kind(path: Path) -> str:

@@ -24,7 +24,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.tensor_components import PLACES, positive_definite
 from napari_gpubio.tracts.fods.harmonics import lmax_of
 from napari_gpubio.tracts.io.fods import lowest_amplitudes
-from napari_gpubio.tracts.io.tensor_images import SYMMATRIX, order_of, symmetric
+from napari_gpubio.tracts.io.tensor_images import LARGEST_TRACE, SYMMATRIX, order_of, symmetric
 
 Array = npt.NDArray[Any]
 _MOST_VOXELS = 200_000  # that are looked at
@@ -120,8 +120,8 @@ def _tensors(rows: Array, shape: tuple[int, ...], name: str, intent: int) -> str
     if share < _LEAST_DEFINITE or not 0 < trace < _LARGEST_TRACE or not both_signs:
         return ""
     return (
-        f"it was taken for diffusion tensors, since in the order {order} {100 * share:.0f} % of them are positive "
-        "definite"
+        f"it was taken for diffusion tensors in {'um^2/ms' if trace > LARGEST_TRACE else 'mm^2/s'}, since in the order "
+        f"{order} {100 * share:.0f} % of them are positive definite; so are covariances, which it may also hold"
     )
 
 
@@ -142,7 +142,8 @@ def _peaks(rows: Array, shape: tuple[int, ...]) -> str:
     both = there[:, :-1] & there[:, 1:]
     falls = (lengths[:, :-1] >= lengths[:, 1:])[both].mean() > _LEAST_FALLING if both.any() else True
     come_first = (there[:, :-1] >= there[:, 1:]).all()
-    if (there != empty).all() and not np.isnan(peaks[there]).any() and come_first and empty.any() and falls:
+    is_sorted = peaks.shape[1] > 1 and come_first and empty.any() and falls  # a single vector may be a displacement
+    if is_sorted and (there != empty).all() and not np.isnan(peaks[there]).any():
         return (
             f"it was taken for peaks, up to {peaks.shape[1]} in a voxel, since in voxels with fewer the last ones are "
             "empty, all three values of them"

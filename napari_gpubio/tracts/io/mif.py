@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.files import existing_file, is_gzip
 from napari_gpubio.core.reading import note, reads_file
-from napari_gpubio.core.volumes import check_declared_size, damaged, usable_affine
+from napari_gpubio.core.volumes import check_declared_size, check_memory, damaged, usable_affine
 
 Array = npt.NDArray[Any]
 Header = dict[str, list[str]]
@@ -63,8 +63,7 @@ class MifImage:
 class _Storage:
     """Where the values lie and in which order."""
 
-    path: Path
-    offset: int
+    files: tuple[tuple[Path, int], ...]  # with the first byte; all hold as many values
     shape: tuple[int, ...]
     fastest_first: tuple[int, ...]
     reversed_axes: tuple[int, ...]
@@ -76,9 +75,10 @@ class _Storage:
         return math.prod(self.shape)
 
     @property
-    def bytes(self) -> int:
-        """Length of the values in the file."""
-        return (self.count + 7) // 8 if self.dtype is None else self.count * self.dtype.itemsize
+    def bytes_each(self) -> int:
+        """Length of the values in a file."""
+        count = self.count // len(self.files)
+        return (count + 7) // 8 if self.dtype is None else count * self.dtype.itemsize
 
 
 @reads_file
@@ -99,17 +99,31 @@ def read_mif(path: str | Path) -> MifImage:
     path = existing_file(path)
     if not path.name.lower().endswith(MIF_SUFFIXES):
         raise InvalidInput(f"{path.name} is not an MRtrix image; its name must end in .mif, .mif.gz or .mih")
+    if is_gzip(path) != (path.suffix.lower() == ".gz"):
+        note(f"it is {'' if is_gzip(path) else 'not '}compressed, whatever its name says")
     header, length = _read_header(path)
     shape = _shape(header, path.name)
     affine, gradients = _affine(header, shape), _gradients(header, shape)
-    data_path, offset = _data_file(path, header, length)
-    storage = _Storage(data_path, offset, shape, *_layout(header, len(shape), path.name), _dtype(header, path.name))
+    files = _data_files(path, header, length)
+    storage = _Storage(files, shape, *_layout(header, len(shape), path.name), _dtype(header, path.name))
+    if storage.count % len(files):
+        raise _bad(path.name, "file", header["file"], f"{storage.count} values cannot lie in {len(files)} equal parts")
+    if len(set(files)) < len(files):
+        raise _bad(path.name, "file", header["file"], "each part of the values needs a file of its own")
     data = _scaled(_read_values(storage), header, path.name)
     return MifImage(data, affine, gradients, {key: tuple(values) for key, values in header.items()})
 
 
+@reads_file
+def read_mif_header(path: str | Path) -> Header:
+    """Return the lines of the header of an MRtrix image: key to the values in their order; errors as `read_mif`."""
+    return _read_header(existing_file(path))[0]
+
+
 def _open(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else path.open("rb")
+    has_header = path.name.lower().endswith(MIF_SUFFIXES)  # values alone may begin with any bytes
+    is_packed = is_gzip(path) if has_header else path.suffix.lower() == ".gz"
+    return cast("IO[bytes]", gzip.open(path, "rb")) if is_packed else path.open("rb")
 
 
 def _read_header(path: Path) -> tuple[Header, int]:
@@ -186,20 +200,32 @@ def _layout(header: Header, axes: int, name: str) -> tuple[tuple[int, ...], tupl
     return order, tuple(axis for axis in range(axes) if words[axis].startswith("-"))
 
 
-def _data_file(path: Path, header: Header, header_length: int) -> tuple[Path, int]:
-    """Path and first byte of the values: ``file: . offset``, or the name of another file beside the header."""
-    text = _one(header, "file", path.name)
-    if len(header["file"]) > 1:
-        raise InvalidInput(f"{path.name} has its values in {len(header['file'])} files; join them with mrconvert")
-    match = re.fullmatch(r"(.+?)(?:\s+([0-9]{1,18}))?", text)
-    if match is None or "\0" in text:
-        raise _bad(path.name, "file", text, "the name of the data file and an offset are needed")
-    offset = int(match[2] or 0)
-    if match[1] != ".":
-        return existing_file(path.parent / match[1]), offset
-    if offset < header_length:
-        raise _bad(path.name, "file", text, f"the values cannot begin before the header ends, at byte {header_length}")
-    return path, offset
+def _data_files(path: Path, header: Header, header_length: int) -> tuple[tuple[Path, int], ...]:
+    """Path and first byte of the values: ``file: . offset``, or names of other files beside the header, one a line.
+
+    A name with ``[]`` stands for all files that have a number there, in the order of the numbers.
+    """
+    _one(header, "file", path.name)
+    files: list[tuple[Path, int]] = []
+    for text in header["file"]:
+        match = re.fullmatch(r"(.+?)(?:\s+([0-9]{1,18}))?", text)
+        if match is None or "\0" in text:
+            raise _bad(path.name, "file", text, "the name of the data file and an offset are needed")
+        name, offset = match[1], int(match[2] or 0)
+        if name == "." and offset < header_length:
+            wanted = f"the values cannot begin before the header ends, at byte {header_length}"
+            raise _bad(path.name, "file", text, wanted)
+        files += [(each, offset) for each in ([path] if name == "." else _numbered(path.parent / name))]
+    return tuple(files)
+
+
+def _numbered(path: Path) -> list[Path]:
+    before, mark, after = path.name.partition("[]")
+    if not mark:
+        return [existing_file(path)]
+    pattern = re.compile(f"{re.escape(before)}([0-9]{{1,18}}){re.escape(after)}")
+    found = [(int(match[1]), file) for file in path.parent.glob("*") if (match := pattern.fullmatch(file.name))]
+    return [file for _, file in sorted(found)] or [existing_file(path)]
 
 
 def _dtype(header: Header, name: str) -> np.dtype[Any] | None:
@@ -234,7 +260,10 @@ def _affine(header: Header, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
 def _gradients(header: Header, shape: tuple[int, ...]) -> npt.NDArray[np.float64] | None:
     """The table, if it is one of this image: programs leave that of the scan in what they make from it."""
     volumes = math.prod(shape[3:])
-    if "dw_scheme" not in header or len(shape) < 4 or max(shape[3:]) < volumes:
+    if "dw_scheme" not in header or len(shape) < 4:
+        return None
+    if max(shape[3:]) < volumes:
+        note(f"its dw_scheme was left out, since its {volumes} volumes lie along several axes, {shape[3:]}")
         return None
     rows = [_numbers(line)[:4] for line in header["dw_scheme"]]
     if len(rows) != volumes or any(len(row) < 4 for row in rows):
@@ -246,25 +275,31 @@ def _gradients(header: Header, shape: tuple[int, ...]) -> npt.NDArray[np.float64
 
 def _read_values(storage: _Storage) -> Array:
     """Read the values and turn them into an array whose axes run as the voxel indices do."""
-    check_declared_size(storage.path, storage.offset, storage.bytes)
-    try:
-        with _open(storage.path) as stream:
-            stream.seek(storage.offset)
-            raw = stream.read(storage.bytes)
-    except (OSError, EOFError, zlib.error, MemoryError) as error:
-        raise damaged(storage.path, error) from error
-    if len(raw) < storage.bytes:
-        raise InvalidInput(
-            f"{storage.path.name} ends after {len(raw)} of {storage.bytes} bytes of data; "
-            "the file is incomplete: copy or download it again"
-        )
-    flat: Array = np.frombuffer(raw, np.uint8 if storage.dtype is None else storage.dtype)
-    if storage.dtype is None:
-        flat = np.unpackbits(flat, count=storage.count).view(bool)
+    for path, offset in storage.files:
+        check_declared_size(path, offset, storage.bytes_each)
+    check_memory(storage.files[0][0], storage.bytes_each * len(storage.files))
+    parts = [_read_part(path, offset, storage) for path, offset in storage.files]
+    flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
     slowest_first = storage.fastest_first[::-1]
     stored = flat.reshape([storage.shape[axis] for axis in slowest_first])
     array = np.flip(stored.transpose(np.argsort(slowest_first)), storage.reversed_axes)
     return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+
+
+def _read_part(path: Path, offset: int, storage: _Storage) -> Array:
+    try:
+        with _open(path) as stream:
+            stream.seek(offset)
+            raw = stream.read(storage.bytes_each)
+    except (OSError, EOFError, zlib.error, MemoryError) as error:
+        raise damaged(path, error) from error
+    if len(raw) < storage.bytes_each:
+        raise InvalidInput(
+            f"{path.name} ends after {len(raw)} of {storage.bytes_each} bytes of data; the file is incomplete: copy or "
+            "download it again"
+        )
+    flat: Array = np.frombuffer(raw, np.uint8 if storage.dtype is None else storage.dtype)
+    return flat if storage.dtype else np.unpackbits(flat, count=storage.count // len(storage.files)).view(bool)
 
 
 def _scaled(data: Array, header: Header, name: str) -> Array:

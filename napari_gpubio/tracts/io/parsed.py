@@ -22,7 +22,6 @@ from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
 KEY = "napari_gpubio"
-UNKNOWN_PLACE = {"place": "unknown"}  # parameters of fibers of a file that does not tell where they lie
 _NOT_OURS = (ValueError, KeyError, TypeError, OverflowError, RecursionError)  # JSON of any other shape
 _PROTECTED = str.maketrans({"%": "%25", ":": "%3A", "#": "%23"})
 
@@ -72,8 +71,8 @@ def _plain(value: Any) -> Any:
 class Parsed:
     """What a file holds; see `Tractogram` for shapes and units.
 
-    ``grid`` is None where the format has none; ``provenance`` has the parameters `UNKNOWN_PLACE` where lengths are
-    known alone.
+    ``grid`` is None where the format has none; ``provenance`` has the parameters of `places.UNKNOWN_PLACE` where
+    lengths are known alone.
     """
 
     points: Array

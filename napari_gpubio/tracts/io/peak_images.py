@@ -11,11 +11,15 @@ scilpy                 X, Y, Z, 3 n; the longest has length 1    bvec file's    
 FSL ``dti_V1``         X, Y, Z, 3; length 1                      bvec file's          zero
 =====================  ========================================  ===================  =========
 
-So neither the number of dimensions nor that of volumes tells the axes. What does is, in this order: a JSON file, the
-program's name in the header, DIPY's other files beside the image, empty places that are NaN, and lengths.
+So neither the number of dimensions nor that of volumes tells the axes. What does is, in this order: a JSON file, what
+this package has written together with these numbers, MRtrix's list of the commands that made the image, empty places
+that are NaN, DIPY's other files beside the image, and lengths. The name of a program in a header is a hint alone, since
+headers are copied: it holds where numbers show nothing. Where they show another program the user is asked, and where
+the intent is NIfTI's VECTOR, which ITK's programs write whatever their axes are.
 """
 
 import re
+import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,14 +30,15 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, open_nifti
 from napari_gpubio.tracts.io.dwi import read_array
-from napari_gpubio.tracts.io.mif import MIF_SUFFIXES
+from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif_header
 from napari_gpubio.tracts.io.orientation_sidecars import facts_beside, frame_in, stem_of
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
-OWN_DESCRIPTION = "peaks, world axes, length = amplitude"
+_VECTOR = 1007  # NIfTI's intent
 _UNIT = 2e-3  # by which lengths that were stored as float32, or as scaled integers, may differ from 1
 _NEARLY_ALL = 0.99
+_MAKERS = re.compile(r"\b(sh2peaks|fixel2peaks|tensor2metric)\b")  # commands of MRtrix
 _FSL_VERSION = re.compile(r"(FSL)?\d+\.\d+(\.\d+)?(:|$)")
 
 
@@ -43,16 +48,21 @@ class Convention(NamedTuple):
     Parameters
     ----------
     frame
-        Of `napari_gpubio.tracts.fods.frames.FRAMES`.
+        Of `napari_gpubio.tracts.fods.frames.FRAMES`; empty where the user has to say it.
     program
-        Whose convention that is; empty where the file says it.
+        Whose convention that is, or may be; empty where the file says it.
     reason
-        What says or shows it.
+        What says or shows it, or why nothing does.
     """
 
     frame: str
     program: str
     reason: str = ""
+
+
+def own_description(peaks: Array) -> str:
+    """What this package writes into the header of peaks (X, Y, Z, 3 n): it holds for these numbers only."""
+    return f"peaks, world axes, length = amplitude, {zlib.crc32(peaks.astype('<f4').tobytes()):08x}"
 
 
 def read_peak_image(path: Path) -> tuple[Array, Array, Affine, Convention]:
@@ -111,24 +121,35 @@ def _convention(path: Path, directions: Array, amplitudes: Array, *, five: bool,
     facts = facts_beside(path)
     if (said := frame_in(facts)) is not None:
         return Convention(said, "", f"as {stem_of(path)}.json says")
-    header = "" if path.name.lower().endswith(MIF_SUFFIXES) else _description(path)
-    if OWN_DESCRIPTION in header:
+    header, is_vector = _header(path)
+    if own_description(directions) in header:
         return Convention("world", "", "as its header says")
-    if path.name.lower().endswith(MIF_SUFFIXES) or header.startswith("MRtrix") or "mrtrix_version" in facts:
-        return Convention("world", "MRtrix", "which wrote the file")
-    if _FSL_VERSION.match(header):
-        return Convention("fsl", "FSL", "which wrote the file")
-    if of_dipy:
-        return Convention("fsl", "DIPY", "whose other files lie beside it")
-    if five:
-        return Convention("fsl", "DIPY", "the only program that writes five dimensions")
+    if command := _MAKERS.search(f"{header} {facts.get('command_history', '')}"):
+        return Convention("world", "MRtrix", f"whose {command[0]} made the image, as its command_history says")
     if np.isnan(directions).all(axis=-1).any():
         return Convention("world", "MRtrix", "which has NaN where no peak is")
+    if of_dipy:
+        return Convention("fsl", "DIPY", "whose other files lie beside it")
+    differ = Convention("world", "MRtrix or TractSeg", "since lengths differ; nothing else shows it")
+    shown = hint = None
     if _are_units(amplitudes):
-        return Convention("fsl", "DIPY", "since all have the length 1, which amplitudes of MRtrix or TractSeg have not")
-    if _are_units(amplitudes.max(axis=-1)):
-        return Convention("fsl", "scilpy", "since the longest of each voxel has the length 1")
-    return Convention("world", "MRtrix or TractSeg", "since lengths differ; nothing else shows it")
+        shown = Convention("fsl", "DIPY", "since all have the length 1, which amplitudes of MRtrix have not")
+    elif _are_units(amplitudes.max(axis=-1)):
+        shown = Convention("fsl", "scilpy", "since the longest of each voxel has the length 1")
+    elif five:
+        shown = Convention("fsl", "DIPY", "the only program that writes five dimensions")
+    elif amplitudes.shape[-1] > 1:  # a single one may be FSL's direction times a number
+        shown = differ
+    if path.name.lower().endswith(MIF_SUFFIXES) or header.startswith("MRtrix") or "mrtrix_version" in facts:
+        hint = Convention("world", "MRtrix", "which wrote the file")
+    elif _FSL_VERSION.match(header):
+        hint = Convention("fsl", "FSL", "which wrote the file")
+    if is_vector:
+        return Convention("", "FSL", "the intent of its header is VECTOR, which programs of any convention write")
+    if shown and hint and shown.frame != hint.frame:
+        why = f"{hint.program} wrote the file, or its header was copied, but {shown.program} has such directions"
+        return Convention("", shown.program, f"{why}, {shown.reason.partition(';')[0]}")
+    return hint or shown or differ
 
 
 def _are_orthonormal(matrices: Array) -> bool:
@@ -144,10 +165,14 @@ def _are_units(lengths: Array) -> bool:
     return bool(len(there)) and float((np.abs(there - 1) < _UNIT).mean()) > _NEARLY_ALL
 
 
-def _description(path: Path) -> str:
-    """What a NIfTI header says of itself."""
+def _header(path: Path) -> tuple[str, bool]:
+    """What a header says of the program, and whether its intent is that of vectors."""
+    if path.name.lower().endswith(MIF_SUFFIXES):
+        lines = read_mif_header(path)
+        return "\n".join([*lines.get("comments", ()), *lines.get("command_history", ())]), False
     header = open_nifti(path).header
-    return bytes(header["descrip"]).rstrip(b"\0 ").decode("latin-1") if "descrip" in header else ""
+    text = bytes(header["descrip"]).rstrip(b"\0 ").decode("latin-1") if "descrip" in header else ""
+    return text, "intent_code" in header and int(header["intent_code"]) == _VECTOR
 
 
 def _sibling(path: Path, what: str, shape: tuple[int, ...]) -> Path | None:

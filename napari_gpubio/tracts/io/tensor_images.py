@@ -33,7 +33,7 @@ Mask = npt.NDArray[np.bool_]
 SYMMATRIX = 1005  # NIfTI's intent of symmetric matrices
 _CLEARLY_BETTER = 0.05
 _OVERRULES = 0.5  # by so much another order than that of the kind of file must be better, as after a conversion
-_LARGEST_TRACE = 0.05  # mm^2/s; free water at 37 C has 0.009
+LARGEST_TRACE = 0.05  # mm^2/s; free water at 37 C has 0.009
 _LARGEST = 1e30  # beyond it single precision overflows in what is made of a tensor
 _FLOOR_MM2_PER_S = 1e-6
 
@@ -228,11 +228,11 @@ def symmetric(rows: Array, name: str) -> Array:
 
 def _in_mm2_per_s(rows: Array) -> tuple[Array, tuple[str, ...]]:
     trace = float(np.median(rows[:, :3].sum(axis=1)))
-    if trace > _LARGEST_TRACE:
+    if trace > LARGEST_TRACE:
         return rows * 1e-3, (f"the median trace is {trace:.3g}, so um^2/ms were taken and converted to mm^2/s",)
     if 0 < trace < 1e-4:
         return rows, (f"the median trace is {trace:.3g} mm^2/s, far below that of tissue (0.002); check the unit",)
-    return rows, ()
+    return rows, (f"the median trace is {trace:.3g}, so mm^2/s were taken",)
 
 
 def _mended(field: TensorField) -> TensorField:

@@ -18,9 +18,10 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.io.dsi_studio import affine_of, checked_dimension, matrices, unpacked
-from napari_gpubio.tracts.io.parsed import Parsed
+from napari_gpubio.tracts.io.parsed import Parsed, Provenance
 from napari_gpubio.tracts.io.validation import DAMAGED, Grid, offsets_of
 from napari_gpubio.tracts.model import GROUP
+from napari_gpubio.tracts.places import UNKNOWN_LENGTHS, UNKNOWN_PLACE
 
 Array = npt.NDArray[Any]
 DAMAGE = DAMAGED
@@ -36,12 +37,13 @@ def read_tiny_track(path: Path) -> Parsed:
     if "track" not in content:
         raise InvalidInput(f"{path.name} has no track, so it has no fibers; save them again in DSI Studio")
     if "trans_to_mni" in content:
-        content["trans"] = content["trans_to_mni"]
-    if "dimension" not in content:
-        note("the file does not tell the dimensions of its volume; one voxel was taken")
-        content["dimension"] = np.ones(3)
-    shape = checked_dimension(content, path.name)
-    affine = affine_of(content, shape, path.name)
+        content["trans"] = content.pop("trans_to_mni")
+    try:
+        shape = checked_dimension(content, path.name)
+    except InvalidInput:
+        note("the dimensions of its volume are missing or make no sense; one voxel was taken")
+        shape = 1, 1, 1
+    affine, unknown = _place(content, shape, path.name)
     parts = [_fibers(content[name]) for name in takewhile(content.__contains__, _BLOCKS)]
     counts = np.concatenate([part[0] for part in parts])
     voxels = np.concatenate([part[1] for part in parts])
@@ -50,7 +52,25 @@ def read_tiny_track(path: Path) -> Parsed:
         offsets=offsets_of(counts),
         per_fiber=_columns(content, len(counts)),
         grid=Grid(affine, shape),
+        provenance=Provenance(unknown),
     )
+
+
+def _place(
+    content: dict[str, Array], shape: tuple[int, int, int], file: str
+) -> tuple[npt.NDArray[np.float64], dict[str, str]]:
+    """Voxel to world, mm, and parameters that tell what of it is not known; notes tell what cannot be used."""
+    if "trans" in content:
+        try:
+            return affine_of(content, shape, file), {}
+        except InvalidInput as error:
+            note(f"its matrix trans_to_mni cannot be used ({error}); the voxel sizes were taken")
+            del content["trans"]
+    try:
+        return affine_of(content, shape, file), UNKNOWN_PLACE
+    except InvalidInput:
+        note("its voxel sizes are missing or make no sense; 1 mm was taken, so lengths are in voxels")
+    return affine_of({"voxel_size": np.ones(3)}, shape, file), UNKNOWN_PLACE | UNKNOWN_LENGTHS
 
 
 def _fibers(track: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:

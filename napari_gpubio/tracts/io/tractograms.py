@@ -17,9 +17,10 @@ out when written, because nibabel and trx-python mistake them for something else
 A fiber with a point that is not finite, or that a file does not hold whole, is left out, and a note counts them. Notes
 also tell what a header leaves open or counts wrongly; see `napari_gpubio.core.reading`.
 
-Where a file has no **grid** (tck files of others, every vtk file) give ``reference``, a NIfTI file or
-(affine, shape). Without one the grid is a box of 1 mm voxels along the world axes around the fibers, and the parameter
-``reference`` is ``"none"``: the fibers lie right in world space, but not in the voxels of any image.
+Where a file has no **grid** (tck files of others, every vtk file), or no place in the world (trk files without a
+matrix), give ``reference``, an image file or (affine, shape). Without a grid and that it is a box of 1 mm voxels along
+the world axes around the fibers, and the parameter ``reference`` is ``"none"``: the fibers lie right in world space,
+but not in the voxels of any image.
 """
 
 import dataclasses
@@ -39,7 +40,7 @@ from napari_gpubio.core.files import atomic_write, check_folder, existing_file
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.space import checked_affine, same_grid
 from napari_gpubio.tracts.io import tck, tiny_track, trx, tsf, vtk, vtp
-from napari_gpubio.tracts.io.parsed import UNKNOWN_PLACE, FormatWriter, Parsed, Provenance
+from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance
 from napari_gpubio.tracts.io.validation import (
     Grid,
     Reference,
@@ -53,11 +54,13 @@ from napari_gpubio.tracts.io.validation import (
 )
 from napari_gpubio.tracts.io.vtk import Space
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.places import UNKNOWN_PLACE, has_place, in_reference
 
 logger = logging.getLogger(__name__)
 SUFFIXES = (".trk", ".trk.gz", ".tck", ".tck.gz", ".trx", ".vtk", ".vtp", ".tt.gz", ".tsf")
 STREAMED_SUFFIXES = (".trk", ".tck", ".trx")
 WRITTEN_SUFFIXES = (*STREAMED_SUFFIXES, ".vtk")
+NO_GRID = {"reference": "none"}  # parameters of fibers whose grid is a box around them
 PART_POINTS = 1_000_000  # points handed to a format at once
 
 
@@ -83,8 +86,9 @@ def read_tractogram(
     path
         A file that ends in one of `SUFFIXES`, or a folder of what a trx archive holds.
     reference
-        The volume that the fibers belong to, for files without a grid: a NIfTI path, or (affine, shape).
-        It takes precedence over a tck file's grid; that of a trk or trx file is kept.
+        The volume that the fibers belong to, for files without a grid: an image (NIfTI, MRtrix), or (affine, shape).
+        It takes precedence over a tck file's grid; that of a trk or trx file is kept, unless it tells no place in the
+        world: the fibers are then taken voxel by voxel in a reference of as many voxels.
     vtk_space
         Axes of a vtk or vtp file, ``"RAS"`` or ``"LPS"``; None for those that it states, or RAS.
 
@@ -190,19 +194,16 @@ def _writer(suffix: str) -> type[FormatWriter]:
 
 
 def _assembled(found: Parsed, wanted: Grid | None, reference: Reference | None) -> Tractogram:
-    parameters = dict(found.provenance.parameters)
-    if UNKNOWN_PLACE.items() <= parameters.items():
-        note("the place of the fibers in the world is not known, lengths are right")
-    if found.grid is not None and wanted is not None and not _same(found.grid, wanted):
-        note("the reference has another grid than the file; the file's is used")
-    if found.grid is None and wanted is not None:
+    parameters, grid = dict(found.provenance.parameters), found.grid or found.provenance.grid
+    is_placed = not UNKNOWN_PLACE.items() <= parameters.items()
+    if found.grid is None and wanted is not None and is_placed:
+        grid = wanted
         parameters["reference"] = "affine and shape" if isinstance(reference, tuple) else os.fspath(reference or "")
-    grid = found.grid or wanted or found.provenance.grid
     if grid is None:
         grid = box_grid(found.points)
-        parameters["reference"] = "none"
+        parameters |= NO_GRID
         logger.info("the file has no grid; a box around the fibers is used instead, or give a reference")
-    return Tractogram(
+    fibers = Tractogram(
         points=found.points,
         offsets=found.offsets,
         per_point=found.per_point,
@@ -213,6 +214,11 @@ def _assembled(found: Parsed, wanted: Grid | None, reference: Reference | None) 
         complete=found.provenance.complete,
         per_group=found.per_group,
     )
+    if not is_placed:
+        return in_reference(fibers, wanted)
+    if wanted is not None and not _same(grid, wanted):
+        note("the reference has another grid than the file; the file's is used")
+    return fibers
 
 
 def _same(one: Grid, other: Grid) -> bool:
@@ -240,6 +246,8 @@ def write_tractogram(path: str | os.PathLike[str], tractogram: Tractogram, *, vt
     if suffix == ".vtk":
         with atomic_write(target) as part:
             _note_groups(tractogram, suffix)
+            if not has_place(tractogram):
+                note("vtk cannot store that the place of the fibers is not known; write trk, tck or trx to keep that")
             vtk.write_vtk(part, _writable(tractogram), space=vtk_space)
         return
     with TractogramWriter(target, tractogram.affine, tractogram.shape, tractogram.parameters) as writer:
@@ -285,6 +293,8 @@ class TractogramWriter:
         self._grid = Grid(checked_affine(affine), checked_shape(shape))
         self._notes = Provenance(parameters=dict(parameters or {}), grid=self._grid)
         self._notes.encode()
+        if NO_GRID.items() <= self._notes.parameters.items() and self._suffix != ".tck":
+            note(f"the fibers belong to no volume, and {self._suffix} gets a box of 1 mm voxels around them as theirs")
         self._columns: dict[str, tuple[int, ...]] | None = None
         self._writer: FormatWriter | None = None
         self._stack = ExitStack()

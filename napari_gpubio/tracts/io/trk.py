@@ -25,7 +25,7 @@ from nibabel.streamlines.trk import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.tracts.io.parsed import UNKNOWN_PLACE, FormatWriter, Parsed, Provenance, columns_of, numeric_columns
+from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance, columns_of, numeric_columns
 from napari_gpubio.tracts.io.validation import (
     DAMAGED,
     Grid,
@@ -36,6 +36,7 @@ from napari_gpubio.tracts.io.validation import (
     walk_records,
 )
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.places import UNKNOWN_PLACE
 
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
@@ -61,7 +62,7 @@ def read_trk(path: Path) -> Parsed:
         raise InvalidInput(f"a trk header has {HEADER_BYTES} bytes, this file {len(data)}; copy or export it again")
     header = _header(data)
     matrix = _matrix(header)
-    grid, to_world = _place(header, matrix)
+    grid, to_world, is_placed = _place(header, matrix)
     scalars, properties = int(header[Field.NB_SCALARS_PER_POINT]), int(header[Field.NB_PROPERTIES_PER_STREAMLINE])
     if scalars < 0 or properties < 0:
         raise InvalidInput(f"the header claims {scalars} scalars and {properties} properties; export the file again")
@@ -72,7 +73,7 @@ def read_trk(path: Path) -> Parsed:
         per_point=_named_columns(per_point, header["scalar_name"], "scalars"),
         per_fiber=_named_columns(per_fiber, header["property_name"], "properties"),
         grid=grid,
-        provenance=Provenance() if matrix is not None else Provenance(UNKNOWN_PLACE),
+        provenance=Provenance({} if is_placed else UNKNOWN_PLACE),
     )
 
 
@@ -85,13 +86,14 @@ def _header(data: bytes | bytearray) -> Any:
     raise InvalidInput(f"the last number of its header, hdr_size, is not {HEADER_BYTES}; is it a trk file?")
 
 
-def _place(header: Any, matrix: npt.NDArray[np.float64] | None) -> tuple[Grid, npt.NDArray[np.float64]]:
-    """The volume, its dimensions in the order of the affine's axes, and the matrix from voxel mm to the world."""
+def _place(header: Any, matrix: npt.NDArray[np.float64] | None) -> tuple[Grid, npt.NDArray[np.float64], bool]:
+    """The volume, its dimensions in the order of the affine's axes; the matrix from voxel mm to the world.
+
+    And whether that is known: without the dimensions it is not if an axis runs the other way than the matrix has it.
+    """
     axes, sizes = _axes(header), np.asarray(header[Field.VOXEL_SIZES], np.float64)
     shape = np.maximum(header[Field.DIMENSIONS], 1).astype(int)
-    if (header[Field.DIMENSIONS] < 1).any():
-        note(f"the header has dimensions {header[Field.DIMENSIONS].tolist()}; the place of the fibers may be another")
-    has_sizes = bool(np.isfinite(sizes).all() and (sizes > 0).all())
+    is_placed, has_sizes = matrix is not None, bool(np.isfinite(sizes).all() and (sizes > 0).all())
     if matrix is None:
         if not has_sizes:
             note(f"the header has voxel sizes of {sizes.tolist()} mm; 1 mm was taken, lengths do not depend on it")
@@ -113,10 +115,13 @@ def _place(header: Any, matrix: npt.NDArray[np.float64] | None) -> tuple[Grid, n
                 f"the header has voxel sizes of {sizes.tolist()} mm, its matrix {own.tolist()}: one of them is wrong, "
                 "and lengths are those of the matrix"
             )
+    if (header[Field.DIMENSIONS] < 1).any():
+        note(f"the header has dimensions {header[Field.DIMENSIONS].tolist()}; one voxel was taken where there is none")
+        is_placed = is_placed and bool((turn[:, 1] > 0).all())
     to_voxels = np.diag([*(1 / sizes), 1.0])
     to_voxels[:3, 3] = -0.5  # from the corner of the first voxel to its center
     to_world = matrix @ inv_ornt_aff(turn, tuple(header[Field.DIMENSIONS])) @ to_voxels
-    return Grid(matrix, checked_shape(shape[np.argsort(turn[:, 0])])), to_world
+    return Grid(matrix, checked_shape(shape[np.argsort(turn[:, 0])])), to_world, is_placed
 
 
 def _axes(header: Any) -> str:

@@ -43,7 +43,9 @@ def read_trx(path: Path, *, mapped: bool = False) -> Parsed:
         header = members.header()
         vertices, fibers = _count(header, "NB_VERTICES"), _count(header, "NB_STREAMLINES")
         points = members.array("positions", vertices, 3).astype(np.float32, copy=False)
-        offsets = _offsets(members.array("offsets", fibers), len(points), fibers)
+        first = members.array("offsets", fibers)
+        is_closed = len(first) - 1 == fibers and not members.have("dps", len(first))
+        offsets = _offsets(first, len(points), fibers, is_closed=is_closed)
         for counted, there, what in ((vertices, len(points), "points"), (fibers, len(offsets) - 1, "fibers")):
             if counted not in (there, None):
                 note(f"the header counts {counted} {what} and the arrays have {there}; the arrays are right")
@@ -99,18 +101,19 @@ def _grid(header: dict[str, Any]) -> Grid | None:
         return None
 
 
-def _offsets(first: Array, vertices: int, fibers: int | None) -> npt.NDArray[np.int64]:
+def _offsets(first: Array, vertices: int, fibers: int | None, *, is_closed: bool) -> npt.NDArray[np.int64]:
     """Offsets, shape (F + 1,), from an array with or without the closing one.
 
     The closing offset was added to the format later. Tools have since taken its place from the header alone, and
-    written one fiber too few into it: where the last offset is not the number of points, the array is right.
+    written one fiber too few into it: where the last offset is not the number of points, it is the closing one only if
+    the header and the numbers of fibers say so (``is_closed``).
     """
     if first.dtype.kind not in "iu":
         raise InvalidInput(f"the offsets have type {first.dtype}; they must be integers, export the file again")
     if vertices and not len(first):
         raise InvalidInput(f"there are {vertices} points and no offsets of fibers; export the file again")
     offsets = first.reshape(-1).astype(np.int64)
-    is_open = not len(offsets) or len(offsets) == fibers or offsets[-1] < vertices
+    is_open = not len(offsets) or len(offsets) == fibers or (offsets[-1] < vertices and not is_closed)
     return np.append(offsets, vertices) if is_open else offsets
 
 

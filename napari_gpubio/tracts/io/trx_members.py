@@ -143,6 +143,11 @@ class Members:
             raise InvalidInput(f"there is no array {name!r} with {columns} columns; export the file again")
         return np.empty((0, columns), np.int64)
 
+    def have(self, folder: str, rows: int) -> bool:
+        """Whether an array of a folder that was not read yet has so many rows."""
+        found = ((file.size, k * DTYPES[file.name.rpartition(".")[2]].itemsize) for file, _, k in self._in(folder))
+        return any(size == rows * width for size, width in found)
+
     def table(self, folder: str, rows: int) -> dict[str, Array]:
         """Return all arrays of a folder, shape (rows,) or (rows, k), by name; a damaged one is left out with a note."""
         return columns_of(list(self._readable(folder, rows, exact=True)))

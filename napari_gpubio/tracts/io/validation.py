@@ -23,7 +23,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine
-from napari_gpubio.core.volumes import nifti_affine, open_nifti
+from napari_gpubio.core.volumes import has_orientation, nifti_affine, open_nifti
+from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif
+from napari_gpubio.tracts.places import check_voxels
 
 Array = npt.NDArray[Any]
 Reference = str | os.PathLike[str] | tuple[npt.ArrayLike, tuple[int, int, int]]
@@ -225,16 +227,30 @@ def checked_shape(shape: Any) -> tuple[int, int, int]:
 
 
 def reference_grid(reference: Reference) -> Grid:
-    """Return the grid of a volume: a NIfTI path, or (affine, shape).
+    """Return the grid of a volume: a path of NIfTI or MRtrix, or (affine, shape).
 
     InvalidInput if the file cannot be read or the numbers make no grid.
     """
     if isinstance(reference, str | os.PathLike):
         file = existing_file(reference)
+        if file.name.lower().endswith(MIF_SUFFIXES):
+            volume = read_mif(file)
+            return Grid(volume.affine, checked_shape(volume.data.shape[:3]))
         image = open_nifti(file)
         return Grid(nifti_affine(image), checked_shape(image.shape[:3]))
     affine, shape = reference
     return Grid(checked_affine(affine), checked_shape(shape))
+
+
+def place_in(reference: Reference, shape: tuple[int, ...], affine: Array) -> tuple[npt.NDArray[np.float64], bool]:
+    """Return the affine of a reference, with a note, for a volume without an orientation; and whether it has one.
+
+    InvalidInput if it has other voxels.
+    """
+    grid = reference_grid(reference)
+    check_voxels("it", shape, affine, grid.shape, grid.affine)
+    note("it has no orientation and was taken voxel by voxel in the reference")
+    return grid.affine, isinstance(reference, tuple) or has_orientation(Path(reference))
 
 
 def box_grid(points: Array) -> Grid:

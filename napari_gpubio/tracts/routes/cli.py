@@ -6,7 +6,7 @@ from typing import Any
 
 from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
 from napari_gpubio.core.report import measured, tell, wrote
-from napari_gpubio.tracts.arguments import REGION_HELP, add_field, read_field, region_argument
+from napari_gpubio.tracts.arguments import REGION_HELP, add_field, add_reference, read_field, region_argument
 from napari_gpubio.tracts.io.tractograms import tractogram_target
 from napari_gpubio.tracts.routes.model import COLUMNS
 from napari_gpubio.tracts.routes.run import FAN, connect
@@ -34,6 +34,7 @@ def add_verb(verbs: Any) -> None:
     add_field(verb)
     verb.add_argument("source", help="region where fibers start")
     verb.add_argument("target", help="region where they end")
+    add_reference(verb)
     verb.add_argument("--out", type=Path, help="tractogram of all fibers, with the number of their route: .trx, .trk")
     verb.add_argument("--table", type=Path, help="CSV: one row for each route")
     verb.add_argument("--sort-by", default="score", choices=list(COLUMNS), help="column that ranks the routes")
@@ -45,8 +46,8 @@ def add_verb(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Connect the regions, print the best routes, and write what the options name."""
-    source, target = region_argument(options.source), region_argument(options.target)
-    inputs = {name: getattr(options, name) for name in ("input", "mask")}
+    source, target = (region_argument(one, options.reference) for one in (options.source, options.target))
+    inputs = {name: getattr(options, name) for name in ("input", "mask", "reference")}
     if options.out is not None:
         tractogram_target(options.out)
     check_outputs({"--out": options.out, "--table": options.table}, inputs, force=options.force)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import AnyRegion, Region, voxels_on
 from napari_gpubio.tracts.routes.solver import Aims
 from napari_gpubio.tracts.seeds import label_points
@@ -103,6 +104,9 @@ def _in_mask(field: TensorField, region: AnyRegion, what: str) -> npt.NDArray[np
     """Voxels of a region that hold tensors; of one that only touches them, those within a voxel of the mask's edge."""
     from scipy import ndimage
 
+    if isinstance(region, Region):
+        name, is_oriented = f"the {what} {region.name!r}", region.is_oriented
+        check_place(field, region.voxels.shape, region.affine, name, is_oriented=is_oriented)
     voxels = voxels_on(region, field.shape, field.affine)
     if not voxels.any():
         raise InvalidInput(f"the {what} {region.name!r} lies outside the volume; choose a region in the brain")

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.sentences import says
+
 
 def test_prescription_and_scale_count_nothing(user, filled_panel, monkeypatch):
     panel = filled_panel
@@ -23,6 +25,19 @@ def test_prescription_and_scale_count_nothing(user, filled_panel, monkeypatch):
     panel.scale_box.scale.slider.setValue(0)  # the slider's lower end
     user.settle()
     assert user.curve("lung").mean == pytest.approx(0.1 * lung.mean)
+
+
+def test_one_of_several_prescriptions_is_chosen(user, viewer, panel):
+    both = ((60.0, "prescribed to 'PTV'"), (50.0, "prescribed to 'nodes'"))
+    user.add_dose(name="plan", metadata={"prescription": 60.0, "prescriptions": both})
+    box, labels = panel.scale_box.prescribed, panel.scale_box.prescription.box
+    assert (labels.value(), box.isVisibleTo(panel)) == (60.0, True)
+    assert says(box.itemText(1), "50 Gy", "'nodes'")
+    box.setCurrentIndex(1)
+    box.activated.emit(1)
+    assert panel.scale_box.reference == 50.0
+    panel.inputs_box.dose_box.choose(user.add_dose(name="other"))
+    assert (box.count(), box.isVisibleTo(panel)) == (0, False)
 
 
 def test_light_is_scaled_by_power_and_time(user, viewer, panel):

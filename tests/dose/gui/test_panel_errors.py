@@ -8,6 +8,7 @@ import pytest
 from napari_gpubio.core.napari_io import carried
 from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, check_closing_ends_a_run, close, ended, hears_the_mouse
 from tests.dose.gui.panel_samples import SHAPE, User, a_dose, add_panel, dose_values, label_values, organs
+from tests.sentences import says
 
 
 def test_a_unit_is_required_and_never_guessed(user, viewer, panel):
@@ -32,11 +33,11 @@ GRAY, LOGARITHM = {"unit": "Gy"}, {"napari_gpubio": {"quantity": "log10 fluence"
     [
         (None, 1.0, None, "there is no dose; open a dose image"),
         (GRAY, 1.0, None, "tick a Labels or Shapes layer"),
-        (GRAY, np.nan, label_values(), "not finite"),
+        (GRAY, np.inf, label_values(), "not finite"),
         (GRAY, 1.0, np.zeros(SHAPE, np.uint8), "are empty"),
         (LOGARITHM, 1.0, label_values(), "too large for decimal logarithms; choose linear"),
     ],
-    ids=["no dose", "no structures", "NaN in the dose", "empty labels", "logarithms"],
+    ids=["no dose", "no structures", "infinite dose", "empty labels", "logarithms"],
 )
 def test_bad_input_is_explained(user, viewer, metadata, voxel, labels, words):
     if metadata is not None:
@@ -46,6 +47,15 @@ def test_bad_input_is_explained(user, viewer, metadata, voxel, labels, words):
     if labels is not None:
         viewer.add_labels(labels.T, name="l")
     assert words in user.complaint()
+
+
+def test_a_voxel_that_is_nan_is_noted(user, viewer, panel):
+    values = dose_values().T.copy()
+    values[2, 2, 2] = np.nan
+    viewer.add_image(values, name="d", contrast_limits=(0, 1), metadata=GRAY)
+    viewer.add_labels(label_values().T, name="l")
+    user.run()
+    assert says(panel.notes.text(), "1 of the 3840 voxels", "NaN", "count as 0")
 
 
 def test_units_of_a_second_plan(user, viewer, panel):

@@ -98,7 +98,7 @@ def test_several_recordings(tmp_path):
     ("probe", "words"),
     [
         ({"sourcePos3D": None}, "no probe/sourcePos3D; digitize"),
-        ({"sourcePos3D": None, "sourcePos2D": SOURCES[:, :2]}, "sourcePos2D is a flat layout"),
+        ({"sourcePos3D": None, "sourcePos2D": SOURCES[:, :2]}, "sourcePos2D is a flat layout, which others have not"),
         ({"detectorPos3D": None}, "no probe/detectorPos3D"),
         ({"sourcePos3D": np.zeros((0, 3))}, "no probe/sourcePos3D"),
         ({"sourcePos3D": h5py.Empty("f8")}, "no probe/sourcePos3D"),

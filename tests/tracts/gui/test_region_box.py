@@ -40,6 +40,20 @@ def test_a_region_is_a_layer_and_one_of_its_labels(viewer, box):
     assert box.region("a region").voxels.sum() == 42
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.float32])
+def test_an_image_of_labels_is_offered_like_labels(viewer, box, kind):
+    noise = np.random.default_rng(0)
+    viewer.add_image(noise.integers(0, 99, (5, 6, 7)).astype(np.int16), name="head", **IN_MM)
+    viewer.add_image(noise.random((5, 6, 7)), name="FA", **IN_MM)
+    assert box.layer is None
+    mask = np.zeros((5, 6, 7), kind)
+    mask[3] = 1
+    viewer.add_image(mask, name="mask", **IN_MM)
+    assert box.layer_box.count() == 1
+    assert names(box) == ["1"]
+    assert box.region("a region").voxels.sum() == 42
+
+
 def test_what_is_painted_is_listed_and_told(viewer, box, qtbot):
     layer = atlas(viewer)
     box.choose(layer, 9)

@@ -18,11 +18,17 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.detectors import AnyDetector, Detector, FaceDetector
-from napari_gpubio.light.io.foreign import check_mcx_bytes, check_mcx_root
-from napari_gpubio.light.io.mcx.domain import MOST_ROWS, McxFrame, frame_of, read_domain, read_frame, write_domain
-from napari_gpubio.light.io.mcx.inp import load_inp
-from napari_gpubio.light.io.mcx.jdata import Section, load_json, shown
+from napari_gpubio.light.io.mcx.domain import (
+    MOST_ROWS,
+    McxFrame,
+    frame_of,
+    read_domain,
+    read_frame,
+    write_domain,
+)
+from napari_gpubio.light.io.mcx.jdata import Section, shown
 from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, OUTPUTS, REPLAYS, McxCase
+from napari_gpubio.light.io.mcx.root import read_root
 from napari_gpubio.light.io.mcx.sources import read_sources, write_sources
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.settings import FACES, LightSettings
@@ -65,22 +71,7 @@ def read_mcx(path: str | Path, source_number: int | None = None) -> McxCase:
         counterpart.
     """
     path = Path(path)
-    if path.suffix.lower() == ".mcxp":
-        raise InvalidInput(
-            f"{path.name} is a project of MCX Studio, which holds several inputs; save the one you need there as JSON"
-        )
-    if path.is_file():
-        with path.open("rb") as file:
-            check_mcx_bytes(path.name, file.read(4096))
-    fields = load_inp(path) if path.suffix.lower() == ".inp" else load_json(path)
-    root = Section("", fields)
-    if root.get("Shapes") is not None and not any(root.get(name) for name in _KEYS):
-        raise InvalidInput(
-            "it has shapes and nothing else: it is the volume of an input file, which names it as Domain.VolumeFile; "
-            "open that one"
-        )
-    check_mcx_root(path.name, fields)
-    return _case(root, path, source_number)
+    return _case(read_root(path), path, source_number)
 
 
 def _case(root: Section, path: Path, source_number: int | None) -> McxCase:

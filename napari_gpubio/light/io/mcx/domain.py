@@ -106,6 +106,16 @@ def read_domain(root: Section, frame: McxFrame, folder: Path) -> tuple[Domain, t
     return dataclasses.replace(own, affine=frame.affine), (*notes, *more)
 
 
+def read_labels(root: Section, folder: Path) -> tuple[Array, Array]:
+    """Read the labels alone, and their affine, to look at them; errors as `read_domain`."""
+    section = root.section("Domain")
+    frame, form = read_frame(section), section.text("MediaFormat", "byte").lower()
+    volume, _ = _read_volume(root, section, frame, folder)
+    if form in FORMATS:
+        volume = domain_of(volume, form, _read_media(section)[1], 1.0, frame.unit_mm)[0].labels
+    return volume, frame.affine
+
+
 def check_dimensions(shape: Sequence[int]) -> None:
     """Check that MCX traces a grid in three dimensions: with one axis of length 1 it does so in two.
 

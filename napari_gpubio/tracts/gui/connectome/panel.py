@@ -1,7 +1,7 @@
 """The dock widget "Connectome": a matrix of the regions of an atlas; a click on a cell shows its fibers."""
 
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +20,13 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.matrix_plot import MatrixPlot
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.places import Offer
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.connectome.model import COUNT, LENGTH, SCORE
 from napari_gpubio.tracts.gui.connectome.sources import Counted, FiberSource, GeodesicSource
-from napari_gpubio.tracts.gui.fibers import fiber_layer, fibers_of
+from napari_gpubio.tracts.gui.fibers import fiber_layer, fiber_offers, fibers_of
 from napari_gpubio.tracts.gui.region_box import why_no_regions
 from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
 from napari_gpubio.tracts.gui.script import script_text, source_recipe
@@ -120,6 +121,11 @@ class ConnectomePanel(EnginePanel):
     def _show_source(self, *_: Any) -> None:
         for source in (self.fiber_source, self.geodesic_source):
             source.setVisible(source is self.source)
+
+    def place_offers(self, chosen: Sequence[Any]) -> Iterator[Offer]:
+        """Yield what can be done where fibers or a volume tell no place."""
+        yield from fiber_offers(chosen, list(self.viewer.layers))
+        yield from super().place_offers(chosen)
 
     # -- running --------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The dock widget "Dissect fibers": keep the fibers that pass, avoid and end in regions, while those are moved."""
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.places import Offer
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts import maps
@@ -27,7 +28,15 @@ from napari_gpubio.tracts.bundles.clusters import CLUSTER
 from napari_gpubio.tracts.dissection import Condition, Dissector
 from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Rule, RuleList
 from napari_gpubio.tracts.gui.dissection.script import dissection_script
-from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fiber_layer, fibers_of, pack_fibers, slider_step, why_no_fibers
+from napari_gpubio.tracts.gui.fibers import (
+    NO_FIBERS,
+    fiber_layer,
+    fiber_offers,
+    fibers_of,
+    pack_fibers,
+    slider_step,
+    why_no_fibers,
+)
 from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
 from napari_gpubio.tracts.gui.script import MOST_CLUSTERS
 from napari_gpubio.tracts.model import Tractogram
@@ -194,10 +203,16 @@ class DissectionPanel(EnginePanel):
             self._on_rules()
 
     def _on_rules(self) -> None:
+        self.show_input_notes()
         if self.fibers_box.layer is None:
             self.show_note(f"Now open a tractogram: {NO_FIBERS}.")
             return
         self.run_again(end_first=True)
+
+    def place_offers(self, chosen: Sequence[Any]) -> Iterator[Offer]:
+        """Yield what can be done where fibers or a volume tell no place."""
+        yield from fiber_offers(chosen, list(self.viewer.layers))
+        yield from super().place_offers(chosen)
 
     # -- running --------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,24 +12,26 @@ from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import affine_mm, carried, save_layer, saved_path, volume_of
+from napari_gpubio.core.napari_io import affine_mm, carried, is_oriented, save_layer, saved_path, volume_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, connect_all, single_shot
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.places import Offer
 from napari_gpubio.gui.ranked_table import RankedColumn, RankedTable
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.bundles import Profile, Table, profile, summary
 from napari_gpubio.tracts.bundles.settings import ProfileSettings
-from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fibers_of
+from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fiber_offers, fibers_of
 from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tracts.gui.script import checked, fiber_lines, script_text
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.places import check_place
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -106,6 +108,7 @@ class ProfilesPanel(EnginePanel):
 
     def _on_layers(self) -> None:
         self._each.attach()
+        self.show_input_notes()
         self._on_change()
 
     def _on_change(self, *_: Any) -> None:
@@ -122,6 +125,11 @@ class ProfilesPanel(EnginePanel):
         found = {layer.name: (fibers_of(layer), layer) for layer in self._listener.layers if layer.visible}
         return {name: _shown(fibers, layer) for name, (fibers, layer) in found.items() if layer.shown.any()}
 
+    def place_offers(self, chosen: Sequence[Any]) -> Iterator[Offer]:
+        """Yield what can be done where bundles or the image tell no place."""
+        layers = list(self.viewer.layers)
+        yield from fiber_offers([*chosen, *(layer for layer in self._listener.layers if layer.visible)], layers)
+
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Measured]:
@@ -130,9 +138,12 @@ class ProfilesPanel(EnginePanel):
         if not bundles:
             raise InvalidInput(NO_FIBERS)
         image = self.image_box.needed(NO_IMAGE)
+        volume, affine = np.asarray(volume_of(image)), affine_mm(image)
+        for fibers in bundles.values():
+            check_place(fibers, volume.shape, affine, f"the image {image.name!r}", is_oriented=is_oriented(image))
         return _steps(
             bundles,
-            (np.asarray(volume_of(image)), affine_mm(image)),
+            (volume, affine),
             image.name,
             self.form.value(),
             choose_device(self.device),

@@ -1,0 +1,89 @@
+"""NIfTI and FreeSurfer files that nibabel does not open: misnamed, or with a damaged quaternion or extension."""
+
+import gzip
+from io import BytesIO
+from pathlib import Path
+from typing import Any, ClassVar
+
+import nibabel as nib
+import numpy as np
+from nibabel.fileholders import FileHolder
+from nibabel.nifti1 import Nifti1Extensions
+from nibabel.spatialimages import HeaderDataError
+
+from napari_gpubio.core.files import is_gzip
+from napari_gpubio.core.reading import note
+
+_GZIPPED = (".gz", ".mgz")  # as names say it
+_LONGEST_EXTENSIONS = 1 << 26  # bytes
+_LONGEST_QUATERNION = 1.05
+_ENOUGH = 1 << 10  # bytes to know the kind of a header by
+
+
+class _Extensions(Nifti1Extensions):
+    @classmethod
+    def from_fileobj(cls, fileobj: Any, size: float, byteswap: bool) -> Any:  # noqa: FBT001
+        """Read them from no more bytes than there are; those that cannot be read are left out."""
+        stream = BytesIO(fileobj.read(int(size) if 0 <= size < _LONGEST_EXTENSIONS else _LONGEST_EXTENSIONS))
+        try:
+            return super().from_fileobj(stream, size, byteswap)
+        except (HeaderDataError, ValueError):
+            note("the extensions of its header are damaged, and were left out")
+            return cls()
+
+
+class _Header:
+    """What is changed in nibabel's headers."""
+
+    exts_klass: ClassVar[Any] = _Extensions
+
+    def get_qform_quaternion(self: Any) -> Any:
+        """The rotation, of length 1 also where b, c and d alone are longer; NaN where they are no rotation."""
+        vector = np.array([float(self[f"quatern_{part}"]) for part in "bcd"])
+        length = float(np.linalg.norm(vector))
+        if length <= 1:
+            return super().get_qform_quaternion()  # type: ignore[misc]
+        if not length < _LONGEST_QUATERNION:
+            return np.full(4, np.nan)
+        note(f"the quaternion of its qform has the length {length:.6g}; it was taken for one of length 1")
+        return np.array([0.0, *vector / length])
+
+
+def _own(image: Any) -> Any:
+    header = type("Header", (_Header, image.header_class), {})
+    return type(image.__name__, (image,), {"header_class": header})
+
+
+_KINDS = {
+    ".nii": (_own(nib.Nifti1Image), _own(nib.Nifti2Image)),
+    ".img": (_own(nib.Nifti1Pair), _own(nib.Nifti2Pair)),
+    ".mgh": (nib.MGHImage,),
+}
+
+
+def open_odd(path: Path) -> Any:
+    """Open an image by its content, or return None if that is none of NIfTI or FreeSurfer; notes say what is odd.
+
+    What is damaged raises as nibabel does.
+    """
+    ending = ".mgh" if path.suffix.lower() in (".mgh", ".mgz") else ".nii" if ".nii" in path.name.lower() else ".img"
+    for kind in _KINDS[ending]:
+        files = kind.filespec_to_file_map(path)
+        with _opened(Path(files.get("header", files["image"]).filename)) as stream:
+            if ending != ".mgh" and not kind.header_class.may_contain_header(stream.read(_ENOUGH)):
+                continue
+        return kind.from_file_map({name: _held(holder) for name, holder in files.items()}, mmap=False)
+    return None
+
+
+def _opened(path: Path) -> Any:
+    return gzip.open(path, "rb") if is_gzip(path) else path.open("rb")
+
+
+def _held(holder: Any) -> Any:
+    """The holder of a file, open where its name does not say how it is stored."""
+    path = Path(holder.filename)
+    if is_gzip(path) == (path.suffix.lower() in _GZIPPED):
+        return holder
+    note(f"{path.name} is {'' if is_gzip(path) else 'not '}compressed, whatever its name says")
+    return FileHolder(holder.filename, _opened(path))
