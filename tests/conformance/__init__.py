@@ -6,7 +6,7 @@ reader did is told by notes and refusals, not by the row: a row that claims anot
 ``python -m tests.conformance`` writes the table, ``docs/formats.md``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -100,9 +100,12 @@ class Rows(list[Row]):
         return add
 
 
-def table(kinds: Iterable[Rows]) -> str:
-    """The page of the docs."""
+def table(kinds: Iterable[Rows], dangerous: Mapping[str, Sequence[str]]) -> str:
+    """The page of the docs; ``dangerous``: traits of rows, by their readers, that are listed first, too."""
     kinds = list(kinds)
+    found = {(row.reader, row.trait): row for rows in kinds for row in rows}
+    first = Rows("Inputs whose numbers look right and are not")
+    first += [found[reader, trait] for reader, traits in dangerous.items() for trait in traits]
     lines = [
         "# What readers do with odd files",
         "",
@@ -111,7 +114,7 @@ def table(kinds: Iterable[Rows]) -> str:
         "layer and with the result), or left out and counted; an engine that needs what is missing says so. Each row",
         f"is a test ({sum(map(len, kinds))} rows); `python -m tests.conformance` writes this page from them.",
     ]
-    for rows in kinds:
+    for rows in (first, *kinds):
         lines += ["", f"## {rows.title}", "", "| Reader | Trait of the file | What is done |", "|---|---|---|"]
         lines += [f"| `{row.reader}` | {row.trait} | {row.did} |".replace("<", "&lt;") for row in rows]
     return "\n".join(lines) + "\n"
