@@ -188,7 +188,7 @@ def take_place(layer: Any, affine: Array, name: str) -> None:
     ones = np.ones(data.ndim - is_rgb)
     place = {"scale": ones, "translate": 0 * ones, "affine": np.eye(len(ones) + 1), **place}
     place.pop("contrast_limits", None)
-    note = f"{layer.name} has no orientation of its own and was taken voxel by voxel as {name}"
+    note = f"{layer.name!r} has no orientation of its own and was taken voxel by voxel as {name}"
     layer.metadata[KEY] |= {"affine": affine, ORIENTED: True, NOTES: [*(carried(layer, NOTES) or ()), note]}
     layer.data, layer.name = data, f"{layer.name} as {name}"  # no script is to save it in place of its own file
     for attribute, value in place.items():

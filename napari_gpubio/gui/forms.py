@@ -163,7 +163,13 @@ class WrappedLabel(QLabel):
 
     def minimumSizeHint(self) -> QSize:
         """Qt: the least room at the width that a layout gave it; at the first 100 pixels it would be far too high."""
-        hint = super().minimumSizeHint()
+        return self._at_its_width(super().minimumSizeHint())
+
+    def sizeHint(self) -> QSize:
+        """Qt: forms give no more than this."""
+        return self._at_its_width(super().sizeHint())
+
+    def _at_its_width(self, hint: QSize) -> QSize:
         if not self.testAttribute(Qt.WidgetAttribute.WA_Resized):
             return hint
         return QSize(hint.width(), max(hint.height(), self.heightForWidth(self.width())))

@@ -107,6 +107,6 @@ def check_place(found: Any, shape: tuple[int, ...], affine: Array, what: str, *,
     if not is_oriented:
         lacking = f"{what} has no orientation, so how it lies to the {others}"
     raise InvalidInput(
-        f"{lacking} is not known; to take it voxel by voxel, give a reference (reference=, --reference): an image that "
-        "tells its place and has as many voxels"
+        f"{lacking} is not known; to take it voxel by voxel, give an image that tells its place and has as many voxels "
+        "(reference=, --reference, or the button below the inputs)"
     )

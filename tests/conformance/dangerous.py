@@ -57,7 +57,7 @@ ELSEWHERE = {
 
 
 def bundles(folder):
-    """Write a scan of straight bundles and its mask; returns its directions, shape (3, N), and a point in a bundle (mm)."""
+    """Write a scan of straight bundles and its mask; returns directions, shape (3, N), and a point in a bundle (mm)."""
     v1 = sticks(2.0 * np.moveaxis(np.indices((40, 40, 40)), 0, -1) - 39.0)
     directions = np.random.default_rng(1).normal(size=(3, 16))
     directions /= np.linalg.norm(directions, axis=0)
