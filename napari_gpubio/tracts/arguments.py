@@ -14,8 +14,9 @@ from napari_gpubio.tracts.fods.frames import FRAMES
 from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.io.atlases import read_atlas
-from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi, read_mask
+from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
 from napari_gpubio.tracts.io.fods import read_fods
+from napari_gpubio.tracts.io.kinds import is_scan
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
 from napari_gpubio.tracts.places import REFERENCE_HELP
@@ -96,8 +97,8 @@ def read_field(options: argparse.Namespace) -> TensorField:
 
 
 def _field(options: argparse.Namespace) -> TensorField:
-    is_mif, is_given = ".mif" in options.input.name, options.bval is not None or options.bvec is not None
-    if not is_mif and not is_given and not all(find_gradient_files(options.input)):
+    is_given = options.bval is not None or options.bvec is not None
+    if not is_given and not is_scan(options.input):
         return read_tensors(options.input, order=options.tensor_order, mask=options.mask)
     return fit_scan(options, read_scan(options))
 

@@ -5,14 +5,17 @@ import warnings
 
 import nibabel as nib
 import numpy as np
+from nibabel.affines import apply_affine
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.reading import ReadingNote
+from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.tracts import io
 from napari_gpubio.tracts.fods.harmonics import harmonics
 from napari_gpubio.tracts.napari_io import read_layers
 from tests.conformance import Did, Rows
 from tests.conformance.orientations import AFFINE, GRID, check_fixels, flat, save
+from tests.shell import run_verb
 from tests.tracts.fods.fixel_samples import AMPLITUDES, MOST, SHAPE
 from tests.tracts.tensor_samples import TURNS, axes_of, six, turned
 
@@ -98,6 +101,24 @@ _add_fitted("tensors", lambda: tensor_values("fsl"), "field", "order fsl 100 %")
 _add_fitted("peaks of DIPY", lambda: flat("fsl"), "fixels", "length 1")
 _add_fitted("peaks of TractSeg", lambda: flat("world", AMPLITUDES), "fixels", "last ones are empty")
 _add_fitted("FODs", lambda: fod_values("mrtrix", "world"), "fods", "lmax 8", "mrtrix")
+
+
+def _add_input(trait, name):
+    @ROWS.row("napari-gpubio tracts", f"tensors, {trait}", Did.ASSUMED, "mrtrix order")
+    def _(folder):
+        write = io.write_mif if name.endswith(".mif") else lambda path, values, affine: save(path, values, affine)
+        write(folder / name, tensor_values("mrtrix"), AFFINE)
+        (folder / "bvals").write_text(" ".join(["0", *["1000"] * 24]))
+        (folder / "bvecs").write_text("\n".join([" ".join(["0", *["0.5"] * 24])] * 3))
+        seed = apply_affine(AFFINE, np.array(GRID) // 2)
+        words = "--maps", folder / "maps", "--out", folder / "a.trk", "--device", "cpu"
+        run_verb("tracts", folder / name, "--seed", *seed, *words)
+        md, _ = read_volume(folder / "maps" / "MD.nii.gz")
+        np.testing.assert_allclose(md, 2.3e-3 / 3, rtol=1e-5)
+
+
+_add_input("in a folder that shares a gradient table", "dti_tensor.nii.gz")
+_add_input("as MRtrix has them", "t.mif")
 
 
 @ROWS.row("read_tensors", "5 dimensions with the intent SYMMATRIX (DIPY)", Did.ASSUMED, "dipy", "kind of the file")

@@ -15,6 +15,7 @@ series   any                         all other images
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -22,11 +23,15 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.tensor_components import PLACES, positive_definite
+from napari_gpubio.core.volumes import open_nifti
 from napari_gpubio.tracts.fods.harmonics import lmax_of
+from napari_gpubio.tracts.io.dwi import find_gradient_files, has_own_table, read_any_array
 from napari_gpubio.tracts.io.fods import lowest_amplitudes
+from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.tracts.io.tensor_images import LARGEST_TRACE, SYMMATRIX, order_of, symmetric
 
 Array = npt.NDArray[Any]
+_TENSORS = (6, 9)  # volumes
 _MOST_VOXELS = 200_000  # that are looked at
 _MOST_ROWS = 20_000
 _LEAST_VOXELS = 8  # for shares of them to mean anything
@@ -84,6 +89,25 @@ def kind_of(array: Array, name: str, *, intent: int = 0) -> Kind:
     if note := _fods(rows, array.shape):
         return Kind("fods", note)
     return Kind("series")
+
+
+def is_scan(path: Path) -> bool:
+    """Whether an image is to be read with a gradient table: not six or nine volumes of tensors beside another's.
+
+    Raises
+    ------
+    InvalidInput
+        If it cannot be read.
+    """
+    image: Any = read_mif(path) if path.name.lower().endswith(MIF_SUFFIXES) else open_nifti(path)
+    if getattr(image, "gradients", None) is not None:
+        return True
+    if not all(find_gradient_files(path)):
+        return False
+    shape = image.data.shape if isinstance(image, MifImage) else image.shape
+    if has_own_table(path) or int(np.prod(shape[3:])) not in _TENSORS:
+        return True
+    return kind_of(read_any_array(path)[0], path.name).name != "tensors"
 
 
 def _rows(array: Array) -> Array:
