@@ -18,7 +18,7 @@ def in_slabs(do: Callable[..., Any], *arrays: Array) -> list[Any]:
 
     Examples
     --------
-    >>> in_slabs(np.sum, np.ones((2, 3)))
+    >>> in_slabs(lambda slab: float(slab.sum()), np.ones((2, 3)))
     [6.0]
     """
     from napari_gpubio.core.jit import run_blocks

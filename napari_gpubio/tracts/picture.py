@@ -45,7 +45,10 @@ def fiber_picture(
 
     Examples
     --------
-    >>> tracts.picture.save_picture("fibers.png", tracts.picture.fiber_picture(field, fibers))  # doctest: +SKIP
+    >>> from napari_gpubio import tracts
+    >>> field = tracts.phantom.ring_field()
+    >>> fibers = tracts.track(field, [(20.0, 0.0, 0.0)], device="cpu")
+    >>> tracts.picture.save_picture("fibers.png", tracts.picture.fiber_picture(field, fibers))
     """
     from PIL import Image
 

@@ -1,7 +1,6 @@
 """Tracking as a whole: chunks, stop, previews, parameters, files; and what cannot be tracked is refused."""
 
 import dataclasses
-import doctest
 import functools
 import json
 import threading
@@ -97,14 +96,6 @@ def test_parameters_of_many_seeds_stay_small():
     fibers = track(brain(), seeds, Directions(kind="principal"), TrackSettings(max_length_mm=5.0), device="cpu")
     assert fibers.parameters["seed_count"] == 3000
     assert len(json.dumps(dict(fibers.parameters))) < 100_000
-
-
-def test_the_example_in_the_documentation_works():
-    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
-    (example,) = finder.find(track, "track", globs={})
-    assert len(example.examples) >= 4
-    out = []
-    assert runner.run(example, out=out.append).failed == 0, "".join(out)
 
 
 # -- chunks, stop, previews -------------------------------------------------------------------------------------------

@@ -38,10 +38,13 @@ def dissect(
     Examples
     --------
     >>> from napari_gpubio import tracts
+    >>> from napari_gpubio.core.files import sample_path
     >>> from napari_gpubio.tracts.regions import Sphere
-    >>> fibers = tracts.io.read_tractogram("bundles.trk")  # doctest: +SKIP
+    >>> fibers = tracts.io.read_tractogram(sample_path("brain_phantom/bundles.trk"))
     >>> ball = Sphere(name="genu", center_mm=(0.0, 32.0, 8.0), radius_mm=6.0)
-    >>> kept = tracts.dissection.dissect(fibers, tracts.dissection.through(ball))  # doctest: +SKIP
+    >>> kept = tracts.dissection.dissect(fibers, tracts.dissection.through(ball), device="cpu")
+    >>> int(kept.sum()), len(kept)
+    (4, 136)
     """
     return drive(dissect_steps(fibers, condition, device=device), progress)
 

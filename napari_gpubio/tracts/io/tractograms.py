@@ -273,9 +273,14 @@ class TractogramWriter:
 
     Examples
     --------
-    >>> with TractogramWriter("all.trx", affine, shape, {"step_mm": 0.5}) as writer:  # doctest: +SKIP
-    ...     for part in parts:
+    >>> import numpy as np
+    >>> from napari_gpubio.tracts import Tractogram
+    >>> part = Tractogram(points=np.zeros((2, 3)), offsets=[0, 2], affine=np.eye(4), shape=(4, 4, 4))
+    >>> with TractogramWriter("all.tck", np.eye(4), (4, 4, 4), {"step_mm": 0.5}) as writer:
+    ...     for _ in range(3):
     ...         writer.append(part)
+    >>> len(read_tractogram("all.tck"))
+    3
     """
 
     def __init__(

@@ -59,7 +59,8 @@ def geodesics_between(
     Examples
     --------
     >>> from napari_gpubio import tracts
-    >>> field = tracts.phantom.pull_back().sample()
+    >>> from napari_gpubio.tracts.phantom.closed_forms import pull_back
+    >>> field = pull_back().sample()
     >>> found = tracts.geodesics_between(field, (-20, -5, -5), (15, 5, 5), tracts.TrackSettings(fa_stop=0.0))
     >>> len(found)
     1
