@@ -22,7 +22,7 @@ from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem
 from napari_gpubio.tracts.kernels.fibers.tally import Partial, no_fibers
 from napari_gpubio.tracts.kernels.fixels.problem import FixelProblem
 from napari_gpubio.tracts.kernels.lifted.problem import LiftedProblem
-from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_tensors
 from napari_gpubio.tracts.kernels.streamlines.problem import StreamlineProblem
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.regions import AnyRegion
@@ -230,7 +230,7 @@ def make_problem(
         directions = directions or Directions(count=100, cone_half_angle_deg=10.0)
     else:
         settings, directions = settings or TrackSettings(), directions or Directions()
-        check_finite(field)
+        check_tensors(field)
     check_method(settings.method, in_fods=isinstance(field, FodField), in_fixels=isinstance(field, FixelField))
     if directions.kind == "fod" and isinstance(field, TensorField):
         raise InvalidInput("directions of the kind 'fod' are not in tensors; choose 'principal', 'cone' or 'sphere'")

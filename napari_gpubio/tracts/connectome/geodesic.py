@@ -16,7 +16,7 @@ from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import SCORE, Connectome
 from napari_gpubio.tracts.connectome.run import empty_connectome, joined
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
-from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_tensors
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import Atlas, Region
@@ -90,7 +90,7 @@ def geodesic_connectome_steps(
     check_place(field, atlas.labels.shape, atlas.affine, "the atlas", is_oriented=atlas.is_oriented)
     settings = settings or GeodesicSettings()
     directions, tracking = directions or FAN, dataclasses.replace(tracking or TrackSettings(), points_every=4)
-    check_finite(field)
+    check_tensors(field)
     chosen = choose_device(device)
     parts, best, done, count = [empty_connectome(atlas, assigner)], list[Tractogram](), 0, 0
     for place, label in enumerate(assigner.labels.tolist()):

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text
-from napari_gpubio.tracts.kernels.rays.problem import check_finite
+from napari_gpubio.tracts.kernels.rays.problem import check_tensors
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.routes.paths import Paths, local_costs, paths
 from napari_gpubio.tracts.routes.solver import Aims, Solutions, exact, solve
@@ -77,7 +77,7 @@ def geodesics_between(
 def _checked(field: TensorField, a_mm: npt.ArrayLike, b_mm: npt.ArrayLike, settings: TrackSettings) -> Array:
     if settings.method == "eudx":
         raise InvalidInput("the method is 'eudx', whose streamlines are no geodesics; choose 'hamiltonian'")
-    check_finite(field)
+    check_tensors(field)
     points = np.concatenate([checked_points(a_mm), checked_points(b_mm)])
     if len(points) != 2:
         raise InvalidInput(f"{len(points)} points were given; geodesics join one point to one other")

@@ -12,7 +12,7 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.bundles.clusters import cluster
-from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_tensors
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.regions import AnyRegion
 from napari_gpubio.tracts.routes.model import NEAREST_BINS, Routes, Search
@@ -108,7 +108,7 @@ def connect_steps(
     settings, directions, tracking = settings or ConnectSettings(), directions or FAN, tracking or TrackSettings()
     if tracking.points_every != 1:
         raise InvalidInput(f"every {tracking.points_every}th point is kept; connections need all, so choose 1")
-    check_finite(field)
+    check_tensors(field)
     chosen, stop = choose_device(device), stop or threading.Event()
     ends = ends_of(field, source, target, settings.per_voxel)
     launch = make_launch(field, ends.seeds_mm, directions.told_apart_by(tracking.method)).one_way()

@@ -5,10 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+from napari_gpubio import tracts
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.phantom import closed_forms
 from napari_gpubio.tracts.phantom.brain import voxel_centers
+from napari_gpubio.tracts.regions import Atlas, Sphere
 from napari_gpubio.tracts.routes import geodesics_between
 from napari_gpubio.tracts.settings import TrackSettings
 
@@ -80,3 +82,17 @@ def test_a_point_that_no_ray_reaches(pull_back):
         pull_back, (-20, -5, -5), (15, 5, 5), dataclasses.replace(EXACT, max_length_mm=5.0), directions=50
     )
     assert len(found) == 0
+
+
+@pytest.mark.parametrize("run", [
+    lambda field: geodesics_between(field, (0, 0, 0), (5, 5, 5)),
+    lambda field: tracts.connect(field, *[Sphere(name="a", center_mm=(2, 2, 2), radius_mm=1.0)] * 2),
+    lambda field: tracts.connectome.geodesic_connectome(
+        field, Atlas(labels=np.arange(64).reshape(4, 4, 4) % 3, affine=np.eye(4), names={})
+    ),
+])  # fmt: skip
+def test_fods_are_no_tensors(run):
+    coefficients = np.zeros((4, 4, 4, 6), np.float32)
+    fods = tracts.FodField(coefficients=coefficients, mask=np.ones((4, 4, 4), bool), affine=np.eye(4))
+    with pytest.raises(InvalidInput, match=r"take a TensorField, and a FodField was given; fit tensors"):
+        run(fods)

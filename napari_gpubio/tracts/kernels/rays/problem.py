@@ -219,8 +219,13 @@ class RayProblem(FiberProblem):
         return np.asarray(fa, self.real)
 
 
-def check_finite(field: TensorField) -> None:
-    """Raise InvalidInput if a tensor in the mask is not finite (checked once for each field)."""
+def check_tensors(field: TensorField) -> None:
+    """Raise InvalidInput if these are no tensors, or one in the mask is not finite (checked once for each field)."""
+    if not isinstance(field, TensorField):
+        raise InvalidInput(
+            f"geodesics of tensors take a TensorField, and a {type(field).__name__} was given; fit tensors to the scan "
+            "(tracts.fit_tensors), or track fibers in FODs and fixels (tracts.track)"
+        )
     if not field.cache.get("finite", lambda: bool(np.isfinite(field.tensors[field.mask]).all())):
         raise InvalidInput("some tensors are not finite; fit them again, or leave those voxels out of the mask")
 
