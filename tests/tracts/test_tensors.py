@@ -13,6 +13,7 @@ from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts import DiffusionScan, FitSettings, fit_steps, fit_tensors
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
+from napari_gpubio.tracts.kernels.tensors.problem import fit_problem
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.brain import spread_directions
 from napari_gpubio.tracts.tensors.mask import brain_mask
@@ -228,3 +229,13 @@ def test_progress_ends_with_all_voxels_and_chunks_change_nothing(in_chunks_of):
     again = fit_tensors(scan, mask, device="cpu", progress=steps.append)
     assert len(steps) > 40
     np.testing.assert_array_equal(again.tensors, whole.tensors)
+
+
+@pytest.mark.parametrize(
+    "bvals", [[995, 1000, 1005] * 10, 1000 + 10 * np.sin(np.arange(64))], ids=["rounded", "jitter"]
+)
+def test_one_shell_of_rounded_b_values_is_no_tensor(bvals):
+    directions = spread_directions(len(bvals))
+    with pytest.raises(InvalidInput, match=r"hardly determine a tensor.*second b-value farther away"):
+        fit_problem(np.ones((1, len(bvals))), np.array(bvals), directions, FitSettings())
+    fit_problem(np.ones((1, len(bvals))), np.where(np.arange(len(bvals)) % 9, bvals, 0), directions, FitSettings())

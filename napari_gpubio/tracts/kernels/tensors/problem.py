@@ -10,6 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
 Array = npt.NDArray[Any]
+_LARGEST_CONDITION = 100.0  # of the matrix with columns of length 1; 8 to 20 with b = 0 and 1000, 50 with 950 and 1050
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -52,12 +53,21 @@ def design_matrix(bvals: Array, directions: Array) -> npt.NDArray[np.float64]:
 
 
 def fit_problem(signals: Array, bvals: Array, directions: Array, settings: FitSettings) -> FitProblem:
-    """Set the problem up for signals of shape (M, N); InvalidInput if the gradient table cannot determine a tensor."""
+    """Set the problem up for signals of shape (M, N); InvalidInput if the gradient table cannot determine a tensor.
+
+    Without a second b-value only rounding tells the mean diffusivity from the signal at b = 0.
+    """
     design = design_matrix(bvals, directions)
     if (rank := int(np.linalg.matrix_rank(design))) < 7:
         raise InvalidInput(
             f"{len(bvals)} volumes with b-values {sorted({int(b) for b in bvals})} determine {rank} of the 7 unknowns "
             "of a tensor; use at least 6 different directions and a second b-value (b = 0, for instance)"
+        )
+    if (condition := float(np.linalg.cond(design / np.linalg.norm(design, axis=0)))) > _LARGEST_CONDITION:
+        raise InvalidInput(
+            f"{len(bvals)} volumes with b-values from {min(bvals):.4g} to {max(bvals):.4g} s/mm² hardly determine a "
+            f"tensor, and noise would (condition number {condition:.0f}, at most {_LARGEST_CONDITION:.0f}); use a second "
+            "b-value farther away (b = 0, for instance), and directions that are not nearly in one plane"
         )
     return FitProblem(
         signals=np.ascontiguousarray(signals, np.float32),
