@@ -66,7 +66,7 @@ def fit_problem(signals: Array, bvals: Array, directions: Array, settings: FitSe
     if (condition := float(np.linalg.cond(design / np.linalg.norm(design, axis=0)))) > _LARGEST_CONDITION:
         raise InvalidInput(
             f"{len(bvals)} volumes with b-values from {min(bvals):.4g} to {max(bvals):.4g} s/mm² hardly determine a "
-            f"tensor, and noise would (condition number {condition:.0f}, at most {_LARGEST_CONDITION:.0f}); use a second "
+            f"tensor (condition number {condition:.0f}, at most {_LARGEST_CONDITION:.0f}); use a second "
             "b-value farther away (b = 0, for instance), and directions that are not nearly in one plane"
         )
     return FitProblem(
