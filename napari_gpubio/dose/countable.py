@@ -53,10 +53,11 @@ def _checked(structure: Structures, dose: Dose, *, any_frame: bool) -> Structure
     frames = ("",) if any_frame else (structure.frame_of_reference, dose.frame_of_reference)
     if isinstance(structure, LabelStructures):
         check_frames(f"the labels ({', '.join(structure.names)})", "the dose", frames, ANY_FRAME)
-        return _by_index(structure, dose)
-    check_frames(repr(structure.name), "the dose", frames, ANY_FRAME)
-    if structure.planes:
-        usual_distance_mm(structure)
+        structure = _by_index(structure, dose)
+    else:
+        check_frames(repr(structure.name), "the dose", frames, ANY_FRAME)
+        if structure.planes:
+            usual_distance_mm(structure)
     others = note_patients("the structures", "the dose", (structure.patient, dose.patient))
     return dataclasses.replace(structure, notes=(*structure.notes, *others)) if others else structure
 

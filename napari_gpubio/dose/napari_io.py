@@ -227,8 +227,8 @@ def labels_layer(
         What else the layer is given.
     """
     named = dict(zip(structures.values, structures.names, strict=True))
-    frame = {FRAME: structures.frame_of_reference} if structures.frame_of_reference else {}
-    metadata = {STRUCTURES: named, **frame, **keywords.pop("metadata", {})}
+    own = {FRAME: structures.frame_of_reference, PATIENT: structures.patient}
+    metadata = {STRUCTURES: named, **{key: text for key, text in own.items() if text}, **keywords.pop("metadata", {})}
     if colors:
         scaled = {label: (*(part / 255 for part in color), 1.0) for label, color in colors.items()}
         keywords = {"colormap": {None: "gray", 0: "transparent", **scaled}, **keywords}
@@ -254,6 +254,7 @@ def labels_of(layer: Any) -> LabelStructures:
         structures=names,
         is_oriented=is_oriented(layer),
         frame_of_reference=str(carried(layer, FRAME) or ""),
+        patient=str(carried(layer, PATIENT) or ""),
     )
 
 

@@ -202,7 +202,8 @@ def _structure_layers(file: Path, *, series: Sequence[CtImage], grounds: Sequenc
         x, y, z = ground.values.shape
         labels, lost = label_structures(usable, ground.affine, (x, y, z))
         colors = {n: one.color for n, one in enumerate(usable, start=1) if one.color is not None}
-        labels = dataclasses.replace(labels, frame_of_reference=frame or ground.frame_of_reference)
+        patient = usable[0].patient
+        labels = dataclasses.replace(labels, frame_of_reference=frame or ground.frame_of_reference, patient=patient)
         overlap = {OVERLAPPING: True, NOTES: list(lost)} if lost else {}
         layers += [
             contours_layer(usable, f"{called} contours", metadata=numbered, visible=False),

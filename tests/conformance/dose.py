@@ -5,6 +5,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
+from pydicom import dcmread
 from pydicom.dataset import Dataset
 
 from napari_gpubio.dose import dvh, sum_of_doses
@@ -283,3 +284,13 @@ def _(folder):
 @ROWS.row("dvh", "NIfTI labels without orientation, of another size", Did.ASSUMED, "no orientation")
 def _(folder):
     return mean_of_labels(folder, None, (20, 20, 22))
+
+
+@ROWS.row("read_rtdose", "more bits than BitsStored says", Did.ASSUMED, "BitsStored is 10", "16")
+def _(folder):
+    dataset = dcmread(save_dose(folder / "d.dcm", PIXELS))
+    dataset.BitsStored, dataset.HighBit = 10, 9
+    dataset.save_as(folder / "d.dcm")
+    dose = read_rtdose(folder / "d.dcm")
+    np.testing.assert_allclose(dose.values, PIXELS.transpose(2, 1, 0) * 0.01)
+    return dose

@@ -260,3 +260,12 @@ def _(folder):
     dose = read_rtdose(save_dose(folder / "d.dcm", RAMP, PixelData=RAMP.tobytes() + RAMP[0].tobytes()))
     np.testing.assert_allclose(dose.values, RAMP.transpose(2, 1, 0) * 0.01)
     return dose
+
+
+@ROWS.row("read_rtplan", "a beam without BeamDose", Did.ASSUMED, "1 of 2 beams")
+def _(folder):
+    def change(dataset):
+        del dataset.FractionGroupSequence[0].ReferencedBeamSequence[1].BeamDose
+
+    plan = read_rtplan(edited(save_plan(folder / "p.dcm", [], [(10, [1.0, 2.0])]), change))
+    assert plan.beams_gy is None

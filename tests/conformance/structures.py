@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydicom.dataset import Dataset
 
-from napari_gpubio.dose import Dose, DvhSettings, dvh
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
 from napari_gpubio.dose.io import read_rtstruct
 from tests.conformance import Did, Rows
 from tests.dose.dicom_files import FRAME, edited, save_structures
@@ -294,3 +295,23 @@ for name, ring in (("a hole", [OUTER, INNER]), ("a keyhole", [KEYHOLE])):
     overlap = [*ring, square(5, (8, 0))]
     loops_row(f"{name}, and a loop across the border and it", overlap, 336 + 30 + 8, Did.ASSUMED, "6 times", "united")
 loops_row("keyholes across each other", [KEYHOLE, np.add(KEYHOLE, (7, 0))], 516, Did.ASSUMED, "6 times", "united")
+
+
+@ROWS.row("dvh", "labels of another patient than the dose", Did.ASSUMED, "patient")
+def _(folder):
+    dose = Dose(values=np.ones((6, 6, 6)), affine=np.eye(4), unit="Gy", patient="1")
+    labels = LabelStructures(labels=np.ones((6, 6, 6), np.uint8), affine=np.eye(4), patient="2")
+    (found,) = dvh(dose, labels)
+    return found
+
+
+@ROWS.row("read_rtstruct", "the frame of reference beside the structures, not in them", Did.READ)
+def _(folder):
+    def change(dataset):
+        del dataset.StructureSetROISequence[0].ReferencedFrameOfReferenceUID
+        dataset.ReferencedFrameOfReferenceSequence = [Dataset()]
+        dataset.ReferencedFrameOfReferenceSequence[0].FrameOfReferenceUID = "1.2.9"
+
+    (found,) = read_rtstruct(structures_file(folder, [("PTV", LARGE)], change))
+    assert found.frame_of_reference == "1.2.9"
+    return found

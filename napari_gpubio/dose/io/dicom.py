@@ -180,10 +180,30 @@ def items_of(dataset: Any, keyword: str, what: str) -> list[Any]:
 def pixels_of(dataset: Any, what: str) -> npt.NDArray[Any]:
     """Stored pixels of an image; errors as `required`."""
     required(dataset, "PixelData", what)
+    _use_all_bits(dataset, what)
     try:
         return np.asarray(dataset.pixel_array)
     except _pydicom_errors() as error:
         raise InvalidInput(f"the pixels of {what} cannot be read ({brief(error)}); export it again") from error
+
+
+def _use_all_bits(dataset: Any, what: str) -> None:
+    """Let pixels have all bits that are allocated where they use more than BitsStored, of which the rest would be cut.
+
+    Not where an overlay lies in the other bits, as in old files, or pixels are compressed.
+    """
+    bits, stored = (int(number_of(dataset, keyword, what) or 0) for keyword in ("BitsAllocated", "BitsStored"))
+    data, is_signed = dataset.PixelData, bool(number_of(dataset, "PixelRepresentation", what))
+    has_overlay = any(tag.group & 0xFF00 == 0x6000 and tag.element == 0x0102 for tag in list(dataset.keys()))
+    if not 0 < stored < bits or bits not in (16, 32) or has_overlay or dataset["PixelData"].is_undefined_length:
+        return
+    order = ">" if getattr(dataset, "original_encoding", (None, True))[1] is False else "<"
+    kind = f"{order}{'i' if is_signed else 'u'}{bits // 8}"
+    raw = np.frombuffer(data, kind, len(data) // (bits // 8))
+    largest = 2 ** (stored - is_signed)
+    if raw.size and (raw.min() < (-largest if is_signed else 0) or raw.max() >= largest):
+        note(f"BitsStored is {stored}, and pixels have more bits; all {bits} are read")
+        dataset.BitsStored, dataset.HighBit = bits, bits - 1
 
 
 def required(dataset: Any, keyword: str, what: str) -> Any:

@@ -169,7 +169,7 @@ def read_rtplan(path: str | Path) -> Plan:
         label=text_of(dataset, "RTPlanLabel", name) or name,
         references=tuple(_reference(item, name) for item in items_of(dataset, "DoseReferenceSequence", name)),
         fractions=sum(planned) if planned else None,
-        beams_gy=_beams_gy(groups, counts, name),
+        beams_gy=_beams_gy(groups, counts, set(integers_of(treating, "BeamNumber", name)), name),
         uid=text_of(dataset, "SOPInstanceUID", name),
         beams=() if len(groups) > 1 else integers_of(treating, "BeamNumber", name),
         patient=text_of(dataset, "PatientID", name).strip(),
@@ -187,15 +187,19 @@ def _reference(item: Any, name: str) -> DoseReference:
     )
 
 
-def _beams_gy(groups: list[Any], counts: list[float | None], name: str) -> float | None:
+def _beams_gy(groups: list[Any], counts: list[float | None], treating: set[int], name: str) -> float | None:
+    """Sum of the doses of beams that treat, over all fractions; None, and a note, where one of them is not known."""
     doses = [
-        int(count) * dose
+        None if count is None or (dose := number_of(beam, "BeamDose", name)) is None else int(count) * dose
         for group, count in zip(groups, counts, strict=True)
-        if count is not None
         for beam in items_of(group, "ReferencedBeamSequence", name)
-        if (dose := number_of(beam, "BeamDose", name)) is not None
+        if not treating or number_of(beam, "ReferencedBeamNumber", name) in (None, *treating)
     ]
-    return sum(doses) if doses else None
+    known = [dose for dose in doses if dose is not None]
+    if known and len(known) < len(doses):
+        note(f"{len(doses) - len(known)} of {len(doses)} beams have no dose (BeamDose), so their sum is not known")
+        return None
+    return sum(known) if known else None
 
 
 def beams_notes(doses: Sequence[RtDose], plans: Sequence[Plan]) -> tuple[RtDose, ...]:

@@ -161,8 +161,11 @@ def _drawings(dataset: Any, name: str) -> list[_Drawing]:
     roi_numbers = [number for number, _ in known]
     items = _paired(roi_numbers, items_of(dataset, "ROIContourSequence", name), name)
     labels = _labels([text_of(roi, "ROIName", name) for _, roi in known], roi_numbers)
+    referenced = items_of(dataset, "ReferencedFrameOfReferenceSequence", name)
+    frames = {text_of(item, "FrameOfReferenceUID", name) for item in referenced} - {""}
+    frame = frames.pop() if len(frames) == 1 else text_of(dataset, "FrameOfReferenceUID", name)
     return [
-        _drawing((number, label, text_of(roi, "ReferencedFrameOfReferenceUID", name)), own, name)
+        _drawing((number, label, text_of(roi, "ReferencedFrameOfReferenceUID", name) or frame), own, name)
         for (number, roi), label, own in zip(known, labels, items, strict=True)
     ]
 

@@ -34,6 +34,8 @@ class LabelStructures:
         What the affine refers to (a DICOM UID), where that is known.
     notes
         What was assumed, in sentences.
+    patient
+        The patient's number in the file, where that is known.
 
     Attributes
     ----------
@@ -49,6 +51,7 @@ class LabelStructures:
     is_oriented: bool = True
     frame_of_reference: str = ""
     notes: tuple[str, ...] = ()
+    patient: str = ""
     values: tuple[int, ...] = field(init=False)
     names: tuple[str, ...] = field(init=False)
     voxels: npt.NDArray[np.int64] = field(init=False)
