@@ -37,6 +37,13 @@ class _Header:
 
     exts_klass: ClassVar[Any] = _Extensions
 
+    def get_slope_inter(self: Any) -> Any:
+        """Slope and intercept; an intercept that is not finite is 0."""
+        if np.isfinite(float(self["scl_slope"])) and not np.isfinite(float(self["scl_inter"])):
+            note(f"its intercept (scl_inter) is {float(self['scl_inter'])}, and was taken for 0")
+            self["scl_inter"] = 0
+        return super().get_slope_inter()  # type: ignore[misc]
+
     def get_qform_quaternion(self: Any) -> Any:
         """The rotation, of length 1 also where b, c and d alone are longer; NaN where they are no rotation."""
         vector = np.array([float(self[f"quatern_{part}"]) for part in "bcd"])

@@ -56,6 +56,11 @@ for each in TABLES:
     _add_table(*each)
 
 
+@ROWS.row("read_atlas", "an anatomical image of whole numbers", Did.ASSUMED, "as those of an image do")
+def _(folder):
+    return atlas(folder, labels=np.random.default_rng(1).integers(0, 1000, GRID, np.int16))[0]
+
+
 @ROWS.row("read_atlas", "FSL's XML without a type whose index 0 is no background", Did.ASSUMED, "minus 1")
 def _(folder):
     text = "<atlas><label index='0'>Cortex</label><label index='16'>Left</label></atlas>"
@@ -157,7 +162,7 @@ def _(folder):
 
 @ROWS.row("read_atlas", "labels 1 to 84 of MRtrix, called aparc", Did.READ)
 def _(folder):
-    labels = (np.arange(120, dtype=np.int16).reshape(GRID)) % 85
+    labels = np.tile(np.arange(85, dtype=np.int16)[:, None], (86, 1, 2))
     read, names = atlas(folder, "aparc_nodes.nii.gz", labels)
     assert names[17] == "17"
     return read

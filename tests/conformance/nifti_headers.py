@@ -177,3 +177,12 @@ def _(folder):
     raw = (folder / "a.hdr").read_bytes()[:348]
     (folder / "a.hdr").write_bytes(raw + b"\1\0\0\0" + np.array([2**31 - 16, 4], "<i4").tobytes() + b"text")
     np.testing.assert_array_equal(read_volume(path)[0], GRAY)
+
+
+@ROWS.row("read_volume", "an intercept that is NaN beside a slope", Did.ASSUMED, "scl_inter", "taken for 0")
+def _(folder):
+    image = nib.Nifti1Image(GRAY, AFFINE)
+    raw = bytearray(image.to_bytes())
+    raw[112:120] = np.array([2, np.nan], "<f4").tobytes()
+    (folder / "a.nii").write_bytes(raw)
+    np.testing.assert_allclose(read_volume(folder / "a.nii")[0], 2.0 * GRAY)

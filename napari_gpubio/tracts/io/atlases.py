@@ -55,6 +55,8 @@ def read_atlas(path: str | Path, table: str | Path | None = None, *, reference: 
     if table is None and path.name.lower().endswith(NIFTI_SUFFIXES):
         own = read_described(path, labels.shape).get("metadata", {}).get(STRUCTURES)
     names = own or names_of_labels(path, label_counts(labels), table)
+    if not names and labels.min() < labels.max() and not looks_like_labels(labels):
+        note("its whole numbers differ from voxel to voxel as those of an image do; they were taken for labels")
     return Atlas(labels=labels, affine=affine, names=names, path=path, is_oriented=is_oriented)
 
 
