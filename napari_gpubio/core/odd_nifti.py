@@ -1,4 +1,4 @@
-"""NIfTI and FreeSurfer files that nibabel does not open: misnamed, or with a damaged quaternion or extension."""
+"""NIfTI and FreeSurfer files that nibabel does not open as they are meant: misnamed, or with an odd header."""
 
 import gzip
 from io import BytesIO
@@ -36,6 +36,21 @@ class _Header:
     """What is changed in nibabel's headers."""
 
     exts_klass: ClassVar[Any] = _Extensions
+
+    @classmethod
+    def from_fileobj(cls, fileobj: Any, endianness: str | None = None, check: bool = True) -> Any:  # noqa: FBT001, FBT002
+        """Read a header; axes after the third that have the length 0 have 1, and no number lies in the header."""
+        header = super().from_fileobj(fileobj, endianness, check=False)  # type: ignore[misc]
+        offset, behind = float(header["vox_offset"]), header.single_vox_offset
+        if header.is_single and offset < behind and not header.extensions:
+            note(f"its numbers were taken from behind the header, though it puts them inside (vox_offset {offset:g})")
+            header["vox_offset"] = behind
+        if empty := [axis for axis in range(4, min(int(header["dim"][0]), 7) + 1) if header["dim"][axis] == 0]:
+            note(f"axis {', '.join(map(str, empty))} has the length 0, and was taken for 1")
+            header["dim"][empty] = 1
+        if check:
+            header.check_fix()
+        return header
 
     def get_slope_inter(self: Any) -> Any:
         """Slope and intercept; an intercept that is not finite is 0."""

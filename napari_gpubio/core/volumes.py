@@ -210,6 +210,9 @@ def open_nifti(path: str | Path) -> Any:
         image: Any = nib.load(path, mmap=False)
     except _read_errors() as error:
         image = _odd_image(path, error)
+    in_header = getattr(image.header, "is_single", False) and image.dataobj.offset < image.header.single_vox_offset
+    if in_header or min(image.shape[3:], default=1) < 1:
+        image = _odd_image(path, InvalidInput("its header does not fit its numbers"))
     if not isinstance(image, (nib.AnalyzeImage, nib.MGHImage)):  # NIfTI's classes derive from Analyze's
         raise InvalidInput(f"{path.name} is not a NIfTI file despite its name; convert it to NIfTI")
     dtype = image.get_data_dtype()

@@ -82,6 +82,7 @@ class FrameStack:
         self.shape: tuple[int, int] = (size[0], size[1])
         self.dtype = kernel_dtype(array.dtype)
         self.black: set[int] = set()
+        self._largest: dict[int, tuple[float, int, int]] = {}  # by first frames: value, how many have it, of all
 
     def load(self, first: int, end: int) -> Array:
         """Return the frames ``first`` to ``end - 1``, shape (T, Y, X), C order, of `dtype`.
@@ -102,9 +103,19 @@ class FrameStack:
                 f"frames {first} to {end - 1} have shape {frames.shape} and those before them {self.shape}; crop them "
                 "to one camera region"
             )
-        seem_black = ~frames[:, ::_SAMPLED, ::_SAMPLED].any(axis=(1, 2))
+        some = frames[:, ::_SAMPLED, ::_SAMPLED]
+        seem_black = ~some.any(axis=(1, 2))
         self.black |= {first + int(place) for place in np.flatnonzero(seem_black) if not frames[place].any()}
+        if some.size:
+            self._largest[first] = float(some.max()), int(np.count_nonzero(some == some.max())), some.size
         return checked_values(frames, self.dtype, first)
+
+    @property
+    def largest(self) -> tuple[float, float]:
+        """The largest sample of the loaded frames, and which share of them has it; every few pixels are looked at."""
+        top = max((value for value, *_ in self._largest.values()), default=0.0)
+        counts = sum(count for value, count, _ in self._largest.values() if value == top)
+        return top, counts / max(1, sum(size for *_, size in self._largest.values()))
 
 
 def checked_values(frames: Array, dtype: np.dtype[Any], first: int = 0) -> Array:

@@ -19,6 +19,8 @@ from napari_gpubio.speckle.model import ContrastMaps, FrameStack, MapMean, check
 from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
 
 _MOST_NAMED = 6  # black frames
+_MOST_SATURATED = 0.001  # of samples that pass without a note
+_FULL_SCALES = {float((2**bits - 1) << shift) for bits in (8, 10, 12, 14, 16) for shift in {0, 16 - bits}} - {255 << 8}
 _MESSAGE = "speckle contrast"
 _FIRST_PIXELS = 4 << 20  # of the first chunk, whose duration sets the length of the others
 
@@ -189,6 +191,10 @@ def _notes(problem: Problem) -> tuple[str, ...]:
     notes = [f"the last {left} of {stack.count} frames do not fill a block and were left out"] if left else []
     if problem.recipe.is_real and s.mask and not s.saturation:
         notes.append("floating-point frames have no known saturation level; give it to mark saturated pixels")
+    top, share = stack.largest
+    if share > _MOST_SATURATED and (top in _FULL_SCALES or 0 < s.saturation <= top):
+        advice = "" if 0 < problem.recipe.saturated <= top else f"; give saturation={top:.0f} to mark them"
+        notes.append(f"{100 * share:.2g} % of samples are saturated ({top:.0f}), so contrast is too low there{advice}")
     if (black := sorted(stack.black)) and stack.count > 1:
         notes.append(
             f"{len(black)} of {stack.count} frames are 0 everywhere ({', '.join(map(str, black[:_MOST_NAMED]))}"

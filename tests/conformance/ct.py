@@ -56,6 +56,10 @@ ct_row(
     [STORED[0], STORED[1], between, STORED[3], STORED[4]], "1 slices", "where others do",
 )  # fmt: skip
 ct_row(
+    "a slice of another patient", Did.LEFT_OUT, lambda n: {"PatientID": "2" if n == 2 else "1"},
+    [STORED[0], STORED[1], between, STORED[3], STORED[4]], "1 slices", "another patient",
+)  # fmt: skip
+ct_row(
     "a slice of another pixel size", Did.LEFT_OUT, lambda n: {"PixelSpacing": [1.5, 2.0 + (n == 0)]}, STORED[1:],
     "1 slices", "another size",
 )  # fmt: skip

@@ -302,3 +302,25 @@ def _(folder):
 def _(folder):
     colors = np.random.default_rng(4).integers(0, 2, (*SHAPE, 3), np.uint8)
     return read_regions(tiff(folder, colors, photometric="rgb"), SHAPE)
+
+
+def _add_calibration(trait, stored, fields, expected, *facts):
+    @ROWS.row("read_frames", f"ImageJ, {trait}", Did.ASSUMED, *facts)
+    def _(folder):
+        text = "ImageJ=1.53t\nimages=6\nframes=6\n" + "".join(f"{name}={value}\n" for name, value in fields.items())
+        path = folder / "a.tif"
+        tifffile.imwrite(path, stored, description=text, metadata=None, photometric="minisblack")
+        np.testing.assert_array_equal(read_frames(path), expected)
+
+
+_COUNTS = np.random.default_rng(2).integers(0, 4096, (6, 12, 10))
+_add_calibration(
+    "signed integers, which it stores with an offset", (_COUNTS + 32768).astype(np.uint16),
+    {"cf": 0, "c0": -32768.0, "c1": 1.0}, _COUNTS, "calibration", "-32768 + 1 x",
+)  # fmt: skip
+_add_calibration(
+    "values on a line", _COUNTS.astype(np.uint16), {"cf": 0, "c0": 100.0, "c1": 2.0}, 100 + 2 * _COUNTS, "100 + 2 x"
+)
+_add_calibration(
+    "values on a curve", _COUNTS.astype(np.uint16), {"cf": 3, "c0": 1.0, "c1": 2.0}, _COUNTS, "no line", "not applied"
+)

@@ -336,6 +336,12 @@ def _(folder):
     return is_probe(light.io.read_nirs(nirs(folder, **flat)))
 
 
+@ROWS.row("read_nirs", "sources in space, detectors in the layout only", Did.ASSUMED, "only sources or only detectors")
+def _(folder):
+    mixed = nirs(folder, SrcPos=SOURCES * [1, 1, 0], SrcPos3D=SOURCES)
+    return is_probe(light.io.read_nirs(mixed), sources=SOURCES * [1, 1, 0])
+
+
 @ROWS.row("read_nirs", "positions in a plane", Did.ASSUMED, "flat layout")
 def _(folder):
     return is_probe(light.io.read_nirs(nirs(folder, SrcPos=SOURCES[:, :2])), sources=SOURCES * [1, 1, 0])

@@ -260,6 +260,17 @@ def _(folder):
     return speckle.contrast(np.concatenate([FRAMES, np.zeros_like(FRAMES[:2])]), device="cpu")
 
 
+def _add_saturated(what, top, dtype, *facts):
+    @ROWS.row("contrast", f"frames that are saturated, {what}", Did.ASSUMED, "saturated", f"({top})", *facts)
+    def _(folder):
+        bright = np.random.default_rng(0).exponential(0.7 * top, (6, 64, 80))
+        return speckle.contrast(np.minimum(bright, top).astype(dtype), device="cpu")
+
+
+_add_saturated("of 8 bits", 255, np.uint8)
+_add_saturated("of 12 bits in 16", 4095, np.uint16, "saturation=4095")
+
+
 # -- files that another reader of napari has opened -------------------------------------------------------------------
 
 

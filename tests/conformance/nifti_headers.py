@@ -186,3 +186,24 @@ def _(folder):
     raw[112:120] = np.array([2, np.nan], "<f4").tobytes()
     (folder / "a.nii").write_bytes(raw)
     np.testing.assert_allclose(read_volume(folder / "a.nii")[0], 2.0 * GRAY)
+
+
+def _add_offset(offset):
+    @ROWS.row("read_volume", f"numbers inside of the header (vox_offset {offset})", Did.ASSUMED, f"vox_offset {offset}")
+    def _(folder):
+        raw = bytearray(nib.Nifti1Image(GRAY, AFFINE).to_bytes())
+        raw[108:112] = np.array([offset], "<f4").tobytes()
+        (folder / "a.nii").write_bytes(raw)
+        np.testing.assert_array_equal(read_volume(folder / "a.nii")[0], GRAY)
+
+
+_add_offset(0)
+_add_offset(348)
+
+
+@ROWS.row("read_volume", "axes after the third of length 0", Did.ASSUMED, "axis 4, 5", "taken for 1")
+def _(folder):
+    raw = bytearray(nib.Nifti1Image(GRAY, AFFINE).to_bytes())
+    raw[40:56] = np.array([5, *GRAY.shape, 0, 0, 0, 0], "<i2").tobytes()
+    (folder / "a.nii").write_bytes(raw)
+    np.testing.assert_array_equal(read_volume(folder / "a.nii")[0], GRAY)

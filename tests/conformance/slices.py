@@ -250,3 +250,12 @@ def _(folder):
     found = read_rtstruct(structures_file(folder, [("one", [(CLOSED, at(square(10), 1.5))]), *EVERY]))
     assert volumes(found)["one"] == pytest.approx(1.2, rel=2e-3)
     return found
+
+
+@ROWS.row("dvh", "two contours 70 mm apart, and nothing else", Did.ASSUMED, "70 mm apart", "one body")
+def _(folder):
+    path = structures_file(folder, [("PTV", [(CLOSED, at(square(10), z)) for z in (-40, 30)])])
+    found = read_rtstruct(path)
+    check_volumes(found, PTV=56.0)
+    (one,) = counted(found)
+    return one

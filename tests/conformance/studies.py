@@ -1,8 +1,10 @@
 """Folders of CT, doses, plans and structures."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pydicom
 import pytest
 from pydicom.dataset import Dataset
 
@@ -70,6 +72,30 @@ def _(folder):
     assert kinds(layers) == FULL
     check_voxels(layers[-1])
     return noted_layers(layers, 0)
+
+
+def _bare(folder, name):
+    """Leave only the dataset of a file, without preamble and file meta information, under a name without suffix."""
+    dataset = pydicom.dcmread(folder / name)
+    bare = Dataset()
+    bare.update({element.tag: element for element in dataset})
+    pydicom.dcmwrite(folder / Path(name).stem, bare, implicit_vr=True, little_endian=True, enforce_file_format=False)
+    (folder / name).unlink()
+
+
+@ROWS.row("File > Open", "files without file meta information and suffix, and macOS' companions", Did.ASSUMED,
+          "no transfer syntax")  # fmt: skip
+def _(folder):
+    save_ct(folder, np.zeros((5, 16, 12), np.int16))
+    save_dose(folder / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0))
+    save_structures(folder / "structures.dcm", [("PTV", ORGAN)])
+    for path in sorted(folder.glob("*.dcm")):
+        _bare(folder, path.name)
+    (folder / "._dose.dcm").write_bytes(b"\0\5\x16\7" + bytes(60))
+    layers = read_layers(str(folder))
+    assert kinds(layers) == FULL
+    check_voxels(layers[-1])
+    return SimpleNamespace(notes=[notes_of(layers, "image")])
 
 
 @ROWS.row("File > Open", "folders deeper than three levels", Did.REFUSED, "no CT, RTDOSE or RTSTRUCT")

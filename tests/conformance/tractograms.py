@@ -388,3 +388,16 @@ def _(folder):
 def _(folder):
     write_tsf(folder / "a.tsf", fibers(), np.arange(28.0))
     return read_track_scalars(folder / "a.tsf")
+
+
+def _add_unit(unit, factor):
+    @ROWS.row("read_tractogram (tck)", f"points in {unit}", Did.ASSUMED, f"as if they were in {unit}")
+    def _(folder):
+        lines = [(line * factor).astype(np.float32) for line in LINES]
+        found = read_tractogram(tck_file(folder, rows=tck_rows(lines)))
+        np.testing.assert_array_equal(found.points, np.concatenate(lines))
+        return found
+
+
+_add_unit("micrometers", 1e3 * 200)
+_add_unit("meters", 1e-3)

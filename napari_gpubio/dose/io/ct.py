@@ -204,7 +204,12 @@ def _series(slices: Iterable[_Slice], name: str) -> list[list[_Slice]]:
         main, *others = sorted(kinds, key=len, reverse=True)
         if others:
             note(f"{sum(map(len, others))} slices of {name} of another size or orientation than most were left out")
-        found.append(main)
+        patients = [text_of(one.dataset, "PatientID", name).strip() for one in main]
+        usual = Counter(filter(None, patients)).most_common(1)
+        own = [one for one, patient in zip(main, patients, strict=True) if not usual or patient in ("", usual[0][0])]
+        if len(own) < len(main):
+            note(f"{len(main) - len(own)} slices of {name} are of another patient than most and were left out")
+        found.append(own)
     return sorted(found, key=len, reverse=True)
 
 

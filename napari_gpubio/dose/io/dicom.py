@@ -24,6 +24,7 @@ CLASSES = {
 }
 _DICOMDIR = "1.2.840.10008.1.3.10"
 _SUFFIXES = (".dcm", ".dicom", ".ima")
+_FIRST_ELEMENTS = tuple(bytes((element, 0)) for element in (0x00, 0x01, 0x05, 0x06, 0x08, 0x12, 0x13, 0x14, 0x16))
 _DEEPEST, _MOST_FILES = 3, 20_000  # levels of folders in a study folder, and files in all of them
 Array = npt.NDArray[np.float64]
 LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])  # DICOM's patient axes to those of this package
@@ -61,6 +62,8 @@ def read_dataset(path: str | Path, modality: str) -> Any:
     advice = f"give {'a' if modality == 'CT' else 'an'} {modality} file"
     dataset = _parsed(path, lambda stream: library.dcmread(stream, force=True))
     dataset.filename, dataset.buffer = str(path), None  # as if pydicom had opened it
+    if "TransferSyntaxUID" not in (dataset.file_meta if "file_meta" in vars(dataset) else ()):
+        _set_syntax(dataset)
     found, kind = text_of(dataset, "Modality", path.name), text_of(dataset, "SOPClassUID", path.name)
     if not found and not kind:
         raise InvalidInput(f"{path.name} is no DICOM file; {advice}")
@@ -69,13 +72,25 @@ def read_dataset(path: str | Path, modality: str) -> Any:
     return dataset
 
 
+def _set_syntax(dataset: Any) -> None:
+    """Let a dataset without file meta information, as old programs write it, have the syntax that it was read by."""
+    library, (is_implicit, is_little) = pydicom(), dataset.original_encoding
+    names = ("ImplicitVRLittleEndian",) if is_implicit else ("ExplicitVRBigEndian", "ExplicitVRLittleEndian")
+    if "file_meta" not in vars(dataset):
+        dataset.file_meta = library.dataset.FileMetaDataset()
+    dataset.file_meta.TransferSyntaxUID = getattr(library.uid, names[-1] if is_little else names[0])
+    if "PixelData" in dataset:
+        note("it has no transfer syntax (file meta information); its pixels were taken as not compressed")
+
+
 def is_dicom(path: Path) -> bool:
-    """Whether a file begins as DICOM files do."""
+    """Whether a file begins as DICOM files do, or as their datasets (group 8) where nothing stands before them."""
     try:
         with path.open("rb") as file:
-            return file.read(132)[128:] == b"DICM"
+            head = file.read(132)
     except OSError:
         return False
+    return head[128:] == b"DICM" or (head[:2] == b"\x08\x00" and head[2:4] in _FIRST_ELEMENTS)
 
 
 @reads_file
@@ -110,7 +125,7 @@ def files_under(folder: Path) -> Iterator[Path]:
     for path, folders, names in os.walk(folder, onerror=lambda error: note(f"{error.filename} cannot be read")):
         is_deepest = len(Path(path).relative_to(folder).parts) == _DEEPEST
         folders[:] = [] if is_deepest else sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(path) / name for name in sorted(names))
+        yield from (Path(path) / name for name in sorted(names) if not name.startswith("."))
 
 
 def sorted_by_modality(folder: Path) -> tuple[dict[str, list[Path]], tuple[str, ...]]:

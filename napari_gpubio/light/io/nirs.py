@@ -1,6 +1,6 @@
 """Positions of optodes from ``.nirs`` files of HOMER, which are MATLAB files with a struct ``SD``.
 
-Read are ``SD.SrcPos`` and ``SD.DetPos`` (or ``SrcPos3D`` and ``DetPos3D``, where they are there), ``SD.Lambda``,
+Read are ``SD.SrcPos`` and ``SD.DetPos`` (or ``SrcPos3D`` and ``DetPos3D``, where both are there), ``SD.Lambda``,
 ``SD.SpatialUnit`` and ``SD.MeasList``, or ``ml``. Files of MATLAB 7.3, which are HDF5, are refused.
 """
 
@@ -38,7 +38,10 @@ def read_nirs(path: str | Path) -> Optodes:
     if not isinstance(probe, dict):
         raise InvalidInput("it has no struct SD, so it has no probe; export it again, or give a .snirf file")
     unit = _unit(probe)
-    places = {name: _positions(probe, name) * unit for name in ("Src", "Det")}
+    ending = "Pos3D" if all(_numbers(probe, f"{name}Pos3D").size for name in ("Src", "Det")) else "Pos"
+    if ending == "Pos" and any(_numbers(probe, f"{name}Pos3D").size for name in ("Src", "Det")):
+        note("only sources or only detectors have positions in space (Pos3D), so those of the layout were taken")
+    places = {name: _positions(probe, f"{name}{ending}") * unit for name in ("Src", "Det")}
     sources, detectors = (([f"{name[0]}{row + 1}" for row in range(len(at))], at) for name, at in places.items())
     note(OWN_SYSTEM)
     own = _numbers(probe, "MeasList")
@@ -56,16 +59,16 @@ def _numbers(fields: dict[str, Any], name: str) -> Floats:
     return found.astype(np.float64) if isinstance(found, np.ndarray) else np.empty(0)
 
 
-def _positions(probe: dict[str, Any], name: str) -> Floats:
+def _positions(probe: dict[str, Any], field: str) -> Floats:
     """Positions of all optodes, shape (N, 3), in the file's unit."""
-    found = next((values for field in (f"{name}Pos3D", f"{name}Pos") if (values := _numbers(probe, field)).size), None)
-    if found is None:
-        raise InvalidInput(f"it has no SD.{name}Pos; export it again, with the probe")
+    found = _numbers(probe, field)
+    if not found.size:
+        raise InvalidInput(f"it has no SD.{field}; export it again, with the probe")
     found = np.atleast_2d(found)
     if found.ndim != 2 or found.shape[1] not in (2, 3):
-        raise InvalidInput(f"SD.{name}Pos has shape {found.shape}; it must be (optodes, 3)")
+        raise InvalidInput(f"SD.{field} has shape {found.shape}; it must be (optodes, 3)")
     if found.shape[1] == 2 or not found[:, 2].any():
-        note(f"SD.{name}Pos {FLAT}")
+        note(f"SD.{field} {FLAT}")
     return np.pad(found, ((0, 0), (0, 3 - found.shape[1])))
 
 

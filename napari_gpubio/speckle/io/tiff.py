@@ -29,6 +29,7 @@ TIFF_SUFFIXES = (".tif", ".tiff")
 _MEMBER = re.compile(r"""FileName\s*=\s*["']([^"']*)["'](?:[^<>]*>\s*([^<>\s]*))?""")  # of several, and its UUID
 _OWN_UUID = re.compile(r"""<(?:\w+:)?OME\s[^>]*?\bUUID\s*=\s*["']([^"']*)["']""")
 _HYPERSTACK = re.compile(r"^(images|frames|slices|channels)=(\d{1,9})\s*$", re.MULTILINE)  # as ImageJ writes it
+_CALIBRATION = re.compile(r"^(cf|c0|c1)=(\S+)\s*$", re.MULTILINE)  # its function, 0: a line, and coefficients
 _SHAPE = re.compile(r'"shape": \[(\d{1,9}(?:, \d{1,9}){0,9})\]')  # as tifffile writes it
 _AXES = re.compile(r'"axes": "([A-Z]{1,9})"')
 _PIXEL_AXES = "YXS"  # rows, columns, samples of a pixel; all others count frames
@@ -71,7 +72,28 @@ def read_tiff(file: Path, choice: Choice | None = None, *, colors: bool = True) 
         frames, lost = _read_stack(file, tiff, stack, numbers)
         _note_lost(lost, len(numbers), cut_after)
         frames = gray_frames(frames, stack.key, choice, is_imagej=tiff.is_imagej, colors=colors)
+        frames = _calibrated(frames, tiff)
     return frames[0] if len(numbers) == 1 else frames
+
+
+def _calibrated(frames: Array, tiff: Any) -> Array:
+    """Frames as ImageJ's calibration has them, which is how it stores negative integers; only a line is applied."""
+    fields = dict(_CALIBRATION.findall(tiff.pages[0].description)) if tiff.is_imagej else {}
+    try:
+        offset, slope = float(fields["c0"]), float(fields["c1"])
+    except (KeyError, ValueError):
+        return frames
+    if (offset, slope) == (0.0, 1.0):
+        return frames
+    if fields.get("cf") != "0" or not math.isfinite(offset + slope):
+        note("ImageJ's calibration of its values is no line, and was not applied")
+        return frames
+    note(f"ImageJ's calibration of its values was applied: {offset:g} + {slope:g} x")
+    if slope == 1 and offset.is_integer() and frames.dtype.kind in "ui" and abs(offset) < 2**31:
+        whole = frames.astype(np.int64) + int(offset)
+        is_small = whole.size and whole.min() >= 0 and whole.max() <= np.iinfo(np.uint16).max
+        return whole.astype(np.uint16 if is_small else np.float32)
+    return (offset + slope * frames.astype(np.float64)).astype(np.float32)
 
 
 @reads_file

@@ -49,6 +49,7 @@ from napari_gpubio.tracts.io.validation import (
     checked_shape,
     finite_fibers,
     note_broken,
+    note_extent,
     reading,
     reference_grid,
 )
@@ -158,7 +159,9 @@ def _finite(found: Parsed) -> Parsed:
     """Leave out fibers with points that are not finite."""
     keep = finite_fibers(found.points, found.offsets)
     note_broken(keep)
-    return found if keep.all() else found.select(keep)
+    found = found if keep.all() else found.select(keep)
+    note_extent(found.points)
+    return found
 
 
 def _reader(file: Path, vtk_space: Space | None) -> tuple[Callable[[Path], Parsed], tuple[type[Exception], ...]]:

@@ -35,6 +35,8 @@ MOST_EXPANSION = 100  # times; coordinates compress 1.1 to 10 times, a zip bomb 
 BLOCK = 4 * 2**20  # bytes read at once
 FARTHEST_MM = 1e9
 _ROWS = 1 << 20  # points looked at together
+_SOME_POINTS = 100_000
+_SMALLEST_MM, _LARGEST_MM = 0.5, 2000.0  # spreads of fibers that are in mm
 # What a damaged file of any format can raise: a stream that ends early or does not unpack, a word that is no number.
 DAMAGED: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, ValueError)
 
@@ -193,6 +195,16 @@ def note_broken(keep: npt.NDArray[np.bool_], why: str = "have points that are no
     if len(broken) == len(keep):
         raise InvalidInput(f"all {len(keep)} fibers {why}; export the tractogram again")
     note(f"{len(broken)} of {len(keep)} fibers {why} and were left out (the first is fiber {broken[0]})")
+
+
+def note_extent(points: Array) -> None:
+    """Note points that spread as no brain's do if they are in mm; nine of ten count, along the longest axis."""
+    some = points[:: max(1, len(points) // _SOME_POINTS)]
+    low, high = np.quantile(some, (0.05, 0.95), axis=0) if len(some) else np.zeros((2, 3))
+    extent = float((high - low).max())
+    if extent > _LARGEST_MM or 0 < extent < _SMALLEST_MM:
+        unit = "micrometers" if extent > _LARGEST_MM else "meters"
+        note(f"its points spread over {extent:.3g} mm, as if they were in {unit}; formats of fibers have mm")
 
 
 def check_finite(points: Array) -> None:
