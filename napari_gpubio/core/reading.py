@@ -14,9 +14,10 @@ import dataclasses
 import functools
 import logging
 import os
+import re
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -49,7 +50,8 @@ def note(text: str) -> None:
 
 def _named(text: str) -> str:
     names = getattr(_here, "names", ())
-    return f"{names[-1]}: {text}" if names and names[-1] not in text else text
+    is_there = names and re.search(rf"(?<!\w){re.escape(names[-1])}(?!\w)", text)
+    return f"{names[-1]}: {text}" if names and not is_there else text
 
 
 def _tell(*notes: str) -> None:
@@ -85,6 +87,27 @@ def noted(hear: Callable[[str], object] | None = None) -> Iterator[list[str]]:
         yield found
     finally:
         _here.listeners = before
+
+
+@contextmanager
+def members(names: Collection[str]) -> Iterator[None]:
+    """Hold back notes on members of a set, such as slices, and tell those that differ by the member's name once.
+
+    ``names``: of the members' files.
+    """
+    before, held = getattr(_here, "listeners", ()), list[str]()
+    _here.listeners = (held.append,)
+    try:
+        yield
+    finally:
+        _here.listeners = before
+        alike: dict[str, list[str]] = {}
+        for text in dict.fromkeys(held):
+            name, _, rest = text.partition(": ")
+            alike.setdefault(rest if name in names else text, []).append(text)
+        _tell(
+            *(texts[0] if len(texts) == 1 else _named(f"{len(texts)} files: {rest}") for rest, texts in alike.items())
+        )
 
 
 @contextmanager

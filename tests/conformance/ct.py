@@ -77,6 +77,16 @@ ct_row(
 )  # fmt: skip
 
 
+ct_row(
+    "negative pixels of 12 bits, with zeros before their sign", Did.ASSUMED,
+    lambda n: {"BitsStored": 12, "HighBit": 11, "PixelData": ((STORED[n] - 2048) & 0xFFF).astype("<u2").tobytes()},
+    STORED - 2048, "12 bits", "negative",
+)  # fmt: skip
+ct_row(
+    "pixels beyond BitsStored, negative ones among them", Did.ASSUMED,
+    lambda n: {"BitsStored": 8, "HighBit": 7, "PixelData": (STORED - np.int16(500) * (STORED % 20 > 0))[n].tobytes()},
+    STORED - 500 * (STORED % 20 > 0), "all 16",
+)  # fmt: skip
 ct_row("values that are no Hounsfield units", Did.ASSUMED, lambda n: {"RescaleType": "US"}, STORED, "RescaleType US")
 ct_row(
     "slices without RescaleSlope", Did.ASSUMED, lambda n: {"RescaleSlope": None, "RescaleIntercept": None},

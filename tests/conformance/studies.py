@@ -84,7 +84,7 @@ def _bare(folder, name):
 
 
 @ROWS.row("File > Open", "files without file meta information and suffix, and macOS' companions", Did.ASSUMED,
-          "no transfer syntax")  # fmt: skip
+          "5 files: it has no transfer syntax")  # fmt: skip
 def _(folder):
     save_ct(folder, np.zeros((5, 16, 12), np.int16))
     save_dose(folder / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0))

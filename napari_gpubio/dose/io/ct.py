@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.core.reading import note, noted, reading
+from napari_gpubio.core.reading import members, note, noted, reading
 from napari_gpubio.dose.io.dicom import (
     EVEN,
     LPS_TO_RAS,
@@ -159,11 +159,12 @@ class _Slice(NamedTuple):
 def _slices(files: Sequence[Path], name: str, damaged: Sequence[str]) -> list[_Slice]:
     """The slices that can be read; a note counts the others, which may lie between them."""
     found, refusals = [], [InvalidInput(reason) for reason in damaged]
-    for file in files:
-        try:
-            found.append(_slice(read_dataset(file, "CT"), name))
-        except InvalidInput as error:
-            refusals.append(error)
+    with members({file.name for file in files}):
+        for file in files:
+            try:
+                found.append(_slice(read_dataset(file, "CT"), name))
+            except InvalidInput as error:
+                refusals.append(error)
     if refusals and len(found) < 2:
         raise refusals[0]
     if refusals:

@@ -215,8 +215,11 @@ def _use_all_bits(dataset: Any, what: str) -> None:
     order = ">" if getattr(dataset, "original_encoding", (None, True))[1] is False else "<"
     kind = f"{order}{'i' if is_signed else 'u'}{bits // 8}"
     raw = np.frombuffer(data, kind, len(data) // (bits // 8))
+    lowest, highest = (int(raw.min()), int(raw.max())) if raw.size else (0, 0)
     largest = 2 ** (stored - is_signed)
-    if raw.size and (raw.min() < (-largest if is_signed else 0) or raw.max() >= largest):
+    if is_signed and lowest >= 0 and largest <= highest < 2**stored:  # as the standard allows; pydicom reads them so
+        note(f"no pixel has more than the {stored} bits of BitsStored; those from {largest} on are negative")
+    elif lowest < -largest or highest >= largest:
         note(f"BitsStored is {stored}, and pixels have more bits; all {bits} are read")
         dataset.BitsStored, dataset.HighBit = bits, bits - 1
 
